@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import attomaton as at
-from attomaton.automaton import (
-    BatchPrediction,
-    FiniteAttention,
+from attomaton.automaton.finite import FiniteAttention
+from attomaton.automaton.prediction import BatchPrediction
+from attomaton.automaton.scoring import (
     Score,
     fit_epsilon,
     mix_uniform,
@@ -22,7 +22,8 @@ from attomaton.automaton import (
     uniform_probabilities,
 )
 from attomaton.automaton.shrinkage import prepare_shrinkage
-from attomaton.graphs import count_tokens, find_realisable
+from attomaton.graphs import count_tokens
+from attomaton.graphs.bags import find_realisable
 from timing import DATA, peak_gigabytes, report, timed
 
 WINDOW = 32

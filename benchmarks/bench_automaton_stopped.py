@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csc_array
 
 import attomaton as at
-from attomaton.automaton import FiniteAttention
+from attomaton.automaton.finite import FiniteAttention
 from attomaton.automaton.shrinkage import Shrinkage, prepare_shrinkage
 from attomaton.base.solutions import score_table, sparse_weights
 from attomaton.base.tables import column

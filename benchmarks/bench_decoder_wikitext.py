@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 import attomaton as at
-from attomaton.theories import Supports
+from attomaton.theories.decoder.supports import Supports
 from attomaton_experiments.concepts import find_concepts
 from timing import DATA, median_run, peak_gigabytes, report
 

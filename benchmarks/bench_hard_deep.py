@@ -9,8 +9,9 @@ import statistics
 
 import numpy as np
 
-from attomaton.solvers import HardCertificate, OrderProblem, Placement
-from attomaton.solvers.hard.certify import certify_positions
+from attomaton.solvers import Placement
+from attomaton.solvers.hard.certify import HardCertificate, certify_positions
+from attomaton.solvers.hard.problem import OrderProblem
 from orders import deep_order
 from timing import peak_gigabytes, report, timed
 

@@ -20,8 +20,9 @@ from scipy.sparse import csc_matrix, diags_array
 
 from attomaton.base.native import find_irredundant
 from attomaton.base.ragged import group_borders
-from attomaton.solvers import HardCertificate, OrderProblem, Placement
-from attomaton.solvers.hard.certify import certify_positions, repair_positions
+from attomaton.solvers import Placement
+from attomaton.solvers.hard.certify import HardCertificate, certify_positions, repair_positions
+from attomaton.solvers.hard.problem import OrderProblem
 from orders import random_order
 from timing import peak_gigabytes, report
 

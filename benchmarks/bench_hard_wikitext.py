@@ -10,8 +10,8 @@ import statistics
 import numpy as np
 
 import attomaton as at
-from attomaton.solvers import Clarabel, OrderProblem
-from attomaton.solvers.hard.problem import order_problem
+from attomaton.solvers import Clarabel
+from attomaton.solvers.hard.problem import OrderProblem, order_problem
 from timing import peak_gigabytes, read_wikitext, report, timed
 
 

@@ -30,23 +30,21 @@ import numpy as np
 from attomaton.base import paper_style
 from attomaton.heads import (
     Audit,
-    Estimates,
-    HeadModel,
-    Ladder,
     Position,
-    Rows,
-    Seeking,
-    TokenCounts,
     audit_heads,
     climb,
     permute_weights,
     rotate_beside,
     rotate_heads,
     seek_labels,
-    watch_rows,
 )
-from attomaton.heads.audit.jackknife import above_null
+from attomaton.heads.audit.explanations import TokenCounts
+from attomaton.heads.audit.jackknife import Estimates, above_null
+from attomaton.heads.audit.ladder import Ladder
 from attomaton.heads.audit.pictures import draw_audit
+from attomaton.heads.audit.rows import Rows, watch_rows
+from attomaton.heads.audit.seeking import Seeking
+from attomaton.heads.model import HeadModel
 from attomaton_experiments.head_study.edges import ObeyedEdges
 from attomaton_experiments.head_study.shuffled import compare_shuffled
 from stories import make_rungs, open_stories, read_stories

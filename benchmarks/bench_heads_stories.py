@@ -8,7 +8,8 @@ import time
 
 import numpy as np
 
-from attomaton.heads import climb, watch_rows
+from attomaton.heads import climb
+from attomaton.heads.audit.rows import watch_rows
 from stories import make_rungs, open_stories, read_stories
 from timing import peak_gigabytes, report
 

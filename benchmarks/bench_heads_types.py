@@ -23,8 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.heads import Audit, HeadAudit, HeadModel, audit_heads, plain_rungs, rotate_beside, rotate_heads
+from attomaton.heads import Audit, HeadAudit, audit_heads, plain_rungs, rotate_beside, rotate_heads
 from attomaton.heads.audit.types import SPECIFIC
+from attomaton.heads.model import HeadModel
 from timing import DATA, peak_gigabytes, report
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the built heads of the tests

@@ -20,9 +20,11 @@ import numpy as np
 import torch
 
 import attomaton as at
-from attomaton.automaton import BatchPrediction, Score, score_prediction
+from attomaton.automaton.prediction import BatchPrediction
+from attomaton.automaton.scoring import Score, score_prediction
 from attomaton.automaton.shrinkage import prepare_shrinkage
-from attomaton.graphs import Bags, count_tokens
+from attomaton.graphs import count_tokens
+from attomaton.graphs.bags import Bags
 from attomaton.training import Adam, GradientDescent
 from attomaton_experiments.lookup.lookup import Pairs, find_pairs
 from attomaton_experiments.lookup.parametrisations import PerQuery, Shared

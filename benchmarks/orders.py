@@ -5,7 +5,7 @@ import numpy as np
 from attomaton.base.tables import Float64, Int64
 from attomaton.corpora.synthetic import draw_random
 from attomaton.graphs import Components, extract_edges, find_components
-from attomaton.solvers import OrderProblem
+from attomaton.solvers.hard.problem import OrderProblem
 
 
 def random_order(n_nodes: int, n_pairs: int, rng: np.random.Generator) -> OrderProblem:

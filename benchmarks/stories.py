@@ -13,20 +13,20 @@ from attomaton.heads import (
     Bigram,
     Duplicate,
     Frequency,
-    HeadModel,
     Induction,
     KeyToken,
     Position,
-    TokenCounts,
-    count_pairs,
     find_closed_utility,
     first_looks,
-    learned_rungs,
     measure_utility,
     open_model,
     usefulness,
 )
+from attomaton.heads.audit.explanations import TokenCounts
 from attomaton.heads.audit.ladder import Step
+from attomaton.heads.audit.rungs import learned_rungs
+from attomaton.heads.model import HeadModel
+from attomaton.heads.utility.closed import count_pairs
 from timing import DATA
 
 WINDOW = 32

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base import Stages, UnreadableSource
 from attomaton.base.artifacts.arrays import digest_arrays
+from attomaton.base.errors import UnreadableSource
 from attomaton.base.printing import Grid
-from attomaton.base.progress import Progress
+from attomaton.base.progress import Progress, Stages
 from attomaton.base.tables import Float64
 from attomaton.claims import Verdict, VerdictStatus
 from attomaton.claims.verdicts import Judgement

@@ -13,14 +13,15 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-from attomaton.base import Tabular, UncertifiedSolution, UnsupportedOption
+from attomaton.base import Tabular
 from attomaton.base.drawing import GREY, ONE_COLUMN, drawable, house_axes
+from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Float64, Int64, make_table, rows_to_bytes
 from attomaton.corpora import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
-from attomaton.theories import Supports
+from attomaton.theories.decoder.supports import Supports
 
 SHOWN = 6
 """Words and contexts that represent each side of a concept."""

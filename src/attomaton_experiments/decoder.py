@@ -21,8 +21,9 @@ from attomaton.base.tables import Float64, Int64, table_of
 from attomaton.claims import Verdict
 from attomaton.claims.verdicts import Judgement
 from attomaton.report.figures import Line, LinePanel, draw_lines, new_figure, save_figure
-from attomaton.theories import Supports, learn_decoder
+from attomaton.theories import learn_decoder
 from attomaton.theories.decoder.course import EDGE, asymptote, find_levels, follow, squared_norm
+from attomaton.theories.decoder.supports import Supports
 from attomaton_experiments.concepts import HEADERS, Concepts, find_concepts, group_supports
 from attomaton_experiments.decoder_claims import DecoderTrace, train_decoder, verify_decoder
 from attomaton_experiments.page import Page

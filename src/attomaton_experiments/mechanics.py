@@ -18,8 +18,8 @@ import numpy as np
 from attomaton.automaton import Automaton
 from attomaton.base.progress import Progress
 from attomaton.base.tables import Float64, Int64
-from attomaton.claims import Curves, solve_local, solve_trials, verify
-from attomaton.claims.measures import aim_at, dense, measure_against
+from attomaton.claims import solve_local, solve_trials, verify
+from attomaton.claims.measures import Curves, aim_at, dense, measure_against
 from attomaton.claims.mechanics import expand_trial
 from attomaton.corpora import Samples, synthetic
 from attomaton.training import (
@@ -53,7 +53,7 @@ MEASURES = {
     "surprise": "−ln of that mass",
     "norm": "‖W‖",
 }
-"""The measures, by their names in :class:`~attomaton.claims.Curves`."""
+"""The measures, by their names in :class:`~attomaton.claims.measures.Curves`."""
 
 LOCAL = "local_"
 LOCAL_MEASURES = {

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from attomaton.base.printing import Grid
 from attomaton.base.progress import Progress
-from attomaton.claims import Margins, Verdict, measure_margins, solve_trials
+from attomaton.claims import Verdict, measure_margins, solve_trials
 from attomaton.claims.evidence import Evidence
-from attomaton.claims.margins import MARGIN_CLAIMS, NORMS, OWN, Norm
+from attomaton.claims.margins import MARGIN_CLAIMS, NORMS, OWN, Margins, Norm
 from attomaton.claims.verdicts import Judgement
 from attomaton.corpora import Samples
 from attomaton.corpora.synthetic import draw_ordered

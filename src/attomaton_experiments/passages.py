@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attomaton.base import UnsupportedOption
+from attomaton.base.errors import UnsupportedOption
 from attomaton.corpora import Reading, read_corpus
 
 MARKS = (

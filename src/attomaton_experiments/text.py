@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from attomaton.automaton import learn
-from attomaton.base import UnreadableSource, UnsupportedOption
+from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.base.progress import Progress, silent
 from attomaton.base.tables import Float64, Int64, Integers, make_table
 from attomaton.corpora import Samples
 from attomaton.corpora.readers.corpus import read_text
-from attomaton.graphs import Bags, count_tokens
+from attomaton.graphs import count_tokens
+from attomaton.graphs.bags import Bags
 from attomaton.training import Adam, GradientDescent, Step
 from attomaton_experiments.lookup.lookup import Pairs, find_pairs
 from attomaton_experiments.lookup.parametrisations import Dense, Factored, Parametrisation, PerQuery

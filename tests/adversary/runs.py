@@ -11,8 +11,8 @@ import attomaton as at
 from attomaton.automaton.runs import staged
 from attomaton.base.artifacts import parted
 from attomaton.base.errors import AttomatonError
-from attomaton.engines import parts as edge_parts
-from attomaton.graphs import parts
+from attomaton.engines import partitions as edge_partitions
+from attomaton.graphs import partitions
 from tests.adversary.finding import Finding, worst_of
 from tests.adversary.reference.automaton import Limit
 from tests.adversary.reference.graphs import QueryGraph, graphs_of
@@ -114,10 +114,10 @@ def attack(rng) -> Finding:
     small = int(rng.choice([1, 3, 20]))
     with (
         tempfile.TemporaryDirectory() as folder,
-        patch.object(parts, "PART_SAMPLES", small),
+        patch.object(partitions, "PARTITION_SAMPLES", small),
         patch.object(parted, "GROUP_ROWS", 8 * small),
         patch.object(staged, "HELD_EDGES", int(rng.choice([5, staged.HELD_EDGES]))),
-        patch.object(edge_parts, "SCANNED_ROWS", int(rng.choice([5, edge_parts.SCANNED_ROWS]))),
+        patch.object(edge_partitions, "SCANNED_ROWS", int(rng.choice([5, edge_partitions.SCANNED_ROWS]))),
     ):
         place = Path(folder)
         keep = at.Selection(**options)

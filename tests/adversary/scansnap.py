@@ -201,14 +201,14 @@ def _check_forecast(told, ends, shares, laws, decoder_rate):
 
 def _check_kept(told, kept, n_tokens, rates):
     """The flow on the contexts themselves, at the time to which the survey followed it."""
-    if not told.kept:
+    if not told.followed:
         return []
     bags = Counter((query, label, tuple(sorted(before))) for before, query, label in kept)
     laws = np.array([np.bincount(before, minlength=n_tokens) / len(before) for _, _, before in bags])
     shares, ends = np.array(list(bags.values())) / len(kept), [(q, y) for q, y, _ in bags]
     _, scores = follow(laws, shares, ends, n_tokens, rates, np.array([told.until]))[0]
     checks = []
-    for one in told.kept:
+    for one in told.followed:
         own = [n for n, (query, _) in enumerate(ends) if query == one.query]
         raised = laws[own] * np.exp(scores[one.query])
         after = shares[own] @ (raised / raised.sum(axis=1, keepdims=True)) / shares[own].sum()

@@ -22,7 +22,7 @@ from attomaton.automaton.automaton import Automaton, StoredAutomaton
 from attomaton.automaton.runs import stored
 from attomaton.base.artifacts import parted
 from attomaton.base.errors import CorruptRun
-from attomaton.graphs import parts
+from attomaton.graphs import partitions
 from tests.faults.resigned import text_of
 from tests.faults.resigning import change_record, set_value
 from tests.strategies import sample_sets
@@ -34,7 +34,7 @@ SHM = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108  many smal
 def small_parts(samples=3, rows=2):
     """Runs are cut into many parts and row groups, and opened, however small they are."""
     with (
-        patch.object(parts, "PART_SAMPLES", samples),
+        patch.object(partitions, "PARTITION_SAMPLES", samples),
         patch.object(parted, "GROUP_ROWS", rows),
         patch.object(stored, "SMALL", 0),
         patch.object(stored, "MOST_ROWS", 4),

@@ -1,11 +1,15 @@
 """Tests between fits, and whether a model fits, against definitions and other packages."""
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.stats import binomtest, chi2, norm, t
 
 import attomaton as at
 from attomaton.base.errors import UnsupportedOption
+from attomaton.choices import simulation
 from attomaton.choices.simulation import read_fitted
 
 
@@ -280,3 +284,31 @@ def test_what_is_not_drawn_again(rng):
     table = {"best": list("abc"), "worst": list("bca"), "set": [list("abc")] * 3}
     with pytest.raises(UnsupportedOption, match="best and worst"):
         at.fit_choices(table, best="best", worst="worst", choice_set="set").goodness_of_fit()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_maxima_of_draws_found_together_are_those_found_alone(seed, monkeypatch):
+    """Sets of several sizes, ties and a position; draws are often separated."""
+    rng = np.random.default_rng(seed)
+    games = simulate(rng, 5, 40, spread=2.0)
+    tied = {**games, "outcome": rng.choice([0, 0.5, 1], 40).tolist()}
+    fits = at.fit_choices(*draw_sets(rng)), at.fit_choices(games), at.fit_choices(tied, moved_first="first")
+    for fit in fits:
+        fitted = read_fitted(fit.model, len(fit.items))
+        drawn = fitted.draw(20, rng)
+        with monkeypatch.context() as patch:
+            together = fitted.expect_again(drawn)
+            patch.setattr(simulation, "AT_ONCE", -1)
+            np.testing.assert_allclose(together, fitted.expect_again(drawn), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name", ["profile interval, few, close", "likelihood ratio, many", "bootstrap, few, close", "cycles, few"]
+)
+def test_a_few_of_the_simulations(name, monkeypatch):
+    """80 runs of the benchmark, within four standard errors of the nominal share."""
+    folder = Path(__file__).parents[2] / "benchmarks"
+    monkeypatch.syspath_prepend(folder)
+    nominal, share_of, *settings = runpy.run_path(str(folder / "bench_choices_tests.py"))["SIMULATIONS"][name]
+    share = share_of(np.random.default_rng(0), 80, *settings)
+    assert share == pytest.approx(nominal, abs=4 * (0.05 * 0.95 / 80) ** 0.5)

@@ -19,7 +19,6 @@ from attomaton.choices.board import (
     critical_value,
     information,
     outcome_probabilities,
-    variance_drops,
 )
 from attomaton.choices.gaps import Gaps, lost_in_logit
 from attomaton.report import draw_board, write_board
@@ -228,14 +227,10 @@ def test_the_gain_of_a_comparison_by_adding_its_information(size, seed, tie):
     contrasts = np.array([np.eye(size)[a] - np.eye(size)[b] for a, b in combinations(range(size), 2)])
     known = contrasts.T @ (rng.uniform(1, 9, len(contrasts))[:, None] * contrasts)
     covariance = np.linalg.pinv(known)
-    neighbours = np.eye(size)[:-1] - np.eye(size)[1:]
-    drops, total = variance_drops(covariance, score, tie)
-    assert total == pytest.approx(np.trace(neighbours @ covariance @ neighbours.T))
-    for a, b in combinations(range(size), 2):
+    for times, (a, b) in enumerate(combinations(range(size), 2), 1):
         d = np.eye(size)[a] - np.eye(size)[b]
-        after = np.linalg.pinv(known + information(score[a] - score[b], tie) * np.outer(d, d))
-        np.testing.assert_allclose(add_comparison(covariance, score, tie, a, b), after, atol=1e-9)
-        assert drops[a, b] == pytest.approx(total - np.trace(neighbours @ after @ neighbours.T), abs=1e-9)
+        after = np.linalg.pinv(known + times * information(score[a] - score[b], tie) * np.outer(d, d))
+        np.testing.assert_allclose(add_comparison(covariance, score, tie, a, b, times), after, atol=1e-9)
 
 
 @pytest.mark.parametrize("tie", [-np.inf, 0.4])
@@ -259,15 +254,40 @@ def test_next_comparisons():
     assert {connecting.first, connecting.second} <= {"p", "q", "a", "b", "c"}
     assert connecting.reason == f"puts {connecting.first!r} on board 1"
     assert (top[:2], last[:2]) == (("top", "a"), ("last", "c"))
-    narrowing = [each for each in board.next_comparisons() if each.gain is not None]
-    assert len({frozenset(each[:2]) for each in narrowing}) == 3
-    assert all({each.first, each.second} <= set("abc") for each in narrowing)
+    deciding = [each for each in board.next_comparisons() if each.gain is not None]
+    assert [{each.first, each.second} for each in deciding] == [{"b", "c"}, {"a", "b"}]  # a is surely above c
+    assert all(0 < each.gain < 1 and each.times == 14 for each in deciding)
     assert len(board.next_comparisons(1)) == 3
-    with pytest.raises(UnsupportedOption, match="limit"):
-        board.next_comparisons(0)
+    for wrong in ({"limit": 0}, {"batch": 0}):
+        with pytest.raises(UnsupportedOption, match=next(iter(wrong))):
+            board.next_comparisons(**wrong)
     for pair in (connecting[:2], connecting[1::-1]):
         joined = board_of([*MAIN, ("top", "a", 5), ("c", "last", 8), ("p", "q", 2), (*pair, 1)])
         assert rows_of(joined)[connecting.first]["board"] == rows_of(joined)["a"]["board"]
+
+
+def test_what_is_certain_is_not_asked():
+    """Ranks that are known are not asked for, and neither is a rating that may stay infinite."""
+    settled = board_of([("a", "b", 900), ("b", "a", 300), ("b", "last", 80)])
+    assert settled["rank_low"] == settled["rank_high"] == [1, 2, 3]
+    assert settled.next_comparisons() == ()
+    assert "compare next" not in str(settled)
+
+
+@pytest.mark.parametrize("batch", [15, 150])
+def test_the_gain_is_how_often_a_batch_decides(batch):
+    board, rng = board_of(MAIN), np.random.default_rng(0)
+    pair = board.next_comparisons(1, batch=batch)[0]
+    first, second = ("abc".index(item) for item in pair[:2])
+    truth = rng.multivariate_normal(board.ratings.score, board.ratings.covariance, 300)
+    gap, decided = truth[:, first] - truth[:, second], 0
+    for wins in rng.binomial(batch, 1 / (1 + np.exp(-gap))).tolist():
+        games = [*MAIN, (*pair[:2], wins), (*pair[1::-1], batch - wins)]
+        rows = rows_of(board_of([game for game in games if game[2]]))
+        one, other = sorted((rows[item] for item in pair[:2]), key=lambda row: row["rank"])
+        decided += one["rank_high"] < other["rank_low"]
+    assert decided / 300 == pytest.approx(pair.gain, abs=0.08)
+    assert pair.reason == f"decides which is ahead with probability {100 * pair.gain:.2g} %"
 
 
 def test_the_elo_scale():
@@ -373,6 +393,19 @@ def test_the_figure_and_the_page(tmp_path):
     with pytest.raises(UnsupportedOption, match=r"draw to \.pdf, \.png or \.svg"):
         draw_board(board, tmp_path / "board.gif")
     assert not matplotlib.pyplot.get_fignums()
+    games = {"winner": [*"abab", "a", "c"], "loser": [*"baba", "c", "a"], "month": [3, 3, 1, 1, 1, 1]}
+    fit = at.fit_choices(games, by="month")
+    axes = fit.plot()
+    drawn = {line.get_label(): line.get_ydata().tolist() for line in axes.get_lines()}
+    months = [
+        dict(zip(board["item"], board["rating"], strict=True))
+        for board in (fit.by[1].board(), fit.by[3].board())
+    ]
+    assert drawn == {item: [month[item] for month in months if item in month] for item in "abc"}
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "3"]
+    assert len(fit.plot(limit=1).get_lines()) == 1
+    matplotlib.pyplot.close("all")
+    assert draw_board(fit, tmp_path / "lines.svg").exists()
     page = write_board(board, tmp_path / "board.html", title="A & B").read_text(encoding="utf-8")
     assert "<h1>A &amp; B</h1>" in page
     assert "&lt;b&gt;top&lt;/b&gt;" in page

@@ -14,16 +14,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import attomaton as at
-from attomaton.base import InvalidSamples, UndeterminedChoice, UnsupportedOption
-from attomaton.choices import (
-    ContrastKind,
-    LogisticRegression,
-    LogitFit,
-    LogitState,
-    binary_logit,
-    fit_logit,
-    long_table,
-)
+from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnsupportedOption
+from attomaton.choices import ContrastKind, LogisticRegression, LogitFit, binary_logit, fit_logit, long_table
+from attomaton.choices.logit.certificate import LogitState
 from attomaton.choices.logit.prediction import predict_rows
 from attomaton.choices.logit.rows import Situations
 

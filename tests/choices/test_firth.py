@@ -12,7 +12,7 @@ from attomaton.base.errors import UndeterminedChoice, UnsupportedOption
 from attomaton.choices import ChoiceProblem, fit_logit
 from attomaton.choices.logit.firth import FirthClimb
 
-ENDOMETRIAL = Path(__file__).parent / "logit" / "endometrial.csv"
+ENDOMETRIAL = Path(__file__).parents[2] / "docs" / "data" / "endometrial.csv"
 
 
 def penalised_by_definition(matrix, sizes, counts, beta):

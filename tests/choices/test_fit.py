@@ -1,5 +1,6 @@
 """Choice models: right where choix is, right where choix is not, and silent where nothing is known."""
 
+import sys
 from itertools import product
 
 import choix
@@ -10,6 +11,7 @@ from hypothesis import assume, given, strategies as st
 from scipy.optimize import minimize
 from tests.strategies import many
 
+import attomaton
 from attomaton.base.errors import InvalidSamples, UncertifiedSolution, UndeterminedChoice, UnknownToken
 from attomaton.base.solutions import Status
 from attomaton.choices.fit import fit_choices, unroll_rankings
@@ -335,3 +337,23 @@ def test_scores_that_are_not_certified_are_no_numbers():
     assert fit.probability(0, [0]) == 1.0
     assert "scores uncertified" in str(fit)
     assert fit.soft.scores.num_rows == 1_001
+
+
+def test_five_games_run_at_most_80_functions():
+    def fit():
+        return fit_choices(["a", "b", "a", "c", "b"], losers=["b", "a", "c", "a", "c"])
+
+    fit()
+    source, seen, before = attomaton.__path__[0], set(), sys.getprofile()
+
+    def watch(frame, event, _):
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(source) and not code.co_name.startswith("<"):
+            seen.add(code)
+
+    sys.setprofile(watch)
+    try:
+        fit()
+    finally:
+        sys.setprofile(before)
+    assert len(seen) <= 80

@@ -13,12 +13,12 @@ from scipy.optimize import linprog
 from scipy.special import expit
 
 import attomaton as at
-from attomaton.base import InvalidSamples, UncertifiedSolution
-from attomaton.choices import LogitState
+from attomaton.base.errors import InvalidSamples, UncertifiedSolution
+from attomaton.choices.logit.certificate import LogitState
 
 # 79 patients, published by Heinze and Schemper, "A solution to the problem of separation in logistic
 # regression", Statistics in Medicine 21 (2002) 2409-2419; .
-ENDOMETRIAL = Path(__file__).parent / "logit" / "endometrial.csv"
+ENDOMETRIAL = Path(__file__).parents[2] / "docs" / "data" / "endometrial.csv"
 
 
 def test_the_endometrial_data():

@@ -48,6 +48,24 @@ def test_tables(folder, arguments, best, components):
     assert run_inside("choices", *arguments, "--quiet", cwd=folder).stdout == f"{components}\n"
 
 
+def test_tests_have_the_names_of_python(folder):
+    rows = [f"{'ab'[k % 2]},{'ba'[k % 2]},{'xyz'[k % 3]},{k // 3},{'uv'[k % 5 % 2]}" for k in range(30)]
+    (folder / "votes.csv").write_text("winner,loser,judge,question,month\n" + "\n".join(rows))
+    tests = "goodness_of_fit,intransitivity,cross_validate"
+    record = json.loads(run_inside("choices", "votes.csv", "--tests", tests, "--json", cwd=folder).stdout)
+    fit = at.fit_choices(folder / "votes.csv")
+    assert record["cross_validate"] == fit.cross_validate().to_dict()
+    assert record["goodness_of_fit"] == fit.goodness_of_fit().to_dict()
+    assert record["intransitivity"] == fit.intransitivity().to_dict()
+    judged = ["--cluster", "judge", "--task", "question", "--tests", "compare_judges", "--by", "month"]
+    record = json.loads(run_inside("choices", "votes.csv", *judged, "--json", cwd=folder).stdout)
+    result = at.choices.compare_judges(folder / "votes.csv", cluster="judge", task="question")
+    assert record["compare_judges"] == result.to_dict()
+    shown = run_inside("choices", "votes.csv", *judged, "--figure", "lines.png", cwd=folder).stdout
+    assert str(result) in shown
+    assert (folder / "lines.png").stat().st_size > 1_000
+
+
 def test_counts_and_ties_of_a_file(folder):
     record = json.loads(run_inside("choices", "games.csv", "--json", cwd=folder).stdout)
     assert (record["choices"], record["standings"][0]["wins"]) == (6, 5)
@@ -97,6 +115,9 @@ def test_a_fit_is_saved_and_not_overwritten_by_accident(folder):
         (["games.csv", "--page", "games.csv"], "attomaton did not write it"),
         (["games.csv", "--page", "."], "is a folder"),
         (["games.csv", "--prior", "1", "--ridge", "1"], "give only one"),
+        (["games.csv", "--tests", "anova"], "--tests names 'anova'; give some of goodness_of_fit"),
+        (["games.csv", "--tests", "compare_judges"], "name their column with --cluster"),
+        (["games.csv", "--task", "winner"], "--task is for --tests compare_judges"),
     ],
 )
 def test_what_is_refused(folder, arguments, told):

@@ -44,13 +44,13 @@ def test_json_is_what_is_written(folder):
     assert record == {**stored, "out": "written", "skipped": 0, "first_skipped": None}
     assert (record["decoder_rate"], record["attention_rate"]) == (2.0, 0.2)
     assert len(record["forecasts"]) == 20
-    assert record["kept"] == []
+    assert record["followed"] == []
     first = record["forecasts"][0]
     assert first["query"] == "the"
     assert first["turn"] < first["snap"] <= first["half_snap"]
     distinct = pq.read_table(folder / "written" / "distinct.parquet").to_pylist()
     own = [row for row in distinct if row["query"] == distinct[0]["query"]]
-    assert [row["place"] for row in own] == list(range(1, first["distinct"] + 1))
+    assert [row["rank"] for row in own] == list(range(1, first["distinct"] + 1))
     tokens = pq.read_table(folder / "written" / "tokens.parquet")
     assert tokens.num_rows == sum(one["distinct"] + one["common"] for one in record["forecasts"])
     classes = pq.read_table(folder / "written" / "classes.parquet")
@@ -65,7 +65,7 @@ def test_documents_are_lines_if_asked_for(folder):
     assert record["counted"] == 25
     assert record["tokens"] == 4
     assert record["until"] > 0
-    assert {one["query"] for one in record["kept"]} == {"news", "front", "sport"}
+    assert {one["query"] for one in record["followed"]} == {"news", "front", "sport"}
     whole = json.loads(attomaton("scan-snap", "visits.txt", "--json", cwd=folder).stdout)
     assert whole["tokens"] == 5  # with <eos>
 

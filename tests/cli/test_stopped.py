@@ -71,7 +71,7 @@ PLACES = {
 @pytest.mark.parametrize("name", CASES)
 def test_only_what_can_be_resumed_says_how(name, folder):
     command, can = CASES[name]
-    with patch(PLACES[command[0]] if can else "attomaton.engines.source._read", stop):
+    with patch(PLACES[command[0]] if can else "attomaton.engines.source._read_corpus", stop):
         told = advice_of(run_inside(*command, cwd=folder))
     assert told == (command if can else None)
     if can:

@@ -87,6 +87,15 @@ def prepare_inputs(folder):
     (folder / "games.csv").write_text("winner,loser\nAnn,Bob\nBob,Ann\nAnn,Cat\n", encoding="utf-8")
     battle = '{"model_a": "large", "model_b": "small", "winner": "model_a"}\n'
     (folder / "battles.jsonl").write_text(battle * 2, encoding="utf-8")
+    for name in ("llmfao.csv.gz", "endometrial.csv"):
+        (folder / name).write_bytes((ROOT / "docs" / "data" / name).read_bytes())
+    games = "Ann,Bob,1,1\nBob,Ann,1,1\nBob,Cat,2,1\nCat,Ann,1,2\n"
+    (folder / "baseball.csv").write_text(
+        "home.team,away.team,home.wins,away.wins\n" + games, encoding="utf-8"
+    )
+    (folder / "nascar.csv").write_text("rank1,rank2,rank3\n1,2,3\n2,1,3\n2,1,4\n", encoding="utf-8")
+    results = "Ann,Bob,1,TRUE\nBob,Ann,0.5,TRUE\nCat,Ann,0,FALSE\nAnn,Cat,0,TRUE\nBob,Cat,1,TRUE\n"
+    (folder / "icehockey.csv").write_text("visitor,opponent,result,home.ice\n" + results, encoding="utf-8")
     (folder / "msnbc.txt").write_text("1 2 3\n2 1\n3 2 1\n1 3\n" * 9, encoding="utf-8")
     rng = np.random.default_rng(0)
     write_shards(folder / "shards", [rng.integers(0, 9, 80).tolist() for _ in range(6)], 9, 2)

@@ -12,10 +12,11 @@ from attomaton.automaton.runs import staged
 from attomaton.base.artifacts import parted
 from attomaton.base.errors import CorruptRun
 from attomaton.base.tables import rows_to_bytes
-from attomaton.engines import Engine, parts as edge_parts
-from attomaton.engines.parts import sum_choices
-from attomaton.engines.work import PartRecords, run_weighed
-from attomaton.graphs import parts
+from attomaton.engines import Engine, partitions as edge_partitions
+from attomaton.engines.partitions import sum_choices
+from attomaton.engines.tasks import run_weighed
+from attomaton.engines.work import StageRecords
+from attomaton.graphs import partitions
 from attomaton.graphs.choices import count_choices, encode_choices, extract_choices
 from tests.engines.conftest import draw_documents, samples_of, write_shards
 
@@ -23,7 +24,7 @@ from tests.engines.conftest import draw_documents, samples_of, write_shards
 @pytest.fixture
 def small_parts(monkeypatch):
     """Parts and row groups so small that a few hundred samples fill many."""
-    monkeypatch.setattr(parts, "PART_SAMPLES", 20)
+    monkeypatch.setattr(partitions, "PARTITION_SAMPLES", 20)
     monkeypatch.setattr(parted, "GROUP_ROWS", 32)
 
 
@@ -50,7 +51,7 @@ def test_parts_whose_edges_are_not_held(tmp_path, monkeypatch, seed):
     options = {"window": 6, "engine": Engine("duckdb", memory="1GB")}
     at.learn(tmp_path / "shards", out=tmp_path / "held", **options)
     monkeypatch.setattr(staged, "HELD_EDGES", 5)
-    monkeypatch.setattr(edge_parts, "SCANNED_ROWS", 40)
+    monkeypatch.setattr(edge_partitions, "SCANNED_ROWS", 40)
     at.learn(tmp_path / "shards", out=tmp_path / "scanned", **options)
     assert told(tmp_path / "held") == told(tmp_path / "scanned")
 
@@ -61,7 +62,7 @@ def test_parts_join_to_the_whole(monkeypatch, seed):
     documents, n_tokens = draw_documents(np.random.default_rng(seed))
     samples = samples_of(documents, n_tokens, 6)
     whole = at.learn(samples)
-    monkeypatch.setattr(parts, "PART_SAMPLES", 10)
+    monkeypatch.setattr(partitions, "PARTITION_SAMPLES", 10)
     joined = at.learn(samples)
     for table in ("nodes", "order"):
         assert getattr(whole.components, table).equals(getattr(joined.components, table))
@@ -71,7 +72,7 @@ def test_parts_join_to_the_whole(monkeypatch, seed):
     assert joined.hard.certificate.upper == pytest.approx(whole.hard.certificate.upper, rel=1e-12)
     assert joined.soft.loss == pytest.approx(whole.soft.loss, rel=1e-12)
     assert joined.soft.certificate == whole.soft.certificate
-    ties = parts.keep_ties(whole.components)
+    ties = partitions.keep_ties(whole.components)
     assert extract_choices(samples, ties).rows.equals(whole.soft.choices.rows)
 
 
@@ -91,7 +92,7 @@ def test_sorted_choices_are_added_up_across_batches(size):
 
 
 def test_a_record_is_taken_up_only_if_it_is_of_the_same_work_and_its_files_are_whole(tmp_path):
-    part_records, calls = PartRecords(tmp_path, "stage", "a" * 64), []
+    stage_records, calls = StageRecords(tmp_path, "stage", "a" * 64), []
 
     def work(number):
         calls.append(number)
@@ -100,18 +101,18 @@ def test_a_record_is_taken_up_only_if_it_is_of_the_same_work_and_its_files_are_w
 
         return {"files": {"file": entry_of(tmp_path / "file")}}
 
-    assert part_records.run(0, work) == part_records.run(0, work)
+    assert stage_records.run(0, work) == stage_records.run(0, work)
     assert calls == [0]
     (tmp_path / "file").write_bytes(b"other")
-    part_records.run(0, work)
+    stage_records.run(0, work)
     assert calls == [0, 0]
-    PartRecords(tmp_path, "stage", "b" * 64).run(0, work)
+    StageRecords(tmp_path, "stage", "b" * 64).run(0, work)
     assert calls == [0, 0, 0]
     (tmp_path / "stage-00000.json").write_text("{")
-    part_records.run(0, work)
+    stage_records.run(0, work)
     assert calls == [0, 0, 0, 0]
-    part_records.run(7, work)
-    part_records.clear(1)
+    stage_records.run(7, work)
+    stage_records.clear(1)
     assert [path.name for path in tmp_path.glob("*.json")] == ["stage-00000.json"]
 
 
@@ -157,7 +158,7 @@ def test_finished_parts_are_taken_up_after_an_interruption(tmp_path, small_parts
     at.learn(tmp_path / "shards", out=tmp_path / "whole", **options)
     begun: list[int] = []
     seen: list[tuple[str, int]] = []
-    original = PartRecords.run
+    original = StageRecords.run
 
     def counted(self, number, work):
         def noted(part):
@@ -170,7 +171,7 @@ def test_finished_parts_are_taken_up_after_an_interruption(tmp_path, small_parts
 
         return original(self, number, noted)
 
-    monkeypatch.setattr(PartRecords, "run", counted)
+    monkeypatch.setattr(StageRecords, "run", counted)
     for limit in (3, 6, 10, 14):  # noqa: B007  (the closure reads it)
         begun.clear()
         with pytest.raises(KeyboardInterrupt):

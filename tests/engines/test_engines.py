@@ -11,7 +11,7 @@ import attomaton as at
 from attomaton.base.errors import MissingExtra
 from attomaton.corpora.readers import read_text
 from attomaton.corpora.shards import Shards
-from attomaton.engines import choose, work
+from attomaton.engines import choose, tasks
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.selection import Selection
 from tests.engines.conftest import draw_documents, samples_of, write_shards
@@ -41,7 +41,7 @@ def assert_same_passes(engine, samples, min_support=1, *, whole=True):
 
 @pytest.mark.parametrize("seed", some(range(20), gate=range(2)))
 def test_random_corpora(make_quick_engine, tmp_path, seed, monkeypatch):
-    monkeypatch.setattr(work, "JOB_TOKENS", 100)  # several jobs even here
+    monkeypatch.setattr(tasks, "JOB_TOKENS", 100)  # several jobs even here
     for number in range(N_CORPORA // 20):
         rng = np.random.default_rng([seed, number])
         documents, n_tokens = draw_documents(rng)
@@ -76,7 +76,7 @@ def test_selections(make_engine, tmp_path):
     whole = samples_of(documents, 30, 8)
     read = at.extract_edges(whole).queries
     most = np.lexsort((read["query"], -read["realisable"].to_numpy()))[:4]
-    share = Selection(sample_queries=0.4).kept(30)
+    share = Selection(sample_queries=0.4).selected(30)
     for number, (selection, samples) in enumerate(
         [
             (Selection(8, queries=(3, 7, 20)), whole.take(np.isin(whole.queries, [3, 7, 20]))),
@@ -93,8 +93,8 @@ def test_selections(make_engine, tmp_path):
 def test_a_long_document_is_cut(make_engine, tmp_path, monkeypatch):
     monkeypatch.setattr(DuckDBEngine, "_max_keys", 500)
     monkeypatch.setattr(DuckDBEngine, "_workshop", property(small_pieces))
-    monkeypatch.setattr("attomaton.engines.memory.PIECE_TOKENS", 64)
-    monkeypatch.setattr("attomaton.engines.spark.PIECE_TOKENS", 64)
+    monkeypatch.setattr("attomaton.engines.memory.MEMORY_CHUNK_TOKENS", 64)
+    monkeypatch.setattr("attomaton.engines.spark.SPARK_CHUNK_TOKENS", 64)
     ids = (40 * np.random.default_rng(3).random(3000) ** 2).astype(int).tolist()
     documents = [ids, [], ids[:100]]
     shards = write_shards(tmp_path, documents, 40)
@@ -103,7 +103,7 @@ def test_a_long_document_is_cut(make_engine, tmp_path, monkeypatch):
 
 
 def small_pieces(engine):
-    return work.Workshop(engine.work, engine._threads, 64, engine.progress)
+    return tasks.Workshop(engine.work, engine._threads, 64, engine.progress)
 
 
 def test_digest_does_not_know_the_engine(make_engine, tmp_path):

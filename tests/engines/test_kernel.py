@@ -18,10 +18,10 @@ from attomaton.base.machine import available_memory, parse_memory
 from attomaton.corpora.documents import Chunk
 from attomaton.corpora.shards import Shards, chunk_of
 from attomaton.engines.duckdb import DuckDBEngine
-from attomaton.engines.kernel import choices_of_piece, edge_rows, query_rows
+from attomaton.engines.kernel import choices_of_chunk, edge_rows, query_rows
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection, hash_share
-from attomaton.graphs.parts import cut_queries
+from attomaton.graphs.partitions import cut_queries
 from attomaton.graphs.windows import link_repeats, window_edges
 from tests.drawn import as_counter
 from tests.engines.conftest import samples_of
@@ -36,19 +36,19 @@ def batch_of(documents, kind=None):
 @given(document_lists, st.integers(1, 12), st.sets(st.integers(0, 5), min_size=1))
 def test_batch_equals_definition(documents, window, queries):
     selection = Selection(window, queries=tuple(queries))
-    kept = selection.kept(6)
+    selected = selection.selected(6)
     piece = chunk_of(batch_of(documents), 6)
-    links = link_repeats(piece, window, kept)
+    links = link_repeats(piece, window, selected)
     nothing = np.empty(0, np.int64), np.empty(0, np.int64)
-    chunks = window_edges(piece, links, window=window, kept=kept, max_keys=1 << 20)
+    chunks = window_edges(piece, links, window=window, selected=selected, max_keys=1 << 20)
     keys, support = next(iter(chunks), nothing)
     samples = samples_of(documents, 6, window)
-    samples = samples.take(kept[samples.queries])
+    samples = samples.take(selected[samples.queries])
     expected = at.extract_edges(samples)
     assert edge_rows(keys, support.astype(np.int64)).equals(expected.rows.combine_chunks())
     assert query_rows(links).equals(expected.queries.combine_chunks())
     components = at.find_components(expected)
-    choices = choices_of_piece(piece, components, selection=selection, kept=kept)
+    choices = choices_of_chunk(piece, components, selection=selection, selected=selected)
     assert choices.rows.equals(at.extract_choices(samples, components).rows)
 
 
@@ -56,12 +56,12 @@ def test_batch_equals_definition(documents, window, queries):
 def test_pieces_and_chunks_change_nothing(documents, window, size, max_keys):
     ids = np.array([token for document in documents for token in document], np.int32)
     borders = np.concatenate([[0], np.cumsum([len(document) for document in documents])]).astype(np.int64)
-    kept = np.ones(6, bool)
+    selected = np.ones(6, bool)
     found, realisable = {}, np.zeros(6, int)
     for piece in Chunk(ids, borders, 0, 6).cut(size, window):
-        links = link_repeats(piece, window, kept)
+        links = link_repeats(piece, window, selected)
         realisable += links.realisable
-        for keys, support in window_edges(piece, links, window=window, kept=kept, max_keys=max_keys):
+        for keys, support in window_edges(piece, links, window=window, selected=selected, max_keys=max_keys):
             assert (np.diff(keys) > 0).all()
             assert support.sum() <= max(max_keys, window)
             for key, count in zip(keys.tolist(), support.tolist(), strict=True):
@@ -116,10 +116,10 @@ def test_share_of_queries():
     assert abs(share.mean() - 0.5) < 0.005
     assert abs((share < 0.1).mean() - 0.1) < 0.005
     assert np.array_equal(hash_share(10), share[:10])  # a larger vocabulary changes nothing
-    small, large = Selection(sample_queries=0.1).kept(1000), Selection(sample_queries=0.3).kept(1000)
+    small, large = Selection(sample_queries=0.1).selected(1000), Selection(sample_queries=0.3).selected(1000)
     assert not (small & ~large).any()
     with pytest.raises(TokenOutOfRange, match="query 9"):
-        Selection(queries=(9,)).kept(9)
+        Selection(queries=(9,)).selected(9)
 
 
 def test_memory_sizes():

@@ -16,24 +16,24 @@ from tests.faults.counts import trials
 
 PROGRAM = """
 import atexit, json, os
-from attomaton.engines.work import PartRecords
-from attomaton.graphs import parts
-parts.PART_SAMPLES = 500  # so that there are many parts
+from attomaton.engines.work import StageRecords
+from attomaton.graphs import partitions
+partitions.PARTITION_SAMPLES = 500  # so that there are many parts
 taken, made = [], []
-read_intact = PartRecords.read_intact
+read_intact = StageRecords.read_intact
 def counted(self, number):
     found = read_intact(self, number)
     if found is not None:
         taken.append([self.stage, number])
     return found
-PartRecords.read_intact = counted
+StageRecords.read_intact = counted
 from attomaton.engines import duckdb
-open_parts = duckdb.open_parts
+open_edges = duckdb.open_edges
 def opened(*given):  # the edges of a finished pass, all at once
-    found = open_parts(*given)
-    taken.extend(["edges", number] for number in range(len(found.pieces)))
+    found = open_edges(*given)
+    taken.extend(["edges", number] for number in range(len(found.files)))
     return found
-duckdb.open_parts = opened
+duckdb.open_edges = opened
 if "TAKEN" in os.environ:
     atexit.register(lambda: open(os.environ["TAKEN"], "w").write(json.dumps(taken)))
 from attomaton.cli import main

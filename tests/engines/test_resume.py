@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from attomaton.base.errors import CorruptRun, UnwritablePlace
-from attomaton.engines import parts, work
+from attomaton.engines import partitions, tasks
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
@@ -20,12 +20,12 @@ from tests.engines.edges import digest
 PROGRAM = textwrap.dedent("""
     import sys
     from pathlib import Path
-    from attomaton.engines import work
+    from attomaton.engines import tasks
     from attomaton.engines.duckdb import DuckDBEngine
     from attomaton.engines.selection import Selection
     from attomaton.corpora.shards import Shards
 
-    work.JOB_TOKENS = int(sys.argv[3])
+    tasks.JOB_TOKENS = int(sys.argv[3])
     shards = Shards.from_folder(sys.argv[1], n_tokens=500)
     engine = DuckDBEngine(shards, Path(sys.argv[2]), Selection(16), "1GB", 2)
     print("ready", flush=True)
@@ -40,7 +40,7 @@ def draw_text(n_documents, length, seed=5):
 
 @pytest.fixture
 def many_jobs(monkeypatch):
-    monkeypatch.setattr(work, "JOB_TOKENS", 2000)
+    monkeypatch.setattr(tasks, "JOB_TOKENS", 2000)
 
 
 class StopHere(BaseException):
@@ -73,7 +73,7 @@ def test_interrupted_anywhere(tmp_path, many_jobs):
             assert not (place / "spill").exists()
             assert not list(place.rglob(".*.draft"))
             with pytest.raises(CorruptRun):
-                parts.open_parts(place / "edges", {})
+                partitions.open_edges(place / "edges", {})
         else:
             break
         assert all(path.stat().st_mtime_ns == stamp for path, stamp in before.items()), "work done twice"
@@ -128,7 +128,7 @@ def test_no_room(tmp_path, many_jobs, stage):
     assert "free space there" in result.stdout
     assert not result.stderr
     with pytest.raises(CorruptRun):
-        parts.open_parts(tmp_path / "work" / "edges", {})
+        partitions.open_edges(tmp_path / "work" / "edges", {})
     assert bool(list((tmp_path / "work").glob("edges-*.json"))) == (stage == "merging")
     assert not list((tmp_path / "work").rglob(".*.draft"))
 
@@ -158,7 +158,7 @@ def test_killed_at_random_moments(tmp_path):
         finished = {path: path.stat().st_mtime_ns for path in place.glob("*.json")}
         found = DuckDBEngine(shards, place, Selection(16), "1GB", 2)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(work, "JOB_TOKENS", 100_000)
+            patch.setattr(tasks, "JOB_TOKENS", 100_000)
             assert digest(found.edges()) == expected
         assert all(path.stat().st_mtime_ns == stamp for path, stamp in finished.items())
         taken_up += bool(finished)

@@ -6,7 +6,7 @@ import pytest
 from attomaton.base.tables import make_table
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.engines.executors import cut_slots
-from attomaton.graphs import parts
+from attomaton.graphs import partitions
 from attomaton.graphs.edges import QUERY_SCHEMA
 
 
@@ -22,21 +22,21 @@ def draw_queries(seed):
 @pytest.mark.parametrize("most", [10, 1000, 10**9])
 @pytest.mark.parametrize("seed", range(8))
 def test_slots_cover_the_parts(monkeypatch, seed, most):
-    monkeypatch.setattr(parts, "PART_SAMPLES", 50)
+    monkeypatch.setattr(partitions, "PARTITION_SAMPLES", 50)
     queries, n_tokens = draw_queries(seed)
-    borders = parts.cut_parts(queries, n_tokens)
+    borders = partitions.cut_partitions(queries, n_tokens)
     slots = cut_slots(queries, borders, most)
     assert (np.diff(slots.keys) > 0).all()
     assert (slots.keys[0], slots.keys[-1]) == (0, n_tokens << 2 * TOKEN_BITS)
     assert set(borders << 2 * TOKEN_BITS) <= set(slots.keys)
     query = slots.keys[:-1] >> 2 * TOKEN_BITS
-    assert (np.searchsorted(borders, query, side="right") - 1 == slots.parts).all()
+    assert (np.searchsorted(borders, query, side="right") - 1 == slots.partitions).all()
     asked, winner = (
         one.ravel() for one in np.meshgrid(np.arange(n_tokens), np.arange(n_tokens), indexing="ij")
     )
     found = slots.find(asked, winner)
     assert (np.diff(found) >= 0).all()
-    assert (slots.parts[found] == np.searchsorted(borders, asked, side="right") - 1).all()
+    assert (slots.partitions[found] == np.searchsorted(borders, asked, side="right") - 1).all()
 
 
 def test_a_large_query_is_cut_evenly():
@@ -45,7 +45,7 @@ def test_a_large_query_is_cut_evenly():
     columns["realisable"][3] = 10**6
     queries = make_table(QUERY_SCHEMA, {**columns, "unrealisable": 10**6 - columns["realisable"]})
     slots = cut_slots(queries, np.array([0, 3, 4, 100]), 1000)
-    inside = slots.keys[:-1][slots.parts == 1] - (3 << 2 * TOKEN_BITS)
+    inside = slots.keys[:-1][slots.partitions == 1] - (3 << 2 * TOKEN_BITS)
     assert 1000 <= len(inside) <= 2000
     assert len(np.unique(inside >> TOKEN_BITS)) == 100
 

@@ -10,14 +10,14 @@ from attomaton.base.errors import CorruptRun
 from attomaton.engines import sorted_choices
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.sorted_choices import (
-    BATCH_BYTES,
+    CHOICE_BATCH_BYTES,
     COPIES,
     SortedChoices,
     cut_batches,
-    merge_part,
+    merge_partition,
     size_batches,
 )
-from attomaton.engines.work import write_part
+from attomaton.engines.tasks import write_unmerged
 from attomaton.graphs.choices import count_choices, extract_choices
 from tests.engines.conftest import write_shards
 
@@ -38,9 +38,9 @@ def test_merged_files_equal_counting_at_once(tmp_path, size, seed):
     tables = [draw_choices(rng, n_tokens) for _ in range(rng.integers(1, 7))]
     files = []
     for number, table in enumerate(tables):
-        write_part(tmp_path / f"{number}.arrow", cut_batches(table, borders, size))
+        write_unmerged(tmp_path / f"{number}.arrow", cut_batches(table, borders, size))
         files.append(SortedChoices(tmp_path / f"{number}.arrow"))
-    merged = [list(merge_part(files, part)) for part in range(len(borders) - 1)]
+    merged = [list(merge_partition(files, part)) for part in range(len(borders) - 1)]
     expected = count_choices(tables).rows
     joined = pa.concat_tables([expected.slice(0, 0), *(piece for pieces in merged for piece in pieces)])
     assert joined.combine_chunks().equals(expected)
@@ -60,9 +60,9 @@ def test_a_merge_holds_about_a_batch_of_each_file(tmp_path):
         contexts = [[*rng.integers(0, 40, 6).tolist(), 0] for _ in range(2000)]
         samples = at.Samples.from_lists(contexts, [one[0] for one in contexts], n_tokens=40)
         table = cut_batches(extract_choices(samples), np.array([0, 40]), 640)  # 8 choices
-        write_part(tmp_path / f"{number}.arrow", table)
+        write_unmerged(tmp_path / f"{number}.arrow", table)
         files.append(SortedChoices(tmp_path / f"{number}.arrow"))
-    pieces = list(merge_part(files, 0))
+    pieces = list(merge_partition(files, 0))
     assert sum(piece.num_rows for piece in pieces) > 9000
     assert max(piece.num_rows for piece in pieces) <= 5 * 12
     assert len(pieces) < 3 * 2000 / 8  # not a piece for each batch of each file
@@ -71,7 +71,7 @@ def test_a_merge_holds_about_a_batch_of_each_file(tmp_path):
 def write_files(folder, tables, borders, size=1000):
     files = [SortedChoices(folder / f"{number}.arrow") for number in range(len(tables))]
     for file, table in zip(files, tables, strict=True):
-        write_part(file.path, cut_batches(table, borders, size))
+        write_unmerged(file.path, cut_batches(table, borders, size))
     return files
 
 
@@ -82,15 +82,15 @@ def test_files_with_batches_of_other_sizes(tmp_path):
     for number, (table, size) in enumerate(zip(tables, (1, 200, 10_000), strict=True)):
         (tmp_path / str(number)).mkdir()
         files += write_files(tmp_path / str(number), [table], np.array([0, 2, 4]), size)
-    merged = pa.concat_tables([piece for part in range(2) for piece in merge_part(files, part)])
+    merged = pa.concat_tables([piece for part in range(2) for piece in merge_partition(files, part)])
     assert merged.combine_chunks().equals(count_choices(tables).rows)
 
 
 def test_batches_fit_in_the_memory():
     sizes = [size_batches(10**9, n_files) for n_files in (0, 10, 1000, 10_000)]
-    assert sizes[0] == sizes[1] == BATCH_BYTES[1]
+    assert sizes[0] == sizes[1] == CHOICE_BATCH_BYTES[1]
     assert COPIES * 1000 * sizes[2] == pytest.approx(10**9 / 2, rel=1e-3)
-    assert sizes[3] == BATCH_BYTES[0]
+    assert sizes[3] == CHOICE_BATCH_BYTES[0]
 
 
 def test_batches_of_large_sets_have_few_rows(tmp_path):
@@ -114,7 +114,7 @@ def test_files_with_later_rows_are_not_searched(tmp_path, monkeypatch):
     keys = []
     key = sorted_choices._Source._key
     monkeypatch.setattr(sorted_choices._Source, "_key", lambda self, row: keys.append(row) or key(self, row))
-    merged = pa.concat_tables(list(merge_part(files, 0)))
+    merged = pa.concat_tables(list(merge_partition(files, 0)))
     assert merged.combine_chunks().equals(count_choices(tables).rows)
     n_batches = sum(int(file.starts[-1]) for file in files)
     assert n_batches > 20 * 20
@@ -137,11 +137,11 @@ def test_damaged_files_are_named(tmp_path, damage):
             file.path.write_bytes(blob[:begin] + bytes(8) + blob[begin + 8 :])
         case "foreign":
             table = pa.table({"a": [1]}).replace_schema_metadata({"starts": np.array([0, 1]).tobytes()})
-            write_part(file.path, table)
+            write_unmerged(file.path, table)
         case _:
-            write_part(file.path, pa.table({"a": [1]}))
+            write_unmerged(file.path, pa.table({"a": [1]}))
     with pytest.raises(CorruptRun, match="run it again"):
-        list(merge_part([SortedChoices(file.path)], 0))
+        list(merge_partition([SortedChoices(file.path)], 0))
 
 
 def test_drafts_of_a_killed_merge_are_cleared(tmp_path):

@@ -110,7 +110,7 @@ def test_what_is_missing(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_worker_killed_in_mid_job(tmp_path, monkeypatch):
     """Kill −9 of one of two workers while tasks run, five times: the digest is always the same."""
-    monkeypatch.setattr(spark, "PIECE_TOKENS", 1 << 14)
+    monkeypatch.setattr(spark, "SPARK_CHUNK_TOKENS", 1 << 14)
     shards = write_shards(tmp_path / "shards", draw_text(60, 10_000, 2_000), 2_000, 12)
     expected = digest(MemoryEngine(shards, Selection(32)).edges())
     monkeypatch.setattr(spark, "LARGE_TASK", 1 << 15)

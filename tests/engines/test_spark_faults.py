@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.automaton.runs.staged import learn_by_part
+from attomaton.automaton.runs.staged import learn_by_partition
 from attomaton.engines import spark
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.spark import SparkEngine
-from attomaton.graphs import parts
+from attomaton.graphs import partitions
 from tests.engines.conftest import write_shards
 from tests.engines.edges import digest
 from tests.engines.sparkfaults import KINDS, MANY, failing_tasks, read_attempts, workers_killed
@@ -30,11 +30,11 @@ N_TOKENS = 500
 @pytest.fixture
 def shards(tmp_path, monkeypatch):
     """Some tens of tasks in each pass, and some parts."""
-    monkeypatch.setattr(parts, "PART_SAMPLES", 700)
+    monkeypatch.setattr(partitions, "PARTITION_SAMPLES", 700)
     monkeypatch.setattr(spark, "TASK_SAMPLES", 200)
     monkeypatch.setattr(spark, "LARGE_TASK", 1 << 12)
     monkeypatch.setattr(spark, "SMALL_TASK", 1 << 12)
-    monkeypatch.setattr(spark, "PIECE_TOKENS", 1 << 11)
+    monkeypatch.setattr(spark, "SPARK_CHUNK_TOKENS", 1 << 11)
     rng = np.random.default_rng(12)
     documents = [(N_TOKENS * rng.random(1000) ** 3).astype(int).tolist() for _ in range(30)]
     return write_shards(tmp_path / "shards", documents, N_TOKENS, 4)
@@ -42,7 +42,7 @@ def shards(tmp_path, monkeypatch):
 
 def answers(engine):
     """Digests of every file of a run: edges, hard side, choices, soft side; and both certificates."""
-    finished = learn_by_part(engine, engine.edges())
+    finished = learn_by_partition(engine, engine.edges())
     files = {(table, number): entry["sha256"] for table, number, _, entry in finished._files()}
     return files, finished.proofs, finished.coverage(None)
 

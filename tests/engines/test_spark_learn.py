@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.automaton.runs.staged import learn_by_part
+from attomaton.automaton.runs.staged import learn_by_partition
 from attomaton.engines import spark
 from attomaton.engines.selection import Selection
-from attomaton.graphs import parts
+from attomaton.graphs import partitions
 from tests.engines.conftest import SPARKS, draw_documents, write_shards
 
 SAMPLES = 90
@@ -20,7 +20,7 @@ on_spark = pytest.mark.parametrize("make_engine", SPARKS, indirect=True, scope="
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(parts, "PART_SAMPLES", SAMPLES)
+    monkeypatch.setattr(partitions, "PARTITION_SAMPLES", SAMPLES)
 
 
 def told(folder):
@@ -88,7 +88,7 @@ def test_finished_work_is_taken_up(make_engine, tmp_path, small_parts, shards):
 
     def learn():
         engine = make_engine(shards, work, Selection(6))
-        return learn_by_part(engine, engine.edges())
+        return learn_by_partition(engine, engine.edges())
 
     first = learn()
     assert len(first.hard) == len(first.soft) > 3
@@ -99,7 +99,7 @@ def test_finished_work_is_taken_up(make_engine, tmp_path, small_parts, shards):
     assert again.proofs == first.proofs
     lost = work / "hard" / again.hard[2]["names"]["nodes"]
     lost.write_bytes(lost.read_bytes()[:-1])
-    lost_choices = again.choices.pieces[0]
+    lost_choices = again.choices.files[0]
     lost_choices.unlink()
     third = learn()
     new = {path for path in stamps(work) if path not in written}
@@ -111,7 +111,7 @@ def test_finished_work_is_taken_up(make_engine, tmp_path, small_parts, shards):
     }
     assert digests(third) == digests(first)
     other = make_engine(shards, work, Selection(4))
-    assert digests(learn_by_part(other, other.edges())) != digests(first)
+    assert digests(learn_by_partition(other, other.edges())) != digests(first)
 
 
 def digests(finished):
@@ -132,7 +132,7 @@ def test_what_the_driver_hears_does_not_grow_with_the_files(make_engine, tmp_pat
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(engine), "_collect", listen)
-        learn_by_part(engine, engine.edges())
+        learn_by_partition(engine, engine.edges())
     assert len(heard) > 15
     assert max(map(len, heard)) < 160  # a digest, a name and a size; digests of blocks would be longer
 
@@ -144,4 +144,4 @@ def test_a_work_folder_that_is_not_shared_is_told(make_engine, tmp_path, shards)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("attomaton.engines.work.read_sealed", lambda _: None)
         with pytest.raises(at.AttomatonError, match="give a shared folder"):
-            learn_by_part(engine, edges)
+            learn_by_partition(engine, edges)

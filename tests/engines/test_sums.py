@@ -13,7 +13,7 @@ from attomaton.base.tables import column
 from attomaton.corpora.documents import Chunk
 from attomaton.engines import sums
 from attomaton.engines.selection import Selection
-from attomaton.engines.sums import add_rows, merge_sums, split_numbers, sum_in_parts, sum_pieces
+from attomaton.engines.sums import add_rows, merge_sums, split_numbers, sum_chunks, sum_in_batches
 from tests.engines.conftest import draw_documents, write_shards
 
 
@@ -103,10 +103,10 @@ def test_parts_of_a_piece_add_up_to_the_whole(monkeypatch):
     ids = rng.integers(0, 400, 3000).astype(np.int32)
     piece = Chunk(ids, np.array([0, 1000, 3000]), 0, 400)
     count = Weigh(rng.uniform(-1, 1, 400))
-    whole = sum_pieces([piece], count)
-    parts = list(sum_in_parts(piece, count, 10))
-    monkeypatch.setattr(sums, "LARGEST_TABLE", 10)
-    kept = sum_pieces([piece], count)
+    whole = sum_chunks([piece], count)
+    parts = list(sum_in_batches(piece, count, 10))
+    monkeypatch.setattr(sums, "LARGEST_DENSE_SUMS", 10)
+    kept = sum_chunks([piece], count)
     for kind, total in whole.items():
         merged = merge_sums(part for name, part in parts if name == kind)
         assert as_fractions(merged) == as_fractions(total) == as_fractions(kept[kind])

@@ -42,7 +42,7 @@ RESULTS |= {"errors.SkippedDocuments"}
 """Classes that attomaton makes itself; what reads them from files checks them."""
 
 DEEP = {f"DeepModel.{name}" for name in ("draw_start", "shapes", "unpack")}
-METHODS = {"AttentionModel.draw_start", "GradientDescent.move", "Selection.kept", *DEEP}
+METHODS = {"AttentionModel.draw_start", "GradientDescent.move", "Selection.selected", *DEEP}
 """What only the training loop and the engines call."""
 
 

@@ -27,7 +27,7 @@ from attomaton.base import native
 from attomaton.base.errors import AttomatonError
 from attomaton.base.tables import column, ragged_column
 from attomaton.corpora.documents import Chunk
-from attomaton.engines.kernel import choices_of_piece
+from attomaton.engines.kernel import choices_of_chunk
 from attomaton.engines.selection import Selection
 from attomaton.graphs.bags import count_all_tokens
 from attomaton.graphs.choices import CHOICE_SCHEMA
@@ -237,9 +237,9 @@ def try_ropes(rng: Rng) -> None:
 
     components = at.find_components(at.extract_edges(draw_samples(rng)))
     given = tie_ropes(components, rng.normal(size=(components.edges.n_tokens, 6)))
-    names = ("keys", "asked", "one", "other", "query", "number", "tie", "tokens")
+    names = ("keys", "queries", "plus", "minus", "query", "number", "tie", "tokens")
     ropes = Ropes(**bend_some(rng, **{name: getattr(given, name) for name in names}))
-    bent = bend_some(rng, weights=rng.normal(size=(6, 6, 2)), multipliers=rng.normal(size=len(given.one)))
+    bent = bend_some(rng, weights=rng.normal(size=(6, 6, 2)), multipliers=rng.normal(size=len(given.plus)))
     certify_answer(ropes, RowProof(**bent), rtol=1e-6)
 
 
@@ -327,15 +327,19 @@ def try_windows(rng: Rng) -> None:
     arrays = bend_some(rng, ids=rng.integers(0, n_tokens, length).astype(np.int32), documents=documents)
     head = 0 if straight else int(rng.choice([0, 0, 2, -1, 2**62]))
     piece = Chunk(arrays["ids"], arrays["documents"], head, n_tokens)
-    kept = bend_some(rng, kept=rng.random(n_tokens) < 0.8)["kept"]
+    selected = bend_some(rng, selected=rng.random(n_tokens) < 0.8)["selected"]
     window = int(rng.choice([1, 3, 100, 0, -4]))
     if rng.random() < 0.3:
         components = at.find_components(at.extract_edges(draw_samples(rng)))
-        choices_of_piece(piece, components, selection=Selection(window=window), kept=kept)
-    links = link_repeats(piece, window, kept)
+        choices_of_chunk(piece, components, selection=Selection(window=window), selected=selected)
+    links = link_repeats(piece, window, selected)
     bent = bend_some(rng, before=links.before, after=links.after, realisable=links.realisable)
     links = Links(**bent, unrealisable=links.unrealisable)
-    list(window_edges(piece, links, window=window, kept=kept, max_keys=int(rng.choice([1, 10, 1000, -3]))))
+    list(
+        window_edges(
+            piece, links, window=window, selected=selected, max_keys=int(rng.choice([1, 10, 1000, -3]))
+        )
+    )
 
 
 def try_samples(rng: Rng) -> None:

@@ -21,7 +21,7 @@ from attomaton.base.errors import (
     TokenOutOfRange,
 )
 from attomaton.corpora.documents import Chunk
-from attomaton.engines.parts import EdgeParts, open_parts
+from attomaton.engines.partitions import EdgePartitions, open_edges
 from attomaton.graphs.choices import CHOICE_SCHEMA
 from attomaton.graphs.components import ORDER_SCHEMA
 from attomaton.graphs.robustness import measure_robustness
@@ -277,9 +277,11 @@ def test_pieces_of_text_are_checked():
     links = link_repeats(piece, 2, kept)
     short = Links(links.before[:1], links.after[:1], links.realisable, links.unrealisable)
     with pytest.raises(MismatchedParts, match="must have equal lengths"):
-        list(window_edges(piece, short, window=2, kept=kept, max_keys=10))
+        list(window_edges(piece, short, window=2, selected=kept, max_keys=10))
     fewer = Links(links.before, links.after, 0 * links.realisable, links.unrealisable)
-    assert len(list(window_edges(piece, fewer, window=2, kept=kept, max_keys=10))) == 1  # it went on for ever
+    assert (
+        len(list(window_edges(piece, fewer, window=2, selected=kept, max_keys=10))) == 1
+    )  # it went on for ever
 
 
 def test_edges_that_lead_nowhere_are_said():
@@ -314,8 +316,8 @@ def test_edges_in_files_are_checked_as_they_are_read(tmp_path):
     DuckDBEngine(shards, work=tmp_path / "work").edges()
     [folder] = {path.parent for path in (tmp_path / "work").rglob("edges.json")}
     sign_parts(folder, "winner", 10**6)
-    parts = open_parts(folder, {})
-    assert isinstance(parts, EdgeParts)
+    parts = open_edges(folder, {})
+    assert isinstance(parts, EdgePartitions)
     with pytest.raises(MismatchedParts, match="winner in the edge table is 1000000"):
         parts.load()
 

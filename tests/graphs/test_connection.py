@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from attomaton.base.errors import MismatchedParts
 from attomaton.graphs.components import check_acyclic
-from attomaton.graphs.strong import connect
+from attomaton.graphs.strong import connect_strongly
 from tests.strategies import arcs, orderings
 
 
@@ -32,7 +32,7 @@ def edges_of(graph):
 def test_it_connects_with_as_many_as_sources_or_sinks(graph):
     sources = sum(degree == 0 for _, degree in graph.in_degree)
     sinks = sum(degree == 0 for _, degree in graph.out_degree)
-    added = connect(*edges_of(graph))
+    added = connect_strongly(*edges_of(graph))
     assert len(added) == (max(sources, sinks) if len(graph) > 1 else 0)
     graph.add_edges_from(added)
     assert nx.is_strongly_connected(graph)
@@ -40,7 +40,7 @@ def test_it_connects_with_as_many_as_sources_or_sinks(graph):
 
 @given(acyclic_graphs(4, 6))
 def test_no_fewer_edges_would_do(graph):
-    fewer = len(connect(*edges_of(graph))) - 1
+    fewer = len(connect_strongly(*edges_of(graph))) - 1
     for some in combinations(product(range(4), repeat=2), fewer):
         trial = graph.copy()
         trial.add_edges_from(some)

@@ -5,7 +5,7 @@ import pytest
 
 import attomaton as at
 from attomaton.graphs.components import count_evidence
-from attomaton.graphs.parts import gather_components, part_of_edges
+from attomaton.graphs.partitions import gather_components, slice_edges
 
 
 def draw_edges(seed):
@@ -31,7 +31,7 @@ def test_pieces_give_the_components_of_the_whole(seed, size):
 
 def test_one_query_of_many():
     edges = draw_edges(2)
-    part = part_of_edges(edges, 3, 5)
+    part = slice_edges(edges, 3, 5)
     found = gather_components([part.rows], part.queries, part.n_tokens).components
     assert found.nodes.equals(at.find_components(part).nodes)
 

@@ -124,11 +124,11 @@ def test_samples_may_have_gaps_in_memory(samples):
 def test_pieces_may_have_gaps_in_memory(documents):
     ids = np.array(list(chain(*documents)), np.int32)
     borders = offsets_of(np.array([len(one) for one in documents]))
-    kept = np.arange(6) != 3
+    selected = np.arange(6) != 3
     found = []
     for make in (np.copy, spread):
         piece = Chunk(make(ids), make(borders), 0, 6)
-        links = link_repeats(piece, 4, make(kept))
-        chunks = window_edges(piece, links, window=4, kept=make(kept), max_keys=5)
+        links = link_repeats(piece, 4, make(selected))
+        chunks = window_edges(piece, links, window=4, selected=make(selected), max_keys=5)
         found.append([(keys.tolist(), support.tolist()) for keys, support in chunks])
     assert found[0] == found[1]

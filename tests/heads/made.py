@@ -158,6 +158,26 @@ def make_of(settings, *, seed=0, spread=0.2):
     return model
 
 
+def make_opt(**changes):
+    """A ``transformers`` model of a family that attomaton does not read."""
+    from transformers import OPTConfig, OPTForCausalLM
+
+    sizes = {
+        "hidden_size": 32,
+        "ffn_dim": 40,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "vocab_size": 61,
+    }
+    config = OPTConfig(**sizes, max_position_embeddings=64, word_embed_proj_dim=32, pad_token_id=1, **changes)
+    torch.manual_seed(0)
+    model = OPTForCausalLM(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return model
+
+
 def names_and_shapes(config):
     """The tensors that a configuration asks for, as our own writer of files needs them (GPT-2 and Llama)."""
     if config["model_type"] == "gpt2":

@@ -120,11 +120,12 @@ def test_scores_of_inputs_are_those_of_the_forward_pass(model, lagged):
     seen = []
     model.run_layers(model.embed(IDS[:1]), range(2), see=lambda *one: seen.append(one))
     at = np.arange(9)
-    keys = np.tile(at, (9, 1))
+    keys = np.concatenate([at[:, None], np.tile(at, (9, 1))], 1)  # the query comes first
     for layer, read in seen:
         patterns = model.attend(model.layers[layer].attention, read)
-        scores = model.score_inputs(layer, read[0], at, keys, np.maximum(at[:, None] - keys, 0))
-        masked = torch.as_tensor(scores).masked_fill(torch.as_tensor(keys > at[:, None])[:, None], -torch.inf)
+        scores = model.score_inputs(layer, read[0], keys, np.maximum(at[:, None] - keys, 0), at)
+        later = torch.as_tensor(keys > at[:, None])[:, None]
+        masked = torch.as_tensor(scores).masked_fill(later, -torch.inf)[:, :, 1:]
         torch.testing.assert_close(masked.softmax(-1).transpose(0, 1), patterns[0], atol=1e-9, rtol=0)
 
 

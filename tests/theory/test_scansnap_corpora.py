@@ -28,10 +28,10 @@ def test_visits_without_repeats(clickstream, tmp_path):
     record = json.loads(printed.stdout)
     assert (record["samples"], record["counted"]) == (709_485, 321_051)
     assert (record["queries"], record["classes"]) == (17, 235)
-    assert len(record["kept"]) == 17
-    assert all(one["lowered"] and one["raised"] for one in record["kept"])
-    assert record["kept"][0]["query"] == "1"
-    best = {one["query"]: one["raised"][0]["token"] for one in record["kept"]}
+    assert len(record["followed"]) == 17
+    assert all(one["lowered"] and one["raised"] for one in record["followed"])
+    assert record["followed"][0]["query"] == "1"
+    best = {one["query"]: one["raised"][0]["token"] for one in record["followed"]}
     assert (best["1"], best["6"], best["4"]) == ("4", "1", "1")
     with pytest.warns(NothingRealisable, match="none of the 709,485 samples"):
         assert at.learn(clickstream, reading=at.Reading(documents="line")).coverage.n_edges == 0

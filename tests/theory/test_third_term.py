@@ -53,11 +53,11 @@ def errors_at(samples, expansion, reached):
 @pytest.mark.slow
 def test_twenty_instances_against_plain_descent():
     """Within 5e-3 wherever the rate is above 1/2; slower ones within what they say of themselves."""
-    from attomaton.trajectory.forward import _follow_orthonormal
+    from attomaton.trajectory.forward import _prepare_orthonormal
 
     gains, quick = [], 0
     for samples, expansion in third_terms(20):
-        piece = _follow_orthonormal(expansion.loss, None)[1][0]
+        piece = _prepare_orthonormal(expansion.loss, None)[1][0]
         reached = piece.flow.descend(piece.start, 1.0, STEPS)
         with_it, without = errors_at(samples, expansion, reached)
         assert with_it <= (5e-3 if expansion.rate > 0.5 else 1.5 * expansion.error_at(STEPS))

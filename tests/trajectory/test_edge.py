@@ -118,7 +118,7 @@ def test_large_blocks_are_probed(monkeypatch):
     samples = at.Samples.from_lists(contexts, [context[rng.integers(5)] for context in contexts], n_tokens=40)
     loss = training_loss(samples, at.find_components(at.extract_edges(samples)))
     exact = find_edge(loss, 1.0).sharpness
-    monkeypatch.setattr("attomaton.trajectory.sharpness.DENSE", 3)
+    monkeypatch.setattr("attomaton.trajectory.sharpness.DENSE_ALTERNATIVES", 3)
     probed = find_edge(loss, 1.0).sharpness
     assert exact <= probed * (1 + 1e-9)
     assert probed == pytest.approx(exact, rel=1e-4)

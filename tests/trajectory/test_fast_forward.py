@@ -11,7 +11,7 @@ from tests.trajectory.definition import descend_by_definition
 
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
-from attomaton.trajectory.flow.track import COMPARED, STAGES, TIMES, WEIGHTS
+from attomaton.trajectory.flow.track import FOURTH_ORDER, STAGE_TIMES, STAGES, THIRD_ORDER
 
 STEPS = 3_000
 
@@ -69,7 +69,7 @@ def test_the_error_estimate_holds_in_a_corpus_where_steps_are_small():
     for rows, track in trajectory._tracks:
         for step in (500, 5_000):
             walked = track._flow.descend(track._start, 1.0, step)
-            assert (track._flow.lengths(track.at(step).place - walked) <= 1.5 * track.at(step).error).all()
+            assert (track._flow.lengths(track.at(step).point - walked) <= 1.5 * track.at(step).error).all()
             assert len(rows) == len(walked)
 
 
@@ -89,7 +89,7 @@ def test_the_method_has_order_four_with_order_three_inside():
     for at_row, row in enumerate(STAGES):
         matrix[at_row, : len(row)] = row
         matrix[at_row, at_row] = 0.25
-    times, weights, compared = np.array(TIMES), np.array(WEIGHTS), np.array(COMPARED)
+    times, weights, compared = np.array(STAGE_TIMES), np.array(FOURTH_ORDER), np.array(THIRD_ORDER)
     assert np.allclose(matrix.sum(axis=1), times, atol=1e-14)
     assert np.allclose(matrix[-1], weights, atol=1e-14)  # stiffly accurate
     conditions = {

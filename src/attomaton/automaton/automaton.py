@@ -36,7 +36,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.graphs.bags import Bags
 from attomaton.graphs.components import count_evidence
-from attomaton.graphs.parts import cut_parts
+from attomaton.graphs.partitions import cut_partitions
 from attomaton.graphs.paths import QueryGraph, graph_of
 from attomaton.solvers.solved import Solved
 
@@ -309,7 +309,7 @@ def write_automaton(
         "order": layout.describe_order(components, column(hard.multipliers, "multiplier")),
         "choices": soft.choices.rows,
     }
-    borders = cut_parts(edges.queries, edges.n_tokens)
+    borders = cut_partitions(edges.queries, edges.n_tokens)
     with explained(building.folder):
         parts = layout.write_tables(building.folder, tables, borders)
     known = storage.describe_records(automaton.vocabulary, automaton.coverage)

@@ -22,7 +22,7 @@ from attomaton.base.options import given_path
 from attomaton.base.remote import as_path
 from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.readers.corpus import path_of
-from attomaton.engines.source import Corpus
+from attomaton.engines.source import EngineCorpus
 from attomaton.graphs.origin import check_training, describe_origin
 
 
@@ -61,7 +61,7 @@ def build_run(out: str | PathLike[str], *, overwrite: bool, resumable: bool = Fa
 
 
 def describe_run(
-    corpus: Corpus,
+    corpus: EngineCorpus,
     automaton: Automaton | None = None,
     *,
     reading: Reading,

@@ -32,7 +32,7 @@ from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import pack_edges, unpack_edges
 from attomaton.graphs.grouping import distinct_keys
-from attomaton.graphs.parts import cut_queries
+from attomaton.graphs.partitions import cut_queries
 
 DIFFERENCE_SCHEMA = pa.schema(
     [

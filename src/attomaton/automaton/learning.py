@@ -21,8 +21,8 @@ from attomaton.engines.choose import Engine, as_engine
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection, select
 from attomaton.engines.source import check_tokenizer, read_source
-from attomaton.graphs.parts import keep_ties
-from attomaton.solvers.solved import find_parts, solve_hard, solve_soft
+from attomaton.graphs.partitions import keep_ties
+from attomaton.solvers.solved import find_partitions, solve_hard, solve_soft
 
 if TYPE_CHECKING:
     from attomaton.automaton.ov_maps.automaton import WritingAutomaton
@@ -116,7 +116,7 @@ def learn(
     begin("extracting edges")
     edges = passes.edges()
     begin("finding components")
-    parts = find_parts(edges, embeddings, how.threads)
+    parts = find_partitions(edges, embeddings, how.threads)
     begin("solving the hard side")
     hard = solve_hard(parts, edges, embeddings, how.threads)
     begin("extracting choices")

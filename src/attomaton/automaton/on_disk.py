@@ -8,20 +8,20 @@ from typing import Any
 
 from attomaton.automaton.automaton import Automaton, write_automaton
 from attomaton.automaton.runs.layout import OWNED
-from attomaton.automaton.runs.staged import learn_by_part
+from attomaton.automaton.runs.staged import learn_by_partition
 from attomaton.base.artifacts import RUN, Building, build_folder
 from attomaton.base.progress import Progress
 from attomaton.corpora.shards import Shards
 from attomaton.engines.choose import Engine, make_disk_engine
-from attomaton.engines.source import Corpus
+from attomaton.engines.source import EngineCorpus
 from attomaton.solvers.solved import solve_edges
 
 
 def learn_on_disk(
     how: Engine,
-    source: Corpus | Callable[..., Corpus],
+    source: EngineCorpus | Callable[..., EngineCorpus],
     build: Callable[[], AbstractContextManager[Building | None]],
-    describe: Callable[[Corpus], dict[str, Any]],
+    describe: Callable[[EngineCorpus], dict[str, Any]],
     embeddings: object,
     progress: Progress,
 ) -> Automaton | None:
@@ -31,7 +31,7 @@ def learn_on_disk(
     """
     with build() as building, _work_of(building) as name:
         work = Path(name)
-        corpus = source if isinstance(source, Corpus) else source(tokens=work / "tokens")
+        corpus = source if isinstance(source, EngineCorpus) else source(tokens=work / "tokens")
         assert isinstance(corpus.tokens, Shards)  # noqa: S101  our own invariant
         passes = make_disk_engine(how, corpus.tokens, corpus.selection, work / "passes", progress)
         progress("extracting edges", 0, 0)
@@ -45,7 +45,7 @@ def learn_on_disk(
                 progress("writing the run", 0, 0)
                 write_automaton(building, automaton, about)
             return automaton
-        finished = learn_by_part(passes, edges, progress)
+        finished = learn_by_partition(passes, edges, progress)
         if building is not None:
             finished.fill(building, corpus.vocabulary, about)
             return None

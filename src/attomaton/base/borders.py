@@ -37,130 +37,130 @@ def trusted(kind: type[Value], **fields: Any) -> Value:
     return value
 
 
-def check_size(size: object, most: int, what: str, *, error: Refusal = MismatchedParts) -> int:
+def check_size(size: object, most: int, name: str, *, error: Refusal = MismatchedParts) -> int:
     """A whole number from 0 to ``most``."""
     number = index(size) if isinstance(size, SupportsIndex) and not isinstance(size, bool) else most + 1
     if not 0 <= number <= most:
-        raise error(f"{what} is {show(size)}, not a whole number from 0 to {most:,}; {MEND}")
+        raise error(f"{name} is {show(size)}, not a whole number from 0 to {most:,}; {MEND}")
     return number
 
 
-def check_int32(values: object, what: str, *, error: Refusal = MismatchedParts) -> Int32:
+def check_int32(values: object, name: str, *, error: Refusal = MismatchedParts) -> Int32:
     """A one-dimensional array of whole numbers as int32; copied only if it has another type or layout."""
-    return _check_integers(values, np.dtype(np.int32), what, error)
+    return _check_integers(values, np.dtype(np.int32), name, error)
 
 
-def check_int64(values: object, what: str, *, error: Refusal = MismatchedParts) -> Int64:
+def check_int64(values: object, name: str, *, error: Refusal = MismatchedParts) -> Int64:
     """A one-dimensional array of whole numbers as int64; copied only if it has another type or layout."""
-    return _check_integers(values, np.dtype(np.int64), what, error)
+    return _check_integers(values, np.dtype(np.int64), name, error)
 
 
-def check_floats(values: object, shape: tuple[int | None, ...], what: str, *, finite: bool = True) -> Float64:
+def check_floats(values: object, shape: tuple[int | None, ...], name: str, *, finite: bool = True) -> Float64:
     """A C array of this shape (None means any length) as float64, all finite unless ``finite`` is false."""
     try:
         numbers = np.require(values, np.float64, CONTIGUOUS)
     except (TypeError, ValueError) as problem:
-        raise MismatchedParts(f"{what} does not hold numbers ({problem}); {MEND}") from problem
+        raise MismatchedParts(f"{name} does not hold numbers ({problem}); {MEND}") from problem
     sizes = zip(shape, numbers.shape, strict=False)
     if numbers.ndim != len(shape) or any(size not in (None, actual) for size, actual in sizes):
         needed = ", ".join("any" if size is None else str(size) for size in shape)
-        raise MismatchedParts(f"{what} has shape {numbers.shape}, not ({needed}); {MEND}")
+        raise MismatchedParts(f"{name} has shape {numbers.shape}, not ({needed}); {MEND}")
     if finite and not np.isfinite(numbers).all():
         first = tuple(np.argwhere(~np.isfinite(numbers))[0].tolist())
-        raise MismatchedParts(f"{what} holds {numbers[first]} at {first}; {MEND}")
+        raise MismatchedParts(f"{name} holds {numbers[first]} at {first}; {MEND}")
     return numbers
 
 
-def check_ids(ids: Integers, size: int, what: str, *, error: Refusal = MismatchedParts) -> None:
+def check_ids(ids: Integers, size: int, name: str, *, error: Refusal = MismatchedParts) -> None:
     """Check that every id is in 0 … size − 1."""
     if not len(ids) or (int(ids.min()) >= 0 and int(ids.max()) < size):
         return
     outside = np.flatnonzero((ids < 0) | (ids >= size))
     raise error(
-        f"{what} is {ids[outside[0]]} in row {outside[0]}, outside 0 … {size - 1} "
+        f"{name} is {ids[outside[0]]} in row {outside[0]}, outside 0 … {size - 1} "
         f"({len(outside)} such rows); {MEND}"
     )
 
 
-def check_counts(counts: Integers, least: int, what: str) -> None:
+def check_counts(counts: Integers, least: int, name: str) -> None:
     """Check that each count is at least ``least`` and their sum at most 2⁵³."""
     if not len(counts):
         return
     if int(counts.min()) < least:
         row = int(np.argmin(counts))
-        raise MismatchedParts(f"{what} is {counts[row]} in row {row}, and must be at least {least}; {MEND}")
+        raise MismatchedParts(f"{name} is {counts[row]} in row {row}, and must be at least {least}; {MEND}")
     if float(counts.sum(dtype=np.float64)) > MOST_COUNTED:
-        raise MismatchedParts(f"{what} adds up to more than {MOST_COUNTED:,}; {MEND}")
+        raise MismatchedParts(f"{name} adds up to more than {MOST_COUNTED:,}; {MEND}")
 
 
-def check_rising(keys: Integers, what: str, *, strictly: bool = True) -> None:
+def check_rising(keys: Integers, name: str, *, strictly: bool = True) -> None:
     """Check that keys increase from row to row; without ``strictly``, that they do not decrease."""
     wrong = keys[1:] <= keys[:-1] if strictly else keys[1:] < keys[:-1]
     if wrong.any():
         row = int(np.argmax(wrong)) + 1
-        raise MismatchedParts(f"{what} must be sorted{', no repeats' * strictly}: row {row} is not; {MEND}")
+        raise MismatchedParts(f"{name} must be sorted{', no repeats' * strictly}: row {row} is not; {MEND}")
 
 
-def check_offsets(offsets: Int64, n_values: int, what: str, *, error: Refusal = MismatchedParts) -> None:
+def check_offsets(offsets: Int64, n_values: int, name: str, *, error: Refusal = MismatchedParts) -> None:
     """Check that offsets begin at 0, do not decrease, and end at ``n_values``."""
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != n_values or (offsets[1:] < offsets[:-1]).any():
-        raise error(f"{what} must increase from 0 to {n_values}, the number of values; {MEND}")
+        raise error(f"{name} must increase from 0 to {n_values}, the number of values; {MEND}")
 
 
-def check_kind(value: object, kind: type[object], what: str) -> None:
+def check_kind(value: object, kind: type[object], name: str) -> None:
     """Check that a value is of this class, so that a wrong one is reported here and not later."""
     if not isinstance(value, kind):
-        raise MismatchedParts(f"{what} is of type {type(value).__name__}; it must be {kind.__name__}")
+        raise MismatchedParts(f"{name} is of type {type(value).__name__}; it must be {kind.__name__}")
 
 
-def check_lengths(what: str, **arrays: Any) -> None:
+def check_lengths(name: str, /, **arrays: Any) -> None:
     """Check that arrays that belong together have equal lengths."""
-    lengths = {name: len(array) for name, array in arrays.items()}
+    lengths = {key: len(array) for key, array in arrays.items()}
     if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{length} of {name}" for name, length in lengths.items())
-        raise MismatchedParts(f"{what} must have equal lengths, but have {listed}; {MEND}")
+        listed = ", ".join(f"{length} of {key}" for key, length in lengths.items())
+        raise MismatchedParts(f"{name} must have equal lengths, but have {listed}; {MEND}")
 
 
-def check_table(table: object, schema: pa.Schema, what: str) -> None:
+def check_table(table: object, schema: pa.Schema, name: str) -> None:
     """Check that a table has these columns, has no nulls and passes Arrow's own full validation."""
     if not isinstance(table, pa.Table):
-        raise MismatchedParts(f"{what} is of type {type(table).__name__}; give a pyarrow.Table")
-    columns = {field.name: field.type for field in cast("Any", schema)}
-    if columns != {field.name: field.type for field in cast("Any", table.schema)}:
-        listed = ", ".join(f"{name}: {kind}" for name, kind in columns.items())
-        raise MismatchedParts(f"{what} has the wrong columns; expected {listed}: {MEND}")
+        raise MismatchedParts(f"{name} is of type {type(table).__name__}; give a pyarrow.Table")
+    columns = {entry.name: entry.type for entry in cast("Any", schema)}
+    if columns != {entry.name: entry.type for entry in cast("Any", table.schema)}:
+        listed = ", ".join(f"{field}: {kind}" for field, kind in columns.items())
+        raise MismatchedParts(f"{name} has the wrong columns; expected {listed}: {MEND}")
     try:
         table.validate(full=True)
     except pa.ArrowInvalid as problem:
-        raise MismatchedParts(f"{what} is not valid ({problem}); {MEND}") from problem
+        raise MismatchedParts(f"{name} is not valid ({problem}); {MEND}") from problem
     chunks: Any = table
-    for name, kind in columns.items():
-        nulls = chunks.column(name).null_count
+    for field, kind in columns.items():
+        nulls = chunks.column(field).null_count
         if isinstance(kind, pa.LargeListType):
-            nulls += sum(chunk.values.null_count for chunk in chunks.column(name).chunks)
+            nulls += sum(chunk.values.null_count for chunk in chunks.column(field).chunks)
         if nulls:
-            raise MismatchedParts(f"{what} holds nulls in its column {name}; {MEND}")
+            raise MismatchedParts(f"{name} holds nulls in its column {field}; {MEND}")
 
 
-def check_ids_of(table: pa.Table, sizes: Mapping[str, int], what: str) -> None:
+def check_ids_of(table: pa.Table, sizes: Mapping[str, int], name: str) -> None:
     """Check that the ids in these columns of a table are in 0 … size − 1."""
-    for name, size in sizes.items():
-        check_ids(column(table, name), size, f"{name} in {what}")
+    for field, size in sizes.items():
+        check_ids(column(table, field), size, f"{field} in {name}")
 
 
-def _check_integers(values: object, kind: np.dtype[Any], what: str, error: Refusal) -> NDArray[Any]:
+def _check_integers(values: object, kind: np.dtype[Any], name: str, error: Refusal) -> NDArray[Any]:
     try:
         numbers = np.require(values, None, CONTIGUOUS)
     except ValueError as problem:  # ragged
-        raise error(f"{what} is not a list of whole numbers ({problem}); {MEND}") from problem
+        raise error(f"{name} is not a list of whole numbers ({problem}); {MEND}") from problem
     if numbers.ndim != 1 or (len(numbers) and numbers.dtype.kind not in "iu"):
         raise error(
-            f"{what} must be one row of whole numbers, not {numbers.dtype} of shape {numbers.shape}; "
+            f"{name} must be one row of whole numbers, not {numbers.dtype} of shape {numbers.shape}; "
             "convert it first"
         )
     if numbers.dtype == kind:
         return numbers
     limits = np.iinfo(kind)
     if len(numbers) and not (limits.min <= int(numbers.min()) and int(numbers.max()) <= limits.max):
-        raise error(f"{what} holds numbers that do not fit {kind}; {MEND}")
+        raise error(f"{name} holds numbers that do not fit {kind}; {MEND}")
     return numbers.astype(kind)

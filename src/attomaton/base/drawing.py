@@ -50,11 +50,11 @@ def paper_style() -> Generator[None]:
 
 @contextmanager
 def house_axes(
-    ax: Any = None, *, height: float, width: float = ONE_COLUMN, n: int = 1, across: bool = False
+    ax: Any = None, *, height: float, width: float = ONE_COLUMN, n: int = 1, side_by_side: bool = False
 ) -> Generator[Any]:
     """Axes to draw on in the house style: the given ones, or ``n`` new ones.
 
-    New axes are stacked vertically, or placed ``across`` the figure. They belong to pyplot, so that notebooks
+    New axes are stacked vertically, or ``side_by_side``. They belong to pyplot, so that notebooks
     and ``pyplot.show()`` show them; sizes are in inches.
 
     Examples
@@ -69,7 +69,7 @@ def house_axes(
             from matplotlib import pyplot as plt
 
             plots: Any = plt
-            rows, columns = (1, n) if across else (n, 1)
+            rows, columns = (1, n) if side_by_side else (n, 1)
             _, ax = plots.subplots(rows, columns, figsize=(width, height))
         yield ax
 
@@ -104,9 +104,9 @@ def wrap_caption(caption: str, *, width: float = ONE_COLUMN) -> list[str]:
     ['Loss and norm of W by step, measured and predicted from the', 'corpus alone']
     """
     lines: list[str] = []
-    for part in caption.split("\n"):
+    for paragraph in caption.split("\n"):
         lines.append("")
-        for word in part.split():
+        for word in paragraph.split():
             longer = f"{lines[-1]} {word}".lstrip()
             if lines[-1] and measure_text(longer, TITLE_SIZE) > width - MARGIN:
                 lines.append(word)

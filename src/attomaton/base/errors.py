@@ -163,8 +163,8 @@ class MismatchedParts(AttomatonError, ValueError):
     Examples
     --------
     >>> import attomaton as at
-    >>> one, other = at.learn([0, 1, 0, 2, 0, 1]), at.learn([0, 1, 0, 1, 1, 0])
-    >>> at.Automaton(one.components, one.hard, other.soft)
+    >>> first, second = at.learn([0, 1, 0, 2, 0, 1]), at.learn([0, 1, 0, 1, 1, 0])
+    >>> at.Automaton(first.components, first.hard, second.soft)
     Traceback (most recent call last):
         ...
     attomaton.base.errors.MismatchedParts: the given SoftSolution does not belong to these components; give
@@ -228,8 +228,8 @@ class MissingExtra(AttomatonError, ImportError):
 
 
 @contextmanager
-def needing(what: str, extra: str = "") -> Generator[None]:
-    """If ``what`` needs a package that is not installed, say which extra installs it, or that ``extra`` does.
+def needing(feature: str, extra: str = "") -> Generator[None]:
+    """Name the extra to install, or ``extra``, if ``feature`` needs a package that is not installed.
 
     Examples
     --------
@@ -243,7 +243,8 @@ def needing(what: str, extra: str = "") -> Generator[None]:
         if module not in PACKAGES:
             raise
         package, smallest = PACKAGES[module]
-        raise MissingExtra(f"{what} needs {package}: pip install 'attomaton[{extra or smallest}]'") from error
+        command = f"pip install 'attomaton[{extra or smallest}]'"
+        raise MissingExtra(f"{feature} needs {package}: {command}") from error
 
 
 class UndeterminedChoice(AttomatonError, ValueError):

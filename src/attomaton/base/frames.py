@@ -81,10 +81,10 @@ def first_rows(table: pa.Table, words: Worded | None = None, *, n_rows: int | No
     """The first rows of a table, and how many more there are; ``n_rows`` if the table itself is cut."""
     first: Any = table.slice(0, SHOWN)
     first = first if words is None else name_tokens(first, words.tokens)
-    rest = (table.num_rows if n_rows is None else n_rows) - SHOWN
+    remaining = (table.num_rows if n_rows is None else n_rows) - SHOWN
     rows = [[_cell(value) for value in row.values()] for row in first.to_pylist()]
     blocks: list[Block] = [Grid("", table.column_names, rows)] if rows else []
-    return blocks + ([f"and {rest:,} more row{'s' * (rest != 1)}"] if rest > 0 else [])
+    return blocks + ([f"and {remaining:,} more row{'s' * (remaining != 1)}"] if remaining > 0 else [])
 
 
 def name_tokens(table: pa.Table, tokens: Sequence[str]) -> pa.Table:

@@ -110,8 +110,8 @@ def share(value: object, name: str) -> float:
 def choice(value: object, name: str, *, options: Collection[str]) -> str:
     """The value, if it is one of the options."""
     if not isinstance(value, str) or value not in options:
-        *others, last = options
-        raise UnsupportedOption(f"{name} is {show(value)}; choose {', '.join(others)} or {last}")
+        *earlier, last = options
+        raise UnsupportedOption(f"{name} is {show(value)}; choose {', '.join(earlier)} or {last}")
     return value
 
 
@@ -177,18 +177,18 @@ def make_rng(seed: object) -> "np.random.Generator":
     return np.random.default_rng(whole_number(seed, "the seed"))
 
 
-def named_part(
-    value: object, name: str, parts: Mapping[str, Callable[[], Any]], methods: Sequence[str]
+def named_instance(
+    value: object, name: str, classes: Mapping[str, Callable[[], Any]], methods: Sequence[str]
 ) -> Any:
-    """The part with this name, or the value itself if it has the methods of such a part."""
-    if isinstance(value, str) and value.lower().replace("_", "-") in parts:
-        return parts[value.lower().replace("_", "-")]()
+    """An instance of the class with this name, or the value itself if it has the methods of such a class."""
+    if isinstance(value, str) and value.lower().replace("_", "-") in classes:
+        return classes[value.lower().replace("_", "-")]()
     able = all(callable(getattr(value, method, None)) for method in methods)
     if isinstance(value, str | type) or not able:
-        names = ", ".join(map(repr, parts))
+        names = ", ".join(map(repr, classes))
         shown = value.__name__ if isinstance(value, type) else show(value)
-        what = f"{'methods' if len(methods) > 1 else 'method'} {' and '.join(methods)}"
-        raise UnsupportedOption(f"{name} is {shown}; give one of {names}, or an object with the {what}")
+        needed = f"{'methods' if len(methods) > 1 else 'method'} {' and '.join(methods)}"
+        raise UnsupportedOption(f"{name} is {shown}; give one of {names}, or an object with the {needed}")
     return value
 
 
@@ -274,7 +274,7 @@ def _whole(value: Any) -> int | None:
 
 
 def _real(value: Any) -> float | None:
-    value = _scalar(value)
+    value = value if isinstance(value, Real) else _scalar(value)
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
     try:

@@ -32,8 +32,8 @@ def render_page(package: str, scripts: Sequence[str], data: str, *, title: str) 
     The package's assets are ``body.html``, ``style.css`` and the scripts. The policy allows exactly this
     script and style, so neither a token nor anything added to the file later can run or fetch.
     """
-    own = [asset(package, f"{name}.js") for name in scripts]
-    script = "\n".join([asset(COMMON, "elements.js"), *own])
+    texts = [asset(package, f"{name}.js") for name in scripts]
+    script = "\n".join([asset(COMMON, "elements.js"), *texts])
     script = f'"use strict";\n(() => {{\n{script}\n}})();'
     style = asset(COMMON, "style.css") + asset(package, "style.css")
     body = asset(package, "body.html") + f'<script type="application/json" id="data">{data}</script>\n'
@@ -44,9 +44,9 @@ def render_page(package: str, scripts: Sequence[str], data: str, *, title: str) 
 def frame_page(title: str, style: str, body: str, *, policy: str = "") -> str:
     """The HTML around a body, with this style and nothing else but what ``policy`` allows."""
     policy = f"default-src 'none'; {policy}style-src '{digest(style)}'"
-    parts = {"POLICY": policy, "TITLE": title, "STYLE": style, "BODY": body}
-    pieces = asset(COMMON, "page.html").split("%%")
-    return "".join(parts[piece] if odd % 2 else piece for odd, piece in enumerate(pieces))
+    values = {"POLICY": policy, "TITLE": title, "STYLE": style, "BODY": body}
+    texts = asset(COMMON, "page.html").split("%%")
+    return "".join(values[text] if odd % 2 else text for odd, text in enumerate(texts))
 
 
 def embed_page(page: str, *, height: int) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 
 SHOWN = 8  # rows shown of a table
 TOKEN_LENGTH, TEXT_LENGTH = 40, 600  # characters shown of a token, and of any other text
-LONGEST_WORD, KEPT, LONGEST_CELL = 4096, 200, 20_000
+LONGEST_WORD, CUT_WORD, LONGEST_CELL = 4096, 200, 20_000
 """Longest word that a terminal shows in full (no path is longer), characters shown of a longer one, and
 the most characters of any text."""
 
@@ -75,7 +75,7 @@ def cut_long(text: str) -> str:
     """
     if len(text) <= LONGEST_WORD:
         return text
-    cut = _LONG_WORD.sub(lambda match: shorten(match[0], KEPT), text)
+    cut = _LONG_WORD.sub(lambda match: shorten(match[0], CUT_WORD), text)
     return cut if len(cut) <= LONGEST_CELL else shorten(cut, LONGEST_CELL)
 
 
@@ -314,8 +314,8 @@ def _table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     if not named:
         styles[0] += f";{_QUIET}"
     body = "".join(f"{_ROW}{''.join(map(_table_cell, row, styles))}</tr>" for row in shown)
-    rest = len(rows) - len(shown)
-    more = f'<div style="{_QUIET}">and {rest:,} more row{"s" * (rest != 1)}</div>' if rest else ""
+    hidden = len(rows) - len(shown)
+    more = f'<div style="{_QUIET}">and {hidden:,} more row{"s" * (hidden != 1)}</div>' if hidden else ""
     top = f"<thead>{_ROW}{head}</tr></thead>" if named else ""
     return f'<table style="{_TABLE}">{top}<tbody>{body}</tbody></table>{more}'
 
@@ -327,7 +327,6 @@ def _table_cell(cell: object, style: str) -> str:
 
 
 def _cell(cell: object) -> str:
-    """A line or a cell as HTML."""
     match cell:
         case Bar(share, text):
             width = f"width:{round(100 * min(max(share, 0.0), 1.0), 1)}%"

@@ -42,20 +42,22 @@ def reaching(url: str, *, writing: bool = False) -> Generator[None]:
 def _explain(error: Exception, url: str, *, writing: bool) -> errors.AttomatonError:
     kind = errors.UnwritablePlace if writing else errors.UnreadableSource
     reason, name = " ".join(str(error).split()), type(error).__name__
-    what = f"{url} cannot be {'written' if writing else 'read'}"
+    failure = f"{url} cannot be {'written' if writing else 'read'}"
     if isinstance(error, FileNotFoundError):
         if writing:
-            return kind(f"{what}: there is no such bucket or folder ({reason}); create it, or check the URL")
-        return NothingThere(f"{what}: there is no such file, folder or bucket; check the URL")
+            return kind(
+                f"{failure}: there is no such bucket or folder ({reason}); create it, or check the URL"
+            )
+        return NothingThere(f"{failure}: there is no such file, folder or bucket; check the URL")
     if "Credential" in name or name == "ProfileNotFound":
-        return kind(f"{what}: no credentials were found ({reason}); {CREDENTIALS}")
+        return kind(f"{failure}: no credentials were found ({reason}); {CREDENTIALS}")
     if name == "FileExpired":  # a range was requested of an object that was replaced since it was opened
         return _replaced(url)
     if isinstance(error, PermissionError):
         return kind(
-            f"{what}: access is denied ({reason}); check which account is used, and its permissions there"
+            f"{failure}: access is denied ({reason}); check which account is used, and its permissions there"
         )
-    return kind(f"{what}: {name} ({reason}); check the URL and access rights, or try again later")
+    return kind(f"{failure}: {name} ({reason}); check the URL and access rights, or try again later")
 
 
 def _replaced(url: str) -> errors.UnreadableSource:
@@ -101,8 +103,8 @@ class RangeReader(io.RawIOBase):
         """The next bytes, fewer at the end of the file; the whole rest by default."""
         length = -1 if size is None else size
         if self.size is not None:
-            rest = max(0, self.size - self.position)
-            length = rest if length < 0 else min(length, rest)
+            remaining = max(0, self.size - self.position)
+            length = remaining if length < 0 else min(length, remaining)
         blob = self.read_range(length) if length else b""
         self.position += len(blob)
         return blob
@@ -189,15 +191,15 @@ class RemotePath:
     ----------
     url : str
         The URL, such as ``s3://bucket/folder``.
-    told : Stat, optional
-        What a listing reported about it.
+    listed : Stat, optional
+        Its size and tag in a listing of its folder.
 
     Examples
     --------
-    >>> folder = RemotePath("memory://places/shards/")
+    >>> folder = RemotePath("memory://bucket/shards/")
     >>> (folder / "b.txt").write_bytes(b"to be")
     >>> (folder / "a.txt").write_bytes(b"or not")
-    >>> [place.name for place in sorted(folder.glob("*.txt"))], (folder / "c.txt").is_file()
+    >>> [path.name for path in sorted(folder.glob("*.txt"))], (folder / "c.txt").is_file()
     (['a.txt', 'b.txt'], False)
     >>> (folder / "b.txt").read_bytes(), (folder / "b.txt").stat().st_size
     (b'to be', 5)
@@ -216,7 +218,7 @@ class RemotePath:
     """
 
     url: str
-    told: Stat | None = field(default=None, compare=False, repr=False)
+    listed: Stat | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.url
@@ -250,7 +252,7 @@ class RemotePath:
                 f"mode {mode!r} is not supported for {self.url}; open files at URLs with 'rb'"
             )
         system, path = self.system()
-        tag = None if self.told is None else self.told.tag
+        tag = None if self.listed is None else self.listed.tag
         return io.BufferedReader(RemoteFile(system, path, self.url, tag), ahead)
 
     def read_bytes(self) -> bytes:
@@ -309,7 +311,7 @@ class RemotePath:
 
     def identify(self) -> str:
         """A digest of the content: of its size and the store's tag, or else of all bytes."""
-        stat = self.stat() if self.told is None else self.told
+        stat = self.stat() if self.listed is None else self.listed
         if stat.tag is not None:
             return hashlib.sha256(f"{stat.tag} {stat.st_size}".encode()).hexdigest()
         with self.open() as file:
@@ -350,13 +352,13 @@ def is_url(source: str) -> bool:
     return _SCHEME.match(source) is not None
 
 
-def refuse_url(place: object, what: str) -> None:
+def refuse_url(path: object, name: str) -> None:
     """Refuse a URL where only a folder on this machine works."""
-    text = str(place)
+    text = str(path)
     collapsed = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:(?=/)", text)  # a Path keeps one of two slashes
-    if isinstance(place, RemotePath) or is_url(text) or (collapsed and not Path(collapsed[0]).exists()):
+    if isinstance(path, RemotePath) or is_url(text) or (collapsed and not Path(collapsed[0]).exists()):
         raise errors.UnsupportedOption(
-            f"{what} is {text!r}, a URL; give a folder on a disk of this machine: files are renamed, locked "
+            f"{name} is {text!r}, a URL; give a folder on a disk of this machine: files are renamed, locked "
             "and memory-mapped there, which object stores cannot do"
         )
 

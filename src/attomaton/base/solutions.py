@@ -118,28 +118,28 @@ class Solution(Tabular):
         )
 
 
-def check_scores(scores: pa.Table, nodes: pa.Table, what: str) -> None:
+def check_scores(scores: pa.Table, nodes: pa.Table, name: str) -> None:
     """Check that scores are finite, one for each row of (query, token) in ``nodes``, in the same order."""
-    check_table(scores, SCORE_SCHEMA, what)
+    check_table(scores, SCORE_SCHEMA, name)
     if not scores.select(["query", "token"]).equals(nodes.select(["query", "token"])):
-        raise MismatchedParts(f"{what} does not have the rows of its components; {MEND}")
-    check_floats(column(scores, "score"), (None,), what)
+        raise MismatchedParts(f"{name} does not have the rows of its components; {MEND}")
+    check_floats(column(scores, "score"), (None,), name)
 
 
-def check_weights(weights: object, n_tokens: int, what: str) -> None:
+def check_weights(weights: object, n_tokens: int, name: str) -> None:
     """Check that weights are a square array of finite numbers, or a valid sparse one with a row per token."""
     from scipy.sparse import csc_array  # takes long to import, so only when needed
 
     if not isinstance(weights, csc_array):
-        sides: Any = np.shape(check_floats(weights, (None, None), what))
-        check_floats(weights, (sides[0], sides[0]), what)
+        sides: Any = np.shape(check_floats(weights, (None, None), name))
+        check_floats(weights, (sides[0], sides[0]), name)
         return
     try:
         weights.check_format(full_check=True)
     except ValueError as error:
-        raise MismatchedParts(f"{what} is not a valid sparse array ({error}); {MEND}") from error
+        raise MismatchedParts(f"{name} is not a valid sparse array ({error}); {MEND}") from error
     if weights.shape != (n_tokens, n_tokens):
-        raise MismatchedParts(f"{what} has shape {weights.shape}, not {(n_tokens, n_tokens)}; {MEND}")
+        raise MismatchedParts(f"{name} has shape {weights.shape}, not {(n_tokens, n_tokens)}; {MEND}")
 
 
 def score_table(nodes: pa.Table, scores: Float64) -> pa.Table:

@@ -95,7 +95,7 @@ def number_strings(words: Sequence[str]) -> tuple[tuple[str, ...], Int32]:
     """The distinct strings in order of first appearance, and the number of each word among them."""
     distinct = tuple(dict.fromkeys(words))
     "".join(distinct).encode()  # a lone surrogate is not text, and is refused here
-    number = {word: place for place, word in enumerate(distinct)}
+    number = {word: index for index, word in enumerate(distinct)}
     return distinct, np.fromiter(map(number.__getitem__, words), np.int32, len(words))
 
 

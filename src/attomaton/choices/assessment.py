@@ -1,7 +1,7 @@
 """What a fit predicts, and whether it is right: probabilities of new pairs, tests, and goodness of fit."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +18,9 @@ from attomaton.choices.uncertainty import LuceScores
 from attomaton.graphs.paths import QueryOrder, graph_of
 
 if TYPE_CHECKING:
-    from attomaton.choices.checks import GoodnessOfFit, Intransitivity
+    from attomaton.choices.checks import CrossValidation, GoodnessOfFit, Intransitivity
+    from attomaton.choices.logit.fit import LogitFit
+    from attomaton.choices.logit.rows import Situations
     from attomaton.choices.simulation import FittedChoices
 
 PAIR_COLUMNS = (("first", "second"), ("winner", "loser"), ("model_a", "model_b"))
@@ -372,12 +374,47 @@ class AssessedItems(OrderedItems):
         >>> import attomaton as at
         >>> games = {"winner": list("abbcca"), "loser": list("bacbac"), "count": [14, 6, 15, 5, 16, 4]}
         >>> print(at.fit_choices(games).intransitivity())
-        1 of 1 triads are cycles, 0.2 expected: p = 0.086 (parametric bootstrap, 499 draws)
+        1 of 1 triads are cycles, 0.2 expected: p = 0.096 (parametric bootstrap, 499 draws)
           a > b > c > a, each by 8 or more
         """
         from attomaton.choices.checks import count_cycles
 
         return count_cycles(self._fitted, self.items, n_draws, seed)
+
+    def cross_validate(self, *, n_folds: int = 10, seed: int = 0) -> "CrossValidation":
+        """How well the model predicts choices that it was not fitted to: log loss and calibration.
+
+        Choices are left out in turn, or whole clusters where choices come in clusters; each step of a ranking
+        is one choice. The model is fitted to the others, with Firth's penalty if this fit has it.
+
+        Parameters
+        ----------
+        n_folds : int
+            In how many parts choices or clusters are divided.
+        seed : int
+            The seed of the division.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> fit = at.fit_choices(list("abac"), losers=list("bacb"), counts=[30, 10, 35, 9])
+        >>> test = fit.cross_validate()
+        >>> round(test.log_loss, 3), round(test.fitted, 3), round(test.even, 3)
+        (0.482, 0.425, 0.693)
+        """
+        from attomaton.choices.checks import cross_validate
+        from attomaton.choices.logit.prediction import predict_rows
+        from attomaton.choices.simulation import read_fitted
+
+        def predict(logit: "LogitFit", rows: Any, situations: "Situations") -> Float64:
+            if isinstance(model, LuceScores):
+                return predict_rows(logit, rows, situations, leave_open=True)
+            return replace(model, logit=logit).predict(rows, situations)
+
+        model = self.model
+        fitted = read_fitted(model, len(self.items), clustered=True)
+        clusters = None if isinstance(model, LuceScores) else model.units.clusters
+        return cross_validate(fitted, predict, clusters, self.log_likelihood, n_folds, seed)
 
     @cached_property
     def _fitted(self) -> "FittedChoices":

@@ -21,21 +21,22 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from itertools import groupby
-from math import floor, isfinite, log, log10
-from operator import itemgetter
+from math import floor, isfinite, log10
+from operator import attrgetter, itemgetter
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.drawing import drawable, house_axes
+from attomaton.base.drawing import TWO_COLUMNS, drawable, house_axes
 from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number, show, whole_number
 from attomaton.base.printing import BLUE, Block, Listing, list_words, name_item, shorten, show_count
 from attomaton.base.tables import Bool, Float64, Int64, column_of, text_column
 from attomaton.choices.gaps import MOST_BETWEEN, Gaps
+from attomaton.choices.order import SCALES
 from attomaton.choices.spread import Spread
 from attomaton.choices.uncertainty import BoardErrors
 from attomaton.solvers.soft.certify import SCORES_WITHIN
@@ -55,16 +56,19 @@ value; Bonferroni's takes over elsewhere."""
 SHOWN_ROWS, SHOWN_BOARDS = 20, 12
 """Items of each board, and boards, that are printed."""
 
-MOST = 40
-"""Items of each board that are drawn."""
+MOST, MOST_LINES = 40, 14
+"""Items of each board that are drawn, and lines."""
+
+LINE_STYLES, LINES_HEIGHT, MOST_TICKS = ("-", "--", ":"), 2.6, 12
+"""Styles of lines after the last colour; the height of a figure of lines in inches; named categories."""
 
 ROW, MARGIN, NAME = 0.17, 0.75, 28
 """Height of a line and of the margins in inches, and characters of a name in a figure."""
 
-COLOUR, GREY = BLUE, "0.45"
+LEAST_BATCH = 10
+"""Fewest comparisons of a pair that are proposed at once, if nobody says how many."""
 
-SCALES = {"log-odds": (1.0, 0.0), "elo": (400.0 / log(10.0), 1000.0)}
-"""The unit and the centre of each scale."""
+COLOUR, GREY = BLUE, "0.45"
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,27 +115,64 @@ class Ratings:
 
 
 class NextComparison(NamedTuple):
-    r"""A comparison that is worth making, and why.
+    r"""A comparison that is worth making, how often, and why.
 
-    ``gain`` is the share by which one more comparison of the two lowers the mean variance of differences
-    between neighbours on the board; None where it connects boards, or can make a rating finite.
+    ``gain`` is the probability that ``times`` comparisons of the two decide which of them is ahead; None
+    where the comparison connects boards, or can make a rating finite.
 
     Examples
     --------
     >>> import attomaton as at
-    >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "c"])
+    >>> fit = at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"], counts=[30, 20, 2])
     >>> print(*fit.board().next_comparisons(1), sep="\n")
-    'c' with 'b': a win of 'c' makes its rating finite
-    'a' with 'b': once more lowers the mean variance between neighbours by 25 %
+    'c' with 'b': which is ahead is open; a win of 'c' makes the rating of 'c' finite
+    'a' with 'b', 17 times: decides which is ahead with probability 9.4 %
     """
 
     first: Any
     second: Any
+    times: int
     gain: float | None
     reason: str
 
     def __str__(self) -> str:
-        return f"{name_item(self.first)} with {name_item(self.second)}: {self.reason}"
+        often = f", {self.times:,} times" * (self.times > 1)
+        return f"{name_item(self.first)} with {name_item(self.second)}{often}: {self.reason}"
+
+
+def draw_lines(boards: "Mapping[Any, Board]", items: Sequence[Any], ax: Any = None) -> Any:
+    """Draw the ratings of items on several boards, such as one per month, as a line with intervals for each.
+
+    Boards come in the order of their names. Only finite ratings on the first board of a category are drawn.
+    """
+    with suppress(TypeError):  # names that cannot be compared stay in the order of first appearance
+        boards = {name: boards[name] for name in sorted(boards)}
+    first = {name: {row["item"]: row for row in board.by_board()[0]} for name, board in boards.items()}
+    with house_axes(ax, height=LINES_HEIGHT, width=TWO_COLUMNS / 1.5) as axes:
+        labels, scale, level = item_column(items).to_pylist(), "log-odds", 0.95
+        for number, item in enumerate(labels):
+            found = [(place, rows[item]) for place, rows in enumerate(first.values()) if item in rows]
+            drawn = [(place, row) for place, row in found if isfinite(row["rating"])]
+            if not drawn:
+                continue
+            x = [place + 0.04 * (number - len(labels) / 2) / len(labels) for place, _ in drawn]
+            y = [row["rating"] for _, row in drawn]
+            style = {
+                "linestyle": LINE_STYLES[number // 7 % len(LINE_STYLES)],
+                "label": drawable(str(item), NAME),
+            }
+            (line,) = axes.plot(x, y, marker="o", markersize=2.5, **style)
+            ends = [(place, row) for place, (_, row) in zip(x, drawn, strict=True) if row["low"] is not None]
+            sides = ([row[side] for _, row in ends] for side in ("low", "high"))
+            axes.vlines([place for place, _ in ends], *sides, color=line.get_color(), linewidth=0.5)
+        for board in boards.values():
+            scale, level = board.scale, board.level
+        names, every = [drawable(str(name), NAME) for name in boards], 1 + len(boards) // MOST_TICKS
+        axes.set_xticks(range(0, len(names), every), names[::every], parse_math=False)
+        axes.set_ylabel("Elo rating" if scale == "elo" else "rating (log odds)")
+        axes.set_title(f"ratings with {100 * level:g} % intervals")
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        return axes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -202,8 +243,7 @@ class Board(Tabular):
         ``ahead`` (the rating less that of the next row; null where the two cannot be compared), ``wins``,
         ``losses``, ``games`` and ``component``.
         """
-        places, source = self._places, self.ratings
-        row = np.lexsort((-source.score, source.component, places.rank, places.board))
+        places, source, row = self._places, self.ratings, self.best_first
         unit = SCALES[self.scale][0]
         low, high = (self.centre + unit * side[row] for side in self._intervals)
         infinite = np.array([0.0, np.inf, -np.inf])[self._side]
@@ -228,6 +268,12 @@ class Board(Tabular):
             "component": column_of(source.component[row] + 1),
         }
         return _arrow.table(columns)
+
+    @cached_property
+    def best_first(self) -> Int64:
+        """The numbers of the items, board by board, best first."""
+        places, source = self._places, self.ratings
+        return np.lexsort((-source.score, source.component, places.rank, places.board))
 
     @property
     def _precedes(self) -> Bool:
@@ -304,15 +350,22 @@ class Board(Tabular):
             score = np.sort(source.score[here])
             rank[here] += len(here) - np.searchsorted(score, source.score[here] + 2 * SCORES_WITHIN, "right")
         low, high = (np.zeros(len(self), np.int64) for _ in range(2))
-        if source.covariance is not None:
-            for number in range(len(self._anchors[0])):
-                here = np.flatnonzero(board == number)
-                sure = self._surely_ahead(here, source.covariance)
-                low[here], high[here] = 1 + sure.sum(axis=0), len(here) - sure.sum(axis=1)
+        for here, sure, _ in self._decided:
+            low[here], high[here] = 1 + sure.sum(axis=0), len(here) - sure.sum(axis=1)
         return RankIntervals(board, rank, low, high)
 
-    def _surely_ahead(self, here: Int64, covariance: Float64) -> Bool:
-        """Which items of a board are ahead of which others, jointly with confidence ``level``."""
+    @cached_property
+    def _decided(self) -> list[tuple[Int64, Bool, Float64]]:
+        """The items of each board, which are surely ahead of which others, jointly with confidence ``level``.
+
+        Last come the gaps inside components above which an item is surely ahead. Empty without covariances.
+        """
+        board = self._anchors[1][self.ratings.component]
+        if self.ratings.covariance is None:
+            return []
+        return [self._decide(np.flatnonzero(board == number)) for number in range(len(self._anchors[0]))]
+
+    def _decide(self, here: Int64) -> tuple[Int64, Bool, Float64]:
         source, component = self.ratings, self.ratings.component[here]
         gaps = self._gaps(np.repeat(here, len(here)), np.tile(here, len(here))).reshape(len(here), -1)
         inside = component[:, None] == component
@@ -320,7 +373,8 @@ class Board(Tabular):
         n_inside = float(inside.sum() - len(here)) / 2
         alpha = 1.0 - self.level
         if source.errors is None:
-            covariance = np.where(inside, np.nan_to_num(covariance[np.ix_(here, here)]), 0.0)
+            known: Any = source.covariance
+            covariance = np.where(inside, np.nan_to_num(known[np.ix_(here, here)]), 0.0)
             critical = critical_value(covariance, component, alpha * n_inside / max(n_pairs, 1.0))
             reach, apart = critical * np.sqrt(np.diag(covariance)), critical * difference_errors(covariance)
         else:
@@ -341,7 +395,7 @@ class Board(Tabular):
             own = source.score[here]
             bound = least[np.ix_(place, place)] + (own - reach)[:, None] - (own + reach)
             sure |= bound > 0
-        return close(sure)
+        return here, close(sure), apart
 
     def probability(self, first: Any, second: Any) -> float:
         """The probability that the first wins a comparison with the second: 1 or 0 where the gap is infinite.
@@ -370,70 +424,94 @@ class Board(Tabular):
     def _numbers(self) -> dict[Any, int]:
         return {item: number for number, item in enumerate(self.ratings.items)}
 
-    def next_comparisons(self, limit: int = 3) -> tuple[NextComparison, ...]:
-        """Comparisons worth making next, at most ``limit`` of each of three kinds.
+    def next_comparisons(self, limit: int = 3, *, batch: int | None = None) -> tuple[NextComparison, ...]:
+        """Comparisons that change what is open, at most ``limit`` of each of three kinds.
 
-        First those of another board with the first one; then those of an item without a finite rating with
-        the item of the anchor that is nearest to it; then those that narrow most. One more comparison of a
-        and b changes the covariance Σ of the scores to Σ − w Σd dᵀΣ / (1 + w dᵀΣd), where d = e_a − e_b and w
-        is the information of one comparison, p(1 − p) without ties. What counts is how much that lowers the
-        mean variance of the differences between neighbours of a component, in addition to those listed
-        before.
+        First those that put an item on the first board. Then those of an item without a finite rating with
+        the nearest item of the anchor, if it is open which of the two is ahead. Then the pairs whose order
+        ``batch`` more comparisons of the two are most likely to decide, each after those listed before it.
+
+        If ratings are normal about their estimates, b comparisons with information w each lower the variance
+        v of a difference to v' = v / (1 + b w v), and the estimate moves by √(v − v'). The order is decided
+        once the difference is as many errors √v' from 0 as for the joint rank intervals.
+
+        Parameters
+        ----------
+        limit : int
+            The largest number of comparisons of each kind.
+        batch : int, optional
+            How often a pair is compared; None means as often as a pair of the board has met on average, and
+            at least 10 times.
         """
         limit = whole_number(limit, "limit", least=1)
+        batch = None if batch is None else whole_number(batch, "batch", least=1)
         source, (anchors, board) = self.ratings, self._anchors
-        names = [
-            [source.items[row] for row in best_first.tolist()]
-            for best_first in map(self._best_first, range(source.gaps.n_components))
-        ]
-        middles = [names[anchor][len(names[anchor]) // 2] for anchor in anchors.tolist()]
+        rows: list[Int64] = list(map(self._best_first, range(source.gaps.n_components)))
+        of_anchors: list[Int64] = [rows[anchor] for anchor in anchors.tolist()]
+        middles = [source.items[best_first[len(best_first) // 2]] for best_first in of_anchors]
         connecting = [
-            NextComparison(item, middles[0], None, f"puts {name_item(item)} on board 1")
+            NextComparison(item, middles[0], 1, None, f"puts {name_item(item)} on board 1")
             for item in middles[1:]
         ]
         bounding = list[NextComparison]()
         for component in range(source.gaps.n_components):
             anchor = int(anchors[board[component]])
             if self._precedes[component, anchor]:
-                pair = names[component][-1], names[anchor][0]
-                reason = f"a win of {name_item(pair[1])} makes the rating of {name_item(pair[0])} finite"
+                pair = ahead, behind = int(rows[component][-1]), int(rows[anchor][0])
             elif self._precedes[anchor, component]:
-                pair = names[component][0], names[anchor][-1]
-                reason = f"a win of {name_item(pair[0])} makes its rating finite"
+                pair = behind, ahead = int(rows[component][0]), int(rows[anchor][-1])
             else:
                 continue
-            bounding.append(NextComparison(*pair, None, reason))
-        return (*connecting[:limit], *bounding[:limit], *self._narrowing(limit))
+            if self._decided:
+                here, sure, _ = self._decided[int(board[component])]
+                if sure[np.searchsorted(here, ahead), np.searchsorted(here, behind)]:
+                    continue
+            first, second = (source.items[row] for row in pair)
+            winner, unbounded = name_item(source.items[behind]), name_item(first)
+            reason = f"which is ahead is open; a win of {winner} makes the rating of {unbounded} finite"
+            bounding.append(NextComparison(first, second, 1, None, reason))
+        deciding = [
+            pair for number in range(len(self._decided)) for pair in self._decide_next(number, limit, batch)
+        ]
+        deciding.sort(key=attrgetter("gain"), reverse=True)
+        return (*connecting[:limit], *bounding[:limit], *deciding[:limit])
 
     def _best_first(self, component: int) -> Int64:
         rows = np.flatnonzero(self.ratings.component == component)
         return rows[np.argsort(-self.ratings.score[rows], kind="stable")]
 
-    def _narrowing(self, limit: int) -> list[NextComparison]:
-        """The comparisons that lower the mean variance of neighbours most, one after the other."""
-        source, chosen = self.ratings, list[NextComparison]()
-        known = source.covariance if source.errors is None else source.errors.independent
-        if known is None:
-            return chosen
-        sizes = np.bincount(source.component, minlength=source.gaps.n_components)
-        parts = [self._best_first(number) for number in np.flatnonzero(sizes > 1).tolist()]
-        spread = [known[np.ix_(rows, rows)] for rows in parts]
-        listed = [np.zeros(covariance.shape, bool) for covariance in spread]
-        limit = min(limit, sum(len(rows) * (len(rows) - 1) // 2 for rows in parts))
-        while len(chosen) < limit:
-            drops, totals = list[Float64](), list[float]()
-            for rows, covariance in zip(parts, spread, strict=True):
-                drop, total = variance_drops(covariance, source.score[rows], source.tie)
-                drops.append(np.where(listed[len(drops)], 0.0, drop))
-                totals.append(total)
-            part = int(np.argmax([drop.max() for drop in drops]))
-            a, b = map(int, np.unravel_index(int(drops[part].argmax()), drops[part].shape))
-            gain = float(drops[part][a, b]) / sum(totals)
-            first, second = (source.items[parts[part][place]] for place in (a, b))
-            reason = f"once more lowers the mean variance between neighbours by {100 * gain:.2g} %"
-            chosen.append(NextComparison(first, second, gain, reason))
-            listed[part][a, b] = True
-            spread[part] = add_comparison(spread[part], source.score[parts[part]], source.tie, a, b)
+    def _decide_next(self, number: int, limit: int, batch: int | None) -> list[NextComparison]:
+        """The pairs of a board whose order a batch is most likely to decide, one after the other."""
+        from scipy.special import ndtr  # a tenth of the start-up time
+
+        source, (here, sure, apart) = self.ratings, self._decided[number]
+        component, score, errors = source.component[here], source.score[here], source.errors
+        covariance: Any = source.covariance if errors is None else errors.independent
+        known: Float64 = np.nan_to_num(covariance[np.ix_(here, here)])
+        before = difference_errors(known)
+        error = before if errors is None else errors.difference.error[np.ix_(here, here)]
+        is_open = (component[:, None] == component) & ~sure & ~sure.T & (error > 0)
+        one, other = np.nonzero(np.triu(is_open, 1))
+        games = float((source.wins + source.losses)[here].sum()) / max(len(here) * (len(here) - 1), 1)
+        times = batch or max(round(games), LEAST_BATCH)
+        gap = np.abs(score[one] - score[other])
+        weight = times * information(gap, source.tie)
+        chosen = list[NextComparison]()
+        left = np.ones(len(one), bool)
+        while len(chosen) < limit and left.any():
+            now = difference_errors(known)[one, other]
+            narrowed, shrink = now / before[one, other], 1.0 / np.sqrt(1.0 + weight * now**2)
+            least = narrowed * shrink * apart[one, other]
+            step = narrowed * np.sqrt(1.0 - shrink**2) * error[one, other]
+            gain = np.where(left, ndtr((gap - least) / step) + ndtr((-gap - least) / step), -1.0)
+            best = int(gain.argmax())
+            a, b = sorted((int(one[best]), int(other[best])), key=lambda place: -score[place])
+            first, second = source.items[here[a]], source.items[here[b]]
+            percent = f"{100 * gain[best]:.2g} %" if gain[best] >= 1e-4 else "less than 0.01 %"
+            reason = f"decides which is ahead with probability {percent}"
+            chosen.append(NextComparison(first, second, times, float(gain[best]), reason))
+            left[best] = False
+            known = add_comparison(known, score, source.tie, a, b, times)
         return chosen
 
     def plot(self, ax: Any = None, *, limit: int = MOST) -> Any:
@@ -503,7 +581,7 @@ class Board(Tabular):
             "coefficients": [as_record(one) for one in self.coefficients.values()],
             "remarks": list(self.notes),
             "next_comparisons": [
-                {"first": first, "second": second, "gain": comparison.gain, "reason": comparison.reason}
+                {**comparison._asdict(), "first": first, "second": second}
                 for first, second, comparison in zip(*sides, comparisons, strict=True)
             ],
         }
@@ -806,22 +884,9 @@ def information(gap: Float64, tie: float) -> Float64:
     return (first + second) / 4 - ((first - second) / 2) ** 2
 
 
-def variance_drops(covariance: Float64, score: Float64, tie: float) -> tuple[Float64, float]:
-    """How much one more comparison of each pair lowers the variances of neighbours, and these now; summed.
-
-    With G = VΣ, whose rows belong to neighbours, the drop is w |G d|² / (1 + w dᵀΣd).
-    """
-    across = covariance[:-1] - covariance[1:]
-    total = float((across[:, :-1] - across[:, 1:]).diagonal().sum())
-    steps = across.T @ across
-    weight = information(score[:, None] - score, tie)
-    lowered = difference_errors(steps) ** 2 * weight / (1.0 + weight * difference_errors(covariance) ** 2)
-    return np.triu(lowered, 1), total
-
-
-def add_comparison(covariance: Float64, score: Float64, tie: float, a: int, b: int) -> Float64:
-    """The covariance after one more comparison of two items."""
-    weight = float(information(score[a] - score[b], tie))
+def add_comparison(covariance: Float64, score: Float64, tie: float, a: int, b: int, times: int) -> Float64:
+    """The covariance after more comparisons of two items: Σ − w Σd dᵀΣ / (1 + w dᵀΣd) with d = e_a − e_b."""
+    weight = times * float(information(score[a] - score[b], tie))
     moved = covariance[:, a] - covariance[:, b]
     return covariance - np.outer(moved, moved) * weight / (1.0 + weight * float(moved[a] - moved[b]))
 

@@ -1,11 +1,13 @@
-"""Whether choices look like those of a model: goodness of fit by pair, and cycles.
+"""Whether choices look like those of a model: goodness of fit by pair, cycles, and choices it has not seen.
 
-Both statistics are compared with what the model itself produces: choices are drawn from it and fitted again.
-The number of cyclic triads is taken less what each fit leads one to expect, so that it does not depend on how
-far apart the items are.
+Deviance and cycles are compared with what the model itself produces: choices are drawn from it and fitted
+again. The number of cyclic triads is taken less what each fit leads one to expect, so that it does not depend
+on how far apart the items are.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from math import isfinite, isnan
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,12 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import show, whole_number
 from attomaton.base.printing import Block, Listing
+from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.tables import Float64, Int64, table_of
 from attomaton.choices.board import item_column
-from attomaton.choices.simulation import FittedChoices
+from attomaton.choices.logit.fit import LogitFit
+from attomaton.choices.logit.rows import Situations
+from attomaton.choices.simulation import AT_ONCE, FittedChoices
 
 ENOUGH = 5.0
 """Choices expected in every cell from which the chi-square distribution is used."""
@@ -28,9 +33,41 @@ SHOWN = 5
 MOST_ITEMS = 500
 """Most items among which cycles are counted."""
 
+BINS = 10
+"""Intervals of predicted probabilities, equally wide, whose choices are counted."""
+
+
+class Assessment(Tabular):
+    """A dataclass of numbers and one table."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _table(self) -> pa.Table:
+        values: Any = self
+        return next(one for one in self._values(values).values() if isinstance(one, pa.Table))
+
+    @staticmethod
+    def _values(values: Any) -> dict[str, Any]:
+        return {one.name: getattr(values, one.name) for one in fields(values)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers and the rows of the table as JSON represents them; an infinite one is ``infinite``."""
+        values: Any = self
+        return {name: _plain(value) for name, value in self._values(values).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, pa.Table):
+        rows: Any = value.to_pylist()
+        return [{name: _plain(cell) for name, cell in row.items()} for row in rows]
+    if isinstance(value, float) and not isfinite(value):
+        return None if isnan(value) else "infinite" if value > 0 else "-infinite"
+    return value
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GoodnessOfFit(Tabular):
+class GoodnessOfFit(Assessment):
     """Whether a model fits the choices, with the residual of each pair.
 
     Attributes
@@ -64,12 +101,6 @@ class GoodnessOfFit(Tabular):
     method: str
     pairs: pa.Table
 
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _table(self) -> pa.Table:
-        return self.pairs
-
     def _blocks(self) -> list[Block]:
         plural = "s" * (self.degrees != 1)
         head = (
@@ -96,7 +127,7 @@ class GoodnessOfFit(Tabular):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Intransitivity(Tabular):
+class Intransitivity(Assessment):
     """Cyclic triads: three items of which each beat the next more often than it lost to it.
 
     Attributes
@@ -131,12 +162,6 @@ class Intransitivity(Tabular):
     n_draws: int
     cycles: pa.Table
 
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _table(self) -> pa.Table:
-        return self.cycles
-
     def _blocks(self) -> list[Block]:
         head = (
             f"{self.cyclic:,} of {self.triads:,} triads are cycles, {self.expected:.1f} expected: "
@@ -150,6 +175,127 @@ class Intransitivity(Tabular):
         ]
         more = [f"  and {len(self.cycles) - SHOWN:,} more; .table() has all"] * (len(self.cycles) > SHOWN)
         return [head, *lines, *more]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CrossValidation(Assessment):
+    """How well a model predicts choices that it was not fitted to.
+
+    Attributes
+    ----------
+    log_loss : float
+        The mean of −ln p of the choices that were left out in turn; infinite if one of them had p = 0.
+    fitted : float
+        The mean of −ln p of the choices that the fit has seen.
+    even : float
+        The mean of −ln p if all outcomes are equally probable.
+    n_folds : int
+        In how many folds choices, or whole clusters, were left out.
+    n_impossible : int
+        Choices left out that had probability 0.
+    n_open : int
+        Choices left out whose probability the others leave open; they do not count.
+    calibration : pyarrow.Table
+        One row per tenth of predicted probabilities: low, high, predicted (their mean), happened (how often
+        it was chosen), and alternatives. Every alternative of a choice left out counts.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> fit = at.fit_choices(list("abac"), losers=list("bacb"), counts=[30, 10, 35, 9])
+    >>> print(fit.cross_validate(n_folds=5))  # doctest: +ELLIPSIS
+    log loss of choices left out: ...
+    """
+
+    log_loss: float
+    fitted: float
+    even: float
+    n_folds: int
+    n_impossible: int
+    n_open: int
+    calibration: pa.Table
+
+    def _blocks(self) -> list[Block]:
+        head = (
+            f"log loss of choices left out: {self.log_loss:.4f} ({self.n_folds} folds); of those fitted: "
+            f"{self.fitted:.4f}; if all outcomes are equally probable: {self.even:.4f}"
+        )
+        notes = list[str]()
+        if self.n_impossible:
+            notes.append(
+                f'{self.n_impossible:,} choices left out had probability 0; penalty="firth" has none of 0'
+            )
+        if self.n_open:
+            notes.append(f"{self.n_open:,} choices left out do not count: the others leave them open")
+        rows: Any = self.calibration.to_pylist()
+        cells = [
+            [
+                f"{row['low']:.1f} to {row['high']:.1f}",
+                f"{row['predicted']:.3f}",
+                f"{row['happened']:.3f}",
+                f"{row['alternatives']:,}",
+            ]
+            for row in rows
+        ]
+        return [head, Listing(["probability", "predicted", "happened", "alternatives"], cells), *notes]
+
+
+def cross_validate(
+    fitted: FittedChoices,
+    predict: Callable[[LogitFit, Any, Situations], Float64],
+    clusters: Int64 | None,
+    log_likelihood: float,
+    n_folds: int,
+    seed: int,
+) -> CrossValidation:
+    """Leave choices out in turn, fit the others, and compare."""
+    problem, situations = fitted.problem, fitted.problem.situations
+    rows = np.repeat(np.arange(situations.n_rows), problem.counts.astype(np.int64))  # one for each choice
+    group = np.arange(len(rows)) if clusters is None else clusters[situations.of_row[rows]]
+    n_groups = int(group.max(initial=-1)) + 1
+    n_folds = min(whole_number(n_folds, "n_folds", least=2), n_groups)
+    if n_folds < 2:
+        unit = "choices" if clusters is None else "clusters"
+        raise UnsupportedOption(f"cross-validation needs at least two {unit}; add {unit}")
+    fold = (np.random.default_rng(seed).permutation(n_groups) % n_folds)[group]
+    size, loss, impossible, open_ = np.diff(situations.starts), 0.0, 0.0, 0.0
+    sums = np.zeros((3, BINS))  # of alternatives, of their probabilities, and of choices
+    for number in range(n_folds):
+        out = np.bincount(rows[fold == number], minlength=situations.n_rows).astype(np.float64)
+        fit, met = fitted.refit(problem.counts - out), np.flatnonzero(situations.sum(out) > 0)
+        for few in np.array_split(met, 1 + len(met) * problem.rows.n_parameters // AT_ONCE):
+            numbers = ranges_of(situations.starts[few], size[few])
+            inside, chosen = Situations(offsets_of(size[few])), out[numbers]
+            probability = predict(fit, problem.rows.take(numbers), inside)
+            if problem.offsets is not None:
+                probability *= np.exp(problem.offsets[numbers])
+                probability /= inside.spread(inside.sum(probability))
+            known = ~np.isnan(probability)
+            open_ += chosen[~known].sum()
+            impossible += chosen[probability == 0].sum()
+            likely = known & (chosen > 0)
+            with np.errstate(divide="ignore"):
+                loss -= float(chosen[likely] @ np.log(probability[likely]))
+            times = inside.spread(inside.sum(chosen))
+            bins = np.minimum((probability[known] * BINS).astype(np.int64), BINS - 1)
+            for total, value in zip(sums, (times, times * probability, chosen), strict=True):
+                total += np.bincount(bins, value[known], BINS)
+    some = np.flatnonzero(sums[0])
+    calibration = table_of(
+        {
+            "low": some / BINS,
+            "high": (some + 1) / BINS,
+            "predicted": (sums[1] / np.maximum(sums[0], 1))[some],
+            "happened": (sums[2] / np.maximum(sums[0], 1))[some],
+            "alternatives": sums[0][some].astype(np.int64),
+        }
+    )
+    n_choices = problem.n_choices
+    even = float(np.log(size) @ problem.totals) / n_choices
+    log_loss = float(loss / (n_choices - open_)) if n_choices > open_ else np.nan
+    return CrossValidation(
+        log_loss, -log_likelihood / n_choices, even, n_folds, int(impossible), int(open_), calibration
+    )
 
 
 def assess(
@@ -170,7 +316,8 @@ def assess(
     else:
         how = f"parametric bootstrap, {n_draws:,} draws"
         drawn = fitted.draw(n_draws, np.random.default_rng(seed))
-        others = [measure(fitted.cells, again, fitted.expect_again(again))[0] for again in drawn]
+        again = zip(drawn, fitted.expect_again(drawn), strict=True)
+        others = [measure(fitted.cells, *both)[0] for both in again]
         p_value = tail(deviance, np.array(others))
     return GoodnessOfFit(deviance, pearson, degrees, p_value, how, _list_pairs(fitted, items))
 
@@ -186,7 +333,7 @@ def measure(cells: Int64, counts: Float64, expected: Float64) -> tuple[float, fl
 
 def tail(statistic: float, drawn: Float64) -> float:
     """The share of draws at least as large, counting the statistic itself."""
-    return float((1 + (drawn >= statistic - 1e-9).sum()) / (1 + len(drawn)))
+    return float((1 + (drawn >= statistic - 1e-6).sum()) / (1 + len(drawn)))
 
 
 def _list_pairs(fitted: FittedChoices, items: tuple[Any, ...]) -> pa.Table:
@@ -225,14 +372,14 @@ def count_cycles(fitted: FittedChoices, items: tuple[Any, ...], n_draws: int, se
     ahead, margin = _beats(fitted, fitted.problem.counts)
     cyclic = _cycles(ahead)
     statistic = cyclic - _anticipate(fitted, fitted.expected)
-    drawn, numbers = list[float](), list[float]()
-    for again in fitted.draw(n_draws, np.random.default_rng(seed)):
-        numbers.append(_cycles(_beats(fitted, again)[0]))
-        drawn.append(numbers[-1] - _anticipate(fitted, fitted.expect_again(again)))
+    again = fitted.draw(n_draws, np.random.default_rng(seed))
+    numbers = [_cycles(_beats(fitted, counts)[0]) for counts in again]
+    anticipated = [_anticipate(fitted, expected) for expected in fitted.expect_again(again)]
+    drawn = np.array(numbers) - np.array(anticipated)
     decided = ahead + ahead.T
     triads = round(float(np.trace(decided @ decided @ decided)) / 6)
     rows = _list_cycles(ahead, margin, items)
-    p_value = tail(statistic, np.array(drawn)) if cyclic else 1.0
+    p_value = tail(statistic, drawn) if cyclic else 1.0
     return Intransitivity(triads, round(cyclic), float(np.mean(numbers)), p_value, n_draws, rows)
 
 

@@ -22,12 +22,12 @@ from attomaton.choices.logit.identification import relate
 from attomaton.choices.logit.prediction import predict_rows
 from attomaton.choices.logit.problem import ChoiceProblem, check_columns
 from attomaton.choices.logit.rows import Situations
-from attomaton.choices.numbering import SetChoices
-from attomaton.choices.sequences import SECOND, TIE, Alternatives, PairChoices, ParsedChoices
+from attomaton.choices.numbering import ItemTally, SetChoices, make_item_edges
+from attomaton.choices.sequences import TIE, Alternatives, PairChoices, ParsedChoices
 from attomaton.choices.spread import Spread
-from attomaton.choices.uncertainty import BoardErrors, ItemTally, describe_half_ties
+from attomaton.choices.uncertainty import BoardErrors, describe_half_ties
 from attomaton.graphs.components import Components, find_components
-from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
+from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.grouping import count_keys
 from attomaton.graphs.paths import QueryOrder, graph_of
 
@@ -379,18 +379,8 @@ def _fit_named(parsed: ParsedChoices, side: Side, ties: str, names: Sequence[str
     if side.cluster is not None:
         cluster = np.unique(side.cluster[origin], return_inverse=True)[1].ravel()
         units = units._replace(word="clustered", clusters=cluster)
-    edges = (
-        None if alternatives.against is not None else _edges_of_alternatives(alternatives, counts, n_items)
-    )
-    tally = _tally_alternatives(alternatives, counts, n_items)
-    n_ties = 0.0
-    if parsed.ranked is not None:
-        shared = [sum(len(place) > 1 for place in places) for places in parsed.ranked.places]
-        n_ties = float(np.array(shared) @ parsed.ranked.times)
-    tally = tally._replace(n_ties=n_ties)
-    return LogitScores(
-        fit_logit(problem), n_items, edges, tally, units, "half" if n_ties else "", dict[str, str]()
-    )
+    edges, tally, rule = parsed.edges(), parsed.tally(), "half" if parsed.ranked is not None else ""
+    return LogitScores(fit_logit(problem), n_items, edges, tally, units, rule, dict[str, str]())
 
 
 def _fit_pairs(
@@ -409,7 +399,7 @@ def _fit_pairs(
         cluster = side.cluster if row is None else side.cluster[row]
         numbers = np.unique(cluster, return_inverse=True)[1].ravel()
         units = units._replace(word="clustered", clusters=numbers)
-    tally, edges = _tally_pairs(parsed, pairs), _edges_of_pairs(pairs, len(parsed.items))
+    tally, edges = parsed.tally(), parsed.edges()
     times = np.zeros((len(first), 3 if rule == "davidson" else 2))
     times[np.arange(len(first)), np.where(tied, times.shape[1] - 1, outcome)] = parsed.counts
     if rule == "half":
@@ -429,24 +419,6 @@ def _fit_pairs(
     return LogitScores(fit_logit(problem), len(parsed.items), edges, tally, units, rule, dict[str, str]())
 
 
-def _tally_pairs(parsed: ParsedChoices, pairs: PairChoices) -> ItemTally:
-    size, counts = len(parsed.items), parsed.counts
-    won = np.array([1.0, 0.0, 0.5])[pairs.outcome] * counts
-    lost = counts - won
-    wins = np.bincount(pairs.first, won, size) + np.bincount(pairs.second, lost, size)
-    losses = np.bincount(pairs.first, lost, size) + np.bincount(pairs.second, won, size)
-    n_ties = float(counts[pairs.outcome == TIE].sum())
-    return ItemTally(wins.astype(np.float64), losses.astype(np.float64), float(counts.sum()), n_ties)
-
-
-def _edges_of_pairs(pairs: PairChoices, size: int) -> EdgeTable:
-    """Winners beat losers, and items that tie beat each other."""
-    won, lost = pairs.first * size + pairs.second, pairs.second * size + pairs.first
-    tied = pairs.outcome == TIE
-    arcs, support = count_keys(np.concatenate([np.where(pairs.outcome == SECOND, lost, won), lost[tied]]))
-    return make_item_edges(arcs // size, arcs % size, support, size)
-
-
 def label_items(items: Sequence[Any], others: Sequence[str]) -> list[str]:
     """The names of the items as columns, different from each other and from ``others``."""
     labels = [str(item) for item in items]
@@ -463,44 +435,6 @@ def _spread_sets(parsed: ParsedChoices, sets: SetChoices) -> tuple[Alternatives,
     lengths = np.bincount(choice, minlength=len(sets.winner))
     alternatives = Alternatives(lengths, sets.row, counts, sets.row[choice], members)
     return alternatives, counts, np.log(times) if (times > 1).any() else None
-
-
-def _tally_alternatives(alternatives: Alternatives, counts: Float64, n_items: int) -> ItemTally:
-    """What each item won, and other choices that included it; an item twice in a situation counts once."""
-    situation = np.repeat(np.arange(len(alternatives.lengths)), alternatives.lengths)
-    total = np.bincount(situation, counts, len(alternatives.lengths))
-    keys, number = np.unique(situation * n_items + alternatives.members, return_inverse=True)
-    won, item = np.bincount(number.ravel(), counts, len(keys)), keys % n_items
-    wins = np.bincount(item, won, n_items)
-    losses = np.bincount(item, total[keys // n_items] - won, n_items)
-    return ItemTally(wins.astype(np.float64), losses.astype(np.float64), float(total.sum()), 0.0)
-
-
-def _edges_of_alternatives(alternatives: Alternatives, counts: Float64, n_items: int) -> EdgeTable:
-    """Every chosen item beats all others of its situation."""
-    lengths = alternatives.lengths
-    situation = np.repeat(np.arange(len(lengths)), lengths)
-    starts = np.cumsum(lengths) - lengths
-    chosen = np.flatnonzero(counts > 0)
-    size = lengths[situation[chosen]]
-    winner = np.repeat(alternatives.members[chosen], size)
-    shift = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
-    loser = alternatives.members[np.repeat(starts[situation[chosen]], size) + shift]
-    arcs, support = count_keys((winner * n_items + loser)[winner != loser])
-    return make_item_edges(arcs // n_items, arcs % n_items, support, n_items)
-
-
-def make_item_edges(winner: Int64, loser: Int64, support: Int64, n_items: int) -> EdgeTable:
-    """Edges between items, with the query, which every item beats, so that every item is a node."""
-    query, items = np.full(len(winner), n_items), np.arange(n_items)
-    under = np.full(n_items, n_items)
-    keys = np.concatenate([pack_edges(query, winner, loser), pack_edges(under, items, under)])
-    order = np.argsort(keys)
-    support = np.concatenate([support, np.ones(n_items, np.int64)])
-    total = np.array([int(support.sum())])
-    return make_edges(
-        n_items + 1, keys[order], support[order], np.array([n_items]), total, np.zeros_like(total)
-    )
 
 
 def order_items(logit: LogitFit, n_items: int, edges: EdgeTable | None) -> Components:

@@ -5,7 +5,7 @@ one another in both directions tie and have finite scores; between components th
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.options import real_number, show
@@ -13,10 +13,11 @@ from attomaton.choices.given import SIDE, Columns, Side, read_given
 from attomaton.choices.order import SCALES, Comparison
 from attomaton.choices.rankings import unroll_rankings
 from attomaton.choices.result import ChoiceFit
-from attomaton.choices.sequences import Alternatives, ChoiceData, ParsedChoices
+from attomaton.choices.sequences import TIE, Alternatives, ChoiceData, PairChoices, ParsedChoices
 from attomaton.choices.uncertainty import LuceScores
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.graphs.components import find_components
+from attomaton.graphs.edges import EdgeTable
 
 __all__ = ["ChoiceFit", "Comparison", "fit_choices", "unroll_rankings"]
 
@@ -148,8 +149,11 @@ def fit_choices(
         why = _why_conditional(part, side, ties) or "a penalty" * (penalty is not None)
         if not why:
             choices, parts, rankings = part.tabulate()
-            graph = find_components(choices.edges(len(part.items)))
-            model = LuceScores(choices, graph, ridge=ridge, prior=prior, parts=parts, rankings=rankings)
+            graph = find_components(cast("EdgeTable", part.edges()))
+            tally = part.tally()
+            model = LuceScores(
+                choices, graph, tally, ridge=ridge, prior=prior, parts=parts, rankings=rankings
+            )
             return ChoiceFit(part.items, graph, model, scale, by, part.reading)
         if ridge or prior is not None:
             name = "ridge" if ridge else "prior"
@@ -188,4 +192,5 @@ def _why_conditional(parsed: ParsedChoices, side: Side, ties: str | None) -> str
         return "choices in this form"
     if parsed.counts.dtype.kind == "f":
         return "fractions as counts"
-    return TIED if parsed.n_ties and ties != "half" else ""
+    tied = isinstance(parsed.choices, PairChoices) and bool((parsed.choices.outcome == TIE).any())
+    return TIED if tied and ties != "half" else ""

@@ -1,5 +1,6 @@
 """Choices as users supply them: a frame with named columns, a file of one, or sequences."""
 
+import re
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -157,6 +158,9 @@ SIDE = ("moved_first", "features", "style", "cluster", "by")
 MOST_PAIRED = 1 << 16
 """Number of pairs of best and worst beyond which sets may not be large."""
 
+PLACE = re.compile(r"^(rank|place|position|pos|p)[\s_.]*(?=\d)", re.IGNORECASE)
+"""What comes before the number in a column named by place, such as ``rank1`` or ``Place 2``."""
+
 CONTESTANTS = (("first", "second"), ("winner", "loser"))
 """The columns of the two items of a pair."""
 
@@ -223,7 +227,7 @@ def _read_given(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedCho
         )
     parsed = read_sequences(data)
     described = read_side(parsed, side, {}, ("winner", "loser")) if side else Side({})
-    return _leave_out_unmade(parsed, data.counts), described
+    return parsed if data.counts is None else _leave_out_unmade(parsed, data.counts), described
 
 
 def _leave_out_unmade(parsed: ParsedChoices, counts: Any) -> ParsedChoices:
@@ -249,7 +253,7 @@ def _read_file(
             if not there.skip_bad or not good.any():
                 raise InvalidSamples(message) from error
             rows, first = rows[good], first or message
-            kept = {name: _take_rows(column, good) for name, column in kept.items()}
+            kept = {name: take_rows(column, good) for name, column in kept.items()}
         else:
             break
     skipped = max(map(_length, there.values()), default=0) - len(rows)
@@ -262,7 +266,7 @@ def _length(column: Any) -> int:
     return 0 if column is None else len(column)
 
 
-def _take_rows(column: Any, rows: Bool) -> Any:
+def take_rows(column: Any, rows: Bool) -> Any:
     """Some rows of a column of a file; None is a name that occurs twice."""
     if column is None:
         return None
@@ -716,7 +720,7 @@ def _frame_rankings(
 
 def _refuse_ranks(names: list[Any], cells: list[list[Any]]) -> None:
     """Reject numbers in named columns, which may be ranks; in columns named by place they are items."""
-    texts = list(map(str, names))
+    texts = [PLACE.sub("", str(name)) for name in names]
     if any(texts == [str(first + place) for place in range(len(texts))] for first in (0, 1)):
         return
     if all(is_missing(one) or _number(one) is not None for column in cells for one in column):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.ragged import group_borders, occurs, rows_of
-from attomaton.base.tables import Bool, Int64, ragged_column
+from attomaton.base.tables import Bool, Float64, Int64, ragged_column
 from attomaton.graphs.choices import count_choices, make_choices
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
 from attomaton.graphs.grouping import (
@@ -75,22 +75,6 @@ class NumberedChoices(NamedTuple):
     item: Int64  # (n_entries,)
     multiplicity: Int64  # (n_entries,)
 
-    def edges(self, n_items: int) -> EdgeTable:
-        """Every winner beats all other items of its set, and the query, so that every item is a node."""
-        winner, query = self.winner[self.choice], np.full(len(self.winner), n_items)
-        loses = self.item != winner
-        keys = np.concatenate(
-            [
-                pack_edges(np.full(int(loses.sum()), n_items), winner[loses], self.item[loses]),
-                pack_edges(query, self.winner, query),
-            ]
-        )
-        once = bool((self.made == 1).all())  # then only occurrences need to be added up
-        counts = np.concatenate([self.made[self.choice[loses]], self.made])
-        keys, support = count_keys(keys) if once else sum_by_key(keys, counts)
-        total = np.array([self.made.sum()])
-        return make_edges(n_items + 1, keys, support, np.array([n_items]), total, np.zeros_like(total))
-
     def select(self, entries: Bool, choices: Bool) -> "NumberedChoices":
         """Some entries of some choices."""
         entries = entries & choices[self.choice]
@@ -102,6 +86,28 @@ class NumberedChoices(NamedTuple):
             self.item[entries],
             self.multiplicity[entries],
         )
+
+
+class ItemTally(NamedTuple):
+    """The choices that each item won, other choices that included it (a tie counts half), all, and ties."""
+
+    wins: Float64
+    losses: Float64
+    n_choices: float
+    n_ties: float
+
+
+def make_item_edges(winner: Int64, loser: Int64, support: Int64, n_items: int) -> EdgeTable:
+    """Edges between items, with the query, which every item beats, so that every item is a node."""
+    query, items = np.full(len(winner), n_items), np.arange(n_items)
+    under = np.full(n_items, n_items)
+    keys = np.concatenate([pack_edges(query, winner, loser), pack_edges(under, items, under)])
+    order = np.argsort(keys)
+    support = np.concatenate([support, np.ones(n_items, np.int64)])
+    total = np.array([int(support.sum())])
+    return make_edges(
+        n_items + 1, keys[order], support[order], np.array([n_items]), total, np.zeros_like(total)
+    )
 
 
 def number_choices(

@@ -12,7 +12,7 @@ from attomaton.base.printing import name_item
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Bool, Float64, Int64, column, keep_rows
 from attomaton.graphs.components import Components, find_components
-from attomaton.graphs.strong import connect, connected_nodes
+from attomaton.graphs.strong import connect_strongly, connected_nodes
 from attomaton.solvers.hard.solve import solve_graph_svm
 from attomaton.solvers.soft.solve import SoftSolution
 
@@ -148,7 +148,7 @@ class OrderedItems:
         of the same components work as well; no smaller number of comparisons is enough.
         """
         pairs = np.array(self.order, np.int64).reshape(-1, 2)
-        added = connect(len(self.components), pairs[:, 0], pairs[:, 1])
+        added = connect_strongly(len(self.components), pairs[:, 0], pairs[:, 1])
         return tuple(Comparison(self.components[a][0], self.components[b][-1]) for a, b in added)
 
     @cached_property

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.ragged import offsets_of, rows_of
-from attomaton.base.tables import Bool, Int64, column, make_table, ragged_column
+from attomaton.base.ragged import offsets_of
+from attomaton.base.tables import Bool, Int64, make_table
 from attomaton.choices.numbering import BadRows, check_unrolled, is_missing
 from attomaton.graphs.grouping import pack_pairs, sum_by_key, unpack_pairs
 
@@ -163,10 +163,3 @@ def table_pairs(winner: Int64, loser: Int64, tied: Bool, count: Int64) -> pa.Tab
     offsets = 2 * np.arange(len(keys) + 1)
     columns = {"items": (offsets, items), "places": (offsets, places)}
     return make_table(RANKING_SCHEMA, {**columns, "count": np.concatenate([often, as_often])})
-
-
-def count_ties(rankings: pa.Table) -> int:
-    """The number of places of counted rankings that are shared."""
-    offsets, places = ragged_column(rankings, "places")
-    shared, often = np.unique(pack_pairs(rows_of(offsets), places), return_counts=True)
-    return int(column(rankings, "count")[unpack_pairs(shared[often > 1])[0]].sum())

@@ -22,12 +22,14 @@ from attomaton.choices.assessment import AssessedItems
 from attomaton.choices.board import (
     MOST,
     MOST_ITEMS,
+    MOST_LINES,
     SHOWN_ROWS,
     Board,
     Ratings,
     as_record,
     as_records,
     check_board,
+    draw_lines,
     item_column,
     list_coefficients,
     make_board,
@@ -405,9 +407,26 @@ class ChoiceFit(Tabular, AssessedItems):
             **({"by": {str(name): fit.to_dict() for name, fit in self.by.items()}} if self.by else {}),
         }
 
-    def plot(self, ax: Any = None, *, limit: int = MOST) -> Any:
-        """Draw the board of the fit, as :meth:`attomaton.choices.Board.plot` does; return the axes."""
-        return self.board().plot(ax, limit=limit)
+    def plot(self, ax: Any = None, *, limit: int | None = None) -> Any:
+        """Draw the board of the fit, as :meth:`attomaton.choices.Board.plot` does; return the axes.
+
+        With ``by=``, such as months, draw a line for each of the first 14 items through its finite ratings by
+        category; ``fit.board().plot()`` still draws the board of all choices.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> games = {"winner": list("abab"), "loser": list("baba"), "month": [1, 1, 2, 2]}
+        >>> ax = at.fit_choices(games, counts=[9, 5, 8, 9], by="month").plot()
+        >>> [line.get_label() for line in ax.get_lines()], ax.get_lines()[0].get_ydata().round(2).tolist()
+        (['a', 'b'], [0.29, -0.06])
+        """
+        board = self.board()
+        if not self.by:
+            return board.plot(ax, limit=MOST if limit is None else limit)
+        limit = MOST_LINES if limit is None else whole_number(limit, "limit", least=1)
+        items = [board.ratings.items[row] for row in board.best_first[:limit].tolist()]
+        return draw_lines({name: fit.board() for name, fit in self.by.items()}, items, ax)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fit into a new folder; ``overwrite`` replaces an earlier fit there."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import show
-from attomaton.base.ragged import occurs
+from attomaton.base.ragged import occurs, offsets_of, ranges_of
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.columns import (
     as_arrow,
@@ -21,17 +21,21 @@ from attomaton.choices.columns import (
 )
 from attomaton.choices.numbering import (
     BadRows,
+    ItemTally,
     NumberedChoices,
     SetChoices,
     arrange,
     check_counts,
     check_items,
     is_missing,
+    make_item_edges,
     number_choices,
     pair_up,
 )
 from attomaton.choices.outcomes import FIRST, SECOND, TIE, UNREAD, find_side, is_tie, read_flags
 from attomaton.choices.rankings import table_pairs, table_rankings, unroll
+from attomaton.graphs.edges import EdgeTable
+from attomaton.graphs.grouping import count_keys, distinct_keys
 
 
 def read_movers(
@@ -108,10 +112,45 @@ class ParsedChoices(NamedTuple):
     ranked: Ranked | None = None
     reading: str = ""
 
-    @property
-    def n_ties(self) -> int:
-        """The number of rows of pairs that are ties."""
-        return int((self.choices.outcome == TIE).sum()) if isinstance(self.choices, PairChoices) else 0
+    def edges(self) -> EdgeTable | None:
+        """Who was chosen over whom; items that tie beat each other. None for choices of best and worst."""
+        choices, size = self.choices, len(self.items)
+        if isinstance(choices, PairChoices):
+            first, second, tied, lost = *choices[:2], choices.outcome == TIE, choices.outcome == SECOND
+            winner = np.concatenate([np.where(lost, second, first), second[tied]])
+            loser = np.concatenate([np.where(lost, first, second), first[tied]])
+        elif isinstance(choices, SetChoices):
+            winner, loser = np.repeat(choices.winner, choices.lengths), choices.members
+        elif choices.against is not None:
+            return None
+        else:
+            chosen = np.flatnonzero(choices.chosen > 0)
+            situation = np.repeat(np.arange(len(choices.lengths)), choices.lengths)[chosen]
+            lengths = choices.lengths[situation]
+            winner = np.repeat(choices.members[chosen], lengths)
+            loser = choices.members[ranges_of(offsets_of(choices.lengths)[situation], lengths)]
+        keys, support = count_keys((winner * size + loser)[winner != loser])
+        return make_item_edges(keys // size, keys % size, support, size)
+
+    def tally(self) -> ItemTally:
+        """What each item won, and other choices that included it; an item twice in a set counts once."""
+        choices, size, n_ties, made = self.choices, len(self.items), 0.0, self.counts / self.parts
+        if isinstance(choices, PairChoices):
+            won = np.array([1.0, 0.0, 0.5])[choices.outcome] * made
+            wins = np.bincount(choices.first, won, size) + np.bincount(choices.second, made - won, size)
+            members, lengths = np.stack([choices.first, choices.second], axis=1).ravel(), 2
+            n_ties = float(made[choices.outcome == TIE].sum())
+        elif isinstance(choices, SetChoices):
+            wins, members, lengths = np.bincount(choices.winner, made, size), choices.members, choices.lengths
+        else:
+            members, lengths = choices.members, choices.lengths
+            wins = np.bincount(members, choices.chosen, size)
+        if self.ranked is not None:
+            shared = [sum(len(place) > 1 for place in places) for places in self.ranked.places]
+            n_ties = float(np.array(shared) @ self.ranked.times)
+        keys = distinct_keys(np.repeat(np.arange(len(made)), lengths) * size + members)
+        losses = np.bincount(keys % size, made[keys // size], size) - wins
+        return ItemTally(wins.astype(np.float64), losses.astype(np.float64), float(made.sum()), n_ties)
 
     def restrict(self, rows: Bool) -> "ParsedChoices":
         """The choices of some rows of the data, with the items that occur in them."""

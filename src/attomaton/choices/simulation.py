@@ -22,8 +22,16 @@ from attomaton.choices.logit.rows import BattleRows, Situations
 from attomaton.choices.order import ItemScores
 from attomaton.choices.uncertainty import LuceScores
 
+linalg: Any = np.linalg
+
 MOST_ROWS = 200_000
 """Most alternatives of all situations that are drawn again."""
+
+AT_ONCE = 1 << 22
+"""Numbers in memory up to which the maxima of many draws are found together."""
+
+MOST_STEPS, SETTLED = 30, 1e-12
+"""Newton steps of draws at most, and the decrement at which they stop: separated ones never do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +66,11 @@ class FittedChoices:
     def draw(self, n_draws: int, rng: np.random.Generator) -> Float64:
         """How often each row is chosen, drawn again, shape (n_draws, n_rows)."""
         situations, totals = self.problem.situations, self.problem.totals.astype(np.int64)
+        if situations.n_rows > MOST_ROWS:
+            raise UnsupportedOption(
+                f"there are {situations.n_rows:,} alternatives, and at most {MOST_ROWS:,} are drawn again; "
+                "fit a part of the choices"
+            )
         drawn = np.zeros((n_draws, situations.n_rows))
         for chosen, rows in split_by_size(situations):
             share = self.source[1][rows]
@@ -65,11 +78,76 @@ class FittedChoices:
             drawn[:, rows] = rng.multinomial(totals[chosen], share, size=(n_draws, len(chosen)))
         return drawn
 
-    def expect_again(self, counts: Float64) -> Float64:
-        """How often each row would be chosen by the maximum for other counts."""
-        problem = replace(self.problem, counts=counts)
-        last = NewtonClimb(most_steps=20, settled=1e-3, chord=False).run(problem, None, self.source[0]).last
-        return problem.situations.spread(problem.totals) * last.probability
+    def expect_again(self, drawn: Float64) -> Float64:
+        """How often each row would be chosen by the maxima for other counts, shape (n_draws, n_rows)."""
+        problem = self.problem
+        basis = self.fit.identified.basis
+        if len(self._meetings[0]) * basis.shape[1] ** 2 <= AT_ONCE:
+            matrix = (problem.rows.take(np.arange(problem.situations.n_rows)) / problem.scale) @ basis
+            start, n_parts = basis.T @ self.source[0], 1 + drawn.size // AT_ONCE
+            parts = [self._climb_together(matrix, start, part.T).T for part in np.array_split(drawn, n_parts)]
+            return np.concatenate(parts)
+        climb, expected = (
+            NewtonClimb(most_steps=MOST_STEPS, settled=SETTLED, chord=False),
+            np.empty_like(drawn),
+        )
+        for counts, row in zip(drawn, expected, strict=True):
+            other = replace(problem, counts=counts)
+            last = climb.run(other, None, self.source[0]).last
+            row[:] = problem.situations.spread(problem.totals) * last.probability
+        return expected
+
+    def _climb_together(self, matrix: Float64, start: Float64, counts: Float64) -> Float64:
+        """Newton's method for many counts of few choices at once; all arrays end with the draws."""
+        situations, (first, second) = self.problem.situations, self._meetings
+        times = situations.spread(self.problem.totals)[:, None]
+        away = matrix[first] - matrix[second]
+        squares = (away[:, :, None] * away[:, None]).reshape(len(away), -1).T
+        size, offsets = len(start), self.problem.with_offsets(np.zeros(len(matrix)))[:, None]
+        place = np.repeat(start[:, None], counts.shape[1], axis=1)
+        step, length, value = (
+            np.zeros_like(place),
+            np.ones(counts.shape[1]),
+            np.full(counts.shape[1], -np.inf),
+        )
+        probability = np.zeros_like(counts)
+        for _ in range(MOST_STEPS):
+            ahead = place + length * step
+            utility = matrix @ ahead + offsets
+            utility -= situations.spread(situations.top(utility))
+            odds = np.exp(utility)
+            total = situations.spread(situations.sum(odds))
+            reached = (counts * (utility - np.log(total))).sum(axis=0)
+            up = reached >= value - 1e-9
+            place, value = np.where(up, ahead, place), np.where(up, reached, value)
+            probability = np.where(up, odds / total, probability)
+            gradient = matrix.T @ (counts - times * probability)
+            weight = times[first] * probability[first] * probability[second]
+            information = (squares @ weight).T.reshape(-1, size, size)
+            ridge = 1e-12 * np.trace(information, axis1=1, axis2=2)[:, None, None] * np.eye(size)
+            newton: Float64 = linalg.solve(information + ridge, gradient.T[:, :, None])[:, :, 0].T
+            step, length = np.where(up, newton, step), np.where(up, 1.0, 0.5 * length)
+            if (up & ((gradient * newton).sum(axis=0) < SETTLED)).all():
+                break
+        return times * probability
+
+    def refit(self, counts: Float64) -> LogitFit:
+        """The fit of other counts; situations without a choice are left out."""
+        problem, rows, names = self.problem, self.problem.rows, self.problem.names
+        if isinstance(rows, BattleRows):
+            other = ChoiceProblem.from_battles(
+                rows.first,
+                rows.second,
+                counts.reshape(len(rows.first), -1),
+                items=names[: rows.n_items],
+                features=rows.features.T,
+                names=names[rows.n_items : rows.n_items + len(rows.features)],
+                merge=False,
+            )
+        else:
+            matrix, sizes = rows.pick(np.arange(len(counts))), np.diff(problem.situations.starts)
+            other = ChoiceProblem.from_rows(matrix, sizes, counts, names=names, offsets=problem.offsets)
+        return fit_logit(other)
 
     @cached_property
     def cells(self) -> Int64:
@@ -91,14 +169,18 @@ class FittedChoices:
         return int(self.cells.max(initial=-1)) + 1 - len(sizes)
 
     @cached_property
-    def pairs(self) -> "MetPairs":
-        """The pairs of items that met."""
-        situations = self.problem.situations
-        ends = list[Int64]()
-        for _, listed in split_by_size(situations):
+    def _meetings(self) -> Int64:
+        """Each two alternatives of each situation, shape (2, n_meetings)."""
+        ends = [np.zeros((2, 0), np.int64)]
+        for _, listed in split_by_size(self.problem.situations):
             sides = np.triu_indices(listed.shape[1], 1)
             ends.append(np.stack([listed[:, side] for side in sides]).reshape(2, -1))
-        rows = np.concatenate(ends, axis=1) if ends else np.zeros((2, 0), np.int64)
+        return np.concatenate(ends, axis=1)
+
+    @cached_property
+    def pairs(self) -> "MetPairs":
+        """The pairs of items that met."""
+        rows = self._meetings
         members = self.members[rows]
         use = (members >= 0).all(axis=0) & (members[0] != members[1])
         rows, members = rows[:, use], members[:, use]
@@ -143,18 +225,15 @@ def split_by_size(situations: Situations) -> Iterator[tuple[Int64, Int64]]:
         yield chosen, np.add.outer(situations.starts[chosen], np.arange(size, dtype=np.int64))
 
 
-def why_not_drawn(model: ItemScores) -> str:
-    """Why choices cannot be drawn again from a model; empty if they can."""
+def read_fitted(model: ItemScores, n_items: int, *, clustered: bool = False) -> FittedChoices:
+    """The choices behind a model, as situations; ``clustered`` says that they may depend on each other."""
     if isinstance(model, LuceScores):
-        return "half a win has no probability" if model.rankings is not None else ""
-    if model.units.repeats is not None:
-        return "parts of choices have no probability"
-    return "choices of one cluster are not independent" * model.clustered
-
-
-def read_fitted(model: ItemScores, n_items: int) -> FittedChoices:
-    """The choices behind a model, as situations."""
-    why = why_not_drawn(model)
+        why = "half a win has no probability" * (model.rankings is not None)
+        why = why or "a ridge or a prior moves the fit away from its maximum" * bool(model.soft.ridge)
+    elif model.units.repeats is not None:
+        why = "parts of choices have no probability"
+    else:
+        why = "choices of one cluster are not independent" * (model.clustered and not clustered)
     if why:
         raise UnsupportedOption(f"{why}; fit whole choices without cluster=, with ties as outcomes")
     if isinstance(model, LuceScores):
@@ -163,11 +242,6 @@ def read_fitted(model: ItemScores, n_items: int) -> FittedChoices:
     else:
         fit, plain = model.logit, len(model.logit.problem.names) == n_items + (model.ties == "davidson")
         fitted = FittedChoices(fit, _members_of(fit.problem, n_items), n_items, plain)
-    if len(fitted.members) > MOST_ROWS:
-        raise UnsupportedOption(
-            f"there are {len(fitted.members):,} alternatives, and at most {MOST_ROWS:,} are drawn again; "
-            "fit a part of the choices"
-        )
     return fitted
 
 

@@ -20,10 +20,10 @@ from attomaton.base.borders import (
 )
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.tables import column, make_table, ragged_column
-from attomaton.choices.numbering import NumberedChoices
+from attomaton.choices.numbering import ItemTally, NumberedChoices
 from attomaton.choices.order import SCALES
 from attomaton.choices.rankings import RANKING_SCHEMA
-from attomaton.choices.uncertainty import ItemTally, LuceScores
+from attomaton.choices.uncertainty import LuceScores
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import QUERY_SCHEMA, EdgeTable
 
@@ -45,9 +45,15 @@ def pack(
 ) -> Run:
     """The files of a fit."""
     run = _pack_luce(model) if isinstance(model, LuceScores) else _pack_logit(model)
+    edges = model.graph.edges if isinstance(model, LuceScores) else model.edges
     tables, arrays, records = dict(run.tables), dict(run.arrays), dict(run.records)
+    if edges is not None:
+        tables["edges"] = edges.rows
+        arrays |= {f"queries/{name}": column(edges.queries, name) for name in QUERY_SCHEMA.names}
+    arrays |= {"tally/wins": model.tally.wins, "tally/losses": model.tally.losses}
     records["items"] = [_pack(item) for item in items]
     about = {"scale": scale, "reading": reading, "by": [_pack(category) for category in fits]}
+    about |= {"n_choices": model.tally.n_choices, "n_ties": model.tally.n_ties}
     manifest = {**run.manifest, **about}
     for number, part in enumerate(fits.values()):
         tables |= {f"by{number}-{name}": table for name, table in part.tables.items()}
@@ -62,8 +68,18 @@ def unpack(run: Run) -> Parts:
     items = tuple(_unpack(item) for item in run.records["items"])
     if len(set(items)) < len(items):
         raise ValueError("items.json does not name each item once")
-    unpack_model = _unpack_logit if "logit" in run.manifest else _unpack_luce
-    graph, model = unpack_model(run, len(items))
+    edges = None
+    if "edges" in run.tables:
+        queries = {name: run.arrays[f"queries/{name}"] for name in QUERY_SCHEMA.names}
+        edges = EdgeTable(run.tables["edges"], make_table(QUERY_SCHEMA, queries), len(items) + 1)
+    wins, losses = (_numbers(run.arrays[f"tally/{name}"], len(items)) for name in ("wins", "losses"))
+    tally = ItemTally(wins, losses, _real(run.manifest["n_choices"]), _real(run.manifest["n_ties"]))
+    if "logit" in run.manifest:
+        graph, model = _unpack_logit(run, len(items), edges, tally)
+    elif edges is None:
+        raise ValueError("there is no table of edges")
+    else:
+        graph, model = _unpack_luce(run, len(items), edges, tally)
     scale = str(run.manifest["scale"])
     if scale not in SCALES:
         raise ValueError(f"there is no scale {scale[:20]!r}")
@@ -91,20 +107,10 @@ def _pack_luce(model: LuceScores) -> Run:
     return Run(tables=rankings, arrays={**arrays, "scores": model.values}, records={}, manifest=about)
 
 
-def _edge_arrays(edges: EdgeTable) -> dict[str, Any]:
-    return {f"queries/{name}": column(edges.queries, name) for name in QUERY_SCHEMA.names}
-
-
-def _read_edges(run: Run, n_items: int) -> EdgeTable:
-    queries = make_table(QUERY_SCHEMA, {name: run.arrays[f"queries/{name}"] for name in QUERY_SCHEMA.names})
-    return EdgeTable(run.tables["edges"], queries, n_items + 1)
-
-
-def _unpack_luce(run: Run, n_items: int) -> tuple[Components, LuceScores]:
-    about = run.manifest
+def _unpack_luce(run: Run, n_items: int, edges: EdgeTable, tally: ItemTally) -> tuple[Components, LuceScores]:
+    about, graph = run.manifest, find_components(edges)
     parts = (run.arrays[f"choices/{name}"] for name in NumberedChoices._fields)
     choices = _check_choices(NumberedChoices(*parts), n_items)
-    graph = find_components(choices.edges(n_items))
     if n_items != max(graph.nodes.num_rows - 1, 0):
         raise ValueError("items.json does not name each item once")
     ridge, parts, scores = _real(about["ridge"]), about["parts"], np.asarray(run.arrays["scores"], np.float64)
@@ -115,7 +121,7 @@ def _unpack_luce(run: Run, n_items: int) -> tuple[Components, LuceScores]:
         raise ValueError("the scores are not one finite number for each item")
     rankings = _check_rankings(run.tables["rankings"], n_items) if parts > 1 else None
     return graph, LuceScores(
-        choices, graph, ridge=ridge, prior=prior, parts=parts, rankings=rankings, scores=scores
+        choices, graph, tally, ridge=ridge, prior=prior, parts=parts, rankings=rankings, scores=scores
     )
 
 
@@ -141,28 +147,19 @@ def _check_choices(choices: NumberedChoices, n_items: int) -> NumberedChoices:
 def _pack_logit(model: "LogitScores") -> Run:
     from attomaton.choices.logit.folders import pack_fit
 
-    logit, units, tally = model.logit, model.units, model.tally
+    logit, units = model.logit, model.units
     run = pack_fit(logit.problem, logit.evidence, logit.way, logit.program_rows)
     optional = {f"units/{name}": getattr(units, name) for name in ("clusters", "repeats", "rankings")}
     arrays = {f"logit-{name}": array for name, array in run.arrays.items()}
-    arrays |= {"tally/wins": tally.wins, "tally/losses": tally.losses}
     arrays |= {name: array for name, array in optional.items() if array is not None}
-    about: dict[str, Any] = {"logit": dict(run.manifest), "ties": model.ties, "units": units.word}
-    about |= {
-        "penalty": model.penalty,
-        "n_choices": tally.n_choices,
-        "n_ties": tally.n_ties,
-        "edges": model.edges is not None,
-    }
-    return Run(
-        tables={} if model.edges is None else {"edges": model.edges.rows},
-        arrays=arrays if model.edges is None else {**arrays, **_edge_arrays(model.edges)},
-        records={"names": run.records["names"], "aliases": dict(model.aliases)},
-        manifest=about,
-    )
+    about = {"logit": dict(run.manifest), "ties": model.ties, "units": units.word, "penalty": model.penalty}
+    records = {"names": run.records["names"], "aliases": dict(model.aliases)}
+    return Run(tables={}, arrays=arrays, records=records, manifest=about)
 
 
-def _unpack_logit(run: Run, n_items: int) -> "tuple[Components, LogitScores]":
+def _unpack_logit(
+    run: Run, n_items: int, edges: EdgeTable | None, tally: ItemTally
+) -> "tuple[Components, LogitScores]":
     from attomaton.choices.conditional import UNITS, LogitScores, Units
     from attomaton.choices.logit.fit import restore_fit
 
@@ -170,8 +167,6 @@ def _unpack_logit(run: Run, n_items: int) -> "tuple[Components, LogitScores]":
     stored = Run(tables={}, arrays=_strip(arrays, "logit-"), records=run.records, manifest=about["logit"])
     logit = restore_fit(stored)
     n_situations = len(logit.problem.situations)
-    wins, losses = (_numbers(arrays[f"tally/{name}"], n_items) for name in ("wins", "losses"))
-    tally = ItemTally(wins, losses, _real(about["n_choices"]), _real(about["n_ties"]))
     groups = {name: arrays.get(f"units/{name}") for name in ("clusters", "rankings")}
     for group in groups.values():
         if group is not None and (
@@ -181,7 +176,6 @@ def _unpack_logit(run: Run, n_items: int) -> "tuple[Components, LogitScores]":
     repeats = arrays.get("units/repeats")
     repeats = None if repeats is None else _numbers(repeats, n_situations)
     aliases = {str(name): str(text) for name, text in run.records["aliases"].items()}
-    edges = _read_edges(run, n_items) if about["edges"] else None
     units = Units(str(about["units"]), repeats=repeats, **groups)
     if len(logit.problem.names) < n_items or units.word not in UNITS:
         raise ValueError("the items or the standard errors are not those of the fit")

@@ -12,17 +12,17 @@ from attomaton.base.borders import trusted
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.options import real_number
 from attomaton.base.printing import name_item
-from attomaton.base.ragged import group_borders, occurs, offsets_of, rows_of, sum_at
+from attomaton.base.ragged import group_borders, occurs, offsets_of, rows_of
 from attomaton.base.solutions import score_table
 from attomaton.base.tables import Float64, Int64, column, ragged_column
-from attomaton.choices.numbering import NumberedChoices
-from attomaton.choices.rankings import count_ties, parts_of, steps_of
+from attomaton.choices.numbering import ItemTally, NumberedChoices
+from attomaton.choices.rankings import parts_of, steps_of
 from attomaton.choices.spread import Spread, student_quantile, two_sided
 from attomaton.graphs.choices import make_choices
 from attomaton.graphs.components import Components, merge_components
 from attomaton.graphs.strong import connected_nodes
 from attomaton.solvers.soft.certify import SCORES_WITHIN
-from attomaton.solvers.soft.curvature import LARGEST, score_errors
+from attomaton.solvers.soft.curvature import LARGEST_DENSE, score_errors
 from attomaton.solvers.soft.likelihood import LuceProblem
 from attomaton.solvers.soft.newton import sort_by_group
 from attomaton.solvers.soft.solve import SoftSolution
@@ -153,10 +153,10 @@ class Information:
 
     def __init__(self, curvature: csr_array, *, ridge: float = 0.0) -> None:
         size = curvature.shape[0]
-        if size > LARGEST:
+        if size > LARGEST_DENSE:
             raise UnsupportedOption(
                 f"a component has {size:,} items, and its covariance needs a dense matrix of that size; at "
-                f"most {LARGEST:,} are supported"
+                f"most {LARGEST_DENSE:,} are supported"
             )
         hessian: Float64 = curvature.toarray()
         np.fill_diagonal(hessian, 0.0)  # the diagonal from the other entries, so that no digits are lost
@@ -292,15 +292,6 @@ class ScoreDifference(NamedTuple):
         return f"{name_item(self.first)} minus {name_item(self.second)}: {self.value:+z.3f} ({error})"
 
 
-class ItemTally(NamedTuple):
-    """The choices that each item won, other choices that included it (a tie counts half), all, and ties."""
-
-    wins: Float64
-    losses: Float64
-    n_choices: float
-    n_ties: float
-
-
 def describe_half_ties(n_ties: float) -> str:
     """What half wins mean."""
     rule = "half a win each way (a tie of more than two: the average over its orders)"
@@ -331,6 +322,8 @@ class LuceScores:
         The choices, ``parts`` of which make one choice.
     graph : Components
         The components of the items, and their order.
+    tally : ItemTally
+        What each item won and lost.
     ridge, prior : float
         Adds ½ ridge Σ s² to the loss of whole choices; a prior joins all items, and its ridge is prior⁻².
     rankings : pyarrow.Table or None
@@ -350,6 +343,7 @@ class LuceScores:
         self,
         choices: NumberedChoices,
         graph: Components,
+        tally: ItemTally,
         *,
         ridge: float = 0.0,
         prior: float | None = None,
@@ -357,7 +351,7 @@ class LuceScores:
         rankings: pa.Table | None = None,
         scores: Float64 | None = None,
     ) -> None:
-        self.choices, self.graph, self.rankings = choices, graph, rankings
+        self.choices, self.graph, self.tally, self.rankings = choices, graph, tally, rankings
         self.ridge, self.prior, self.parts = ridge, prior, parts
         self.ties = "" if rankings is None else "half"
         self.components = graph if prior is None else join_components(graph)
@@ -440,16 +434,6 @@ class LuceScores:
                 f"these scores are not certified: {self._proof}; .components and .order are still "
                 "exact; fit with a ridge to make the scores easier to find, or read .soft.scores uncertified"
             )
-
-    @cached_property
-    def tally(self) -> ItemTally:
-        """What each item won and lost."""
-        edges, size = self.graph.edges, len(self.values)
-        counts = np.where(edges["winner"] < size, edges["support"], 0)
-        won = sum_at(edges["winner"], np.where(edges["loser"] == size, counts, 0), size + 1)[:size]
-        lost = sum_at(edges["loser"], counts, size + 1)[:size]
-        n_ties = 0 if self.rankings is None else count_ties(self.rankings)
-        return ItemTally(won / self.parts, lost / self.parts, edges.n_samples / self.parts, n_ties)
 
     @property
     def log_likelihood(self) -> float:

@@ -6,42 +6,19 @@ from attomaton.base.doors import open_door
 
 if TYPE_CHECKING:
     from attomaton.claims.beginning import (
-        Agreement as Agreement,
-        Near as Near,
         begin_from as begin_from,
         compare_beginning as compare_beginning,
         compare_course as compare_course,
         verify_beginning as verify_beginning,
     )
-    from attomaton.claims.components import (
-        ComponentCounts as ComponentCounts,
-        count_components as count_components,
-    )
+    from attomaton.claims.components import count_components as count_components
     from attomaton.claims.diagnosis import diagnose as diagnose
-    from attomaton.claims.ends import Ends as Ends, compare_ends as compare_ends
-    from attomaton.claims.local import LocalSolutions as LocalSolutions, solve_local as solve_local
-    from attomaton.claims.margins import (
-        Margins as Margins,
-        measure_margins as measure_margins,
-        own_norm as own_norm,
-    )
-    from attomaton.claims.measures import (
-        Curves as Curves,
-        Target as Target,
-        TrialContexts as TrialContexts,
-        measure_trace as measure_trace,
-        solve_trials as solve_trials,
-    )
+    from attomaton.claims.ends import compare_ends as compare_ends
+    from attomaton.claims.local import solve_local as solve_local
+    from attomaton.claims.margins import measure_margins as measure_margins, own_norm as own_norm
+    from attomaton.claims.measures import measure_trace as measure_trace, solve_trials as solve_trials
     from attomaton.claims.mechanics import verify as verify
-    from attomaton.claims.scansnap import (
-        judge_rates as judge_rates,
-        measure_freezing as measure_freezing,
-        verify_flow as verify_flow,
-    )
-    from attomaton.claims.verdicts import (
-        Verdict as Verdict,
-        Verdicts as Verdicts,
-        VerdictStatus as VerdictStatus,
-    )
+    from attomaton.claims.scansnap import judge_rates as judge_rates, verify_flow as verify_flow
+    from attomaton.claims.verdicts import Verdict as Verdict, VerdictStatus as VerdictStatus
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

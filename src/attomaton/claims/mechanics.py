@@ -42,7 +42,7 @@ from attomaton.solvers.hard.solve import Kind
 from attomaton.training.models.heads import Tied
 from attomaton.training.trace import Trace
 from attomaton.trajectory.expansion import Expansion, expand
-from attomaton.trajectory.sharpness import EDGE, bound_any_sharpness
+from attomaton.trajectory.sharpness import STABILITY_LIMIT, bound_any_sharpness
 
 
 def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
@@ -192,7 +192,7 @@ def need_steady_head(evidence: Evidence) -> str:
     if not isinstance(trace.model.head, Tied):
         return ""
     steepest = max(bound_any_sharpness(table) for table in trace.embeddings)
-    if evidence.step_size * steepest < EDGE:
+    if evidence.step_size * steepest < STABILITY_LIMIT:
         return ""
     return "the head is tied, and its rounding errors may grow where the loss is too curved for the step"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from attomaton.cli import output
 from attomaton.cli.sources import Corpus, How, Master, Memory, Threads, reads
 from attomaton.cli.stopping import resumable
-from attomaton.cli.values import check_folder, place, read_queries, real, whole, words
+from attomaton.cli.values import check_folder, path_option, read_queries, real, whole, words
 
 if TYPE_CHECKING:
     from attomaton.theories.beginning.result import Beginning
@@ -38,9 +38,9 @@ def begin(
     master: Master = None,
     work: Annotated[
         Path | None,
-        place("Folder for intermediate files of duckdb or spark; a later command resumes from it."),
+        path_option("Folder for intermediate files of duckdb or spark; a later command resumes from it."),
     ] = None,
-    out: Annotated[Path | None, place("Folder for the statistics.")] = None,
+    out: Annotated[Path | None, path_option("Folder for the statistics.")] = None,
     overwrite: output.Overwrite = False,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,

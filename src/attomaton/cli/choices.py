@@ -6,13 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.options import show
 from attomaton.cli import output
-from attomaton.cli.values import check_folder, is_stream, place, real, source_argument, whole, words
+from attomaton.cli.values import check_folder, is_stream, path_option, real, source_argument, whole, words
 
 if TYPE_CHECKING:
     from attomaton.choices.result import ChoiceFit
 
 Column = str | None
+
+JUDGES = "compare_judges"
+TESTS = ("goodness_of_fit", "intransitivity", "cross_validate", JUDGES)
+"""What --tests may name."""
 
 
 @output.counting_skipped()
@@ -109,6 +115,16 @@ def choices(
     penalty: Annotated[
         str | None, words("firth: finite ratings by Firth's penalised likelihood, beside what is infinite.")
     ] = None,
+    tests: Annotated[
+        str | None,
+        words(
+            "Tests, separated by commas: goodness_of_fit, intransitivity, cross_validate, or compare_judges "
+            "(with --cluster)."
+        ),
+    ] = None,
+    task: Annotated[
+        Column, words("Column of what was judged, such as a question; for compare_judges.")
+    ] = None,
     format: Annotated[  # noqa: A002  the name of the option
         str | None, words("Read the file or standard input as csv, tsv, jsonl, json or parquet.")
     ] = None,
@@ -116,11 +132,11 @@ def choices(
         bool, typer.Option("--skip-bad", help="Skip and count rows that cannot be read.")
     ] = False,
     limit: Annotated[int, whole("Number of items of each board to show.", least=1)] = 50,
-    out: Annotated[Path | None, place("Folder to save the fit to.")] = None,
+    out: Annotated[Path | None, path_option("Folder to save the fit to.")] = None,
     figure: Annotated[
-        Path | None, place("File for a figure of the board, such as board.pdf or board.png.")
+        Path | None, path_option("File for a figure of the board, such as board.pdf or board.png.")
     ] = None,
-    page: Annotated[Path | None, place("HTML file for the board, such as board.html.")] = None,
+    page: Annotated[Path | None, path_option("HTML file for the board, such as board.html.")] = None,
     overwrite: output.Overwrite = False,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
@@ -132,11 +148,14 @@ def choices(
     from attomaton.choices.storage import KIND
     from attomaton.corpora.readers.batches import Reading
 
+    names = [] if tests is None else _list_names(tests)
+    _check_tests(names, cluster, task)
     check_folder(out, KIND)
     _check_targets(figure, page)
     streamed = any(is_stream(path, as_json) for path in (figure, page))
-    given = (role for role in Columns.__annotations__ if options[role] not in (None, []))
-    columns: Any = {role: options[role] for role in given}
+    columns: Any = {
+        role: options[role] for role in Columns.__annotations__ if options[role] not in (None, [])
+    }
     if features is not None:
         columns["features"] = _read_features(features)
     if style not in (None, "arena"):
@@ -150,9 +169,19 @@ def choices(
         announce("fitting the scores")
         listed = ("loser", "choice_set", "outcome", "ranking", "ranks", "scores", "alternative", "available")
         columns |= {role: _list_columns(columns[role], frame) for role in listed if role in columns}
-        fit = fit_choices(
-            frame, tied=tied, ties=ties, scale=scale, ridge=ridge, prior=prior, penalty=penalty, **columns
-        )
+        given_options: Any = {"tied": tied, "ties": ties, "scale": scale, "ridge": ridge}
+        given_options |= {"prior": prior, "penalty": penalty}
+        fit = fit_choices(frame, **given_options, **columns)
+        results = dict[str, Any]()
+        for name in names:
+            announce(name.replace("_", " "))
+            if name == JUDGES:
+                from attomaton.choices.judges import compare_judges
+
+                pairs = {role: column for role, column in columns.items() if role not in ("cluster", "by")}
+                results[name] = compare_judges(frame, cluster=cluster, task=task, **given_options, **pairs)
+            else:
+                results[name] = getattr(fit, name)()
         announce("making the board")
         if out is not None:
             fit.save(out, overwrite=overwrite)
@@ -162,11 +191,13 @@ def choices(
         record, texts = dict[str, Any](), list[str]()
         if as_json:
             record = fit.to_dict() | {name: path and str(path) for name, path in paths.items()}
+            record |= {name: result.to_dict() for name, result in results.items()}
         elif quiet:
             texts = [str(len(fit.components))]
         elif not streamed:
             texts = [_describe(fit, limit)]
-            texts += [f"\n{category}\n{_describe(part, limit)}" for category, part in fit.by.items()]
+            texts += [f"\n{category}\n{_describe(fitted, limit)}" for category, fitted in fit.by.items()]
+            texts += [f"\n{name}\n{result}" for name, result in results.items()]
     if as_json:
         output.print_json(record)
     elif not streamed:
@@ -175,12 +206,23 @@ def choices(
         for path in (figure, page) if not quiet else ():
             if path is not None:
                 output.print_line(f"Written to {path}.")
-    if not all(part.certified for part in (fit, *fit.by.values())):
+    if not all(fitted.certified for fitted in (fit, *fit.by.values())):
         raise typer.Exit(1)
 
 
 def _describe(fit: "ChoiceFit", limit: int) -> str:
     return fit.describe(limit, rest=f"--limit {len(fit.items)} shows all")
+
+
+def _check_tests(names: list[str], cluster: str | None, task: str | None) -> None:
+    """Refuse tests that there are not, or that lack a column: before the fit, not after."""
+    unknown = [name for name in names if name not in TESTS]
+    if unknown:
+        raise UnsupportedOption(f"--tests names {show(unknown[0])}; give some of {', '.join(TESTS)}")
+    if JUDGES in names and cluster is None:
+        raise UnsupportedOption(f"{JUDGES} needs the judges; name their column with --cluster")
+    if task is not None and JUDGES not in names:
+        raise UnsupportedOption(f"--task is for --tests {JUDGES}; add it, or leave --task out")
 
 
 def _check_targets(figure: Path | None, page: Path | None) -> None:
@@ -203,7 +245,7 @@ def _write_board(fit: "ChoiceFit", figure: Path | None, page: Path | None) -> No
     from attomaton.report.board_page import draw_board, write_board
 
     if figure is not None:
-        draw_board(fit.board(), figure)
+        draw_board(fit if fit.by else fit.board(), figure)
     if page is not None:
         write_board(fit.board(), page)
 

@@ -8,7 +8,7 @@ import typer
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table
 
 if TYPE_CHECKING:
-    from attomaton.cli.installation import Installation, Package, Place, Program
+    from attomaton.cli.installation import DataFolder, Installation, Package, Program
 
 
 def doctor(
@@ -54,7 +54,7 @@ def _print_machine(installation: "Installation") -> None:
         ("processors", f"{machine.processors}, of which {machine.usable} may be used here"),
         ("threads of PyTorch", f"{torch}"),
         ("memory", f"{total}, {limit}; duckdb takes {_gigabytes(machine.share)} unless told"),
-        ("data folder", _place(installation.data)),
+        ("data folder", _folder(installation.data)),
     ]
     print_table("Machine", ["", ""], rows)
 
@@ -65,10 +65,10 @@ def _program(program: "Program") -> str:
     return program.path if program.version is None else f"{program.version}, {program.path}"
 
 
-def _place(place: "Place") -> str:
-    if place.path is None:
+def _folder(folder: "DataFolder") -> str:
+    if folder.path is None:
         return "not set"
-    return place.path if place.usable else f"{place.path} (cannot be used)"
+    return folder.path if folder.usable else f"{folder.path} (cannot be used)"
 
 
 def _gigabytes(size: int) -> str:
@@ -82,7 +82,7 @@ def _print_advice(installation: "Installation") -> None:
         missing.append(("core", "pip install --upgrade attomaton"))
     missing += [("Java", installation.java.install), ("browser", installation.browser.install)]
     missing.append(("data folder", installation.data.remedy))
-    rows = [(what, remedy) for what, remedy in missing if remedy is not None]
+    rows = [(noun, remedy) for noun, remedy in missing if remedy is not None]
     if rows:
         print_table("Not here, and what to do if you need it", ["what", "what to do"], rows)
     else:

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line
-from attomaton.cli.values import place_argument
+from attomaton.cli.values import path_argument
 
 
 def example(
     path: Annotated[
         Path,
-        place_argument("File to write: story.txt; battles.csv (few comparisons) or arena.csv (50,000)."),
+        path_argument("File to write: story.txt; battles.csv (few comparisons) or arena.csv (50,000)."),
     ],
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -28,7 +28,7 @@ def example(
     write_target(
         path,
         lambda draft: draft.write_bytes(text.encode()),
-        is_ours=lambda there: there.read_bytes() == text.encode(),
+        is_ours=lambda target: target.read_bytes() == text.encode(),
     )
     unit, number = ("rows", text.count("\n") - 1) if is_table else ("words", len(text.split()))
     if as_json:

@@ -4,15 +4,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, stages
-from attomaton.cli.values import check_folder, is_stream, place, place_argument, read_queries, words
+from attomaton.cli.values import check_folder, is_stream, path_argument, path_option, read_queries, words
 
 
 def export(
-    run: Annotated[Path, place_argument("Folder written by `attomaton learn --out`.")],
+    run: Annotated[Path, path_argument("Folder written by `attomaton learn --out`.")],
     graphml: Annotated[
-        Path | None, place("Write the graphs to this file (for networkx or Gephi); - is standard output.")
+        Path | None,
+        path_option("Write the graphs to this file (for networkx or Gephi); - is standard output."),
     ] = None,
-    csv: Annotated[Path | None, place("Write the tables, with token texts, to this folder.")] = None,
+    csv: Annotated[Path | None, path_option("Write the tables, with token texts, to this folder.")] = None,
     nodes: Annotated[str, words("Nodes of the GraphML file: components or tokens.")] = "components",
     queries: Annotated[
         str | None,

@@ -15,11 +15,11 @@ from attomaton.cli.output import (
     print_line,
     print_value,
     stages,
-    told_as_lines,
+    warnings_as_lines,
 )
 from attomaton.cli.sources import Corpus, How, reads_beside_model
 from attomaton.cli.stopping import resumable
-from attomaton.cli.values import place, whole, words, words_argument
+from attomaton.cli.values import path_option, whole, words, words_argument
 
 if TYPE_CHECKING:
     from attomaton.corpora.documents import Documents
@@ -70,10 +70,12 @@ def heads(
     head: Annotated[str | None, words("Show contexts of this head only, such as 4.0 or L4H0.")] = None,
     limit: Annotated[int, whole("Number of contexts to show with --head.", least=1)] = 5,
     seed: Annotated[int, whole("Random seed.")] = 0,
-    out: Annotated[Path | None, place("Parquet file for the table.")] = None,
-    figure: Annotated[Path | None, place("File for the figure, such as heads.pdf or heads.png.")] = None,
+    out: Annotated[Path | None, path_option("Parquet file for the table.")] = None,
+    figure: Annotated[
+        Path | None, path_option("File for the figure, such as heads.pdf or heads.png.")
+    ] = None,
     page: Annotated[
-        Path | None, place("HTML file with a map of the heads, their ladders and contexts.")
+        Path | None, path_option("HTML file with a map of the heads, their ladders and contexts.")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -93,7 +95,7 @@ def heads(
     _check_targets(out, figure, page, head)
     keeps = out is not None and chosen is None and str(out) != "-"
     work = out.with_name(f"{out.name}.partial") if out is not None and keeps else None
-    with resumable(work is not None), stages(quiet) as announce, told_as_lines(SameWeights):
+    with resumable(work is not None), stages(quiet) as announce, warnings_as_lines(SameWeights):
         announce("reading")
         on_hub = bool(revision)
         models_given = find_models(models, revisions=tuple(revision or ()), steps=steps)

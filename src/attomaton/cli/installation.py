@@ -70,7 +70,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Place:
+class DataFolder:
     """A folder, whether it can be used, and what to do if not."""
 
     path: str | None
@@ -90,7 +90,7 @@ class Installation:
     java: Program
     browser: Program
     machine: Machine
-    data: Place
+    data: DataFolder
 
 
 def find_installation(*, probe: bool = False) -> Installation:
@@ -153,7 +153,7 @@ def _is_older(version: str, wanted: str) -> bool:
 def _numbers(version: str) -> tuple[int, ...]:
     """The numbers a version begins with, zeros at the end left out."""
     leading = re.match(r"[\d.]*", version)
-    numbers = [int(part) for part in (leading[0] if leading else "").split(".") if part]
+    numbers = [int(digits) for digits in (leading[0] if leading else "").split(".") if digits]
     while numbers and not numbers[-1]:
         numbers.pop()
     return tuple(numbers)
@@ -201,11 +201,11 @@ def _describe_machine() -> Machine:
     )
 
 
-def _find_data() -> Place:
+def _find_data() -> DataFolder:
     """Where tests and benchmarks look for real corpora."""
     folder = os.environ.get("ATTOMATON_DATA")
     if not folder:
         advice = "only tests and benchmarks on real corpora need it: export ATTOMATON_DATA=FOLDER"
-        return Place(None, False, advice)
+        return DataFolder(None, False, advice)
     exists = Path(folder).is_dir()
-    return Place(folder, exists, None if exists else "there is no such folder; correct ATTOMATON_DATA")
+    return DataFolder(folder, exists, None if exists else "there is no such folder; correct ATTOMATON_DATA")

@@ -75,8 +75,8 @@ def learn(
     from attomaton.engines.choose import Engine, as_engine
     from attomaton.engines.selection import Selection
 
-    kept = engine in ("duckdb", "spark") and isinstance(out, Path) and corpus != "-"
-    with resumable(kept), output.stages(quiet) as announce, warnings.catch_warnings():
+    resumes = engine in ("duckdb", "spark") and isinstance(out, Path) and corpus != "-"
+    with resumable(resumes), output.stages(quiet) as announce, warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingRealisable)  # the report says it
         keep = Selection(window, max_window, min_support, read_queries(queries), sample_queries)
         read: dict[str, Any] = {"tokenizer": how.tokenizer, "reading": how.reading, "keep": keep}
@@ -101,8 +101,8 @@ def learn(
             if out is not None and isinstance(automaton, Automaton):
                 context = suggest_context(automaton)
     if as_json:
-        rest = {"note": automaton.coverage.note or None, "out": None if out is None else str(out)}
-        output.print_json({**automaton.coverage.to_dict(), **answered, **rest})
+        further = {"note": automaton.coverage.note or None, "out": None if out is None else str(out)}
+        output.print_json({**automaton.coverage.to_dict(), **answered, **further})
     elif not quiet:
         output.print_value(automaton.coverage)
         _print_answered(answered)
@@ -124,16 +124,16 @@ def _answered(automaton: "Automaton | WritingAutomaton") -> dict[str, Any]:
         return {"answered": None, "held_out": None}
     samples = automaton.samples
     new = None if automaton.embedded else measure_held_out(samples)
-    own = asdict(measure_answered(automaton, samples))
-    return {"answered": own, "held_out": None if new is None else asdict(new)}
+    corpus = asdict(measure_answered(automaton, samples))
+    return {"answered": corpus, "held_out": None if new is None else asdict(new)}
 
 
 def _print_answered(shares: dict[str, Any]) -> None:
-    own, new = shares["answered"], shares["held_out"]
-    if own is None:
+    corpus, new = shares["answered"], shares["held_out"]
+    if corpus is None:
         return
     rows = [
-        (meaning, f"{own[name]:.1%}", "not measured" if new is None else f"{new[name]:.1%}")
+        (meaning, f"{corpus[name]:.1%}", "not measured" if new is None else f"{new[name]:.1%}")
         for name, meaning in RULES.items()
     ]
     output.print_table("Who answers a context", ["", "contexts of the corpus", "a held-out tenth"], rows)

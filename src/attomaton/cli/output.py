@@ -98,13 +98,13 @@ def print_error(text: str) -> None:
 
 
 @contextmanager
-def told_as_lines(kind: type[Warning], heed: Callable[[Any], object] = silent) -> Generator[None]:
+def warnings_as_lines(kind: type[Warning], heed: Callable[[Any], object] = silent) -> Generator[None]:
     """Print warnings of this kind on stderr, a line each without the place in the code, and heed them."""
-    others = warnings.showwarning
+    show_other = warnings.showwarning
 
-    def tell(message: Warning | str, *place: Any, **more: Any) -> None:
+    def tell(message: Warning | str, *location: Any, **more: Any) -> None:
         if not isinstance(message, kind):
-            others(message, *place, **more)
+            show_other(message, *location, **more)
             return
         print_error(f"Warning: {message}.")
         heed(message)
@@ -128,7 +128,7 @@ def counting_skipped() -> Generator[None]:
 
     before = SKIPPED.set(counted)
     try:
-        with told_as_lines(SkippedDocuments, count):
+        with warnings_as_lines(SkippedDocuments, count):
             yield
     finally:  # a command that ends by an error, too
         SKIPPED.reset(before)

@@ -5,20 +5,20 @@ from typing import Annotated, Any
 
 from attomaton.base.errors import UnsupportedOption, UnwritablePlace
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, stages
-from attomaton.cli.values import check_folder, is_stream, place, place_argument, whole, words
+from attomaton.cli.values import check_folder, is_stream, path_argument, path_option, whole, words
 
 
 def report(
-    run: Annotated[Path, place_argument("Folder written by `attomaton learn --out`.")],
-    out: Annotated[Path, place("HTML file to write; - is standard output.")] = Path("report.html"),
+    run: Annotated[Path, path_argument("Folder written by `attomaton learn --out`.")],
+    out: Annotated[Path, path_option("HTML file to write; - is standard output.")] = Path("report.html"),
     queries: Annotated[
         int | None, whole("Show at most this many queries; default: as many as fit.", least=1)
     ] = None,
     heads: Annotated[
-        Path | None, place("Also show the head audit in this file, written by `attomaton heads --out`.")
+        Path | None, path_option("Also show the head audit in this file, written by `attomaton heads --out`.")
     ] = None,
     figures: Annotated[
-        Path | None, place("Also draw figures for papers into this folder, as PDF and PNG.")
+        Path | None, path_option("Also draw figures for papers into this folder, as PDF and PNG.")
     ] = None,
     query: Annotated[
         str | None,

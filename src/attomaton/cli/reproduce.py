@@ -9,7 +9,7 @@ import typer
 from attomaton.base.options import MOST_TRIALS
 from attomaton.cli import output
 from attomaton.cli.stopping import resumable
-from attomaton.cli.values import check_folder, place, whole, words_argument
+from attomaton.cli.values import check_folder, path_option, whole, words_argument
 
 if TYPE_CHECKING:
     from attomaton_experiments.page import Page
@@ -21,11 +21,13 @@ def reproduce(
         int | None, whole("Number of trials; default: that of the experiment.", least=1, most=MOST_TRIALS)
     ] = None,
     seed: Annotated[int, whole("Random seed.")] = 0,
-    data: Annotated[Path | None, place("The text or published table, for experiments that need one.")] = None,
-    out: Annotated[Path | None, place("Folder for the figure, the numbers and a page.")] = None,
+    data: Annotated[
+        Path | None, path_option("The text or published table, for experiments that need one.")
+    ] = None,
+    out: Annotated[Path | None, path_option("Folder for the figure, the numbers and a page.")] = None,
     work: Annotated[
         Path | None,
-        place("Folder for training runs; an interrupted experiment resumes from it."),
+        path_option("Folder for training runs; an interrupted experiment resumes from it."),
     ] = None,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,

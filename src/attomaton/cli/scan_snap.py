@@ -5,7 +5,7 @@ from typing import Annotated
 
 from attomaton.cli.output import AsJson, Quiet, print_blocks, print_json, print_line, stages
 from attomaton.cli.sources import Corpus, How, reads
-from attomaton.cli.values import check_folder, place, real, whole
+from attomaton.cli.values import check_folder, path_option, real, whole
 
 
 @reads
@@ -36,7 +36,7 @@ def scan_snap(
             "Momentum of SGD; both rates are divided by 1 - momentum.", sign="0 to below 1", least=0, below=1
         ),
     ] = 0.0,
-    out: Annotated[Path | None, place("Folder for JSON and Parquet files.")] = None,
+    out: Annotated[Path | None, path_option("Folder for JSON and Parquet files.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

@@ -63,11 +63,11 @@ def reads(command: Callable[..., None], tokenizer: str | None = None) -> Callabl
     shared = list(inspect.signature(_options).parameters.values())
     if tokenizer is not None:
         shared[0] = shared[0].replace(default=None, annotation=Annotated[str | None, words(tokenizer)])
-    own = list(inspect.signature(command).parameters.values())
-    at = [parameter.name for parameter in own].index("how")
+    declared = list(inspect.signature(command).parameters.values())
+    at = [parameter.name for parameter in declared].index("how")
     parameters = [
         parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for parameter in (*own[:at], *shared, *own[at + 1 :])
+        for parameter in (*declared[:at], *shared, *declared[at + 1 :])
     ]
 
     @wraps(command)

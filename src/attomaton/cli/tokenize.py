@@ -7,14 +7,14 @@ from attomaton.base.options import MOST_THREADS
 from attomaton.cli import output
 from attomaton.cli.sources import Corpus, How, reads
 from attomaton.cli.stopping import resumable
-from attomaton.cli.values import place, whole
+from attomaton.cli.values import path_option, whole
 
 
 @reads
 def tokenize(
     corpus: Corpus,
     how: How,
-    out: Annotated[Path, place("Folder for the shards.")],
+    out: Annotated[Path, path_option("Folder for the shards.")],
     workers: Annotated[int, whole("Number of processes.", least=1, most=MOST_THREADS)] = 1,
     overwrite: output.Overwrite = False,
     as_json: output.AsJson = False,

@@ -10,7 +10,7 @@ from attomaton.base.options import MOST_STEPS
 from attomaton.cli import output
 from attomaton.cli.sources import Corpus, How, Window, reads
 from attomaton.cli.stopping import resumable
-from attomaton.cli.values import place, real, whole, words
+from attomaton.cli.values import path_option, real, whole, words
 
 if TYPE_CHECKING:
     from attomaton.corpora.samples import Samples
@@ -24,7 +24,7 @@ LARGEST = 250_000_000  # numbers that the embedded contexts may take: 2 GB, of w
 def train(
     corpus: Corpus,
     how: How,
-    out: Annotated[Path, place("Run folder; files go to its subfolder training.")],
+    out: Annotated[Path, path_option("Run folder; files go to its subfolder training.")],
     window: Window = 32,
     steps: Annotated[int, whole("Number of steps.", least=1, most=MOST_STEPS)] = 5000,
     step_size: Annotated[
@@ -59,7 +59,7 @@ def train(
         from attomaton.training.models.embeddings import Orthonormal, RandomUnit
 
     going_on = resumable(corpus != "-", "--resume")
-    with going_on, output.stages(quiet) as announce, output.told_as_lines(StepBeyondEdge):
+    with going_on, output.stages(quiet) as announce, output.warnings_as_lines(StepBeyondEdge):
         announce("reading")
         read = read_samples(corpus, window=window, tokenizer=how.tokenizer, reading=how.reading)
         samples = read.take(find_realisable(read))  # the others teach nothing, and need not be laid out

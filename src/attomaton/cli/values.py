@@ -38,7 +38,7 @@ def fraction(help_text: str) -> Any:
     return typer.Option(parser=parser, metavar="<float 0 to 1>", help=help_text)
 
 
-def place(help_text: str) -> Any:
+def path_option(help_text: str) -> Any:
     """An option that is a path."""
     return typer.Option(parser=_parser(_path), metavar="<path>", help=help_text)
 
@@ -53,7 +53,7 @@ def run_argument(help_text: str) -> Any:
     return typer.Argument(parser=_parser(_run), help=help_text)
 
 
-def place_argument(help_text: str) -> Any:
+def path_argument(help_text: str) -> Any:
     """An argument that is a path."""
     return typer.Argument(parser=_parser(_path), help=help_text)
 

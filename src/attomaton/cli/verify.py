@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from attomaton.cli.output import AsJson, Quiet, print_error, print_json, print_line, print_value, stages
-from attomaton.cli.values import place_argument
+from attomaton.cli.values import path_argument
 
 
 def verify(
-    run: Annotated[Path, place_argument("Run folder written by `attomaton train`.")],
+    run: Annotated[Path, path_argument("Run folder written by `attomaton train`.")],
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

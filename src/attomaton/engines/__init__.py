@@ -5,17 +5,10 @@ from typing import TYPE_CHECKING
 from attomaton.base.doors import open_door
 
 if TYPE_CHECKING:
-    from attomaton.engines.choose import Engine as Engine, make_engine as make_engine
+    from attomaton.engines.choose import Engine as Engine
     from attomaton.engines.duckdb import DuckDBEngine as DuckDBEngine
     from attomaton.engines.memory import MemoryEngine as MemoryEngine
-    from attomaton.engines.parts import (
-        ChoiceParts as ChoiceParts,
-        EdgeParts as EdgeParts,
-        Ties as Ties,
-    )
     from attomaton.engines.selection import Selection as Selection
     from attomaton.engines.spark import SparkEngine as SparkEngine
-    from attomaton.engines.sums import Counting as Counting, Sums as Sums
-    from attomaton.engines.work import Stage as Stage
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

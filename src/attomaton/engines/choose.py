@@ -21,9 +21,9 @@ from attomaton.corpora.shards import Shards
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
-from attomaton.engines.source import read_documents
+from attomaton.engines.source import read_whole_documents
 from attomaton.engines.sparksession import check_master, import_spark
-from attomaton.engines.sums import AddUp, sum_pieces
+from attomaton.engines.sums import AddUp, sum_chunks
 
 if TYPE_CHECKING:
     from attomaton.engines.duckdb import DuckDBEngine
@@ -33,7 +33,7 @@ ENGINES = ("auto", "memory", "duckdb", "spark")
 BYTES_PER_TOKEN = 700  # bytes that the in-memory engine needs per token of text, at window 32
 
 Passes = Union[MemoryEngine, "DuckDBEngine", "SparkEngine"]
-"""Any object with ``edges()``, ``choices(components)`` and ``kept`` queries."""
+"""Any object with ``edges()``, ``choices(components)`` and ``selected`` queries."""
 
 
 def _check_engine(engine: object, _: str) -> str:
@@ -52,9 +52,9 @@ class Engine(Checked):
     Attributes
     ----------
     name : str
-        ``"memory"``: everything in memory. ``"duckdb"``: over shards on disk, in parts of the queries, with
-        bounded memory. ``"spark"``: the same on local processors or a cluster. ``"auto"``: duckdb for a
-        folder of shards that is unlikely to fit in memory, otherwise memory.
+        ``"memory"``: everything in memory. ``"duckdb"``: over shards on disk, in partitions of the
+        queries, with bounded memory. ``"spark"``: the same on local processors or a cluster. ``"auto"``:
+        duckdb for a folder of shards that is unlikely to fit in memory, otherwise memory.
     memory : str or int, optional
         Memory in which the duckdb engine sorts and merges, or that a local Spark may use, such as "2GB"; the
         default is 60 % of the machine's. It is no limit of the process: tokenising a document, the tokens
@@ -138,25 +138,27 @@ def make_engine(
     >>> type(engine).__name__, engine.edges()
     ('MemoryEngine', EdgeTable(4 edges, 3 queries, 3 samples))
     """
-    how = as_engine(engine, corpus)
-    if isinstance(corpus, Samples) or how.in_memory(corpus):
-        return MemoryEngine(corpus, selection, how.threads)
-    return make_disk_engine(how, corpus, selection, work, progress)
+    settings = as_engine(engine, corpus)
+    if isinstance(corpus, Samples) or settings.in_memory(corpus):
+        return MemoryEngine(corpus, selection, settings.threads)
+    return make_disk_engine(settings, corpus, selection, work, progress)
 
 
 def make_disk_engine(
-    how: Engine, corpus: Shards, selection: Selection, work: Path, progress: Progress
+    settings: Engine, corpus: Shards, selection: Selection, work: Path, progress: Progress
 ) -> "DuckDBEngine | SparkEngine":
     """Make the engine that works on disk: Spark if it is named, otherwise DuckDB."""
-    if how.name == "spark":
+    if settings.name == "spark":
         from attomaton.engines.spark import SparkEngine
 
-        return SparkEngine(corpus, work / "engine", selection, how.master, how.memory, how.threads, progress)
+        return SparkEngine(
+            corpus, work / "engine", selection, settings.master, settings.memory, settings.threads, progress
+        )
     from attomaton.engines.duckdb import DuckDBEngine
     from attomaton.engines.merging import import_duckdb
 
     import_duckdb("a corpus too large for memory")
-    return DuckDBEngine(corpus, work / "engine", selection, how.memory, how.threads, progress)
+    return DuckDBEngine(corpus, work / "engine", selection, settings.memory, settings.threads, progress)
 
 
 @dataclass(frozen=True)
@@ -180,10 +182,10 @@ class Adder:
             self.progress("reading", 0, 0)
             shards = Path(name, "tokens") if self.engine.on_disk else None
             tokenizer = options.get("tokenizer") or "word"
-            read = read_documents(corpus, tokenizer=tokenizer, tokens=shards, reading=reading)
+            read = read_whole_documents(corpus, tokenizer=tokenizer, tokens=shards, reading=reading)
             documents = read[0]
             if isinstance(documents, Chunk):
-                yield *read, partial(sum_pieces, [documents])
+                yield *read, partial(sum_chunks, [documents])
                 return
             options_of: Any = {"work": Path(name), "progress": self.progress}
             yield *read, make_engine(self.engine, documents, Selection(), **options_of).sums

@@ -1,6 +1,6 @@
 """The DuckDB engine: corpora larger than memory on one machine, resumable by shard.
 
-The kernel turns pieces of the corpus into parts on disk, each sorted and counted. They are merged with
+The kernel turns chunks of the corpus into files, each sorted and counted. They are merged with
 bounded memory: edges and sums by DuckDB, which spills to disk if necessary, choices batch by batch.
 """
 
@@ -22,22 +22,18 @@ from attomaton.base.progress import Progress, silent
 from attomaton.base.tables import Bool, Int64, column
 from attomaton.corpora.documents import Chunk
 from attomaton.corpora.shards import Shards
-from attomaton.engines.kernel import choices_of_piece, query_rows
+from attomaton.engines.kernel import choices_of_chunk, query_rows
 from attomaton.engines.memory import count_realisable
 from attomaton.engines.merging import Merger
-from attomaton.engines.parts import ChoiceParts, EdgeParts, Ties, open_parts
+from attomaton.engines.partitions import ChoicePartitions, EdgePartitions, Ties, open_edges
 from attomaton.engines.selection import Selection
 from attomaton.engines.sorted_choices import cut_batches, size_batches
-from attomaton.engines.sums import MOST_ROWS, Counting, Sums, sum_in_parts
+from attomaton.engines.sums import MOST_BATCH_SUMS, Counting, Sums, sum_in_batches
+from attomaton.engines.tasks import Stage, Task, Workshop, run_weighed
 from attomaton.engines.work import (
-    PartRecords,
     Record,
-    Stage,
-    Task,
-    Workshop,
-    clear_drafts,
+    StageRecords,
     fingerprint,
-    run_weighed,
     working_in,
 )
 from attomaton.graphs.choices import ChoiceTable
@@ -56,9 +52,9 @@ class DuckDBEngine:
     shards : Shards
         The tokenised corpus.
     work : Path
-        A folder for parts, spilled data and the result: new, empty, or that of an earlier run; one run at a
-        time. A run with the same shards and settings resumes an earlier one. Delete it when the result is
-        loaded or copied.
+        A folder for unmerged files, spilled data and the result: new, empty, or that of an earlier run; one
+        run at a time. A run with the same shards and settings resumes an earlier one. Delete it when the
+        result is loaded or copied.
     selection : Selection
         The queries and edges to keep.
     memory : str or int, optional
@@ -80,9 +76,9 @@ class DuckDBEngine:
     ...     edges = engine.edges()
     ...     components = find_components(edges.load())
     ...     choices = engine.choices(components)
-    ...     parts = engine.choice_parts(components, edges.borders)
+    ...     partitions = engine.choice_partitions(components, edges.borders)
     >>> edges, components, choices
-    (EdgeParts(8 edges in 1 parts), Components(8 components of 3 queries),
+    (EdgePartitions(8 edges in 1 partitions), Components(8 components of 3 queries),
      ChoiceTable(3 distinct choices, 3 in all))
     """
 
@@ -94,41 +90,43 @@ class DuckDBEngine:
     progress: Progress = silent
 
     @cached_property
-    def kept(self) -> Bool:
-        """Which queries are kept, shape (n_tokens,)."""
-        kept = self.selection.kept(self.shards.n_tokens)
+    def selected(self) -> Bool:
+        """Which queries are selected, shape (n_tokens,)."""
+        selected = self.selection.selected(self.shards.n_tokens)
         if self.selection.top is None:
-            return kept
-        return self.selection.largest(kept, count_realisable(self.shards, self.selection.reach, kept))
+            return selected
+        return self.selection.largest(selected, count_realisable(self.shards, self.selection.reach, selected))
 
-    def edges(self) -> EdgeParts:
+    def edges(self) -> EdgePartitions:
         """First pass: every edge with its support, sorted, in Parquet files of whole queries."""
-        settings = {"reach": self.selection.reach, "kept": digest_arrays(self.kept)}
+        settings = {"reach": self.selection.reach, "selected": digest_arrays(self.selected)}
         about = {
             "n_tokens": self.shards.n_tokens,
             "fingerprint": fingerprint(self.shards, {**settings, "min_support": self.selection.min_support}),
         }
         with working_in(self.work) as work:
             try:
-                return open_parts(work / "edges", about)
+                return open_edges(work / "edges", about)
             except CorruptRun:
                 pass  # not finished, or of another corpus or settings
-            task = Task("edges", settings, self.selection.reach, self._edges_of_piece)
-            parts = self._workshop.run(task, self.shards)
+            task = Task("edges", settings, self.selection.reach, self._edges_of_chunk)
+            unmerged = self._workshop.run(task, self.shards)
             with self._merger() as merger:
-                return merger.edges(parts, min_support=self.selection.min_support, about=about)
+                return merger.edges(unmerged, min_support=self.selection.min_support, about=about)
 
     def choices(self, components: Components | None) -> ChoiceTable:
         """Second pass: the choices inside each label's component (None means in whole contexts), counted."""
-        return self.choice_parts(components, np.array([0, self.shards.n_tokens])).load()
+        return self.choice_partitions(components, np.array([0, self.shards.n_tokens])).load()
 
-    def choice_parts(self, within: Components | Ties | None, borders: Int64) -> ChoiceParts:
-        """The same, in Parquet files: part ``i`` of the queries ``borders[i] … borders[i + 1] − 1``."""
+    def choice_partitions(self, within: Components | Ties | None, borders: Int64) -> ChoicePartitions:
+        """Count the choices; file ``i`` has those of the queries ``borders[i] … borders[i + 1] − 1``."""
         components = within.load() if isinstance(within, Ties) else within
-        n_bytes = size_batches(self._bytes // self._threads, self._workshop.count_pieces(self.shards))
+        n_bytes = size_batches(self._bytes // self._threads, self._workshop.count_chunks(self.shards))
 
-        def process(piece: Chunk) -> Iterator[tuple[str, pa.Table]]:
-            choices = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
+        def process(chunk: Chunk) -> Iterator[tuple[str, pa.Table]]:
+            choices = choices_of_chunk(
+                chunk, components, selection=self.selection, selected=self.selected, threads=1
+            )
             yield "choices", cut_batches(choices, borders, n_bytes)
 
         inside = None
@@ -136,21 +134,25 @@ class DuckDBEngine:
             inside = digest_arrays(
                 *(column(components.nodes, name) for name in ("query", "token", "component"))
             )
-        settings = {"reach": self.selection.reach, "kept": digest_arrays(self.kept), "components": inside}
+        settings = {
+            "reach": self.selection.reach,
+            "selected": digest_arrays(self.selected),
+            "components": inside,
+        }
         settings["borders"] = borders.tolist()
         task = Task("choices", settings, self.selection.reach, process, "arrow")
         with working_in(self.work):
-            parts = self._workshop.run(task, self.shards)
-            names = [path.name for paths in parts.values() for path in paths]  # these have fingerprints
-            digest = digest_record({**settings, "parts": names})
+            unmerged = self._workshop.run(task, self.shards)
+            names = [path.name for paths in unmerged.values() for path in paths]  # these have fingerprints
+            digest = digest_record({**settings, "unmerged": names})
             with self._merger() as merger:
-                return merger.choices(parts, borders, digest)
+                return merger.choices(unmerged, borders, digest)
 
     def sums(self, count: Counting) -> dict[str, Sums]:
-        """Sum the counts of each piece of whole documents, by key.
+        """Sum the counts of each chunk of whole documents, by key.
 
-        The parts are recorded in the work folder, so that a later run can resume; the sums themselves stay in
-        memory.
+        The sums of each chunk are recorded in the work folder, so that a later run can resume; the result
+        stays in memory.
 
         Examples
         --------
@@ -164,20 +166,20 @@ class DuckDBEngine:
         [1, 2]
         """
 
-        def process(piece: Chunk) -> Iterator[tuple[str, pa.Table]]:
-            most = min(MOST_ROWS, self._max_keys)
-            return ((kind, sums.to_table()) for kind, sums in sum_in_parts(piece, count, most))
+        def process(chunk: Chunk) -> Iterator[tuple[str, pa.Table]]:
+            most = min(MOST_BATCH_SUMS, self._max_keys)
+            return ((kind, sums.to_table()) for kind, sums in sum_in_batches(chunk, count, most))
 
         with working_in(self.work):
-            parts = self._workshop.run(Task(count.name, count.settings, None, process), self.shards)
+            unmerged = self._workshop.run(Task(count.name, count.settings, None, process), self.shards)
             with self._merger() as merger:
-                return {kind: merger.sums(parts.get(kind, [])) for kind in count.sizes}
+                return {kind: merger.sums(unmerged.get(kind, [])) for kind in count.sizes}
 
-    def run_parts(self, stage: Stage, weights: Sequence[int]) -> list[Record]:
-        """Run a stage on the parts 0, 1, 2 … of the queries; return its record of each, in order.
+    def run_partitions(self, stage: Stage, weights: Sequence[int]) -> list[Record]:
+        """Run a stage on partitions 0, 1, 2 … of the queries; return the record of each, in order.
 
-        Finished parts are recorded in the work folder, so that a later run can resume. Parts whose weight, in
-        bytes of memory, exceeds a thread's share run one at a time.
+        Finished partitions are recorded in the work folder, so that a later run can resume. Those whose
+        weight, in bytes of memory, exceeds a thread's share run one at a time.
 
         Examples
         --------
@@ -190,37 +192,36 @@ class DuckDBEngine:
         ...     ids, offsets = np.array([0, 1], np.int32), np.array([0, 2])
         ...     shards = Shards.write(Path(folder, "shards"), ids, offsets, n_tokens=2)
         ...     engine = DuckDBEngine(shards, Path(folder, "work"), memory="1GB")
-        ...     [record["number"] for record in engine.run_parts(Count(), [1, 1, 1])]
+        ...     [record["number"] for record in engine.run_partitions(Count(), [1, 1, 1])]
         [0, 1, 2]
         """
-        place = self.work / stage.name
+        folder = self.work / stage.name
         total = sum(weights)
 
         def report(done: int) -> None:
             self.progress(stage.title, done, total)
 
-        with working_in(self.work), explained(place):
-            place.mkdir(exist_ok=True)
-            clear_drafts(place)
-            part_records = PartRecords(place, stage.name, stage.fingerprint)
-            part_records.clear(len(weights))
+        with working_in(self.work), explained(folder):
+            folder.mkdir(exist_ok=True)
+            stage_records = StageRecords(folder, stage.name, stage.fingerprint)
+            stage_records.clear(len(weights))
             report(0)
             records = run_weighed(
-                lambda number: part_records.run(number, partial(stage, place)),
+                lambda number: stage_records.run(number, partial(stage, folder)),
                 weights,
                 threads=self._threads,
                 max_weight=self._bytes // (2 * self._threads),
                 report=report,
                 stop=Event(),
             )
-        return [{**record, "folder": str(place)} for record in records]
+        return [{**record, "folder": str(folder)} for record in records]
 
-    def _edges_of_piece(self, piece: Chunk) -> Iterator[tuple[str, pa.Table]]:
+    def _edges_of_chunk(self, chunk: Chunk) -> Iterator[tuple[str, pa.Table]]:
         reach = self.selection.reach
-        links = link_repeats(piece, reach, self.kept)
+        links = link_repeats(chunk, reach, self.selected)
         yield "queries", query_rows(links)
         for keys, support in window_edges(
-            piece, links, window=reach, kept=self.kept, max_keys=self._max_keys
+            chunk, links, window=reach, selected=self.selected, max_keys=self._max_keys
         ):
             yield "edges", _arrow.table({"key": keys, "support": support})
 

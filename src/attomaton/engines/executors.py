@@ -1,4 +1,4 @@
-"""Code for Spark's executors: the kernel on record batches, the merge of sorted rows, functions of parts.
+"""Code for Spark's executors: the kernel on record batches, the merge of sorted rows, stages.
 
 Nothing here needs a Spark session; instances of each class are sent to the executors and called there.
 """
@@ -22,36 +22,45 @@ from attomaton.base.tables import Bool, Float64, Int64, column, empty_table, exa
 from attomaton.corpora.documents import Chunk, regroup
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.corpora.shards import Cuts
-from attomaton.engines.kernel import choices_of_piece, query_rows
-from attomaton.engines.parts import (
+from attomaton.engines.kernel import choices_of_chunk, query_rows
+from attomaton.engines.partitions import (
     Ties,
-    scan_rows,
+    stream_rows,
     sum_neighbours,
     write_choices,
     write_edges,
 )
 from attomaton.engines.selection import Selection
-from attomaton.engines.sums import MOST_ROWS, PIECE_TOKENS, Counting, Sums, add_rows, merge_sums, sum_in_parts
-from attomaton.engines.work import PartRecords, Stage
+from attomaton.engines.sums import (
+    DOCUMENT_CHUNK_TOKENS,
+    MOST_BATCH_SUMS,
+    Counting,
+    Sums,
+    add_rows,
+    merge_sums,
+    sum_in_batches,
+)
+from attomaton.engines.tasks import Stage
+from attomaton.engines.work import StageRecords
 from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA, encode_choices
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
-from attomaton.graphs.parts import cut_queries
+from attomaton.graphs.partitions import cut_queries
 from attomaton.graphs.windows import Links, link_repeats, window_edges
 
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """Ranges of packed edges, each counted by one task, and the part to which each belongs.
+    """Ranges of packed edges, each counted by one task, and the partition to which each belongs.
 
     Slot ``i`` has the packed edges (query, winner, loser) ``keys[i] … keys[i + 1] − 1``.
     """
 
     keys: Int64
-    parts: Int64
+    partitions: Int64
 
     def __len__(self) -> int:
-        return len(self.parts)
+        return len(self.partitions)
 
     def find(self, query: Int64, winner: Int64) -> Int64:
         """The slots of choices with these queries and winners."""
@@ -60,7 +69,7 @@ class Slots:
 
 
 def cut_slots(queries: pa.Table, borders: Int64, most: int) -> Slots:
-    """A slot for each part, or several for a part that is a single query with more than ``most`` samples.
+    """A slot for each partition, or several if it is a single query with more than ``most`` samples.
 
     Such a query is cut by winner, and by loser if a single winner is too large. How often each token wins or
     loses under the query is not yet known; it is estimated from how often the token is a query itself. A bad
@@ -70,61 +79,65 @@ def cut_slots(queries: pa.Table, borders: Int64, most: int) -> Slots:
     query, realisable = column(queries, "query"), column(queries, "realisable")
     samples = np.zeros(n_tokens)
     samples[query] = realisable + column(queries, "unrealisable")
-    share = samples / max(1.0, float(samples.sum()))
+    share_tables = samples / max(1.0, float(samples.sum()))
     weight = np.zeros(n_tokens, np.int64)
     weight[query] = realisable
     keys: list[int] = []
-    parts: list[int] = []
-    for part, (first, stop) in enumerate(pairwise(borders.tolist())):
+    partitions: list[int] = []
+    for partition, (first, stop) in enumerate(pairwise(borders.tolist())):
         alone = stop - first == 1 and weight[first] > most
-        inside = _cut_query(weight[first] * share, share, most) if alone else [0]
+        inside = _cut_query(weight[first] * share_tables, share_tables, most) if alone else [0]
         keys += [(first << 2 * TOKEN_BITS) + start for start in inside]
-        parts += [part] * len(inside)
-    return Slots(np.array([*keys, n_tokens << 2 * TOKEN_BITS], np.int64), np.array(parts, np.int64))
+        partitions += [partition] * len(inside)
+    return Slots(np.array([*keys, n_tokens << 2 * TOKEN_BITS], np.int64), np.array(partitions, np.int64))
 
 
-def _cut_query(wins: Float64, share: Float64, most: int) -> list[int]:
+def _cut_query(wins: Float64, share_tables: Float64, most: int) -> list[int]:
     """Where the slots of one query begin, as packed (winner, loser)."""
     starts: list[int] = []
     for winner in cut_queries(np.ceil(wins).astype(np.int64), most)[:-1].tolist():
         alone = wins[winner] > most
-        losers = cut_queries(np.ceil(wins[winner] * share).astype(np.int64), most)[:-1] if alone else [0]
+        losers = (
+            cut_queries(np.ceil(wins[winner] * share_tables).astype(np.int64), most)[:-1] if alone else [0]
+        )
         starts += [(winner << TOKEN_BITS) + int(loser) for loser in losers]
     return starts
 
 
-BATCH_ROWS = 1 << 17
-TOLD = "told string"
-"""Schema of a task's report to the driver: a few plain values as JSON. Records of parts are files."""
+SPARK_BATCH_ROWS = 1 << 17
+REPORT = "report string"
+"""Schema of a task's report to the driver: a few plain values as JSON. Records of partitions are files."""
 
 _arrow: Any = pa
-Batches = Iterable[Any]
+SparkBatches = Iterable[Any]
 
 
 @dataclass(frozen=True, eq=False)
 class TaskKernel:
-    """Turns task numbers into pieces of about ``piece_tokens`` tokens; base class of the passes."""
+    """Turns task numbers into chunks of about ``chunk_tokens`` tokens; base class of the passes."""
 
     cuts: Cuts
     selection: Selection
-    kept: Bool
-    piece_tokens: int
+    selected: Bool
+    chunk_tokens: int
     slots: Slots
 
-    def chunks(self, batches: Batches) -> Iterator[Chunk]:
-        """The documents of a partition, in pieces."""
-        read = (piece for task in numbers_of(batches) for piece in self.cuts.chunks(task, self.piece_tokens))
-        return regroup(read, self.piece_tokens, self.selection.reach)
+    def chunks(self, batches: SparkBatches) -> Iterator[Chunk]:
+        """The documents of a partition, in chunks."""
+        read = (
+            chunk for task in task_numbers(batches) for chunk in self.cuts.chunks(task, self.chunk_tokens)
+        )
+        return regroup(read, self.chunk_tokens, self.selection.reach)
 
 
 class CountSamples(TaskKernel):
     """Tasks → (query, realisable, unrealisable), one row for each query of a partition."""
 
-    def __call__(self, batches: Batches) -> Iterator[Any]:
+    def __call__(self, batches: SparkBatches) -> Iterator[Any]:
         """Run on a partition."""
-        realisable, unrealisable = (np.zeros(len(self.kept), np.int64) for _ in range(2))
-        for piece in self.chunks(batches):
-            links = link_repeats(piece, self.selection.reach, self.kept)
+        realisable, unrealisable = (np.zeros(len(self.selected), np.int64) for _ in range(2))
+        for chunk in self.chunks(batches):
+            links = link_repeats(chunk, self.selection.reach, self.selected)
             realisable += links.realisable
             unrealisable += links.unrealisable
         nothing = np.empty(0, np.int32)
@@ -132,14 +145,18 @@ class CountSamples(TaskKernel):
 
 
 class PackEdges(TaskKernel):
-    """Tasks → (part, key, count): edges as packed keys, counted within a piece."""
+    """Tasks → (slot, key, count): edges as packed keys, counted within a chunk."""
 
-    def __call__(self, batches: Batches) -> Iterator[Any]:
+    def __call__(self, batches: SparkBatches) -> Iterator[Any]:
         """Run on a partition."""
-        for piece in self.chunks(batches):
-            links = link_repeats(piece, self.selection.reach, self.kept)
+        for chunk in self.chunks(batches):
+            links = link_repeats(chunk, self.selection.reach, self.selected)
             for keys, support in window_edges(
-                piece, links, window=self.selection.reach, kept=self.kept, max_keys=16 * self.piece_tokens
+                chunk,
+                links,
+                window=self.selection.reach,
+                selected=self.selected,
+                max_keys=16 * self.chunk_tokens,
             ):
                 starts = np.searchsorted(keys, self.slots.keys)
                 slot = np.repeat(np.arange(len(self.slots), dtype=np.int32), np.diff(starts))
@@ -148,15 +165,17 @@ class PackEdges(TaskKernel):
 
 @dataclass(frozen=True, eq=False)
 class PackChoices(TaskKernel):
-    """Tasks → (part, key, count): choices as byte strings, counted within a piece."""
+    """Tasks → (slot, key, count): choices as byte strings, counted within a chunk."""
 
     components: Callable[[], Components | None]
 
-    def __call__(self, batches: Batches) -> Iterator[Any]:
+    def __call__(self, batches: SparkBatches) -> Iterator[Any]:
         """Run on a partition."""
         components = self.components()
-        for piece in self.chunks(batches):
-            choices = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
+        for chunk in self.chunks(batches):
+            choices = choices_of_chunk(
+                chunk, components, selection=self.selection, selected=self.selected, threads=1
+            )
             slot = self.slots.find(choices["query"], choices["winner"]).astype(np.int32)
             rows = rows_to_bytes(*encode_choices(choices)).cast(pa.binary())
             yield from batches_of(_arrow.table({"slot": slot, "key": rows, "count": choices["count"]}))
@@ -169,7 +188,7 @@ class WriteEdges:
     folder: Path
     min_support: int
 
-    def __call__(self, batches: Batches) -> Iterator[Any]:
+    def __call__(self, batches: SparkBatches) -> Iterator[Any]:
         """Run on a partition."""
         runs = ((batch.column(0).to_numpy(), batch.column(1).to_numpy()) for batch in filled(batches))
         with explained(self.folder):
@@ -184,7 +203,7 @@ class WriteChoices:
 
     folder: Path
 
-    def __call__(self, batches: Batches) -> Iterator[Any]:
+    def __call__(self, batches: SparkBatches) -> Iterator[Any]:
         """Run on a partition."""
         rows = ((batch.column(0), batch.column(1).to_numpy()) for batch in filled(batches))
         with explained(self.folder):
@@ -194,23 +213,23 @@ class WriteChoices:
 
 @dataclass(frozen=True)
 class JoinFiles:
-    """Numbers → Parquet files of one part (edges or choices) joined into one; reports its entry's name."""
+    """Numbers → Parquet files of one partition (edges or choices) joined into one; reports the name."""
 
     files: Sequence[Sequence[Path]]
     kind: str
     folder: Path
 
-    def __call__(self, batches: Batches) -> Iterator[Any]:
+    def __call__(self, batches: SparkBatches) -> Iterator[Any]:
         """Run on a partition."""
-        schema, options = FORMS[self.kind]
-        for number in numbers_of(batches):
-            rows = (table for file in self.files[number] for table in scan_rows(file, schema))
+        schema, options = FILE_FORMATS[self.kind]
+        for number in task_numbers(batches):
+            rows = (table for file in self.files[number] for table in stream_rows(file, schema))
             with explained(self.folder):
                 entry = write_part(self.folder / name_attempt(self.kind, number), rows, schema, options)
                 yield _noted(self.folder, entry, number)
 
 
-FORMS = {"edges": (EDGE_SCHEMA, EDGE_FILE), "choices": (CHOICE_SCHEMA, CHOICE_FILE)}
+FILE_FORMATS = {"edges": (EDGE_SCHEMA, EDGE_FILE), "choices": (CHOICE_SCHEMA, CHOICE_FILE)}
 """Columns of each kind of file, and its writing options."""
 
 
@@ -221,33 +240,33 @@ class StoreRows:
     folder: Path
     kind: str = "rows"
 
-    def __call__(self, batches: Batches) -> Iterator[Any]:
+    def __call__(self, batches: SparkBatches) -> Iterator[Any]:
         """Run on a partition."""
         rows = [_arrow.Table.from_batches([batch]) for batch in filled(batches)]
         if rows:
-            yield tell(0, **store_arrow(self.folder / f"{self.kind}-{token_hex(6)}.arrow", rows))
+            yield report_task(0, **store_arrow(self.folder / f"{self.kind}-{token_hex(6)}.arrow", rows))
 
 
 @dataclass(frozen=True, eq=False)
 class RunStage:
-    """Task numbers → a stage run on a part, and recorded; reports the number of the part.
+    """Task numbers → a stage run on a partition, and recorded; reports the number of the partition.
 
-    A part that an earlier run finished is reused. Every attempt writes its own files, and the record of one
-    attempt may replace that of another: both name complete files with the same bytes.
+    A partition that an earlier run finished is reused. Every attempt writes its own files, and the record of
+    one attempt may replace that of another: both name complete files with the same bytes.
     """
 
     stage: Stage
-    part_records: PartRecords
+    stage_records: StageRecords
     order: Sequence[int]
 
-    def __call__(self, batches: Batches) -> Iterator[Any]:
+    def __call__(self, batches: SparkBatches) -> Iterator[Any]:
         """Run on a partition."""
-        folder, attempt = self.part_records.folder, f"-{token_hex(6)}"
-        for task in numbers_of(batches):
-            part = self.order[task]
+        folder, attempt = self.stage_records.folder, f"-{token_hex(6)}"
+        for task in task_numbers(batches):
+            number = self.order[task]
             with explained(folder):
-                self.part_records.run(part, lambda number: self.stage(folder, number, attempt=attempt))
-            yield tell(part)
+                self.stage_records.run(number, lambda number: self.stage(folder, number, attempt=attempt))
+            yield report_task(number)
 
 
 @dataclass(frozen=True)
@@ -256,26 +275,26 @@ class DigestFiles:
 
     paths: Sequence[AnyPath]
 
-    def __call__(self, batches: Batches) -> Iterator[Any]:
+    def __call__(self, batches: SparkBatches) -> Iterator[Any]:
         """Run on a partition."""
-        for number in numbers_of(batches):
+        for number in task_numbers(batches):
             path = self.paths[number]
-            yield tell(number, sha256=identify_file(path) if path.is_file() else "")
+            yield report_task(number, sha256=identify_file(path) if path.is_file() else "")
 
 
 @dataclass(frozen=True)
 class JoinTies:
-    """The ties of all parts → one Arrow file; reports its name. One part is in memory at a time."""
+    """The ties of all partitions → one Arrow file; reports its name. One partition is in memory at a time."""
 
     ties: Ties
     folder: Path
 
-    def __call__(self, batches: Batches) -> Iterator[Any]:
+    def __call__(self, batches: SparkBatches) -> Iterator[Any]:
         """Run on a partition."""
-        for number in numbers_of(batches):
+        for number in task_numbers(batches):
             with explained(self.folder):
                 entry = store_arrow(self.folder / f"ties-{token_hex(6)}.arrow", self.ties)
-            yield tell(number, name=entry["name"])
+            yield report_task(number, name=entry["name"])
 
 
 @dataclass(frozen=True)
@@ -310,9 +329,9 @@ def open_arrow(path: Path) -> pa.Table:
     return _arrow.ipc.open_file(_arrow.memory_map(os.fsencode(path))).read_all()
 
 
-def name_attempt(kind: str, part: int) -> str:
-    """A name for a file of a part that no other attempt uses, in any session."""
-    return f"{kind}-{part:05d}-{token_hex(6)}.parquet"
+def name_attempt(kind: str, number: int) -> str:
+    """A name for a file of a partition that no other attempt uses, in any session."""
+    return f"{kind}-{number:05d}-{token_hex(6)}.parquet"
 
 
 def _partition() -> int:
@@ -331,28 +350,28 @@ def _noted(folder: Path, entry: dict[str, Any], number: int) -> Any:
     """
     note = str(Path(entry["name"]).with_suffix(".json"))
     write_sealed(folder / note, entry)
-    return tell(number, note=note)
+    return report_task(number, note=note)
 
 
-def tell(part: int, **values: Any) -> Any:
-    """The report to the driver about a part."""
-    return _arrow.RecordBatch.from_pydict({"told": [json.dumps({"part": part, **values})]})
+def report_task(number: int, **values: Any) -> Any:
+    """The report to the driver about a task, slot, file or partition."""
+    return _arrow.RecordBatch.from_pydict({"report": [json.dumps({"number": number, **values})]})
 
 
-def numbers_of(batches: Batches) -> Iterator[int]:
+def task_numbers(batches: SparkBatches) -> Iterator[int]:
     """The numbers in the rows of a partition."""
     for batch in batches:
         yield from batch.column(0).to_pylist()
 
 
-def filled(batches: Batches) -> Iterator[Any]:
+def filled(batches: SparkBatches) -> Iterator[Any]:
     """The batches with rows."""
     return (batch for batch in batches if batch.num_rows)
 
 
 def batches_of(table: Any) -> Iterator[Any]:
     """A table as batches of a size that Spark accepts."""
-    return iter(table.to_batches(BATCH_ROWS))
+    return iter(table.to_batches(SPARK_BATCH_ROWS))
 
 
 LISTED = "kind int, key long, high long, low long"
@@ -361,24 +380,24 @@ LISTED = "kind int, key long, high long, low long"
 
 @dataclass(frozen=True, eq=False)
 class ListSums:
-    """Tasks → (kind, key, high, low), summed within a piece; the tables of ``count`` are Arrow files."""
+    """Tasks → (kind, key, high, low), summed within a chunk; the tables of ``count`` are Arrow files."""
 
     cuts: Cuts
     count: Counting
     tables: Mapping[str, Path]
 
-    def __call__(self, batches: Batches) -> Iterator[Any]:
+    def __call__(self, batches: SparkBatches) -> Iterator[Any]:
         """Run on a partition."""
         count = self.count.with_tables({name: open_arrow(path) for name, path in self.tables.items()})
         number_of = {kind: number for number, kind in enumerate(count.sizes)}
-        for task in numbers_of(batches):
-            for piece in self.cuts.chunks(task, PIECE_TOKENS):
-                for kind, sums in sum_in_parts(piece, count, MOST_ROWS):
+        for task in task_numbers(batches):
+            for chunk in self.cuts.chunks(task, DOCUMENT_CHUNK_TOKENS):
+                for kind, sums in sum_in_batches(chunk, count, MOST_BATCH_SUMS):
                     number = np.full(len(sums), number_of[kind], np.int32)
                     yield from batches_of(sums.to_table().add_column(0, "kind", _arrow.array(number)))
 
 
-def share(cuts: Cuts, count: Counting, folder: Path) -> ListSums:
+def share_tables(cuts: Cuts, count: Counting, folder: Path) -> ListSums:
     """The pass in the form sent to executors: its tables are written to files instead of being sent."""
     paths = {name: folder / f"{name}-{token_hex(6)}.arrow" for name in count.tables}
     for name, path in paths.items():
@@ -391,7 +410,7 @@ def read_sums(paths: Sequence[Path], count: Counting) -> dict[str, Sums]:
     """The sums of each kind, from the files of all partitions."""
     listed: dict[str, list[Sums]] = {kind: [] for kind in count.sizes}
     for path in paths:
-        kinds, *rest = (column(open_arrow(path), name) for name in ("kind", "key", "sum(high)", "sum(low)"))
+        kinds, *rows = (column(open_arrow(path), name) for name in ("kind", "key", "sum(high)", "sum(low)"))
         for number, kind in enumerate(count.sizes):
-            listed[kind].append(add_rows(*(part[kinds == number] for part in rest)))
-    return {kind: merge_sums(parts) for kind, parts in listed.items()}
+            listed[kind].append(add_rows(*(values[kinds == number] for values in rows)))
+    return {kind: merge_sums(sums) for kind, sums in listed.items()}

@@ -1,4 +1,4 @@
-"""The kernel of both corpus passes: a piece of documents in, counted rows out.
+"""The kernel of both corpus passes: a chunk of documents in, counted rows out.
 
 Every engine runs these functions and adds up their results; engines contain no other part of the theory.
 """
@@ -18,18 +18,18 @@ from attomaton.graphs.windows import Links, link_repeats
 MAX_KEYS = 1 << 24  # edges packed at once before they are counted: 128 MB
 
 
-def choices_of_piece(
-    piece: Chunk,
+def choices_of_chunk(
+    chunk: Chunk,
     components: Components | None,
     *,
     selection: Selection,
-    kept: Bool,
+    selected: Bool,
     threads: int | None = None,
 ) -> ChoiceTable:
-    """The counted choices of a piece; only samples that can yield a choice are expanded."""
-    samples = piece.samples(selection.reach)
-    before = link_repeats(piece, selection.reach, kept).before
-    samples = samples.take((before[samples.stops] >= samples.starts) & kept[samples.queries])
+    """The counted choices of a chunk; only samples that can yield a choice are expanded."""
+    samples = chunk.samples(selection.reach)
+    before = link_repeats(chunk, selection.reach, selected).before
+    samples = samples.take((before[samples.stops] >= samples.starts) & selected[samples.queries])
     if components is not None:
         members = members_inside(components, samples.n_tokens)
         samples = samples.take(find_tied(members, samples.queries, samples.labels))

@@ -10,17 +10,17 @@ from attomaton.base.tables import Bool, Int64, column
 from attomaton.corpora.documents import Chunk
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards
-from attomaton.engines.kernel import MAX_KEYS, choices_of_piece, query_rows
+from attomaton.engines.kernel import MAX_KEYS, choices_of_chunk, query_rows
 from attomaton.engines.selection import Selection
-from attomaton.engines.sums import PIECE_TOKENS as PIECE_DOCUMENTS, Counting, Sums, sum_pieces
+from attomaton.engines.sums import DOCUMENT_CHUNK_TOKENS, Counting, Sums, sum_chunks
 from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.choices import ChoiceTable, count_choices, extract_choices
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import EdgeTable, extract_edges, make_edges, merge_edges
-from attomaton.graphs.grouping import gather
+from attomaton.graphs.grouping import merge_as_they_come
 from attomaton.graphs.windows import link_repeats, window_edges
 
-PIECE_TOKENS = 1 << 21
+MEMORY_CHUNK_TOKENS = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,30 +51,32 @@ class MemoryEngine:
     threads: int | None = None
 
     @cached_property
-    def kept(self) -> Bool:
-        """Which queries are kept, shape (n_tokens,)."""
-        kept = self.selection.kept(self.corpus.n_tokens)
+    def selected(self) -> Bool:
+        """Which queries are selected, shape (n_tokens,)."""
+        selected = self.selection.selected(self.corpus.n_tokens)
         if self.selection.top is None:
-            return kept
+            return selected
         if isinstance(self.corpus, Shards):
-            return self.selection.largest(kept, count_realisable(self.corpus, self.selection.reach, kept))
+            return self.selection.largest(
+                selected, count_realisable(self.corpus, self.selection.reach, selected)
+            )
         samples = trim(self.corpus, self.selection)
         chosen = samples.take(find_realisable(samples)).queries
-        return self.selection.largest(kept, np.bincount(chosen, minlength=samples.n_tokens))
+        return self.selection.largest(selected, np.bincount(chosen, minlength=samples.n_tokens))
 
     @cached_property
     def samples(self) -> Samples | None:
-        """The trimmed samples of the kept queries; None for shards."""
+        """The trimmed samples of the selected queries; None for shards."""
         if isinstance(self.corpus, Shards):
             return None
         trimmed = trim(self.corpus, self.selection)
-        return trimmed if self.kept.all() else trimmed.take(self.kept[trimmed.queries])
+        return trimmed if self.selected.all() else trimmed.take(self.selected[trimmed.queries])
 
     def edges(self) -> EdgeTable:
         """First pass: every edge with its support."""
         if self.samples is None:
-            tables = gather(map(self._edges_of_piece, self._pieces()), merge_edges)
-            edges = merge_edges(tables) if tables else make_edges(self.corpus.n_tokens, *(_NOTHING,) * 5)
+            tables = merge_as_they_come(map(self._edges_of_chunk, self._chunks()), merge_edges)
+            edges = merge_edges(tables) if tables else make_edges(self.corpus.n_tokens, *(_NO_ROWS,) * 5)
         else:
             edges = extract_edges(self.samples, threads=self.threads)
         return edges.filter(min_support=self.selection.min_support)
@@ -84,13 +86,13 @@ class MemoryEngine:
         if self.samples is not None:
             return extract_choices(self.samples, components, threads=self.threads)
         counted = (
-            choices_of_piece(piece, components, selection=self.selection, kept=self.kept)
-            for piece in self._pieces()
+            choices_of_chunk(chunk, components, selection=self.selection, selected=self.selected)
+            for chunk in self._chunks()
         )
-        return count_choices(gather(counted, count_choices))
+        return count_choices(merge_as_they_come(counted, count_choices))
 
     def sums(self, count: Counting) -> dict[str, Sums]:
-        """Sum the counts of each piece of whole documents, by key.
+        """Sum the counts of each chunk of whole documents, by key.
 
         Examples
         --------
@@ -104,25 +106,25 @@ class MemoryEngine:
         [1, 2]
         """
         assert isinstance(self.corpus, Shards)  # noqa: S101  our own invariant
-        return sum_pieces(self.corpus.chunks(PIECE_DOCUMENTS, None), count)
+        return sum_chunks(self.corpus.chunks(DOCUMENT_CHUNK_TOKENS, None), count)
 
-    def _pieces(self) -> Iterator[Chunk]:
+    def _chunks(self) -> Iterator[Chunk]:
         assert isinstance(self.corpus, Shards)  # noqa: S101  our own invariant
-        return self.corpus.chunks(PIECE_TOKENS, self.selection.reach)
+        return self.corpus.chunks(MEMORY_CHUNK_TOKENS, self.selection.reach)
 
-    def _edges_of_piece(self, piece: Chunk) -> EdgeTable:
-        links = link_repeats(piece, self.selection.reach, self.kept)
+    def _edges_of_chunk(self, chunk: Chunk) -> EdgeTable:
+        links = link_repeats(chunk, self.selection.reach, self.selected)
         counted = query_rows(links)
         counts = tuple(column(counted, name) for name in ("query", "realisable", "unrealisable"))
-        tables = [make_edges(piece.n_tokens, _NOTHING, _NOTHING, *counts)]
+        tables = [make_edges(chunk.n_tokens, _NO_ROWS, _NO_ROWS, *counts)]
         for keys, support in window_edges(
-            piece, links, window=self.selection.reach, kept=self.kept, max_keys=MAX_KEYS
+            chunk, links, window=self.selection.reach, selected=self.selected, max_keys=MAX_KEYS
         ):
-            tables.append(make_edges(piece.n_tokens, keys, support.astype(np.int64), *(_NOTHING,) * 3))
+            tables.append(make_edges(chunk.n_tokens, keys, support.astype(np.int64), *(_NO_ROWS,) * 3))
         return merge_edges(tables)
 
 
-_NOTHING: Int64 = np.empty(0, np.int64)
+_NO_ROWS: Int64 = np.empty(0, np.int64)
 
 
 def trim(samples: Samples, selection: Selection) -> Samples:
@@ -132,9 +134,9 @@ def trim(samples: Samples, selection: Selection) -> Samples:
     return replace(samples, starts=np.maximum(samples.starts, samples.stops - selection.max_window))
 
 
-def count_realisable(shards: Shards, window: int, kept: Bool) -> Int64:
+def count_realisable(shards: Shards, window: int, selected: Bool) -> Int64:
     """The number of realisable samples of each query, shape (n_tokens,): one cheap pass over the corpus."""
     total = np.zeros(shards.n_tokens, np.int64)
-    for piece in shards.chunks(PIECE_TOKENS, window):
-        total += link_repeats(piece, window, kept).realisable
+    for chunk in shards.chunks(MEMORY_CHUNK_TOKENS, window):
+        total += link_repeats(chunk, window, selected).realisable
     return total

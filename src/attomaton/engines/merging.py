@@ -1,4 +1,4 @@
-"""Sorted parts on disk merged with bounded memory, edges by DuckDB.
+"""Sorted files merged with bounded memory, edges by DuckDB.
 
 An edge is one packed 63-bit key. Sorting keys and summing equal neighbours costs DuckDB about half as much as
 a hash aggregation, and the result is sorted. This is done in ranges of whole queries, so that little is
@@ -33,25 +33,26 @@ from attomaton.base.tables import (
     write_parquet,
 )
 from attomaton.corpora.samples import TOKEN_BITS
-from attomaton.engines.parts import (
-    MANIFEST,
-    QUERIES,
-    ChoiceParts,
-    EdgeParts,
+from attomaton.engines.partitions import (
+    EDGES_MANIFEST,
+    QUERIES_FILE,
+    ChoicePartitions,
+    EdgePartitions,
     count_rows,
-    finish,
+    finish_edges,
     sum_neighbours,
     write_edges,
 )
-from attomaton.engines.sorted_choices import SortedChoices, merge_part
+from attomaton.engines.sorted_choices import SortedChoices, merge_partition
 from attomaton.engines.sums import Sums, merge_sums, sums_of
-from attomaton.engines.work import PartRecords, Record, clear_drafts, run_weighed
+from attomaton.engines.tasks import run_weighed
+from attomaton.engines.work import Record, StageRecords, clear_drafts
 from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.grouping import sum_by_key
-from attomaton.graphs.parts import cut_parts
+from attomaton.graphs.partitions import cut_partitions
 
-BATCH_ROWS = 1 << 20
+DUCKDB_BATCH_ROWS = 1 << 20
 _arrow: Any = pa
 BYTES_PER_ROW = 128  # generous estimate of the memory of DuckDB and this process per row being sorted
 
@@ -60,9 +61,9 @@ class MergeStopped(Exception):
     """Another range failed, or the user interrupted; never shown to users."""
 
 
-def import_duckdb(what: str) -> Any:
-    """The module; an error that names ``what`` and the extra if it is not installed."""
-    with needing(what):
+def import_duckdb(feature: str) -> Any:
+    """The module; an error that names ``feature`` and the extra if it is not installed."""
+    with needing(feature):
         import duckdb
     return duckdb
 
@@ -104,7 +105,7 @@ class Merger:
         return connection
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if "_connection" in self.__dict__:
             self._connection.close()
@@ -124,78 +125,80 @@ class Merger:
         raise unwritable(self._work, reason) from error
 
     def edges(
-        self, parts: Mapping[str, Sequence[Path]], *, min_support: int, about: Mapping[str, Any]
-    ) -> EdgeParts:
-        """Merge parts with packed keys into one sorted table: Parquet files of whole queries in ``edges``."""
-        place = self._work / "edges"
-        queries = sum_query_parts(parts.get("queries", []))
-        borders = cut_parts(queries, int(about["n_tokens"]))
-        with explained(place):
-            place.mkdir(parents=True, exist_ok=True)
-            (place / MANIFEST).unlink(missing_ok=True)
-            counted = write_file(place / QUERIES, lambda path: write_parquet(queries, str(path)))
+        self, unmerged: Mapping[str, Sequence[Path]], *, min_support: int, about: Mapping[str, Any]
+    ) -> EdgePartitions:
+        """Merge files of packed keys into one sorted table: Parquet files of whole queries in ``edges``."""
+        folder = self._work / "edges"
+        queries = sum_samples(unmerged.get("queries", []))
+        borders = cut_partitions(queries, int(about["n_tokens"]))
+        with explained(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / EDGES_MANIFEST).unlink(missing_ok=True)
+            counted = write_file(folder / QUERIES_FILE, lambda path: write_parquet(queries, str(path)))
 
-            paths = parts.get("edges", [])
+            paths = unmerged.get("edges", [])
             if paths:
                 self._view(paths)
 
-            def merge(part: int, file: Path) -> dict[str, Any]:
-                keys = self._sorted_keys(*borders[part : part + 2].tolist()) if paths else iter(())
+            def merge(number: int, file: Path) -> dict[str, Any]:
+                keys = self._sorted_keys(*borders[number : number + 2].tolist()) if paths else iter(())
                 return write_edges(file, sum_neighbours(keys), min_support=min_support)
 
-            part_records = PartRecords(place, "edges", str(about["fingerprint"]))
+            stage_records = StageRecords(folder, "edges", str(about["fingerprint"]))
             weights = _weigh(queries, borders, sum(map(count_rows, paths)))
-            entries = self._merge_parts(part_records, merge, weights)
-            return finish(place, entries, {**counted, "name": QUERIES}, about)
+            entries = self._merge_partitions(stage_records, merge, weights)
+            return finish_edges(folder, entries, {**counted, "name": QUERIES_FILE}, about)
 
-    def choices(self, parts: Mapping[str, Sequence[Path]], borders: Int64, fingerprint: str) -> ChoiceParts:
+    def choices(
+        self, unmerged: Mapping[str, Sequence[Path]], borders: Int64, fingerprint: str
+    ) -> ChoicePartitions:
         """Merge files of sorted choices into one table: Parquet files of whole queries.
 
-        This takes no DuckDB: it would read each row group for many parts, and sort what is sorted.
+        This takes no DuckDB: it would read each row group for many partitions, and sort what is sorted.
         """
-        place = self._work / "choices"
-        with explained(place):
-            place.mkdir(parents=True, exist_ok=True)
-            files = [SortedChoices(path) for path in parts.get("choices", [])]
+        folder = self._work / "choices"
+        with explained(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            files = [SortedChoices(path) for path in unmerged.get("choices", [])]
 
-            def merge(part: int, file: Path) -> dict[str, Any]:
-                rows = self._unless_stopped(merge_part(files, part))
+            def merge(number: int, file: Path) -> dict[str, Any]:
+                rows = self._unless_stopped(merge_partition(files, number))
                 return write_part(file, rows, CHOICE_SCHEMA, CHOICE_FILE)
 
-            part_records = PartRecords(place, "choices", fingerprint)
+            stage_records = StageRecords(folder, "choices", fingerprint)
             weights = sum((np.diff(file.starts) for file in files), np.ones(len(borders) - 1, np.int64))
-            entries = self._merge_parts(part_records, merge, weights.tolist())
-        return ChoiceParts(borders, tuple(place / entry["name"] for entry in entries), tuple(entries))
+            entries = self._merge_partitions(stage_records, merge, weights.tolist())
+        return ChoicePartitions(borders, tuple(folder / entry["name"] for entry in entries), tuple(entries))
 
     def sums(self, paths: Sequence[Path]) -> Sums:
-        """Add up the sums of parts, by key; the result is kept in memory."""
+        """Add up the sums in files, by key, in memory."""
         if not paths:
             return merge_sums([])
         self._view(paths)
         added = ", ".join(f"CAST(sum({name}) AS BIGINT) AS {name}" for name in ("high", "low"))
-        sql = f"SELECT key, {added} FROM parts GROUP BY key ORDER BY key"  # noqa: S608  (names of ours)
-        batches = [*self._batches(sql, BATCH_ROWS)]
+        sql = f"SELECT key, {added} FROM unmerged GROUP BY key ORDER BY key"  # noqa: S608  (names of ours)
+        batches = [*self._batches(sql, DUCKDB_BATCH_ROWS)]
         return sums_of(_arrow.Table.from_batches(batches)) if batches else merge_sums([])
 
-    def _merge_parts(
+    def _merge_partitions(
         self,
-        part_records: PartRecords,
+        stage_records: StageRecords,
         merge: Callable[[int, Path], dict[str, Any]],
         weights: Sequence[int],
     ) -> list[dict[str, Any]]:
-        """Merge each part of the queries into a separate file; return the entries of the files."""
+        """Merge each partition into a separate file; return the entries of the files."""
 
         def work(number: int) -> Record:
-            entry = merge(number, part_records.folder / part_name(part_records.stage, number))
+            entry = merge(number, stage_records.folder / part_name(stage_records.stage, number))
             return {"files": {entry["name"]: entry}, "entry": entry}
 
         def report(done: int) -> None:
             self._progress("merging", done, sum(weights))
 
         report(0)
-        part_records.clear(len(weights))
+        stage_records.clear(len(weights))
         records = run_weighed(
-            lambda number: part_records.run(number, work),
+            lambda number: stage_records.run(number, work),
             weights,
             threads=self._threads,
             max_weight=self._memory // (BYTES_PER_ROW * self._threads),
@@ -205,16 +208,16 @@ class Merger:
         return [record["entry"] for record in records]
 
     def _view(self, paths: Sequence[Path]) -> None:
-        """Create the view ``parts`` of exactly these files: names are never interpreted as patterns."""
+        """Create the view ``unmerged`` of exactly these files: names are never interpreted as patterns."""
         listed = ", ".join(f"'{self._plain / path.name}'" for path in paths)
-        parts = f"read_parquet([{listed}], hive_partitioning = false)"
-        self._connection.execute(f"CREATE OR REPLACE VIEW parts AS SELECT * FROM {parts}")  # noqa: S608
+        rows = f"read_parquet([{listed}], hive_partitioning = false)"
+        self._connection.execute(f"CREATE OR REPLACE VIEW unmerged AS SELECT * FROM {rows}")  # noqa: S608
 
     def _sorted_keys(self, first: int, stop: int) -> Iterator[tuple[Int64, Int64]]:
         low, high = first << 2 * TOKEN_BITS, (stop << 2 * TOKEN_BITS) - 1
         within = f"WHERE key BETWEEN {low} AND {high}"
-        sql = f"SELECT key, support FROM parts {within} ORDER BY key"  # noqa: S608  (numbers)
-        for batch in self._batches(sql, BATCH_ROWS):
+        sql = f"SELECT key, support FROM unmerged {within} ORDER BY key"  # noqa: S608  (numbers)
+        for batch in self._batches(sql, DUCKDB_BATCH_ROWS):
             yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
 
     def _batches(self, sql: str, size: int) -> Iterator[Any]:
@@ -229,7 +232,7 @@ class Merger:
             yield table
 
 
-PLAIN = re.compile(r"([A-Z]:)?[\w/.-]+", re.ASCII)
+LITERAL_NAME = re.compile(r"([A-Z]:)?[\w/.-]+", re.ASCII)
 """Names that DuckDB takes literally inside quotes."""
 
 
@@ -240,23 +243,23 @@ def plainly_named(folder: Path) -> Generator[Path]:
     DuckDB interprets ``*``, ``?`` and ``[`` as patterns and ``x=1`` as a column, and offers no way to
     escape them.
     """
-    place = folder.absolute()
-    if PLAIN.fullmatch(place.as_posix()):
-        yield place
+    target = folder.absolute()
+    if LITERAL_NAME.fullmatch(target.as_posix()):
+        yield target
         return
     with tempfile.TemporaryDirectory(prefix="attomaton-") as name:
-        if not PLAIN.fullmatch(Path(name).as_posix()):
+        if not LITERAL_NAME.fullmatch(Path(name).as_posix()):
             raise UnsupportedOption(
                 f"DuckDB would interpret the names of the work folder {str(folder)!r} and of the folder for "
                 f"temporary files {name!r} as patterns; set TMPDIR to a folder with a plain name"
             )
         link = Path(name, "work")
-        link.symlink_to(place, target_is_directory=True)
+        link.symlink_to(target, target_is_directory=True)
         yield link
 
 
-def sum_query_parts(paths: Sequence[Path]) -> pa.Table:
-    """The number of samples read by query, over all parts."""
+def sum_samples(paths: Sequence[Path]) -> pa.Table:
+    """The number of samples read by query, over all files."""
     tables = [empty_table(QUERY_SCHEMA), *(read_parquet(path.read_bytes()) for path in paths)]
     counted = pa.concat_tables(tables)
     query, realisable, unrealisable = sum_by_key(
@@ -269,8 +272,8 @@ def sum_query_parts(paths: Sequence[Path]) -> pa.Table:
 
 
 def _weigh(queries: pa.Table, borders: Int64, n_rows: int) -> list[int]:
-    """The approximate number of rows of each part, estimated from its realisable samples."""
+    """The approximate number of rows of each partition, estimated from its realisable samples."""
     realisable = column(queries, "realisable")
-    part = np.searchsorted(borders, column(queries, "query"), side="right") - 1
-    shares = np.bincount(part, realisable, len(borders) - 1) / max(1, int(realisable.sum()))
+    number = np.searchsorted(borders, column(queries, "query"), side="right") - 1
+    shares = np.bincount(number, realisable, len(borders) - 1) / max(1, int(realisable.sum()))
     return [int(share * n_rows) + 1 for share in shares]

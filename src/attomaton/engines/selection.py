@@ -1,4 +1,4 @@
-"""What a corpus pass keeps: the window, and limits on growth that leave every kept count exact."""
+"""What a corpus pass keeps: the window, and limits on growth that leave every selected count exact."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -49,10 +49,10 @@ class Selection(Checked):
     Examples
     --------
     >>> selection = Selection(window=32, queries=2, sample_queries=0.5)
-    >>> kept = selection.kept(8)
-    >>> np.flatnonzero(kept).tolist()
+    >>> selected = selection.selected(8)
+    >>> np.flatnonzero(selected).tolist()
     [1, 2, 4, 5, 6]
-    >>> np.flatnonzero(selection.largest(kept, realisable=np.array([9, 1, 5, 9, 3, 2, 4, 9]))).tolist()
+    >>> np.flatnonzero(selection.largest(selected, realisable=np.array([9, 1, 5, 9, 3, 2, 4, 9]))).tolist()
     [2, 6]
     >>> selection.to_dict()["window"], selection.reach, selection.with_ids(None) is selection
     (32, 32, True)
@@ -95,12 +95,12 @@ class Selection(Checked):
         """The longest context after all limits."""
         return self.longest if self.max_window is None else min(self.longest, self.max_window)
 
-    def kept(self, n_tokens: int) -> Bool:
+    def selected(self, n_tokens: int) -> Bool:
         """Which queries a pass keeps before their samples are counted, shape (n_tokens,)."""
         every = self.sample_queries == 1
-        kept = np.ones(n_tokens, bool) if every else hash_share(n_tokens) < self.sample_queries
+        selected = np.ones(n_tokens, bool) if every else hash_share(n_tokens) < self.sample_queries
         if self.queries is None or isinstance(self.queries, int):
-            return kept
+            return selected
         listed = np.zeros(n_tokens, bool)
         ids = cast("Sequence[int]", self.queries)
         outside = [query for query in ids if not 0 <= query < n_tokens]
@@ -109,15 +109,15 @@ class Selection(Checked):
                 f"query {outside[0]} is not in 0 … {n_tokens - 1}; give ids of this vocabulary"
             )
         listed[np.array(ids, np.int64)] = True
-        return kept & listed
+        return selected & listed
 
-    def largest(self, kept: Bool, realisable: Int64) -> Bool:
-        """The kept queries that are among the ``top`` with the most samples, shape (n_tokens,)."""
+    def largest(self, selected: Bool, realisable: Int64) -> Bool:
+        """The selected queries that are among the ``top`` with the most samples, shape (n_tokens,)."""
         if self.top is None:
-            return kept
-        ids = np.flatnonzero(kept)
+            return selected
+        ids = np.flatnonzero(selected)
         first = ids[np.lexsort((ids, -realisable[ids]))][: self.top]
-        top = np.zeros(len(kept), bool)
+        top = np.zeros(len(selected), bool)
         top[first] = True
         return top
 

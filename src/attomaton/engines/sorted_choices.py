@@ -1,8 +1,8 @@
-"""Sorted choices of pieces of the corpus on disk, and their merge.
+"""Sorted choices of chunks of the corpus on disk, and their merge.
 
-A file has record batches of about the same number of bytes, cut at the borders of parts of the queries. The
-merge of a part holds about a batch of each file: all rows up to the smallest last row of these are complete,
-so they can be counted and written.
+A file has record batches of about the same number of bytes, cut at the borders of the partitions. The merge
+of a partition has about one batch of each file in memory: all rows up to the smallest last row of these are
+complete, so they can be counted and written.
 """
 
 from bisect import bisect_right
@@ -23,56 +23,58 @@ from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int64, column, empty_table, exact_file, ragged_column
 from attomaton.graphs.choices import CHOICE_SCHEMA, ChoiceTable, count_choices
 from attomaton.graphs.grouping import pack_pairs
-from attomaton.graphs.parts import join
+from attomaton.graphs.partitions import join_tables
 
-BATCH_BYTES = (1 << 14, 3 << 16)
+CHOICE_BATCH_BYTES = (1 << 14, 3 << 16)
 """Least and most bytes of a batch: 90 or a thousand choices among 20 tokens. Smaller ones take more time."""
 
-COPIES = 10  # of a choice in memory while a part is merged
+COPIES = 10  # of a choice in memory while a partition is merged
 
 _arrow: Any = pa
 STARTS = b"starts"
 
 
 def size_batches(memory: int, n_files: int) -> int:
-    """Bytes of a batch, so that the merge of a part of ``n_files`` files takes half of the memory."""
-    least, most = BATCH_BYTES
+    """Bytes of a batch, so that the merge of a partition of ``n_files`` files takes half of the memory."""
+    least, most = CHOICE_BATCH_BYTES
     return min(max(memory // (2 * COPIES * max(1, n_files)), least), most)
 
 
 def cut_batches(choices: ChoiceTable, borders: Int64, n_bytes: int) -> pa.Table:
-    """The choices in batches for a file; the metadata says which batches belong to each part."""
+    """The choices in batches for a file; the metadata says which batches belong to each partition."""
     starts = np.searchsorted(choices["query"], borders.astype(np.int32))
     rows: Any = choices.rows
-    parts = [_cut(rows.slice(first, stop - first), n_bytes) for first, stop in pairwise(starts.tolist())]
-    counts = np.array([len(batches) for batches in parts], np.int64)
-    table = _arrow.Table.from_batches(chain.from_iterable(parts), CHOICE_SCHEMA)
+    batches = [
+        _batch_rows(rows.slice(first, stop - first), n_bytes) for first, stop in pairwise(starts.tolist())
+    ]
+    counts = np.array(list(map(len, batches)), np.int64)
+    table = _arrow.Table.from_batches(chain.from_iterable(batches), CHOICE_SCHEMA)
     return table.replace_schema_metadata({STARTS: offsets_of(counts).tobytes()})
 
 
-def _cut(rows: Any, n_bytes: int) -> list[Any]:
+def _batch_rows(rows: Any, n_bytes: int) -> list[Any]:
     return rows.to_batches(max(1, n_bytes * rows.num_rows // rows.nbytes)) if rows.num_rows else []
 
 
 @dataclass(frozen=True)
 class SortedChoices:
-    """The choices of one piece of the corpus, in a file of the batches that :func:`cut_batches` made."""
+    """The choices of one chunk of the corpus, in a file of the batches that :func:`cut_batches` made."""
 
     path: Path
 
     @cached_property
     def starts(self) -> Int64:
-        """Part ``i`` of the queries has the batches ``starts[i] … starts[i + 1] − 1``."""
+        """Partition ``i`` has the batches ``starts[i] … starts[i + 1] − 1``."""
         with self._open() as file:
             return np.frombuffer(file.schema.metadata[STARTS], np.int64)
 
-    def numbers(self, part: int) -> range:
-        """The numbers of the batches of a part."""
-        return range(*self.starts[part : part + 2].tolist())
+    def numbers(self, partition: int) -> range:
+        """The numbers of the batches of a partition."""
+        return range(*self.starts[partition : partition + 2].tolist())
 
-    def batches(self, part: int) -> Iterator[pa.Table]:
-        """The batches of a part, each read when it is asked for; the file is open only meanwhile."""
-        for number in self.numbers(part):
+    def batches(self, partition: int) -> Iterator[pa.Table]:
+        """The batches of a partition, each read on demand; the file is open only meanwhile."""
+        for number in self.numbers(partition):
             with self._open() as file:
                 batch = file.get_batch(number)
                 batch.validate(full=True)
@@ -88,9 +90,9 @@ class SortedChoices:
             raise CorruptRun(f"{self.path} is missing or was altered ({error}); run it again") from error
 
 
-def merge_part(files: Sequence[SortedChoices], part: int) -> Iterator[pa.Table]:
-    """The choices of a part of the queries in all files, sorted and counted."""
-    sources = [_Source(file.batches(part), len(file.numbers(part))) for file in files]
+def merge_partition(files: Sequence[SortedChoices], partition: int) -> Iterator[pa.Table]:
+    """The choices of a partition in all files, sorted and counted."""
+    sources = [_Source(file.batches(partition), len(file.numbers(partition))) for file in files]
     while sources := [source for source in sources if source.fill()]:
         complete = min((source.last for source in sources if source.n_unread), default=None)
         taken = [source.take(complete) for source in sources]
@@ -98,14 +100,14 @@ def merge_part(files: Sequence[SortedChoices], part: int) -> Iterator[pa.Table]:
 
 
 class _Source:
-    """The choices of a part in one file: a batch in memory, and those that are not read yet."""
+    """The choices of a partition in one file: a batch in memory, and those that are not read yet."""
 
     def __init__(self, batches: Iterator[pa.Table], n_batches: int) -> None:
         self._batches, self.n_unread = batches, n_batches
         self._enough, self.last = 1, (0,)
-        self._hold(empty_table(CHOICE_SCHEMA))
+        self._set_rows(empty_table(CHOICE_SCHEMA))
 
-    def _hold(self, rows: pa.Table) -> None:
+    def _set_rows(self, rows: pa.Table) -> None:
         self._rows, self._pairs = rows, pack_pairs(column(rows, "query"), column(rows, "winner"))
         self._offsets, self._tokens = ragged_column(rows, "tokens")
         self._times = ragged_column(rows, "multiplicities")[1]
@@ -116,7 +118,7 @@ class _Source:
             batch = next(self._batches)
             self.n_unread -= 1
             self._enough = batch.num_rows // 2 + 1
-            self._hold(join(CHOICE_SCHEMA, [self._rows, batch]))
+            self._set_rows(join_tables(CHOICE_SCHEMA, [self._rows, batch]))
             self.last = self._key(self._rows.num_rows - 1)
         return self._rows.num_rows > 0
 

@@ -21,13 +21,13 @@ from attomaton.corpora.shards import TOKENS, Shards, holds_shards, is_tokenized,
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.encoders import find_splitter
 from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition
-from attomaton.engines.memory import PIECE_TOKENS
+from attomaton.engines.memory import MEMORY_CHUNK_TOKENS
 from attomaton.engines.selection import Selection
 from attomaton.engines.work import fingerprint
 
 
 @dataclass(frozen=True)
-class Corpus:
+class EngineCorpus:
     """A corpus ready for an engine, in memory or on disk, and the part of it to keep.
 
     ``about`` is its entry for the manifest of a run; ``window`` the longest context read, None for samples.
@@ -52,33 +52,33 @@ def check_tokenizer(tokenizer: object) -> None:
 
 def read_source(
     source: Any, selection: Selection, *, tokenizer: str, reading: Reading, tokens: Path | None = None
-) -> Corpus:
+) -> EngineCorpus:
     """Read a corpus: into memory, or as shards, which are written to ``tokens`` if given."""
     if isinstance(source, Samples):
         refuse_reading(reading, "the Samples")
         digest = digest_arrays(source.values, source.starts, source.stops, source.labels)
         about = {"kind": "samples", "sha256": digest}
-        return Corpus(source, None, about, selection.with_ids(None), None)
-    read, vocabulary, about = _read(source, tokenizer, tokens, reading)
-    kept = read.windows(selection.longest) if isinstance(read, Documents) else read
+        return EngineCorpus(source, None, about, selection.with_ids(None), None)
+    read, vocabulary, about = _read_corpus(source, tokenizer, tokens, reading)
+    corpus = read.windows(selection.longest) if isinstance(read, Documents) else read
     about["window"] = selection.longest
-    return Corpus(kept, vocabulary, about, selection.with_ids(vocabulary), selection.reach)
+    return EngineCorpus(corpus, vocabulary, about, selection.with_ids(vocabulary), selection.reach)
 
 
-def read_documents(
+def read_whole_documents(
     source: Any, *, tokenizer: str | Vocabulary, tokens: Path | None, reading: Reading
 ) -> tuple[Chunk | Shards, Vocabulary | None, dict[str, Any]]:
     """Read a corpus as whole documents: in memory, or as shards, which are written to ``tokens`` if given.
 
-    The last value is its manifest entry, as in :class:`Corpus`.
+    The last value is its manifest entry, as in :class:`EngineCorpus`.
     """
-    read, vocabulary, about = _read(source, tokenizer, tokens, reading)
+    read, vocabulary, about = _read_corpus(source, tokenizer, tokens, reading)
     if isinstance(read, Documents):
         return read.as_chunk, vocabulary, about
     return read, vocabulary, about
 
 
-def _read(
+def _read_corpus(
     source: Any, tokenizer: str | Vocabulary, tokens: Path | None, reading: Reading
 ) -> tuple[Documents | Shards, Vocabulary | None, dict[str, Any]]:
     """A corpus in memory, or as shards if it is one or ``tokens`` is given; no samples at all is an error."""
@@ -106,8 +106,8 @@ def _read(
     about |= {"tokenizer": printable(str(tokenizer))} if folder is None else {}
     about |= tell_skipped(NOTHING_SKIPPED if corpus is None else corpus.skipped)
     n_documents = 0
-    for piece in shards.chunks(PIECE_TOKENS, None):
-        lengths = np.diff(piece.documents)
+    for chunk in shards.chunks(MEMORY_CHUNK_TOKENS, None):
+        lengths = np.diff(chunk.documents)
         if bool((lengths > 1).any()):
             return shards, None if corpus is None else corpus.vocabulary, about
         n_documents += len(lengths)

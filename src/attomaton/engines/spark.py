@@ -2,10 +2,10 @@
 
 The executors read the shards themselves, by their exact names: Spark's reader would interpret names as
 patterns, skip those that begin with ``_``, and turn folders such as ``x=1`` into columns. The kernel turns
-batches of documents into counted, packed edges; Spark sends them to the part of their query and sorts them
-there, spilling to disk if necessary; executors sum equal neighbours and write the parts. Stages that work
-part by part are tasks too. The driver receives names, reads the records under them, and counts samples by
-query; rows stay where they are.
+batches of documents into counted, packed edges; Spark sends them to the partition of their query and sorts
+them there, spilling to disk if necessary; executors sum equal neighbours and write the partitions. Stages
+are tasks too. The driver receives names, reads the records under them, and counts samples by query; rows stay
+on the executors.
 """
 
 import json
@@ -29,24 +29,25 @@ from attomaton.base.progress import Progress, silent
 from attomaton.base.remote import AnyPath
 from attomaton.base.tables import Bool, Int64, column, empty_table, make_table, write_parquet
 from attomaton.corpora.shards import Cuts, Shards
-from attomaton.engines import executors as run, parts as edge_parts
+from attomaton.engines import executors as run, partitions as edge_partitions
 from attomaton.engines.executors import Slots, cut_slots
 from attomaton.engines.selection import Selection
 from attomaton.engines.sparksession import explained_failure, map_batches, open_session
 from attomaton.engines.sums import Counting, Sums
-from attomaton.engines.work import PartRecords, Stage, clear_drafts, fingerprint, prepare_work, working_in
+from attomaton.engines.tasks import Stage
+from attomaton.engines.work import StageRecords, fingerprint, prepare_work, working_in
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import QUERY_SCHEMA
-from attomaton.graphs.parts import cut_parts
+from attomaton.graphs.partitions import cut_partitions
 
-PIECE_TOKENS = 1 << 19
+SPARK_CHUNK_TOKENS = 1 << 19
 """Tokens counted at once by one Python worker: about 230 MB with their edges at window 32."""
 
 TASK_SAMPLES = 1 << 22
 """Most realisable samples of a query per task; a query with more is split among several tasks."""
 
-PACKED = {"edges": "slot int, key long, count int", "choices": "slot int, key binary, count long"}
+PACKED_SCHEMAS = {"edges": "slot int, key long, count int", "choices": "slot int, key binary, count long"}
 """The rows of each pass, before summation."""
 
 SMALL_TASK, LARGE_TASK = 1 << 20, 1 << 24
@@ -62,9 +63,9 @@ class SparkEngine:
     shards : Shards
         The tokenised corpus, at the same paths on every machine.
     work : Path
-        A folder for results, at the same path on every machine; one run at a time. Finished passes, and the
-        finished parts of stages, with the same shards and settings are reused. Delete it when the results are
-        copied: tables are read from there.
+        A folder for results, at the same path on every machine; one run at a time. Finished passes, and
+        finished partitions of stages, with the same shards and settings are reused. Delete it when the
+        results are copied: tables are read from there.
     selection : Selection
         The queries and edges to keep.
     master : str, optional
@@ -82,7 +83,7 @@ class SparkEngine:
     >>> import tempfile
     >>> from attomaton.theories.beginning.passes import CountTokens
     >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.automaton.runs.staged import learn_by_part
+    >>> from attomaton.automaton.runs.staged import learn_by_partition
     >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
     ...     ids, offsets = np.array([0, 2, 1, 1, 2, 0, 1, 2, 2], np.int32), np.array([0, 9])
     ...     shards = Shards.write(Path(folder, "shards"), ids, offsets, n_tokens=3)
@@ -90,8 +91,8 @@ class SparkEngine:
     ...     edges = engine.edges()
     ...     components = find_components(edges.load())
     ...     print(repr(components), repr(engine.choices(components)))
-    ...     ties = engine.choice_parts(components, edges.borders)
-    ...     ties = learn_by_part(engine, edges).choices  # which calls engine.run_parts(…) for both sides
+    ...     ties = engine.choice_partitions(components, edges.borders)
+    ...     ties = learn_by_partition(engine, edges).choices  # calls engine.run_partitions
     ...     counted = engine.sums(CountTokens(3))
     Components(8 components of 3 queries) ChoiceTable(3 distinct choices, 3 in all)
     """
@@ -110,175 +111,187 @@ class SparkEngine:
         return open_session(self.master, self.threads, self.memory)
 
     @cached_property
-    def kept(self) -> Bool:
-        """Which queries are kept, shape (n_tokens,)."""
-        kept = self.selection.kept(self.shards.n_tokens)
+    def selected(self) -> Bool:
+        """Which queries are selected, shape (n_tokens,)."""
+        selected = self.selection.selected(self.shards.n_tokens)
         if self.selection.top is None:
-            return kept
-        realisable = np.zeros(len(kept), np.int64)
-        counted = self._count_samples(kept)
+            return selected
+        realisable = np.zeros(len(selected), np.int64)
+        counted = self._count_samples(selected)
         realisable[column(counted, "query")] = column(counted, "realisable")
-        return self.selection.largest(kept, realisable)
+        return self.selection.largest(selected, realisable)
 
-    def edges(self) -> edge_parts.EdgeParts:
+    def edges(self) -> edge_partitions.EdgePartitions:
         """First pass: every edge with its support, sorted, in Parquet files of whole queries."""
-        settings = {"reach": self.selection.reach, "kept": digest_arrays(self.kept)}
+        settings = {"reach": self.selection.reach, "selected": digest_arrays(self.selected)}
         settings["min_support"] = self.selection.min_support
         about = {
             "n_tokens": self.shards.n_tokens,
             "fingerprint": fingerprint(self.shards, settings, self._digests),
         }
         with working_in(self.work) as work:
-            place = work / "edges"
+            folder = work / "edges"
             try:
-                return edge_parts.open_parts(place, about, self._check_files)
+                return edge_partitions.open_edges(folder, about, self._check_files)
             except CorruptRun:
                 pass  # not finished, or of another corpus or settings
-            with explained(place):
-                place.mkdir(parents=True, exist_ok=True)
-                (place / edge_parts.MANIFEST).unlink(missing_ok=True)
-                for leftover in place.iterdir():
-                    if leftover.name == edge_parts.QUERIES or EDGES.fullmatch(leftover.name):
+            with explained(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / edge_partitions.EDGES_MANIFEST).unlink(missing_ok=True)
+                for leftover in folder.iterdir():
+                    if leftover.name == edge_partitions.QUERIES_FILE or EDGES_FILE_NAME.fullmatch(
+                        leftover.name
+                    ):
                         leftover.unlink()
                 counted = write_file(
-                    place / edge_parts.QUERIES, lambda path: write_parquet(self._samples, str(path))
+                    folder / edge_partitions.QUERIES_FILE,
+                    lambda path: write_parquet(self._samples, str(path)),
                 )
-                write = run.WriteEdges(place, self.selection.min_support)
+                write = run.WriteEdges(folder, self.selection.min_support)
                 pack = run.PackEdges(*self._kernel(self._borders))
-                entries = self._count("edges", place, pack, write, edge_parts.write_edges)
-                return edge_parts.finish(place, entries, {**counted, "name": edge_parts.QUERIES}, about)
+                entries = self._count("edges", folder, pack, write, edge_partitions.write_edges)
+                return edge_partitions.finish_edges(
+                    folder, entries, {**counted, "name": edge_partitions.QUERIES_FILE}, about
+                )
 
     def choices(self, components: Components | None) -> ChoiceTable:
         """Second pass: the choices inside each label's component (None means in whole contexts), counted."""
-        return self.choice_parts(components, self._borders).load()
+        return self.choice_partitions(components, self._borders).load()
 
-    def choice_parts(
-        self, within: Components | edge_parts.Ties | None, borders: Int64
-    ) -> edge_parts.ChoiceParts:
-        """The same, in Parquet files: part ``i`` of the queries ``borders[i] … borders[i + 1] − 1``."""
-        digest = within.fingerprint if isinstance(within, edge_parts.Ties) else None
+    def choice_partitions(
+        self, within: Components | edge_partitions.Ties | None, borders: Int64
+    ) -> edge_partitions.ChoicePartitions:
+        """Count the choices; file ``i`` has those of the queries ``borders[i] … borders[i + 1] − 1``."""
+        digest = within.fingerprint if isinstance(within, edge_partitions.Ties) else None
         if isinstance(within, Components):
             digest = digest_arrays(*(column(within.nodes, name) for name in within.nodes.schema.names))
-        settings = {"reach": self.selection.reach, "kept": digest_arrays(self.kept)}
+        settings = {"reach": self.selection.reach, "selected": digest_arrays(self.selected)}
         settings |= {"within": digest, "borders": borders.tolist()}
         with working_in(self.work) as work, explained(work):
-            place = work / "choices"
-            place.mkdir(exist_ok=True)
-            part_records = PartRecords(place, "all", fingerprint(self.shards, settings, self._digests))
-            record = part_records.read(0)
-            if record is None or not self._are_whole(place, record["files"]):
-                pack = run.PackChoices(*self._kernel(borders), self._share(place, within))
+            folder = work / "choices"
+            folder.mkdir(exist_ok=True)
+            stage_records = StageRecords(folder, "all", fingerprint(self.shards, settings, self._digests))
+            record = stage_records.read(0)
+            if record is None or not self._are_whole(folder, record["files"]):
+                pack = run.PackChoices(*self._kernel(borders), self._share(folder, within))
                 counted = self._count(
-                    "choices", place, pack, run.WriteChoices(place), edge_parts.write_choices
+                    "choices", folder, pack, run.WriteChoices(folder), edge_partitions.write_choices
                 )
-                record = part_records.write(0, {"files": {entry["name"]: entry for entry in counted}})
+                record = stage_records.write(0, {"files": {entry["name"]: entry for entry in counted}})
         entries = tuple(record["files"].values())
-        return edge_parts.ChoiceParts(borders, tuple(place / entry["name"] for entry in entries), entries)
+        return edge_partitions.ChoicePartitions(
+            borders, tuple(folder / entry["name"] for entry in entries), entries
+        )
 
     def _share(
-        self, place: Path, within: Components | edge_parts.Ties | None
+        self, folder: Path, within: Components | edge_partitions.Ties | None
     ) -> Callable[[], Components | None]:
         """Put ties into one file for all executors; an executor does it, if they are in files already."""
         if within is None:
             return type(None)  # called, it gives None: choices in whole contexts
-        if isinstance(within, edge_parts.Ties):
-            task = map_batches(self.session.range(0, 1, 1, 1), run.JoinTies(within, place), run.TOLD)
+        if isinstance(within, edge_partitions.Ties):
+            task = map_batches(self.session.range(0, 1, 1, 1), run.JoinTies(within, folder), run.REPORT)
             name = self._collect("joining ties", task)[0]["name"]
         else:
-            name = run.store_arrow(place / f"ties-{token_hex(6)}.arrow", [within.nodes])["name"]
-        return run.StoredComponents(place / name, self.shards.n_tokens)
+            name = run.store_arrow(folder / f"ties-{token_hex(6)}.arrow", [within.nodes])["name"]
+        return run.StoredComponents(folder / name, self.shards.n_tokens)
 
     def sums(self, count: Counting) -> dict[str, Sums]:
         """Sum the counts of each piece of whole documents, by key; the driver keeps the sums."""
         with working_in(self.work) as work, explained(work):
-            place = work / count.name
-            place.mkdir(exist_ok=True)
-            part_records = PartRecords(place, "all", fingerprint(self.shards, count.settings, self._digests))
-            record = part_records.read(0)
-            if record is None or not self._are_whole(place, record["files"]):
-                task = run.share(self._cuts, count, place)
+            folder = work / count.name
+            folder.mkdir(exist_ok=True)
+            stage_records = StageRecords(
+                folder, "all", fingerprint(self.shards, count.settings, self._digests)
+            )
+            record = stage_records.read(0)
+            if record is None or not self._are_whole(folder, record["files"]):
+                task = run.share_tables(self._cuts, count, folder)
                 rows = self._map_documents(task, run.LISTED).groupBy("kind", "key").sum("high", "low")
-                stored = self._collect(count.name, map_batches(rows, run.StoreRows(place, "sums"), run.TOLD))
-                record = part_records.write(0, {"files": {entry["name"]: entry for entry in stored}})
-        return run.read_sums([place / name for name in record["files"]], count)
+                stored = self._collect(
+                    count.name, map_batches(rows, run.StoreRows(folder, "sums"), run.REPORT)
+                )
+                record = stage_records.write(0, {"files": {entry["name"]: entry for entry in stored}})
+        return run.read_sums([folder / name for name in record["files"]], count)
 
-    def run_parts(self, stage: Stage, weights: Sequence[int]) -> list[dict[str, Any]]:
-        """Run a stage on the parts 0, 1, 2 … of the queries, on the executors; return its record of each.
+    def run_partitions(self, stage: Stage, weights: Sequence[int]) -> list[dict[str, Any]]:
+        """Run a stage on partitions 0, 1, 2 … of the queries, on the executors; return the record of each.
 
-        The heaviest part comes first. Executors record each part that they finish, and reuse those that an
-        earlier run finished; the driver receives numbers, and reads the records.
+        The heaviest partition comes first. Executors record each partition that they finish, and reuse
+        those that an earlier run finished; the driver receives numbers, and reads the records.
         """
         with working_in(self.work) as work, explained(work):
-            place = work / stage.name
-            place.mkdir(exist_ok=True)
-            clear_drafts(place)
-            part_records = PartRecords(place, stage.name, stage.fingerprint)
-            part_records.clear(len(weights))
+            folder = work / stage.name
+            folder.mkdir(exist_ok=True)
+            stage_records = StageRecords(folder, stage.name, stage.fingerprint)
+            stage_records.clear(len(weights))
             heaviest = sorted(range(len(weights)), key=lambda number: -weights[number])
             numbers = self.session.range(0, len(weights), 1, len(weights))
             self._collect(
-                stage.title, map_batches(numbers, run.RunStage(stage, part_records, heaviest), run.TOLD)
+                stage.title, map_batches(numbers, run.RunStage(stage, stage_records, heaviest), run.REPORT)
             )
             return [
-                {**_found(part_records.read(number), place), "folder": str(place)}
+                {**_checked(stage_records.read(number), folder), "folder": str(folder)}
                 for number in range(len(weights))
             ]
 
     @cached_property
     def _samples(self) -> pa.Table:
-        return self._count_samples(self.kept)
+        return self._count_samples(self.selected)
 
-    def _count_samples(self, kept: Bool) -> pa.Table:
+    def _count_samples(self, selected: Bool) -> pa.Table:
         """The number of samples read, by query: one cheap pass."""
         nowhere = Slots(np.zeros(1, np.int64), np.zeros(0, np.int64))
-        count = run.CountSamples(self._cuts, self.selection, kept, PIECE_TOKENS, nowhere)
+        count = run.CountSamples(self._cuts, self.selection, selected, SPARK_CHUNK_TOKENS, nowhere)
         counted = self._map_documents(count, "query int, realisable long, unrealisable long")
         by_query = counted.groupBy("query").sum("realisable", "unrealisable")
-        place = self._new_folder("samples")
-        stored = self._collect("samples", map_batches(by_query.coalesce(1), run.StoreRows(place), run.TOLD))
+        folder = self._new_folder("samples")
+        stored = self._collect(
+            "samples", map_batches(by_query.coalesce(1), run.StoreRows(folder), run.REPORT)
+        )
         if not stored:
             return empty_table(QUERY_SCHEMA)
-        rows: Any = run.open_arrow(place / stored[0]["name"])
+        rows: Any = run.open_arrow(folder / stored[0]["name"])
         ordered = rows.sort_by("query")
         columns = zip(QUERY_SCHEMA.names, ordered.schema.names, strict=True)
         return make_table(QUERY_SCHEMA, {name: column(ordered, summed) for name, summed in columns})
 
     @cached_property
     def _borders(self) -> Int64:
-        """Where the parts begin and end: whole queries, with about equal numbers of realisable samples."""
-        return cut_parts(self._samples, self.shards.n_tokens)
+        """The borders of the partitions: whole queries, with about equal numbers of realisable samples."""
+        return cut_partitions(self._samples, self.shards.n_tokens)
 
     def _kernel(self, borders: Int64) -> tuple[Cuts, Selection, Bool, int, Slots]:
         slots = cut_slots(self._samples, borders, TASK_SAMPLES)
-        return self._cuts, self.selection, self.kept, PIECE_TOKENS, slots
+        return self._cuts, self.selection, self.selected, SPARK_CHUNK_TOKENS, slots
 
     def _count(
         self,
         kind: str,
-        place: Path,
+        folder: Path,
         pack: run.PackEdges | run.PackChoices,
         write: Callable[..., Any],
         write_rows: Callable[..., dict[str, Any]],
     ) -> list[dict[str, Any]]:
-        """Run a pass: rows are counted in pieces, sent to their slots, sorted, summed and written there.
+        """Run a pass: rows are counted in chunks, sent to their slots, sorted, summed and written there.
 
-        Returns the entries of the files, one for each part; if a query has several slots, they are joined.
+        Returns the entry of the file of each partition; if a query has several slots, they are joined.
         """
         slots = pack.slots
-        rows = self._map_documents(pack, PACKED[kind])
+        rows = self._map_documents(pack, PACKED_SCHEMAS[kind])
         merged = rows.repartitionById(len(slots), "slot").select("key", "count")
-        notes = self._collect(kind, map_batches(merged.sortWithinPartitions("key"), write, run.TOLD))
-        entries = _read_notes(notes, len(slots), place, write_rows)
-        first = np.flatnonzero(np.diff(slots.parts, prepend=-1))
-        by_part = [entries[start:stop] for start, stop in pairwise([*first.tolist(), len(slots)])]
-        large = [part for part in by_part if len(part) > 1]
+        notes = self._collect(kind, map_batches(merged.sortWithinPartitions("key"), write, run.REPORT))
+        entries = _read_notes(notes, len(slots), folder, write_rows)
+        first = np.flatnonzero(np.diff(slots.partitions, prepend=-1))
+        by_partition = [entries[start:stop] for start, stop in pairwise([*first.tolist(), len(slots)])]
+        large = [files for files in by_partition if len(files) > 1]
         if not large:
             return entries
-        files = [[place / entry["name"] for entry in part] for part in large]
-        numbers = self.session.range(0, len(files), 1, len(files))
-        notes = self._collect(kind, map_batches(numbers, run.JoinFiles(files, kind, place), run.TOLD))
-        joined = iter(_read_notes(notes, len(files), place, write_rows))
-        return [next(joined) if len(part) > 1 else part[0] for part in by_part]
+        paths = [[folder / entry["name"] for entry in files] for files in large]
+        numbers = self.session.range(0, len(paths), 1, len(paths))
+        notes = self._collect(kind, map_batches(numbers, run.JoinFiles(paths, kind, folder), run.REPORT))
+        joined = iter(_read_notes(notes, len(paths), folder, write_rows))
+        return [next(joined) if len(files) > 1 else files[0] for files in by_partition]
 
     @cached_property
     def _cuts(self) -> Cuts:
@@ -298,8 +311,8 @@ class SparkEngine:
     def _digest_files(self, stage: str, paths: Sequence[AnyPath]) -> list[str]:
         """The digest of each file, computed on the executors; empty if the file is missing."""
         numbers = self.session.range(0, len(paths), 1, len(paths))
-        digests = self._collect(stage, map_batches(numbers, run.DigestFiles(paths), run.TOLD))
-        return [row["sha256"] for row in sorted(digests, key=lambda row: row["part"])]
+        digests = self._collect(stage, map_batches(numbers, run.DigestFiles(paths), run.REPORT))
+        return [row["sha256"] for row in sorted(digests, key=lambda row: row["number"])]
 
     def _are_whole(self, folder: Path, files: Mapping[str, Any]) -> bool:
         """Whether files are unchanged; the executors read them."""
@@ -316,7 +329,7 @@ class SparkEngine:
         total = sum(self.shards.sizes)
         self.progress(stage, 0, total)
         with explained_failure():
-            rows = [json.loads(row["told"]) for row in entries.collect()]
+            rows = [json.loads(row["report"]) for row in entries.collect()]
         self.progress(stage, total, total)
         return rows
 
@@ -328,27 +341,27 @@ class SparkEngine:
 def _read_notes(
     entries: list[dict[str, Any]],
     n_files: int,
-    place: Path,
+    folder: Path,
     write: Callable[[Path, list[Any]], dict[str, Any]],
 ) -> list[dict[str, Any]]:
     """The entries of files in order; Spark omits those without rows, which are written here."""
-    noted = {entry["part"]: entry["note"] for entry in entries}
+    noted = {entry["number"]: entry["note"] for entry in entries}
     return [
-        _found(read_sealed(place / noted[number]), place)
+        _checked(read_sealed(folder / noted[number]), folder)
         if number in noted
-        else write(place / run.name_attempt("nothing", number), [])
+        else write(folder / run.name_attempt("nothing", number), [])
         for number in range(n_files)
     ]
 
 
-def _found(record: dict[str, Any] | None, place: Path) -> dict[str, Any]:
+def _checked(record: dict[str, Any] | None, folder: Path) -> dict[str, Any]:
     if record is None:
         raise CorruptRun(
-            f"{place} does not hold the file that an executor wrote there; the work folder must be the same "
+            f"{folder} does not hold the file that an executor wrote there; the work folder must be the same "
             "on every machine: give a shared folder"
         )
     return record
 
 
-EDGES = re.compile(r"(edges|nothing)-\d+(-[0-9a-f]+)?\.(parquet|json)|nothing\.parquet")
+EDGES_FILE_NAME = re.compile(r"(edges|nothing)-\d+(-[0-9a-f]+)?\.(parquet|json)|nothing\.parquet")
 """Names of a file of edges, and of its entry."""

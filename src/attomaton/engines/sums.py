@@ -1,4 +1,4 @@
-"""Exact sums by key over a whole corpus, of the numbers that a function lists for each piece.
+"""Exact sums by key over a whole corpus, of the numbers that a function lists for each chunk.
 
 A number is two integers, ``high`` · 2⁻³⁰ + ``low`` · 2⁻⁶⁰, so that a sum does not depend on the order of its
 terms: every engine, cut and number of threads gives the same digits.
@@ -13,13 +13,15 @@ import pyarrow as pa
 
 from attomaton.base.tables import Float64, Int64, column
 from attomaton.corpora.documents import Chunk
-from attomaton.graphs.grouping import gather, sum_by_key
+from attomaton.graphs.grouping import merge_as_they_come, sum_by_key
 
 BITS = 30  # fractional bits of each of the two integers
-LARGEST_TABLE = 1 << 27  # most keys for which sums in memory are a dense table: all pairs of 11,585 tokens
-PIECE_TOKENS = 1 << 19  # tokens read at once, but at least one document
-MOST_ROWS = 1 << 22  # most sums of one kind per part: 100 MB
-COLUMNS = ("key", "high", "low")
+LARGEST_DENSE_SUMS = (
+    1 << 27
+)  # most keys for which sums in memory are a dense table: all pairs of 11,585 tokens
+DOCUMENT_CHUNK_TOKENS = 1 << 19  # tokens read at once, but at least one document
+MOST_BATCH_SUMS = 1 << 22  # most sums of one kind per batch: 100 MB
+SUM_COLUMNS = ("key", "high", "low")
 _arrow: Any = pa
 
 
@@ -67,7 +69,7 @@ class Sums:
 
 
 class Counting(Protocol):
-    """A function that lists numbers for each piece; it can be sent to other machines.
+    """A function that lists numbers for each chunk; it can be sent to other machines.
 
     Examples
     --------
@@ -75,10 +77,10 @@ class Counting(Protocol):
     ...     name, settings, sizes, tables = "tokens", {}, {"tokens": 3}, {}
     ...     def with_tables(self, tables):
     ...         return self
-    ...     def __call__(self, piece):
-    ...         yield "tokens", piece.ids.astype(np.int64), np.ones(len(piece.ids), np.int64), None
-    >>> piece = Chunk(np.array([0, 2, 2], np.int32), np.array([0, 3]), 0, 3)
-    >>> sum_pieces([piece], CountTokens())["tokens"].counts.tolist()
+    ...     def __call__(self, chunk):
+    ...         yield "tokens", chunk.ids.astype(np.int64), np.ones(len(chunk.ids), np.int64), None
+    >>> chunk = Chunk(np.array([0, 2, 2], np.int32), np.array([0, 3]), 0, 3)
+    >>> sum_chunks([chunk], CountTokens())["tokens"].counts.tolist()
     [1, 2]
     """
 
@@ -106,7 +108,7 @@ class Counting(Protocol):
         """The same, with its tables replaced by these."""
         ...
 
-    def __call__(self, piece: Chunk, /) -> Iterator[tuple[str, Int64, Int64, Int64 | None]]:
+    def __call__(self, chunk: Chunk, /) -> Iterator[tuple[str, Int64, Int64, Int64 | None]]:
         """The kind, keys, high and low of some numbers at a time; ``low`` is None for counts."""
         ...
 
@@ -135,38 +137,39 @@ def _carry(keys: Int64, high: Int64, low: Int64) -> Sums:
     """The sums in canonical form: low is in 0 … 2³⁰ − 1, and zero sums are left out."""
     high = high + (low >> BITS)
     low = low & ((1 << BITS) - 1)
-    kept = (high != 0) | (low != 0)
-    return Sums(keys[kept], high[kept], low[kept])
+    selected = (high != 0) | (low != 0)
+    return Sums(keys[selected], high[selected], low[selected])
 
 
-def merge_sums(parts: Iterable[Sums]) -> Sums:
-    """Add up sums of parts of a corpus."""
-    filled = [Sums(*(np.empty(0, np.int64),) * 3), *(part for part in parts if len(part))]
+def merge_sums(sums: Iterable[Sums]) -> Sums:
+    """Add up sums over several chunks, by key."""
+    filled = [Sums(*(np.empty(0, np.int64),) * 3), *filter(len, sums)]
     return add_rows(
-        *(np.concatenate([getattr(part, name) for part in filled]) for name in Sums.__match_args__)
+        *(np.concatenate([getattr(each, name) for each in filled]) for name in Sums.__match_args__)
     )
 
 
 def sums_of(table: pa.Table) -> Sums:
     """The sums in a table with the columns key, high and low, in any order."""
-    return add_rows(*(column(table, name) for name in COLUMNS))
+    return add_rows(*(column(table, name) for name in SUM_COLUMNS))
 
 
-def sum_pieces(pieces: Iterable[Chunk], count: Counting) -> dict[str, Sums]:
-    """Sum the counts of each piece in this process; return the sums of each kind."""
+def sum_chunks(chunks: Iterable[Chunk], count: Counting) -> dict[str, Sums]:
+    """Sum the counts of each chunk in this process; return the sums of each kind."""
     tables = {
-        kind: _DenseSums(size) if size <= LARGEST_TABLE else _Sorted() for kind, size in count.sizes.items()
+        kind: _DenseSums(size) if size <= LARGEST_DENSE_SUMS else _Sorted()
+        for kind, size in count.sizes.items()
     }
-    for piece in pieces:
-        for kind, keys, high, low in count(piece):
+    for chunk in chunks:
+        for kind, keys, high, low in count(chunk):
             tables[kind].add(keys, high, low)
     return {kind: table.sums() for kind, table in tables.items()}
 
 
-def sum_in_parts(piece: Chunk, count: Counting, most: int) -> Iterator[tuple[str, Sums]]:
-    """Sum the counts of a piece; a kind with more than ``most`` keys comes in several parts."""
+def sum_in_batches(chunk: Chunk, count: Counting, most: int) -> Iterator[tuple[str, Sums]]:
+    """Sum the counts of a chunk; a kind with more than ``most`` keys comes in several batches."""
     tables = {kind: _Sorted() for kind in count.sizes}
-    for kind, keys, high, low in count(piece):
+    for kind, keys, high, low in count(chunk):
         tables[kind].add(keys, high, low)
         if len(tables[kind]) > most:
             yield kind, tables.pop(kind).sums()
@@ -196,13 +199,13 @@ class _Sorted:
     """Sums of the keys that occur."""
 
     def __init__(self) -> None:
-        self._held: list[Sums] = []
+        self._merged: list[Sums] = []
 
     def add(self, keys: Int64, high: Int64, low: Int64 | None) -> None:
-        self._held = gather([*self._held, add_rows(keys, high, low)], merge_sums)
+        self._merged = merge_as_they_come([*self._merged, add_rows(keys, high, low)], merge_sums)
 
     def __len__(self) -> int:
-        return sum(map(len, self._held))
+        return sum(map(len, self._merged))
 
     def sums(self) -> Sums:
-        return merge_sums(self._held)
+        return merge_sums(self._merged)

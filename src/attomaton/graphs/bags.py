@@ -94,10 +94,10 @@ def find_realisable(samples: Samples) -> Bool:
     return find_labels(values, starts, stops, labels)
 
 
-SMALLEST = 1 << 18
+SMALLEST_SHARE = 1 << 18
 """Fewest context tokens per share for which a thread pays."""
 
-SHARES = 4
+SHARES_PER_THREAD = 4
 """Shares per thread, so that all threads end at about the same time."""
 
 
@@ -117,7 +117,7 @@ def cut_shares(ordered: Samples, most: int, threads: int | None = None) -> list[
     """
     ends = np.cumsum(ordered.stops - ordered.starts)
     total = int(ends[-1]) if len(ends) else 0
-    size = min(most, max(SMALLEST, -(-total // (SHARES * (threads or count_processors())))))
+    size = min(most, max(SMALLEST_SHARE, -(-total // (SHARES_PER_THREAD * (threads or count_processors())))))
     cuts = np.searchsorted(ends, np.arange(size, total, size), side="right")
     if len(cuts):
         first = run_starts(pack_pairs(ordered.queries, ordered.labels))

@@ -26,7 +26,7 @@ from attomaton.graphs.components import Components
 from attomaton.graphs.edges import CHUNK_VALUES, RowTable
 from attomaton.graphs.grouping import order_pairs, pack_pairs, unpack_pairs
 
-HALF = 32
+TIMES_BITS = 32
 """Bits of a multiplicity in an entry of a choice set, below those of the token."""
 
 
@@ -100,8 +100,8 @@ class ChoiceTable(RowTable):
         check_rising(self["query"], "the choice table, by query,", strictly=False)
         check_counts(self["count"], 1, "count in the choice table")
         offsets, tokens = ragged_column(self.rows, "tokens")
-        other_offsets, multiplicities = ragged_column(self.rows, "multiplicities")
-        if not np.array_equal(offsets, other_offsets):
+        times_offsets, multiplicities = ragged_column(self.rows, "multiplicities")
+        if not np.array_equal(offsets, times_offsets):
             raise MismatchedParts("a choice set has more or fewer multiplicities than tokens; give one each")
         check_ids(tokens, MAX_TOKENS, "a token of the choice sets")
         check_counts(multiplicities, 1, "a multiplicity of the choice sets")
@@ -117,9 +117,9 @@ class ChoiceTable(RowTable):
     def __repr__(self) -> str:
         return f"ChoiceTable({len(self):,} distinct choices, {int(self['count'].sum()):,} in all)"
 
-    def __add__(self, other: "ChoiceTable") -> "ChoiceTable":
+    def __add__(self, addend: "ChoiceTable") -> "ChoiceTable":
         """The choices of two corpora, both restricted to the same components or both of whole contexts."""
-        return count_choices([self, other])
+        return count_choices([self, addend])
 
 
 def extract_choices(
@@ -157,13 +157,13 @@ def extract_choices(
         return _count_pairs(np.arange(len(rows)), pairs, offsets, entries, np.ones(len(rows), np.int64))
 
     shares = cut_shares(order_samples(samples), CHUNK_VALUES, threads)
-    counted = [part for part in share_out(count_share, shares, threads) if len(part)]
+    counted = [table for table in share_out(count_share, shares, threads) if len(table)]
     if len(counted) == 1:
         return counted[0]
-    ends = [pack_pairs(part["query"][[0, -1]], part["winner"][[0, -1]]) for part in counted]
+    ends = [pack_pairs(table["query"][[0, -1]], table["winner"][[0, -1]]) for table in counted]
     if not counted or any(first[1] >= second[0] for first, second in pairwise(ends)):
         return count_choices(counted)  # the choices of a winner are in several shares
-    return trusted(ChoiceTable, rows=pa.concat_tables([part.rows for part in counted]).combine_chunks())
+    return trusted(ChoiceTable, rows=pa.concat_tables([table.rows for table in counted]).combine_chunks())
 
 
 def choices_by_definition(
@@ -176,8 +176,8 @@ def choices_by_definition(
     for context, label in samples:
         query = context[-1]
         if label in context and (components is None or (query, label) in component_of):
-            own = component_of.get((query, label))
-            inside = Counter(token for token in context if component_of.get((query, token)) == own)
+            component = component_of.get((query, label))
+            inside = Counter(token for token in context if component_of.get((query, token)) == component)
             if len(inside) > 1:
                 choices[query, label, tuple(sorted(inside.items()))] += 1
     return choices
@@ -214,17 +214,17 @@ def make_choices(
     return trusted(ChoiceTable, rows=make_table(CHOICE_SCHEMA, columns))
 
 
-def count_choices(parts: list[ChoiceTable]) -> ChoiceTable:
+def count_choices(tables: list[ChoiceTable]) -> ChoiceTable:
     """Equal rows summed, sorted by query, winner and choice set."""
     nothing = np.empty(0, np.int64)
     tokens, times = (
-        [ragged_column(part.rows, name) for part in parts] for name in ("tokens", "multiplicities")
+        [ragged_column(table.rows, name) for table in tables] for name in ("tokens", "multiplicities")
     )
     lengths = np.concatenate([nothing, *(np.diff(offsets) for offsets, _ in tokens)])
-    entries = np.concatenate([nothing, *(values for _, values in tokens)]) << HALF
+    entries = np.concatenate([nothing, *(values for _, values in tokens)]) << TIMES_BITS
     entries |= np.concatenate([nothing, *(values for _, values in times)])
     query, winner, counts = (
-        np.concatenate([nothing, *(part[name] for part in parts)]) for name in ("query", "winner", "count")
+        np.concatenate([nothing, *(table[name] for table in tables)]) for name in ("query", "winner", "count")
     )
     order = order_pairs(query, winner, MAX_TOKENS)
     return _count_pairs(order, pack_pairs(query, winner), offsets_of(lengths), entries, counts)

@@ -28,7 +28,7 @@ from attomaton.base.native import condense, find_heights, find_irredundant, find
 from attomaton.base.options import check_threads, whole_number
 from attomaton.base.ragged import group_borders, occurs, offsets_of, run_starts, sorted_borders
 from attomaton.base.tables import Bool, Int32, Int64, Integers, column, keep_rows, make_table
-from attomaton.graphs.bags import SHARES, SMALLEST
+from attomaton.graphs.bags import SHARES_PER_THREAD, SMALLEST_SHARE
 from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.grouping import distinct_keys, find_rows, pack_pairs, unpack_pairs
 from attomaton.graphs.robustness import measure_robustness
@@ -49,7 +49,7 @@ class Components(Tabular):
     Attributes
     ----------
     edges : EdgeTable
-        The edges from which they were found.
+        The edges of the graphs.
     nodes : pyarrow.Table
         Columns query, token (int32), component (int64), sorted by query and token. The nodes of a query are
         the tokens with an edge, and the query itself.
@@ -68,8 +68,8 @@ class Components(Tabular):
     [0, 1]
     >>> comps.bridges_of(0).to_pylist()[0]  # a single sample makes them tie
     {'component': 0, 'query': 2, 'winner': 1, 'loser': 0, 'support': 1}
-    >>> rows, found = comps.rows(np.array([2, 2]), np.array([1, 5]))
-    >>> found.tolist(), comps.heights.tolist()
+    >>> rows, are_nodes = comps.rows(np.array([2, 2]), np.array([1, 5]))
+    >>> are_nodes.tolist(), comps.heights.tolist()
     ([True, False], [1, 0])
     """
 
@@ -261,21 +261,21 @@ def find_components(edges: EdgeTable, *, threads: int | None = None) -> Componen
     [{'above': 0, 'below': 1, 'edges': 2, 'support': 2}]
     """
     threads, query = check_threads(threads), edges["query"]
-    n_shares = min(SHARES * (threads or count_processors()), len(query) // SMALLEST) or 1
+    n_shares = min(SHARES_PER_THREAD * (threads or count_processors()), len(query) // SMALLEST_SHARE) or 1
     cuts = query[np.arange(1, n_shares) * len(query) // n_shares]  # shares with about equal numbers of edges
     borders = np.unique([0, *cuts.tolist(), max(edges.n_tokens, 1)]).tolist()
     sampled = column(edges.queries, "query")[column(edges.queries, "realisable") > 0]
-    parts = share_out(partial(_search, edges, sampled), list(pairwise(borders)), threads)
-    before = np.cumsum([0, *(part.n_components for part in parts)])
-    query, token = unpack_pairs(np.concatenate([_NOTHING, *(part.keys for part in parts)]))
-    shifted = [part.component + shift for part, shift in zip(parts, before[:-1], strict=True)]
-    component = np.concatenate([_NOTHING, *shifted])
+    graphs = share_out(partial(_find_in_share, edges, sampled), list(pairwise(borders)), threads)
+    before = np.cumsum([0, *(graph.n_components for graph in graphs)])
+    query, token = unpack_pairs(np.concatenate([_NO_KEYS, *(graph.keys for graph in graphs)]))
+    shifted = [graph.component + shift for graph, shift in zip(graphs, before[:-1], strict=True)]
+    component = np.concatenate([_NO_KEYS, *shifted])
     nodes = {"query": query.astype(np.int32), "token": token, "component": component}
     orders = [
         (above + shift, below + shift, *sums)
-        for (above, below, *sums), shift in zip((part.order for part in parts), before[:-1], strict=True)
+        for (above, below, *sums), shift in zip((graph.order for graph in graphs), before[:-1], strict=True)
     ]
-    order = [np.concatenate([_NOTHING, *columns]) for columns in zip(*orders, strict=True)]
+    order = [np.concatenate([_NO_KEYS, *columns]) for columns in zip(*orders, strict=True)]
     return trusted(
         Components,
         edges=edges,
@@ -284,10 +284,10 @@ def find_components(edges: EdgeTable, *, threads: int | None = None) -> Componen
     )
 
 
-_NOTHING: Int64 = np.empty(0, np.int64)
+_NO_KEYS: Int64 = np.empty(0, np.int64)
 
 
-class _Found(NamedTuple):
+class _Condensed(NamedTuple):
     """The nodes of some queries, their components and the order between these, numbered from 0."""
 
     keys: Int64
@@ -296,7 +296,7 @@ class _Found(NamedTuple):
     order: tuple[Int64, Int64, Int64, Int64]
 
 
-def _search(edges: EdgeTable, sampled: Int32, share: tuple[int, int]) -> _Found:
+def _find_in_share(edges: EdgeTable, sampled: Int32, share: tuple[int, int]) -> _Condensed:
     """Find the components of a range of queries; ``sampled`` are all queries with samples."""
     rows = slice(*np.searchsorted(edges["query"], np.array(share, np.int32)))
     query, winner, loser, support = (edges[name][rows] for name in edges.rows.column_names)
@@ -308,9 +308,9 @@ def _search(edges: EdgeTable, sampled: Int32, share: tuple[int, int]) -> _Found:
     below = find_nodes(keys, query, loser, edges.n_tokens)
     component = label_components(above, below, len(keys))
     n_components = int(component.max(initial=-1)) + 1
-    ones = np.ones(len(query), np.int64)
-    order = condense(component[above], component[below], ones, support, n_components)
-    return _Found(keys, component, n_components, order)
+    single = np.ones(len(query), np.int64)
+    order = condense(component[above], component[below], single, support, n_components)
+    return _Condensed(keys, component, n_components, order)
 
 
 def merge_components(components: Components, groups: Integers) -> Components:

@@ -105,9 +105,9 @@ class EdgeTable(RowTable):
             f"EdgeTable({len(self):,} edges, {self.queries.num_rows:,} queries, {self.n_samples:,} samples)"
         )
 
-    def __add__(self, other: "EdgeTable") -> "EdgeTable":
+    def __add__(self, addend: "EdgeTable") -> "EdgeTable":
         """The edges of both corpora, with summed supports. Both must have the same vocabulary."""
-        return merge_edges([self, other])
+        return merge_edges([self, addend])
 
     @property
     def n_samples(self) -> int:
@@ -182,21 +182,21 @@ def edges_by_definition(samples: Samples) -> Counter[tuple[int, int, int]]:
     return edges
 
 
-def merge_edges(parts: list[EdgeTable]) -> EdgeTable:
+def merge_edges(tables: list[EdgeTable]) -> EdgeTable:
     """One table from the tables of several corpora over the same vocabulary."""
-    if len(parts) == 1:
-        return parts[0]
+    if len(tables) == 1:
+        return tables[0]
     keys, support = sum_by_key(
-        np.concatenate([pack_edges(part["query"], part["winner"], part["loser"]) for part in parts]),
-        np.concatenate([part["support"] for part in parts]),
+        np.concatenate([pack_edges(table["query"], table["winner"], table["loser"]) for table in tables]),
+        np.concatenate([table["support"] for table in tables]),
     )
-    counted = pa.concat_tables([part.queries for part in parts])
+    counted = pa.concat_tables([table.queries for table in tables])
     queries, realisable, unrealisable = sum_by_key(
         column(counted, "query").astype(np.int64),
         column(counted, "realisable"),
         column(counted, "unrealisable"),
     )
-    n_tokens = max(part.n_tokens for part in parts)
+    n_tokens = max(table.n_tokens for table in tables)
     return make_edges(n_tokens, keys, support, queries, realisable, unrealisable)
 
 
@@ -208,8 +208,8 @@ def pack_edges(query: Integers, winner: Integers, loser: Integers) -> Int64:
 def unpack_edges(keys: Int64) -> tuple[Int32, Int32, Int32]:
     """Query, winner and loser of each key."""
     mask = MAX_TOKENS - 1
-    parts = (keys >> 2 * TOKEN_BITS, (keys >> TOKEN_BITS) & mask, keys & mask)
-    return (parts[0].astype(np.int32), parts[1].astype(np.int32), parts[2].astype(np.int32))
+    query, winner, loser = keys >> 2 * TOKEN_BITS, (keys >> TOKEN_BITS) & mask, keys & mask
+    return query.astype(np.int32), winner.astype(np.int32), loser.astype(np.int32)
 
 
 def make_edges(

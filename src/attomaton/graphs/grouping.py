@@ -10,7 +10,7 @@ from attomaton.base.ragged import run_starts
 from attomaton.base.tables import Bool, Int32, Int64, Integers
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
 
-Table = TypeVar("Table", bound=Sized)
+SizedTable = TypeVar("SizedTable", bound=Sized)
 
 
 def pack_pairs(owner: Integers, token: Integers) -> Int64:
@@ -74,12 +74,12 @@ def sum_by_key(keys: Int64, *counts: Int64) -> tuple[Int64, ...]:
     return (ordered[first], *(np.add.reduceat(count[position], first) for count in counts))
 
 
-def join_counted(parts: Sequence[tuple[Int64, Int64]]) -> tuple[Int64, Int64]:
-    """Concatenate parts of distinct sorted keys with counts; neighbouring parts may share keys."""
-    filled = [part for part in parts if len(part[0])]
-    keys = np.concatenate([np.empty(0, np.int64), *(part[0] for part in filled)])
-    counts = np.concatenate([np.empty(0, np.int64), *(part[1] for part in filled)])
-    apart = all(first[0][-1] < other[0][0] for first, other in pairwise(filled))
+def join_counted(shares: Sequence[tuple[Int64, Int64]]) -> tuple[Int64, Int64]:
+    """Concatenate shares of distinct sorted keys with counts; neighbouring shares may have equal keys."""
+    filled = [(keys, counts) for keys, counts in shares if len(keys)]
+    keys = np.concatenate([np.empty(0, np.int64), *(share[0] for share in filled)])
+    counts = np.concatenate([np.empty(0, np.int64), *(share[1] for share in filled)])
+    apart = all(first[-1] < second[0] for (first, _), (second, _) in pairwise(filled))
     return (keys, counts) if apart else cast("tuple[Int64, Int64]", sum_by_key(keys, counts))
 
 
@@ -108,12 +108,14 @@ def find_rows(ordered: Int64, keys: Int64) -> tuple[Int64, Bool]:
     return rows, ordered[rows] == keys
 
 
-def gather(tables: Iterable[Table], merge: Callable[[list[Table]], Table]) -> list[Table]:
+def merge_as_they_come(
+    tables: Iterable[SizedTable], merge: Callable[[list[SizedTable]], SizedTable]
+) -> list[SizedTable]:
     """The tables of a corpus's chunks, merged as they come, in little more memory than the result.
 
     Neighbours of similar size are merged, as in a merge sort; a few tables remain for a last merge.
     """
-    waiting: list[Table] = []
+    waiting: list[SizedTable] = []
     for table in tables:
         waiting.append(table)
         while len(waiting) > 1 and len(waiting[-2]) <= 2 * len(waiting[-1]):

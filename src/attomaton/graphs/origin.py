@@ -18,7 +18,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.edges import extract_edges
 
-CHUNK = 4_000_000
+HASHED_TOKENS = 4_000_000
 """Context tokens hashed at once."""
 
 
@@ -32,8 +32,8 @@ def describe_origin(samples: Samples) -> dict[str, Any]:
     digest = hashlib.sha256(np.asarray(realisable.n_tokens, np.int64).tobytes())
     digest.update(np.ascontiguousarray(realisable.lengths, np.int64).data)
     digest.update(np.ascontiguousarray(realisable.labels, np.int32).data)
-    for piece in realisable.chunks(CHUNK):
-        digest.update(np.ascontiguousarray(piece.values[ranges_of(piece.starts, piece.lengths)]).data)
+    for chunk in realisable.chunks(HASHED_TOKENS):
+        digest.update(np.ascontiguousarray(chunk.values[ranges_of(chunk.starts, chunk.lengths)]).data)
     return {"realisable": len(realisable), "n_tokens": realisable.n_tokens, "sha256": digest.hexdigest()}
 
 
@@ -47,19 +47,19 @@ def check_origin(run: str | Path, samples: Samples, name: Path | None = None) ->
     manifest: dict[str, Any] = read_manifest(folder)
     if not manifest.get("files"):
         return
-    recorded, own = manifest.get("samples"), describe_origin(samples)
-    if recorded == own:
+    recorded, trained = manifest.get("samples"), describe_origin(samples)
+    if recorded == trained:
         return
     if recorded is None:
         stored = read_run(folder)
-        if gives_edges(samples, read_whole(stored.place or folder, stored.parts, "edges")):
+        if gives_edges(samples, read_whole(stored.folder or folder, stored.partitions, "edges")):
             return
     config = manifest.get("config")
     window = cast("dict[str, Any]", config).get("window") if isinstance(config, dict) else None
     width = f", window {window}" if isinstance(window, int) else ""
     raise MismatchedParts(
         f"the run in {name or folder} was learned from other samples than those of the training (it has "
-        f"{_count(recorded)}{width}; the training has {_count(own)}). Give both commands the "
+        f"{_count(recorded)}{width}; the training has {_count(trained)}). Give both commands the "
         "same corpus, --window and --tokenizer, or keep the training in a separate folder"
     )
 
@@ -92,5 +92,5 @@ def _count(origin: Any) -> str:
 
 def gives_edges(samples: Samples, edges: pa.Table) -> bool:
     """Whether samples give exactly the edges of a run, and so may be those from which it was learned."""
-    own = extract_edges(samples).rows
-    return bool(own.equals(edges.cast(own.schema)))
+    rows = extract_edges(samples).rows
+    return bool(rows.equals(edges.cast(rows.schema)))

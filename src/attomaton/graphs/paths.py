@@ -50,15 +50,15 @@ class QueryGraph:
     above, below : int64 arrays, shape (n_pairs,)
         The order between its components, sorted.
     edges : callable
-        Returns the data edges, in any number of pieces.
+        Returns the data edges, in any number of tables.
 
     Examples
     --------
     >>> import attomaton as at
     >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])))
     >>> graph = graph_of(components, 2)
-    >>> graph.tokens.tolist(), graph.component.tolist(), len(graph), [len(one[0]) for one in graph.edges()]
-    ([0, 1, 2], [0, 1, 2], 3, [3])
+    >>> graph.tokens.tolist(), graph.component.tolist(), len(graph), len(graph.edges()[0][0])
+    ([0, 1, 2], [0, 1, 2], 3, 3)
     """
 
     first: int
@@ -107,7 +107,7 @@ class QueryOrder:
         """The components reached from ``top``, and their predecessors on shortest paths; local numbers."""
         reached, before = np.zeros(self._size, bool), np.full(self._size, -1, np.int64)
         front = np.array([self.local(top)])
-        while len(front):  # breadth first; if several lead to one, the first in the table
+        while len(front):  # breadth first; if several components lead to the next, the first in the table
             reached[front] = True
             lengths = self._rows[front + 1] - self._rows[front]
             above, below = np.repeat(front, lengths), self._below[ranges_of(self._rows[front], lengths)]

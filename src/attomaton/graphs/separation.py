@@ -24,7 +24,7 @@ from attomaton.graphs.components import Components, find_ends, find_needed, find
 FINEST = 13
 """Bounds on squared singular values are powers 4⁻¹ … of the shortest row's square, down to this power."""
 
-EPSILON = float(np.finfo(np.float64).eps)
+ROUNDOFF = float(np.finfo(np.float64).eps)
 
 
 def unit_rows(rows: Float64) -> Float64:
@@ -41,7 +41,7 @@ def bound_singular(rows: Float64) -> float:
     if not len(rows) or len(rows) > rows.shape[1]:
         return 0.0
     gram = rows @ rows.T
-    rounding = 8.0 * EPSILON * sum(rows.shape) * float(np.trace(gram))
+    rounding = 8.0 * ROUNDOFF * sum(rows.shape) * float(np.trace(gram))
     coarse, fine = 0, FINEST + 1  # the answer is between these powers
     while fine - coarse > 1:
         power = (coarse + fine) // 2
@@ -55,14 +55,14 @@ def bound_singular(rows: Float64) -> float:
     return float(np.sqrt(least)) if fine <= FINEST and least > 0 else 0.0
 
 
-MOST_NODES = 4000
+MOST_SEPARATED = 4000
 """Above this many nodes the linear program is too large, and priorities are assumed to be separable."""
 
-ROUNDED = 4e-15
+UNCLEAR_RATIO = 4e-15
 """Singular values below this, relative to the largest, may be zero up to rounding, and count as zero. Larger
 but still negligible ones leave separability undecided, and nothing is certified."""
 
-NEGLIGIBLE = 1e-10
+NEGLIGIBLE_RATIO = 1e-10
 """Singular values and directions smaller than this, relative to the largest, count as zero."""
 
 
@@ -114,7 +114,7 @@ class Separation:
         if not self.decided:
             raise UncertifiedSolution(
                 f"{self.components.nodes.num_rows:,} (query, token) pairs are too many to decide which "
-                f"priorities dependent embeddings can meet (at most {MOST_NODES:,}); use fewer queries"
+                f"priorities dependent embeddings can meet (at most {MOST_SEPARATED:,}); use fewer queries"
             )
         return not self.inseparable.any()
 
@@ -136,16 +136,16 @@ def separate(components: Components, embeddings: object) -> Separation:
     """
     table = scale_rows(check_embeddings(embeddings, components.edges.n_tokens))[0]
     n_order, n_nodes = components.order.num_rows, components.nodes.num_rows
-    independent = _independent(components, table)
+    independent = _has_independent_rows(components, table)
     nothing = np.zeros(n_order, bool), np.zeros(n_order), np.zeros(n_nodes), 0.0
-    if not n_order or n_nodes > MOST_NODES or independent:
+    if not n_order or n_nodes > MOST_SEPARATED or independent:
         return Separation(components, *nothing, independent, decided=independent or not n_order)
     basis, clear = _attainable_scores(components, table)
     multipliers = _contradictions(components, basis)
     if not multipliers.any():
         return Separation(components, *nothing, independent)
     forces = _forces(components, basis, multipliers)
-    merged, inseparable = _merge(components, multipliers > 0)
+    merged, inseparable = _merge_tied(components, multipliers > 0)
     keys, queries = table[components.token_of_node], table[components.query_of_node]
     total = float(np.abs(forces) @ (np.linalg.norm(keys, axis=1) * np.linalg.norm(queries, axis=1)))
     norm = float(np.linalg.norm((keys * forces[:, None]).T @ queries))
@@ -153,7 +153,7 @@ def separate(components: Components, embeddings: object) -> Separation:
     return Separation(merged, inseparable, multipliers, forces, residual, independent)
 
 
-def _independent(components: Components, table: Float64) -> bool:
+def _has_independent_rows(components: Components, table: Float64) -> bool:
     """Whether the tokens in use, including all queries, have linearly independent embeddings.
 
     Rows of length 1 whose smallest singular value is within rounding of zero count as dependent.
@@ -167,7 +167,7 @@ def _independent(components: Components, table: Float64) -> bool:
     if bound_singular(unit) > 0:
         return True
     singular = np.linalg.svd(unit, compute_uv=False)
-    return bool(singular[-1] > ROUNDED * singular[0])
+    return bool(singular[-1] > UNCLEAR_RATIO * singular[0])
 
 
 def _attainable_scores(components: Components, table: Float64) -> tuple[Float64, bool]:
@@ -177,12 +177,14 @@ def _attainable_scores(components: Components, table: Float64) -> tuple[Float64,
     """
     left, singular, _ = np.linalg.svd(node_features(components, table)[0], full_matrices=False)
     largest = singular.max(initial=0.0)
-    clear_axes = singular > NEGLIGIBLE * largest
+    clear_axes = singular > NEGLIGIBLE_RATIO * largest
     rows = table[np.unique(components.token_of_node)]
-    own = np.linalg.svd(rows, compute_uv=False)
-    parts = [singular[~clear_axes] / max(largest, 1e-300), own / max(float(own.max(initial=0.0)), 1e-300)]
-    unclear = [(part > ROUNDED) & (part <= NEGLIGIBLE) for part in parts]
-    return left[:, clear_axes], not (any(part.any() for part in unclear) or _nearly_twice(rows))
+    embedded = np.linalg.svd(rows, compute_uv=False)
+    ratios = np.concatenate(
+        [singular[~clear_axes] / max(largest, 1e-300), embedded / max(embedded.max(initial=0.0), 1e-300)]
+    )
+    unclear = bool(((ratios > UNCLEAR_RATIO) & (ratios <= NEGLIGIBLE_RATIO)).any())
+    return left[:, clear_axes], not (unclear or _nearly_twice(rows))
 
 
 def _nearly_twice(rows: Float64) -> bool:
@@ -194,7 +196,7 @@ def _nearly_twice(rows: Float64) -> bool:
         np.abs(rows[first] - rows[second]).max(axis=1, initial=0.0),
         np.abs(rows[first] + rows[second]).max(axis=1, initial=0.0),
     )
-    return bool(((apart > 0) & (apart <= NEGLIGIBLE * lengths[first])).any())
+    return bool(((apart > 0) & (apart <= NEGLIGIBLE_RATIO * lengths[first])).any())
 
 
 def node_features(components: Components, table: Float64) -> tuple[Float64, tuple[Float64, Float64]]:
@@ -213,7 +215,7 @@ def _coordinates(table: Float64, tokens: Integers) -> tuple[Float64, Float64]:
     """The rows of ``table`` for ``tokens`` in as few coordinates as they need, and the orthonormal axes."""
     used, row = np.unique(tokens, return_inverse=True)
     left, singular, axes = np.linalg.svd(table[used], full_matrices=False)
-    clear_axes = singular > NEGLIGIBLE * singular.max(initial=0.0)
+    clear_axes = singular > NEGLIGIBLE_RATIO * singular.max(initial=0.0)
     return (left[:, clear_axes] * singular[clear_axes])[row], axes[clear_axes]
 
 
@@ -226,12 +228,12 @@ def _contradictions(components: Components, basis: Float64) -> Float64:
     free = basis
     if len(first):  # directions that give equal scores to ties
         _, singular, axes = np.linalg.svd(basis[first] - basis[second])
-        free = basis @ axes[int((singular > NEGLIGIBLE * singular.max(initial=0.0)).sum()) :].T
+        free = basis @ axes[int((singular > NEGLIGIBLE_RATIO * singular.max(initial=0.0)).sum()) :].T
     rows = np.flatnonzero(find_needed(components))
     above, below = (end[rows] for end in find_ends(components))
     directions = free[above] - free[below]
     norms = np.linalg.norm(directions, axis=1)
-    lengths = np.where(norms > NEGLIGIBLE, norms, np.inf)  # ties leave such an edge no freedom
+    lengths = np.where(norms > NEGLIGIBLE_RATIO, norms, np.inf)  # ties leave such an edge no freedom
     weights = _stuck_weights(directions / lengths[:, None])
     multipliers = np.zeros(components.order.num_rows)
     multipliers[rows] = weights / np.where(np.isinf(lengths), 1.0, lengths)
@@ -259,7 +261,7 @@ def _stuck_weights(directions: Float64) -> Float64:
     weights = np.zeros(n_rows)
     rough = np.maximum(-program.ineqlin.marginals[stuck], 1.0)
     matrix = directions[stuck].T
-    weights[stuck] = rough - np.linalg.lstsq(matrix, matrix @ rough, rcond=NEGLIGIBLE)[0]
+    weights[stuck] = rough - np.linalg.lstsq(matrix, matrix @ rough, rcond=NEGLIGIBLE_RATIO)[0]
     return weights
 
 
@@ -270,12 +272,13 @@ def _forces(components: Components, basis: Float64, multipliers: Float64) -> Flo
     forces = sum_at(above, multipliers, size) - sum_at(below, multipliers, size)
     first, second = find_ties(components)
     ties = np.asarray(
-        np.linalg.lstsq((basis[first] - basis[second]).T, -basis.T @ forces, rcond=NEGLIGIBLE)[0], np.float64
+        np.linalg.lstsq((basis[first] - basis[second]).T, -basis.T @ forces, rcond=NEGLIGIBLE_RATIO)[0],
+        np.float64,
     )
     return forces + sum_at(first, ties, size) - sum_at(second, ties, size)
 
 
-def _merge(components: Components, joined: Bool) -> tuple[Components, Bool]:
+def _merge_tied(components: Components, joined: Bool) -> tuple[Components, Bool]:
     """The components with these edges as ties, and which edges of the order are now inside a component."""
     from scipy.sparse import csr_array  # takes long to import, so only when needed
     from scipy.sparse.csgraph import connected_components

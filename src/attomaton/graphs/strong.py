@@ -40,7 +40,7 @@ def measure_heights(above: Int64, below: Int64, size: int) -> Int64:
 Pair = tuple[int, int]
 
 
-def connect(n_nodes: int, above: Int64, below: Int64) -> list[Pair]:
+def connect_strongly(n_nodes: int, above: Int64, below: Int64) -> list[Pair]:
     """A smallest set of edges that makes the acyclic graph above → below strongly connected.
 
     Every source needs an incoming edge, every sink an outgoing one, and an isolated node both; max(sources,

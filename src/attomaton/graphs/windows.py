@@ -23,44 +23,44 @@ class Links:
 
     before: Int32  # (n_values,): the nearest earlier position of the token in the document, or −1
     after: Int32  # (n_values,): the nearest later one, or 2^31 − 1
-    realisable: Int64  # (n_tokens,): samples of each kept query with the label in the context
+    realisable: Int64  # (n_tokens,): samples of each selected query with the label in the context
     unrealisable: Int64  # (n_tokens,): those without
 
 
-def link_repeats(piece: Chunk, window: int, kept: Bool) -> Links:
-    """Link every token to its previous and next occurrence, and count the samples of the kept queries."""
-    kept = _check_kept(kept, piece.n_tokens)
-    return Links(*link_tokens(piece.ids, piece.documents, piece.head, window, kept))
+def link_repeats(chunk: Chunk, window: int, selected: Bool) -> Links:
+    """Link every token to its previous and next occurrence, and count the samples of the selected queries."""
+    selected = _check_selected(selected, chunk.n_tokens)
+    return Links(*link_tokens(chunk.ids, chunk.documents, chunk.head, window, selected))
 
 
 def window_edges(
-    piece: Chunk, links: Links, *, window: int, kept: Bool, max_keys: int
+    chunk: Chunk, links: Links, *, window: int, selected: Bool, max_keys: int
 ) -> Iterator[tuple[Int64, Int32]]:
-    """The edges of the kept queries, in chunks of at most ``max_keys`` before counting."""
-    kept = _check_kept(kept, piece.n_tokens)
+    """The edges of the selected queries and their support, from at most ``max_keys`` uncounted edges each."""
+    selected = _check_selected(selected, chunk.n_tokens)
     arrays = check_int32(links.before, "before"), check_int32(links.after, "after")
     before, after = map(np.ascontiguousarray, arrays)
-    check_lengths("tokens and their links", ids=piece.ids, before=before, after=after)
-    position, longest = 0, max(0, min(window, len(piece.ids)))
+    check_lengths("tokens and their links", ids=chunk.ids, before=before, after=after)
+    position, longest = 0, max(0, min(window, len(chunk.ids)))
     room = max(max_keys, longest) + 1  # a context is never split, and one entry is scratch
     realisable = int(check_int64(links.realisable, "realisable").sum())
     room = min(room, max(realisable, 1) * longest + 1)
-    while position < len(piece.ids):
+    while position < len(chunk.ids):
         keys = np.empty(room, np.int64)
-        borders = (piece.documents, piece.head, position)
-        position, n_keys = pack_windows(piece.ids, *borders, longest, kept, before, after, keys)
+        borders = (chunk.documents, chunk.head, position)
+        position, n_keys = pack_windows(chunk.ids, *borders, longest, selected, before, after, keys)
         if n_keys:
-            chunk = keys[:n_keys]
-            chunk.sort()
-            support = count_runs(chunk)
-            yield chunk[: len(support)], support
+            edges = keys[:n_keys]
+            edges.sort()
+            support = count_runs(edges)
+            yield edges[: len(support)], support
 
 
-def _check_kept(kept: object, n_tokens: int) -> Bool:
+def _check_selected(selected: object, n_tokens: int) -> Bool:
     """Check that there is one boolean for each token."""
-    mask = np.asarray(kept)
+    mask = np.asarray(selected)
     if mask.dtype != np.bool_ or mask.shape != (n_tokens,):
         raise MismatchedParts(
-            f"kept is {mask.dtype} of shape {mask.shape}; give one boolean for each of the {n_tokens} tokens"
+            f"selected is {mask.dtype} of shape {mask.shape}; give a boolean for each of {n_tokens} tokens"
         )
     return np.ascontiguousarray(mask)

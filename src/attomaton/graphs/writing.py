@@ -54,7 +54,7 @@ class Reach:
 def measure_reach(samples: Samples, writes: Integers | Mapping[int, int]) -> Reach:
     """Measure how many labels a head can reach if it writes ``writes[x]`` where it attends to x.
 
-    Tokens missing from a mapping write themselves.
+    A token missing from the mapping writes itself.
 
     Examples
     --------
@@ -73,15 +73,15 @@ def measure_reach(samples: Samples, writes: Integers | Mapping[int, int]) -> Rea
 def apply_writes(samples: Samples, writes: Integers | Mapping[int, int]) -> Samples:
     """The same samples with each context token replaced by the token it writes; labels stay."""
     table = check_writes(writes, samples.n_tokens)
-    parts = {name: getattr(samples, name) for name in ("starts", "stops", "labels", "n_tokens")}
-    return trusted(Samples, values=table[samples.values], **parts)
+    fields = {name: getattr(samples, name) for name in ("starts", "stops", "labels", "n_tokens")}
+    return trusted(Samples, values=table[samples.values], **fields)
 
 
 def check_writes(writes: Integers | Mapping[int, int], n_tokens: int) -> Int32:
     """The checked token that each token writes, shape (n_tokens,)."""
     if isinstance(writes, Mapping):
         table = np.arange(n_tokens)
-        keys, values = (np.array(list(one), np.int64) for one in (writes.keys(), writes.values()))
+        keys, values = (np.array(list(ids), np.int64) for ids in (writes.keys(), writes.values()))
         if len(keys) and not (keys.min() >= 0 and keys.max() < n_tokens):
             raise TokenOutOfRange(f"a writing token is not in 0 … {n_tokens - 1}; give ids of this corpus")
         table[keys] = values

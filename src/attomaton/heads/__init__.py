@@ -6,22 +6,11 @@ from attomaton.base.doors import open_door
 
 if TYPE_CHECKING:
     from attomaton.heads.arrays import from_arrays as from_arrays
-    from attomaton.heads.audit.causal import (
-        Causal as Causal,
-        LabelledContexts as LabelledContexts,
-        Shapley as Shapley,
-        replace_heads as replace_heads,
-        share_out as share_out,
-    )
-    from attomaton.heads.audit.ceiling import Ceiling as Ceiling
-    from attomaton.heads.audit.compare import (
-        AuditDifference as AuditDifference,
-        compare_audits as compare_audits,
-    )
-    from attomaton.heads.audit.contexts import HeadContexts as HeadContexts, show_head as show_head
+    from attomaton.heads.audit.causal import replace_heads as replace_heads, share_out as share_out
+    from attomaton.heads.audit.compare import compare_audits as compare_audits
+    from attomaton.heads.audit.contexts import show_head as show_head
     from attomaton.heads.audit.course import (
         HeadCourse as HeadCourse,
-        ModelStep as ModelStep,
         audit_course as audit_course,
         find_revisions as find_revisions,
         find_steps as find_steps,
@@ -40,62 +29,24 @@ if TYPE_CHECKING:
         SentenceStart as SentenceStart,
         Sink as Sink,
         Table as Table,
-        TokenCounts as TokenCounts,
         first_looks as first_looks,
         usefulness as usefulness,
     )
     from attomaton.heads.audit.heads import Audit as Audit, HeadAudit as HeadAudit, audit_heads as audit_heads
-    from attomaton.heads.audit.jackknife import Estimates as Estimates, NullDistribution as NullDistribution
-    from attomaton.heads.audit.ladder import (
-        KeyToken as KeyToken,
-        Ladder as Ladder,
-        Position as Position,
-        climb as climb,
-    )
+    from attomaton.heads.audit.ladder import KeyToken as KeyToken, Position as Position, climb as climb
     from attomaton.heads.audit.randomised import (
         permute_weights as permute_weights,
         rotate_beside as rotate_beside,
         rotate_heads as rotate_heads,
     )
-    from attomaton.heads.audit.rows import Rows as Rows, watch_rows as watch_rows
-    from attomaton.heads.audit.rungs import (
-        Closed as Closed,
-        Measured as Measured,
-        OfModel as OfModel,
-        learned_rungs as learned_rungs,
-        plain_rungs as plain_rungs,
-        useful_rungs as useful_rungs,
-    )
-    from attomaton.heads.audit.saved import About as About
-    from attomaton.heads.audit.seeking import Seeking as Seeking, seek_labels as seek_labels
+    from attomaton.heads.audit.rungs import plain_rungs as plain_rungs, useful_rungs as useful_rungs
+    from attomaton.heads.audit.seeking import seek_labels as seek_labels
     from attomaton.heads.audit.types import HeadType as HeadType
-    from attomaton.heads.deviation import Deviation as Deviation, compare_logits as compare_logits
-    from attomaton.heads.model import (
-        Head as Head,
-        HeadModel as HeadModel,
-        ModelShape as ModelShape,
-        Watched as Watched,
-    )
-    from attomaton.heads.opening import open_model as open_model, read_object as read_object
-    from attomaton.heads.parts import (
-        AttentionMaps as AttentionMaps,
-        FeedForward as FeedForward,
-        Layer as Layer,
-        Linear as Linear,
-        Norm as Norm,
-        Rotary as Rotary,
-        RotaryBands as RotaryBands,
-    )
+    from attomaton.heads.deviation import compare_logits as compare_logits
+    from attomaton.heads.model import Head as Head
+    from attomaton.heads.opening import open_model as open_model
     from attomaton.heads.patterns import PatternModel as PatternModel
-    from attomaton.heads.transformer import Transformer as Transformer
-    from attomaton.heads.utility.closed import (
-        PairCounts as PairCounts,
-        count_pairs as count_pairs,
-        find_closed_utility as find_closed_utility,
-    )
-    from attomaton.heads.utility.measured import (
-        UtilityTable as UtilityTable,
-        measure_utility as measure_utility,
-    )
+    from attomaton.heads.utility.closed import find_closed_utility as find_closed_utility
+    from attomaton.heads.utility.measured import measure_utility as measure_utility
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

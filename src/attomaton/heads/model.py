@@ -220,19 +220,22 @@ class LayeredModel(RotatableModel, Protocol):
         """The logits at the scored positions in several runs, each with its first edited layer, ascending."""
         ...
 
-    def score_inputs(self, layer: int, inputs: Any, queries: Int64, keys: Int64, lags: Int64) -> Float64:
+    def score_inputs(self, layer: int, inputs: Any, keys: Int64, lags: Int64, texts: Int64) -> Float64:
         """The scores of all heads of a layer before the softmax, from given inputs of its attention.
+
+        Scores may have a constant added in each row.
 
         Parameters
         ----------
         layer : int
             Which.
         inputs : float32 array, shape (n_inputs, dim)
-            What attention reads.
-        queries : int array, shape (n,)
-            The input of each query.
+            What attention reads; the last but one is the mean of all.
         keys, lags : int arrays, shape (n, n_keys)
-            The input of each of its keys, and how far before the query it is.
+            For each query the input of each of its keys, and how far before the query it is. The query itself
+            is the first; the last two are at the first position of the context.
+        texts : int array, shape (n,)
+            The number of the text that each query is in.
 
         Returns
         -------

@@ -21,7 +21,7 @@ from attomaton.heads.model import HeadModel
 from attomaton.heads.own import watch_trace, watch_weights
 from attomaton.heads.patterns import PatternModel, unwrap
 from attomaton.heads.reading.configs import parse_settings
-from attomaton.heads.reading.families import build_model
+from attomaton.heads.reading.families import build_model, read_object
 from attomaton.heads.reading.files import named, parse_json
 from attomaton.heads.reading.folders import HUB_ID, read_folder, read_hub
 from attomaton.heads.reading.gguf import read_gguf
@@ -124,7 +124,7 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64}
 """The floating-point types in which a model may compute."""
 
 
-def open_model(source: Any, *, revision: str | None = None, dtype: str = "float32") -> HeadModel:
+def open_model(source: Any, *, revision: str | None = None, dtype: str | None = None) -> HeadModel:
     """Open a model from a path, a hub id or an object.
 
     Parameters
@@ -133,14 +133,14 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str = "float3
         A folder with ``config.json`` and safetensors files; the id of a model on the hub, with a
         ``revision``; a ``.gguf`` file; a minGPT ``.json`` file; a run folder of attomaton (its last step), or
         one of its ``training/checkpoints``; a ``transformers``, TransformerLens or nnsight model; a
-        :class:`~attomaton.training.trace.Trace` or ``DeepTrace``; or a ``HeadModel``, which is returned. For
-        models in memory whose family is not supported, only attention patterns are used
-        (:class:`~attomaton.heads.patterns.PatternModel`).
+        :class:`~attomaton.training.trace.Trace` or ``DeepTrace``; or a ``HeadModel``, which is returned.
     revision : str, optional
         For the hub: a commit, or a branch or tag, which is resolved to a commit. The model's name
         contains the commit that was read.
-    dtype : str
-        ``"float32"`` or ``"float64"``; attomaton's own models always compute in float64.
+    dtype : str, optional
+        ``"float32"`` or ``"float64"``: the type in which attomaton's own forward pass computes. None means
+        float32 for files, and the model's own code, type and device for a ``transformers`` model
+        (:class:`~attomaton.heads.live.LiveModel`). attomaton's own models always compute in float64.
 
     Examples
     --------
@@ -150,63 +150,44 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str = "float3
     attomaton.base.errors.UnreadableModel: there is no folder owner/name; give one, or add a revision for a
     hub model (best: a commit)
     """
-    if dtype not in DTYPES:
+    if dtype is not None and dtype not in DTYPES:
         raise UnsupportedOption(f"dtype is {show(dtype)}; choose float32 or float64")
     if isinstance(source, str | PathLike):
-        return _open_place(Path(cast("str", source)), str(cast("str", source)), revision, DTYPES[dtype])
+        chosen = DTYPES[dtype or "float32"]
+        return _open_place(Path(cast("str", source)), str(cast("str", source)), revision, chosen)
     if revision is not None:
         raise UnsupportedOption("a revision applies only to models on the hub; leave it out")
     if isinstance(source, Trace | DeepTrace):
         return watch_trace(source)
     if hasattr(source, "watch") and hasattr(source, "score_tokens"):
         return source
-    source = unwrap(source)
+    return _open_object(unwrap(source), dtype)
+
+
+def _open_object(source: Any, dtype: str | None) -> HeadModel:
+    """A model in memory."""
     state = cast("dict[str, Any]", getattr(source, "state_dict", dict)())
-    if any(getattr(tensor, "is_meta", False) for tensor in state.values()):
+    is_offloaded = hasattr(source, "modules") and any(hasattr(part, "_hf_hook") for part in source.modules())
+    if any(getattr(tensor, "is_meta", False) for tensor in state.values()) and not is_offloaded:
         raise UnsupportedOption("the model is on the device meta, without weights; load its weights first")
-    try:
-        if hasattr(source, "cfg") and hasattr(source, "state_dict"):
-            return read_lens(source, dtype=DTYPES[dtype])
-        if hasattr(source, "config") and hasattr(source, "state_dict"):
-            return read_object(source, dtype=DTYPES[dtype])
-    except UnreadableModel as error:
-        reason = str(error).split("; ", 1)[0]  # the advice after it was followed: the model is in memory
-        if hasattr(source, "run_with_cache"):
+    if hasattr(source, "cfg") and hasattr(source, "state_dict"):
+        try:
+            return read_lens(source, dtype=DTYPES[dtype or "float32"])
+        except UnreadableModel as error:
+            if not hasattr(source, "run_with_cache"):
+                raise
+            reason = str(error).split("; ", 1)[0]  # the advice after it was followed: the model is in memory
             return PatternModel.from_lens(source, reason=reason)
-        if callable(source) and hasattr(source, "get_input_embeddings"):
-            return PatternModel.from_transformers(source, reason=reason)
-        raise
-    raise UnreadableModel(
-        f"an object of type {type(source).__name__} cannot be read as a model; give a folder, a hub id with "
-        "revision, a transformers or TransformerLens model, or a trace"
-    )
+    if not (hasattr(source, "config") and hasattr(source, "state_dict")):
+        raise UnreadableModel(
+            f"an object of type {type(source).__name__} cannot be read as a model; give a folder, a hub id "
+            "with revision, a transformers or TransformerLens model, or a trace"
+        )
+    if dtype is None and callable(source):
+        from attomaton.heads.live import LiveModel
 
-
-def read_object(model: Any, *, dtype: torch.dtype = torch.float32) -> Transformer:
-    """A ``transformers`` model in memory, by its ``config`` and ``state_dict``; its code is not run.
-
-    Parameters
-    ----------
-    model : PreTrainedModel
-        A model of a supported type. Its weights are shared, not copied.
-    dtype : torch.dtype
-        The type in which our model computes.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> read_object(SimpleNamespace(config={"model_type": "t5"}, state_dict=dict))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableModel: model_type is 't5'; supported are gemma3_text, gpt2, gpt_neo,
-    gpt_neox, llama, mistral, olmo2, phi3, qwen2, qwen3; ...
-    """
-    config: Any = model.config
-    settings = parse_settings(
-        cast("dict[str, Any]", config if isinstance(config, dict) else config.to_dict())
-    )
-    tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
-    return build_model(settings, tensors, type(model).__name__, dtype)
+        return LiveModel.of(source)
+    return read_object(source, dtype=DTYPES[dtype or "float32"])
 
 
 def _open_place(place: Path, source: str, revision: str | None, dtype: torch.dtype) -> HeadModel:

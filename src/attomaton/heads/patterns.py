@@ -5,9 +5,8 @@ heads, edits and token scores need weights: a pattern model has none of these an
 """
 
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NoReturn, cast
 
@@ -27,11 +26,10 @@ Run = Callable[[Tensor], tuple[Tensor | None, Sequence[Any]]]
 
 EAGER = "load it again with attn_implementation='eager'"
 
-PROVENANCE = ("_attn_implementation", "_name_or_path", "transformers_version")
-"""Keys of a configuration that say where a model comes from and how it is run, not what it computes."""
+PROBE = 11
+"""Tokens of the context that a model is first run on, to see how many layers and heads it has.
 
-PROBE = 8
-"""Tokens of the context that a model is first run on, to see how many layers and heads it has."""
+A prime, so that few sizes in a model are equal to it."""
 
 AHEAD, ROUNDED = 1e-6, 0.05
 """What attention to later tokens, and a row's sum above 1, may come to by rounding (bfloat16 rounds much)."""
@@ -41,7 +39,7 @@ AHEAD, ROUNDED = 1e-6, 0.05
 class PatternModel:
     """A model of which only attention patterns are known.
 
-    Use ``from_transformers``, ``from_lens``, ``from_function`` or ``from_iterator``;
+    Use ``from_lens``, ``from_function`` or ``from_iterator``;
     :func:`~attomaton.heads.opening.open_model` does so for models whose weights it does not read.
 
     Attributes
@@ -78,45 +76,6 @@ class PatternModel:
     settings: str = field(default="", repr=False)
 
     @classmethod
-    def from_transformers(cls, model: Any, *, reason: str = "") -> "PatternModel":
-        """A causal ``transformers`` model, run with ``output_attentions=True``.
-
-        Only eager attention yields patterns. A model that was loaded with another implementation is switched
-        for each run and switched back; where it cannot be switched, load it again with
-        ``attn_implementation="eager"``.
-
-        Parameters
-        ----------
-        model : PreTrainedModel
-            Dropout is off while it runs.
-        reason : str
-            Why its weights are not read, to be shown with the audit.
-        """
-        name, config = type(model).__name__, model.config
-        if getattr(config, "is_encoder_decoder", False):
-            raise UnreadableModel(f"{name} has an encoder and a decoder; give a causal model (decoder only)")
-        text = config.get_text_config() if hasattr(config, "get_text_config") else config
-        n_tokens = getattr(text, "vocab_size", None)
-        with suppress(NotImplementedError):  # in models of images and sound
-            embedding = getattr(model.get_input_embeddings(), "weight", None)
-            n_tokens = n_tokens if embedding is None else len(embedding)
-        if n_tokens is None:
-            raise UnreadableModel(f"{name} has no vocabulary; give a causal model that takes input_ids")
-        sizes = (getattr(text, size, None) for size in ("max_position_embeddings", "n_positions"))
-        longest = next((size for size in sizes if type(size) is int and size > 0), None)
-
-        def run(ids: Tensor) -> tuple[Tensor | None, Sequence[Any]]:
-            with _eager(model, name), _without_dropout(model), torch.no_grad():
-                out = model(
-                    input_ids=ids.to(model.device), output_attentions=True, use_cache=False, return_dict=True
-                )
-            return getattr(out, "logits", None), getattr(out, "attentions", None) or ()
-
-        probed = cls._probe(name, run, n_tokens, longest, reason)
-        settings = sorted((key, value) for key, value in config.to_dict().items() if key not in PROVENANCE)
-        return replace(probed, weights=tuple(model.state_dict().values()), settings=repr(settings))
-
-    @classmethod
     def from_lens(cls, model: Any, *, reason: str = "") -> "PatternModel":
         """A TransformerLens model (``HookedTransformer`` or a bridge), by its ``hook_pattern`` points."""
         names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(model.cfg.n_layers)]
@@ -128,9 +87,12 @@ class PatternModel:
                 )
             return logits, [cache[name] for name in names if name in cache]
 
-        probed = cls._probe("TransformerLens", run, model.cfg.d_vocab, model.cfg.n_ctx, reason)
-        settings = re.sub(r" at 0x[0-9a-f]+", "", repr(model.cfg))
-        return replace(probed, weights=tuple(model.state_dict().values()), settings=settings)
+        name, cfg = "TransformerLens", model.cfg
+        shape = probe_patterns(name, lambda ids: run(ids)[1], cfg.d_vocab, cfg.n_ctx)
+        weights = tuple(model.state_dict().values())
+        return cls(
+            name, shape, run, reason, weights=weights, settings=re.sub(r" at 0x[0-9a-f]+", "", repr(cfg))
+        )
 
     @classmethod
     def from_function(
@@ -155,7 +117,7 @@ class PatternModel:
         name : str
             Name of the model in the audit.
         """
-        return cls._probe(name, lambda ids: (None, patterns(ids)), n_tokens, longest, "")
+        return cls(name, probe_patterns(name, patterns, n_tokens, longest), lambda ids: (None, patterns(ids)))
 
     @classmethod
     def from_iterator(
@@ -211,29 +173,6 @@ class PatternModel:
 
         shape = ModelShape(len(layers), layers[0].shape[1], n_tokens)
         return cls(name, shape, run, items=rest)
-
-    @classmethod
-    def _probe(cls, name: str, run: Run, n_tokens: Any, longest: int | None, reason: str) -> "PatternModel":
-        """The model, with as many layers and heads as it shows on a few tokens."""
-        size = whole_number(n_tokens, "n_tokens", least=1, most=VOCABULARY)
-        ids = torch.arange(min(PROBE, longest or PROBE)).remainder(size)[None]
-        try:
-            _, patterns = run(ids)
-        except UnreadableModel:
-            raise
-        except Exception as error:  # whatever a stranger's model raises
-            why = shown(str(error).strip() or type(error).__name__)
-            raise UnreadableModel(
-                f"{name} cannot be run on token ids ({why}); give a causal model that takes input_ids"
-            ) from error
-        layers = [_tensor(layer) for layer in patterns if layer is not None]
-        if not layers or layers[0].ndim != 4:
-            raise UnreadableModel(
-                f"{name} yields no attention patterns; {EAGER}; models without attention have none"
-            )
-        shape = ModelShape(len(layers), layers[0].shape[1], size, longest)
-        _check_patterns(layers, ids, shape, name)
-        return cls(name, shape, run, reason)
 
     def watch(
         self,
@@ -297,41 +236,28 @@ def unwrap(source: Any) -> Any:
     return module
 
 
-@contextmanager
-def _eager(model: Any, name: str) -> Generator[None]:
-    """Eager attention for one run."""
-    usual = getattr(model.config, "_attn_implementation", None)
-    if usual in (None, "eager"):
-        yield
-        return
-    if not hasattr(model, "set_attn_implementation"):
-        raise UnreadableModel(
-            f"{name} was loaded with {shown(repr(usual))} attention, which yields no patterns; {EAGER}"
-        )
+def probe_patterns(
+    name: str, patterns: Callable[[Tensor], Sequence[Any]], n_tokens: Any, longest: int | None
+) -> ModelShape:
+    """The sizes of a model, with as many layers and heads as it shows on a few tokens."""
+    size = whole_number(n_tokens, "n_tokens", least=1, most=VOCABULARY)
+    ids = torch.arange(min(PROBE, longest or PROBE)).remainder(size)[None]
     try:
-        model.set_attn_implementation("eager")
-    except Exception as error:  # not every model has it
+        layers = [_tensor(layer) for layer in patterns(ids) if layer is not None]
+    except UnreadableModel:
+        raise
+    except Exception as error:  # whatever a stranger's model raises
+        why = shown(str(error).strip() or type(error).__name__)
         raise UnreadableModel(
-            f"{name} was loaded with {shown(repr(usual))} attention, which yields no patterns, and cannot be "
-            f"switched ({shown(str(error))}); {EAGER}"
+            f"{name} cannot be run on token ids ({why}); give a causal model that takes input_ids"
         ) from error
-    try:
-        yield
-    finally:
-        model.set_attn_implementation(usual)
-
-
-@contextmanager
-def _without_dropout(model: Any) -> Generator[None]:
-    """Evaluation mode for one run."""
-    training = [module for module in model.modules() if module.training]
-    for module in training:
-        module.training = False
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
+    if not layers or layers[0].ndim != 4:
+        raise UnreadableModel(
+            f"{name} yields no attention patterns; {EAGER}; models without attention have none"
+        )
+    shape = ModelShape(len(layers), layers[0].shape[1], size, longest)
+    _check_patterns(layers, ids, shape, name)
+    return shape
 
 
 def _tensor(pattern: Any) -> Tensor:

@@ -291,13 +291,14 @@ class Transformer:
             queries = rotary.turn(queries.transpose(0, 1), lags).transpose(0, 1)
         return queries * self.layers[layer].attention.scale, keys
 
-    def score_inputs(self, layer: int, inputs: Any, queries: Int64, keys: Int64, lags: Int64) -> Float64:
+    def score_inputs(self, layer: int, inputs: Any, keys: Int64, lags: Int64, texts: Int64) -> Float64:
         """The scores of the heads whose patterns are recorded, from given inputs of their attention."""
+        del texts
         check_head(Head(layer, 0), self.shape)
         maps = self.layers[layer].attention if self.recorded is None else self.recorded[layer]
         attention = in_dtype(maps, self.dtype)
         read = torch.as_tensor(inputs).to(self.dtype)
-        query = attention.project_queries(read).reshape(len(inputs), self.n_heads, -1)[queries]
+        query = attention.project_queries(read).reshape(len(inputs), self.n_heads, -1)[keys[:, 0]]
         key = attention.project_keys(read).reshape(len(inputs), self.n_groups, -1)
         rotary, scores = attention.rotary or self.rotary, np.empty((len(keys), self.n_heads, keys.shape[1]))
         for place in range(keys.shape[1]):

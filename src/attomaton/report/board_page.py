@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.base.artifacts import check_target, write_target
-from attomaton.base.drawing import paper_style
+from attomaton.base.drawing import TWO_COLUMNS, paper_style
 from attomaton.base.options import given_path
 from attomaton.base.pages import COMMON, asset, frame_page, is_page
 from attomaton.base.printing import TEXT_LENGTH, TOKEN_LENGTH, shorten
-from attomaton.choices.board import HEADERS, Board, list_coefficients
+from attomaton.choices.board import HEADERS, LINES_HEIGHT, MOST, Board, list_coefficients
+from attomaton.choices.result import ChoiceFit
 from attomaton.report.figures import new_figure, write_figure
 
 WIDTH, HEIGHT, EDGE = 320.0, 18.0, 24.0
@@ -82,17 +83,17 @@ def write_board(board: Board, out: str | Path = "board.html", *, title: str = "R
     return target
 
 
-def draw_board(board: Board, out: str | Path = "board.pdf", *, limit: int = 40) -> Path:
+def draw_board(board: Board | ChoiceFit, out: str | Path = "board.pdf", *, limit: int | None = None) -> Path:
     """Draw the board as a figure for papers.
 
     Parameters
     ----------
-    board : Board
-        The board, from ``fit.board()``.
+    board : Board or ChoiceFit
+        The board, from ``fit.board()``; or a fit with ``by=``, whose ratings by category are lines.
     out : str or Path
         The file, which ends in .pdf, .png or .svg.
-    limit : int
-        The largest number of items of each board.
+    limit : int, optional
+        The largest number of items of each board; None means 40, and 14 lines.
 
     Returns
     -------
@@ -109,8 +110,12 @@ def draw_board(board: Board, out: str | Path = "board.pdf", *, limit: int = 40) 
     'board.png'
     """
     with paper_style():
-        figure = new_figure(board.figure_height(limit))
-        axes = board.plot(figure.subplots(), limit=limit)
+        if isinstance(board, Board):
+            figure = new_figure(board.figure_height(limit or MOST))
+            axes = board.plot(figure.subplots(), limit=limit or MOST)
+        else:
+            figure = new_figure(LINES_HEIGHT, width=TWO_COLUMNS / 1.5)
+            axes = board.plot(figure.subplots(), limit=limit)
         figure.suptitle(axes.get_title(), parse_math=False)
         axes.set_title("")
         return write_figure(figure, given_path(out, "out"))

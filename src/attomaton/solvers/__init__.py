@@ -5,45 +5,26 @@ from typing import TYPE_CHECKING
 from attomaton.base.doors import open_door
 
 if TYPE_CHECKING:
-    from attomaton.solvers.hard.certify import HardCertificate as HardCertificate
     from attomaton.solvers.hard.joint import Joint as Joint
     from attomaton.solvers.hard.placement import Placement as Placement
-    from attomaton.solvers.hard.problem import (
-        EmbeddedProblem as EmbeddedProblem,
-        OrderProblem as OrderProblem,
-    )
     from attomaton.solvers.hard.reference import Clarabel as Clarabel
     from attomaton.solvers.hard.solve import (
-        EmbeddedSolver as EmbeddedSolver,
         HardSolution as HardSolution,
         Kind as Kind,
-        OrderSolver as OrderSolver,
         solve_graph_svm as solve_graph_svm,
-    )
-    from attomaton.solvers.norms.certify import (
-        NormCertificate as NormCertificate,
-        measure_norm as measure_norm,
     )
     from attomaton.solvers.norms.interior import (
         InteriorPoint as InteriorPoint,
         SpectralInterior as SpectralInterior,
     )
-    from attomaton.solvers.norms.problem import FactoredProblem as FactoredProblem
     from attomaton.solvers.norms.solve import (
         FactoredSolution as FactoredSolution,
         NormedSolution as NormedSolution,
         solve_factored as solve_factored,
         solve_normed as solve_normed,
     )
-    from attomaton.solvers.soft.certify import SoftCertificate as SoftCertificate
-    from attomaton.solvers.soft.likelihood import LuceProblem as LuceProblem
     from attomaton.solvers.soft.newton import Newton as Newton
     from attomaton.solvers.soft.solve import SoftSolution as SoftSolution, solve_luce as solve_luce
-    from attomaton.solvers.soft.tied import TieScores as TieScores
-    from attomaton.solvers.solved import (
-        Solved as Solved,
-        solve_edges as solve_edges,
-        solve_samples as solve_samples,
-    )
+    from attomaton.solvers.solved import solve_edges as solve_edges
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +21,14 @@ from attomaton.corpora.samples import Samples
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, extract_edges
-from attomaton.graphs.parts import cut_parts, join, join_components, keep_ties, part_of_edges, slice_queries
+from attomaton.graphs.partitions import (
+    cut_partitions,
+    join_tables,
+    keep_ties,
+    number_components,
+    slice_edges,
+    slice_queries,
+)
 from attomaton.solvers.hard.certify import join_hard
 from attomaton.solvers.hard.problem import multiplier_table
 from attomaton.solvers.hard.solve import HardSolution, solve_graph_svm
@@ -128,48 +136,48 @@ def solve_edges(
     """
     atol, threads = real_number(atol, "atol", least=0), check_threads(threads)
     progress("finding components", 0, 0)
-    parts = find_parts(edges, embeddings, threads)
+    partitions = find_partitions(edges, embeddings, threads)
     progress("solving the hard side", 0, 0)
-    hard = solve_hard(parts, edges, embeddings, threads)
+    hard = solve_hard(partitions, edges, embeddings, threads)
     progress("extracting choices", 0, 0)
     choices = extract(keep_ties(hard.components))
     progress("solving the soft side", 0, 0)
-    soft = solve_soft(parts, choices, hard.components, embeddings, threads, atol=atol)
+    soft = solve_soft(partitions, choices, hard.components, embeddings, threads, atol=atol)
     return Solved(hard.components, hard, soft)
 
 
-def find_parts(edges: EdgeTable, embeddings: object, threads: int | None) -> list[Components]:
-    """The components of each part of the queries; embeddings couple all queries, which are then one part.
+def find_partitions(edges: EdgeTable, embeddings: object, threads: int | None) -> list[Components]:
+    """The components of each partition; embeddings couple all queries, which are then one partition.
 
-    Engines that solve part by part on disk do the same arithmetic, so that the results have the same bytes.
+    Engines that solve partitions on disk do the same arithmetic, so that the results have the same bytes.
     """
-    borders = cut_parts(edges.queries, edges.n_tokens).tolist()
+    borders = cut_partitions(edges.queries, edges.n_tokens).tolist()
     if embeddings is not None or len(borders) == 2:
         return [find_components(edges, threads=threads)]
-    parts = [part_of_edges(edges, *queries) for queries in pairwise(borders)]
-    return share_out(lambda part: find_components(part, threads=1), parts, threads)
+    partitions = [slice_edges(edges, *queries) for queries in pairwise(borders)]
+    return share_out(partial(find_components, threads=1), partitions, threads)
 
 
 def solve_hard(
-    parts: Sequence[Components], edges: EdgeTable, embeddings: object, threads: int | None
+    partitions: Sequence[Components], edges: EdgeTable, embeddings: object, threads: int | None
 ) -> HardSolution:
-    """The hard side of all parts, and their components together."""
-    if len(parts) == 1:
-        return solve_graph_svm(parts[0], embeddings=embeddings, threads=threads)
-    solved = share_out(lambda part: solve_graph_svm(part, threads=1), parts, threads)
-    components = join_components(parts, edges)
-    multipliers = np.concatenate([column(part.multipliers, "multiplier") for part in solved])
+    """The hard side of all partitions, and their components together."""
+    if len(partitions) == 1:
+        return solve_graph_svm(partitions[0], embeddings=embeddings, threads=threads)
+    solved = share_out(partial(solve_graph_svm, threads=1), partitions, threads)
+    components = number_components(partitions, edges)
+    multipliers = np.concatenate([column(solution.multipliers, "multiplier") for solution in solved])
     return trusted(
         HardSolution,
         components=components,
-        scores=join(SCORE_SCHEMA, [part.scores for part in solved]),
-        certificate=join_hard([part.certificate for part in solved]),
+        scores=join_tables(SCORE_SCHEMA, [solution.scores for solution in solved]),
+        certificate=join_hard([solution.certificate for solution in solved]),
         multipliers=multiplier_table(components.order, multipliers),
     )
 
 
 def solve_soft(
-    parts: Sequence[Components],
+    partitions: Sequence[Components],
     choices: ChoiceTable,
     components: Components,
     embeddings: object,
@@ -177,33 +185,32 @@ def solve_soft(
     *,
     atol: float = 1e-8,
 ) -> SoftSolution:
-    """The soft side of all parts, whose components together are ``components``."""
+    """The soft side of all partitions, whose components together are ``components``."""
     if embeddings is not None:
         return solve_luce(choices, components, embeddings=embeddings, atol=atol, threads=threads)
 
-    def solve(part: Components) -> TieScores:
-        queries = column(part.edges.queries, "query")
+    def solve(partition: Components) -> TieScores:
+        queries = column(partition.edges.queries, "query")
         chosen = slice_queries(choices.rows, int(queries[0]), int(queries[-1]) + 1)
-        return solve_ties(part, trusted(ChoiceTable, rows=chosen), atol, 1)
+        return solve_ties(partition, trusted(ChoiceTable, rows=chosen), atol, 1)
 
-    alone = len(parts) == 1
-    solved = [solve_ties(parts[0], choices, atol, threads)] if alone else share_out(solve, parts, threads)
-    tie_scores = np.concatenate([part.scores for part in solved])
+    if len(partitions) == 1:
+        solved = [solve_ties(partitions[0], choices, atol, threads)]
+    else:
+        solved = share_out(solve, partitions, threads)
+    tie_scores = np.concatenate([ties.scores for ties in solved])
     return trusted(
         SoftSolution,
         scores=score_table(components.nodes, spread_scores(components, tie_scores)),
-        certificate=join_soft([part.certificate for part in solved]),
-        loss=sum(part.loss for part in solved),
+        certificate=join_soft([ties.certificate for ties in solved]),
+        loss=sum(ties.loss for ties in solved),
         choices=choices,
         components=components,
     )
 
 
 def solve_ties(components: Components, choices: ChoiceTable, atol: float, threads: int | None) -> TieScores:
-    """The soft side of components, of which only those with more than one token are looked at.
-
-    It has scores only for the tokens that tie; all others are 0.
-    """
+    """The soft side of components: scores of the tokens that tie; every other score is 0."""
     return solve_groups(group_choices(choices, keep_ties(components)), atol=atol, threads=threads)
 
 

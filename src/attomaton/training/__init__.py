@@ -5,18 +5,12 @@ from typing import TYPE_CHECKING
 from attomaton.base.doors import open_door
 
 if TYPE_CHECKING:
-    from attomaton.training.callbacks import (
-        Callback as Callback,
-        TensorBoard as TensorBoard,
-        Trackio as Trackio,
-        WandB as WandB,
-    )
+    from attomaton.training.callbacks import TensorBoard as TensorBoard, Trackio as Trackio, WandB as WandB
     from attomaton.training.checkpoints import Store as Store
     from attomaton.training.loop import Watch as Watch, train as train, train_deep as train_deep
     from attomaton.training.models.attention import AttentionModel as AttentionModel
-    from attomaton.training.models.deep import DeepModel as DeepModel, DeepWeights as DeepWeights
+    from attomaton.training.models.deep import DeepModel as DeepModel
     from attomaton.training.models.embeddings import (
-        Embeddings as Embeddings,
         EmbeddingTable as EmbeddingTable,
         Equicorrelated as Equicorrelated,
         Orthonormal as Orthonormal,
@@ -24,7 +18,6 @@ if TYPE_CHECKING:
     )
     from attomaton.training.models.heads import (
         EmbeddingDistance as EmbeddingDistance,
-        Readout as Readout,
         Tied as Tied,
         TokenId as TokenId,
         Untied as Untied,
@@ -32,10 +25,9 @@ if TYPE_CHECKING:
     from attomaton.training.models.losses import (
         CorrelationLoss as CorrelationLoss,
         LogLoss as LogLoss,
-        Loss as Loss,
         SquaredLoss as SquaredLoss,
     )
-    from attomaton.training.path import WeightsByRadius as WeightsByRadius, trace_path as trace_path
+    from attomaton.training.path import trace_path as trace_path
     from attomaton.training.steps import (
         Adam as Adam,
         Decay as Decay,
@@ -45,6 +37,6 @@ if TYPE_CHECKING:
         SpectralDescent as SpectralDescent,
         Step as Step,
     )
-    from attomaton.training.trace import DeepTrace as DeepTrace, Record as Record, Trace as Trace
+    from attomaton.training.trace import Trace as Trace
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

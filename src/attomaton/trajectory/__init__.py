@@ -7,7 +7,5 @@ from attomaton.base.doors import open_door
 if TYPE_CHECKING:
     from attomaton.trajectory.expansion import Expansion as Expansion, expand as expand
     from attomaton.trajectory.forward import Trajectory as Trajectory, fast_forward as fast_forward
-    from attomaton.trajectory.loss import TrainingLoss as TrainingLoss
-    from attomaton.trajectory.sharpness import StabilityEdge as StabilityEdge
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

@@ -12,9 +12,9 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton.base.solutions import scale_rows
 from attomaton.base.tables import Float64
 from attomaton.graphs.components import Components, find_ends, find_ties
-from attomaton.graphs.separation import NEGLIGIBLE, node_features
+from attomaton.graphs.separation import NEGLIGIBLE_RATIO, node_features
 
-MOST_NUMBERS = 50_000_000
+MOST_BASIS_ENTRIES = 50_000_000
 """Maximum size of the table of features for dense coordinates."""
 
 
@@ -29,12 +29,12 @@ class Basis:
     right: Float64  # (q, dim): the same for queries
     scale: float  # of the embeddings; weights in their units are divided by its square
 
-    def weights(self, place: Float64) -> Float64:
+    def weights(self, point: Float64) -> Float64:
         """W for coordinates, shape (dim, dim), in the units of the given embeddings."""
-        inner = (place @ self.axes).reshape(len(self.left), len(self.right))
+        inner = (point @ self.axes).reshape(len(self.left), len(self.right))
         return self.left.T @ inner @ self.right / self.scale**2
 
-    def place(self, weights: Float64) -> Float64:
+    def coordinates(self, weights: Float64) -> Float64:
         """The coordinates of W's part in the span, shape (n_axes,)."""
         return self.axes @ (self.left @ (weights * self.scale**2) @ self.right.T).ravel()
 
@@ -50,14 +50,14 @@ def find_basis(components: Components, embeddings: Float64) -> Basis:
         min(len(np.unique(ids)), embeddings.shape[1])
         for ids in (components.token_of_node, components.query_of_node)
     )
-    if len(components.token_of_node) * n_tokens * n_queries > MOST_NUMBERS:
+    if len(components.token_of_node) * n_tokens * n_queries > MOST_BASIS_ENTRIES:
         raise UnsupportedOption(
             f"{len(components.token_of_node):,} (query, token) pairs in {n_tokens} × {n_queries} dimensions "
             "are too many to follow all queries together; take fewer tokens or queries, or no embeddings"
         )
     features, (left, right) = node_features(components, unit)
-    one, other = find_ties(components)
-    cyclic = find_span(features[one] - features[other])
+    first, second = find_ties(components)
+    cyclic = find_span(features[first] - features[second])
     above, below = find_ends(components)
     priorities = features[above] - features[below]
     axes = np.vstack([cyclic, find_span(priorities - (priorities @ cyclic.T) @ cyclic)])
@@ -69,4 +69,6 @@ def find_span(directions: Float64) -> Float64:
     if not directions.size:
         return np.zeros((0, directions.shape[1]))
     _, singular, axes = np.linalg.svd(directions, full_matrices=False)
-    return axes[singular > NEGLIGIBLE * max(1.0, float(singular.max()))]  # embeddings have length about 1
+    return axes[
+        singular > NEGLIGIBLE_RATIO * max(1.0, float(singular.max()))
+    ]  # embeddings have length about 1

@@ -15,7 +15,7 @@ from attomaton.base.tables import Float64, column, make_table
 from attomaton.trajectory.loss import TrainingLoss
 
 CURVES = ("step", "norm", "correlation", "loss", "error")
-CURVE_SCHEMA = pa.schema([(name, pa.float64()) for name in CURVES])
+PATH_SCHEMA = pa.schema([(name, pa.float64()) for name in CURVES])
 
 
 class WeightPath(Tabular, ABC):
@@ -63,7 +63,7 @@ class WeightPath(Tabular, ABC):
         rows = np.array([self._measure(real_number(step, "step"), direction) for step in steps]).reshape(
             -1, len(CURVES)
         )
-        return make_table(CURVE_SCHEMA, dict(zip(CURVES, rows.T, strict=True)))
+        return make_table(PATH_SCHEMA, dict(zip(CURVES, rows.T, strict=True)))
 
     def _measure(self, step: float, direction: Float64 | csc_array) -> tuple[float, ...]:
         weights = self.weights_at(step)
@@ -72,12 +72,12 @@ class WeightPath(Tabular, ABC):
                 f"the direction has shape {direction.shape}, the weights {weights.shape}; "
                 "give hard.weights, solved with the same embeddings"
             )
-        norm, other = inner(weights, weights) ** 0.5, inner(direction, direction) ** 0.5
-        correlation = inner(weights, direction) / (norm * other) if norm * other > 0 else 0.0
+        norm, length = inner(weights, weights) ** 0.5, inner(direction, direction) ** 0.5
+        correlation = inner(weights, direction) / (norm * length) if norm * length > 0 else 0.0
         return step, norm, correlation, self.loss_at(step), self.error_at(step)
 
 
-def inner(one: Float64 | csc_array, other: Float64 | csc_array) -> float:
+def inner(left: Float64 | csc_array, right: Float64 | csc_array) -> float:
     """⟨A, B⟩ = Σ A_ij B_ij of two arrays, both dense or both sparse."""
-    product: Any = one.multiply(other) if isinstance(one, csc_array) else one * other
+    product: Any = left.multiply(right) if isinstance(left, csc_array) else left * right
     return float(product.sum())

@@ -18,7 +18,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.solvers.solved import Solved
 from attomaton.trajectory.curves import WeightPath, inner
-from attomaton.trajectory.forward import DescentSetting, Trajectory, follow
+from attomaton.trajectory.forward import DescentSetting, Trajectory, follow_descent
 from attomaton.trajectory.loss import training_loss
 from attomaton.trajectory.residual import Residual, find_priorities, solve_embedded, solve_orthonormal
 from attomaton.trajectory.sharpness import StabilityEdge, find_edge
@@ -29,7 +29,7 @@ TIGHT_ORTHONORMAL = 1e-9
 TIGHT_EMBEDDED = 1e-6
 """The same for given embeddings: there the hard solution is certified to about 1e-10."""
 
-FOUND = 1e-8
+CONVERGED = 1e-8
 """Largest accepted gradient of the third term, relative to the largest flow."""
 
 
@@ -67,19 +67,19 @@ class Expansion(WeightPath):
     def __init__(
         self,
         solved: Solved,
-        course: DescentSetting,
+        setting: DescentSetting,
         third: Residual,
         edge: StabilityEdge,
         start: "Start | None" = None,
     ) -> None:
         largest = float(np.abs(third.scores).max(initial=0.0))
-        enough = FOUND * max(1.0, float(third.flow.max(initial=0.0)))
+        enough = CONVERGED * max(1.0, float(third.flow.max(initial=0.0)))
         if not (np.isfinite(largest) and third.gradient <= enough):
             raise UncertifiedSolution(
                 f"the third term did not converge (gradient {third.gradient:.1e}); some embeddings "
                 "may be nearly dependent; fast_forward does not need this term"
             )
-        self.loss = course.loss
+        self.loss = setting.loss
         self.edge = edge
         self.direction: Float64 | csc_array = solved.hard.weights
         self.finite: Float64 | csc_array = solved.soft.weights
@@ -90,7 +90,7 @@ class Expansion(WeightPath):
             column(solved.soft.scores, "score") + third.scores + (0.0 if start is None else start.scores),
         )
         self.start = start
-        self._course = course
+        self._setting = setting
 
     def __repr__(self) -> str:
         outlook = self.caveat or f"error falls like t^-{self.rate:.3g}"
@@ -104,7 +104,7 @@ class Expansion(WeightPath):
 
     def _blocks(self) -> list[Block]:
         terms = {"‖W_svm‖": self.direction, "‖W_fin‖": self.finite, "‖R‖": self.residual}
-        sizes = [(name, f"{inner(part, part) ** 0.5:.6g}") for name, part in terms.items()]
+        sizes = [(name, f"{inner(term, term) ** 0.5:.6g}") for name, term in terms.items()]
         rows = [("scores", f"{self.loss.pairs.num_rows:,}"), *sizes]
         outlook = f"The error falls like t^-{self.rate:.3g}."
         outcome = Signal(self.caveat or outlook, good=not self.caveat)
@@ -123,12 +123,12 @@ class Expansion(WeightPath):
     @property
     def caveat(self) -> str:
         """What the data alone do not determine, or that the step size is too large; may be empty."""
-        parts = [str(self.edge)] if self.edge.passed else []
+        caveats = [str(self.edge)] if self.edge.passed else []
         if self.path_dependent.any():
-            parts.append(f"R depends on the path in {int(self.path_dependent.sum()):,} components")
+            caveats.append(f"R depends on the path in {int(self.path_dependent.sum()):,} components")
         if self.third.degenerate.any():
-            parts.append(f"{int(self.third.degenerate.sum()):,} tight edges carry nothing: ln ln t drift")
-        return "; ".join(parts)
+            caveats.append(f"{int(self.third.degenerate.sum()):,} tight edges carry nothing: ln ln t drift")
+        return "; ".join(caveats)
 
     @cached_property
     def settling(self) -> float:
@@ -143,17 +143,17 @@ class Expansion(WeightPath):
 
     def weights_at(self, step: float) -> Float64 | csc_array:
         """W(t), shape (dim, dim); orthonormal: the sparse scores, rows key tokens, columns queries."""
-        return self.weights_along(_log(step))
+        return self.weights_along(_log_of_step(step))
 
     def weights_along(self, level: float) -> Float64 | csc_array:
         """level·W_svm + W_fin + R: normalised descent and regularisation paths follow this curve too."""
         weights = real_number(level, "level") * self.direction + self.finite + self.residual
-        return weights if self.start is None else weights + self.start.kept
+        return weights if self.start is None else weights + self.start.weights
 
     def scores_at(self, step: float) -> pa.Table:
         """The table (query, token, score) of all pairs that training sees."""
-        hard, rest = self._scores
-        return score_table(self.loss.pairs, (_log(step) * hard + rest)[self.loss.nodes])
+        hard, constant = self._scores
+        return score_table(self.loss.pairs, (_log_of_step(step) * hard + constant)[self.loss.nodes])
 
     def error_at(self, step: float) -> float:
         """Estimated ‖error‖ of W(t), infinite where the data alone do not determine something.
@@ -173,7 +173,7 @@ class Expansion(WeightPath):
 
     @cached_property
     def _trajectory(self) -> Trajectory:
-        return follow(self._course)
+        return follow_descent(self._setting)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,10 +182,10 @@ class Start:
 
     Attributes
     ----------
-    kept : float64 array, shape (dim, dim)
-        The part outside the span.
+    weights : float64 array, shape (dim, dim)
+        The part of W(0) outside the span.
     scores : float64 array, shape (n_nodes,)
-        The kept part, as scores of the nodes.
+        The scores that it gives the nodes.
 
     Examples
     --------
@@ -193,11 +193,11 @@ class Start:
     >>> samples, first = at.Samples.from_lists([[0, 1]], [0]), np.array([[2.0, 1.0], [0.0, 0.0]])
     >>> auto = at.learn(samples, embeddings=np.eye(2))
     >>> start = expand(auto, samples, embeddings=np.eye(2), start=first).start
-    >>> start.kept.round(6).tolist()  # 0 against 1 under 1 is what moves
+    >>> start.weights.round(6).tolist()  # 0 against 1 under 1 is what moves
     [[2.0, 0.5], [0.0, 0.5]]
     """
 
-    kept: Float64
+    weights: Float64
     scores: Float64
 
 
@@ -266,26 +266,26 @@ def expand(
     return _expand_embedded(automaton, DescentSetting(loss, step_size, table, start))
 
 
-def _expand_embedded(solved: Solved, course: DescentSetting) -> Expansion:
+def _expand_embedded(solved: Solved, setting: DescentSetting) -> Expansion:
     from attomaton.trajectory.basis import find_basis
 
-    loss, table, start = course.loss, np.asarray(course.embeddings), course.start
+    loss, table, start = setting.loss, np.asarray(setting.embeddings), setting.start
     weights = np.asarray(solved.hard.weights)
     nodes = solved.hard.scores
     scores = _node_scores(nodes, table, weights)
     if not np.allclose(scores, column(nodes, "score"), atol=1e-6 * (1.0 + np.abs(scores).max(initial=0.0))):
         raise MismatchedParts("these are not the embeddings that the automaton was learned with")
     basis = find_basis(loss.components, table)
-    pace = course.step_size * basis.scale**4  # in coordinates of embeddings of length about 1
+    pace = setting.step_size * basis.scale**4  # in coordinates of embeddings of length about 1
     hard, soft = column(solved.hard.scores, "score"), column(solved.soft.scores, "score")
     priorities = find_priorities(loss, hard, soft, step_size=pace, atol=TIGHT_EMBEDDED)
-    third = solve_embedded(loss.components, priorities, basis, basis.place(weights))
+    third = solve_embedded(loss.components, priorities, basis, basis.coordinates(weights))
     begun = None
     if start is not None:
-        kept = np.asarray(start) - basis.weights(basis.place(np.asarray(start)))
-        begun = Start(kept, _node_scores(nodes, table, kept))
-    edge = find_edge(loss, course.step_size, basis, np.asarray(solved.soft.weights))
-    return Expansion(solved, course, third, edge, begun)
+        fixed = np.asarray(start) - basis.weights(basis.coordinates(np.asarray(start)))
+        begun = Start(fixed, _node_scores(nodes, table, fixed))
+    edge = find_edge(loss, setting.step_size, basis, np.asarray(solved.soft.weights))
+    return Expansion(solved, setting, third, edge, begun)
 
 
 def _node_scores(nodes: pa.Table, table: Float64, weights: Float64) -> Float64:
@@ -293,6 +293,6 @@ def _node_scores(nodes: pa.Table, table: Float64, weights: Float64) -> Float64:
     return np.sum(table[column(nodes, "token")] @ weights * table[column(nodes, "query")], axis=1)
 
 
-def _log(step: float) -> float:
+def _log_of_step(step: float) -> float:
     step = real_number(step, "step (the expansion holds for large ones)", least=1)
     return float(np.log(step))

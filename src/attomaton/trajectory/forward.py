@@ -25,13 +25,13 @@ from attomaton.trajectory.curves import WeightPath
 from attomaton.trajectory.flow.embedded import embedded_flow
 from attomaton.trajectory.flow.orthonormal import orthonormal_flow
 from attomaton.trajectory.loss import TrainingLoss, training_loss
-from attomaton.trajectory.sharpness import EDGE, StabilityEdge, bound_sharpness, find_edge
+from attomaton.trajectory.sharpness import STABILITY_LIMIT, StabilityEdge, bound_sharpness, find_edge
 
 if TYPE_CHECKING:
     from attomaton.trajectory.basis import Basis
     from attomaton.trajectory.flow.track import LossFlow, Track
 
-LARGEST_STEP = 1e100
+LARGEST_PLAIN_STEP = 1e100
 """The largest step size; the smallest is its inverse. Beyond them float64 products overflow."""
 
 MOST_AXES = 1_000
@@ -40,11 +40,11 @@ MOST_AXES = 1_000
 N_BATCHES = 24
 """Orthonormal: number of batches of queries of similar size, each with its own steps."""
 
-MANY = 1e6
+ALIGNED_STEPS = 1e6
 """Steps whose rounding errors may all have one sign; over more steps they add up like a random walk."""
 
 UNSETTLED = "gradient descent still oscillated, or the loss was too curved for it, when the warm-up ended"
-LARGE = 100_000
+WORTH_BATCHES = 100_000
 """Minimum number of entries in choice sets for which batches pay off."""
 
 
@@ -91,11 +91,11 @@ class Trajectory(WeightPath):
 
     def weights_at(self, step: float) -> Float64 | csc_array:
         """W(t), shape (dim, dim); orthonormal: the sparse scores, rows key tokens, columns queries."""
-        return self._frame.weights(self._place_at(step))
+        return self._frame.weights(self._point_at(step))
 
     def scores_at(self, step: float) -> pa.Table:
         """The table (query, token, score) of all pairs that training sees."""
-        return self._frame.scores(self._place_at(step))
+        return self._frame.scores(self._point_at(step))
 
     def error_at(self, step: float) -> float:
         """Estimated ‖error‖ of W(t), Frobenius norm; infinite beyond the edge of stability.
@@ -107,8 +107,8 @@ class Trajectory(WeightPath):
         step = real_number(step, "step", least=0)
         states = [track.at(step) for _, track in self._tracks]
         errors = np.concatenate([state.error for state in states] or [np.zeros(0)])
-        length = sum(float(state.place @ state.place) for state in states) ** 0.5
-        rounding = np.finfo(np.float64).eps * length * min(step, np.sqrt(MANY * step))
+        length = sum(float(state.point @ state.point) for state in states) ** 0.5
+        rounding = np.finfo(np.float64).eps * length * min(step, np.sqrt(ALIGNED_STEPS * step))
         return float(np.linalg.norm(errors) + rounding) * self._frame.unit
 
     @cached_property
@@ -123,12 +123,12 @@ class Trajectory(WeightPath):
             return ""
         return str(self.edge) if self.edge.passed else f"{self.edge}, but {UNSETTLED}"
 
-    def _place_at(self, step: float) -> Float64:
+    def _point_at(self, step: float) -> Float64:
         step = real_number(step, "step", least=0)
-        place = np.zeros(sum(len(rows) for rows, _ in self._tracks))
+        point = np.zeros(sum(len(rows) for rows, _ in self._tracks))
         for rows, track in self._tracks:
-            place[rows] = track.at(step).place
-        return place
+            point[rows] = track.at(step).point
+        return point
 
 
 def fast_forward(
@@ -180,18 +180,17 @@ def fast_forward(
     >>> float((scores[0] - scores[1]).round(3))  # e^gap = 2 η t + O(ln t)
     14.509
     """
-    step_size = real_number(step_size, "step_size", least=1 / LARGEST_STEP, most=LARGEST_STEP)
+    step_size = real_number(step_size, "step_size", least=1 / LARGEST_PLAIN_STEP, most=LARGEST_PLAIN_STEP)
     to, rtol = real_number(to, "to", above=0), real_number(rtol, "rtol", above=0, below=1)
-    if components is not None:
-        found = components
-    elif isinstance(samples, ChoiceTable):
-        raise UnsupportedOption("a ChoiceTable does not record the number of samples; give components")
-    else:
-        found = find_components(extract_edges(samples))
-    table = None if embeddings is None else check_embeddings(embeddings, found.edges.n_tokens)
+    if components is None:
+        if isinstance(samples, ChoiceTable):
+            raise UnsupportedOption("a ChoiceTable does not record the number of samples; give components")
+        components = find_components(extract_edges(samples))
+    table = None if embeddings is None else check_embeddings(embeddings, components.edges.n_tokens)
     if table is not None:
-        found = separate(found, table).components
-    return follow(DescentSetting(training_loss(samples, found), step_size, table, start), to, rtol, progress)
+        components = separate(components, table).components
+    setting = DescentSetting(training_loss(samples, components), step_size, table, start)
+    return follow_descent(setting, to, rtol, progress)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,32 +203,32 @@ class DescentSetting:
     start: Float64 | csc_array | None = None  # W(0); None means zero
 
 
-def follow(
-    course: DescentSetting, to: float = 1.0, rtol: float = 1e-7, progress: Callable[[str], object] = silent
+def follow_descent(
+    setting: DescentSetting, to: float = 1.0, rtol: float = 1e-7, progress: Callable[[str], object] = silent
 ) -> Trajectory:
     """The same as :func:`fast_forward`, for a given loss."""
     from attomaton.trajectory.flow.track import Track
 
-    loss, step_size, table, start = course.loss, course.step_size, course.embeddings, course.start
+    loss, step_size, table, start = setting.loss, setting.step_size, setting.embeddings, setting.start
     if table is None:
-        frame, pieces = _follow_orthonormal(loss, start)
+        frame, batches = _prepare_orthonormal(loss, start)
     else:
-        frame, pieces = _follow_embedded(loss, table, None if start is None else np.asarray(start))
+        frame, batches = _prepare_embedded(loss, table, None if start is None else np.asarray(start))
     tracks: list[tuple[Int64, Track]] = []
     trajectory = Trajectory(loss, frame, tracks, step_size)
-    safe, pace = step_size * bound_sharpness(loss, frame.basis) < EDGE, step_size * frame.unit**-2
+    safe, pace = step_size * bound_sharpness(loss, frame.basis) < STABILITY_LIMIT, step_size * frame.unit**-2
     settles = safe or not trajectory.edge.passed
 
-    def run(piece: _Piece) -> tuple[Int64, Track]:
+    def run(batch: _QueryBatch) -> tuple[Int64, Track]:
         options = {"safe": safe, "settles": settles}
-        track = Track(piece.flow, piece.start, step_size=pace, rtol=rtol, reach=pace * piece.reach, **options)
+        track = Track(batch.flow, batch.start, step_size=pace, rtol=rtol, reach=pace * batch.reach, **options)
         track.advance(to)
-        return piece.rows, track
+        return batch.rows, track
 
-    with ThreadPoolExecutor(min(len(pieces), count_processors()) or 1) as threads:
-        for done in threads.map(run, pieces):  # kernels hold no lock
+    with ThreadPoolExecutor(min(len(batches), count_processors()) or 1) as threads:
+        for done in threads.map(run, batches):  # kernels hold no lock
             tracks.append(done)
-            progress(f"followed {len(tracks)} of {len(pieces)} batches of queries to step {to:.3g}")
+            progress(f"followed {len(tracks)} of {len(batches)} batches of queries to step {to:.3g}")
     return trajectory
 
 
@@ -243,11 +242,11 @@ class _OrthonormalFrame:
     unit: float = 1.0
     basis: None = None
 
-    def scores(self, place: Float64) -> pa.Table:
-        return score_table(self.loss.pairs, place)
+    def scores(self, point: Float64) -> pa.Table:
+        return score_table(self.loss.pairs, point)
 
-    def weights(self, place: Float64) -> csc_array:
-        weights = sparse_weights(self.scores(place), self.n_tokens)
+    def weights(self, point: Float64) -> csc_array:
+        weights = sparse_weights(self.scores(point), self.n_tokens)
         return weights if self.outside is None else csc_array(weights + self.outside)
 
 
@@ -264,16 +263,16 @@ class _EmbeddedFrame:
     def unit(self) -> float:
         return self.basis.scale**-2
 
-    def scores(self, place: Float64) -> pa.Table:
-        keys, asked = self.table[self.loss.token], self.table[self.loss.query]
-        return score_table(self.loss.pairs, np.sum(keys @ self.weights(place) * asked, axis=1))
+    def scores(self, point: Float64) -> pa.Table:
+        keys, queries = self.table[self.loss.token], self.table[self.loss.query]
+        return score_table(self.loss.pairs, np.sum(keys @ self.weights(point) * queries, axis=1))
 
-    def weights(self, place: Float64) -> Float64:
-        return self.outside + self.basis.weights(place)
+    def weights(self, point: Float64) -> Float64:
+        return self.outside + self.basis.weights(point)
 
 
 @dataclass(frozen=True, eq=False)
-class _Piece:
+class _QueryBatch:
     """A flow on some of the coordinates, and its start."""
 
     rows: Int64
@@ -282,23 +281,23 @@ class _Piece:
     reach: float  # a step of size 1 moves a score by at most this
 
 
-def _follow_orthonormal(
+def _prepare_orthonormal(
     loss: TrainingLoss, start: Float64 | csc_array | None
-) -> tuple[_OrthonormalFrame, list[_Piece]]:
+) -> tuple[_OrthonormalFrame, list[_QueryBatch]]:
     """Every query separately, in batches of similar size."""
     component = loss.component
-    n_tokens, place, outside = loss.components.edges.n_tokens, np.zeros(len(component)), None
+    n_tokens, point, outside = loss.components.edges.n_tokens, np.zeros(len(component)), None
     if start is not None:
         whole = csc_array(_check_start(start, n_tokens))
-        if len(place):
-            place = np.asarray(whole[loss.token, loss.query], np.float64)
-        outside = csc_array(whole - sparse_weights(score_table(loss.pairs, place), n_tokens))
-    pieces: list[_Piece] = []
-    for queries, share in _batches(loss):
+        if len(point):
+            point = np.asarray(whole[loss.token, loss.query], np.float64)
+        outside = csc_array(whole - sparse_weights(score_table(loss.pairs, point), n_tokens))
+    batches: list[_QueryBatch] = []
+    for queries, share in _batch_queries(loss):
         rows, problem = loss.problem.restrict(queries)
         flow = orthonormal_flow(problem, component[rows], loss.n_samples)
-        pieces.append(_Piece(rows, flow, place[rows], share))
-    return _OrthonormalFrame(loss, n_tokens, outside), pieces
+        batches.append(_QueryBatch(rows, flow, point[rows], share))
+    return _OrthonormalFrame(loss, n_tokens, outside), batches
 
 
 def _check_start(start: Any, dim: int) -> Any:
@@ -309,7 +308,7 @@ def _check_start(start: Any, dim: int) -> Any:
     return start
 
 
-def _batches(loss: TrainingLoss) -> list[tuple[Bool, float]]:
+def _batch_queries(loss: TrainingLoss) -> list[tuple[Bool, float]]:
     """Batches of queries of similar size, largest first, and how far a step of size 1 moves a score there.
 
     That is at most a query's share of the samples; small problems get the full warm-up anyway.
@@ -319,7 +318,7 @@ def _batches(loss: TrainingLoss) -> list[tuple[Bool, float]]:
     entries = np.bincount(query, np.diff(problem.offsets), problem.n_components)
     counts = np.bincount(query, problem.count, problem.n_components) / loss.n_samples
     largest_first = np.argsort(-entries, kind="stable")
-    large = len(problem.alternative) >= LARGE
+    large = len(problem.alternative) >= WORTH_BATCHES
     n_batches = N_BATCHES if large else 1
     done = np.cumsum(entries[largest_first])
     batch = np.empty(len(entries), np.int64)
@@ -328,9 +327,9 @@ def _batches(loss: TrainingLoss) -> list[tuple[Bool, float]]:
     return [(mask, float(counts[mask].max()) if large else 1.0) for mask in masks]
 
 
-def _follow_embedded(
+def _prepare_embedded(
     loss: TrainingLoss, table: Float64, start: Float64 | None
-) -> tuple[_EmbeddedFrame, list[_Piece]]:
+) -> tuple[_EmbeddedFrame, list[_QueryBatch]]:
     """All queries together, in the coordinates that training can move."""
     from attomaton.trajectory.basis import find_basis
 
@@ -340,12 +339,12 @@ def _follow_embedded(
             f"with these embeddings training moves {len(basis.axes):,} coordinates, more than {MOST_AXES:,}; "
             "take fewer tokens or queries, or no embeddings"
         )
-    place, outside = np.zeros(len(basis.axes)), np.zeros((table.shape[1],) * 2)
+    point, outside = np.zeros(len(basis.axes)), np.zeros((table.shape[1],) * 2)
     if start is not None:
         whole: Float64 = _check_start(start, table.shape[1])
-        place = basis.place(whole)
-        outside = whole - basis.weights(place)
+        point = basis.coordinates(whole)
+        outside = whole - basis.weights(point)
     frame = _EmbeddedFrame(loss, basis, table, outside)
-    if not len(place):  # no label has been chosen from anything
+    if not len(point):  # no label has been chosen from anything
         return frame, []
-    return frame, [_Piece(np.arange(len(place)), embedded_flow(loss, basis), place, 1.0)]
+    return frame, [_QueryBatch(np.arange(len(point)), embedded_flow(loss, basis), point, 1.0)]

@@ -116,22 +116,23 @@ def find_priorities(
     slack = level[above] - level[below] - 1.0
     problem, component = loss.problem, loss.component
     choice, n_choices = rows_of(problem.offsets), len(problem.winner)
-    own, other = component[problem.winner][choice], component[problem.alternative]
+    of_label, of_token = component[problem.winner][choice], component[problem.alternative]
     logits = soft[loss.nodes][problem.alternative] + problem.log_multiplicity
-    inside = own == other
+    inside = of_label == of_token
     odds = np.exp(logits - largest_of(choice[inside], logits[inside], n_choices)[choice])
     total = sum_at(choice[inside], odds[inside], n_choices)
-    size, across = len(components), choice[~inside]
-    edge = np.searchsorted(above * size + below, own[~inside] * size + other[~inside])
-    odds_below = sum_at(edge, odds[~inside] / total[across] * problem.count[across], len(above))
+    size, choice_below = len(components), choice[~inside]
+    edge = np.searchsorted(above * size + below, of_label[~inside] * size + of_token[~inside])
+    shares = odds[~inside] / total[choice_below] * problem.count[choice_below]
+    odds_below = sum_at(edge, shares, len(above))
     return Priorities(above, below, slack, slack <= atol, odds_below * step_size / loss.n_samples)
 
 
 POSITIVE = 1e-9
 """Multipliers below this count as zero; they are exact to rounding, and rational."""
 
-MAX_STEPS = 200
-DENSE = 400
+MAX_RESIDUAL_STEPS = 200
+DENSE_COMPONENTS = 400
 """Maximum number of components of a block whose eigenvalues are computed densely."""
 
 
@@ -148,12 +149,12 @@ class OrthonormalResidual(Residual):
         """
         pressed = np.flatnonzero(self.flow > 0)
         above, below = self.priorities.above[pressed], self.priorities.below[pressed]
-        block = join(above, below, len(self.sizes))[above]
+        block = label_blocks(above, below, len(self.sizes))[above]
         order = np.argsort(block, kind="stable")
         starts = run_starts(block[order])
         root = np.sqrt(self.sizes.astype(np.float64))
         rates = [
-            _settling(above[rows], below[rows], self.flow[pressed[rows]], root)
+            _second_eigenvalue(above[rows], below[rows], self.flow[pressed[rows]], root)
             for rows in np.split(order, starts[1:])
             if len(rows)
         ]
@@ -168,16 +169,16 @@ def solve_orthonormal(
     degenerate = find_degenerate(priorities, multipliers, size)
     pressed = np.flatnonzero(priorities.tight & ~degenerate)
     above, below, kappa = priorities.above[pressed], priorities.below[pressed], priorities.kappa[pressed]
-    block = join(above, below, size)
+    block = label_blocks(above, below, size)
     pressure = sum_at(components.component_of_node, hard, size)
     pressure = centre(block, pressure)  # its mean is zero up to rounding
-    answer, gradient = _minimise((above, below, np.log(kappa)), pressure, block)
+    answer, gradient = _minimise_orthonormal((above, below, np.log(kappa)), pressure, block)
     weight = sizes.astype(np.float64)
     total = sum_at(block, weight * answer, size) / np.maximum(sum_at(block, weight, size), 1.0)
     answer = answer - total[block]
     flow = np.zeros(len(priorities.kappa))
     flow[pressed] = kappa * np.exp(answer[below] - answer[above])
-    weak = join(priorities.above, priorities.below, size)
+    weak = label_blocks(priorities.above, priorities.below, size)
     n_blocks = np.bincount(weak[np.unique(block, return_index=True)[1]], minlength=size)
     scores = answer[components.component_of_node]
     weights = sparse_weights(score_table(components.nodes, scores), components.edges.n_tokens)
@@ -204,34 +205,36 @@ def find_degenerate(priorities: Priorities, multipliers: Float64, size: int) -> 
     return degenerate
 
 
-def join(one: Integers, other: Integers, size: int) -> Int64:
-    """Labels of the connected components of 0 … size − 1, shape (size,)."""
-    graph = csr_array((np.ones(len(one), np.int8), (one, other)), shape=(size, size))
+def label_blocks(above: Integers, below: Integers, size: int) -> Int64:
+    """Labels of the weakly connected components of 0 … size − 1, shape (size,)."""
+    graph = csr_array((np.ones(len(above), np.int8), (above, below)), shape=(size, size))
     return connected_components(graph, directed=False)[1].astype(np.int64)
 
 
-def _minimise(edges: tuple[Int64, Int64, Float64], pressure: Float64, block: Int64) -> tuple[Float64, float]:
+def _minimise_orthonormal(
+    edges: tuple[Int64, Int64, Float64], pressure: Float64, block: Int64
+) -> tuple[Float64, float]:
     """Newton's method for Σ e^{ln κ + R_B − R_A} + Σ pressure·R in all blocks, and the remaining gradient."""
     above, below, log_kappa = edges
     size = len(pressure)
     enough = 1e-11 * max(1.0, float(np.abs(pressure).max(initial=0.0)))
 
-    def flow_at(place: Float64) -> Float64:
-        return np.exp(log_kappa + place[below] - place[above])
+    def flow_at(point: Float64) -> Float64:
+        return np.exp(log_kappa + point[below] - point[above])
 
-    def slope(place: Float64) -> Float64:
-        flow = flow_at(place)
+    def slope(point: Float64) -> Float64:
+        flow = flow_at(point)
         gradient = pressure + sum_at(below, flow, size) - sum_at(above, flow, size)
         return centre(block, gradient)  # rounding must not push along a constant
 
-    def find_step(place: Float64, gradient: Float64) -> tuple[Float64, Float64]:
-        flow = flow_at(place)
+    def find_step(point: Float64, gradient: Float64) -> tuple[Float64, Float64]:
+        flow = flow_at(point)
         diagonal = sum_at(below, flow, size) + sum_at(above, flow, size)
         diagonal[diagonal == 0.0] = 1.0  # a component without tight edges, which nothing presses
 
         def bend(direction: Float64) -> Float64:
-            across = flow * (direction[above] - direction[below])
-            return sum_at(above, across, size) - sum_at(below, across, size)
+            transport = flow * (direction[above] - direction[below])
+            return sum_at(above, transport, size) - sum_at(below, transport, size)
 
         left = largest_of(block, np.abs(gradient), size)
         right = np.where(left[block] > enough, -gradient, 0.0)
@@ -239,19 +242,19 @@ def _minimise(edges: tuple[Int64, Int64, Float64], pressure: Float64, block: Int
         reach = largest_of(block[above], np.abs(step[above] - step[below]), size, least=0.0)
         return step, reach[block]
 
-    return minimise(slope, find_step, np.zeros(size), atol=enough, max_steps=MAX_STEPS)
+    return minimise(slope, find_step, np.zeros(size), atol=enough, max_steps=MAX_RESIDUAL_STEPS)
 
 
-def _settling(above: Int64, below: Int64, flow: Float64, root: Float64) -> float:
+def _second_eigenvalue(above: Int64, below: Int64, flow: Float64, root: Float64) -> float:
     """The second smallest eigenvalue of a single block."""
-    nodes, place = np.unique(np.concatenate([above, below]), return_inverse=True)
-    one, other = place[: len(above)], place[len(above) :]
-    scale, size, all_nodes = root[nodes], len(nodes), np.arange(len(nodes))
-    diagonal = (sum_at(one, flow, size) + sum_at(other, flow, size)) / scale**2
-    across = -flow / (scale[one] * scale[other])
-    places = np.concatenate([one, other, all_nodes]), np.concatenate([other, one, all_nodes])
-    matrix = csr_array((np.concatenate([across, across, diagonal]), places), shape=(size, size))
-    if size <= DENSE:
+    nodes, row = np.unique(np.concatenate([above, below]), return_inverse=True)
+    top, bottom = row[: len(above)], row[len(above) :]
+    scale, size, all_rows = root[nodes], len(nodes), np.arange(len(nodes))
+    diagonal = (sum_at(top, flow, size) + sum_at(bottom, flow, size)) / scale**2
+    coupling = -flow / (scale[top] * scale[bottom])
+    entries = np.concatenate([top, bottom, all_rows]), np.concatenate([bottom, top, all_rows])
+    matrix = csr_array((np.concatenate([coupling, coupling, diagonal]), entries), shape=(size, size))
+    if size <= DENSE_COMPONENTS:
         return float(np.linalg.eigvalsh(matrix.toarray())[1])
     from scipy.sparse.linalg import eigsh  # takes long to import, so only when needed
 
@@ -259,13 +262,13 @@ def _settling(above: Int64, below: Int64, flow: Float64, root: Float64) -> float
     return float(np.sort(values)[1])
 
 
-_linalg: Any = np.linalg
+lstsq: Any = np.linalg.lstsq
 
 MAX_EMBEDDED_STEPS = 500
 PRESSED = 1e-7
 """Multipliers below this, relative to the largest, count as zero."""
 
-FEASIBLE = 1e-10  # how far below 0 a multiplier may be, by rounding
+FEASIBLE_MULTIPLIER = 1e-10  # how far below 0 a multiplier may be, by rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,8 +280,10 @@ class EmbeddedResidual(Residual):
     def settling(self) -> float:
         """The smallest eigenvalue of Σ flow·a aᵀ on the span of the directions with positive flow."""
         pressed = self.flow > 0
-        along = self.directions[pressed] @ find_span(self.directions[pressed]).T
-        return float(np.linalg.eigvalsh((along.T * self.flow[pressed]) @ along)[0]) if along.size else 1.0
+        projected = self.directions[pressed] @ find_span(self.directions[pressed]).T
+        if not projected.size:
+            return 1.0
+        return float(np.linalg.eigvalsh((projected.T * self.flow[pressed]) @ projected)[0])
 
 
 def solve_embedded(
@@ -293,13 +298,13 @@ def solve_embedded(
     degenerate[tight] = _find_degenerate(directions[tight], pressure)
     pressed = np.flatnonzero(priorities.tight & ~degenerate)
     axes = find_span(directions[pressed])
-    along = directions[pressed] @ axes.T
-    answer, gradient = _minimise_embedded(along, np.log(kappa[pressed]), axes @ pressure)
+    projected = directions[pressed] @ axes.T
+    answer, gradient = _minimise_embedded(projected, np.log(kappa[pressed]), axes @ pressure)
     flow = np.zeros(len(kappa))
-    flow[pressed] = kappa[pressed] * np.exp(-along @ answer)
+    flow[pressed] = kappa[pressed] * np.exp(-projected @ answer)
     free = np.full(len(components), len(axes) < len(basis.axes) - basis.n_cyclic)
-    place = answer @ axes
-    weights, scores = basis.weights(place), basis.nodes @ place
+    point = answer @ axes
+    weights, scores = basis.weights(point), basis.nodes @ point
     return EmbeddedResidual(priorities, weights, scores, flow, degenerate, free, gradient, directions)
 
 
@@ -316,7 +321,7 @@ def _find_degenerate(directions: Float64, pressure: Float64) -> Bool:
     enough = PRESSED * max(float(np.abs(pressure).max()), 1e-300)
     if len(axes) == size:
         multipliers = np.linalg.solve(axes @ directions.T, axes @ pressure)
-        if multipliers.min() >= -FEASIBLE:
+        if multipliers.min() >= -FEASIBLE_MULTIPLIER:
             return multipliers < 0.5 * enough
     from scipy.optimize import linprog  # takes long to import, so only when needed
 
@@ -328,7 +333,7 @@ def _find_degenerate(directions: Float64, pressure: Float64) -> Bool:
         b_eq=axes @ pressure,
         bounds=[(0.0, None)] * size + [(0.0, enough)] * size,
         method="highs",
-        options={"primal_feasibility_tolerance": FEASIBLE},
+        options={"primal_feasibility_tolerance": FEASIBLE_MULTIPLIER},
     )
     if program.status != 0:
         raise UncertifiedSolution(
@@ -338,19 +343,19 @@ def _find_degenerate(directions: Float64, pressure: Float64) -> Bool:
     return np.asarray(program.x[size:] < 0.5 * enough)
 
 
-def _minimise_embedded(along: Float64, log_kappa: Float64, pressure: Float64) -> tuple[Float64, float]:
+def _minimise_embedded(directions: Float64, log_kappa: Float64, pressure: Float64) -> tuple[Float64, float]:
     """Newton's method for Σ e^{ln κ − a·y} + pressure·y, and the remaining gradient."""
 
-    def flow_at(place: Float64) -> Float64:
-        return np.exp(np.clip(log_kappa - along @ place, -700, 700))
+    def flow_at(point: Float64) -> Float64:
+        return np.exp(np.clip(log_kappa - directions @ point, -700, 700))
 
-    def find_step(place: Float64, gradient: Float64) -> tuple[Float64, float]:
-        step: Float64 = -_linalg.lstsq((along.T * flow_at(place)) @ along, gradient, rcond=None)[0]
-        return step, float(np.abs(along @ step).max())
+    def find_step(point: Float64, gradient: Float64) -> tuple[Float64, float]:
+        step: Float64 = -lstsq((directions.T * flow_at(point)) @ directions, gradient, rcond=None)[0]
+        return step, float(np.abs(directions @ step).max())
 
     enough = 1e-12 * max(1.0, float(np.abs(pressure).max(initial=0.0)))
     return minimise(
-        lambda place: pressure - flow_at(place) @ along,
+        lambda point: pressure - flow_at(point) @ directions,
         find_step,
         np.zeros(len(pressure)),
         atol=enough,

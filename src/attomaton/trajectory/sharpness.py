@@ -26,16 +26,16 @@ from attomaton.solvers.soft.newton import Newton
 from attomaton.trajectory.basis import Basis, find_basis
 from attomaton.trajectory.loss import TrainingLoss, training_loss
 
-DENSE = 1_500
+DENSE_ALTERNATIVES = 1_500
 """Largest block of alternatives whose curvature is computed as a matrix; Lanczos handles larger ones."""
 
 PROBED = 1e-6
 """Relative accuracy of Lanczos; its residual is added to the result."""
 
-EDGE = 2.0
+STABILITY_LIMIT = 2.0
 """Step size times curvature at which gradient descent stops converging."""
 
-CLOSE = 1e-9
+EDGE_ROUNDING = 1e-9
 """Within this rounding of the edge, a step size counts as beyond it."""
 
 
@@ -67,12 +67,12 @@ class StabilityEdge:
     @property
     def largest(self) -> float:
         """2/λ_max: at this step size or above, plain gradient descent does not converge."""
-        return EDGE / self.sharpness if self.sharpness > 0 else float("inf")
+        return STABILITY_LIMIT / self.sharpness if self.sharpness > 0 else float("inf")
 
     @property
     def passed(self) -> bool:
         """Whether the step size is beyond the edge."""
-        return self.step_size * self.sharpness >= EDGE * (1.0 - CLOSE)
+        return self.step_size * self.sharpness >= STABILITY_LIMIT * (1.0 - EDGE_ROUNDING)
 
     def __str__(self) -> str:
         if self.passed:
@@ -96,8 +96,8 @@ def find_edge(
         if not basis.n_cyclic:
             return StabilityEdge(0.0, step_size)
         flow = embedded_flow(loss, basis, inside=True)
-        place = flow.settle() if finite is None else basis.place(finite)
-        return StabilityEdge(float(flow.sharpness(place)[0]) * basis.scale**4, step_size)
+        point = flow.settle() if finite is None else basis.coordinates(finite)
+        return StabilityEdge(float(flow.sharpness(point)[0]) * basis.scale**4, step_size)
     problem = reduce_choices(loss)
     if not len(problem.winner):
         return StabilityEdge(0.0, step_size)
@@ -168,14 +168,14 @@ def _largest_eigenvalue(problem: LuceProblem, probabilities: Float64, rows: Int6
     """Keep the part of the curvature among alternatives that choices connect."""
     number = np.full(problem.n_alternatives, len(rows))
     number[rows] = np.arange(len(rows))
-    here = np.flatnonzero(number[problem.alternative] < len(rows))
-    choice = rows_of(problem.offsets)[here]
-    which, row = np.unique(choice, return_inverse=True)
-    cell, weight = (row, number[problem.alternative[here]]), probabilities[here] * problem.count[choice]
-    shares: Any = csr_array((probabilities[here], cell), shape=(len(which), len(rows)))
+    inside = np.flatnonzero(number[problem.alternative] < len(rows))
+    choice = rows_of(problem.offsets)[inside]
+    choices, row = np.unique(choice, return_inverse=True)
+    cell, weight = (row, number[problem.alternative[inside]]), probabilities[inside] * problem.count[choice]
+    shares: Any = csr_array((probabilities[inside], cell), shape=(len(choices), len(rows)))
     weighted: Any = csr_array((weight, cell), shape=shares.shape)
     diagonal = sum_at(cell[1], weight, len(rows))
-    if len(rows) <= DENSE:
+    if len(rows) <= DENSE_ALTERNATIVES:
         dense = np.diag(diagonal) - (weighted.T @ shares).toarray()
         return float(np.linalg.eigvalsh(dense)[-1])
 
@@ -237,7 +237,7 @@ def find_passed(
     for trial, (samples, table) in enumerate(zip(corpora, tables, strict=True)):
         key = id(samples), table.tobytes()
         if key not in edges:
-            own = None if components is None else components[trial]
-            edges[key] = find_trial_edge(samples, step_size, table, own)
+            components_of_trial = None if components is None else components[trial]
+            edges[key] = find_trial_edge(samples, step_size, table, components_of_trial)
         if edges[key].passed:
             yield trial, edges[key]

@@ -15,7 +15,8 @@ import pyarrow as pa
 from attomaton.base.printing import Grid
 from attomaton.base.progress import Progress
 from attomaton.base.tables import make_table
-from attomaton.claims import Agreement, Verdict, VerdictStatus, compare_beginning, verify_beginning
+from attomaton.claims import Verdict, VerdictStatus, compare_beginning, verify_beginning
+from attomaton.claims.beginning import Agreement
 from attomaton.claims.verdicts import as_record
 from attomaton.report.figures import Line, LinePanel, draw_lines
 from attomaton.theories.beginning.theorem import WEIGHTS

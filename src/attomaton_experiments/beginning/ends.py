@@ -13,7 +13,8 @@ from attomaton.automaton import learn
 from attomaton.base.printing import Grid
 from attomaton.base.progress import Progress
 from attomaton.base.tables import Bool
-from attomaton.claims import Ends, compare_ends
+from attomaton.claims import compare_ends
+from attomaton.claims.ends import Ends
 from attomaton.theories import Beginning, begin
 from attomaton_experiments.beginning.sequences import read_frequent
 from attomaton_experiments.figures.bags import draw_bags

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base import UnsupportedOption
+from attomaton.base.errors import UnsupportedOption
 from attomaton.base.tables import Int64
 from attomaton.corpora import Documents, Vocabulary, read_corpus
 from attomaton.theories.beginning.begin import RARE

@@ -14,8 +14,8 @@ import numpy as np
 
 from attomaton.base.progress import Progress
 from attomaton.base.tables import Float64
-from attomaton.claims import Agreement, compare_beginning, compare_course, verify_beginning
-from attomaton.claims.beginning import judge_course
+from attomaton.claims import compare_beginning, compare_course, verify_beginning
+from attomaton.claims.beginning import Agreement, judge_course
 from attomaton.claims.verdicts import as_record
 from attomaton.theories import follow_course
 from attomaton.training import DeepModel, Watch, train_deep

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attomaton.base import UnsupportedOption
+from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import settle, whole_number
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown

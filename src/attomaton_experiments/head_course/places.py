@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.heads import HeadModel
+from attomaton.heads.model import HeadModel
 from attomaton.heads.utility.measured import find_gains
 
 Places = Callable[[Int64], Bool]

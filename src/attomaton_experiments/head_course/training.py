@@ -11,10 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attomaton.base import UnsupportedOption
 from attomaton.base.artifacts.arrays import digest_arrays, write_arrays
 from attomaton.base.artifacts.files import explained
-from attomaton.base.errors import needing
+from attomaton.base.errors import UnsupportedOption, needing
 from attomaton.base.options import real_number, settle, whole_number
 from attomaton.base.progress import Progress, silent
 from attomaton.base.tables import Int64

@@ -7,14 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.automaton import Attention, FiniteAttention, shrink
+from attomaton.automaton import shrink
+from attomaton.automaton.attention import Attention
+from attomaton.automaton.finite import FiniteAttention
 from attomaton.base.artifacts.arrays import digest_arrays
 from attomaton.base.tables import Float64, Int64, Integers, column
 from attomaton.corpora import Samples
-from attomaton.graphs import Components, find_realisable
+from attomaton.graphs import Components
+from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.grouping import find_rows, pack_pairs
-from attomaton.heads import Head, PairCounts, UtilityTable, count_pairs, find_closed_utility, measure_utility
-from attomaton.heads.utility.measured import STRENGTH, make_table
+from attomaton.heads import Head, find_closed_utility, measure_utility
+from attomaton.heads.utility.closed import PairCounts, count_pairs
+from attomaton.heads.utility.measured import STRENGTH, UtilityTable, make_table
 from attomaton_experiments.head_study.measures import correlate, explain_share, fit_scale, share_obeyed
 from attomaton_experiments.head_study.relabelled import relabel_by_utility
 from attomaton_experiments.head_study.small import SmallModel

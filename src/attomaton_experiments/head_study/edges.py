@@ -16,14 +16,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attomaton.base import MismatchedParts, Tabular
+from attomaton.base import Tabular
+from attomaton.base.errors import MismatchedParts
 from attomaton.base.machine import share_out
 from attomaton.base.native import count_obeyed, score_pairs
 from attomaton.base.tables import Float64, Int32, Int64, table_of
 from attomaton.corpora import Samples
 from attomaton.graphs import Components, EdgeTable, find_components
 from attomaton.graphs.grouping import count_keys, find_rows, pack_pairs
-from attomaton.heads import Head, HeadModel, Layer, Linear, Transformer
+from attomaton.heads import Head
+from attomaton.heads.model import HeadModel
+from attomaton.heads.parts import Layer, Linear
+from attomaton.heads.transformer import Transformer
 
 BLOCK = 1 << 17
 """(query, token) pairs whose scores a thread holds at once."""

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attomaton.base import InvalidSamples
+from attomaton.base.errors import InvalidSamples
 from attomaton.base.tables import Bool, Int32, Int64, Integers
 from attomaton.corpora import Samples
-from attomaton.heads import Head, HeadModel
+from attomaton.heads import Head
+from attomaton.heads.model import HeadModel
 from attomaton.heads.utility.measured import Baseline, find_gains
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base import InvalidSamples, Tabular
+from attomaton.base import Tabular
+from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import make_rng
 from attomaton.base.tables import Int32, table_of
 from attomaton.corpora import Samples

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attomaton.base import UnsupportedOption
+from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import settle, whole_number
 from attomaton.base.tables import Float64, Integers
-from attomaton.heads import Head, ModelShape, Watched
-from attomaton.heads.model import OutputEdit, PatternEdit
+from attomaton.heads import Head
+from attomaton.heads.model import ModelShape, OutputEdit, PatternEdit, Watched
 
 FAINT = 1e-9
 """Lower limit for probabilities of the theory's layer, for labels outside the context."""
@@ -82,7 +82,7 @@ class SmallConfig:
 
 
 class SmallModel(nn.Module):
-    """A small model with random weights; it is a :class:`~attomaton.heads.HeadModel`.
+    """A small model with random weights; it is a :class:`~attomaton.heads.model.HeadModel`.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class SmallModel(nn.Module):
         edit_patterns: PatternEdit | None = None,
         edit_outputs: OutputEdit | None = None,
     ) -> Watched:
-        """Run it; see :class:`~attomaton.heads.HeadModel`."""
+        """Run it; see :class:`~attomaton.heads.model.HeadModel`."""
         with torch.no_grad() if edit_patterns is None and edit_outputs is None else torch.enable_grad():
             held = {name: one.detach() for name, one in self.tables.items()}
             return self._run(_ids(tokens), held, (edit_patterns, edit_outputs))

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attomaton.base import CorruptRun, UnsupportedOption
 from attomaton.base.artifacts.arrays import digest_arrays, read_arrays, write_arrays
 from attomaton.base.artifacts.files import explained
+from attomaton.base.errors import CorruptRun, UnsupportedOption
 from attomaton.base.options import real_number, settle, whole_number
 from attomaton.base.tables import Int64, Integers
 from attomaton_experiments.descent import descend

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from attomaton.base import UnsupportedOption
+from attomaton.base.errors import UnsupportedOption
 from attomaton_experiments.head_study.small import SmallConfig
 from attomaton_experiments.head_study.training import SmallTraining
 

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attomaton.base import InvalidSamples, MismatchedParts
+from attomaton.base.errors import InvalidSamples, MismatchedParts
 from attomaton.base.ragged import run_starts
 from attomaton.base.tables import Int32, Int64
-from attomaton.graphs import Bags
+from attomaton.graphs.bags import Bags
 from attomaton.graphs.grouping import distinct_keys, find_rows, pack_pairs, unpack_pairs
 
 

@@ -14,7 +14,7 @@ import torch
 
 from attomaton.base.options import real_number, settle, whole_number
 from attomaton.base.tables import Float64
-from attomaton.graphs import Bags
+from attomaton.graphs.bags import Bags
 from attomaton.training import Step
 from attomaton.training.steps import Parameters
 from attomaton_experiments.lookup.lookup import Lookups, Pairs, lay_out_lookups

@@ -10,12 +10,13 @@ from typing import Protocol
 
 import numpy as np
 
-from attomaton.automaton import Attention, BatchPrediction
+from attomaton.automaton.attention import Attention
+from attomaton.automaton.prediction import BatchPrediction
 from attomaton.base.ragged import largest_of, sum_at
 from attomaton.base.tables import Float64, Int32, Int64
 from attomaton.corpora import Samples
-from attomaton.graphs import count_all_tokens
-from attomaton.theories import Supports
+from attomaton.graphs.bags import count_all_tokens
+from attomaton.theories.decoder.supports import Supports
 from attomaton_experiments.mixture.reading import MixtureText
 
 SURE = (0.25, 0.6)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from attomaton.base.artifacts.arrays import digest_arrays
 from attomaton.base.progress import Progress, silent
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.graphs import find_realisable
+from attomaton.graphs.bags import find_realisable
 from attomaton_experiments.mixture.caches import read_cache
 from attomaton_experiments.mixture.judged import Judged, blend, judge, keep
 from attomaton_experiments.mixture.kneser_ney import learn_kneser_ney

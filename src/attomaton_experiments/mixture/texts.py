@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attomaton.base import InvalidSamples, UnreadableSource
+from attomaton.base.errors import InvalidSamples, UnreadableSource
 from attomaton.base.tables import Int64
 
 END, UNKNOWN = "<eos>", "<unk>"

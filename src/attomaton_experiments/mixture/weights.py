@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.base import MismatchedParts
+from attomaton.base.errors import MismatchedParts
 from attomaton.base.tables import Bool, Float64, Int64
 
 LEVELS = 16

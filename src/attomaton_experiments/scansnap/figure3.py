@@ -14,8 +14,8 @@ from attomaton.base.tables import Float64
 from attomaton.claims import Verdict, judge_rates, verify_flow
 from attomaton.claims.verdicts import Judgement
 from attomaton.report.figures import Line, LinePanel, draw_lines
-from attomaton.theories import LayerFlow, Rates, SnapLaw, solve_flow
-from attomaton.theories.scansnap.flow import find_snap, find_turn, measure_gain
+from attomaton.theories import Rates, SnapLaw, solve_flow
+from attomaton.theories.scansnap.flow import LayerFlow, find_snap, find_turn, measure_gain
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.scansnap.star import integrate_law, make_star, star_constant

@@ -19,7 +19,8 @@ from attomaton.base.tables import Float64
 from attomaton.claims import Verdict, VerdictStatus
 from attomaton.claims.verdicts import Judgement
 from attomaton.report.figures import Line, LinePanel, draw_lines
-from attomaton.theories import Reduced, draw_linear_classes
+from attomaton.theories import draw_linear_classes
+from attomaton.theories.scansnap.reduced import Reduced
 from attomaton.training import Adam, GradientDescent
 from attomaton_experiments.figures.maps import BandPanel, draw_bands
 from attomaton_experiments.page import Page

@@ -20,9 +20,10 @@ from attomaton.base.tables import Bool, Float64
 from attomaton.claims import Verdict
 from attomaton.claims.verdicts import Judgement
 from attomaton.corpora import Samples, read_corpus
-from attomaton.graphs import find_realisable
-from attomaton.theories import CorpusClasses, LayerFlow, LearnedHead, MassHead, Rates, TiedHead, solve_flow
+from attomaton.graphs.bags import find_realisable
+from attomaton.theories import CorpusClasses, LearnedHead, MassHead, Rates, TiedHead, solve_flow
 from attomaton.theories.scansnap.classes import classes_of_contexts
+from attomaton.theories.scansnap.flow import LayerFlow
 from attomaton.theories.scansnap.forecast import find_pulls
 from attomaton.theories.scansnap.heads import DecoderHead
 from attomaton_experiments.figures.grids import GridFigure as DrawnGrid, draw_grids

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attomaton.base.tables import Float64, Int64
-from attomaton.theories import Reduced
+from attomaton.theories.scansnap.reduced import Reduced
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from attomaton.base import UnsupportedOption
+from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import real_number, settle, whole_number
 
 REACH = 0.1

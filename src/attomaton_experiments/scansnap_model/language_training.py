@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attomaton.base import InvalidSamples, UnsupportedOption
+from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.options import MOST_THREADS, real_number, settle, whole_number
 from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Float64, Integers

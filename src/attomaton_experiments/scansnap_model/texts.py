@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attomaton.base import UnreadableSource, UnsupportedOption
+from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.base.tables import Float64, Int64, Integers
 from attomaton.corpora.readers.corpus import read_text
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from attomaton.base.options import settle, whole_number
 from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Float64, Int64
-from attomaton.theories import Reduced
+from attomaton.theories.scansnap.reduced import Reduced
 from attomaton.training import GradientDescent, Step
 from attomaton.training.steps import Parameters
 from attomaton_experiments.scansnap_model.draws import draw_counts

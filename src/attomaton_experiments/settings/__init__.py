@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from attomaton.base import UnsupportedOption
+from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import MOST_TRIALS, whole_number
 
 Settings = dict[str, Any]

@@ -7,7 +7,12 @@ from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.automaton.ov_maps.maps import Writing
-from attomaton.automaton.ov_maps.settle import count_writers, edges_by_definition, find_writers, pull_first
+from attomaton.automaton.ov_maps.settle import (
+    count_writers,
+    find_writers,
+    pull_first,
+    written_edges_by_definition,
+)
 from attomaton.graphs.choices import choices_by_definition
 
 N = 5
@@ -49,7 +54,7 @@ def test_edges_are_as_defined(rows, table, seed):
     edges = writers.edges(chosen)
     columns = (edges[name].tolist() for name in ("query", "winner", "loser", "support"))
     found = {(query, winner, loser): support for query, winner, loser, support in zip(*columns, strict=True)}
-    assert found == edges_by_definition(writers.bags.samples, writing, chosen.tolist())
+    assert found == written_edges_by_definition(writers.bags.samples, writing, chosen.tolist())
     assert edges.n_samples == len(writers)
     assert at.EdgeTable(edges.rows, edges.queries, edges.n_tokens).rows.equals(edges.rows)
 

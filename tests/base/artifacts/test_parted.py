@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 from attomaton.base.artifacts import parted
 from attomaton.base.artifacts.parted import PartedTable, part_name, read_whole, write_part
 from attomaton.base.errors import CorruptRun
-from attomaton.graphs.parts import slice_queries
+from attomaton.graphs.partitions import slice_queries
 
 SCHEMA = pa.schema([("query", pa.int32()), ("row", pa.int64()), ("list", pa.large_list(pa.int32()))])
 

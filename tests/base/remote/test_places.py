@@ -45,7 +45,7 @@ def test_a_store_is_read_and_written_as_a_disk_is(folder: RemotePath, tmp_path: 
     assert (folder / "a.txt").is_file()
     assert not (folder / "a.txt").is_dir()
     assert [place.name for place in sorted(folder.glob("*"))] == ["a.txt", "b.bin", "d.bin"]
-    assert [place.told.st_size for place in sorted(folder.glob("*.bin")) if place.told] == [300_000, 70_000]
+    assert [path.listed.st_size for path in sorted(folder.glob("*.bin")) if path.listed] == [300_000, 70_000]
     assert (folder / "b.bin").read_bytes() == BLOB
     assert (folder / "d.bin").stat().st_size == 70_000
     (folder / "a.txt").write_bytes(b"or not to be")

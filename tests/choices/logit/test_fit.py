@@ -111,7 +111,7 @@ def test_components_and_the_linear_program_agree(seed):
 
 def test_the_endometrial_data_of_heinze_and_schemper():
     # Statistics in Medicine 21 (2002) 2409-2419: 79 published measurements of patients
-    with (Path(__file__).parent / "endometrial.csv").open(encoding="utf-8") as file:
+    with (Path(__file__).parents[3] / "docs" / "data" / "endometrial.csv").open(encoding="utf-8") as file:
         table = np.array(list(csv.reader(file))[1:], float)
     rows = np.zeros((158, 4))
     rows[::2] = np.column_stack([np.ones(79), table[:, :3]])

@@ -17,8 +17,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 import attomaton as at
-from attomaton.base.errors import UnsupportedOption
+from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.corpora.readers import Reading, batches as batches_module, find_readers, read_corpus, read_text
+from attomaton.corpora.readers.delimited import DelimitedReader, _CsvRows
+from attomaton.corpora.readers.files import File
 from attomaton.corpora.tokenizers import TOKENIZERS
 
 texts_strategy = st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=6)
@@ -275,3 +277,32 @@ def test_each_line_of_json_lines_is_a_document_already(tmp_path):
     (tmp_path / "b.txt").write_text("a\nb\n")
     assert len(read_corpus(tmp_path / "a.jsonl", reading=at.Reading(documents="line")).offsets) == 3
     assert len(read_corpus(tmp_path, reading=at.Reading(documents="line")).offsets) == 5
+
+
+@given(
+    st.lists(
+        st.lists(st.text(alphabet='a7,;"\r\n é\t', max_size=4), min_size=2, max_size=2),
+        min_size=1,
+        max_size=5,
+    ),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL, None]),
+)
+def test_plain_tables_are_read_as_all_others(rows, end, quoting):
+    text = io.StringIO(newline="")
+    if quoting is None:  # as they come, most of them broken
+        text.write("".join(f"{','.join(row)}{end}" for row in [["x", "y"], *rows]))
+    else:
+        csv.writer(text, quoting=quoting, lineterminator=end).writerows([["x", "y"], *rows])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "table.csv")
+        path.write_bytes(text.getvalue().encode())
+        answers = []
+        for plainly in (_CsvRows.read_plainly, lambda *_: None):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(_CsvRows, "read_plainly", plainly)
+                try:
+                    answers.append(DelimitedReader(File(str(path), str(path)), Reading()).table().to_pylist())
+                except UnreadableSource as error:
+                    answers.append(str(error))
+        assert answers[0] == answers[1]

@@ -20,14 +20,14 @@ from attomaton.heads.audit.explanations import Bigram, Table, TokenCounts
 from attomaton.heads.audit.heads import TOP, Audit, HeadAudit, audit_heads, read_finished
 from attomaton.heads.audit.ladder import Position
 from attomaton.heads.audit.randomised import permute_weights, rotate_heads
-from attomaton.heads.opening import open_model
+from attomaton.heads.reading.families import read_object
 from tests.heads import made
 from tests.heads.audit.standin import StandIn, draw_documents
 
 HOW = Audit(window=8, per_document=6, length=10)
 DOCUMENTS = draw_documents(30)
 SIZES = {"vocab_size": 12, "num_attention_heads": 2, "num_key_value_heads": 1}
-MODEL = open_model(made.make("llama", **SIZES, num_hidden_layers=3))
+MODEL = read_object(made.make("llama", **SIZES, num_hidden_layers=3))
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,9 @@ def test_an_audit_that_was_stopped_goes_on(whole, tmp_path, monkeypatch, stage, 
     from attomaton.heads.audit import heads
 
     again = heads.measure_layer
-    monkeypatch.setattr(heads, "measure_layer", lambda *args: measured.append(1) or again(*args))
+    monkeypatch.setattr(
+        heads, "measure_layer", lambda *args, **options: measured.append(1) or again(*args, **options)
+    )
     assert audit_heads(MODEL, DOCUMENTS, **asked).table().equals(whole.table())
     assert len(measured) == (3 - n if stage == "measure_layer" else 0)
     remove_finished(tmp_path / "work")
@@ -195,7 +197,7 @@ def test_a_nested_identity_is_refused(tmp_path):
 
 
 def test_copies_of_the_folders_of_steps_are_of_others(tmp_path):
-    first = open_model(made.make("llama", **SIZES, num_hidden_layers=1))
+    first = read_object(made.make("llama", **SIZES, num_hidden_layers=1))
     models = [first, permute_weights(first, seed=0)]
     asked = {"steps": [1, 2], "how": HOW, "work": tmp_path}
     course = audit_course(models, DOCUMENTS, **asked)
@@ -442,7 +444,7 @@ def test_a_rung_with_other_entries_is_another_rung(tmp_path):
 
 def test_one_random_head_is_no_control():
     """Heads of one-head models had z = +inf against one random head."""
-    model = open_model(made.make("llama", **SIZES | {"num_attention_heads": 1, "num_hidden_layers": 1}))
+    model = read_object(made.make("llama", **SIZES | {"num_attention_heads": 1, "num_hidden_layers": 1}))
     with pytest.raises(UnsupportedOption, match="one random head, which has no spread"):
         audit_heads(model, DOCUMENTS, how=HOW, random=1)
     assert np.isfinite(audit_heads(model, DOCUMENTS, how=HOW).seeking.z).all()

@@ -4,16 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from attomaton.heads import (
-    Audit,
-    HeadAudit,
-    PatternModel,
-    audit_heads,
-    climb,
-    plain_rungs,
-    show_head,
-    watch_rows,
-)
+from attomaton.heads import Audit, HeadAudit, PatternModel, audit_heads, climb, plain_rungs, show_head
+from attomaton.heads.audit.rows import watch_rows
 
 N_TOKENS, HOW = 12, Audit(window=8, per_document=10)
 DOCUMENTS = np.random.default_rng(0).integers(0, N_TOKENS, (40, 40))

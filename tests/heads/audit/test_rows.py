@@ -10,7 +10,7 @@ from attomaton.base.errors import InvalidSamples, TokenOutOfRange, UnreadableMod
 from attomaton.heads.audit.jackknife import FEWEST
 from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.rows import EARLIER, record, split_documents, watch_rows
-from attomaton.heads.opening import open_model
+from attomaton.heads.reading.families import read_object
 from tests.heads import made
 from tests.heads.audit.standin import StandIn, draw_documents
 
@@ -113,7 +113,7 @@ def test_parts_have_no_document_in_common():
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gpt_neox", "gemma3_text"])
 def test_one_pass_records_what_several_define(family):
     """Random heads beside the model's own, and what attention reads, against one pass for each."""
-    model = open_model(made.make(family))
+    model = read_object(made.make(family))
     documents = [np.random.default_rng(one).integers(0, model.shape.n_tokens, 12 + one) for one in range(9)]
     models = [rotate_beside(model, seed=seed) for seed in (3, 4)]
     seen = record(model, documents, window=5, beside=models, reads_of=[2, 5])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 
-from attomaton.base import UnreadableModel
+from attomaton.base.errors import UnreadableModel
 from attomaton.heads import open_model
 from tests.adversary.configurations import BASES, apart, build, run, write
 

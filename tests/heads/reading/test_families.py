@@ -9,6 +9,7 @@ from attomaton.heads.deviation import compare_logits
 from attomaton.heads.model import Head
 from attomaton.heads.opening import open_model
 from attomaton.heads.reading.configs import FAMILIES as SUPPORTED
+from attomaton.heads.reading.families import read_object
 from attomaton.heads.transformer import Transformer
 from tests.heads import made
 
@@ -41,7 +42,7 @@ def test_a_saved_model_gives_the_logits_and_the_attention_of_transformers(name, 
 def test_a_model_in_memory_is_read_alike(name, tmp_path):
     original = made.make(name, seed=1)
     original.save_pretrained(tmp_path)
-    given, saved = open_model(original), open_model(tmp_path)
+    given, saved = read_object(original), open_model(tmp_path)
     ids = draw(given, seed=1)
     assert given.name == type(original).__name__
     assert torch.equal(given.watch(ids).logits, saved.watch(ids).logits)
@@ -51,7 +52,7 @@ def test_a_model_in_memory_is_read_alike(name, tmp_path):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_doubles_are_closer_to_doubles(name):
     original = made.make(name)
-    ids = draw(open_model(original))
+    ids = draw(read_object(original))
     single, double = (open_model(original, dtype=one).watch(ids).logits for one in ("float32", "float64"))
     assert double.dtype == torch.float64
     assert (single - double).abs().max() < 1e-4
@@ -83,7 +84,7 @@ def real_scores(original, ids, layer=0):
 @pytest.mark.parametrize(("name", "bar"), [("llama", 1e-6), ("gpt_neox", 5e-6)])
 def test_token_scores_are_those_of_the_first_layer(name, bar):
     original = made.make(name).double()
-    model = open_model(original)
+    model = read_object(original)
     ids = draw(model, length=24, n=1)
     real = real_scores(original, ids)[0]
     for head in range(model.n_heads):
@@ -110,7 +111,7 @@ def test_scaled_positions_are_refused_by_name(tmp_path):
 
 
 def test_layers_with_a_sliding_window_see_no_further():
-    model = open_model(made.make("mistral"))
+    model = read_object(made.make("mistral"))
     assert model.shape.longest == 48
     for layer in model.watch(draw(model, length=40)).patterns:
         assert layer.tril(-24).abs().max() == 0
@@ -187,7 +188,7 @@ def test_configurations_of_odd_sizes_give_what_transformers_gives(kind, seed, tm
     original = made.make_of({"model_type": kind, **draw_config(kind, rng)}, seed=seed)
     if seed % 2:
         original.save_pretrained(tmp_path)
-    model = open_model(tmp_path if seed % 2 else original)
+    model = open_model(tmp_path) if seed % 2 else read_object(original)
     assert isinstance(model, Transformer)
     ids = draw(model, length=45, n=2, seed=seed)
     with torch.no_grad():

@@ -11,6 +11,7 @@ import torch
 
 from attomaton.base.errors import UnreadableModel
 from attomaton.heads import open_model
+from attomaton.heads.reading.families import read_object
 from attomaton.heads.reading.gguf import GGUFWeights, open_gguf
 from attomaton.heads.reading.gguf_tokenizer import SPLITS, read_tokenizer
 from attomaton.heads.texts import read_for
@@ -43,7 +44,7 @@ def test_weights_and_logits_are_those_of_transformers(kind, quantised, tmp_path)
 
 def test_angles_of_llama_3_are_divided_as_the_file_says(tmp_path):
     original, path = made.make("llama 3"), tmp_path / "model.gguf"
-    bands = open_model(original).rotary.bands
+    bands = read_object(original).rotary.bands
     frequencies = 1e4 ** -(torch.arange(0, 8, 2, dtype=torch.float64) / 8)
     divisors = (frequencies / bands.apply(frequencies)).float()
     write(path, "llama", original)

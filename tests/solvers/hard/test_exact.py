@@ -8,7 +8,7 @@ import pytest
 
 from attomaton.base.borders import trusted
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
-from attomaton.solvers.hard.certify import MOST_NODES, check_exactly
+from attomaton.solvers.hard.certify import MOST_PROVED, check_exactly
 from attomaton.solvers.hard.placement import Placement
 from attomaton.solvers.hard.problem import OrderProblem
 from tests.drawn import mixed_orders, one_group, random_order
@@ -125,14 +125,14 @@ def test_near_ties_of_heavy_components_are_still_exact():
 
 
 def test_too_many_components_for_whole_numbers():
-    check_exactly(one_group(np.ones(MOST_NODES), [0], [1]), np.ones(1))
-    with pytest.raises(UnsupportedOption, match=rf"20,001 components are too many.*at most {MOST_NODES:,}"):
-        check_exactly(one_group(np.ones(MOST_NODES + 1), [0], [1]), np.ones(1))
+    check_exactly(one_group(np.ones(MOST_PROVED), [0], [1]), np.ones(1))
+    with pytest.raises(UnsupportedOption, match=rf"20,001 components are too many.*at most {MOST_PROVED:,}"):
+        check_exactly(one_group(np.ones(MOST_PROVED + 1), [0], [1]), np.ones(1))
 
 
 def test_the_docs_name_the_same_limit():
     page = Path(__file__).parents[3] / "docs" / "how-to-choose.md"
-    assert f"in whole numbers, up to {MOST_NODES:,} components" in page.read_text(encoding="utf-8")
+    assert f"in whole numbers, up to {MOST_PROVED:,} components" in page.read_text(encoding="utf-8")
 
 
 def test_unsorted_edges_are_refused():

@@ -85,13 +85,13 @@ def test_the_active_set_and_the_joint_solver_agree(drawn):
 def test_sums_of_pairs_are_those_of_fractions(samples, table, weights, data):
     """Stretches and pressures, each formed again without any rounding."""
     ropes = tie_ropes(components_of(samples), table[: samples.n_tokens])
-    weights, multipliers = weights / 3, data.draw(vectors(len(ropes.one))) / 3  # not exact in binary
+    weights, multipliers = weights / 3, data.draw(vectors(len(ropes.plus))) / 3  # not exact in binary
     stretched, pressed = ropes.stretch(in_pairs(weights)), ropes.press(in_pairs(multipliers))
     total = [[Fraction(0)] * 3 for _ in range(3)]
-    for rope in range(len(ropes.one)):
-        keys = [ropes.keys[part[rope]].tolist() for part in (ropes.one, ropes.other)]
+    for rope in range(len(ropes.plus)):
+        keys = [ropes.keys[part[rope]].tolist() for part in (ropes.plus, ropes.minus)]
         apart = [Fraction(a) - Fraction(b) for a, b in zip(*keys, strict=True)]
-        asked = [Fraction(value) for value in ropes.asked[ropes.query[rope]].tolist()]
+        asked = [Fraction(value) for value in ropes.queries[ropes.query[rope]].tolist()]
         exact = sum(apart[i] * Fraction(weights[i, j]) * asked[j] for i in range(3) for j in range(3))
         assert abs(Fraction(stretched[rope, 0]) + Fraction(stretched[rope, 1]) - exact) < Fraction(1, 10**27)
         for i in range(3):

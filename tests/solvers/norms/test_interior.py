@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from attomaton.base.native import assemble_equations
-from attomaton.solvers.norms.interior import Seen
+from attomaton.solvers.norms.interior import ConstraintProducts
 
 
 @given(st.integers(0, 10**9))
@@ -22,7 +22,7 @@ def test_newtons_equations_are_those_of_the_definition(seed):
 
     def see(matrix):
         cross = left @ matrix[:n_rows, n_rows:] @ queries.T
-        return Seen(
+        return ConstraintProducts(
             left @ matrix[:n_rows, :n_rows] @ tokens.T, cross, queries @ matrix[n_rows:, n_rows:] @ queries.T
         )
 

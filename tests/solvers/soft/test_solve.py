@@ -48,7 +48,7 @@ def test_rounding_of_very_many_choices_is_allowed_for():
 def test_scores_that_are_not_the_best_are_not_certified(monkeypatch):
     samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
     components = at.find_components(at.extract_edges(samples))
-    monkeypatch.setattr(newton, "minimise_groups", lambda _, groups, **__: np.zeros(len(groups.place)))
+    monkeypatch.setattr(newton, "minimise_groups", lambda _, groups, **__: np.zeros(len(groups.alternatives)))
     soft = at.solve_luce(samples, components)
     with pytest.raises(UncertifiedSolution, match="largest gradient entry"):
         soft.expect()

@@ -6,7 +6,7 @@ import pytest
 import attomaton as at
 from attomaton.base.errors import MismatchedParts
 from attomaton.graphs.choices import ChoiceTable, extract_choices
-from attomaton.graphs.parts import keep_ties
+from attomaton.graphs.partitions import keep_ties
 from attomaton.solvers.soft.likelihood import luce_problem
 from attomaton.solvers.soft.tied import group_choices, solve_groups
 from tests.drawn import components_of, cycle_problem
@@ -48,7 +48,7 @@ def test_a_group_alone_is_the_problem_of_its_component():
     for group in range(len(groups)):
         here, alone = groups.alone(group)
         kept, expected = problem.restrict(np.arange(problem.n_components) == group)
-        np.testing.assert_array_equal(groups.place[here], kept)
+        np.testing.assert_array_equal(groups.alternatives[here], kept)
         scores = np.linspace(-1.0, 1.0, len(kept))
         assert alone.loss(scores) == pytest.approx(expected.loss(scores), rel=1e-12)
         np.testing.assert_allclose(alone.gradient(scores), expected.gradient(scores), atol=1e-9)

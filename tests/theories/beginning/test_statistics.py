@@ -41,7 +41,7 @@ def test_pairs_that_occur_agree_with_dense_tables(monkeypatch):
         dense = find_statistics(documents, window=window, n_tokens=n_tokens)
         with monkeypatch.context() as small:
             small.setattr(passes, "DENSE_TOKENS", 0)
-            small.setattr(sums, "LARGEST_TABLE", 0)
+            small.setattr(sums, "LARGEST_DENSE_SUMS", 0)
             small.setattr(passes, "BLOCK_ENTRIES", 3)
             sparse = find_statistics(documents, window=window, n_tokens=n_tokens)
         for name in ("counts", "smoothed", "looks"):

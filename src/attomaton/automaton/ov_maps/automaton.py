@@ -377,7 +377,7 @@ def fill_writing(building: Building, automaton: WritingAutomaton, about: Mapping
 def open_writing(run: StoredRun, *, whole: bool = False) -> WritingAutomaton:
     """The automaton of an open run of a writing head."""
     record: Any = run.run.records[WRITES]
-    with explained_run(run.run.place):
+    with explained_run(run.run.folder):
         writing = Writing(np.array(record["table"]), str(record["name"]))
         words: Any = record["vocabulary"]
         own = run.vocabulary if words is None else Vocabulary.from_record(words)

@@ -122,7 +122,7 @@ def solve_writing(
     keys = writing.read(whole)
     n_writers = count_writers(keys, writing)
     reached = np.bincount(keys.queries[n_writers > 0], minlength=writing.n_tokens)
-    kept = selection.largest(selection.kept(writing.n_tokens), reached)[whole.queries]
+    kept = selection.largest(selection.selected(writing.n_tokens), reached)[whole.queries]
     whole, keys, n_writers = whole.take(kept), keys.take(kept), n_writers[kept]
     alone = find_writers(keys.take(n_writers == 1), writing)
     problem = WritingProblem(

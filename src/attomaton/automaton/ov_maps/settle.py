@@ -84,7 +84,7 @@ class Writers:
         return replace(self.bags.samples, labels=chosen.astype(np.int32))
 
     def edges(self, chosen: Int32) -> EdgeTable:
-        """The edges if ``chosen`` (n_samples,) was read: equal to :func:`edges_by_definition`."""
+        """The edges if ``chosen`` (n_samples,) was read: equal to :func:`written_edges_by_definition`."""
         bags = self.bags
         lost = bags.sample[~self.mine]
         packed = pack_edges(self.queries[lost], chosen[lost], bags.token[~self.mine])
@@ -156,7 +156,7 @@ def pull_first(parts: Sequence[Writers]) -> tuple[Int64, Float64]:
     return pairs, pull
 
 
-def edges_by_definition(
+def written_edges_by_definition(
     samples: Samples, writing: Writing, chosen: Sequence[int]
 ) -> Counter[tuple[int, int, int]]:
     """The edges, by definition: the chosen key beats every key that does not write the label."""

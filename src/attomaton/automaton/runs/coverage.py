@@ -13,7 +13,7 @@ from attomaton.base.tables import Int64, table_of
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.graphs.components import Components, count_evidence
-from attomaton.graphs.parts import Gathered
+from attomaton.graphs.partitions import Gathered
 from attomaton.solvers.hard.certify import HardCertificate
 from attomaton.solvers.soft.certify import SoftCertificate
 from attomaton.solvers.solved import Solved

@@ -21,7 +21,7 @@ from attomaton.base.tables import Float64, Int32, Int64, Integers, column, make_
 from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA, ChoiceTable
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA
-from attomaton.graphs.parts import Gathered, slice_queries
+from attomaton.graphs.partitions import Gathered, slice_queries
 
 
 def _schema(int32: Sequence[str], int64: Sequence[str] = (), float64: Sequence[str] = ()) -> pa.Schema:

@@ -21,11 +21,11 @@ from attomaton.base.artifacts.parted import part_name, write_part
 from attomaton.base.progress import Progress, silent
 from attomaton.base.tables import column, make_table, read_parquet
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.engines.parts import ChoiceParts, EdgeParts, Ties, count_values
+from attomaton.engines.partitions import ChoicePartitions, EdgePartitions, Ties, count_values
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import QUERY_SCHEMA
-from attomaton.graphs.parts import Gathered, gather_components, keep_ties, of_nodes
+from attomaton.graphs.partitions import Gathered, gather_components, keep_ties, of_nodes
 from attomaton.solvers.hard.certify import HardCertificate, join_hard
 from attomaton.solvers.hard.solve import solve_graph_svm
 from attomaton.solvers.soft.certify import SoftCertificate, join_soft
@@ -46,7 +46,7 @@ BYTES_PER_EDGE, BYTES_PER_CHOICE, BYTES_PER_MEMBER = 120, 80, 25
 class HardStage:
     """Edges of a part → its components and its hard side."""
 
-    edges: EdgeParts
+    edges: EdgePartitions
     name: str = "hard"
     title: str = "solving the hard side"
 
@@ -97,7 +97,7 @@ class HardStage:
             queries, n_tokens = self.edges.queries_of(number), self.edges.n_tokens
             gathered = gather_components(self.edges.scan(number), queries, n_tokens)
             return gathered.components, gathered
-        return find_components(self.edges.part(number), threads=1), None
+        return find_components(self.edges.partition(number), threads=1), None
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,7 @@ class SoftStage:
     """
 
     nodes: Sequence[Path]
-    choices: ChoiceParts
+    choices: ChoicePartitions
     n_tokens: int
     before: str
     name: str = "soft"
@@ -123,7 +123,7 @@ class SoftStage:
     @property
     def weights(self) -> list[int]:
         """About how many bytes of memory each part takes."""
-        entries = (count_values(piece, "tokens") for piece in self.choices.pieces)
+        entries = (count_values(piece, "tokens") for piece in self.choices.files)
         rows = (int(entry["rows"]) + 1 for entry in self.choices.entries)
         return [
             BYTES_PER_CHOICE * row + BYTES_PER_MEMBER * many for row, many in zip(rows, entries, strict=True)
@@ -150,17 +150,17 @@ class SoftStage:
 
     def _choices(self, number: int, components: Components) -> tuple[Groups, list[list[int]]]:
         """The choices of a part, sorted for the solver, and the number for each query; frees the table."""
-        table = self.choices.part(number)
+        table = self.choices.partition(number)
         query, count = np.unique(column(table, "query"), return_counts=True)
         groups = group_choices(ChoiceTable(table), keep_ties(components))
         return groups, [query.tolist(), count.tolist()]
 
 
-def learn_by_part(engine: Any, edges: EdgeParts, progress: Progress = silent) -> "Finished":
+def learn_by_partition(engine: Any, edges: EdgePartitions, progress: Progress = silent) -> "Finished":
     """Solve both sides of all parts with the disk-based engine that counted the edges."""
     stage = HardStage(edges)
     progress(stage.title, 0, 0)
-    hard = engine.run_parts(stage, stage.weights)
+    hard = engine.run_partitions(stage, stage.weights)
     progress("extracting choices", 0, 0)
     ties = [record["files"][record["names"]["ties"]] for record in hard]
     paths = {
@@ -168,18 +168,18 @@ def learn_by_part(engine: Any, edges: EdgeParts, progress: Progress = silent) ->
         for table in ("nodes", "ties")
     }
     found = Ties(tuple(paths["ties"]), tuple(entry["sha256"] for entry in ties), edges.n_tokens)
-    choices = engine.choice_parts(found, edges.borders)
+    choices = engine.choice_partitions(found, edges.borders)
     last = SoftStage(paths["nodes"], choices, edges.n_tokens, stage.fingerprint)
     progress(last.title, 0, 0)
-    return Finished(edges, choices, hard, engine.run_parts(last, last.weights))
+    return Finished(edges, choices, hard, engine.run_partitions(last, last.weights))
 
 
 @dataclass(frozen=True, eq=False)
 class Finished:
     """Both stages of all parts, with their results, ready to become a run folder."""
 
-    edges: EdgeParts
-    choices: ChoiceParts
+    edges: EdgePartitions
+    choices: ChoicePartitions
     hard: Sequence[Record]
     soft: Sequence[Record]
 
@@ -221,7 +221,7 @@ class Finished:
         """Table, part, path and entry of every file of the run."""
         found: list[tuple[str, int, Path, Mapping[str, Any]]] = []
         for table, parts in (("edges", self.edges), ("choices", self.choices)):
-            for number, (piece, entry) in enumerate(zip(parts.pieces, parts.entries, strict=True)):
+            for number, (piece, entry) in enumerate(zip(parts.files, parts.entries, strict=True)):
                 found.append((table, number, piece, entry))
         for table, records in (("order", self.hard), ("nodes", self.soft)):
             for number, record in enumerate(records):

@@ -34,7 +34,7 @@ from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, check_acyclic
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.grouping import pack_pairs
-from attomaton.graphs.parts import cut_queries, of_nodes
+from attomaton.graphs.partitions import cut_queries, of_nodes
 from attomaton.graphs.paths import Edges, QueryGraph
 from attomaton.solvers.hard.solve import HardSolution
 from attomaton.solvers.soft.solve import SoftSolution
@@ -70,7 +70,7 @@ class StoredRun:
     @property
     def is_small(self) -> bool:
         """Whether it is read completely: it is small, or weights of embeddings join all its queries."""
-        size = sum(int(entry["bytes"]) for entry in self.run.parts.values())
+        size = sum(int(entry["bytes"]) for entry in self.run.partitions.values())
         return size <= SMALL or bool(self.run.arrays)
 
     def __repr__(self) -> str:
@@ -248,13 +248,13 @@ class StoredRun:
         return offsets_of(self.counts["components"])
 
     def _explained(self) -> AbstractContextManager[None]:
-        return explained_run(self.run.place)
+        return explained_run(self.run.folder)
 
 
 def open_run(path: str | AnyPath) -> StoredRun:
     """Open a run folder: read its manifest, index and vocabulary, but not its tables."""
     run = read_run(path)
-    with explained_run(run.place):
+    with explained_run(run.folder):
         n_tokens = run.manifest["n_tokens"]
         if not isinstance(n_tokens, int) or not 0 <= n_tokens <= MAX_TOKENS:
             raise MismatchedParts(f"n_tokens in manifest.json is not a whole number up to {MAX_TOKENS:,}")
@@ -270,11 +270,11 @@ def _open_tables(run: Run, counts: dict[str, Int64]) -> dict[str, PartedTable]:
     rises = len(borders) > 1 and borders[0] == 0 and borders[-1] == n_tokens
     if not rises or (n_tokens and (np.diff(borders) <= 0).any()):
         raise MismatchedParts("manifest.json has the wrong starts of the parts")
-    place = run.place or Path()
+    place = run.folder or Path()
 
     def entries(name: str) -> list[dict[str, Any]]:
         names = [part_name(name, number) for number in range(len(borders) - 1)]
-        return [{**run.parts[file], "name": file} for file in names]
+        return [{**run.partitions[file], "name": file} for file in names]
 
     return {
         name: PartedTable(place, entries(name), borders, counts[name], schema)

@@ -101,20 +101,20 @@ UNKNOWN = frozenset([errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM])
 """Error numbers for a call that the system or the file system does not support."""
 
 
-def exchange(path: Path, other: Path, spare: Path) -> None:
+def exchange(path: Path, old: Path, spare: Path) -> None:
     """Give two folders each other's names; in three renames where the system cannot do it in one.
 
-    Between those, ``other`` has the name ``spare``.
+    Between those, ``old`` has the name ``spare``.
     """
     call = _system_call()
     if call is not None:
-        if call(HERE, os.fsencode(path), HERE, os.fsencode(other), EXCHANGING) == 0:
+        if call(HERE, os.fsencode(path), HERE, os.fsencode(old), EXCHANGING) == 0:
             return
         number = ctypes.get_errno()
         if number not in UNKNOWN:
-            raise OSError(number, os.strerror(number), str(path), None, str(other))
-    other.rename(spare)
-    path.rename(other)
+            raise OSError(number, os.strerror(number), str(path), None, str(old))
+    old.rename(spare)
+    path.rename(old)
     spare.rename(path)
 
 
@@ -139,13 +139,13 @@ def sibling(name: str, ending: str) -> str:
     return os.fsdecode(raw + tail)
 
 
-def shown(place: Path) -> str:
+def shown(path: Path) -> str:
     """A path as messages show it: relative to the working directory, if it is inside."""
     try:
         here = Path.cwd()
     except FileNotFoundError:  # it was removed
-        return str(place)
-    return str(place.relative_to(here)) if place != here and here in place.parents else str(place)
+        return str(path)
+    return str(path.relative_to(here)) if path != here and here in path.parents else str(path)
 
 
 def few(names: Sequence[str]) -> str:
@@ -197,10 +197,10 @@ def draft_name() -> str:
 
 def flush_tree(folder: Path) -> None:
     """Flush a folder and everything in it to the disk."""
-    for place, _, names in os.walk(folder, topdown=False):
+    for subfolder, _, names in os.walk(folder, topdown=False):
         for name in names:
-            flush(Path(place, name))
-        flush(Path(place))
+            flush(Path(subfolder, name))
+        flush(Path(subfolder))
 
 
 def digest_file(path: str | AnyPath) -> str:
@@ -225,22 +225,22 @@ def link_or_copy(file: Path, new: Path) -> None:
 
 
 @contextmanager
-def explained(place: Path | str, *, resumable: bool = False) -> Generator[None]:
+def explained(path: Path | str, *, resumable: bool = False) -> Generator[None]:
     """Turn any error of the disk into one that says where it happened and what to do.
 
-    ``place`` is a path, or how messages name it; ``resumable`` work resumes when it is run again.
+    ``path`` is a path, or how messages name it; ``resumable`` work resumes when it is run again.
     """
     try:
         yield
     except AttomatonError:
         raise
     except OSError as error:
-        raise unwritable(place, error.strerror or str(error), resumable=resumable) from error
+        raise unwritable(path, error.strerror or str(error), resumable=resumable) from error
 
 
-def unwritable(place: Path | str, reason: str, *, resumable: bool = False) -> UnwritablePlace:
+def unwritable(path: Path | str, reason: str, *, resumable: bool = False) -> UnwritablePlace:
     """The error for a path that cannot be written."""
-    named = place if isinstance(place, str) else shown(place)
+    named = path if isinstance(path, str) else shown(path)
     again = ", and run it again: it resumes where it stopped" if resumable else ""
     return UnwritablePlace(
         f"{named} cannot be written: {reason}; free space there, or write elsewhere{again}"

@@ -125,8 +125,8 @@ def lock_target(target: Path) -> Generator[ownership.Lock]:
         with explained(target):
             new = [folder for folder in (target.parent, *target.parent.parents) if not folder.exists()]
             target.parent.mkdir(parents=True, exist_ok=True)
-            beside = os.access(target.parent, os.W_OK | os.X_OK) or not target.exists()
-            lock = stack.enter_context(ownership.locked(target, target.parent if beside else target))
+            in_parent = os.access(target.parent, os.W_OK | os.X_OK) or not target.exists()
+            lock = stack.enter_context(ownership.locked(target, target.parent if in_parent else target))
         try:
             yield lock
         finally:
@@ -250,7 +250,6 @@ def _keep_training(folder: Path, target: Path) -> None:
 
 
 def _install(folder: Path, target: Path, lock: ownership.Lock) -> None:
-    """Put a built folder in its place."""
     flush_tree(folder)
     if folder.parent == target:  # an empty folder that must keep its place; the manifest is moved last
         for entry in sorted(folder.iterdir(), key=lambda path: path.name == MANIFEST):

@@ -35,8 +35,8 @@ def is_sealed(record: object) -> bool:
     """Whether a record matches the digest that it carries."""
     if not isinstance(record, dict):
         return False
-    rest = dict(cast("dict[str, Any]", record))
-    return rest.pop(SEAL, None) == digest_record(rest)
+    content = dict(cast("dict[str, Any]", record))
+    return content.pop(SEAL, None) == digest_record(content)
 
 
 def read_sealed(path: AnyPath) -> dict[str, Any] | None:
@@ -127,18 +127,19 @@ TRAINING = FolderKind("training", "a training", "attomaton train --out")
 """The two kinds that lower-level modules need to know: a run may contain a training."""
 
 
-def read_manifest(place: AnyPath, kind: FolderKind = RUN) -> dict[str, Any]:
+def read_manifest(folder: AnyPath, kind: FolderKind = RUN) -> dict[str, Any]:
     """The manifest of a folder that attomaton wrote, if it is intact and of this kind."""
-    path = place / MANIFEST
+    path = folder / MANIFEST
     try:
         manifest = json.loads(_read(path))
     except FileNotFoundError as error:
-        how = kind.writer.replace("--out", f"… --out {place}")
+        command = kind.writer.replace("--out", f"… --out {folder}")
         raise CorruptRun(
-            f"{place} has no {MANIFEST}: there is no {kind.noun}, or it is incomplete; write one with `{how}`"
+            f"{folder} has no {MANIFEST}: there is no {kind.noun}, or it is incomplete; write one with "
+            f"`{command}`"
         ) from error
     except NotADirectoryError as error:
-        raise CorruptRun(f"{place} is a file; give the folder that `{kind.writer}` wrote") from error
+        raise CorruptRun(f"{folder} is a file; give the folder that `{kind.writer}` wrote") from error
     except UnreadableSource:
         raise  # a store that does not answer
     except (OSError, ValueError, RecursionError) as error:
@@ -148,13 +149,13 @@ def read_manifest(place: AnyPath, kind: FolderKind = RUN) -> dict[str, Any]:
     record: dict[str, Any] = dict(manifest)  # pyright: ignore[reportUnknownArgumentType]
     if record.get("format") != FORMAT:
         raise CorruptRun(
-            f"{place} has format {record.get('format')}, not {FORMAT}; write it again with this version"
+            f"{folder} has format {record.get('format')}, not {FORMAT}; write it again with this version"
         )
     if not is_sealed(record):
         raise CorruptRun(f"{path} was altered after it was written; write the run again")
     if record.get("kind") != kind.name:
         raise CorruptRun(
-            f"{place} is of the kind {record.get('kind')!r}, not {kind.name!r}; give another folder"
+            f"{folder} is of the kind {record.get('kind')!r}, not {kind.name!r}; give another folder"
         )
     del record[SEAL]
     return record
@@ -181,9 +182,9 @@ def check_files(folder: AnyPath, files: Any, *, again: str) -> list[str]:
     """
     listed = list_digests(folder, files)
     for name, digest in listed.items():
-        place = folder / name
-        if not place.is_file() or digest_file(place) != digest:
-            raise CorruptRun(f"{place} was altered after it was written; {again}")
+        path = folder / name
+        if not path.is_file() or digest_file(path) != digest:
+            raise CorruptRun(f"{path} was altered after it was written; {again}")
     return list(listed.values())
 
 

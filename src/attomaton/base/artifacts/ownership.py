@@ -77,14 +77,14 @@ def take_stock(folder: Path) -> Stock | None:
     if inner.get("kind") == INNER:
         ours |= {f"{INNER}/{name}" for name in {MANIFEST} | listed_names(inner)}
     around = {str(parent) for name in ours for parent in Path(name).parents}
-    for place, folders, files in os.walk(folder):
-        for path in (Path(place, name) for name in sorted(files)):
+    for subfolder, folders, files in os.walk(folder):
+        for path in (Path(subfolder, name) for name in sorted(files)):
             is_ours = path.relative_to(folder).as_posix() in ours or _is_side_record(path)
             if is_ours and stat.S_ISREG(path.lstat().st_mode):
                 stock.files.append(path)
             elif path.name != f".{path.parent.name}{LOCK}":
                 stock.strangers.append(path.name)
-        for path in (Path(place, name) for name in sorted(folders)):
+        for path in (Path(subfolder, name) for name in sorted(folders)):
             if path.is_symlink() or str(path.relative_to(folder)) not in around:
                 folders.remove(path.name)
                 if not path.is_symlink() and is_partial(path):
@@ -97,8 +97,8 @@ def take_stock(folder: Path) -> Stock | None:
 def listed_names(record: Mapping[str, Any]) -> set[str]:
     """The names in a manifest or in the record of an unfinished folder, relative to the folder."""
     listed: set[str] = set()
-    for part in ("files", "records"):
-        names = record.get(part, ())
+    for key in ("files", "records"):
+        names = record.get(key, ())
         if isinstance(names, Mapping | list | tuple):
             listed.update(map(str, cast("Iterable[object]", names)))
     return listed
@@ -108,9 +108,9 @@ def _is_side_record(path: Path) -> bool:
     return path.name in SIDE_RECORDS and f"{(read_sealed(path) or {}).get('kind')}.json" == path.name
 
 
-def refuse_inside(place: Path, target: object) -> None:
+def refuse_inside(path: Path, target: object) -> None:
     """Refuse a path inside a folder that attomaton wrote; the message calls it ``target``."""
-    for folder in place.parents:
+    for folder in path.parents:
         if (folder / MANIFEST).is_file() and read_sealed(folder / MANIFEST) is not None:
             raise UnwritablePlace(
                 f"{target} is inside {shown(folder)}, which attomaton wrote; choose another path"
@@ -123,26 +123,26 @@ def is_partial(folder: Path) -> bool:
     return record is not None and folder.name.endswith(f".partial-{record.get('id')}")
 
 
-def remove_ours(folder: Path, rest: Path) -> None:
+def remove_ours(folder: Path, leftover: Path) -> None:
     """Remove our files in a folder, its records last, and the folder if nothing else is in it.
 
-    Other files stay, the folder that holds them is renamed to ``rest``, and a warning says so. If this is
+    Other files stay, the folder that holds them is renamed to ``leftover``, and a warning says so. If this is
     interrupted, it can be called again.
     """
     try:
         for path in _our_files(folder):
             path.unlink(missing_ok=True)
-        for place, _, _ in os.walk(folder, topdown=False):
-            if not os.listdir(place):  # noqa: PTH208  a string
-                Path(place).rmdir()
+        for subfolder, _, _ in os.walk(folder, topdown=False):
+            if not os.listdir(subfolder):  # noqa: PTH208  a string
+                Path(subfolder).rmdir()
         if not folder.exists():
             return
-        folder.rename(rest)
-        others = sorted(path.name for path in rest.rglob("*") if path.is_symlink() or not path.is_dir())
-        reason = f"holds files that attomaton did not write ({few(others)}); they were left there"
+        folder.rename(leftover)
+        foreign = sorted(path.name for path in leftover.rglob("*") if path.is_symlink() or not path.is_dir())
+        reason = f"holds files that attomaton did not write ({few(foreign)}); they were left there"
     except OSError as error:
         reason = f"cannot be removed: {error.strerror}"
-    warnings.warn(f"{shown(rest)} {reason}", stacklevel=2)
+    warnings.warn(f"{shown(leftover)} {reason}", stacklevel=2)
 
 
 def _our_files(folder: Path) -> list[Path]:
@@ -153,7 +153,8 @@ def _our_files(folder: Path) -> list[Path]:
         patterns = [PARTIAL, MANIFEST, DRAFTS, f"*/{DRAFTS}", *listed_names(record or {})]
         for path in folder.rglob("*"):
             name = path.relative_to(folder).as_posix()
-            if not path.is_symlink() and path.is_file() and any(fnmatchcase(name, one) for one in patterns):
+            is_listed = any(fnmatchcase(name, pattern) for pattern in patterns)
+            if is_listed and path.is_file() and not path.is_symlink():
                 files.append(path)
     records = folder / MANIFEST, folder / PARTIAL
     return sorted(files, key=lambda path: path in records)
@@ -167,21 +168,21 @@ class Lock:
 
 
 @contextmanager
-def locked(target: Path, beside: Path) -> Generator[Lock]:
-    """Lock ``target`` against other processes and threads; the lock file is in the folder ``beside``.
+def locked(target: Path, parent: Path) -> Generator[Lock]:
+    """Lock ``target`` against other processes and threads; the lock file is in the folder ``parent``.
 
     On a file system without locks, nothing is locked.
     """
-    path = beside / sibling("." + target.name, LOCK)
+    path = parent / sibling("." + target.name, LOCK)
     with _open_locked(path, target) as file:
         left, draft = (_read(file) or {}).get("draft"), draft_name()
-        _recover(str(left), beside, target)
+        _recover(str(left), parent, target)
         if left is not None:
             _write(file, draft)
         try:
-            yield Lock(beside / draft)
+            yield Lock(parent / draft)
         finally:  # if this is interrupted, the lock file stays and names what the next writer removes
-            _recover(draft, beside, target)
+            _recover(draft, parent, target)
             if "draft" in (_read(file) or {}):  # an empty file of others stays
                 remove_locked(path, file)
 
@@ -239,8 +240,8 @@ def _read(file: FileIO) -> dict[str, Any] | None:
         owner = json.loads(blob) if blob else {"kind": KIND}
     except ValueError:
         return None
-    known = cast("dict[str, Any]", owner) if isinstance(owner, dict) else {}
-    return known if known.get("kind") == KIND else None
+    record = cast("dict[str, Any]", owner) if isinstance(owner, dict) else {}
+    return record if record.get("kind") == KIND else None
 
 
 def _in_the_way(path: Path) -> UnwritablePlace:
@@ -254,12 +255,12 @@ def spare_of(draft: Path) -> Path:
     return draft.with_suffix(".old")
 
 
-def _recover(name: str, beside: Path, target: Path) -> None:
+def _recover(name: str, parent: Path, target: Path) -> None:
     """Remove what an owner left under its draft name, next to the target or in it (a training in a run).
 
     An old folder that a kill between two renames left without its name gets it back.
     """
-    for folder, goal in ((beside, target), (target, target / INNER)):
+    for folder, goal in ((parent, target), (target, target / INNER)):
         if not fnmatchcase(name, DRAFTS) or not folder.is_dir():
             continue
         draft = folder / name

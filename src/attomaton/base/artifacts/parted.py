@@ -121,11 +121,11 @@ def open_part(folder: AnyPath, entry: Mapping[str, Any]) -> Any:
     return arrow_parquet().ParquetFile(CheckedFile(opened, entry, str(path)), pre_buffer=False)
 
 
-def read_whole(folder: AnyPath, parts: Mapping[str, Mapping[str, Any]], table: str) -> pa.Table:
+def read_whole(folder: AnyPath, entries: Mapping[str, Mapping[str, Any]], table: str) -> pa.Table:
     """All rows of a table of a run, from the entries of the parts of all its tables."""
     tables: list[Any] = []
-    for name in sorted(name for name in parts if name.startswith(f"{table}-")):
-        with open_part(folder, {**parts[name], "name": name}) as file:
+    for name in sorted(name for name in entries if name.startswith(f"{table}-")):
+        with open_part(folder, {**entries[name], "name": name}) as file:
             tables.append(file.read(use_threads=False))
     return pa.concat_tables(tables)
 
@@ -168,10 +168,10 @@ class PartedTable:
 
     def read(self, queries: Int64) -> pa.Table:
         """The rows of these queries, which are sorted."""
-        part = np.searchsorted(self.borders, queries, side="right") - 1
-        starts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(part)]
+        partitions = np.searchsorted(self.borders, queries, side="right") - 1
+        starts = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(partitions)]
         tables = [
-            self._read_of_part(int(part[first]), queries[first:last])
+            self._read_of_part(int(partitions[first]), queries[first:last])
             for first, last in pairwise(starts)
             if first < last
         ]
@@ -182,39 +182,39 @@ class PartedTable:
 
     def scan(self, query: int) -> Iterator[pa.Table]:
         """The rows of one query, a few row groups at a time."""
-        part = int(np.searchsorted(self.borders, query, side="right")) - 1
-        base = int(self._offsets[self.borders[part]])
+        partition = int(np.searchsorted(self.borders, query, side="right")) - 1
+        base = int(self._offsets[self.borders[partition]])
         first, last = (int(row) - base for row in self._offsets[[query, query + 1]])
-        size = self._group_rows(part)
+        size = self._group_rows(partition)
         for start in range(first // (8 * size) * 8 * size, last if first < last else 0, 8 * size):
             low, high = max(first, start), min(last, start + 8 * size)
             groups = list(range(low // size, (high - 1) // size + 1))
-            yield self._read_groups(part, groups).slice(low - groups[0] * size, high - low)
+            yield self._read_groups(partition, groups).slice(low - groups[0] * size, high - low)
 
-    def _read_of_part(self, part: int, queries: Int64) -> Any:
-        base = int(self._offsets[self.borders[part]])
+    def _read_of_part(self, partition: int, queries: Int64) -> Any:
+        base = int(self._offsets[self.borders[partition]])
         first, last = self._offsets[queries] - base, self._offsets[queries + 1] - base
         filled = last > first
         first, last = first[filled], last[filled]
-        n_rows, size = int(self.files[part]["rows"]), self._group_rows(part)
+        n_rows, size = int(self.files[partition]["rows"]), self._group_rows(partition)
         if n_rows and not len(first):
             return empty_table(self.schema)
         needed = np.zeros(-(-n_rows // size) + 1, np.int64)
         np.add.at(needed, first // size, 1)
         np.add.at(needed, (last - 1) // size + 1, -1)
         groups = np.flatnonzero(np.cumsum(needed)[:-1] > 0)
-        table = self._read_groups(part, groups.tolist())
-        place = np.full(len(needed), -1, np.int64)  # where each row group begins among the rows read
-        place[groups] = np.arange(len(groups)) * size
-        rows = ranges_of(place[first // size] + first % size, last - first)
+        table = self._read_groups(partition, groups.tolist())
+        shifts = np.full(len(needed), -1, np.int64)  # where each row group begins among the rows read
+        shifts[groups] = np.arange(len(groups)) * size
+        rows = ranges_of(shifts[first // size] + first % size, last - first)
         return take_rows(table, rows)
 
-    def _read_groups(self, part: int, groups: list[int]) -> Any:
+    def _read_groups(self, partition: int, groups: list[int]) -> Any:
         files = self._opened.setdefault(getpid(), _OpenFiles())
-        path = self.folder / self.files[part]["name"]
+        path = self.folder / self.files[partition]["name"]
         with files.lock:
             try:
-                file = files.open(part, self.folder, self.files[part])
+                file = files.open(partition, self.folder, self.files[partition])
                 table = file.read_row_groups(groups, use_threads=False).combine_chunks()
             except CorruptRun:
                 raise
@@ -222,27 +222,25 @@ class PartedTable:
                 raise CorruptRun(f"{path} is missing{REPLACED}") from error
             except (OSError, ValueError, IndexError) as error:  # Arrow's errors are ValueErrors
                 raise CorruptRun(f"{path} cannot be read ({error}); write the run again") from error
-        size, n_rows = self._group_rows(part), int(self.files[part]["rows"])
+        size, n_rows = self._group_rows(partition), int(self.files[partition]["rows"])
         whole = table.num_rows == sum(min(size, n_rows - group * size) for group in groups)
         if not whole or table.schema.names != self.schema.names:
             raise CorruptRun(f"{path} has unexpected rows or columns; write the run again")
         return table if table.schema.equals(self.schema) else table.cast(self.schema)  # loads much
 
-    def _group_rows(self, part: int) -> int:
-        return int(self.files[part]["group"])
+    def _group_rows(self, partition: int) -> int:
+        return int(self.files[partition]["group"])
 
 
 @dataclass(frozen=True, eq=False)
 class _OpenFiles:
-    """The files of a table that one process has open."""
-
     lock: Any = field(default_factory=Lock)
     files: dict[int, Any] = field(default_factory=dict[int, Any])
 
-    def open(self, part: int, folder: AnyPath, entry: Mapping[str, Any]) -> Any:
+    def open(self, partition: int, folder: AnyPath, entry: Mapping[str, Any]) -> Any:
         """The Parquet file of a part; the least recently used one is closed when there are too many."""
-        file = self.files.pop(part, None)
-        self.files[part] = file = open_part(folder, entry) if file is None else file
+        file = self.files.pop(partition, None)
+        self.files[partition] = file = open_part(folder, entry) if file is None else file
         if len(self.files) > MOST_OPEN:
             self.files.pop(next(iter(self.files))).close()
         return file

@@ -42,9 +42,9 @@ class Run:
     arrays: Mapping[str, NDArray[Any]]
     records: Mapping[str, Any]
     manifest: Mapping[str, Any]
-    parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    partitions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """Files that already exist, or are not read with the others: name → entry, with its blocks."""
-    place: AnyPath | None = None  # where it was read
+    folder: AnyPath | None = None  # where it was read
 
 
 def write_run(
@@ -59,16 +59,16 @@ def write_run(
     Tables become ``NAME.parquet``, records ``NAME.json``, arrays one safetensors file; ``run.manifest`` goes
     into the manifest along with versions and digests.
     """
-    place = given_path(folder, "path")
+    path = given_path(folder, "path")
     tables, records = (f"{name}.parquet" for name in run.tables), (f"{name}.json" for name in run.records)
-    with build_folder(place, kind, [*tables, *records, ARRAYS], overwrite=overwrite) as building:
+    with build_folder(path, kind, [*tables, *records, ARRAYS], overwrite=overwrite) as building:
         fill_run(building, run)
-    return place
+    return path
 
 
 @contextmanager
 def explained_run(
-    place: object, holds: str = "automaton", cure: str = "write the run again"
+    folder: object, holds: str = "automaton", cure: str = "write the run again"
 ) -> Generator[None]:
     """Turn any error in a folder's content into one kind of error that says where it is."""
     try:
@@ -77,35 +77,35 @@ def explained_run(
         raise
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:  # or MismatchedParts
         reason = str(error).partition(";")[0]
-        raise CorruptRun(f"{place} does not hold a complete {holds} ({reason}); {cure}") from error
+        raise CorruptRun(f"{folder} does not hold a complete {holds} ({reason}); {cure}") from error
 
 
 def load_run(
     folder: str | PathLike[str], kind: manifests.FolderKind, assemble: Callable[[Run], Stored]
 ) -> Stored:
     """Load a folder of this kind with ``assemble``; an altered one does not load."""
-    place = given_path(folder, "path")
-    run = read_run(place, kind)
-    with explained_run(place, kind.noun, "save it again"):
+    path = given_path(folder, "path")
+    run = read_run(path, kind)
+    with explained_run(path, kind.noun, "save it again"):
         return assemble(run)
 
 
 def fill_run(building: Building, run: Run) -> None:
     """Write the files of a run, and its manifest, into the folder being built."""
-    place = building.folder
+    folder = building.folder
     digests: dict[str, dict[str, Any]] = {}
-    with explained(place):
+    with explained(folder):
         for name, table in run.tables.items():
-            file = place / f"{name}.parquet"
+            file = folder / f"{name}.parquet"
             digests[file.name] = write_file(file, partial(write_parquet, table))
         packed = {name: np.ascontiguousarray(array) for name, array in run.arrays.items()}
         if packed:
             blob = safetensors.numpy.save(packed)
-            digests[ARRAYS] = write_file(place / ARRAYS, lambda path: path.write_bytes(blob))
+            digests[ARRAYS] = write_file(folder / ARRAYS, lambda path: path.write_bytes(blob))
         for name, record in run.records.items():
-            digests[f"{name}.json"] = write_file(place / f"{name}.json", manifests.json_writer(record))
+            digests[f"{name}.json"] = write_file(folder / f"{name}.json", manifests.json_writer(record))
         versions = {package: version(package) for package in PACKAGES}
-        building.finish({**run.manifest, "versions": versions}, {**run.parts, **digests})
+        building.finish({**run.manifest, "versions": versions}, {**run.partitions, **digests})
 
 
 def read_run(folder: str | AnyPath, kind: manifests.FolderKind = manifests.RUN) -> Run:
@@ -114,29 +114,29 @@ def read_run(folder: str | AnyPath, kind: manifests.FolderKind = manifests.RUN) 
     A run that is replaced while it is read is read again: the result is either the old one or the new one.
     Partitioned tables are not read; only the entries of their files are returned.
     """
-    place = as_path(folder)
-    manifest = manifests.read_manifest(place, kind)
+    path = as_path(folder)
+    manifest = manifests.read_manifest(path, kind)
     for tries in range(TRIES + 1):
         try:
-            return _read_files(place, manifest)
+            return _read_files(path, manifest)
         except CorruptRun:
-            before, manifest = manifest, manifests.read_manifest(place, kind)
+            before, manifest = manifest, manifests.read_manifest(path, kind)
             if tries == TRIES or before == manifest:
                 raise
     raise AssertionError  # the last try returns or raises
 
 
-def _read_files(place: AnyPath, manifest: Mapping[str, Any]) -> Run:
+def _read_files(folder: AnyPath, manifest: Mapping[str, Any]) -> Run:
     tables: dict[str, pa.Table] = {}
     arrays: dict[str, NDArray[Any]] = {}
     records: dict[str, Any] = {}
-    digests = manifests.list_digests(place, manifest.get("files"))
-    parts = {name: entry for name, entry in manifest.get("files", {}).items() if "blocks" in entry}
+    digests = manifests.list_digests(folder, manifest.get("files"))
+    partitions = {name: entry for name, entry in manifest.get("files", {}).items() if "blocks" in entry}
     for name, digest in digests.items():
-        if name in parts:  # its bytes are checked as they are read
-            check_size(place / name, parts[name])
+        if name in partitions:  # its bytes are checked as they are read
+            check_size(folder / name, partitions[name])
             continue
-        blob = manifests.read_checked(place / name, digest)
+        blob = manifests.read_checked(folder / name, digest)
         try:
             if name == ARRAYS:
                 arrays = safetensors.numpy.load(blob)
@@ -146,9 +146,9 @@ def _read_files(place: AnyPath, manifest: Mapping[str, Any]) -> Run:
                 records[name.removesuffix(".json")] = json.loads(blob)
         except (ValueError, safetensors.SafetensorError) as error:  # Arrow's errors are ValueErrors
             raise CorruptRun(
-                f"{place / name} is not the kind of file its name says ({error}); write the run again"
+                f"{folder / name} is not the kind of file its name says ({error}); write the run again"
             ) from error
-    return Run(tables, arrays, records, manifest, parts, place)
+    return Run(tables, arrays, records, manifest, partitions, folder)
 
 
 def check_size(path: AnyPath, entry: Mapping[str, Any]) -> None:

@@ -26,46 +26,46 @@ def write_target(
     """
     if os.fspath(path) == "-":
         with tempfile.TemporaryDirectory(prefix="attomaton-") as folder:
-            place = Path(folder, "out")
-            entry = write_file(place, write)
-            with place.open("rb") as file:
+            target = Path(folder, "out")
+            entry = write_file(target, write)
+            with target.open("rb") as file:
                 shutil.copyfileobj(file, sys.stdout.buffer)
             sys.stdout.flush()
         return entry
-    place = check_target(path, is_ours=is_ours)
+    target = check_target(path, is_ours=is_ours)
 
     def write_and_check(draft: Path) -> None:
         write(draft)
-        check_target(place, is_ours=is_ours)  # again: other programs may have written there
+        check_target(target, is_ours=is_ours)  # again: other programs may have written there
 
-    with explained(place), locked(place, place.parent) as lock:
-        return write_file(place, write_and_check, draft=lock.draft)
+    with explained(target), locked(target, target.parent) as lock:
+        return write_file(target, write_and_check, draft=lock.draft)
 
 
 def check_target(path: str | os.PathLike[str], *, is_ours: Callable[[Path], bool]) -> Path:
     """Refuse a file that cannot be written, before the work and not after it."""
     if not os.fspath(path):
         raise UnwritablePlace("the path of the file is empty; give a name")
-    place = Path(path)
+    target = Path(path)
     if os.fspath(path) == "-":
-        return place
-    with explained(place):
-        refuse_inside(Path(os.path.realpath(place)), place)
+        return target
+    with explained(target):
+        refuse_inside(Path(os.path.realpath(target)), target)
         try:
-            kind = place.lstat().st_mode
+            kind = target.lstat().st_mode
         except FileNotFoundError:
-            return place
+            return target
     if stat.S_ISDIR(kind):
-        raise UnwritablePlace(f"{place} is a folder; give the path of a file")
+        raise UnwritablePlace(f"{target} is a folder; give the path of a file")
     if not stat.S_ISREG(kind):
         raise UnwritablePlace(
-            f"{place} is a link, a device or a pipe; give the path of a file, or - for standard output"
+            f"{target} is a link, a device or a pipe; give the path of a file, or - for standard output"
         )
-    if not is_ours(place):
+    if not is_ours(target):
         raise UnwritablePlace(
-            f"{place} already exists and attomaton did not write it; choose another name, or move the file"
+            f"{target} already exists and attomaton did not write it; choose another name, or move the file"
         )
-    return place
+    return target
 
 
 def begins_with(*signs: bytes) -> Callable[[Path], bool]:

@@ -29,28 +29,28 @@ def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = Fals
         raise CorruptRun(
             f"{folder} is not a finished folder of attomaton, so it is not uploaded; write it again"
         )
-    place = check_upload(url, overwrite=overwrite)
+    remote = check_upload(url, overwrite=overwrite)
     new = [path.relative_to(folder).as_posix() for path in stock.files]
-    present = set(place.names_below())
-    old = _owned(place) & present
+    present = set(remote.names_below())
+    old = _owned(remote) & present
     foreign = sorted((present - old - {MARKER}).intersection(new))
     if foreign:
         raise UnwritablePlace(
-            f"{place / foreign[0]} already exists and attomaton did not write it; choose another URL"
+            f"{remote / foreign[0]} already exists and attomaton did not write it; choose another URL"
         )
     token = token_hex(8)
     marker = {"kind": "upload", "token": token, "files": sorted(old.union(new))}
-    (place / MARKER).write_bytes(manifests.encode_record(manifests.seal(marker)))
-    (place / manifests.MANIFEST).unlink()
+    (remote / MARKER).write_bytes(manifests.encode_record(manifests.seal(marker)))
+    (remote / manifests.MANIFEST).unlink()
     for name in sorted(old.difference(new) - {manifests.MANIFEST}):
-        (place / name).unlink()
+        (remote / name).unlink()
     for name in (name for name in new if name != manifests.MANIFEST):
-        (place / name).upload(folder / name)
-    if (manifests.read_sealed(place / MARKER) or {}).get("token") != token:
-        raise UnwritablePlace(f"another upload to {place} began in the meantime; choose another URL")
-    (place / manifests.MANIFEST).upload(folder / manifests.MANIFEST)
-    (place / MARKER).unlink()
-    return place
+        (remote / name).upload(folder / name)
+    if (manifests.read_sealed(remote / MARKER) or {}).get("token") != token:
+        raise UnwritablePlace(f"another upload to {remote} began in the meantime; choose another URL")
+    (remote / manifests.MANIFEST).upload(folder / manifests.MANIFEST)
+    (remote / MARKER).unlink()
+    return remote
 
 
 @contextmanager
@@ -67,50 +67,50 @@ def build_at(
     For a URL it is built among the temporary files of this machine and uploaded when it is complete; an
     earlier attempt is not resumed.
     """
-    place = as_path(target)
-    if isinstance(place, Path):
-        with build_folder(place, kind, files, overwrite=overwrite, resumable=resumable) as building:
+    path = as_path(target)
+    if isinstance(path, Path):
+        with build_folder(path, kind, files, overwrite=overwrite, resumable=resumable) as building:
             yield building
         return
-    check_upload(place, overwrite=overwrite)
+    check_upload(path, overwrite=overwrite)
     with tempfile.TemporaryDirectory(prefix="attomaton-") as name:
         local = Path(name, "run")
         with build_folder(local, kind, files, overwrite=False) as building:
             yield building
-        upload_folder(local, place, overwrite=overwrite)
+        upload_folder(local, path, overwrite=overwrite)
 
 
 def check_upload(url: str | RemotePath, *, overwrite: bool = False) -> RemotePath:
     """Refuse a URL to which a folder cannot be uploaded, before the work and not after it."""
-    place = as_path(url)
-    if not isinstance(place, RemotePath) or place.is_web:
+    remote = as_path(url)
+    if not isinstance(remote, RemotePath) or remote.is_web:
         raise UnwritablePlace(f"{url} is not the URL of a store; give one such as s3://bucket/run")
-    if manifests.read_sealed(place / manifests.MANIFEST) is not None:
+    if manifests.read_sealed(remote / manifests.MANIFEST) is not None:
         if not overwrite:
             raise UnwritablePlace(
-                f"{place} holds an earlier run; choose another URL, or replace it with overwrite=True "
+                f"{remote} holds an earlier run; choose another URL, or replace it with overwrite=True "
                 "(--overwrite on the command line)"
             )
-        return place
-    if manifests.was_sealed(place / manifests.MANIFEST):
+        return remote
+    if manifests.was_sealed(remote / manifests.MANIFEST):
         raise UnwritablePlace(
-            f"the manifest of {place} was altered, so the other files there cannot be identified; choose "
+            f"the manifest of {remote} was altered, so the other files there cannot be identified; choose "
             "another URL, or remove it"
         )
-    if manifests.read_sealed(place / MARKER) is None:
-        strangers = place.names_below()
+    if manifests.read_sealed(remote / MARKER) is None:
+        strangers = remote.names_below()
         if strangers:
-            raise UnwritablePlace(f"{place} holds other files ({strangers[0]!r}); choose an empty location")
-    return place
+            raise UnwritablePlace(f"{remote} holds other files ({strangers[0]!r}); choose an empty location")
+    return remote
 
 
-def _owned(place: RemotePath) -> set[str]:
+def _owned(remote: RemotePath) -> set[str]:
     """The names of our files at a URL, as its own records list them."""
-    marker = manifests.read_sealed(place / MARKER) or {}
+    marker = manifests.read_sealed(remote / MARKER) or {}
     names = listed_names({"files": marker.get("files", ())})
-    manifest = manifests.read_sealed(place / manifests.MANIFEST)
+    manifest = manifests.read_sealed(remote / manifests.MANIFEST)
     if manifest is not None:
         names |= listed_names(manifest) | {manifests.MANIFEST, *SIDE_RECORDS}
-        inner = manifests.read_sealed(place / INNER / manifests.MANIFEST)
+        inner = manifests.read_sealed(remote / INNER / manifests.MANIFEST)
         names |= {f"{INNER}/{name}" for name in (listed_names(inner) | {manifests.MANIFEST} if inner else ())}
     return names

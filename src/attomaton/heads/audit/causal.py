@@ -116,7 +116,7 @@ class Means:
             if not numbers:
                 return own
             changed = own.clone()
-            changed[:, numbers] = means[layer][numbers].to(own.dtype)
+            changed[:, numbers] = means[layer][numbers].to(own)
             return changed
 
         return {"edit_patterns" if kind == "pattern" else "edit_outputs": edit} if heads else {}
@@ -134,7 +134,7 @@ def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "la
     output_sums: list[Tensor] = []
 
     def collect(layer: int, outputs: Tensor) -> Tensor:
-        total = outputs.detach().double().sum(0)
+        total = outputs.detach().cpu().double().sum(0)
         if len(output_sums) <= layer:
             output_sums.append(total)
         else:
@@ -142,7 +142,8 @@ def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "la
         return outputs
 
     for tokens in contexts.batches(model):
-        patterns = model.watch(tokens[:, :-1], edit_outputs=collect).patterns
+        with torch.no_grad():
+            patterns = model.watch(tokens[:, :-1], edit_outputs=collect).patterns
         totals = [pattern.detach().double().sum(0) for pattern in patterns]
         sums = [old + new for old, new in zip(sums, totals, strict=True)] if sums else totals
     n = len(contexts.tokens)

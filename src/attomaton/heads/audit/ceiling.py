@@ -66,11 +66,11 @@ class OwnScores:
         keys = np.concatenate([named, np.full((n, 1), len(reads.tokens) + 1)], 1)
         behind = np.broadcast_to(np.arange(window), (n, window))
         lags = np.concatenate([behind, np.repeat(rows.positions[:, None], 2, 1)], 1).astype(np.int64)
-        scores = np.empty((n, len(rows.heads), window + 2))
+        scores, texts = np.empty((n, len(rows.heads), window + 2)), rows.documents.astype(np.int64)
         for layer in sorted({head.layer for head in rows.heads}):
             average = reads.counts @ reads.means[layer] / reads.counts.sum()
             inputs = np.concatenate([reads.means[layer], average[None], reads.first[layer][None]])
-            every = self.model.score_inputs(layer, inputs.astype(np.float32), keys[:, 0], keys, lags)
+            every = self.model.score_inputs(layer, inputs.astype(np.float32), keys, lags, texts)
             for place, head in enumerate(rows.heads):
                 if head.layer == layer:
                     scores[:, place] = every[:, head.number]

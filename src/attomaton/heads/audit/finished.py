@@ -35,6 +35,9 @@ AUDIT = b"attomaton audit"
 
 NUMBER = re.compile(r"\d+")
 
+PROVENANCE = ("_attn_implementation", "_name_or_path", "transformers_version")
+"""Keys of a configuration that say where a model comes from and how it is run, not what it computes."""
+
 
 def numbered(folder: Path, name: str) -> dict[int, Path]:
     """What a folder has under a name with a number, by that number; under other names are files of others."""
@@ -187,9 +190,12 @@ def fingerprint(value: Any) -> str:
         else:
             seen.add(id(part))
             if isinstance(part, torch.nn.Module):
-                add([repr(part), part.state_dict(), getattr(part, "config", None)])
+                config: Any = getattr(part, "config", None)
+                settings = config.to_dict() if hasattr(config, "to_dict") else {"": config}
+                add([repr(part), part.state_dict()])
+                add([(key, settings[key]) for key in sorted(settings) if key not in PROVENANCE])
             elif is_dataclass(part):
-                add([getattr(part, item.name) for item in fields(part)])
+                add([getattr(part, item.name) for item in fields(part) if item.compare])
             else:
                 attributes: list[Any] = sorted(getattr(part, "__dict__", {}).items())
                 cached = {name for name, _ in attributes if _is_cached(kind, name)}

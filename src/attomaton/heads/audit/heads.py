@@ -295,7 +295,8 @@ class HeadAudit(Tabular):
     n_random : int
         How many draws of random heads, or models with them, the heads are compared with.
     null : str
-        Their kind: ``"intact"``, ``"rotated"`` or ``"given"``.
+        Their kind: ``"intact"``, ``"inputs"`` (the random heads of a layer share a rotation), ``"rotated"``
+        or ``"given"``.
     left_out : str
         Why causal value or random heads are missing, if the caller did not leave them out.
     n_layers : int
@@ -637,8 +638,7 @@ def audit_heads(
     documents, vocabulary = list_documents(read), getattr(read, "vocabulary", None)
     length, no_causal = causal_length(model, how, causal)
     plan = prepare(model, documents, rungs, how, theory=theory, length=length, vocabulary=vocabulary)
-    controls, no_controls = draw_random(model, random, null, seed=how.seed)
-    null = "given" if isinstance(random, Sequence) else null
+    controls, null, no_controls = draw_random(model, random, null, seed=how.seed)
     for control in controls:
         if control.shape.heads != model.shape.heads:
             raise MismatchedParts(f"{control.name} has other heads than {model.name}; give the same shape")
@@ -728,13 +728,17 @@ def measure_layers(
         if isinstance(one, LayeredModel) and part.reads is not None
     ]
     own = settle_rungs(plan.rungs, model)  # compared with these, random heads are not more or less useful
-    settled = [own, *(own if null == "intact" else settle_rungs(plan.rungs, one) for one in controls)]
+    settled = [
+        own,
+        *(own if null in ("intact", "inputs") else settle_rungs(plan.rungs, one) for one in controls),
+    ]
     tell("explaining heads")
     for done, layer in enumerate(layers):
         sets = [part.own.of_layer(layer) for part in recorded]
         rungs_of = [[of_heads(rung, sets[0].heads, model) for rung in rungs] for rungs in settled]
         contexts = choose_contexts(plan.split(sets[0])[1], documents, vocabulary=vocabulary)
-        part = measure_layer(plan, sets, rungs_of, scores if len(scores) == len(sets) else [])
+        own_scores = scores if len(scores) == len(sets) else []
+        part = measure_layer(plan, sets, rungs_of, own_scores, shared=null == "inputs")
         yield layer, replace(part, contexts=contexts)
         tell.advance(done + 1, len(layers))
 
@@ -744,6 +748,8 @@ def measure_layer(
     sets: Sequence[Rows],
     rungs_of: Sequence[Sequence[Step]],
     scores: Sequence[OwnScores],
+    *,
+    shared: bool = False,
 ) -> HeadAudit:
     """The audit of the heads of one layer, compared with random heads of the same layer.
 
@@ -758,6 +764,8 @@ def measure_layer(
     scores : sequence of OwnScores
         The heads' own scores of tokens, for the ceiling of each set; none if a set has no weights, so that
         all ceilings are found in the same way.
+    shared : bool
+        Whether the random heads of a layer share their rotations.
     """
     ladders, seekings = list[Ladder](), list[Seeking]()
     for rows, rungs in zip(sets, rungs_of, strict=True):
@@ -780,9 +788,9 @@ def measure_layer(
     return HeadAudit(
         "",
         scored.heads,
-        ladders[0].against(ladders[1:]) if n_random else ladders[0],
+        ladders[0].against(ladders[1:], shared=shared) if n_random else ladders[0],
         alone,
-        seekings[0].against(seekings[1:]) if n_random else seekings[0],
+        seekings[0].against(seekings[1:], shared=shared) if n_random else seekings[0],
         ceiling,
         None,
         inside,
@@ -793,7 +801,7 @@ def measure_layer(
         len(np.unique(scored.documents)),
         len(scored),
         n_random,
-        null_types=distribute(ladders[1:], ceilings) if n_random else (),
+        null_types=distribute(ladders[1:], ceilings, shared=shared) if n_random else (),
         digest=digest_arrays(scored.tokens, scored.labels, scored.documents, scored.positions),
     )
 

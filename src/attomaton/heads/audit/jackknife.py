@@ -158,6 +158,9 @@ class NullDistribution:
         The random heads, over all draws.
     values, errors : float64 array, shape (n,)
         The measure of each head, and its standard error over documents.
+    n_draws : int
+        The size of the sample if the heads of a draw share a rotation, so that only draws are independent; 0
+        if heads are.
 
     Examples
     --------
@@ -173,16 +176,20 @@ class NullDistribution:
     heads: tuple[Head, ...]
     values: Float64
     errors: Float64
+    n_draws: int = 0
 
     @classmethod
-    def of(cls, measured: Sequence[tuple[Sequence[Head], Estimates]]) -> "NullDistribution":
-        """From the heads and measures of several models with random heads."""
+    def of(
+        cls, measured: Sequence[tuple[Sequence[Head], Estimates]], *, shared: bool = False
+    ) -> "NullDistribution":
+        """From the heads and measures of several models with random heads, which may share rotations."""
         if not measured:
             raise InvalidSamples("a null distribution needs random heads; measure at least one random model")
         return cls(
             tuple(head for heads, _ in measured for head in heads),
             np.concatenate([estimates.value for _, estimates in measured]),
             np.concatenate([estimates.error for _, estimates in measured]),
+            len(measured) if shared else 0,
         )
 
     def z(self, heads: Sequence[Head], told: Estimates) -> Float64:
@@ -200,7 +207,7 @@ class NullDistribution:
             if mine.sum() < FEWEST_HEADS:
                 mine = np.ones(len(layers), bool)
             values, errors = self.values[mine], self.errors[mine]
-            centre[place], behind[place] = values.mean(), len(values)
+            centre[place], behind[place] = values.mean(), self.n_draws or len(values)
             own = _spread(values - centre[place])
             spread[place] = (own if len(values) >= MANY_HEADS else max(own, inside)) ** 2
             usual[place] = np.mean(errors**2)

@@ -332,14 +332,20 @@ class Ladder(Tabular):
         """Where a rung adds more than the null, corrected over heads, shape (n_rungs, n_heads)."""
         return np.array([above_null(row) for row in self.z])
 
-    def against(self, random: Sequence["Ladder"]) -> "Ladder":
-        """The same ladder compared with ladders of random heads, on the same rungs and text."""
+    def against(self, random: Sequence["Ladder"], *, shared: bool = False) -> "Ladder":
+        """The same ladder compared with ladders of random heads, on the same rungs and text.
+
+        ``shared`` says that the random heads of a layer share their rotations.
+        """
         if any(one.names != self.names or one.nested != self.nested for one in random):
             raise MismatchedParts("the ladders of random heads have other rungs; use the same rungs for all")
         rungs = range(len(self.names))
         return replace(
             self,
-            null=tuple(NullDistribution.of([(one.heads, one._signed(at)) for one in random]) for at in rungs),
+            null=tuple(
+                NullDistribution.of([(one.heads, one._signed(at)) for one in random], shared=shared)
+                for at in rungs
+            ),
         )
 
     def _signed(self, rung: int) -> Estimates:

@@ -89,7 +89,7 @@ def draw_course(
     are returned. Shares below 0 are drawn as 0.
     """
     height = min(max(ROW * len(heads), 0.6), HIGHEST) + 0.75
-    with house_axes(ax, height=height, width=TWO_COLUMNS, n=3, across=True) as three:
+    with house_axes(ax, height=height, width=TWO_COLUMNS, n=3, side_by_side=True) as three:
         most = float(np.nanmax(np.abs(excess), initial=1e-12))
         titles = (
             f"explained by {drawable(rungs[0], 24)}",

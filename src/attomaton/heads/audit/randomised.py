@@ -80,21 +80,35 @@ NULLS = {"intact": rotate_beside, "rotated": rotate_heads}
 
 def draw_random(
     model: HeadModel, random: int | Sequence[HeadModel], null: str, *, seed: int
-) -> tuple[Sequence[HeadModel], str]:
-    """The models with random heads for an audit, and the reason if none can be made."""
+) -> tuple[Sequence[HeadModel], str, str]:
+    """The models with random heads for an audit, the name of their null, and what is to be said of them."""
     if null not in NULLS:
         raise UnsupportedOption(f"null is {null!r}; give one of {', '.join(NULLS)}")
     if isinstance(random, Sequence) and not isinstance(random, str):
-        return random, ""
+        return random, "given", ""
     count = whole_number(random, "random", most=MOST)
     if count and not isinstance(model, RotatableModel):
         reason = getattr(model, "reason", "")
         why = f" ({reason})" if reason else ""
-        return (), (
+        words = (
             "No head is compared with random heads: these are made from weights, which attomaton does not "
             f"read from {model.name}{why}; give your own models with random heads as random."
         )
-    return [NULLS[null](model, seed=seed + one) for one in range(count)], ""
+        return (), null, words
+    try:
+        models = [NULLS[null](model, seed=seed + draw) for draw in range(count)]
+    except UnsupportedOption as error:
+        if null != "intact":
+            raise
+        return (), null, f"No head is compared with random heads: {error}."
+    if not any(getattr(drawn, "shares_rotations", False) for drawn in models):
+        return models, null, ""
+    words = (
+        f"The query and key weights of {model.name} are out of reach (quantised, offloaded, or no linear map "
+        "for each head). So all random heads of a layer read through the same rotation, and each draw counts "
+        "as a sample of one: give random=8 or more."
+    )
+    return models, "inputs", words
 
 
 def permute_weights(model: HeadModel, *, seed: int) -> HeadModel:
@@ -127,7 +141,8 @@ def check_weights(model: HeadModel) -> Transformer:
     if isinstance(model, Transformer):
         return model
     raise UnsupportedOption(
-        f"random heads need weights, and {model.name} exposes none; give a folder, a file or arrays"
+        f"random heads need weights, and {model.name} exposes none; give a folder, a file, arrays, or "
+        "open_model(model, dtype='float32')"
     )
 
 

@@ -372,7 +372,7 @@ class _Tape:
 
     def _write(self, rows: Rows, layer: int, batch: "_Batch", seen: Tensor) -> None:
         """Write the rows of a batch in a layer, from attention of shape (n, n_heads, n_places, length)."""
-        behind = batch.places[:, None, :, None] - torch.arange(rows.window)
+        behind = (batch.places[:, None, :, None] - torch.arange(rows.window)).to(seen.device)
         kept: Any = _torch.take_along_dim(seen, behind, 3).movedim(1, 2)[batch.there].float().cpu().numpy()
         first: Any = seen[..., 0].movedim(1, 2)[batch.there].float().cpu().numpy()
         inside = kept.sum(2)  # of (n_rows, n_heads, window)
@@ -399,10 +399,11 @@ class _Tape:
             if len(self.sums) <= layer:
                 self.sums.append(torch.zeros(len(self.tokens), read.shape[2]))
                 self.firsts.append(torch.zeros(read.shape[2]))
-            self.firsts[layer] += read[place, 0].float()
+            mean = read[place].cpu().float()
+            self.firsts[layer] += mean[0]
             ids = self.documents[one][1:-1]
             where = torch.as_tensor(np.searchsorted(self.tokens, ids))
-            self.sums[layer].index_add_(0, where, read[place, 1 : len(ids) + 1].float())
+            self.sums[layer].index_add_(0, where, mean[1 : len(ids) + 1])
 
 
 def example_rows() -> Rows:

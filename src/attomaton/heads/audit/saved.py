@@ -31,6 +31,7 @@ KEY = b"attomaton heads"
 
 SAID_OF_NULL = {
     "intact": "of random heads that read the trained residual stream",
+    "inputs": "of random heads that share a rotation of what attention reads",
     "rotated": "with rotated heads in all layers",
     "given": "with random weights",
 }
@@ -83,7 +84,7 @@ class About:
     n_random : int
         How many draws of random heads, or models with them, z is relative to.
     null : str
-        Their kind: ``"intact"``, ``"rotated"``, or ``"given"``.
+        Their kind: ``"intact"``, ``"inputs"``, ``"rotated"``, or ``"given"``.
     alone : tuple of str
         The rungs that were also measured alone.
     seeking_rows, seeking_documents : int
@@ -125,7 +126,8 @@ class About:
                 "z is over documents alone, a test that many random heads pass too: no head is reported as "
                 "seeking the next token."
             )
-        many = f"{self.n_random} {'draw' if self.null == 'intact' else 'model'}{'s' * (self.n_random != 1)}"
+        kind = "draw" if self.null in ("intact", "inputs") else "model"
+        many = f"{self.n_random} {kind}{'s' * (self.n_random != 1)}"
         return f"z compares heads with {many} {SAID_OF_NULL[self.null]}."
 
 
@@ -313,11 +315,12 @@ class _Restored:
         mine = np.flatnonzero(~np.isnan(values).any(1)).tolist()
         if not mine:
             return NullDistribution((), np.empty(0), np.empty(0))
+        n_draws = values.shape[1] if self.about.null == "inputs" else 0
         every = ((draw, at) for draw in range(values.shape[1]) for at in mine)
         order = sorted(every, key=lambda one: self.heads[one[1]].layer)  # as layers were measured and joined
         draws, places = (np.array(one) for one in zip(*order, strict=True))
         heads = tuple(self.heads[at] for _, at in order)
-        return NullDistribution(heads, values[places, draws], errors[places, draws])
+        return NullDistribution(heads, values[places, draws], errors[places, draws], n_draws)
 
     def ladder(self, kind: str, names: tuple[str, ...], *, nested: bool) -> Ladder:
         columns = [column_of(kind, name) for name in names]

@@ -148,9 +148,10 @@ class Seeking(Tabular):
         heads = f"{n} heads, not judged" if self.null is None else f"{int(self.holds.sum())} of {n} heads"
         return f"Seeking({heads}, {self.n_rows:,} rows of {self.n_documents:,} documents)"
 
-    def against(self, random: Sequence["Seeking"]) -> "Seeking":
-        """The same, compared with the excess of random heads measured on the same text."""
-        return replace(self, null=NullDistribution.of([(one.heads, one.excess) for one in random]))
+    def against(self, random: Sequence["Seeking"], *, shared: bool = False) -> "Seeking":
+        """The same, compared with the excess of random heads, which may share rotations, on the same text."""
+        measured = [(one.heads, one.excess) for one in random]
+        return replace(self, null=NullDistribution.of(measured, shared=shared))
 
     @property
     def z(self) -> Float64:

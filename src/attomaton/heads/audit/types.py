@@ -272,14 +272,17 @@ def stretch(share: Estimates) -> Estimates:
     return Estimates(value, without)
 
 
-def distribute(ladders: Sequence[Ladder], ceilings: Sequence[Ceiling]) -> tuple[NullDistribution, ...]:
+def distribute(
+    ladders: Sequence[Ladder], ceilings: Sequence[Ceiling], *, shared: bool = False
+) -> tuple[NullDistribution, ...]:
     """The distribution of each type of ``TESTED`` among random heads, from their ladders and ceilings.
 
     Without ceilings, that of token-specific heads is empty.
     """
     parts = [(one.heads, divide(one, ceilings[at] if ceilings else None)) for at, one in enumerate(ladders)]
     nulls = {
-        name: NullDistribution.of([(heads, stretch(part[name])) for heads, part in parts]) for name in TESTED
+        name: NullDistribution.of([(heads, stretch(part[name])) for heads, part in parts], shared=shared)
+        for name in TESTED
     }
     if not ceilings:
         nulls["token-specific"] = NullDistribution((), np.empty(0), np.empty(0))

@@ -23,10 +23,7 @@ FAMILIES = (
 )
 """The supported values of ``model_type``."""
 
-PATTERNS_ONLY = (
-    "load it with transformers (attn_implementation='eager') and give the model itself: the ladder and "
-    "next-token seeking need nothing but its attention patterns"
-)
+IN_MEMORY = "load it with transformers and give the model itself, which then runs its own code"
 """The way round for unsupported models."""
 
 LARGEST = 1 << 20
@@ -129,12 +126,12 @@ def parse_settings(config: Mapping[str, Any]) -> Settings:
     if not isinstance(family, str) or family not in FAMILIES:
         raise UnreadableModel(
             f"model_type is {shown(str(family))!r}; supported are {', '.join(FAMILIES)}; for another causal "
-            f"model, {PATTERNS_ONLY}"
+            f"model, {IN_MEMORY}"
         )
     if values.get("quantization_config") is not None:
         raise UnreadableModel(
             "its weights are quantised (quantization_config), but must be floats; give the unquantised "
-            f"model, or {PATTERNS_ONLY}"
+            f"model, or {IN_MEMORY}"
         )
     if values.get("quantization") is not None:
         raise UnreadableModel(
@@ -231,7 +228,7 @@ def _parse_llama(values: "_ConfigObject", family: str) -> Settings:
     gemma = family == "gemma3_text"
     for name in ("attn_logit_softcapping", "final_logit_softcapping", "use_bidirectional_attention"):
         if gemma and (value := values.get(name)) is not None and value is not False:
-            raise UnreadableModel(f"its {name} is set, which is not supported; {PATTERNS_ONLY}")
+            raise UnreadableModel(f"its {name} is set, which is not supported; {IN_MEMORY}")
     dim, heads = values.whole("hidden_size"), values.whole("num_attention_heads")
     groups = values.whole(
         "num_key_value_heads",
@@ -352,7 +349,7 @@ class _ConfigObject:
             if not is_known and not (name in NEUTRAL and value == NEUTRAL[name]):
                 raise UnreadableModel(
                     f"{self.path}{shown(name)} is {shown(repr(value))}, which is not supported for {family} "
-                    f"and may change what the model computes; {PATTERNS_ONLY}"
+                    f"and may change what the model computes; {IN_MEMORY}"
                 )
         for inner in self._inner:
             inner.finish(family)
@@ -397,8 +394,7 @@ class _ConfigObject:
                 name in ("full_attention", "sliding_attention") for name in names
             ):
                 raise UnreadableModel(
-                    f"layer_types are not {layers} times 'full_attention' or 'sliding_attention'; "
-                    f"{PATTERNS_ONLY}"
+                    f"layer_types are not {layers} times 'full_attention' or 'sliding_attention'; {IN_MEMORY}"
                 )
         if window is None and (any(slides) or family == "gemma3_text"):
             raise UnreadableModel("layers have a sliding window, but sliding_window has no size")
@@ -427,7 +423,7 @@ class _ConfigObject:
         if kind not in ("linear", "llama3") or family == "phi3":
             raise UnreadableModel(
                 f"its rotary positions are scaled ({shown(repr(kind))}), but only 'linear' and 'llama3' are "
-                f"supported, and neither for phi3; {PATTERNS_ONLY}"
+                f"supported, and neither for phi3; {IN_MEMORY}"
             )
         factor = rope.real("factor", most=1e6)
         if kind == "linear":

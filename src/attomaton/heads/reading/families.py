@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -9,7 +10,7 @@ from torch import Tensor
 from attomaton.base.errors import UnreadableModel
 from attomaton.corpora.budgets import shown
 from attomaton.heads.parts import AttentionMaps, FeedForward, Layer, Linear, Norm
-from attomaton.heads.reading.configs import Settings
+from attomaton.heads.reading.configs import Settings, parse_settings
 from attomaton.heads.transformer import Transformer
 
 BUFFERS = re.compile(r"\.(attn|attention)\.(masked_)?bias$|rotary_emb\.inv_freq$")
@@ -237,3 +238,30 @@ NAMES: dict[str, tuple[str, str, str, str, Build]] = {
     "gpt_neox": ("gpt_neox.", "embed_in.weight", "layers", "final_layer_norm", _neox_layer),
 }
 """For each family: name prefixes, embedding, layers and last norm, and the function that builds a layer."""
+
+
+def read_object(model: Any, *, dtype: torch.dtype = torch.float32) -> Transformer:
+    """A ``transformers`` model in memory, by its ``config`` and ``state_dict``; its code is not run.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        A model of a supported type. Its weights are shared, not copied.
+    dtype : torch.dtype
+        The type in which our model computes.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> read_object(SimpleNamespace(config={"model_type": "t5"}, state_dict=dict))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    attomaton.base.errors.UnreadableModel: model_type is 't5'; supported are gemma3_text, gpt2, gpt_neo,
+    gpt_neox, llama, mistral, olmo2, phi3, qwen2, qwen3; ...
+    """
+    config: Any = model.config
+    settings = parse_settings(
+        cast("dict[str, Any]", config if isinstance(config, dict) else config.to_dict())
+    )
+    tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
+    return build_model(settings, tensors, type(model).__name__, dtype)

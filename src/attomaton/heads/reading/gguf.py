@@ -20,7 +20,7 @@ from torch import Tensor
 from attomaton.base.errors import UnreadableModel, needing
 from attomaton.base.tables import Float64
 from attomaton.corpora.budgets import open_regular, shown
-from attomaton.heads.reading.configs import PATTERNS_ONLY, Settings, parse_settings
+from attomaton.heads.reading.configs import IN_MEMORY, Settings, parse_settings
 from attomaton.heads.reading.families import build_model
 from attomaton.heads.reading.files import named
 from attomaton.heads.transformer import Transformer
@@ -236,7 +236,7 @@ def parse_gguf(file: GGUFFile) -> Settings:
     if kind not in ARCHITECTURES:
         raise UnreadableModel(
             f"its architecture is {shown(kind)!r}; supported in GGUF files are {', '.join(ARCHITECTURES)}; "
-            f"for another, {PATTERNS_ONLY} (transformers opens GGUF files with gguf_file=)"
+            f"for another, {IN_MEMORY} (transformers opens GGUF files with gguf_file=)"
         )
     if file.get("expert_count"):
         raise UnreadableModel("it is a mixture of experts, which is not supported")
@@ -293,7 +293,7 @@ def _check_keys(file: GGUFFile) -> None:
             continue
         raise UnreadableModel(
             f"{shown(key)} is {shown(repr(value))}, which is not supported and may change what the model "
-            f"computes; {PATTERNS_ONLY}"
+            f"computes; {IN_MEMORY}"
         )
 
 

@@ -246,7 +246,7 @@ class _LonePass:
         if layer >= len(self.means):
             return outputs
         share = 1 / self.length
-        mixed = share * own + (1 - share) * self.means[layer].to(own.dtype)
+        mixed = share * own + (1 - share) * self.means[layer].to(own)
         if self.wanted is None:
             self.leaves.append(mixed.requires_grad_(True))
             mixed = self.leaves[-1]
@@ -256,7 +256,7 @@ class _LonePass:
 def _flat(_: int, pattern: Tensor) -> Tensor:
     """Uniform patterns, so that the last position reads the mean value of a repeated token."""
     length = pattern.shape[-1]
-    flat = torch.ones(length, length, dtype=pattern.dtype).tril()
+    flat = torch.ones(length, length).tril().to(pattern)
     return (flat / flat.sum(1, keepdim=True)).expand(pattern.shape)
 
 

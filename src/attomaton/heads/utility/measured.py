@@ -253,7 +253,7 @@ def _differentiate(
         if not numbers:
             return pattern
         changed = pattern.detach().clone()
-        changed[:, numbers] = base[layer][numbers].to(pattern.dtype)
+        changed[:, numbers] = base[layer][numbers].to(pattern)
         leaves[layer] = changed.requires_grad_(True)
         return leaves[layer]
 
@@ -267,7 +267,7 @@ def _differentiate(
         for head in measured:
             if head.layer == layer:
                 weight = base[layer][head.number].double().numpy()
-                gains[head] = _centre(-slope[:, head.number].double().numpy(), weight)
+                gains[head] = _centre(-slope[:, head.number].cpu().double().numpy(), weight)
     return gains
 
 

@@ -18,7 +18,7 @@ from attomaton.base.ragged import centre, largest_of, sum_at
 from attomaton.base.tables import Float64
 from attomaton.solvers.hard.problem import EmbeddedProblem, OrderProblem
 
-MOST_NODES = 20_000
+MOST_PROVED = 20_000
 """Most components for exact arithmetic in Python integers: well under a second."""
 
 
@@ -71,10 +71,10 @@ def check_exactly(problem: OrderProblem, flow: Float64) -> ExactCheck:
     There is no tolerance: if a solver accepts a gap that misses 1 by 1e-12, so that the optimum is that
     far from its answer, the answer is refused here. Floating-point flow enters no comparison.
     """
-    if len(problem.sizes) > MOST_NODES:
+    if len(problem.sizes) > MOST_PROVED:
         raise UnsupportedOption(
             f"{len(problem.sizes):,} components are too many for an exact proof in integers; check at most "
-            f"{MOST_NODES:,}, or use the certificate's gap"
+            f"{MOST_PROVED:,}, or use the certificate's gap"
         )
     sizes: list[int] = problem.sizes.tolist()  # Python integers do not overflow
     above: list[int] = problem.above.tolist()
@@ -126,19 +126,19 @@ def _walk_blocks(size: int, tight: Sequence[tuple[int, int, int]]) -> _BlockWalk
         while waiting:
             node = waiting.pop()
             walk.nodes.append(node)
-            for other, edge, step in neighbours[node]:
-                if not entered[other]:
-                    entered[other] = True
-                    walk.entry[other], walk.parent[other], walk.root[other] = edge, node, root
-                    walk.offset[other] = walk.offset[node] + step
-                    waiting.append(other)
+            for neighbour, edge, step in neighbours[node]:
+                if not entered[neighbour]:
+                    entered[neighbour] = True
+                    walk.entry[neighbour], walk.parent[neighbour], walk.root[neighbour] = edge, node, root
+                    walk.offset[neighbour] = walk.offset[node] + step
+                    waiting.append(neighbour)
     return walk
 
 
 DIVERGED = 1e100
 """Larger forces and flows mean divergence; their squares soon overflow."""
 
-FEASIBLE = 1e-9
+FEASIBLE_VIOLATION = 1e-9
 """Constraint violation that rounding may cause."""
 
 
@@ -159,7 +159,7 @@ class BoundsCertificate:
         Bounds that cross by more than the tolerance prove nothing: then one of them is a rounding artefact.
         """
         finite = np.isfinite([self.lower, self.upper, self.gap, self.violation]).all()
-        return bool(finite and abs(self.gap) <= self.rtol and self.violation <= FEASIBLE)
+        return bool(finite and abs(self.gap) <= self.rtol and self.violation <= FEASIBLE_VIOLATION)
 
     def scaled(self, factor: float) -> Self:
         """The same bounds in other units: ``factor`` times as large."""
@@ -209,7 +209,7 @@ class HardCertificate(BoundsCertificate):
     @property
     def certified(self) -> bool:
         """Whether all numbers are finite, and gap, violation and Farkas sum within tolerance."""
-        return super().certified and self.farkas <= FEASIBLE
+        return super().certified and self.farkas <= FEASIBLE_VIOLATION
 
     def __str__(self) -> str:
         proof = "" if self.exact is None else f",{' not' * (not self.exact)} exact in integers"
@@ -218,16 +218,16 @@ class HardCertificate(BoundsCertificate):
         return f"{self._tell('‖W_svm‖²')}{proof}{split}{near}"
 
 
-def join_hard(parts: Sequence[HardCertificate]) -> HardCertificate:
-    """The certificate of all queries from those of separately solved parts, added in order."""
-    if len(parts) == 1:
-        return parts[0]
+def join_hard(certificates: Sequence[HardCertificate]) -> HardCertificate:
+    """The certificate of all queries from those of separately solved partitions, added in order."""
+    if len(certificates) == 1:
+        return certificates[0]
     return HardCertificate(
-        lower=sum(part.lower for part in parts),
-        upper=sum(part.upper for part in parts),
-        gap=max((part.gap for part in parts), key=abs),
-        violation=max(part.violation for part in parts),
-        rtol=max(part.rtol for part in parts),
+        lower=sum(certificate.lower for certificate in certificates),
+        upper=sum(certificate.upper for certificate in certificates),
+        gap=max((certificate.gap for certificate in certificates), key=abs),
+        violation=max(certificate.violation for certificate in certificates),
+        rtol=max(certificate.rtol for certificate in certificates),
     )
 
 
@@ -249,13 +249,13 @@ def certify_positions(
     """Bounds from positions p and any flow f ≥ 0 on the edges (orthonormal), group by group.
 
     With ``exact``, an integer computation also checks that the edges with flow are the tight edges of the
-    optimum, for at most :data:`MOST_NODES` components (:func:`check_exactly` says what fails).
+    optimum, for at most :data:`MOST_PROVED` components (:func:`check_exactly` says what fails).
     """
     lower, upper, violation = bound_groups(problem, positions, flow)
     gaps = np.divide(upper - lower, upper, out=np.zeros_like(upper), where=upper != 0)
     return HardCertificate(
         lower=float(lower.sum()),
-        upper=float(upper.sum()) if violation <= FEASIBLE else np.inf,
+        upper=float(upper.sum()) if violation <= FEASIBLE_VIOLATION else np.inf,
         gap=float(np.max(np.abs(gaps), initial=0.0)),
         violation=violation,
         rtol=rtol,
@@ -292,14 +292,14 @@ def certify_forces(
     Upper: aᵀQa of the point scaled to a smallest margin of 1. Lower: (Σf)² / bᵀQb, where b is a with each
     component's sum set to div f: then b is the force of f and some free multipliers of the ties on the nodes.
     """
-    if not max(float(np.max(np.abs(part), initial=0.0)) for part in (forces, flow)) < DIVERGED:
+    if not max(float(np.max(np.abs(values), initial=0.0)) for values in (forces, flow)) < DIVERGED:
         return HardCertificate(0.0, np.inf, np.inf, np.inf, rtol)
     scores = problem.scores(forces)
     smallest = float(margins(problem, scores).min(initial=np.inf))
     scale = 1.0 / smallest if 0 < smallest < np.inf else 1.0
     spread = 2 * float(np.max(np.abs(centre(problem.component, scores)), initial=0.0))
     violation = float(np.maximum(spread * scale, 1.0 - min(smallest * scale, 1.0)))
-    upper = scale * float(forces @ scores) * scale if violation <= FEASIBLE else np.inf
+    upper = scale * float(forces @ scores) * scale if violation <= FEASIBLE_VIOLATION else np.inf
     order, flow = problem.order, np.maximum(flow, 0.0)
     sums = sum_at(problem.component, forces, len(order.sizes))
     pressed = forces + ((order.divergence(flow) - sums) / order.sizes)[problem.component]

@@ -17,7 +17,7 @@ from attomaton.graphs.separation import unit_rows
 from attomaton.solvers.hard.problem import EmbeddedProblem
 from attomaton.solvers.hard.rows import Ropes, RowProof
 
-NEGLIGIBLE = 1e-12
+NEGLIGIBLE_EIGENVALUE = 1e-12
 """Eigenvalues of the kernel smaller than this, relative to the largest, count as zero."""
 
 
@@ -38,11 +38,13 @@ class LeastDistance:
         if not len(order.above):
             return np.zeros(len(component)), np.zeros(0)
         values, vectors = np.linalg.eigh(problem.kernel())
-        usable = values > NEGLIGIBLE * values[-1]
+        usable = values > NEGLIGIBLE_EIGENVALUE * values[-1]
         features = vectors[:, usable] * np.sqrt(values[usable])  # scores = features @ coordinates of W
         spread = centre(component, features)
         values, vectors = np.linalg.eigh(spread.T @ spread)
-        free = vectors[:, values <= NEGLIGIBLE * max(values[-1], 1.0)]  # equal scores in every component
+        free = vectors[
+            :, values <= NEGLIGIBLE_EIGENVALUE * max(values[-1], 1.0)
+        ]  # equal scores in every component
         positions = means_at(component, features) @ free
         directions = positions[order.above] - positions[order.below]
         stacked = np.vstack([directions.T, np.ones(len(directions))])
@@ -52,18 +54,18 @@ class LeastDistance:
             flow, _ = nnls(stacked, target, maxiter=self.max_steps * len(directions))
         except RuntimeError:  # too many steps; the certificate will show it
             flow = np.zeros(len(directions))
-        rest = target - stacked @ flow
-        scale = max(float(rest[-1]), 1e-300)
-        flow, coordinates = flow / scale, free @ (-rest[:-1] / scale)
+        residual = target - stacked @ flow
+        scale = max(float(residual[-1]), 1e-300)
+        flow, coordinates = flow / scale, free @ (-residual[:-1] / scale)
         pressed = (order.divergence(flow) / order.sizes)[component]
-        ties = np.linalg.lstsq(spread.T, coordinates - features.T @ pressed, rcond=NEGLIGIBLE)[0]
+        ties = np.linalg.lstsq(spread.T, coordinates - features.T @ pressed, rcond=NEGLIGIBLE_EIGENVALUE)[0]
         return pressed + centre(component, np.asarray(ties, np.float64)), flow
 
 
-MOST_ROPES, MOST_NUMBERS = 1_500, 5_000_000
+MOST_ROPES, MOST_FRAME_ENTRIES = 1_500, 5_000_000
 """Problems with more constraints, or more numbers in their directions, are not attempted."""
 
-DEPENDENT = 1e-13
+DEPENDENT_DIRECTION = 1e-13
 """A direction whose component outside the span of the others is shorter than this depends on them."""
 
 MET = 1e-11
@@ -72,7 +74,7 @@ MET = 1e-11
 CORRECTIONS = 5
 _qr: Any = qr
 _svd: Any = np.linalg.svd
-_solve: Any = solve_triangular
+_solve_triangle: Any = solve_triangular
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,16 +86,16 @@ class _Span:
     triangle: Float64  # R
 
     def shortest(self, target: Float64) -> Float64:
-        """The shortest x with T x = wanted."""
-        return self.axes @ _solve(self.triangle, target, trans=1)
+        """The shortest x with T x = target."""
+        return self.axes @ _solve_triangle(self.triangle, target, trans=1)
 
     def balance(self, target: Float64) -> Float64:
-        """λ with T Tᵀ λ = wanted."""
-        return _solve(self.triangle, _solve(self.triangle, target, trans=1))
+        """λ with T Tᵀ λ = target."""
+        return _solve_triangle(self.triangle, _solve_triangle(self.triangle, target, trans=1))
 
     def coefficients(self, vector: Float64) -> Float64:
         """λ with Tᵀ λ nearest to the vector."""
-        return _solve(self.triangle, self.axes.T @ vector)
+        return _solve_triangle(self.triangle, self.axes.T @ vector)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,22 +106,22 @@ class _Frame:
     directions: Float64  # shape (n_ropes, r·q), rows of length 1, or 0 if two rows are the same
 
     @property
-    def wanted(self) -> Float64:
+    def required(self) -> Float64:
         """The required component of W along each constraint's unit direction."""
         lengths = self.ropes.lengths
-        asked = np.where(self.ropes.tie, 0.0, 1.0)
-        return np.divide(asked, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        margins = np.where(self.ropes.tie, 0.0, 1.0)
+        return np.divide(margins, lengths, out=np.zeros_like(lengths), where=lengths > 0)
 
-    def missed(self, place: Float64) -> Float64:
+    def missed(self, point: Float64) -> Float64:
         """The violation of each priority, shape (n_ropes,)."""
-        short = self.wanted - self.directions @ place
+        short = self.required - self.directions @ point
         return np.asarray(np.where(self.ropes.tie, 0.0, short) * self.ropes.lengths, np.float64)
 
     def span(self, rows: Int64) -> _Span:
         """A linearly independent subset of these constraints; earlier ones are preferred."""
         axes, triangle, order = _qr(self.directions[rows].T, mode="economic", pivoting=True)
         size = np.abs(np.diag(triangle))
-        rank = int((size > DEPENDENT).sum())
+        rank = int((size > DEPENDENT_DIRECTION).sum())
         return _Span(rows[order[:rank]], axes[:, :rank], triangle[:rank, :rank])
 
 
@@ -130,12 +132,15 @@ def find_answer(ropes: Ropes) -> RowProof | None:
     Directions have length 1, so near-equal rows weigh as much as any others; given the tight constraints, W
     is the shortest solution of linear equations, and double-double corrections make it exact to rounding.
     """
-    if len(ropes.one) > MOST_ROPES:
+    if len(ropes.plus) > MOST_ROPES:
         return None
-    short, asked = _unit(ropes.keys[ropes.one] - ropes.keys[ropes.other]), _unit(ropes.asked)
-    directions: Float64 = short[:, :, None] * asked[ropes.query][:, None, :]
-    frame = _Frame(ropes, directions.reshape(len(short), short.shape[1] * asked.shape[1]))
-    if frame.directions.size > MOST_NUMBERS or (ropes.lengths[~ropes.tie] == 0).any():
+    differences, queries = (
+        _unit_in_span(ropes.keys[ropes.plus] - ropes.keys[ropes.minus]),
+        _unit_in_span(ropes.queries),
+    )
+    directions: Float64 = differences[:, :, None] * queries[ropes.query][:, None, :]
+    frame = _Frame(ropes, directions.reshape(len(differences), differences.shape[1] * queries.shape[1]))
+    if frame.directions.size > MOST_FRAME_ENTRIES or (ropes.lengths[~ropes.tie] == 0).any():
         return None
     ties = np.flatnonzero(ropes.tie & (ropes.lengths > 0))
     span = frame.span(ties)
@@ -143,7 +148,7 @@ def find_answer(ropes: Ropes) -> RowProof | None:
         span, 0.0 * frame.directions.sum(axis=0), np.zeros(len(span.rows))
     )
     for _ in range(20 * len(ropes.tie) + 100):
-        missed = frame.missed(state.place)
+        missed = frame.missed(state.point)
         missed[state.span.rows] = 0.0
         if not missed.max(initial=0.0) > MET:
             return _answer(frame, frame.span(state.span.rows))
@@ -153,29 +158,29 @@ def find_answer(ropes: Ropes) -> RowProof | None:
     return None
 
 
-def _unit(rows: Float64) -> Float64:
+def _unit_in_span(rows: Float64) -> Float64:
     """The rows, each scaled to length 1, in coordinates of their span."""
     unit = unit_rows(rows)
     _, singular, axes = _svd(unit, full_matrices=False)
-    return unit @ axes[singular > DEPENDENT * singular.max(initial=0.0)].T
+    return unit @ axes[singular > DEPENDENT_DIRECTION * singular.max(initial=0.0)].T
 
 
 @dataclass(frozen=True, eq=False)
 class _ActiveState:
     span: _Span
-    place: Float64
+    point: Float64
     pressed: Float64  # multipliers of the span's rows
 
 
 def _take_in(frame: _Frame, state: _ActiveState, new: int) -> _ActiveState | None:
-    """Add one constraint, and drop some if necessary; None if no W meets it together with the others."""
-    direction, target, pressed_new = frame.directions[new], frame.wanted[new], 0.0
-    for _ in range(len(frame.ropes.one) + 1):
+    """Add one constraint, and drop tight ones if necessary; None if no W meets it together with the ties."""
+    direction, target, pressed_new = frame.directions[new], frame.required[new], 0.0
+    for _ in range(len(frame.ropes.plus) + 1):
         shares = state.span.coefficients(direction) if len(state.span.rows) else np.zeros(0)
         free = direction - state.span.axes @ (state.span.axes.T @ direction)
         free = free - state.span.axes @ (state.span.axes.T @ free)
         steep = float(free @ free)
-        full = (target - float(direction @ state.place)) / steep if steep > DEPENDENT**2 else np.inf
+        full = (target - float(direction @ state.point)) / steep if steep > DEPENDENT_DIRECTION**2 else np.inf
         droppable = ~frame.ropes.tie[state.span.rows] & (shares > 0)
         ratios = np.where(droppable, state.pressed / np.where(droppable, shares, 1.0), np.inf)
         first = int(ratios.argmin()) if len(ratios) else 0
@@ -183,16 +188,15 @@ def _take_in(frame: _Frame, state: _ActiveState, new: int) -> _ActiveState | Non
         length = min(full, limit)
         if not np.isfinite(length):
             return None
-        place = state.place + (length * free if np.isfinite(full) else 0.0)
+        point = state.point + (length * free if np.isfinite(full) else 0.0)
         pressed, pressed_new = state.pressed - length * shares, pressed_new + length
         if full <= limit:  # recomputed from the rows, so that rounding does not accumulate
             span = frame.span(np.append(state.span.rows, new))
-            place = span.shortest(frame.wanted[span.rows])
-            return _ActiveState(span, place, span.coefficients(place))
-        others = np.arange(len(pressed)) != first
-        span = frame.span(state.span.rows[others])
+            point = span.shortest(frame.required[span.rows])
+            return _ActiveState(span, point, span.coefficients(point))
+        span = frame.span(np.delete(state.span.rows, first))
         multiplier_of: dict[int, float] = dict(zip(state.span.rows.tolist(), pressed.tolist(), strict=True))
-        state = _ActiveState(span, place, np.array([multiplier_of[row] for row in span.rows.tolist()]))
+        state = _ActiveState(span, point, np.array([multiplier_of[row] for row in span.rows.tolist()]))
     return None
 
 
@@ -200,13 +204,13 @@ def _answer(frame: _Frame, span: _Span) -> RowProof:
     """W in double-double, a sum of the tight constraints' directions, that meets these to its rounding."""
     ropes, rows = frame.ropes, span.rows
     target, lengths = np.where(ropes.tie, 0.0, 1.0)[rows], ropes.lengths[rows]
-    multipliers, rest = np.zeros(len(ropes.one)), np.zeros(len(ropes.one))
+    multipliers, carry = np.zeros(len(ropes.plus)), np.zeros(len(ropes.plus))
     weights = np.zeros((*2 * (ropes.keys.shape[1],), 2))
     for _ in range(CORRECTIONS):
         stretched = ropes.stretch(weights)[rows]
         missed = ((target - stretched[:, 0]) - stretched[:, 1]) / lengths
-        rest[rows] += span.balance(missed) / lengths
-        raised = multipliers + rest
-        multipliers, rest = raised, rest - (raised - multipliers)
-        weights = ropes.press(np.stack([multipliers, rest], axis=1))
+        carry[rows] += span.balance(missed) / lengths
+        raised = multipliers + carry
+        multipliers, carry = raised, carry - (raised - multipliers)
+        weights = ropes.press(np.stack([multipliers, carry], axis=1))
     return RowProof(weights, multipliers)

@@ -56,7 +56,7 @@ class Projector:
 
 MAX_NEWTON, MAX_PROXIMAL = 12, 30
 
-DENSE_NODES, PATIENCE = 2000, 300
+DENSE_NODES, JOINT_PATIENCE = 2000, 300
 """Most nodes of a system that is decomposed if conjugate gradients fail, and the products they get first."""
 
 
@@ -138,7 +138,7 @@ class Joint:
             if np.abs(pulled).max() <= 1e-6 * near * np.abs(state.forces).max(initial=0.0):
                 break
             goal = self._solve_tight(problem, nearest, state, near, centre)
-            state, nearest = _search(projector, state, goal, nearest, near, centre)
+            state, nearest = _search_line(projector, state, goal, nearest, near, centre)
         return state
 
     def _solve_tight(
@@ -151,7 +151,7 @@ class Joint:
         """
         target = nearest.centred(nearest.offset + near * centre)
         small = len(target) <= DENSE_NODES
-        most = min(self.max_products, PATIENCE) if small else self.max_products
+        most = min(self.max_products, JOINT_PATIENCE) if small else self.max_products
         missed = float(np.abs(nearest.scores - state.scores).max(initial=0.0))
         enough = max(1e-13 * max(1.0, float(np.abs(target).max(initial=0.0))), 1e-5 * missed)
         reached, solved = _conjugate_gradients(problem, nearest, near, target, state.forces, (enough, most))
@@ -205,7 +205,7 @@ def _conjugate_gradients(
     return JointState(forces, scores), False
 
 
-def _search(
+def _search_line(
     projector: Projector, state: JointState, goal: JointState, nearest: Nearest, near: float, centre: Float64
 ) -> tuple[JointState, Nearest]:
     """Halve the step from ``state`` to ``goal`` until the proximal objective decreases enough (Armijo)."""

@@ -53,8 +53,8 @@ class Placement:
         number = 8 * (self.threads or count_processors())  # of shares with about equal numbers of nodes
         cuts = np.searchsorted(borders[0], np.arange(number + 1) * len(weight) // number)
 
-        def solve_share(some: tuple[int, int]) -> None:
-            solve_parts(graph, borders, some, limits, (positions, multipliers))
+        def solve_share(groups: tuple[int, int]) -> None:
+            solve_parts(graph, borders, groups, limits, (positions, multipliers))
 
         share_out(solve_share, list(pairwise(sorted(set(cuts.tolist())))), self.threads)
         return positions, multipliers

@@ -69,9 +69,9 @@ class Clarabel:
         tied = np.flatnonzero(component[1:] == component[:-1])
         plus = np.concatenate([first[order.above], nodes[tied]])  # edges between first nodes of components,
         minus = np.concatenate([first[order.below], nodes[tied + 1]])  # then chains of ties
-        places = np.tile(np.arange(len(plus)), 2), np.concatenate([plus, minus])
+        entries = np.tile(np.arange(len(plus)), 2), np.concatenate([plus, minus])
         signs = np.repeat([1.0, -1.0], len(plus))
-        rows: Any = csr_array((signs, places), shape=(len(plus), len(nodes)))
+        rows: Any = csr_array((signs, entries), shape=(len(plus), len(nodes)))
         edge = np.arange(n_edges)
         bounds = csc_array((np.full(n_edges, -1.0), (edge, edge)), shape=(n_edges, rows.shape[0]))
         quadratic = csc_array(np.triu(rows @ (rows @ problem.kernel()).T))

@@ -18,99 +18,99 @@ from attomaton.base.options import settle
 from attomaton.base.tables import Bool, Float64, Int64, column
 from attomaton.graphs.components import Components
 from attomaton.graphs.separation import bound_singular, unit_rows
-from attomaton.solvers.hard.certify import DIVERGED, FEASIBLE, HardCertificate
+from attomaton.solvers.hard.certify import DIVERGED, FEASIBLE_VIOLATION, HardCertificate
 
 PAIRED = 2.0**-95
 """Rounding error of double-double sums, relative to the sum of absolute terms; a bound for any dimension."""
 
-ROUNDING = 1e-13
+FLOAT_ALLOWANCE = 1e-13
 """Allowance for the rounding of the few subsequent float64 operations."""
 
 UNCLEAR, CLEAR = 1.5e-15, 1e-7
 """Singular values between these, relative to the largest, leave it undecided whether ties are dependent."""
 
-MOST_NUMBERS = 5_000_000
+MOST_DIRECTION_ENTRIES = 5_000_000
 """Most numbers in the directions of dependent ties that are decomposed."""
 
-EPSILON = float(np.finfo(np.float64).eps)
-MOST_PRODUCTS = 200_000_000
+UNIT_ROUNDOFF = float(np.finfo(np.float64).eps)
+MOST_PAIRED_PRODUCTS = 200_000_000
 """Largest size of double-double sums: seconds, not minutes."""
 
-CLOSE = 1e-6
+NEAR_ROWS = 1e-6
 """Rows closer than this, relative to their lengths, are reported if an answer is not certified."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ropes:
-    """All ties and priorities, as differences of rows, sorted by query: (e_one − e_other) e_queryᵀ.
+    """All ties and priorities, as differences of rows, sorted by query: (e_plus − e_minus) e_queryᵀ.
 
     Within a component every token except the first is tied to the first; a priority joins the first tokens of
     two components.
     """
 
     keys: Float64  # (n_tokens_used, dim): the rows of the tokens in use
-    asked: Float64  # (n_queries, dim): those of the queries
-    one: Int64  # (n_ropes,): rows of ``keys``, as ``other``
-    other: Int64
-    query: Int64  # (n_ropes,): rows of ``asked``
+    queries: Float64  # (n_queries, dim): those of the queries
+    plus: Int64  # (n_ropes,): rows of ``keys``, as ``minus``
+    minus: Int64
+    query: Int64  # (n_ropes,): rows of ``queries``
     number: Int64  # (n_ropes,): for a priority its row in the order, for a tie its node
     tie: Bool  # (n_ropes,)
     tokens: Int64  # (n_tokens_used,): the token of each row
 
     def __post_init__(self) -> None:
         """Check the arrays, so that kernels can trust them."""
-        keys, asked = (check_floats(part, (None, None), "rows of embeddings") for part in self.tables)
-        check_floats(asked, (None, keys.shape[1]), "rows of queries")
-        ends = dict(zip(("one", "other", "query"), self.ends, strict=True))
-        numbers = {name: check_int64(part, name) for name, part in ends.items()}
+        keys, queries = (check_floats(table, (None, None), "rows of embeddings") for table in self.tables)
+        check_floats(queries, (None, keys.shape[1]), "rows of queries")
+        ends = dict(zip(("plus", "minus", "query"), self.ends, strict=True))
+        rows = {name: check_int64(end, name) for name, end in ends.items()}
         number, tokens, tie = check_int64(self.number, "number"), check_int64(self.tokens, "tokens"), self.tie
         if tie.dtype != np.bool_ or tie.ndim != 1:
             raise MismatchedParts(f"tie is {tie.dtype} of shape {tie.shape}; give one boolean for each rope")
-        check_lengths("the columns of ropes", number=number, tie=tie, **numbers)
+        check_lengths("the columns of ropes", number=number, tie=tie, **rows)
         check_lengths("rows of embeddings and their tokens", keys=keys, tokens=tokens)
-        for name, part in numbers.items():
-            check_ids(part, len(asked if name == "query" else keys), f"{name} of a rope")
-        settle(self, keys=keys, asked=asked, number=number, tokens=tokens, **numbers)
+        for name, row in rows.items():
+            check_ids(row, len(queries if name == "query" else keys), f"{name} of a rope")
+        settle(self, keys=keys, queries=queries, number=number, tokens=tokens, **rows)
 
     @cached_property
     def ties(self) -> "Ropes":
         """Only the ties; the same object if there is nothing else."""
         if self.tie.all():
             return self
-        ends = {name: getattr(self, name)[self.tie] for name in ("one", "other", "query", "number", "tie")}
+        ends = {name: getattr(self, name)[self.tie] for name in ("plus", "minus", "query", "number", "tie")}
         return replace(self, **ends)
 
     @property
     def ends(self) -> tuple[Int64, Int64, Int64]:
         """Arguments for kernels."""
-        return self.one, self.other, self.query
+        return self.plus, self.minus, self.query
 
     @property
     def tables(self) -> tuple[Float64, Float64]:
         """Arguments for kernels."""
-        return self.keys, self.asked
+        return self.keys, self.queries
 
     @cached_property
     def lengths(self) -> Float64:
-        """‖e_one − e_other‖ ‖e_query‖, shape (n_ropes,); differences are taken first."""
-        apart = np.linalg.norm(self.keys[self.one] - self.keys[self.other], axis=1)
-        return apart * np.linalg.norm(self.asked, axis=1)[self.query]
+        """‖e_plus − e_minus‖ ‖e_query‖, shape (n_ropes,); differences are taken first."""
+        apart = np.linalg.norm(self.keys[self.plus] - self.keys[self.minus], axis=1)
+        return apart * np.linalg.norm(self.queries, axis=1)[self.query]
 
     def press(self, weights: Float64) -> Float64:
-        """Σ weight (e_one − e_other) e_queryᵀ, shape (dim, dim, 2), from weights of shape (n_ropes, 2)."""
-        weights = check_floats(weights, (len(self.one), 2), "weights of ropes")
+        """Σ weight (e_plus − e_minus) e_queryᵀ, shape (dim, dim, 2), from weights of shape (n_ropes, 2)."""
+        weights = check_floats(weights, (len(self.plus), 2), "weights of ropes")
         return press_ropes(self.tables, self.ends, weights)
 
     def read(self, weights: Float64, token: Int64, query: Int64) -> Float64:
-        """e_tokenᵀ W e_query for rows of ``keys`` and ``asked``, sorted by query; W as pairs of float64."""
+        """e_tokenᵀ W e_query for rows of ``keys`` and ``queries``, sorted by query; W as pairs of float64."""
         keys = np.vstack([self.keys, np.zeros((1, self.keys.shape[1]))])
         nothing = np.full(len(token), len(self.keys))
-        ends = {"one": token, "other": nothing, "query": query, "number": token, "tie": token < 0}
+        ends = {"plus": token, "minus": nothing, "query": query, "number": token, "tie": token < 0}
         apart = replace(self, keys=keys, tokens=np.append(self.tokens, -1), **ends)
         return apart.stretch(weights).sum(axis=1)
 
     def stretch(self, weights: Float64) -> Float64:
-        """(e_one − e_other)ᵀ W e_query in pairs, shape (n_ropes, 2); W in pairs, shape (dim, dim, 2)."""
+        """(e_plus − e_minus)ᵀ W e_query in pairs, shape (n_ropes, 2); W in pairs, shape (dim, dim, 2)."""
         dim = self.keys.shape[1]
         return stretch_ropes(self.tables, self.ends, check_floats(weights, (dim, dim, 2), "weights in pairs"))
 
@@ -118,7 +118,7 @@ class Ropes:
     def _taut(self) -> tuple[Float64, Int64]:
         """Differences and queries of the ties between different rows."""
         taut = self.ties.lengths > 0
-        return (self.keys[self.ties.one] - self.keys[self.ties.other])[taut], self.ties.query[taut]
+        return (self.keys[self.ties.plus] - self.keys[self.ties.minus])[taut], self.ties.query[taut]
 
     @cached_property
     def rough_stiffness(self) -> float:
@@ -129,8 +129,8 @@ class Ropes:
         apart, query = self._taut
         if not len(query):
             return np.inf
-        asked = bound_singular(unit_rows(self.asked[np.unique(query)]))
-        return asked * bound_singular(self.keys) / float(np.linalg.norm(apart, axis=1).max())
+        queries = bound_singular(unit_rows(self.queries[np.unique(query)]))
+        return queries * bound_singular(self.keys) / float(np.linalg.norm(apart, axis=1).max())
 
     @cached_property
     def stiffness(self) -> float:
@@ -143,21 +143,21 @@ class Ropes:
         apart, query = self._taut
         if not len(query):
             return np.inf
-        queries = np.unique(query)
-        asked = _smallest(self.asked[queries])
-        inside = min(_smallest(apart[query == one]) for one in queries) if asked else 0.0
-        return asked * inside or _smallest_clear(apart, self.asked[query])
+        used = np.unique(query)
+        queries = _smallest(self.queries[used])
+        inside = min(_smallest(apart[query == row]) for row in used) if queries else 0.0
+        return queries * inside or _smallest_clear(apart, self.queries[query])
 
     def closest(self) -> str:
         """A sentence about two rows that nearly coincide but must differ; empty if there are none."""
         norms = np.linalg.norm(self.keys, axis=1)
-        apart = np.linalg.norm(self.keys[self.one] - self.keys[self.other], axis=1)
-        sizes = np.maximum(norms[self.one], norms[self.other])
+        apart = np.linalg.norm(self.keys[self.plus] - self.keys[self.minus], axis=1)
+        sizes = np.maximum(norms[self.plus], norms[self.minus])
         near = np.divide(apart, sizes, out=np.full_like(apart, np.inf), where=sizes > 0)
-        if not len(near) or near.min() > CLOSE:
+        if not len(near) or near.min() > NEAR_ROWS:
             return ""
         rope = int(near.argmin())
-        pair = self.tokens[self.one[rope]], self.tokens[self.other[rope]]
+        pair = self.tokens[self.plus[rope]], self.tokens[self.minus[rope]]
         return f"the embeddings of tokens {pair[0]} and {pair[1]} are {near[rope]:.1e} of their length apart"
 
 
@@ -166,18 +166,18 @@ def _smallest(rows: Float64) -> float:
     if len(rows) > rows.shape[1]:
         return 0.0
     singular = np.linalg.svd(unit_rows(rows), compute_uv=False)
-    return max(float(singular[-1] - ROUNDING * singular[0]), 0.0)
+    return max(float(singular[-1] - FLOAT_ALLOWANCE * singular[0]), 0.0)
 
 
-def _smallest_clear(apart: Float64, asked: Float64) -> float:
-    """The smallest nonzero singular value of the directions apart ⊗ asked, if zeros are clearly zero."""
-    if len(apart) * apart.shape[1] * asked.shape[1] > MOST_NUMBERS:
+def _smallest_clear(apart: Float64, queries: Float64) -> float:
+    """The smallest nonzero singular value of the directions apart ⊗ queries, if zeros are clearly zero."""
+    if len(apart) * apart.shape[1] * queries.shape[1] > MOST_DIRECTION_ENTRIES:
         return 0.0
-    directions = unit_rows((apart[:, :, None] * asked[:, None, :]).reshape(len(apart), -1))
+    directions = unit_rows((apart[:, :, None] * queries[:, None, :]).reshape(len(apart), -1))
     singular = np.linalg.svd(directions, compute_uv=False)
     clear_values = singular[singular > UNCLEAR * singular[0]]
     clear = len(clear_values) == len(directions) or clear_values[-1] > CLEAR * singular[0]
-    return max(float(clear_values[-1] - ROUNDING * singular[0]), 0.0) if clear else 0.0
+    return max(float(clear_values[-1] - FLOAT_ALLOWANCE * singular[0]), 0.0) if clear else 0.0
 
 
 def in_pairs(values: Float64) -> Float64:
@@ -194,16 +194,16 @@ def tie_ropes(components: Components, embeddings: Float64) -> Ropes:
     first[component[::-1]] = np.arange(len(component))[::-1]
     tied = np.flatnonzero(first[component] != np.arange(len(component)))
     above, below = (first[column(components.order, name)] for name in ("above", "below"))
-    one, other = np.concatenate([tied, above]), np.concatenate([first[component[tied]], below])
+    plus, minus = np.concatenate([tied, above]), np.concatenate([first[component[tied]], below])
     number = np.concatenate([tied, np.arange(len(above))])
-    tie = np.arange(len(one)) < len(tied)
-    order = np.lexsort((~tie, query[one]))
+    tie = np.arange(len(plus)) < len(tied)
+    order = np.lexsort((~tie, query[plus]))
     return Ropes(
         np.ascontiguousarray(embeddings[tokens]),
         np.ascontiguousarray(embeddings[queries]),
-        token[one[order]],
-        token[other[order]],
-        query[one[order]],
+        token[plus[order]],
+        token[minus[order]],
+        query[plus[order]],
         number[order],
         tie[order],
         tokens.astype(np.int64),
@@ -228,14 +228,14 @@ def certify_answer(ropes: Ropes, answer: RowProof, *, rtol: float) -> HardCertif
     """
     dim = ropes.keys.shape[1]
     check_floats(answer.weights, (dim, dim, 2), "weights in pairs", finite=False)
-    check_floats(answer.multipliers, (len(ropes.one),), "multipliers of ropes", finite=False)
-    sizes = [float(np.max(np.abs(part), initial=0.0)) for part in (answer.weights, answer.multipliers)]
+    check_floats(answer.multipliers, (len(ropes.plus),), "multipliers of ropes", finite=False)
+    sizes = [float(np.max(np.abs(values), initial=0.0)) for values in (answer.weights, answer.multipliers)]
     if not max(sizes) < DIVERGED:  # also if one is NaN
         return HardCertificate(0.0, np.inf, np.inf, np.inf, rtol, closest=ropes.closest())
     certificate = _bound(_Plain(ropes), answer, rtol, ropes.rough_stiffness)
     if not certificate.certified:
         certificate = _bound(_Plain(ropes), answer, rtol, ropes.stiffness)
-    if not certificate.certified and len(ropes.asked) * ropes.keys.shape[1] ** 2 <= MOST_PRODUCTS:
+    if not certificate.certified and len(ropes.queries) * ropes.keys.shape[1] ** 2 <= MOST_PAIRED_PRODUCTS:
         certificate = _bound(_Paired(ropes), answer, rtol, ropes.stiffness)
     return certificate if certificate.certified else replace(certificate, closest=ropes.closest())
 
@@ -248,31 +248,31 @@ class _Plain:
 
     @cached_property
     def sizes(self) -> Float64:
-        """(‖e_one‖ + ‖e_other‖) ‖e_query‖: no rope is longer, and rounding errors are relative to it."""
-        keys, asked = (np.linalg.norm(part, axis=1) for part in self.ropes.tables)
-        return (keys[self.ropes.one] + keys[self.ropes.other]) * asked[self.ropes.query]
+        """(‖e_plus‖ + ‖e_minus‖) ‖e_query‖: no rope is longer, and rounding errors are relative to it."""
+        keys, queries = (np.linalg.norm(table, axis=1) for table in self.ropes.tables)
+        return (keys[self.ropes.plus] + keys[self.ropes.minus]) * queries[self.ropes.query]
 
     def stretch(self, weights: Float64) -> tuple[Float64, Float64]:
-        """(e_one − e_other)ᵀ W e_query of each rope, and a bound on its error, shape (n_ropes,) each."""
+        """(e_plus − e_minus)ᵀ W e_query of each rope, and a bound on its error, shape (n_ropes,) each."""
         ropes, plain = self.ropes, weights.sum(axis=2)
-        scores = ropes.keys @ (plain @ ropes.asked.T)
-        error = EPSILON * (2 * ropes.keys.shape[1] + 8) * float(np.linalg.norm(plain))
-        return scores[ropes.one, ropes.query] - scores[ropes.other, ropes.query], error * self.sizes
+        scores = ropes.keys @ (plain @ ropes.queries.T)
+        error = UNIT_ROUNDOFF * (2 * ropes.keys.shape[1] + 8) * float(np.linalg.norm(plain))
+        return scores[ropes.plus, ropes.query] - scores[ropes.minus, ropes.query], error * self.sizes
 
     def press(self, multipliers: Float64) -> tuple[float, float]:
-        """‖Σ multiplier (e_one − e_other) e_queryᵀ‖, and a bound on its error."""
+        """‖Σ multiplier (e_plus − e_minus) e_queryᵀ‖, and a bound on its error."""
         ropes = self.ropes
-        combined = np.zeros((len(ropes.asked), len(ropes.keys)))
-        np.add.at(combined, (ropes.query, ropes.one), multipliers)
-        np.subtract.at(combined, (ropes.query, ropes.other), multipliers)
+        combined = np.zeros((len(ropes.queries), len(ropes.keys)))
+        np.add.at(combined, (ropes.query, ropes.plus), multipliers)
+        np.subtract.at(combined, (ropes.query, ropes.minus), multipliers)
         terms = sum(combined.shape) + int(np.bincount(ropes.query).max(initial=0)) + 8
-        error = EPSILON * terms * float(np.abs(multipliers) @ self.sizes)
-        return float(np.linalg.norm((combined @ ropes.keys).T @ ropes.asked)), error
+        error = UNIT_ROUNDOFF * terms * float(np.abs(multipliers) @ self.sizes)
+        return float(np.linalg.norm((combined @ ropes.keys).T @ ropes.queries)), error
 
 
 @dataclass(frozen=True)
 class _Paired:
-    """The same sums in double-double."""
+    """The sums of :class:`_Plain` in double-double."""
 
     ropes: Ropes
 
@@ -282,12 +282,10 @@ class _Paired:
         return self.ropes.lengths
 
     def stretch(self, weights: Float64) -> tuple[Float64, Float64]:
-        """As above."""
         error = PAIRED * self.ropes.keys.shape[1] * float(np.linalg.norm(weights[..., 0]))
         return self.ropes.stretch(weights).sum(axis=1), error * self.sizes
 
     def press(self, multipliers: Float64) -> tuple[float, float]:
-        """As above."""
         error = PAIRED * self.ropes.keys.shape[1] * float(np.abs(multipliers) @ self.sizes)
         return float(np.linalg.norm(self.ropes.press(in_pairs(multipliers)).sum(axis=2))), error
 
@@ -296,10 +294,10 @@ def _bound(sums: _Plain | _Paired, answer: RowProof, rtol: float, stiffness: flo
     ropes, tie = sums.ropes, sums.ropes.tie
     upper, violation = _bound_above(sums, answer.weights, stiffness)
     pressed = np.where(tie, answer.multipliers, np.maximum(answer.multipliers, 0.0))
-    total = float(np.sum(pressed[~tie])) * (1.0 - EPSILON * len(ropes.one))
+    total = float(np.sum(pressed[~tie])) * (1.0 - UNIT_ROUNDOFF * len(ropes.plus))
     norm, error = sums.press(pressed)
-    norm = norm * (1.0 + ROUNDING) + error
-    lower = (total / norm) ** 2 * (1.0 - ROUNDING) if norm > 0 else 0.0
+    norm = norm * (1.0 + FLOAT_ALLOWANCE) + error
+    lower = (total / norm) ** 2 * (1.0 - FLOAT_ALLOWANCE) if norm > 0 else 0.0
     gap = (upper - lower) / upper if 0 < upper < np.inf else upper
     return HardCertificate(lower, upper, gap, violation, rtol)
 
@@ -307,18 +305,18 @@ def _bound(sums: _Plain | _Paired, answer: RowProof, rtol: float, stiffness: flo
 def _bound_above(sums: _Plain | _Paired, weights: Float64, stiffness: float) -> tuple[float, float]:
     """An upper bound, or infinity, and the largest constraint violation of W without its correction."""
     tie, moved = sums.ropes.tie, 0.0  # an upper bound on how far W must move so that ties hold exactly
-    norm = float(np.linalg.norm(weights.sum(axis=2))) * (1.0 + ROUNDING)
+    norm = float(np.linalg.norm(weights.sum(axis=2))) * (1.0 + FLOAT_ALLOWANCE)
     stretched, blur = sums.stretch(weights)
     if tie.any():
         pulls, lengths = np.abs(stretched[tie]) + blur[tie], sums.ropes.ties.lengths
         strain = np.divide(pulls, lengths, out=np.zeros_like(pulls), where=lengths > 0)
         moved = float(np.linalg.norm(strain)) / stiffness if stiffness > 0 else np.inf
-    margins = stretched[~tie] * (1.0 - ROUNDING) - blur[~tie] - moved * sums.sizes[~tie]
+    margins = stretched[~tie] * (1.0 - FLOAT_ALLOWANCE) - blur[~tie] - moved * sums.sizes[~tie]
     least = float(margins.min(initial=np.inf))
     plain = sums.stretch(in_pairs(weights[..., 0]))[0] if weights[..., 1].any() else stretched
     missed = float(max(np.abs(plain[tie]).max(initial=0.0), (1.0 - plain[~tie]).max(initial=0.0)))
     if tie.all():
         return 0.0, missed
-    if not (least > 0 and missed <= FEASIBLE):
+    if not (least > 0 and missed <= FEASIBLE_VIOLATION):
         return np.inf, missed
-    return ((norm + moved) / min(least, 1.0)) ** 2 * (1.0 + ROUNDING), missed
+    return ((norm + moved) / min(least, 1.0)) ** 2 * (1.0 + FLOAT_ALLOWANCE), missed

@@ -22,7 +22,7 @@ from attomaton.base.tables import Float64, column
 from attomaton.graphs.components import Components
 from attomaton.graphs.separation import separate
 from attomaton.solvers.hard.certify import (
-    FEASIBLE,
+    FEASIBLE_VIOLATION,
     HardCertificate,
     certify_positions,
     find_extremes,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 FEW_PRODUCTS = 100_000
 """Scores of problems up to this size are summed in double-double."""
 
-SMALL = 600
+SMALL_PROBLEM = 600
 """Most nodes for which a dense solver is the fallback."""
 
 
@@ -271,7 +271,7 @@ def _solve_orthonormal(
     problem = order_problem(components)
     positions, flow = chosen.solve_order(problem)
     certificate = certify_positions(problem, positions, flow, rtol=rtol)
-    if certificate.violation > FEASIBLE:
+    if certificate.violation > FEASIBLE_VIOLATION:
         positions = repair_positions(problem, positions)
         certificate = certify_positions(problem, positions, flow, rtol=rtol)
     scores = score_table(components.nodes, positions[components.component_of_node])
@@ -298,10 +298,10 @@ def _solve_embedded(unmerged: Components, embeddings: object, rtol: float, solve
     problem, ropes = embedded_problem(components, unit), tie_ropes(components, unit)
     answer, certificate = _solve_rows(problem, ropes, solver, rtol, separation.independent)
     weights = answer.weights[..., 0]
-    if answer.weights[..., 1].any() or len(ropes.asked) * ropes.keys.shape[1] ** 2 <= FEW_PRODUCTS:
+    if answer.weights[..., 1].any() or len(ropes.queries) * ropes.keys.shape[1] ** 2 <= FEW_PRODUCTS:
         scores = ropes.read(answer.weights, problem.token, problem.query)
     else:
-        scores = (ropes.keys @ (weights @ ropes.asked.T))[problem.token, problem.query]
+        scores = (ropes.keys @ (weights @ ropes.queries.T))[problem.token, problem.query]
     lowest, highest = find_extremes(problem, scores)
     missed = 1.0 - float(margins(problem, scores).min(initial=np.inf))
     violation = max(certificate.violation, missed, float((highest - lowest).max(initial=0.0)))
@@ -331,7 +331,7 @@ def _solve_rows(
     from attomaton.solvers.hard.joint import Joint  # compiles, so only when needed
 
     solvers: list[EmbeddedSolver] = [Joint()] if solver is None else [solver]
-    if solver is None and len(problem.token) <= SMALL:
+    if solver is None and len(problem.token) <= SMALL_PROBLEM:
         solvers.insert(1 if independent else 0, LeastDistance())
     answers: list[tuple[RowProof, HardCertificate]] = []
     for chosen in solvers:
@@ -339,7 +339,7 @@ def _solve_rows(
         forces = repair_forces(problem, forces)  # W = Eᵀ A F, scaled to a smallest margin of 1
         pressed = np.where(ropes.tie, forces[np.where(ropes.tie, ropes.number, 0)], 0.0)
         pressed[~ropes.tie] = flow[ropes.number[~ropes.tie]]
-        weights = ropes.keys.T @ problem.combine(forces) @ ropes.asked
+        weights = ropes.keys.T @ problem.combine(forces) @ ropes.queries
         proof = RowProof(in_pairs(weights), pressed)
         answers.append((proof, certify_answer(ropes, proof, rtol=rtol)))
         if answers[-1][1].certified:

@@ -15,13 +15,13 @@ from typing import Any, Literal
 import numpy as np
 
 from attomaton.base.tables import Float64
-from attomaton.solvers.hard.certify import FEASIBLE, BoundsCertificate, find_extremes, margins
+from attomaton.solvers.hard.certify import FEASIBLE_VIOLATION, BoundsCertificate, find_extremes, margins
 from attomaton.solvers.norms.problem import FactoredProblem
 
-Norm = Literal["nuclear", "max", "spectral"]
+WeightNorm = Literal["nuclear", "max", "spectral"]
 """The sum of the singular values, the largest absolute entry, or the largest singular value."""
 
-SYMBOLS: dict[Norm, str] = {"nuclear": "‖W‖_*", "max": "‖W‖_max", "spectral": "‖W‖_spectral"}
+SYMBOLS: dict[WeightNorm, str] = {"nuclear": "‖W‖_*", "max": "‖W‖_max", "spectral": "‖W‖_spectral"}
 ORDERS: dict[str, Any] = {"nuclear": "nuc", "frobenius": "fro", "spectral": 2}
 """Numpy's names of the norms of singular values."""
 
@@ -54,7 +54,7 @@ class NormCertificate(BoundsCertificate):
     2.0
     """
 
-    norm: Norm
+    norm: WeightNorm
 
     def __str__(self) -> str:
         return self._tell(f"min {SYMBOLS[self.norm]}")
@@ -67,7 +67,7 @@ def repair_weights(problem: FactoredProblem, weights: Float64) -> Float64:
     return settled / smallest if 0 < smallest < np.inf else settled
 
 
-def measure_norm(weights: Float64, norm: Norm | Literal["frobenius"]) -> Float64:
+def measure_norm(weights: Float64, norm: WeightNorm | Literal["frobenius"]) -> Float64:
     """The norm of each matrix, shape (…) from (…, m, n).
 
     Examples
@@ -84,14 +84,14 @@ def measure_norm(weights: Float64, norm: Norm | Literal["frobenius"]) -> Float64
 
 
 def certify_weights(
-    problem: FactoredProblem, weights: Float64, multipliers: Float64, *, norm: Norm, rtol: float
+    problem: FactoredProblem, weights: Float64, multipliers: Float64, *, norm: WeightNorm, rtol: float
 ) -> NormCertificate:
     """Bounds from unmodified weights W and any multipliers, shape (n_constraints,).
 
     For the max norm, ``problem`` must be in the coordinates to which the entries refer.
     """
     violation = find_violation(problem, weights)
-    upper = float(measure_norm(weights, norm)) if violation <= FEASIBLE else np.inf
+    upper = float(measure_norm(weights, norm)) if violation <= FEASIBLE_VIOLATION else np.inf
     lower = lower_bound(problem, multipliers, norm)
     return NormCertificate(lower, upper, relative_gap(lower, upper), violation, rtol, norm)
 
@@ -103,24 +103,28 @@ def relative_gap(lower: float, upper: float) -> float:
     return (upper - lower) / upper if upper != 0 else 0.0
 
 
-def lower_bound(problem: FactoredProblem, multipliers: Float64, norm: Norm) -> float:
+def lower_bound(problem: FactoredProblem, multipliers: Float64, norm: WeightNorm) -> float:
     """Σf / ‖D‖° for any multipliers, those of priorities clipped to f ≥ 0; infinite if D = 0 < Σf."""
     if not np.isfinite(multipliers).all():
         return 0.0
     clipped = multipliers.copy()
     clipped[: problem.n_priorities] = np.maximum(multipliers[: problem.n_priorities], 0.0)
     total, pressed = float(clipped[: problem.n_priorities].sum()), problem.press(clipped)
-    duals: dict[Norm, Norm] = {"nuclear": "spectral", "spectral": "nuclear"}
+    duals: dict[WeightNorm, WeightNorm] = {"nuclear": "spectral", "spectral": "nuclear"}
     dual = float(np.abs(pressed).sum() if norm == "max" else measure_norm(pressed, duals[norm]))
     if dual > 0:
         return total / dual
     return np.inf if total > 0 else 0.0
 
 
-def upper_bound(problem: FactoredProblem, weights: Float64, norm: Norm) -> float:
+def upper_bound(problem: FactoredProblem, weights: Float64, norm: WeightNorm) -> float:
     """The norm of the repaired weights; infinite if they cannot be repaired."""
     repaired = repair_weights(problem, weights)
-    return float(measure_norm(repaired, norm)) if find_violation(problem, repaired) <= FEASIBLE else np.inf
+    return (
+        float(measure_norm(repaired, norm))
+        if find_violation(problem, repaired) <= FEASIBLE_VIOLATION
+        else np.inf
+    )
 
 
 def find_violation(problem: FactoredProblem, weights: Float64) -> float:

@@ -23,7 +23,7 @@ from attomaton.graphs.components import Components
 from attomaton.solvers.norms.problem import FactoredProblem
 
 linprog: Any = _linprog  # their stubs are partial
-sparse: Any = _sparse
+scipy_sparse: Any = _sparse
 
 
 def place_levels(components: Components) -> Float64:
@@ -59,8 +59,8 @@ def bound_path(components: Components, flow: Float64) -> float:
     Ties move the flow into a component to any of its tokens, so ‖D‖° is the net flow of components.
     """
     above, below = column(components.order, "above"), column(components.order, "below")
-    rest = sum_at(above, flow, len(components)) - sum_at(below, flow, len(components))
-    dual = float(np.abs(rest).sum())
+    net = sum_at(above, flow, len(components)) - sum_at(below, flow, len(components))
+    dual = float(np.abs(net).sum())
     return float(flow.sum()) / dual if dual > 0 else 0.0
 
 
@@ -73,15 +73,15 @@ def solve_entries(problem: FactoredProblem) -> tuple[Float64, Float64]:
     size, n_ties = shape[0] * shape[1], len(problem.above) - n_priorities
     if not n_priorities:
         return np.zeros(shape), np.zeros(len(problem.above))
-    rows = sparse.csr_array((problem.left[:, :, None] * problem.right[:, None, :]).reshape(-1, size))
-    entry, bound = sparse.eye_array(size), sparse.csr_array(np.ones((size, 1)))
-    priorities = sparse.hstack([-rows[:n_priorities], sparse.csr_array((n_priorities, 1))])
-    within = [sparse.hstack([sign * entry, -bound]) for sign in (1.0, -1.0)]
-    limits = sparse.vstack([priorities, *within]).tocsr()
+    rows = scipy_sparse.csr_array((problem.left[:, :, None] * problem.right[:, None, :]).reshape(-1, size))
+    entry, bound = scipy_sparse.eye_array(size), scipy_sparse.csr_array(np.ones((size, 1)))
+    priorities = scipy_sparse.hstack([-rows[:n_priorities], scipy_sparse.csr_array((n_priorities, 1))])
+    within = [scipy_sparse.hstack([sign * entry, -bound]) for sign in (1.0, -1.0)]
+    limits = scipy_sparse.vstack([priorities, *within]).tocsr()
     levels = np.concatenate([-np.ones(n_priorities), np.zeros(2 * size)])
     ties: dict[str, Any] = {}
     if n_ties:
-        equal = sparse.hstack([rows[n_priorities:], sparse.csr_array((n_ties, 1))]).tocsr()
+        equal = scipy_sparse.hstack([rows[n_priorities:], scipy_sparse.csr_array((n_ties, 1))]).tocsr()
         ties = {"A_eq": equal, "b_eq": np.zeros(n_ties)}
     least = np.concatenate([np.zeros(size), [1.0]])
     program = linprog(least, limits, levels, bounds=[*([(None, None)] * size), (0, None)], **ties)

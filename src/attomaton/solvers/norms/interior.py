@@ -14,13 +14,13 @@ from scipy.linalg import cho_factor, cho_solve, eigh, qr, solve_triangular
 
 from attomaton.base.native import assemble_equations
 from attomaton.base.tables import Float64
-from attomaton.solvers.norms.certify import Norm, lower_bound, relative_gap, upper_bound
+from attomaton.solvers.norms.certify import WeightNorm, lower_bound, relative_gap, upper_bound
 from attomaton.solvers.norms.problem import FactoredProblem
 
 SHORT = 0.95
 """Fraction of the distance to the boundary that a step takes."""
 
-RAISED = 1e-14
+DIAGONAL_RAISE = 1e-14
 """Regularisation of a system's diagonal, since it becomes singular at the optimum."""
 
 HOPELESS = 1e14
@@ -64,7 +64,7 @@ def follow_path(
     problem: FactoredProblem,
     method: "NuclearMethod | SpectralMethod",
     *,
-    norm: Norm,
+    norm: WeightNorm,
     rtol: float,
     max_steps: int,
 ) -> tuple[Float64, Float64]:
@@ -88,13 +88,13 @@ def follow_path(
                     multipliers, lower = pressed, proved
                 if relative_gap(lower, upper) <= rtol or lower > HOPELESS:
                     break
-                point = _advance(point, method.linearise(point))
+                point = _step_along_path(point, method.linearise(point))
             except (np.linalg.LinAlgError, ValueError):  # rounding allows no further step
                 break
     return weights, multipliers
 
 
-def _advance(point: Point, equations: "NuclearEquations | SpectralEquations") -> Point:
+def _step_along_path(point: Point, equations: "NuclearEquations | SpectralEquations") -> Point:
     """One step: predict how far μ can decrease, then aim there with second-order terms."""
     guess = equations.solve(0.0, np.zeros_like(point.primal), np.zeros(len(point.slack)))
     primal, dual = point.reach(guess)
@@ -127,7 +127,7 @@ def symmetric(matrix: Float64) -> Float64:
     return (matrix + matrix.T) / 2
 
 
-REFINEMENTS = 3
+NUCLEAR_REFINEMENTS = 3
 """Number of iterative refinements of each system."""
 
 
@@ -199,12 +199,12 @@ class NuclearMethod:
         inverse = symmetric(np.asarray(np.linalg.inv(point.dual), np.float64))
         missed = -problem.differences(point.primal[:n_rows, n_rows:])
         missed[:n_priorities] += 1.0 + point.slack
-        primal, dual = _see(problem, point.primal), _see(problem, inverse)
+        primal, dual = _multiply(problem, point.primal), _multiply(problem, inverse)
         token = problem.nodes.token
-        matrix = assemble_equations(primal, dual, (token[problem.above], token[problem.below]), problem.asked)
+        matrix = assemble_equations(primal, dual, (token[problem.above], token[problem.below]), problem.query)
         diagonal = np.einsum("ii->i", matrix)
         diagonal[:n_priorities] += point.slack / point.flow
-        diagonal *= 1 + RAISED
+        diagonal *= 1 + DIAGONAL_RAISE
         factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
         return NuclearEquations(problem, point, inverse, factor, missed)
 
@@ -233,10 +233,10 @@ class NuclearEquations(NamedTuple):
         base_slack = (aim - product) / point.flow - point.slack
         multipliers = np.zeros(len(missed))
         primal, slack, dual = base, base_slack, np.zeros_like(base)
-        for _ in range(REFINEMENTS):
-            rest = missed - problem.differences(primal[:n_rows, n_rows:])
-            rest[:n_priorities] += slack
-            multipliers = multipliers + cho_solve(factor, rest, check_finite=False)
+        for _ in range(NUCLEAR_REFINEMENTS):
+            residual = missed - problem.differences(primal[:n_rows, n_rows:])
+            residual[:n_priorities] += slack
+            multipliers = multipliers + cho_solve(factor, residual, check_finite=False)
             dual = _dual_step(problem, multipliers)
             primal = base - symmetric(point.primal @ dual @ inverse)
             slack = base_slack - point.slack / point.flow * multipliers[:n_priorities]
@@ -250,7 +250,7 @@ def _dual_step(problem: FactoredProblem, multipliers: Float64) -> Float64:
     return np.block([[np.zeros((n_rows, n_rows)), -pressed], [-pressed.T, np.zeros((n_columns, n_columns))]])
 
 
-class Seen(NamedTuple):
+class ConstraintProducts(NamedTuple):
     """A matrix [[A, B], [Bᵀ, C]] multiplied by the vectors of the constraints."""
 
     tokens: Float64  # (n_constraints, n_tokens): u_cᵀ A e_i
@@ -258,12 +258,12 @@ class Seen(NamedTuple):
     queries: Float64  # (n_queries, n_queries): f_kᵀ C f_l
 
 
-def _see(problem: FactoredProblem, matrix: Float64) -> Seen:
+def _multiply(problem: FactoredProblem, matrix: Float64) -> ConstraintProducts:
     """P or Y between the constraints on one side and tokens and queries on the other."""
     n_rows = problem.tokens.shape[1]
     tokens = problem.left @ matrix[:n_rows, :n_rows] @ problem.tokens.T
     cross = problem.left @ matrix[:n_rows, n_rows:] @ problem.queries.T
-    return Seen(tokens, cross, problem.queries @ matrix[n_rows:, n_rows:] @ problem.queries.T)
+    return ConstraintProducts(tokens, cross, problem.queries @ matrix[n_rows:, n_rows:] @ problem.queries.T)
 
 
 SPECTRAL_REFINEMENTS = 2
@@ -337,13 +337,13 @@ class SpectralMethod:
         frame, shape = self.frame, (self.problem.tokens.shape[1], self.problem.queries.shape[1])
         inverse = symmetric(np.asarray(np.linalg.inv(point.primal), np.float64))
         matrix = _curvature(point.dual, inverse, shape)
-        matrix[1:, 1:] += frame.asked.T @ ((point.flow / point.slack)[:, None] * frame.asked)
-        if frame.held.size:
-            across = matrix[:, 1:] @ frame.free
-            inner = frame.free.T @ across[1:]
-            matrix = np.block([[matrix[:1, :1], across[:1]], [across[:1].T, (inner + inner.T) / 2]])
+        matrix[1:, 1:] += frame.priorities.T @ ((point.flow / point.slack)[:, None] * frame.priorities)
+        if frame.fixed.size:
+            columns = matrix[:, 1:] @ frame.free
+            inner = frame.free.T @ columns[1:]
+            matrix = np.block([[matrix[:1, :1], columns[:1]], [columns[:1].T, (inner + inner.T) / 2]])
         raised = matrix.copy()
-        np.einsum("ii->i", raised)[:] *= 1 + RAISED
+        np.einsum("ii->i", raised)[:] *= 1 + DIAGONAL_RAISE
         factor = cho_factor(raised, lower=True, overwrite_a=True, check_finite=False)
         return SpectralEquations(frame, shape, point, inverse, matrix, factor)
 
@@ -366,19 +366,19 @@ class SpectralEquations(NamedTuple):
         """The step to XS = ``aim``·I and s f = ``aim``, less second-order terms."""
         frame, shape, point, inverse, matrix, factor = self
         n_rows = shape[0]
-        missed = frame.asked @ point.primal[:n_rows, n_rows:].ravel() - 1.0 - point.slack
+        missed = frame.priorities @ point.primal[:n_rows, n_rows:].ravel() - 1.0 - point.slack
         aimed = (aim - product) / point.slack  # f + Δf, except for the term of Δs
         target = aim * inverse - curved
         target_weights = 2.0 * target[:n_rows, n_rows:].ravel()
-        target_weights = target_weights + frame.asked.T @ (aimed - point.flow / point.slack * missed)
+        target_weights = target_weights + frame.priorities.T @ (aimed - point.flow / point.slack * missed)
         right = np.concatenate([[np.trace(target) - 1.0], frame.free.T @ target_weights])
         answer = cho_solve(factor, right, check_finite=False)
         for _ in range(SPECTRAL_REFINEMENTS):
             answer = answer + cho_solve(factor, right - matrix @ answer, check_finite=False)
         moved = (frame.free @ answer[1:]).reshape(shape)
-        one, other = (float(answer[0]) * np.eye(size) for size in shape)
-        primal = np.block([[one, moved], [moved.T, other]])
-        slack = frame.asked @ moved.ravel() + missed
+        upper, lower = (float(answer[0]) * np.eye(size) for size in shape)
+        primal = np.block([[upper, moved], [moved.T, lower]])
+        slack = frame.priorities @ moved.ravel() + missed
         flow = aimed - point.flow - point.flow / point.slack * slack
         dual = target - point.dual - symmetric(point.dual @ primal @ inverse)
         return Point(primal, slack, dual, flow)
@@ -387,25 +387,25 @@ class SpectralEquations(NamedTuple):
 class ConstraintFrame(NamedTuple):
     """The constraints as rows, and the subspace in which all ties hold."""
 
-    asked: Float64  # u_c v_cᵀ of every priority, (n_priorities, n_rows · n_columns)
-    held: Float64  # an orthonormal basis of the subspace fixed by ties, (n_rows · n_columns, n_ties)
+    priorities: Float64  # u_c v_cᵀ of every priority, (n_priorities, n_rows · n_columns)
+    fixed: Float64  # an orthonormal basis of the subspace fixed by ties, (n_rows · n_columns, n_ties)
     triangle: Float64  # the ties in that basis, (n_ties, n_ties)
-    free: Float64  # an orthonormal basis of the rest, (n_rows · n_columns, n_free)
+    free: Float64  # an orthonormal basis of its complement, (n_rows · n_columns, n_free)
 
     def pull(self, cross: Float64, flow: Float64) -> Float64:
         """Multipliers of the ties for which D is nearest to −2 X₁₂, shape (n_ties,)."""
-        rest = -2.0 * cross.ravel() - self.asked.T @ flow
-        return np.asarray(solve_triangular(self.triangle, self.held.T @ rest))
+        target = -2.0 * cross.ravel() - self.priorities.T @ flow
+        return np.asarray(solve_triangular(self.triangle, self.fixed.T @ target))
 
 
 def _frame(problem: FactoredProblem) -> ConstraintFrame:
     rows = (problem.left[:, :, None] * problem.right[:, None, :]).reshape(len(problem.above), -1)
-    asked, ties = rows[: problem.n_priorities], rows[problem.n_priorities :]
+    priorities, ties = rows[: problem.n_priorities], rows[problem.n_priorities :]
     if not len(ties):
         size = rows.shape[1]
-        return ConstraintFrame(asked, np.zeros((size, 0)), np.zeros((0, 0)), np.eye(size))
-    basis, triangle = (np.asarray(part, np.float64) for part in qr(ties.T))
-    return ConstraintFrame(asked, basis[:, : len(ties)], triangle[: len(ties)], basis[:, len(ties) :])
+        return ConstraintFrame(priorities, np.zeros((size, 0)), np.zeros((0, 0)), np.eye(size))
+    basis, triangle = (np.asarray(factor, np.float64) for factor in qr(ties.T))
+    return ConstraintFrame(priorities, basis[:, : len(ties)], triangle[: len(ties)], basis[:, len(ties) :])
 
 
 def _curvature(dual: Float64, inverse: Float64, shape: tuple[int, int]) -> Float64:

@@ -16,10 +16,10 @@ from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.graphs.components import Components, find_ends, find_needed, find_ties
 from attomaton.solvers.hard.problem import EmbeddedProblem, embedded_problem
 
-ROUNDS = 20
+MOST_TIE_ROUNDS = 20
 """Most refinements of the residual of violated ties."""
 
-DEPENDENT = 1e-13
+DEPENDENT_TIE = 1e-13
 """A tie whose squared distance from the span of others is below this follows from them."""
 
 
@@ -37,10 +37,10 @@ class FactoredProblem:
         F, those of the queries, in theirs.
     nodes : EmbeddedProblem
         The nodes (query, token), the components and the order.
-    kept : bool array, shape (n_order,)
+    needed : bool array, shape (n_order,)
         The edges of the order that no longer path replaces: the priorities that are constraints.
     above, below : int64 arrays, shape (n_constraints,)
-        The two nodes of each constraint: the kept priorities, then chains of ties, without those
+        The two nodes of each constraint: the needed priorities, then chains of ties, without those
         that follow from others because embeddings are dependent.
 
     Examples
@@ -58,7 +58,7 @@ class FactoredProblem:
     tokens: Float64
     queries: Float64
     nodes: EmbeddedProblem
-    kept: Bool
+    needed: Bool
     above: Int64
     below: Int64
 
@@ -70,16 +70,16 @@ class FactoredProblem:
         for name in ("above", "below"):
             ends = check_int64(getattr(self, name), name)
             check_ids(ends, len(self.nodes.token), f"the node {name} a constraint")
-        if self.kept.shape != self.nodes.order.above.shape or int(self.kept.sum()) > len(self.above):
-            raise MismatchedParts("kept is not one boolean for each edge of the order; use find_needed")
+        if self.needed.shape != self.nodes.order.above.shape or int(self.needed.sum()) > len(self.above):
+            raise MismatchedParts("needed is not one boolean for each edge of the order; use find_needed")
 
     @cached_property
     def n_priorities(self) -> int:
         """The number of constraints that are priorities; they come first."""
-        return int(self.kept.sum())
+        return int(self.needed.sum())
 
     @cached_property
-    def asked(self) -> Int64:
+    def query(self) -> Int64:
         """The row of ``queries`` of each constraint."""
         return self.nodes.query[self.above]
 
@@ -91,7 +91,7 @@ class FactoredProblem:
     @cached_property
     def right(self) -> Float64:
         """v_c, shape (n_constraints, n_columns)."""
-        return self.queries[self.asked]
+        return self.queries[self.query]
 
     def scores(self, weights: Float64) -> Float64:
         """E W Fᵀ at the nodes, shape (n_nodes,)."""
@@ -113,7 +113,7 @@ class FactoredProblem:
         if size == self.n_priorities:
             return weights
         enough = 1e-13 * (1.0 + float(np.abs(weights).max(initial=0.0)))
-        for _ in range(ROUNDS):
+        for _ in range(MOST_TIE_ROUNDS):
             broken = self.differences(weights)[self.n_priorities :]
             if np.abs(broken).max() <= enough:
                 break
@@ -137,15 +137,15 @@ def factored_problem(components: Components, embeddings: Float64) -> tuple[Facto
     nodes = embedded_problem(components, embeddings)
     rows, tokens = np.linalg.qr(embeddings[np.unique(components.token_of_node)].T)
     columns, queries = np.linalg.qr(embeddings[np.unique(components.query_of_node)].T)
-    kept = find_needed(components)
+    needed = find_needed(components)
     above, below = (
-        np.concatenate([end[kept], tie])
+        np.concatenate([end[needed], tie])
         for end, tie in zip(find_ends(components), find_ties(components), strict=True)
     )
-    problem = FactoredProblem(tokens.T, queries.T, nodes, kept, above, below)
+    problem = FactoredProblem(tokens.T, queries.T, nodes, needed, above, below)
     used = np.ones(len(above), bool)
     n_priorities = problem.n_priorities
-    used[n_priorities:] = _independent(problem.left[n_priorities:], problem.right[n_priorities:])
+    used[n_priorities:] = _select_independent(problem.left[n_priorities:], problem.right[n_priorities:])
     return replace(problem, above=above[used], below=below[used]), rows, columns
 
 
@@ -154,7 +154,7 @@ def _gram(left: Float64, right: Float64) -> Float64:
     return (left @ left.T) * (right @ right.T)
 
 
-def _independent(left: Float64, right: Float64) -> Bool:
+def _select_independent(left: Float64, right: Float64) -> Bool:
     """A maximal set of linearly independent u_c v_cᵀ; all of them if the embeddings are independent."""
     gram = _gram(left, right)
     norms = np.sqrt(np.maximum(np.diag(gram), 1e-24))
@@ -163,6 +163,6 @@ def _independent(left: Float64, right: Float64) -> Bool:
         from scipy.linalg import lapack as routines
 
         lapack: Any = routines  # its stubs omit the pivoted factorisation
-        _, order, rank, _ = lapack.dpstrf(gram / norms / norms[:, None], tol=DEPENDENT)
+        _, order, rank, _ = lapack.dpstrf(gram / norms / norms[:, None], tol=DEPENDENT_TIE)
         chosen[order[:rank] - 1] = True
     return chosen

@@ -18,8 +18,8 @@ from attomaton.base.tables import Float64, column
 from attomaton.graphs.components import Components
 from attomaton.solvers.hard.problem import multiplier_table
 from attomaton.solvers.norms.certify import (
-    Norm,
     NormCertificate,
+    WeightNorm,
     certify_weights,
     relative_gap,
     repair_weights,
@@ -29,7 +29,7 @@ from attomaton.solvers.norms.problem import FactoredProblem, factored_problem
 if TYPE_CHECKING:
     from attomaton.solvers.norms.interior import InteriorPoint
 
-NEGLIGIBLE = 1e-5
+NEGLIGIBLE_SINGULAR = 1e-5
 """Singular values smaller than this, relative to the largest, do not count for the rank."""
 
 
@@ -67,7 +67,7 @@ class FactoredSolution(Solution):
     def rank(self) -> int:
         """The number of non-negligible singular values of W: the width that K and Q need."""
         values = np.linalg.svd(self.weights, compute_uv=False)
-        return int(np.sum(values > NEGLIGIBLE * values.max(initial=0.0)))
+        return int(np.sum(values > NEGLIGIBLE_SINGULAR * values.max(initial=0.0)))
 
 
 def solve_factored(
@@ -111,17 +111,17 @@ def solve_factored(
     chosen = cast("object", InteriorPoint(rtol=rtol / 10) if solver is None else solver)
     if not isinstance(chosen, InteriorPoint):
         raise UnsupportedOption(f"{chosen!r} does not minimise the nuclear norm; use InteriorPoint")
-    return FactoredSolution(**_solve(components, embeddings, "nuclear", rtol, chosen.solve_factored))
+    return FactoredSolution(**_solve_norm(components, embeddings, "nuclear", rtol, chosen.solve_factored))
 
 
-def _solve(
+def _solve_norm(
     components: Components,
     embeddings: object,
-    norm: Norm,
+    norm: WeightNorm,
     rtol: float,
     solve: Callable[[FactoredProblem], tuple[Float64, Float64]],
 ) -> dict[str, Any]:
-    """The parts of a solution in any norm: the certified weights and multipliers from ``solve``."""
+    """The fields of a solution in any norm: the certified weights and multipliers from ``solve``."""
     n_tokens = components.edges.n_tokens
     table = np.eye(n_tokens) if embeddings is None else check_embeddings(embeddings, n_tokens)
     unit, scale = scale_rows(table)
@@ -134,7 +134,7 @@ def _solve(
     weights = repair_weights(problem, weights)
     certificate = certify_weights(problem, weights, multipliers, norm=norm, rtol=rtol).scaled(scale**-2)
     pressed = np.zeros(components.order.num_rows)  # 0 for edges that a longer path replaces
-    pressed[problem.kept] = np.maximum(multipliers[: problem.n_priorities], 0.0)
+    pressed[problem.needed] = np.maximum(multipliers[: problem.n_priorities], 0.0)
     if 0 < certificate.lower < np.inf:
         pressed *= certificate.lower / pressed.sum()
     return {
@@ -185,7 +185,7 @@ class NormedSolution(Solution):
 def solve_normed(
     components: Components,
     *,
-    norm: Norm,
+    norm: WeightNorm,
     embeddings: object = None,
     rtol: float | None = None,
 ) -> NormedSolution:
@@ -226,11 +226,11 @@ def solve_normed(
     if norm == "max":
         from attomaton.solvers.norms.entries import solve_entries
 
-        return NormedSolution(**_solve(components, embeddings, norm, rtol, solve_entries))
+        return NormedSolution(**_solve_norm(components, embeddings, norm, rtol, solve_entries))
     from attomaton.solvers.norms.interior import SpectralInterior
 
     solve = SpectralInterior(rtol=rtol / 10).solve_spectral
-    return NormedSolution(**_solve(components, embeddings, norm, rtol, solve))
+    return NormedSolution(**_solve_norm(components, embeddings, norm, rtol, solve))
 
 
 def _solve_levels(components: Components, rtol: float) -> NormedSolution:

@@ -82,18 +82,18 @@ class SoftCertificate:
         )
 
 
-def join_soft(parts: Sequence[SoftCertificate]) -> SoftCertificate:
-    """The certificate of all components from those of separately solved parts: the worst."""
-    if len(parts) == 1:
-        return parts[0]
-    bends = [part.curvature for part in parts if part.curvature is not None]
-    bounds = [part.error_bound for part in parts]
+def join_soft(certificates: Sequence[SoftCertificate]) -> SoftCertificate:
+    """The certificate of all components from those of separately solved partitions: the worst."""
+    if len(certificates) == 1:
+        return certificates[0]
+    curvatures = [certificate.curvature for certificate in certificates if certificate.curvature is not None]
+    bounds = [certificate.error_bound for certificate in certificates]
     proven = [bound for bound in bounds if bound is not None]
     return SoftCertificate(
-        gradient_norm=max(part.gradient_norm for part in parts),
-        excess=max(part.excess for part in parts),
-        atol=max(part.atol for part in parts),
-        curvature=min(bends, default=None),
+        gradient_norm=max(certificate.gradient_norm for certificate in certificates),
+        excess=max(certificate.excess for certificate in certificates),
+        atol=max(certificate.atol for certificate in certificates),
+        curvature=min(curvatures, default=None),
         error_bound=max(proven) if len(proven) == len(bounds) else None,
     )
 
@@ -115,8 +115,8 @@ def certify_slopes(slopes: Slopes, rounding: Float64, *, atol: float) -> SoftCer
         gradient_norm=float(np.max(slopes.largest, initial=0.0)),
         excess=float(np.max(slopes.largest - rounding, initial=0.0)),
         atol=atol,
-        curvature=_finite(float(np.min(slopes.curvature, initial=np.inf))),
-        error_bound=_finite(float(np.max(distance, initial=0.0))),
+        curvature=_finite_or_none(float(np.min(slopes.curvature, initial=np.inf))),
+        error_bound=_finite_or_none(float(np.max(distance, initial=0.0))),
     )
 
 
@@ -139,14 +139,14 @@ def certify_coordinates(
     longest = float(np.linalg.norm(features, axis=1).max())
     steepest = np.array([float(np.linalg.norm(np.abs(gradient) + rounding))])
     distance = bound_distance(steepest, np.array([curvature]), reach=2 * longest)
-    return SoftCertificate(norm, norm, atol, curvature, _finite(longest * float(distance[0])))
+    return SoftCertificate(norm, norm, atol, curvature, _finite_or_none(longest * float(distance[0])))
 
 
 def bound_distance(gradient: Float64, curvature: Float64, *, reach: float = np.sqrt(2.0)) -> Float64:
     """−ln(1 − κ‖g‖/λ)/κ with κ = ``reach``, or infinity if that proves nothing."""
-    part = np.divide(reach * gradient, curvature, out=np.ones_like(gradient), where=curvature > 0.0)
-    return -np.log1p(-np.minimum(part, 1.0), out=np.full_like(part, -np.inf), where=part < 1.0) / reach
+    ratio = np.divide(reach * gradient, curvature, out=np.ones_like(gradient), where=curvature > 0.0)
+    return -np.log1p(-np.minimum(ratio, 1.0), out=np.full_like(ratio, -np.inf), where=ratio < 1.0) / reach
 
 
-def _finite(bound: float) -> float | None:
+def _finite_or_none(bound: float) -> float | None:
     return bound if np.isfinite(bound) else None

@@ -20,9 +20,9 @@ from attomaton.base.tables import Float64, Int64
 from attomaton.solvers.soft.likelihood import LuceProblem, Slopes
 from attomaton.solvers.soft.newton import Groups, share_groups, sort_by_group
 
-linalg: Any = np.linalg
+invert: Any = np.linalg.inv
 
-LARGEST = 16_384
+LARGEST_DENSE = 16_384
 """Most tokens of a component for its covariance, a dense matrix: two gigabytes."""
 
 TOGETHER = 1_000_000
@@ -38,7 +38,7 @@ def measure_slopes(
     """
     scores = check_floats(scores, (problem.n_alternatives,), "scores")
     groups = sort_by_group(problem)
-    return measure_groups(groups, scores[groups.place], ridge=ridge, threads=threads)
+    return measure_groups(groups, scores[groups.alternatives], ridge=ridge, threads=threads)
 
 
 def measure_groups(
@@ -61,33 +61,33 @@ def score_errors(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -
     scores = check_floats(scores, (problem.n_alternatives,), "scores")
     groups = sort_by_group(problem)
     largest = int(np.diff(groups.borders).max(initial=0))
-    if largest > LARGEST:
+    if largest > LARGEST_DENSE:
         raise UnsupportedOption(
             f"a component has {largest:,} tokens, and standard errors need a dense matrix of that size; "
-            f"give components of at most {LARGEST:,} tokens"
+            f"give components of at most {LARGEST_DENSE:,} tokens"
         )
-    scores, variance = scores[groups.place], np.zeros(problem.n_alternatives)
+    scores, variance = scores[groups.alternatives], np.zeros(problem.n_alternatives)
 
-    def spread(some: Int64) -> None:
-        sizes: Int64 = np.diff(groups.borders)[some]
+    def fill_variances(share: Int64) -> None:
+        sizes: Int64 = np.diff(groups.borders)[share]
         for size in map(int, np.unique(sizes[sizes > 1])):
-            alike, step = some[sizes == size], max(1, TOGETHER // size**2)
+            alike, step = share[sizes == size], max(1, TOGETHER // size**2)
             for begin in range(0, len(alike), step):
-                part = alike[begin : begin + step]
-                members = groups.borders[part, np.newaxis] + np.arange(size)
-                variance[members] = _find_variance(groups, part, size, scores, ridge)
+                batch = alike[begin : begin + step]
+                members = groups.borders[batch, np.newaxis] + np.arange(size)
+                variance[members] = _find_variance(groups, batch, size, scores, ridge)
 
-    share_out(spread, groups.shares(None))
+    share_out(fill_variances, groups.shares(None))
     errors = np.empty_like(variance)
-    errors[groups.place] = np.sqrt(np.maximum(variance, 0.0))
+    errors[groups.alternatives] = np.sqrt(np.maximum(variance, 0.0))
     return errors
 
 
-def _find_variance(groups: Groups, some: Int64, size: int, scores: Float64, ridge: float) -> Float64:
-    """The variance of each score of the groups ``some``, which have one size: (n_groups, size)."""
-    hessians, diagonal = np.zeros((len(some), size, size)), np.arange(size)
-    fill_hessians(groups.choices, groups.starts, some, scores, hessians)
+def _find_variance(groups: Groups, batch: Int64, size: int, scores: Float64, ridge: float) -> Float64:
+    """The variance of each score of a batch of groups of one size: (n_groups, size)."""
+    hessians, diagonal = np.zeros((len(batch), size, size)), np.arange(size)
+    fill_hessians(groups.choices, groups.starts, batch, scores, hessians)
     lift = hessians[:, diagonal, diagonal].sum(axis=1, keepdims=True) / size
     hessians[:, diagonal, diagonal] += ridge
     hessians += lift[:, np.newaxis] / size
-    return linalg.inv(hessians)[:, diagonal, diagonal] - 1.0 / ((lift + ridge) * size)
+    return invert(hessians)[:, diagonal, diagonal] - 1.0 / ((lift + ridge) * size)

@@ -90,7 +90,7 @@ def solve_systems(
     return answer
 
 
-_linalg: Any = np.linalg
+solve_dense: Any = np.linalg.solve
 
 
 @dataclass(frozen=True)
@@ -112,16 +112,14 @@ class Subspace:
 
         def find_step(coordinates: Float64, gradient: Float64) -> tuple[Float64, float]:
             probabilities = problem.probabilities(features @ coordinates)
-            step: Float64 = -_linalg.solve(
-                features.T @ problem.curvature_of(probabilities, features), gradient
-            )
+            step: Float64 = -solve_dense(features.T @ problem.curvature_of(probabilities, features), gradient)
             return step, 2.0 * float(np.abs(features @ step).max())
 
         start = np.zeros(features.shape[1])
         return minimise(slope, find_step, start, atol=self.atol, max_steps=self.max_steps)[0]
 
 
-PATIENCE = 20
+STEP_PATIENCE = 20
 """Most consecutive steps that do not lower the largest entry of the gradient."""
 
 
@@ -134,19 +132,19 @@ def solve_direct(
     and its stiffness, ``limits`` the tolerance on gradient entries and the largest number of steps.
     """
     anchor, stiffness = pull
-    one, other, choice = _pairs(problem)
+    first, second, choice = _pairs(problem)
 
     def slope(scores: Float64) -> Float64:
         return problem.gradient(scores) + stiffness * (scores - anchor)
 
     def find_step(scores: Float64, gradient: Float64) -> tuple[Float64, float]:
         probability = problem.probabilities(scores)
-        weight = problem.count[choice] * probability[one] * probability[other]
+        weight = problem.count[choice] * probability[first] * probability[second]
         members = problem.alternative
-        step = _eliminate(members[one], members[other], weight, (-gradient, stiffness))
+        step = _eliminate(members[first], members[second], weight, (-gradient, stiffness))
         return step, float(np.ptp(step))
 
-    return minimise(slope, find_step, scores, atol=limits[0], max_steps=limits[1], patience=PATIENCE)[0]
+    return minimise(slope, find_step, scores, atol=limits[0], max_steps=limits[1], patience=STEP_PATIENCE)[0]
 
 
 def _pairs(problem: LuceProblem) -> tuple[Int64, Int64, Int64]:

@@ -150,14 +150,14 @@ class LuceProblem:
     def rounding(self) -> Float64:
         """Bound on the rounding error of a gradient entry, shape (n_components,): a few eps per choice."""
         counts = sum_at(self.component[self.winner], self.count, self.n_components)
-        return ROUNDING * counts
+        return CHOICE_ROUNDING * counts
 
     def curvature(self, probabilities: Float64, direction: Float64) -> Float64:
         """Hessian times ``direction``: Σ count (diag p − p pᵀ) v, shape (n_alternatives,)."""
-        along = direction[self.alternative]
-        mean = np.add.reduceat(probabilities * along, self.offsets[:-1])
+        of_entry = direction[self.alternative]
+        mean = np.add.reduceat(probabilities * of_entry, self.offsets[:-1])
         lengths = np.diff(self.offsets)
-        change = np.repeat(self.count, lengths) * probabilities * (along - np.repeat(mean, lengths))
+        change = np.repeat(self.count, lengths) * probabilities * (of_entry - np.repeat(mean, lengths))
         return sum_at(self.alternative, change, self.n_alternatives)
 
     def curvature_of(self, probabilities: Float64, directions: Float64) -> Float64:
@@ -185,7 +185,7 @@ def select_choices(problem: LuceProblem, entries: Bool, choices: Bool) -> LucePr
     )
 
 
-ROUNDING = 8 * float(np.finfo(np.float64).eps)
+CHOICE_ROUNDING = 8 * float(np.finfo(np.float64).eps)
 """Bound on the rounding error of a gradient entry for each choice."""
 
 

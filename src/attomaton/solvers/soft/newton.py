@@ -18,7 +18,7 @@ from attomaton.base.native import solve_groups
 from attomaton.base.ragged import group_borders, offsets_of, ranges_of, sum_at
 from attomaton.base.tables import Float64, Int32, Int64
 from attomaton.solvers.soft.damped import solve_direct
-from attomaton.solvers.soft.likelihood import ROUNDING, LuceProblem
+from attomaton.solvers.soft.likelihood import CHOICE_ROUNDING, LuceProblem
 
 
 class Choices(NamedTuple):
@@ -36,7 +36,7 @@ class Groups:
     """A Luce problem with the alternatives and choices of each group stored contiguously."""
 
     choices: Choices  # sorted by group; alternatives are numbered by group
-    place: Int64  # (n_alternatives,): the number in the problem of each alternative here
+    alternatives: Int64  # (n_alternatives,): the number in the problem of each alternative, by group
     borders: Int64  # (n_groups + 1,): where the alternatives of each group begin and end
     choice_borders: Int64  # (n_groups + 1,): where the choices of each group begin and end
 
@@ -45,24 +45,24 @@ class Groups:
 
     def alone(self, group: int) -> tuple[slice, LuceProblem]:
         """The alternatives of one group, and the Luce problem over them."""
-        here, some = (
+        members, chosen = (
             slice(int(ends[group]), int(ends[group + 1])) for ends in (self.borders, self.choice_borders)
         )
-        offsets = self.choices.offsets[some.start : some.stop + 1]
+        offsets = self.choices.offsets[chosen.start : chosen.stop + 1]
         entries = slice(int(offsets[0]), int(offsets[-1]))
         choices = Choices(
-            alternative=self.choices.alternative[entries] - here.start,
+            alternative=self.choices.alternative[entries] - members.start,
             offsets=offsets - offsets[0],
             multiplicity=self.choices.multiplicity[entries],
-            winner=self.choices.winner[some] - here.start,
-            count=self.choices.count[some],
+            winner=self.choices.winner[chosen] - members.start,
+            count=self.choices.count[chosen],
         )
-        return here, problem_of(choices, np.zeros(here.stop - here.start, np.int64))
+        return members, problem_of(choices, np.zeros(members.stop - members.start, np.int64))
 
     def rounding(self) -> Float64:
         """Bound on the rounding error of a gradient entry of each group, shape (n_groups,)."""
         group = np.repeat(np.arange(len(self)), np.diff(self.choice_borders))
-        return ROUNDING * sum_at(group, self.choices.count, len(self))
+        return CHOICE_ROUNDING * sum_at(group, self.choices.count, len(self))
 
     @property
     def starts(self) -> tuple[Int64, Int64]:
@@ -93,14 +93,14 @@ def problem_of(choices: Choices, component: Int64) -> LuceProblem:
     )
 
 
-def share_groups(groups: Groups, threads: int | None, kernel: Callable[..., None], *given: object) -> None:
-    """Call ``kernel(choices, starts, some, *given)`` for all groups, some of them on each thread.
+def share_groups(groups: Groups, threads: int | None, kernel: Callable[..., None], *args: object) -> None:
+    """Call ``kernel(choices, starts, share, *args)`` for all groups, in shares of them on each thread.
 
     Kernels release the GIL, and groups share nothing.
     """
 
-    def work(some: Int64) -> None:
-        kernel(groups.choices, groups.starts, some, *given)
+    def work(share: Int64) -> None:
+        kernel(groups.choices, groups.starts, share, *args)
 
     share_out(work, groups.shares(threads), threads)
 
@@ -170,8 +170,8 @@ class Newton:
             anchor = check_floats(anchor, (problem.n_alternatives,), "the anchor")
         groups = sort_by_group(problem)
         answer = np.empty(problem.n_alternatives)
-        here = None if anchor is None else anchor[groups.place]
-        answer[groups.place] = minimise_groups(self, groups, anchor=here, stiffness=stiffness)
+        anchor = None if anchor is None else anchor[groups.alternatives]
+        answer[groups.alternatives] = minimise_groups(self, groups, anchor=anchor, stiffness=stiffness)
         return answer
 
 
@@ -179,7 +179,7 @@ def minimise_groups(
     solver: Newton, groups: Groups, *, anchor: Float64 | None = None, stiffness: float = 0.0
 ) -> Float64:
     """The scores that :meth:`Newton.solve` finds, for a sorted problem; anchor and answer are sorted too."""
-    start = np.zeros(len(groups.place)) if anchor is None else anchor
+    start = np.zeros(len(groups.alternatives)) if anchor is None else anchor
     scores, stalled = start.copy(), np.zeros(len(groups), bool)
     pull, limits = (start, float(stiffness)), (solver.atol, solver.max_steps)
     share_groups(groups, solver.threads, solve_groups, pull, (scores, stalled), limits)

@@ -21,14 +21,14 @@ from attomaton.base.tables import Float64, column
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_ties
-from attomaton.graphs.separation import NEGLIGIBLE, node_features, separate
+from attomaton.graphs.separation import NEGLIGIBLE_RATIO, node_features, separate
 from attomaton.solvers.soft.certify import SoftCertificate, certify_coordinates, certify_scores
 from attomaton.solvers.soft.curvature import score_errors
 from attomaton.solvers.soft.damped import Subspace
 from attomaton.solvers.soft.likelihood import luce_problem
 from attomaton.solvers.soft.newton import Newton
 
-REFINEMENTS = 6
+MOST_WEIGHT_REFINEMENTS = 6
 """Most refinements of the residual of W."""
 
 
@@ -155,7 +155,7 @@ def solve_luce(
     scores = centre(components.component_of_node, scores)
     embedded: dict[str, Float64] = {}
     if table is not None:
-        embedded["weights"], scores = _embed(components, scores, table)
+        embedded["weights"], scores = _embed_ties(components, scores, table)
     inside = centre(problem.component, scores[rows])
     return trusted(
         SoftSolution,
@@ -178,7 +178,7 @@ def _solve_dependent(
     features, (left, right) = node_features(components, unit)
     first, second = find_ties(components)
     _, singular, axes = np.linalg.svd(features[first] - features[second], full_matrices=False)
-    axes = axes[singular > NEGLIGIBLE * singular.max(initial=0.0)]
+    axes = axes[singular > NEGLIGIBLE_RATIO * singular.max(initial=0.0)]
     rows, problem = luce_problem(choices, components, connected=False)
     tied = features[rows] @ axes.T
     coordinates = Subspace().solve(problem, tied)
@@ -196,7 +196,7 @@ def _solve_dependent(
     )
 
 
-def _embed(components: Components, scores: Float64, table: Float64) -> tuple[Float64, Float64]:
+def _embed_ties(components: Components, scores: Float64, table: Float64) -> tuple[Float64, Float64]:
     """W in the span of the ties with the differences of ``scores`` inside components, and all its scores.
 
     W = Σ β_t (e_i − e_j) e_kᵀ over a chain of ties; β solves Q β = s_i − s_j with the kernel
@@ -218,11 +218,11 @@ def _embed(components: Components, scores: Float64, table: Float64) -> tuple[Flo
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LinAlgWarning)  # a singular one gives infinities or NaN
         factor = lu_factor(kernel)
-    for _ in range(REFINEMENTS):
-        parts = np.asarray(lu_solve(factor, missed), np.float64)
-        if not np.isfinite(parts).all():
+    for _ in range(MOST_WEIGHT_REFINEMENTS):
+        coefficients = np.asarray(lu_solve(factor, missed), np.float64)
+        if not np.isfinite(coefficients).all():
             break
-        further = weights + (differences * parts[:, None]).T @ queries
+        further = weights + (differences * coefficients[:, None]).T @ queries
         still = target - ((differences @ further) * queries).sum(axis=1)
         if not np.abs(still).max(initial=0.0) < 0.5 * np.abs(missed).max(initial=0.0):
             break

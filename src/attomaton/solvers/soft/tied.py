@@ -54,7 +54,7 @@ def solve_groups(
     group = np.repeat(np.arange(len(groups)), np.diff(groups.borders))
     inside = centre(group, minimise_groups(Newton(threads=threads), groups, stiffness=ridge))
     scores = np.empty_like(inside)
-    scores[groups.place] = inside
+    scores[groups.alternatives] = inside
     return prove_groups(groups, scores, ridge=ridge, atol=atol, threads=threads)
 
 
@@ -65,7 +65,7 @@ def prove_groups(
     if not np.isfinite(scores).all():  # the solver gave up: nothing can be proven
         return TieScores(scores, SoftCertificate(np.inf, np.inf, atol, None, None), np.inf)
     group = np.repeat(np.arange(len(groups)), np.diff(groups.borders))
-    inside = centre(group, scores[groups.place])  # as for the definition
+    inside = centre(group, scores[groups.alternatives])  # as for the definition
     slopes = measure_groups(groups, inside, ridge=ridge, threads=threads)
     certificate = certify_slopes(slopes, groups.rounding(), atol=atol)
     return TieScores(scores, certificate, float(np.add.reduce(slopes.loss)))

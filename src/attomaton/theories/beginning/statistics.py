@@ -13,7 +13,7 @@ from attomaton.base.options import whole_number
 from attomaton.base.progress import silent
 from attomaton.base.tables import Float64, Int64
 from attomaton.corpora.documents import Chunk
-from attomaton.engines.sums import AddUp, sum_pieces
+from attomaton.engines.sums import AddUp, sum_chunks
 from attomaton.theories.beginning.passes import (
     DENSE_TOKENS,
     READ,
@@ -151,7 +151,7 @@ def find_statistics(corpus: Any, *, window: int, n_tokens: int | None = None) ->
         if n_tokens is not None:
             size = whole_number(n_tokens, "n_tokens", least=1)
         corpus = Chunk(ids.astype(np.int32), np.cumsum([0, *map(len, lists)]), 0, size)
-    return add_statistics(Cutting(window, corpus.n_tokens), lambda count: sum_pieces([corpus], count))
+    return add_statistics(Cutting(window, corpus.n_tokens), lambda count: sum_chunks([corpus], count))
 
 
 def add_statistics(cutting: Cutting, add_up: AddUp, announce: Callable[[str], object] = silent) -> Statistics:

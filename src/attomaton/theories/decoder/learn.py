@@ -104,7 +104,7 @@ def add_supports(
 
 
 class DecoderOptions(ReadingOptions, total=False):
-    """How a source becomes documents: :class:`~attomaton.corpora.ReadingOptions` without a window.
+    """How to read documents: the keywords of :func:`~attomaton.read_corpus` without a window.
 
     ``most_frequent`` keeps this number of most frequent tokens; all others become one.
 

@@ -155,9 +155,9 @@ def largest_overlap(classes: CorpusClasses) -> float:
     """The largest f_n·f_n' of two of the 1,000 most frequent classes; 0 for a single class."""
     if len(classes) == 1:
         return 0.0
-    some = classes.take(np.sort(np.argsort(-classes.shares, kind="stable")[:COMPARED]))
-    entries = (some.features, some.tokens, some.offsets)
-    features = _sparse.csr_array(entries, shape=(len(some), classes.n_tokens))
+    frequent = classes.take(np.sort(np.argsort(-classes.shares, kind="stable")[:COMPARED]))
+    entries = (frequent.features, frequent.tokens, frequent.offsets)
+    features = _sparse.csr_array(entries, shape=(len(frequent), classes.n_tokens))
     overlaps = (features @ features.T).toarray()
     np.fill_diagonal(overlaps, 0.0)
     return min(float(overlaps.max()), 1.0)

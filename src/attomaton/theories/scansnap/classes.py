@@ -151,10 +151,10 @@ class CorpusClasses:
                 f"no pair of query and label has {min_samples:,} samples with a token before the query; "
                 "give more text, or lower min_samples"
             )
-        number, kept = find_rows(keys, pair)
-        entries, seen = _count_entries(inside.take(kept), number[kept])
+        number, index = find_rows(keys, pair)
+        entries, occurrences = _count_entries(inside.take(index), number[index])
         rows, tokens = unpack_pairs(entries)
-        totals = np.bincount(rows, weights=seen, minlength=len(keys))
+        totals = np.bincount(rows, weights=occurrences, minlength=len(keys))
         queries, labels = unpack_pairs(keys)
         return cls(
             queries.astype(np.int32),
@@ -162,7 +162,7 @@ class CorpusClasses:
             counts / counts.sum(),
             group_borders(rows, len(keys)),
             tokens.astype(np.int32),
-            seen / totals[rows],
+            occurrences / totals[rows],
             samples.n_tokens,
             totals / counts,
             int(counts.sum()),
@@ -218,25 +218,25 @@ class CorpusClasses:
 
     def of_queries(self, queries: ArrayLike) -> Self:
         """The classes of these queries only, with shares rescaled to sum to 1."""
-        kept = np.flatnonzero(np.isin(self.queries, np.asarray(queries)))
-        if not len(kept):
+        indices = np.flatnonzero(np.isin(self.queries, np.asarray(queries)))
+        if not len(indices):
             raise InvalidSamples("none of these tokens is the query of a class; see .queries")
-        part = self.take(kept)
-        return replace(part, shares=part.shares / part.shares.sum())
+        chosen = self.take(indices)
+        return replace(chosen, shares=chosen.shares / chosen.shares.sum())
 
-    def take(self, kept: Int64) -> Self:
+    def take(self, indices: Int64) -> Self:
         """The classes with these indices, with their shares in the whole corpus."""
-        entries = ranges_of(self.offsets[kept], np.diff(self.offsets)[kept])
+        entries = ranges_of(self.offsets[indices], np.diff(self.offsets)[indices])
         return type(self)(
-            self.queries[kept],
-            self.labels[kept],
-            self.shares[kept],
-            offsets_of(np.diff(self.offsets)[kept]),
+            self.queries[indices],
+            self.labels[indices],
+            self.shares[indices],
+            offsets_of(np.diff(self.offsets)[indices]),
             self.tokens[entries],
             self.probabilities[entries],
             self.n_tokens,
-            None if self.lengths is None else self.lengths[kept],
-            round(self.n_samples * float(self.shares[kept].sum())),
+            None if self.lengths is None else self.lengths[indices],
+            round(self.n_samples * float(self.shares[indices].sum())),
         )
 
     def entries_of(self, number: int) -> tuple[Int32, Float64]:
@@ -246,11 +246,11 @@ class CorpusClasses:
 
     def query_shares(self) -> tuple[Int64, Float64]:
         """The queries and their shares of all sequences, most frequent first."""
-        found = distinct_keys(self.queries.astype(np.int64))
-        place = find_keys(found, self.queries.astype(np.int64))
-        share: Float64 = np.bincount(place, weights=self.shares).astype(np.float64)
+        queries = distinct_keys(self.queries.astype(np.int64))
+        row = find_keys(queries, self.queries.astype(np.int64))
+        share: Float64 = np.bincount(row, weights=self.shares).astype(np.float64)
         order = np.argsort(-share, kind="stable")
-        return found[order], share[order]
+        return queries[order], share[order]
 
 
 def draw_linear_classes(
@@ -284,15 +284,15 @@ def draw_linear_classes(
     n_common = whole_number(n_common, "n_common", most=MAX_TOKENS)
     n_distinct = whole_number(n_distinct, "n_distinct", most=MAX_TOKENS)
     common_weight = real_number(common_weight, "common_weight", least=0)
-    low, high = (real_number(one, "a weight of distinct tokens", least=0) for one in distinct_weights)
+    low, high = (real_number(weight, "a weight of distinct tokens", least=0) for weight in distinct_weights)
     n_classes = n_queries * classes_per_query
     first_query = n_common + n_classes * n_distinct
     n_tokens = first_query + n_queries + n_classes
     weights = np.zeros((n_classes, n_tokens))
     weights[:, :n_common] = common_weight
     for number in range(n_classes):
-        own = n_common + number * n_distinct
-        weights[number, own : own + n_distinct] = np.linspace(low, high, n_distinct)
+        first = n_common + number * n_distinct
+        weights[number, first : first + n_distinct] = np.linspace(low, high, n_distinct)
     queries = first_query + np.repeat(np.arange(n_queries), classes_per_query)
     labels = first_query + n_queries + np.arange(n_classes)
     return CorpusClasses.from_table(queries, labels, weights)
@@ -308,13 +308,13 @@ def _count_entries(samples: Samples, number: Int64) -> tuple[Int64, Int64]:
     ends = np.cumsum(lengths)
     cuts = np.searchsorted(ends, np.arange(AT_ONCE, int(ends[-1]), AT_ONCE))
     borders = np.searchsorted(number, number[cuts])  # a class is not split
-    parts: list[tuple[Int64, Int64]] = []
+    counted: list[tuple[Int64, Int64]] = []
     for start, stop in pairwise(distinct_keys(np.concatenate([[0], borders, [len(number)]])).tolist()):
-        some = slice(start, stop)
-        flat = samples.values[ranges_of(starts[some], lengths[some])]
-        parts.append(count_keys(pack_pairs(np.repeat(number[some], lengths[some]), flat)))
-    entries, seen = zip(*parts, strict=True)
-    return np.concatenate(entries), np.concatenate(seen)
+        batch = slice(start, stop)
+        flat = samples.values[ranges_of(starts[batch], lengths[batch])]
+        counted.append(count_keys(pack_pairs(np.repeat(number[batch], lengths[batch]), flat)))
+    entries, counts = zip(*counted, strict=True)
+    return np.concatenate(entries), np.concatenate(counts)
 
 
 def _check(query: Int32, label: Int32, table: Float64, share: Float64) -> None:
@@ -351,23 +351,23 @@ def classes_of_contexts(samples: Samples, *, query_is_key: bool = False) -> Corp
     ([0.5, 0.25, 0.25], [[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     """
     masked = 0 if query_is_key else 1
-    kept = samples.take(samples.lengths > masked)
-    if not len(kept):
+    usable = samples.take(samples.lengths > masked)
+    if not len(usable):
         raise InvalidSamples("no sample has a token before its query; give longer contexts")
-    lengths = kept.lengths - masked
+    lengths = usable.lengths - masked
     begins = offsets_of(lengths)
     row = rows_of(begins)
-    token = unpack_pairs(np.sort(pack_pairs(row, kept.values[ranges_of(kept.starts, lengths)])))[1]
-    heads = np.stack([kept.queries, kept.labels], axis=1)
+    token = unpack_pairs(np.sort(pack_pairs(row, usable.values[ranges_of(usable.starts, lengths)])))[1]
+    heads = np.stack([usable.queries, usable.labels], axis=1)
     words = np.insert(token, np.repeat(begins[:-1], 2), heads.ravel())
     offsets, words, count = sum_equal_rows(
-        begins + 2 * np.arange(len(begins)), words, np.ones(len(kept), np.int64)
+        begins + 2 * np.arange(len(begins)), words, np.ones(len(usable), np.int64)
     )
     lengths = np.diff(offsets) - 2
     inside = np.ones(len(words), bool)
     inside[offsets[:-1]] = inside[offsets[:-1] + 1] = False
     row = np.repeat(np.arange(len(count)), lengths)
-    keys, seen = count_keys(pack_pairs(row, words[inside]))
+    keys, occurrences = count_keys(pack_pairs(row, words[inside]))
     rows, tokens = unpack_pairs(keys)
     return CorpusClasses(
         words[offsets[:-1]],
@@ -375,7 +375,7 @@ def classes_of_contexts(samples: Samples, *, query_is_key: bool = False) -> Corp
         count / count.sum(),
         group_borders(rows, len(count)),
         tokens,
-        seen / lengths[rows],
-        kept.n_tokens,
+        occurrences / lengths[rows],
+        usable.n_tokens,
         lengths.astype(np.float64),
     )

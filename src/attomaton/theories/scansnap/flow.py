@@ -97,8 +97,8 @@ class LayerFlow:
 
     def loss(self) -> Float64:
         """Mean loss of the head, −ln α at the correct token, shape (n_times,)."""
-        along = zip(self.attention(), self.decoder, strict=True)
-        losses = [self.head.slope(self.reduced, weights, decoder)[0] for weights, decoder in along]
+        moments = zip(self.attention(), self.decoder, strict=True)
+        losses = [self.head.slope(self.reduced, weights, decoder)[0] for weights, decoder in moments]
         return np.array(losses) @ self.reduced.classes.shares
 
 
@@ -147,9 +147,9 @@ def solve_flow(
             raise InvalidSamples(
                 "a label is not among its keys, so its mass is 0; keep realisable samples only"
             )
-    own = reduced.law * reduced.is_own
-    rows = np.flatnonzero(own.max(axis=1) > 0) if growth else np.empty(0, np.int64)
-    leading = own[rows].argmax(axis=1)  # the most probable distinct token of each class that has one
+    distinct = reduced.law * reduced.is_own
+    rows = np.flatnonzero(distinct.max(axis=1) > 0) if growth else np.empty(0, np.int64)
+    leading = distinct[rows].argmax(axis=1)  # the most probable distinct token of each class that has one
     first, second = reduced.shapes
     first = first if head.trains_decoder else (first[0], 0)
     cuts = np.cumsum([first[0] * first[1], second[0] * second[1]])
@@ -194,9 +194,9 @@ def measure_gain(flow: LayerFlow) -> Float64:
     if not flow.head.trains_decoder:
         raise UnsupportedOption(f"the gain needs a learned decoder, and {flow.head} has none")
     answer, n_tokens = flow.reduced.label_of, flow.reduced.classes.n_tokens
-    along = zip(flow.attention(), flow.decoder, strict=True)
-    decoded = [decode(weights, decoder, answer, n_tokens) for weights, decoder in along]
-    return np.array([(one.features * one.returned).sum(axis=1) for one in decoded])
+    moments = zip(flow.attention(), flow.decoder, strict=True)
+    decoded = [decode(weights, decoder, answer, n_tokens) for weights, decoder in moments]
+    return np.array([(output.features * output.returned).sum(axis=1) for output in decoded])
 
 
 def find_turn(times: ArrayLike, gain: ArrayLike) -> float:
@@ -207,13 +207,13 @@ def find_turn(times: ArrayLike, gain: ArrayLike) -> float:
     >>> round(find_turn([1.0, 2.0, 3.0, 4.0], [0.0, 3.0, 4.0, 3.0]), 6)
     3.0
     """
-    place, value = np.asarray(times, np.float64), np.asarray(gain, np.float64)
+    time, value = np.asarray(times, np.float64), np.asarray(gain, np.float64)
     top = int(value.argmax())
     if top in (0, len(value) - 1):
         raise UnsupportedOption("the gain is largest at the first or last time; give a wider range")
     near = slice(top - 1, top + 2)
-    fitted: Float64 = _numpy.polyfit(place[near] - place[top], value[near], 2)
-    return float(place[top] - fitted[1] / (2 * fitted[0]))
+    fitted: Float64 = _numpy.polyfit(time[near] - time[top], value[near], 2)
+    return float(time[top] - fitted[1] / (2 * fitted[0]))
 
 
 def find_snap(times: ArrayLike, growth: ArrayLike, turn: float) -> float:
@@ -240,8 +240,8 @@ def find_snap(times: ArrayLike, growth: ArrayLike, turn: float) -> float:
         return float("inf")
     last = int(below[0])
     around = slice(last - 1, last + 1)
-    place: float = _numpy.interp(-half, -steepness[around], clock[around])
-    return float(np.exp(place))
+    log_time: float = _numpy.interp(-half, -steepness[around], clock[around])
+    return float(np.exp(log_time))
 
 
 def fit_power(times: ArrayLike, values: ArrayLike) -> float:

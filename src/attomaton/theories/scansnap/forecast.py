@@ -89,33 +89,33 @@ def find_pulls(classes: CorpusClasses, queries: Sequence[int] | Int64) -> list[t
 def _pull(
     classes: CorpusClasses, query: int, label_of: Int64, predicts: Any, overall: Float64
 ) -> tuple[Int64, Float64]:
-    own = np.flatnonzero(classes.queries == query)
-    if not len(own):
+    numbers = np.flatnonzero(classes.queries == query)
+    if not len(numbers):
         raise UnknownToken(f"token {query} is not the query of a class; see .queries")
     tokens: list[Int64] = []
     pulls: list[Float64] = []
     sizes: list[Float64] = []
-    lengths = np.diff(predicts.indptr)[label_of[own]]
+    lengths = np.diff(predicts.indptr)[label_of[numbers]]
     cuts = np.searchsorted(np.cumsum(lengths), np.arange(AT_ONCE, int(lengths.sum()), AT_ONCE), side="right")
-    for start, stop in pairwise(distinct_keys(np.concatenate([[0], cuts, [len(own)]])).tolist()):
-        some = own[start:stop]
-        part = classes.take(some)
-        entries = (part.features, part.tokens, part.offsets)
-        features = _sparse.csr_array(entries, shape=(len(some), classes.n_tokens))
-        gain = features.multiply(predicts[label_of[some]]).tocsr()  # f ∘ g, on the same entries
+    for start, stop in pairwise(distinct_keys(np.concatenate([[0], cuts, [len(numbers)]])).tolist()):
+        batch = numbers[start:stop]
+        chosen = classes.take(batch)
+        entries = (chosen.features, chosen.tokens, chosen.offsets)
+        features = _sparse.csr_array(entries, shape=(len(batch), classes.n_tokens))
+        gain = features.multiply(predicts[label_of[batch]]).tocsr()  # f ∘ g, on the same entries
         gain.sort_indices()
-        along = gain.data - part.features * overall[part.tokens]
-        rows = part.rows
-        total = sum_at(rows, along, len(some))
-        back = part.features**2 * total[rows]
-        pulls.append(part.shares[rows] * (along - back))
-        sizes.append(part.shares[rows] * (np.abs(along) + np.abs(back)))
-        tokens.append(part.tokens.astype(np.int64))
+        lifts = gain.data - chosen.features * overall[chosen.tokens]
+        rows = chosen.rows
+        total = sum_at(rows, lifts, len(batch))
+        back = chosen.features**2 * total[rows]
+        pulls.append(chosen.shares[rows] * (lifts - back))
+        sizes.append(chosen.shares[rows] * (np.abs(lifts) + np.abs(back)))
+        tokens.append(chosen.tokens.astype(np.int64))
     every = np.concatenate(tokens)
-    found = distinct_keys(every)
-    place = find_keys(found, every)
-    pull, size = (sum_at(place, np.concatenate(parts), len(found)) for parts in (pulls, sizes))
-    return found, np.where(np.abs(pull) > NOISE * size, pull, 0.0)
+    distinct = distinct_keys(every)
+    index = find_keys(distinct, every)
+    pull, size = (sum_at(index, np.concatenate(terms), len(distinct)) for terms in (pulls, sizes))
+    return distinct, np.where(np.abs(pull) > NOISE * size, pull, 0.0)
 
 
 SLOW = 1e9
@@ -284,22 +284,22 @@ def forecast_queries(
     pulls_of = find_pulls(classes, queries[:n_queries])
     for query, share, pulls in zip(queries.tolist(), shares.tolist(), pulls_of, strict=False):
         numbers = np.flatnonzero(classes.queries == query)
-        own = classes.take(numbers[np.argsort(-classes.shares[numbers], kind="stable")])
-        distinct, entries = find_distinct(own, tolerance)
+        of_query = classes.take(numbers[np.argsort(-classes.shares[numbers], kind="stable")])
+        distinct, entries = find_distinct(of_query, tolerance)
         order = np.argsort(pulls[1][np.searchsorted(pulls[0], distinct)], kind="stable")
         distinct, entries = distinct[order], entries[order]
         forecasts.append(
             QueryForecast(
                 query,
                 share,
-                own.labels.astype(np.int64),
-                own.shares,
-                clock.turn(own.shares),
-                clock.snap(own.shares),
+                of_query.labels.astype(np.int64),
+                of_query.shares,
+                clock.turn(of_query.shares),
+                clock.snap(of_query.shares),
                 *pulls,
                 distinct,
-                own.rows[entries],
-                own.probabilities[entries],
+                of_query.rows[entries],
+                of_query.probabilities[entries],
                 distinct[alone[distinct]],
             )
         )

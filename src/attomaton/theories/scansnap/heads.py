@@ -40,10 +40,10 @@ class MassHead:
     def slope(self, reduced: Reduced, attention: Float64, decoder: Float64) -> Slope:
         """Losses, −∂L/∂c, and an empty Ẏ."""
         row = np.arange(len(attention))
-        place = find_keys(reduced.used, reduced.labels)[reduced.label_of]
-        right = attention[row, place]
+        column = find_keys(reduced.used, reduced.labels)[reduced.label_of]
+        right = attention[row, column]
         gain = np.zeros_like(attention)
-        gain[row, place] = 1 / right
+        gain[row, column] = 1 / right
         return -np.log(right), gain, np.zeros_like(decoder)
 
 
@@ -168,6 +168,6 @@ def decode(attention: Float64, decoder: Float64, answer: Int64, n_tokens: int) -
     missed = -np.exp(probabilities)
     missed[row, answer] += 1.0
     returned = missed @ decoder.T  # the shared column, and its probability, count once per token
-    across = returned - features * (features * returned).sum(axis=1, keepdims=True)
+    tangent = returned - features * (features * returned).sum(axis=1, keepdims=True)
     missed[:, -1] /= max(n_others, 1)
-    return DecoderOutput(-probabilities[row, answer], features, missed, returned, across / norms)
+    return DecoderOutput(-probabilities[row, answer], features, missed, returned, tangent / norms)

@@ -76,10 +76,10 @@ def follow(
             )
         return slope(state)
 
-    found: Any = solve_ivp(slope_at, span, np.zeros(size), "LSODA", grid, rtol=rtol, atol=atol)
-    if not found.success:
-        raise UncertifiedSolution(f"the flow could not be followed to t = {grid[-1]:g}: {found.message}")
-    return found.y.T
+    solution: Any = solve_ivp(slope_at, span, np.zeros(size), "LSODA", grid, rtol=rtol, atol=atol)
+    if not solution.success:
+        raise UncertifiedSolution(f"the flow could not be followed to t = {grid[-1]:g}: {solution.message}")
+    return solution.y.T
 
 
 SLOWEST, FASTEST = 1e-12, 1e12
@@ -189,8 +189,8 @@ class SnapLaw(Checked):
 
     def gain(self, time: ArrayLike) -> Float64:
         """γ(t)."""
-        exponent, rest = self.exponent(time), self.n_tokens - 1
-        return rest**2 / self.n_tokens * exponent / (rest + np.exp(exponent))
+        exponent, n_wrong = self.exponent(time), self.n_tokens - 1
+        return n_wrong**2 / self.n_tokens * exponent / (n_wrong + np.exp(exponent))
 
     def integral(self, time: ArrayLike) -> Float64:
         """Γ(t) = η_Z ∫γ."""
@@ -236,8 +236,8 @@ class SnapLaw(Checked):
         low, high = self.turn / 2, self.turn
         while self.steepness(high) > half:
             low, high = high, 2 * high
-        found: Any = brentq(lambda time: float(self.steepness(time) - half), low, high, rtol=1e-12)
-        return found
+        root: Any = brentq(lambda time: float(self.steepness(time) - half), low, high, rtol=1e-12)
+        return root
 
     @cached_property
     def snap_of_slow_growth(self) -> float:

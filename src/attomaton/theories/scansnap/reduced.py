@@ -109,11 +109,11 @@ class Reduced:
 
         ``attention`` has the shape (..., n_classes, n_used).
         """
-        some = self.is_own.any(axis=1)
-        own = attention[..., some, :] * self.is_own[some]
-        part = own / own.sum(axis=-1, keepdims=True)
-        logs = np.log(part, out=np.zeros_like(part), where=part > 0)
-        return -(part * logs).sum(axis=-1).mean(axis=-1)
+        has_distinct = self.is_own.any(axis=1)
+        distinct = attention[..., has_distinct, :] * self.is_own[has_distinct]
+        shares = distinct / distinct.sum(axis=-1, keepdims=True)
+        logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
+        return -(shares * logs).sum(axis=-1).mean(axis=-1)
 
     @cached_property
     def is_own(self) -> Bool:

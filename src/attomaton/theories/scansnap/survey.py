@@ -39,7 +39,7 @@ NOISE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class KeptTokens:
+class FollowedQuery:
     """One query at the end of the flow.
 
     Attributes
@@ -56,8 +56,8 @@ class KeptTokens:
     Examples
     --------
     >>> from attomaton.theories.scansnap.classes import draw_linear_classes
-    >>> kept, _ = follow_attention(draw_linear_classes(2), Rates(decoder=10.0, attention=1.0), until=100.0)
-    >>> kept.query, kept.tokens[-1].item(), (kept.after / kept.before).round(2)[[0, -1]].tolist()
+    >>> first, _ = follow_attention(draw_linear_classes(2), Rates(decoder=10.0, attention=1.0), until=100.0)
+    >>> first.query, first.tokens[-1].item(), (first.after / first.before).round(2)[[0, -1]].tolist()
     (30, 19, [0.89, 1.39])
     """
 
@@ -84,7 +84,7 @@ def half_time(classes: CorpusClasses, rates: Rates) -> float:
 
 def follow_attention(
     classes: CorpusClasses, rates: Rates, *, until: float, most_slopes: int | None = None
-) -> tuple[KeptTokens, ...]:
+) -> tuple[FollowedQuery, ...]:
     """Follow Y and Z to t = ``until``; return the tokens of each query, most frequent query first."""
     until = real_number(until, "until", above=0)
     if not can_follow(classes):
@@ -98,15 +98,15 @@ def follow_attention(
         reduced.sum_by_query(shares * reduced.attention(scores)) / reduced.sum_by_query(shares)
         for scores in (np.zeros_like(end), end)
     )
-    kept: list[KeptTokens] = []
+    followed: list[FollowedQuery] = []
     for query in classes.query_shares()[0].tolist():
         row = reduced.queries.tolist().index(query)
         present = np.flatnonzero(before[row] > 0)
         order = present[np.argsort(end[row, present], kind="stable")]
-        kept.append(
-            KeptTokens(query, reduced.used[order], end[row, order], before[row, order], after[row, order])
+        followed.append(
+            FollowedQuery(query, reduced.used[order], end[row, order], before[row, order], after[row, order])
         )
-    return tuple(kept)
+    return tuple(followed)
 
 
 KIND = FolderKind("survey", "a survey", "attomaton scan-snap --out")
@@ -123,7 +123,7 @@ SCHEMAS = {
     "tokens": pa.schema([("query", pa.int32()), ("token", pa.int32()), ("pull", pa.float64())]),
     "distinct": pa.schema(
         [
-            *((name, pa.int32()) for name in ("query", "place", "token", "label")),
+            *((name, pa.int32()) for name in ("query", "rank", "token", "label")),
             *((name, pa.float64()) for name in ("probability", "pull")),
         ]
     ),
@@ -134,7 +134,7 @@ SCHEMAS = {
         ]
     ),
 }
-"""The tables of a survey on disk; ``place`` counts from 1, the first to fade."""
+"""The tables of a survey on disk; ``rank`` counts from 1, the first to fade."""
 
 SHOWN = 3
 """Number of tokens of each kind to print."""
@@ -158,7 +158,7 @@ class Survey(Tabular):
         The most frequent queries.
     assumptions : tuple of Assumption
         The assumptions of the theory, measured.
-    kept : tuple of KeptTokens
+    followed : tuple of FollowedQuery
         Attention by the exact flow on the corpus's own contexts; empty if that is too large.
     until : float
         The end time of that flow; 0 if it was not computed.
@@ -172,8 +172,8 @@ class Survey(Tabular):
     >>> import tempfile
     >>> samples = Samples.from_lists([[0, 1, 4], [0, 2, 4], [0, 1, 4]], [1, 2, 3])
     >>> survey = survey_samples(samples, Rates(decoder=1.0, attention=0.1))
-    >>> survey.to_dict()["classes"], [one.name for one in survey.assumptions if one.met][:2]
-    (3, ['fast decoder', 'one query for each label'])
+    >>> survey.to_dict()["classes"], len(survey.followed)
+    (3, 1)
     >>> survey, survey.table().column_names
     (Survey(3 classes of 1 queries, 3 samples), ['query', 'token', 'pull'])
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -186,7 +186,7 @@ class Survey(Tabular):
     n_samples: int
     forecasts: tuple[QueryForecast, ...]
     assumptions: tuple[Assumption, ...]
-    kept: tuple[KeptTokens, ...]
+    followed: tuple[FollowedQuery, ...]
     until: float
     skipped: Skipped = NOTHING_SKIPPED
     vocabulary: Vocabulary | None = None
@@ -204,7 +204,7 @@ class Survey(Tabular):
     def to_dict(self, *, shown: int = 5) -> dict[str, Any]:
         """Everything as JSON values, with a limited number of tokens of each kind, by name."""
         name = self._name
-        assumptions = [asdict(one) for one in self.assumptions]
+        assumptions = list(map(asdict, self.assumptions))
         for record in assumptions:
             record["value"] = record["value"] if isfinite(record["value"]) else None
         return {
@@ -215,22 +215,22 @@ class Survey(Tabular):
             "tokens": self.classes.n_tokens,
             "decoder_rate": self.rates.decoder,
             "attention_rate": self.rates.attention,
-            "forecasts": [_forecast_record(one, name, shown) for one in self.forecasts],
+            "forecasts": [_forecast_record(forecast, name, shown) for forecast in self.forecasts],
             "assumptions": assumptions,
-            "until": self.until if self.kept else None,
-            "kept": [_kept_record(one, name, shown) for one in self.kept],
+            "until": self.until if self.followed else None,
+            "followed": [_follow_record(query, name, shown) for query in self.followed],
         }
 
     def save(self, path: str | Path) -> Path:
         """Write forecast.json and the tables of ``SCHEMAS`` as Parquet into a folder; return its path."""
-        place = given_path(path, "path")
+        folder = given_path(path, "path")
         writers = {"forecast.json": json_writer(self.to_dict())}
         for table in SCHEMAS:
             writers[f"{table}.parquet"] = partial(write_parquet, self._table_of(table))
-        with build_folder(place, KIND, writers, overwrite=True) as building, explained(place):
+        with build_folder(folder, KIND, writers, overwrite=True) as building, explained(folder):
             written = {file: write_file(building.folder / file, write) for file, write in writers.items()}
             building.finish({"skipped": asdict(self.skipped)}, written)
-        return place
+        return folder
 
     def _name(self, token: int) -> str:
         return name_token(self.vocabulary, token)
@@ -238,40 +238,42 @@ class Survey(Tabular):
     def _table_of(self, table: str) -> pa.Table:
         """One of the tables of ``SCHEMAS``."""
         schema = SCHEMAS[table]
-        parts = [_columns(one)[table] for one in self.forecasts]
+        columns = [_columns(forecast)[table] for forecast in self.forecasts]
         return make_table(
-            schema, {name: np.concatenate([part[name] for part in parts]) for name in schema.names}
+            schema, {name: np.concatenate([rows[name] for rows in columns]) for name in schema.names}
         )
 
     def _blocks(self) -> list[Block]:
         record = self.to_dict(shown=SHOWN)
         forecasts: list[dict[str, Any]] = record["forecasts"]
-        n_distinct = sum(one["distinct"] for one in forecasts)
-        raised = sum(one["upward"] * one["distinct"] for one in forecasts) / max(n_distinct, 1)
+        n_distinct = sum(row["distinct"] for row in forecasts)
+        raised = sum(row["upward"] * row["distinct"] for row in forecasts) / max(n_distinct, 1)
         distinct = [
             (
-                one["query"],
-                f"{one['classes']:,}",
-                f"{one['distinct']:,}",
-                " ".join(one["first_to_fade"]),
-                " ".join(one["last_to_stay"]),
-                f"{one['snap']:,.0f}",
+                row["query"],
+                f"{row['classes']:,}",
+                f"{row['distinct']:,}",
+                " ".join(row["first_to_fade"]),
+                " ".join(row["last_to_stay"]),
+                f"{row['snap']:,.0f}",
             )
-            for one in forecasts
+            for row in forecasts
         ]
         moves = [
-            (one["query"], " ".join(one["lowered_first"]), " ".join(one["raised_first"])) for one in forecasts
+            (row["query"], " ".join(row["lowered_first"]), " ".join(row["raised_first"])) for row in forecasts
         ]
-        kept = [(one["query"], _scores(one["lowered"]), _scores(one["raised"])) for one in record["kept"]]
+        followed = [
+            (row["query"], _scores(row["lowered"]), _scores(row["raised"])) for row in record["followed"]
+        ]
         assumed = [
             (
-                one["name"],
-                "not finite" if one["value"] is None else f"{one['value']:.3g}",
-                f"{one['bound']:.3g}",
-                Signal("yes" if one["met"] else "no", good=one["met"]),
-                one["meaning"],
+                row["name"],
+                "not finite" if row["value"] is None else f"{row['value']:.3g}",
+                f"{row['bound']:.3g}",
+                Signal("yes" if row["met"] else "no", good=row["met"]),
+                row["meaning"],
             )
-            for one in record["assumptions"]
+            for row in record["assumptions"]
         ]
         title = f"Attention by the exact flow on these contexts, t = {self.until:,.0f}"
         headers = ["query", "most lowered: token, score", "most raised: token, score"]
@@ -295,7 +297,7 @@ class Survey(Tabular):
                 ["query", "lowered first", "raised first"],
                 moves,
             ),
-            *([Grid(title, headers, kept)] if kept else []),
+            *([Grid(title, headers, followed)] if followed else []),
             Grid("Assumptions of the theory", ["assumption", "value", "bound", "met", "meaning"], assumed),
         ]
 
@@ -346,16 +348,16 @@ def survey_samples(
     forecasts = forecast_queries(classes, rates, n_queries=n_queries, tolerance=tolerance)
     announce("checking assumptions")
     assumptions = check_assumptions(classes, rates, tolerance=tolerance)
-    until, kept = 0.0, ()
+    until, followed = 0.0, ()
     if samples.n_tokens <= FEW_TOKENS and rates.ratio >= LEAST_RATIO:
         contexts = classes_of_contexts(samples)
         if can_follow(contexts):
             announce("following the flow")
             with suppress(UncertifiedSolution):  # the flow may be too stiff
                 end = half_time(classes, rates)
-                kept = follow_attention(contexts, rates, until=end, most_slopes=MOST_SLOPES)
+                followed = follow_attention(contexts, rates, until=end, most_slopes=MOST_SLOPES)
                 until = end
-    most = kept[:n_queries]
+    most = followed[:n_queries]
     return Survey(
         classes, rates, len(samples), forecasts, assumptions, most, until, samples.skipped, vocabulary
     )
@@ -371,7 +373,7 @@ def _columns(forecast: QueryForecast) -> dict[str, dict[str, Any]]:
         "tokens": {"query": query(len(forecast.tokens)), "token": forecast.tokens, "pull": forecast.pulls},
         "distinct": {
             "query": query(len(forecast.distinct)),
-            "place": 1 + np.arange(len(forecast.distinct)),
+            "rank": 1 + np.arange(len(forecast.distinct)),
             "token": forecast.distinct,
             "label": forecast.labels[forecast.owners],
             "probability": forecast.probabilities,
@@ -410,15 +412,15 @@ def _forecast_record(forecast: QueryForecast, name: Name, shown: int) -> dict[st
     }
 
 
-def _kept_record(kept: KeptTokens, name: Name, shown: int) -> dict[str, Any]:
-    columns = (kept.tokens, kept.scores, kept.before, kept.after)
+def _follow_record(followed: FollowedQuery, name: Name, shown: int) -> dict[str, Any]:
+    columns = (followed.tokens, followed.scores, followed.before, followed.after)
     rows = [
         {"token": name(int(token)), "score": float(score), "before": float(before), "after": float(after)}
         for token, score, before, after in zip(*columns, strict=True)
     ]
-    lowered = rows[: int((kept.scores < -NOISE).sum())]
-    raised = rows[::-1][: int((kept.scores > NOISE).sum())]
-    return {"query": name(kept.query), "lowered": lowered[:shown], "raised": raised[:shown]}
+    lowered = rows[: int((followed.scores < -NOISE).sum())]
+    raised = rows[::-1][: int((followed.scores > NOISE).sum())]
+    return {"query": name(followed.query), "lowered": lowered[:shown], "raised": raised[:shown]}
 
 
 def _scores(rows: Sequence[dict[str, Any]]) -> str:

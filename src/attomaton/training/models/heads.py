@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from attomaton.base.options import Checked, checked, named_part, real_number
+from attomaton.base.options import Checked, checked, named_instance, real_number
 
 _linalg: Any = torch.linalg
 
@@ -205,7 +205,7 @@ def as_head(value: object) -> Readout:
     >>> as_head("tied"), as_head(TokenId())
     (Tied(temperature=None), TokenId())
     """
-    return named_part(value, "head", HEADS, ["prepare", "read"])
+    return named_instance(value, "head", HEADS, ["prepare", "read"])
 
 
 def _positions_first(values: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from attomaton.base.options import named_part
+from attomaton.base.options import named_instance
 
 
 class Loss(Protocol):
@@ -119,4 +119,4 @@ def as_loss(value: object) -> Loss:
     >>> as_loss("squared"), as_loss(LogLoss())
     (SquaredLoss(), LogLoss())
     """
-    return named_part(value, "loss", LOSSES, ["value", "slope"])
+    return named_instance(value, "loss", LOSSES, ["value", "slope"])

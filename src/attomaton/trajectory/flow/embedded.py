@@ -19,13 +19,13 @@ from attomaton.trajectory.basis import Basis
 from attomaton.trajectory.loss import TrainingLoss
 
 solve: Any = np.linalg.solve
-MAX_STEPS = 50
+MAX_NEWTON_STEPS = 50
 """Maximum number of Newton steps for one minimum."""
 
 SOFTEST = 1e-12
 """Stiffness, relative to the curvature, that restrains only coordinates in which the loss is flat."""
 
-SETTLED, TINY = 1e-9, 1e-300
+SETTLED_STEP, TINY_STIFFNESS = 1e-9, 1e-300
 
 
 class Losers(NamedTuple):
@@ -57,9 +57,9 @@ class EmbeddedFlow:
 
     losers: Losers
 
-    def descend(self, place: Float64, step_size: float, n_steps: int) -> Float64:
+    def descend(self, point: Float64, step_size: float, n_steps: int) -> Float64:
         """The point that plain gradient descent reaches in ``n_steps`` steps."""
-        moved = self._check(place).copy()
+        moved = self._check(point).copy()
         descend_embedded(self.losers, moved, step_size, n_steps)
         return moved
 
@@ -73,7 +73,7 @@ class EmbeddedFlow:
         if not (np.isfinite(anchor).all() and np.isfinite(start).all()):
             return np.full_like(start, np.nan)
         expansion, point = LossExpansion(self.losers), start.copy()
-        for _ in range(MAX_STEPS):
+        for _ in range(MAX_NEWTON_STEPS):
             slope, curvature = expansion.at(point)
             curvature.flat[:: len(point) + 1] += stiffness
             step = solve(curvature, stiffness * (anchor - point) - slope)
@@ -84,12 +84,12 @@ class EmbeddedFlow:
         return np.full_like(start, np.nan)
 
     @np.errstate(all="ignore")
-    def damp(self, place: Float64, stiffness: float, move: Float64) -> Float64:
+    def damp(self, point: Float64, stiffness: float, move: Float64) -> Float64:
         """(1 + H / stiffness)⁻¹ move."""
-        place, move = self._check(place), self._check(move)
-        if not (np.isfinite(place).all() and np.isfinite(move).all()):
+        point, move = self._check(point), self._check(move)
+        if not (np.isfinite(point).all() and np.isfinite(move).all()):
             return np.full_like(move, np.nan)
-        return solve(np.eye(len(place)) + LossExpansion(self.losers).at(place)[1] / stiffness, move)
+        return solve(np.eye(len(point)) + LossExpansion(self.losers).at(point)[1] / stiffness, move)
 
     def bound_sharpness(self) -> float:
         """A bound on the curvature at any point, from the longest direction of a loser."""
@@ -100,12 +100,14 @@ class EmbeddedFlow:
     def settle(self) -> Float64:
         """The approximate minimiser of the loss, where it has one; NaN if it is not found."""
         nowhere = np.zeros(self.losers.directions.shape[1])
-        return self.minimise(nowhere, SOFTEST * max(self.bound_sharpness(), TINY), nowhere, SETTLED)
+        return self.minimise(
+            nowhere, SOFTEST * max(self.bound_sharpness(), TINY_STIFFNESS), nowhere, SETTLED_STEP
+        )
 
     @np.errstate(all="ignore")
-    def sharpness(self, place: Float64, enough: float = 0.0) -> Float64:
+    def sharpness(self, point: Float64, enough: float = 0.0) -> Float64:
         """A bound on the largest eigenvalue of the curvature, shape (1,); a rough bound if that is enough."""
-        curvature = LossExpansion(self.losers).at(self._check(place))[1]
+        curvature = LossExpansion(self.losers).at(self._check(point))[1]
         if not np.isfinite(curvature).all():
             return np.array([np.inf])
         bound = float(np.abs(curvature).sum(axis=1).max(initial=0.0))

@@ -28,29 +28,29 @@ class OrthonormalFlow:
     groups: Groups  # the choices by query, counts divided by the number of samples
     wholes: tuple[Int64, Int64]  # the component of each alternative, and the size of each component
 
-    def descend(self, place: Float64, step_size: float, n_steps: int) -> Float64:
+    def descend(self, point: Float64, step_size: float, n_steps: int) -> Float64:
         """The point that plain gradient descent reaches in ``n_steps`` steps."""
-        moved = self._check(place).copy()
+        moved = self._check(point).copy()
         descend_queries(self._queries, moved, step_size, n_steps)
         return moved
 
     def minimise(self, anchor: Float64, stiffness: float, start: Float64, atol: float) -> Float64:
         """The minimum of L(x) + ½ stiffness ‖x − anchor‖²; NaN if Newton's method does not converge."""
         moved, anchor = self._check(start).copy(), self._check(anchor)
-        found = minimise_queries(self._queries, anchor, stiffness, moved, atol)
-        return moved if found else np.full(len(moved), np.nan)
+        converged = minimise_queries(self._queries, anchor, stiffness, moved, atol)
+        return moved if converged else np.full(len(moved), np.nan)
 
-    def damp(self, place: Float64, stiffness: float, move: Float64) -> Float64:
+    def damp(self, point: Float64, stiffness: float, move: Float64) -> Float64:
         """(1 + H / stiffness)⁻¹ move."""
-        damped, place = self._check(move).copy(), self._check(place)
-        damp_queries(self._queries, place, stiffness, damped)
+        damped, point = self._check(move).copy(), self._check(point)
+        damp_queries(self._queries, point, stiffness, damped)
         return damped
 
-    def sharpness(self, place: Float64, enough: float = 0.0) -> Float64:
+    def sharpness(self, point: Float64, enough: float = 0.0) -> Float64:
         """Bounds on the largest eigenvalue of each query's curvature; those up to ``enough`` may be rough."""
         blocks = self.spread(np.arange(len(self.groups.borders) - 1))
         problem = problem_of(self.groups.choices, blocks)
-        return bound_curvatures(problem, problem.probabilities(self._check(place)), blocks, enough=enough)
+        return bound_curvatures(problem, problem.probabilities(self._check(point)), blocks, enough=enough)
 
     @property
     def _queries(self) -> tuple[Choices, tuple[Int64, Int64], tuple[Int64, Int64]]:
@@ -59,7 +59,7 @@ class OrthonormalFlow:
 
     def _check(self, values: Float64) -> Float64:
         """One number per score, contiguous for kernels."""
-        size = len(self.groups.place)
+        size = len(self.groups.alternatives)
         return np.ascontiguousarray(check_floats(values, (size,), "the state of a flow", finite=False))
 
     def lengths(self, move: Float64) -> Float64:
@@ -79,7 +79,8 @@ def orthonormal_flow(problem: LuceProblem, component: Int64, n_samples: int) -> 
     shared = groups.choices._replace(count=groups.choices.count / n_samples)
     number = np.unique(component, return_inverse=True)[1]
     return OrthonormalFlow(
-        Groups(shared, groups.place, groups.borders, groups.choice_borders), (number, np.bincount(number))
+        Groups(shared, groups.alternatives, groups.borders, groups.choice_borders),
+        (number, np.bincount(number)),
     )
 
 

@@ -4,8 +4,8 @@ Plain gradient descent is not a flow. With u = η ∇L along the flow, each of i
 H u. While u keeps its direction this adds up to W_descent = W_flow + ½ ln(‖u‖/‖u₀‖)·u, with u₀ at the start
 of the flow: zero while the gradient stays constant, half a step ahead for each factor e by which it has
 fallen. States are saved along the flow and corrected when read. The correction omits ½ ‖u‖ dθ per step, θ the
-angle by which u has turned, and terms of the next order, about ½ ‖η H u‖ d ln‖u‖. Below the edge of stability
-no step of descent moves two points further apart, so the error is at most their sum.
+angle by which u has rotated, and terms of the next order, about ½ ‖η H u‖ d ln‖u‖. Below the edge of
+stability no step of descent moves two points further apart, so the error is at most their sum.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.tables import Bool, Float64
 from attomaton.trajectory.flow.embedded import EmbeddedFlow
 from attomaton.trajectory.flow.orthonormal import OrthonormalFlow
-from attomaton.trajectory.sharpness import EDGE
+from attomaton.trajectory.sharpness import STABILITY_LIMIT
 
 LossFlow = OrthonormalFlow | EmbeddedFlow
 """The gradient flow of a training loss, in coordinates in which it has the form dx/dt = −η ∇L(x).
@@ -34,7 +34,7 @@ class FlowState:
     """
 
     step: float
-    place: Float64  # (n_coordinates,)
+    point: Float64  # (n_coordinates,)
     error: Float64  # (n_blocks,): the sum of the estimated errors of all steps so far
     width: float  # the step in ln t to try next
 
@@ -47,9 +47,9 @@ STAGES = (
     (371 / 1360, -137 / 2720, 15 / 544),
     (25 / 24, -49 / 48, 125 / 16, -85 / 12),
 )
-TIMES = (1 / 4, 3 / 4, 11 / 20, 1 / 2, 1.0)
-WEIGHTS = (25 / 24, -49 / 48, 125 / 16, -85 / 12, 1 / 4)
-COMPARED = (59 / 48, -17 / 96, 225 / 32, -85 / 12, 0.0)
+STAGE_TIMES = (1 / 4, 3 / 4, 11 / 20, 1 / 2, 1.0)
+FOURTH_ORDER = (25 / 24, -49 / 48, 125 / 16, -85 / 12, 1 / 4)
+THIRD_ORDER = (59 / 48, -17 / 96, 225 / 32, -85 / 12, 0.0)
 """A singly diagonally implicit method of order 4 with one of order 3 inside, L-stable and stiffly accurate
 (Hairer and Wanner, Solving Ordinary Differential Equations II, section IV.6)."""
 
@@ -64,10 +64,10 @@ def integrate(
     In each block, the estimated error of a step is at most ``rtol`` · max(1, norm of its coordinates).
     """
     while state.step < to:
-        rest = float(np.log(to / state.step))
-        width = rest if state.width > 0.999 * rest else state.width
-        place, missed = _advance(flow, state, width, step_size, rtol)
-        error = float(np.max(missed / np.maximum(1.0, flow.lengths(place)), initial=0.0)) / rtol
+        remaining = float(np.log(to / state.step))
+        width = remaining if state.width > 0.999 * remaining else state.width
+        point, missed = _step_implicitly(flow, state, width, step_size, rtol)
+        error = float(np.max(missed / np.maximum(1.0, flow.lengths(point)), initial=0.0)) / rtol
         if not error <= 1.0:
             shorter = width * (max(0.2, 0.9 * error**-0.25) if np.isfinite(error) else 0.2)
             if shorter < SMALLEST_WIDTH:
@@ -75,32 +75,34 @@ def integrate(
                     f"gradient flow could not be followed beyond step {state.step:.3g} with rtol={rtol:.0e}; "
                     "end earlier, use a larger rtol, or use a smaller step_size if descent itself oscillates"
                 )
-            state = FlowState(state.step, state.place, state.error, shorter)
+            state = FlowState(state.step, state.point, state.error, shorter)
             continue
-        wider = max(width * min(3.0, 0.9 * max(error, 1e-8) ** -0.25), state.width if width == rest else 0.0)
-        step = to if width == rest else state.step * float(np.exp(width))
-        state = FlowState(step, place, state.error + missed, wider)
+        wider = max(
+            width * min(3.0, 0.9 * max(error, 1e-8) ** -0.25), state.width if width == remaining else 0.0
+        )
+        step = to if width == remaining else state.step * float(np.exp(width))
+        state = FlowState(step, point, state.error + missed, wider)
         yield state
 
 
-def _advance(
+def _step_implicitly(
     flow: LossFlow, state: FlowState, width: float, step_size: float, rtol: float
 ) -> tuple[Float64, Float64]:
     """One step of ``width`` in ln t, and its estimated error by block (NaN if a stage was not solved)."""
     slopes: list[Float64] = []
-    place, stiffness = state.place, 1.0
-    for row, time in zip(STAGES, TIMES, strict=True):
-        anchor = state.place + width * _combine(row, slopes)
+    point, stiffness = state.point, 1.0
+    for row, time in zip(STAGES, STAGE_TIMES, strict=True):
+        anchor = state.point + width * _combine(row, slopes)
         pace = step_size * state.step * float(np.exp(time * width))
         stiffness = 1.0 / (GAMMA * width * pace)
         guess = anchor + GAMMA * width * slopes[-1] if slopes else anchor
         rounding = 1e-13 * max(1.0, float(np.abs(guess).max(initial=0.0)))
-        place = flow.minimise(anchor, stiffness, guess, max(1e-3 * rtol, rounding))
-        if not np.isfinite(place).all():
-            return place, flow.lengths(place)
-        slopes.append((place - anchor) / (GAMMA * width))
-    difference = [weight - other for weight, other in zip(WEIGHTS, COMPARED, strict=True)]
-    return place, flow.lengths(flow.damp(place, stiffness, width * _combine(difference, slopes)))
+        point = flow.minimise(anchor, stiffness, guess, max(1e-3 * rtol, rounding))
+        if not np.isfinite(point).all():
+            return point, flow.lengths(point)
+        slopes.append((point - anchor) / (GAMMA * width))
+    difference = [fourth - third for fourth, third in zip(FOURTH_ORDER, THIRD_ORDER, strict=True)]
+    return point, flow.lengths(flow.damp(point, stiffness, width * _combine(difference, slopes)))
 
 
 def _combine(weights: tuple[float, ...] | list[float], slopes: list[Float64]) -> Float64:
@@ -110,10 +112,10 @@ def _combine(weights: tuple[float, ...] | list[float], slopes: list[Float64]) ->
 WARM_UP = 1_000
 """Plain steps before the flow takes over, if a step can move scores by about 1."""
 
-FEWEST = 20
+FEWEST_PLAIN = 20
 """Minimum number of plain steps before the flow takes over."""
 
-LONGEST = 32
+MOST_WARM_UPS = 32
 """Maximum number of warm-ups, if gradient descent still oscillates at the end of one."""
 
 CALM = 1e-7
@@ -122,13 +124,13 @@ CALM = 1e-7
 FALLING = 0.9
 """Oscillations that do not fall to this share while the warm-up doubles do not die out."""
 
-ROUNDING, BLUR = 1e-15, 10.0
+ROUNDING_ERROR, BLUR = 1e-15, 10.0
 """Size of a rounding error, and factor on the distance of a second descent to bound its effect."""
 
 FIRST_WIDTH = 0.1
-TINY = 1e-300
+TINY_PULL = 1e-300
 CAUTION = 2.0
-"""Factor on the turning of the gradient between two states as error: it may turn back and forth."""
+"""Factor on the rotation of the gradient between two states as error: it may rotate back and forth."""
 
 
 class Track:
@@ -149,7 +151,7 @@ class Track:
         self._start = start
         self._step_size, self._rtol = step_size, rtol
         self._safe = safe
-        self._n_plain = int(np.ceil(np.clip(WARM_UP * reach, FEWEST, WARM_UP)))
+        self._n_plain = int(np.ceil(np.clip(WARM_UP * reach, FEWEST_PLAIN, WARM_UP)))
         self._states = [self._warm_up(settles)]
         self._latest = self._states[0]
 
@@ -171,65 +173,63 @@ class Track:
 
     def _find(self, step: float) -> FlowState:
         if step <= self._n_plain:
-            place = self._flow.descend(self._start, self._step_size, int(step))
-            return FlowState(step, place, self._find_blur(place, int(step)), FIRST_WIDTH)
+            point = self._flow.descend(self._start, self._step_size, int(step))
+            return FlowState(step, point, self._find_blur(point, int(step)), FIRST_WIDTH)
         self.advance(step)
-        before = [state for state in self._states if state.step <= step][-1]
-        state = self._follow(before, step)
-        first, move = self._pull(self._states[0]), self._pull(state)
-        sizes = [np.maximum(self._flow.lengths(pull), TINY) for pull in (first, move)]
-        shift = 0.5 * self._flow.spread(np.log(sizes[1] / sizes[0])) * move  # from flow to descent
-        return replace(state, place=state.place + shift)
+        saved = [state for state in self._states if state.step <= step][-1]
+        state = self._follow(saved, step)
+        pulls = self._pull(self._states[0]), self._pull(state)
+        first, last = (np.maximum(self._flow.lengths(pull), TINY_PULL) for pull in pulls)
+        shift = 0.5 * self._flow.spread(np.log(last / first)) * pulls[1]  # from flow to descent
+        return replace(state, point=state.point + shift)
 
     def _warm_up(self, settles: bool) -> FlowState:
         """Plain descent, longer where it oscillates; oscillations that do not die out are infinite errors."""
         if not settles:
-            place = self._flow.descend(self._start, self._step_size, self._n_plain)
-            unknown = np.full_like(self._flow.lengths(place), np.inf)
-            return FlowState(float(self._n_plain), place, unknown, FIRST_WIDTH)
-        place, jumps = self._descend_from(self._start, self._n_plain)
-        most, died = LONGEST * self._n_plain, np.isfinite(jumps)
-        while self._n_plain < most and not (self._is_calm(place, jumps) & self._is_stable(place)).all():
-            place, after = self._descend_from(place, self._n_plain)
+            point = self._flow.descend(self._start, self._step_size, self._n_plain)
+            unknown = np.full_like(self._flow.lengths(point), np.inf)
+            return FlowState(float(self._n_plain), point, unknown, FIRST_WIDTH)
+        point, jumps = self._descend_from(self._start, self._n_plain)
+        most, died = MOST_WARM_UPS * self._n_plain, np.isfinite(jumps)
+        while self._n_plain < most and not (self._is_calm(point, jumps) & self._is_stable(point)).all():
+            point, after = self._descend_from(point, self._n_plain)
             self._n_plain *= 2
             died = after <= FALLING * jumps
             jumps = after
-        lasting = ~(self._is_calm(place, jumps) | died) | ~self._is_stable(place)
-        error = np.where(lasting, np.inf, 2.0 * jumps + self._find_blur(place, self._n_plain))
-        return FlowState(float(self._n_plain), place, error, FIRST_WIDTH)
+        lasting = ~(self._is_calm(point, jumps) | died) | ~self._is_stable(point)
+        error = np.where(lasting, np.inf, 2.0 * jumps + self._find_blur(point, self._n_plain))
+        return FlowState(float(self._n_plain), point, error, FIRST_WIDTH)
 
-    def _find_blur(self, place: Float64, n_steps: int) -> Float64:
+    def _find_blur(self, point: Float64, n_steps: int) -> Float64:
         """A bound by block on the effect of rounding in plain descent, which grows where curvature is high.
 
         It uses a second descent that starts at the distance of the rounding errors of all its steps.
         """
         if self._safe:
-            return np.zeros_like(self._flow.lengths(place))
-        size = ROUNDING * np.sqrt(n_steps) * max(1.0, float(np.abs(place).max(initial=0.0)))
-        beside = size * np.random.default_rng(0).choice([-1.0, 1.0], len(place))
-        return BLUR * self._flow.lengths(
-            self._flow.descend(self._start + beside, self._step_size, n_steps) - place
-        )
+            return np.zeros_like(self._flow.lengths(point))
+        size = ROUNDING_ERROR * np.sqrt(n_steps) * max(1.0, float(np.abs(point).max(initial=0.0)))
+        start = self._start + size * np.random.default_rng(0).choice([-1.0, 1.0], len(point))
+        return BLUR * self._flow.lengths(self._flow.descend(start, self._step_size, n_steps) - point)
 
-    def _descend_from(self, place: Float64, n_steps: int) -> tuple[Float64, Float64]:
+    def _descend_from(self, point: Float64, n_steps: int) -> tuple[Float64, Float64]:
         """The point after a number of plain steps, and the size of the last oscillation, by block.
 
         An oscillation (−1)^t A has third differences ∓8 A; those of a smooth path are negligible.
         """
-        places = [self._flow.descend(place, self._step_size, n_steps - 3)]
+        points = [self._flow.descend(point, self._step_size, n_steps - 3)]
         for _ in range(3):
-            places.append(self._flow.descend(places[-1], self._step_size, 1))
-        return places[-1], self._flow.lengths(np.diff(places, n=3, axis=0)[0]) / 8.0
+            points.append(self._flow.descend(points[-1], self._step_size, 1))
+        return points[-1], self._flow.lengths(np.diff(points, n=3, axis=0)[0]) / 8.0
 
-    def _is_calm(self, place: Float64, jumps: Float64) -> Bool:
-        return jumps <= CALM * np.maximum(1.0, self._flow.lengths(place))
+    def _is_calm(self, point: Float64, jumps: Float64) -> Bool:
+        return jumps <= CALM * np.maximum(1.0, self._flow.lengths(point))
 
-    def _is_stable(self, place: Float64) -> Bool:
+    def _is_stable(self, point: Float64) -> Bool:
         """Whether curvature is below the edge, by block."""
         if self._safe:
-            return np.ones(len(self._flow.lengths(place)), np.bool_)
-        enough = EDGE / self._step_size
-        return self._flow.sharpness(place, enough) < enough
+            return np.ones(len(self._flow.lengths(point)), np.bool_)
+        enough = STABILITY_LIMIT / self._step_size
+        return self._flow.sharpness(point, enough) < enough
 
     def _follow(self, state: FlowState, to: float) -> FlowState:
         """The state at a step, with the error of the correction; infinite beyond the edge."""
@@ -239,23 +239,23 @@ class Track:
         for later in integrate(self._flow, state, to, step_size=self._step_size, rtol=self._rtol):
             next_pull = self._pull(later)
             left_out = left_out + CAUTION * self._find_missing(state, pull, next_pull)
-            stable = stable & self._is_stable(later.place)
+            stable = stable & self._is_stable(later.point)
             state, pull = later, next_pull
         return replace(state, error=np.where(stable, state.error + left_out, np.inf))
 
-    def _find_missing(self, state: FlowState, one: Float64, other: Float64) -> Float64:
-        """½ ‖u‖ dθ + ½ ‖η H u‖ d ln‖u‖ from a state with u = ``one`` to a state with u = ``other``."""
-        sizes = [np.maximum(self._flow.lengths(pull), TINY) for pull in (one, other)]
-        turned = one / self._flow.spread(sizes[0]) - other / self._flow.spread(sizes[1])
-        next_place = self._flow.descend(state.place, self._step_size, 1)
-        bent = self._flow.lengths(self._pull(replace(state, place=next_place)) - one)
-        first_order = np.maximum(*sizes) * self._flow.lengths(turned)
+    def _find_missing(self, state: FlowState, pull: Float64, next_pull: Float64) -> Float64:
+        """½ ‖u‖ dθ + ½ ‖η H u‖ d ln‖u‖ from a state with u = ``pull`` to a state with u = ``next_pull``."""
+        sizes = [np.maximum(self._flow.lengths(u), TINY_PULL) for u in (pull, next_pull)]
+        rotation = pull / self._flow.spread(sizes[0]) - next_pull / self._flow.spread(sizes[1])
+        next_point = self._flow.descend(state.point, self._step_size, 1)
+        bent = self._flow.lengths(self._pull(replace(state, point=next_point)) - pull)
+        first_order = np.maximum(*sizes) * self._flow.lengths(rotation)
         return 0.5 * (first_order + bent * np.abs(np.log(sizes[1] / sizes[0])))
 
     def _pull(self, state: FlowState) -> Float64:
         """η ∇L, from one step long enough to lose no digits."""
-        moved = self._flow.descend(state.place, self._step_size * state.step, 1)
-        return (state.place - moved) / state.step
+        moved = self._flow.descend(state.point, self._step_size * state.step, 1)
+        return (state.point - moved) / state.step
 
 
 def _goals(first: float, last: float) -> Iterator[float]:

@@ -1,7 +1,7 @@
-"""Queries in parts, or edges in pieces: which queries are grouped, and how their components are joined.
+"""Partitions of a corpus by query, and the components of edges that arrive in several tables.
 
-The parts of a corpus depend only on its samples, not on memory, threads or engine, so that all engines that
-work part by part do the same arithmetic and write the same bytes.
+The partitions depend only on the samples, not on memory, threads or engine. So all engines that work
+partition by partition do the same arithmetic and write the same bytes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,8 +19,8 @@ from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.grouping import distinct_keys, pack_pairs, unpack_pairs
 from attomaton.graphs.strong import Order, in_order_of_appearance
 
-PART_SAMPLES = 1 << 17
-"""Approximate number of realisable samples of a part with more than one query: some million edges."""
+PARTITION_SAMPLES = 1 << 17
+"""Approximate number of realisable samples of a partition with more than one query: some million edges."""
 
 
 def cut_queries(weights: Int64, size: int) -> Int64:
@@ -34,11 +34,11 @@ def cut_queries(weights: Int64, size: int) -> Int64:
     return np.array(borders if len(borders) > 1 else [0, 0], np.int64)
 
 
-def cut_parts(queries: pa.Table, n_tokens: int) -> Int64:
-    """The parts of a corpus: part ``i`` holds the queries ``borders[i] … borders[i + 1] − 1``."""
+def cut_partitions(queries: pa.Table, n_tokens: int) -> Int64:
+    """The partitions of a corpus: number ``i`` is the queries ``borders[i] … borders[i + 1] − 1``."""
     weights = np.zeros(n_tokens, np.int64)
     weights[column(queries, "query")] = column(queries, "realisable")
-    return cut_queries(weights, PART_SAMPLES)
+    return cut_queries(weights, PARTITION_SAMPLES)
 
 
 def slice_queries(table: pa.Table, first: int, stop: int) -> pa.Table:
@@ -48,31 +48,35 @@ def slice_queries(table: pa.Table, first: int, stop: int) -> pa.Table:
     return table.slice(int(start), int(end - start))
 
 
-def part_of_edges(edges: EdgeTable, first: int, stop: int) -> EdgeTable:
+def slice_edges(edges: EdgeTable, first: int, stop: int) -> EdgeTable:
     """The edges and samples of the queries ``first … stop − 1``."""
     rows, queries = (slice_queries(table, first, stop) for table in (edges.rows, edges.queries))
     return trusted(EdgeTable, rows=rows, queries=queries, n_tokens=edges.n_tokens)
 
 
-def join_components(parts: Sequence[Components], edges: EdgeTable) -> Components:
-    """The components of all queries, from those of parts in order, and the edges of all."""
-    before = offsets_of(np.array([len(part) for part in parts], np.int64))
-    nodes = [shift(part.nodes, number, "component") for part, number in zip(parts, before[:-1], strict=True)]
-    orders = [
-        shift(part.order, number, "above", "below") for part, number in zip(parts, before[:-1], strict=True)
-    ]
-    return trusted(Components, edges=edges, nodes=join(NODE_SCHEMA, nodes), order=join(ORDER_SCHEMA, orders))
+def number_components(partitions: Sequence[Components], edges: EdgeTable) -> Components:
+    """The components of all queries, from those of the partitions in order, and the edges of all."""
+    firsts = offsets_of(np.array([len(partition) for partition in partitions], np.int64))[:-1]
+    numbered = list(zip(partitions, firsts, strict=True))
+    nodes = [add_to_columns(partition.nodes, first, "component") for partition, first in numbered]
+    orders = [add_to_columns(partition.order, first, "above", "below") for partition, first in numbered]
+    return trusted(
+        Components,
+        edges=edges,
+        nodes=join_tables(NODE_SCHEMA, nodes),
+        order=join_tables(ORDER_SCHEMA, orders),
+    )
 
 
-def shift(table: pa.Table, number: Any, *names: str) -> pa.Table:
+def add_to_columns(table: pa.Table, number: Any, *names: str) -> pa.Table:
     """The table with ``number`` (or one for each row) added to some of its columns."""
     schema: Any = table.schema
     columns = {name: column(table, name) for name in schema.names}
     return make_table(schema, {**columns, **{name: columns[name] + number for name in names}})
 
 
-def join(schema: pa.Schema, tables: Sequence[pa.Table]) -> pa.Table:
-    """The rows of tables of one schema, in one piece."""
+def join_tables(schema: pa.Schema, tables: Sequence[pa.Table]) -> pa.Table:
+    """The rows of tables of one schema, as one table in contiguous memory."""
     whole: Any = pa.concat_tables([empty_table(schema), *tables])
     return whole.combine_chunks()
 
@@ -116,21 +120,21 @@ class _Gathering(NamedTuple):
     order: Order
 
 
-def gather_components(pieces: Iterable[pa.Table], queries: pa.Table, n_tokens: int) -> Gathered:
-    """Find components and their order, as ``find_components`` does, for edges that come in pieces.
+def gather_components(tables: Iterable[pa.Table], queries: pa.Table, n_tokens: int) -> Gathered:
+    """Find components and their order, as ``find_components`` does, for edges that arrive in several tables.
 
     An edge inside a component adds nothing once the component is known, and parallel edges between two
-    components add up to one pair of the order. So only the edges of the current piece and of the condensation
+    components add up to one pair of the order. So only the edges of the current table and of the condensation
     so far are in memory, and a query too large for memory is processed from a file.
     """
     sampled = column(queries, "query")[column(queries, "realisable") > 0]
     keys = pack_pairs(sampled, sampled)
-    nothing = (_NOTHING, _NOTHING, _NOTHING, _NOTHING)
+    nothing = (_NO_NODES, _NO_NODES, _NO_NODES, _NO_NODES)
     state = _Gathering(keys, np.zeros(len(keys), np.int64), np.arange(len(keys)), len(keys), nothing)
     n_edges = np.zeros(n_tokens, np.int64)
-    for piece in pieces:
-        n_edges += np.bincount(column(piece, "query"), minlength=n_tokens)
-        state = _add(state, piece, n_tokens)
+    for table in tables:
+        n_edges += np.bincount(column(table, "query"), minlength=n_tokens)
+        state = _add_edges(state, table, n_tokens)
     component = in_order_of_appearance(state.group)
     number = np.empty(state.n_groups, np.int64)
     number[state.group] = component
@@ -147,12 +151,12 @@ def gather_components(pieces: Iterable[pa.Table], queries: pa.Table, n_tokens: i
     return Gathered(components, n_edges, state.evidence)
 
 
-_NOTHING: Int64 = np.empty(0, np.int64)
+_NO_NODES: Int64 = np.empty(0, np.int64)
 
 
-def _add(state: _Gathering, piece: pa.Table, n_tokens: int) -> _Gathering:
-    """Merge groups that the edges of a piece join into cycles, and drop edges inside a group."""
-    query, winner, loser = (column(piece, name) for name in ("query", "winner", "loser"))
+def _add_edges(state: _Gathering, table: pa.Table, n_tokens: int) -> _Gathering:
+    """Merge groups that the edges of a table join into cycles, and drop edges inside a group."""
+    query, winner, loser = (column(table, name) for name in ("query", "winner", "loser"))
     keys = distinct_keys(np.concatenate([state.keys, pack_pairs(query, winner), pack_pairs(query, loser)]))
     group, evidence = np.full(len(keys), -1, np.int64), np.zeros(len(keys), np.int64)
     former = np.searchsorted(keys, state.keys)
@@ -161,7 +165,7 @@ def _add(state: _Gathering, piece: pa.Table, n_tokens: int) -> _Gathering:
     group[fresh] = state.n_groups + np.arange(len(fresh))
     n_groups = state.n_groups + len(fresh)
     top, bottom = (find_nodes(keys, query, tokens, n_tokens) for tokens in (winner, loser))
-    support: Int64 = column(piece, "support")
+    support: Int64 = column(table, "support")
     for end in (top, bottom):
         np.add.at(evidence, end, support)
     so_far = state.order

@@ -1,4 +1,4 @@
-"""Results of the passes in parts of whole queries: edges, choices and ties."""
+"""Results of the passes, in partitions of whole queries: edges, choices and ties."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,17 +42,17 @@ from attomaton.graphs.choices import (
 )
 from attomaton.graphs.components import NODE_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
-from attomaton.graphs.parts import cut_parts, join, of_nodes, shift, slice_queries
+from attomaton.graphs.partitions import add_to_columns, cut_partitions, join_tables, of_nodes, slice_queries
 
-MANIFEST = "edges.json"
-QUERIES = "queries.parquet"
-FORMAT = 2
+EDGES_MANIFEST = "edges.json"
+QUERIES_FILE = "queries.parquet"
+EDGES_FORMAT = 2
 
 SCANNED_ROWS = 1 << 20  # rows in memory at a time when a file is streamed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EdgeParts:
+class EdgePartitions:
     """Result of an engine's first pass. :meth:`load` makes it one :class:`EdgeTable` if memory suffices.
 
     Attributes
@@ -61,8 +61,8 @@ class EdgeParts:
         Columns query, realisable, unrealisable: the number of samples read, by query.
     n_tokens : int
         Size of the vocabulary.
-    pieces : tuple of Path
-        The edges, a file for each part of the queries (:func:`~attomaton.graphs.parts.cut_parts`).
+    files : tuple of Path
+        The edges, a file for each partition (:func:`~attomaton.graphs.partitions.cut_partitions`).
     sizes : tuple of int
         Edges in each file.
     entries : tuple of dict
@@ -76,16 +76,16 @@ class EdgeParts:
     >>> ids = np.array([0, 1, 0, 2, 0, 1, 0], np.int32)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     shards = Shards.write(Path(folder, "shards"), ids, np.array([0, 7]), n_tokens=3)
-    ...     parts = DuckDBEngine(shards, Path(folder, "work"), memory="1GB", threads=1).edges()
-    ...     print(parts, len(parts.load()), len(parts.part(0)), parts.queries_of(0).num_rows)
-    ...     print([piece.num_rows for piece in parts.scan(0)])
-    EdgeParts(6 edges in 1 parts) 6 6 3
+    ...     edges = DuckDBEngine(shards, Path(folder, "work"), memory="1GB", threads=1).edges()
+    ...     print(edges, len(edges.load()), len(edges.partition(0)), edges.queries_of(0).num_rows)
+    ...     print([table.num_rows for table in edges.scan(0)])
+    EdgePartitions(6 edges in 1 partitions) 6 6 3
     [6]
     """
 
     queries: pa.Table
     n_tokens: int
-    pieces: tuple[Path, ...]
+    files: tuple[Path, ...]
     sizes: tuple[int, ...]
     entries: tuple[Mapping[str, Any], ...]
 
@@ -97,34 +97,34 @@ class EdgeParts:
         check_rising(column(self.queries, "query"), "the table of queries")
         for name in ("realisable", "unrealisable"):
             check_counts(column(self.queries, name), 0, f"{name} in the table of queries")
-        check_lengths("pieces of edges and their sizes", pieces=self.pieces, sizes=self.sizes)
-        check_lengths("parts of queries and pieces", parts=self.borders[1:], pieces=self.pieces)
+        check_lengths("files of edges and their sizes", files=self.files, sizes=self.sizes)
+        check_lengths("partitions and files", partitions=self.borders[1:], files=self.files)
 
     def __repr__(self) -> str:
-        return f"EdgeParts({len(self):,} edges in {len(self.pieces):,} parts)"
+        return f"EdgePartitions({len(self):,} edges in {len(self.files):,} partitions)"
 
     def __len__(self) -> int:
         return sum(self.sizes)
 
     def __iter__(self) -> Iterator[pa.Table]:
-        """The rows of each part, one part in memory at a time."""
-        return map(_read_piece, self.pieces)
+        """The rows of each partition, one partition in memory at a time."""
+        return map(_read_edge_rows, self.files)
 
     @cached_property
     def borders(self) -> Int64:
-        """Part ``i`` holds the queries ``borders[i] … borders[i + 1] − 1``, shape (n_parts + 1,)."""
-        return cut_parts(self.queries, self.n_tokens)
+        """Partition ``i`` is the queries ``borders[i] … borders[i + 1] − 1``, shape (n_partitions + 1,)."""
+        return cut_partitions(self.queries, self.n_tokens)
 
-    def part(self, number: int) -> EdgeTable:
-        """The edges of one part of the queries, in memory."""
-        return EdgeTable(_read_piece(self.pieces[number]), self.queries_of(number), self.n_tokens)
+    def partition(self, number: int) -> EdgeTable:
+        """The edges of one partition, in memory."""
+        return EdgeTable(_read_edge_rows(self.files[number]), self.queries_of(number), self.n_tokens)
 
     def scan(self, number: int) -> Iterator[pa.Table]:
-        """The edges of one part of the queries, about a million at a time."""
-        return scan_rows(self.pieces[number], EDGE_SCHEMA)
+        """The edges of one partition, about a million at a time."""
+        return stream_rows(self.files[number], EDGE_SCHEMA)
 
     def queries_of(self, number: int) -> pa.Table:
-        """The number of samples read for one part of the queries."""
+        """The number of samples read for one partition."""
         return slice_queries(self.queries, *self.borders[number : number + 2].tolist())
 
     def load(self) -> EdgeTable:
@@ -160,44 +160,46 @@ def sum_neighbours(batches: Iterator[tuple[Int64, Int64]]) -> Iterator[tuple[Int
     yield last_key, last_sum
 
 
-def finish(
+def finish_edges(
     folder: Path, entries: Sequence[Mapping[str, Any]], queries: Mapping[str, Any], about: Mapping[str, Any]
-) -> EdgeParts:
+) -> EdgePartitions:
     """Write the manifest that turns files in ``folder`` into a result; each was verified when written."""
-    record = {**about, "format": FORMAT, "files": list(entries), "queries": queries}
-    write_sealed(folder / MANIFEST, record)
-    return _parts_of(folder, record)
+    record = {**about, "format": EDGES_FORMAT, "files": list(entries), "queries": queries}
+    write_sealed(folder / EDGES_MANIFEST, record)
+    return _edges_of(folder, record)
 
 
-def open_parts(
+def open_edges(
     folder: Path, about: Mapping[str, Any], check: Callable[..., object] = check_files
-) -> EdgeParts:
-    """The result that :func:`finish` made with the same settings, every file checked.
+) -> EdgePartitions:
+    """The result that :func:`finish_edges` made with the same settings, every file checked.
 
     ``check`` is called like :func:`~attomaton.base.artifacts.check_files`, and may delegate the work.
     """
-    record = read_sealed(folder / MANIFEST)
+    record = read_sealed(folder / EDGES_MANIFEST)
     if record is None:
         raise CorruptRun(f"{folder} does not hold finished edges; run the pass again")
     try:
         listed = {entry["name"]: entry for entry in [*record["files"], record["queries"]]}
         check(folder, listed, again=f"delete {folder} and run again")
-        same = record["format"] == FORMAT and all(record.get(name) == value for name, value in about.items())
-        parts = _parts_of(folder, record)
+        same = record["format"] == EDGES_FORMAT and all(
+            record.get(name) == value for name, value in about.items()
+        )
+        edges = _edges_of(folder, record)
     except CorruptRun:
         raise
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CorruptRun(f"{folder / MANIFEST} cannot be read ({error}); run the pass again") from error
+        raise CorruptRun(f"{folder / EDGES_MANIFEST} cannot be read ({error}); run the pass again") from error
     if not same:
         raise CorruptRun(f"{folder} holds the edges of another corpus or other settings; run the pass again")
-    return parts
+    return edges
 
 
-def _parts_of(folder: Path, record: Mapping[str, Any]) -> EdgeParts:
-    queries = read_parquet((folder / QUERIES).read_bytes())
+def _edges_of(folder: Path, record: Mapping[str, Any]) -> EdgePartitions:
+    queries = read_parquet((folder / QUERIES_FILE).read_bytes())
     sizes = tuple(int(entry["rows"]) for entry in record["files"])
-    pieces = tuple(folder / entry["name"] for entry in record["files"])
-    return EdgeParts(queries, record["n_tokens"], pieces, sizes, tuple(record["files"]))
+    files = tuple(folder / entry["name"] for entry in record["files"])
+    return EdgePartitions(queries, record["n_tokens"], files, sizes, tuple(record["files"]))
 
 
 def count_rows(file: Path) -> int:
@@ -205,7 +207,7 @@ def count_rows(file: Path) -> int:
     return arrow_parquet().read_metadata(exact_file(file)).num_rows
 
 
-def scan_rows(file: Path, schema: pa.Schema, rows: int | None = None) -> Iterator[pa.Table]:
+def stream_rows(file: Path, schema: pa.Schema, rows: int | None = None) -> Iterator[pa.Table]:
     """The rows of a Parquet file, at most ``rows`` at a time, by default :data:`SCANNED_ROWS`."""
     try:
         with exact_file(file) as opened, arrow_parquet().ParquetFile(opened, pre_buffer=False) as parquet:
@@ -216,32 +218,32 @@ def scan_rows(file: Path, schema: pa.Schema, rows: int | None = None) -> Iterato
         raise CorruptRun(f"{file} was altered ({error}); delete {file.parent} and run again") from error
 
 
-def _read_piece(piece: Path) -> pa.Table:
+def _read_edge_rows(file: Path) -> pa.Table:
     try:
-        table = read_parquet(piece.read_bytes())
+        table = read_parquet(file.read_bytes())
         check_table(table, EDGE_SCHEMA, "the edge table")
     except ValueError as error:  # as Arrow's errors and MismatchedParts are
-        raise CorruptRun(f"{piece} was altered ({error}); delete {piece.parent} and run again") from error
+        raise CorruptRun(f"{file} was altered ({error}); delete {file.parent} and run again") from error
     return table
 
 
 _arrow: Any = pa
 
-PLAIN = {"query": np.int32, "winner": np.int32, "count": np.int64}
-LISTS = ("tokens", "multiplicities")
+CHOICE_NUMBERS = {"query": np.int32, "winner": np.int32, "count": np.int64}
+CHOICE_LISTS = ("tokens", "multiplicities")
 READ_ROWS = 1 << 17  # choices read at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ChoiceParts:
+class ChoicePartitions:
     """Result of an engine's second pass. :meth:`load` makes it one :class:`ChoiceTable` if memory suffices.
 
     Attributes
     ----------
-    borders : int64 array, shape (n_parts + 1,)
-        Part ``i`` holds the queries ``borders[i] … borders[i + 1] − 1``.
-    pieces : tuple of Path
-        The choices of each part, in files.
+    borders : int64 array, shape (n_partitions + 1,)
+        Partition ``i`` is the queries ``borders[i] … borders[i + 1] − 1``.
+    files : tuple of Path
+        The choices of each partition.
     entries : tuple of dict
         The record of each file from when it was written.
 
@@ -254,57 +256,59 @@ class ChoiceParts:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     shards = Shards.write(Path(folder, "shards"), ids, np.array([0, 9]), n_tokens=3)
     ...     engine = DuckDBEngine(shards, Path(folder, "work"), memory="1GB", threads=1)
-    ...     parts = engine.choice_parts(None, np.array([0, 1, 3]))
-    ...     print(parts, parts.part(1).num_rows, len(parts.load()))
-    ChoiceParts(2 parts) 5 6
+    ...     choices = engine.choice_partitions(None, np.array([0, 1, 3]))
+    ...     print(choices, choices.partition(1).num_rows, len(choices.load()))
+    ChoicePartitions(2 partitions) 5 6
     """
 
     borders: Int64
-    pieces: tuple[Path, ...]
+    files: tuple[Path, ...]
     entries: tuple[Mapping[str, Any], ...]
 
     def __repr__(self) -> str:
-        return f"ChoiceParts({len(self.pieces):,} parts)"
+        return f"ChoicePartitions({len(self.files):,} partitions)"
 
-    def part(self, number: int) -> pa.Table:
-        """The choices of one part of the queries, in memory."""
-        piece = self.pieces[number]
+    def partition(self, number: int) -> pa.Table:
+        """The choices of one partition, in memory."""
+        file = self.files[number]
         try:
-            return read_choices(piece)
+            return read_choices(file)
         except ValueError as error:  # as Arrow's errors are, and those of mismatched parts
-            raise CorruptRun(f"{piece} was altered ({error}); delete {piece.parent} and run again") from error
+            raise CorruptRun(f"{file} was altered ({error}); delete {file.parent} and run again") from error
 
     def load(self) -> ChoiceTable:
         """All choices in memory."""
-        return ChoiceTable(join(CHOICE_SCHEMA, [self.part(number) for number in range(len(self.pieces))]))
+        return ChoiceTable(
+            join_tables(CHOICE_SCHEMA, [self.partition(number) for number in range(len(self.files))])
+        )
 
 
 def read_choices(file: Path) -> pa.Table:
-    """The choices of a file, read piece by piece into arrays of the right length, so none is in memory twice.
+    """The choices of a file, read batch by batch into arrays of the right length, so none is in memory twice.
 
     A frequent word of a large corpus has a hundred million members in its choice sets.
     """
     n_rows, n_members = count_rows(file), count_values(file, "tokens")
-    plain = {name: np.empty(n_rows, kind) for name, kind in PLAIN.items()}
-    lists = {name: np.empty(n_members, np.int32) for name in LISTS}
+    plain = {name: np.empty(n_rows, kind) for name, kind in CHOICE_NUMBERS.items()}
+    lists = {name: np.empty(n_members, np.int32) for name in CHOICE_LISTS}
     offsets, row, member = np.zeros(n_rows + 1, np.int64), 0, 0
-    for piece in scan_rows(file, CHOICE_SCHEMA, rows=READ_ROWS):
-        until = row + piece.num_rows
+    for table in stream_rows(file, CHOICE_SCHEMA, rows=READ_ROWS):
+        until = row + table.num_rows
         for name, values in plain.items():
-            values[row:until] = column(piece, name)
-        ends, _ = ragged_column(piece, LISTS[0])
+            values[row:until] = column(table, name)
+        ends, _ = ragged_column(table, CHOICE_LISTS[0])
         offsets[row : until + 1] = member + ends
         for name, values in lists.items():
-            values[member : offsets[until]] = ragged_column(piece, name)[1]
+            values[member : offsets[until]] = ragged_column(table, name)[1]
         row, member = until, int(offsets[until])
     return make_table(CHOICE_SCHEMA, {**plain, **{name: (offsets, values) for name, values in lists.items()}})
 
 
-def count_values(piece: Path, name: str) -> int:
+def count_values(file: Path, name: str) -> int:
     """The total number of values in the lists of a column of a Parquet file, from its footer alone."""
-    about = arrow_parquet().read_metadata(exact_file(piece))
+    about = arrow_parquet().read_metadata(exact_file(file))
     groups = (about.row_group(number) for number in range(about.num_row_groups))
-    columns = (group.column(place) for group in groups for place in range(group.num_columns))
+    columns = (group.column(number) for group in groups for number in range(group.num_columns))
     return sum(values.num_values for values in columns if values.path_in_schema.split(".")[0] == name)
 
 
@@ -333,7 +337,7 @@ def write_choices(file: Path, batches: Iterable[tuple[Any, Int64]]) -> dict[str,
 
 @dataclass(frozen=True)
 class Ties:
-    """Components with more than one token, a file for each part of the queries; they can be sent elsewhere.
+    """Components with more than one token, a file for each partition; they can be sent to other machines.
 
     Attributes
     ----------
@@ -356,17 +360,17 @@ class Ties:
 
     @property
     def fingerprint(self) -> str:
-        """Of all files together."""
+        """The digest of all files together."""
         return digest_record([self.n_tokens, list(self.digests)])
 
     def __iter__(self) -> Iterator[pa.Table]:
-        """The nodes of each part, components numbered one after the other; one part is read at a time."""
+        """The nodes of each partition, read on demand, with components numbered over all partitions."""
         number = 0
         for path in self.paths:
             table = read_parquet(path.read_bytes())
-            yield shift(table, number, "component")
+            yield add_to_columns(table, number, "component")
             number += int(column(table, "component").max(initial=-1)) + 1
 
     def load(self) -> Components:
         """All of them in memory, without edges and order."""
-        return of_nodes(join(NODE_SCHEMA, list(self)), self.n_tokens)
+        return of_nodes(join_tables(NODE_SCHEMA, list(self)), self.n_tokens)

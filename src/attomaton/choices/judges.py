@@ -1,0 +1,253 @@
+"""Judges compared: whether they agree, whether one judge sticks to a choice, and what each does to ratings.
+
+Krippendorff's α is 1 − D_o / D_e: D_o is the mean squared difference of the choices of two judges on one task
+and pair of items (a win is 1, a tie ½, a loss 0), D_e that of any two choices. A choice of m − 1 that others
+made of the same pair counts 1 / (m − 1). Each pair counts in both orders, so that α does not depend on which
+item is called the first.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.printing import Block, Listing
+from attomaton.base.tables import Bool, Float64, Int64, column_of, table_of
+from attomaton.choices.board import item_column
+from attomaton.choices.checks import SHOWN, Assessment
+from attomaton.choices.columns import columns_of, find_column, number_values
+from attomaton.choices.fit import fit_choices
+from attomaton.choices.given import Columns, read_columns, read_given, take_rows
+from attomaton.choices.result import ChoiceFit
+from attomaton.choices.sequences import ChoiceData, PairChoices
+
+MOST_JUDGES = 1_000
+"""Most judges, each of whom is left out once."""
+
+SCORE = np.array([1.0, 0.0, 0.5])
+"""The score of the first of a pair, by outcome."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JudgeComparison(Assessment):
+    """How far judges agree, and how far each moves the ratings.
+
+    Attributes
+    ----------
+    alpha : float
+        Krippendorff's α: 1 if judges agree, 0 if as by chance; NaN if no two judged one pair on one task.
+    n_shared : int
+        Pairs on a task that at least two judges saw.
+    n_swapped : int
+        Pairs on a task that one judge saw in both orders.
+    alike, always_first, always_second : float
+        The shares of these in which the judge chose alike, or the first position, or the second, both times;
+        NaN without any.
+    judges : pyarrow.Table
+        One row per judge, the most influential first: judge, choices, agreement (the share of choices of
+        others on the same task and pair that are the same), item (whose rating moves most if this judge is
+        left out), shift (by how much) and shift_in_errors (in its standard errors). The shift is null if the
+        item has no finite rating without this judge.
+
+    Examples
+    --------
+    >>> from attomaton.choices import compare_judges
+    >>> votes = {"first": list("abababab"), "second": list("babababa"), "judge": list("xxyyzzww")}
+    >>> votes["outcome"] = [1, 0, 0, 1, 1, 1, 0, 0]
+    >>> print(compare_judges(votes, cluster="judge", moved_first="first"))
+    Krippendorff's alpha -0.021: 1 pair on a task that several judges saw
+    4 pairs seen in both orders by one judge: 50% alike, 25% the first both times, 25% the second
+    judge  choices  agreement  item   shift  in s.e.
+        x        2       0.33  a     -0.347    -0.85
+        y        2       0.33  a     +0.347    +0.85
+        z        2       0.50  a     +0.000    +0.00
+        w        2       0.50  a     +0.000    +0.00
+    """
+
+    alpha: float
+    n_shared: int
+    n_swapped: int
+    alike: float
+    always_first: float
+    always_second: float
+    judges: pa.Table
+
+    def _blocks(self) -> list[Block]:
+        plural = "s" * (self.n_shared != 1)
+        lines = [f"Krippendorff's alpha {self.alpha:.3f}: {self.n_shared:,} pair{plural} on a task that "]
+        lines[0] += "several judges saw"
+        if self.n_swapped:
+            lines.append(
+                f"{self.n_swapped:,} pair{'s' * (self.n_swapped != 1)} seen in both orders by one judge: "
+                f"{self.alike:.0%} alike, {self.always_first:.0%} the first both times, "
+                f"{self.always_second:.0%} the second"
+            )
+        rows: Any = self.judges.slice(0, SHOWN).to_pylist()
+        cells = [
+            [
+                str(row["judge"]),
+                f"{row['choices']:,.12g}",
+                "-" if row["agreement"] is None else f"{row['agreement']:.2f}",
+                str(row["item"]),
+                "not finite" if row["shift"] is None else f"{row['shift']:+.3f}",
+                "-" if row["shift_in_errors"] is None else f"{row['shift_in_errors']:+.2f}",
+            ]
+            for row in rows
+        ]
+        more = [f"and {len(self.judges) - SHOWN:,} more judges; .table() has all"] * (
+            len(self.judges) > SHOWN
+        )
+        headers = ["judge", "choices", "agreement", "item", "shift", "in s.e."]
+        return [*lines, Listing(headers, cells), *more]
+
+
+def compare_judges(table: Any, *, cluster: Any, task: Any = None, **options: Any) -> JudgeComparison:
+    """Compare judges: Krippendorff's α, swapped positions, and the influence of each judge on ratings.
+
+    Parameters
+    ----------
+    table : frame, or path of a file
+        One row per choice between two items.
+    cluster : column name
+        The judges.
+    task : column name, optional
+        What was judged, such as a question: choices of one pair are compared on one task. None: all rows are
+        one task.
+    **options
+        As for :func:`~attomaton.fit_choices`. ``moved_first`` names who stood first, for swapped positions.
+
+    Returns
+    -------
+    JudgeComparison
+        Print it for a table.
+
+    Examples
+    --------
+    >>> votes = {"winner": list("aabaab"), "loser": list("bbabba"), "judge": list("xyzxyz")}
+    >>> votes |= {"question": [1, 1, 1, 2, 2, 2]}
+    >>> round(compare_judges(votes, cluster="judge", task="question").alpha, 3)
+    -0.111
+    """
+    columns = read_columns(cast("str", table)) if isinstance(table, str | PathLike) else columns_of(table)
+    number, judges = number_values(find_column(columns, cluster, "cluster"))
+    if len(judges) > MOST_JUDGES:
+        raise UnsupportedOption(
+            f"there are {len(judges):,} judges, and at most {MOST_JUDGES:,} are left out in turn; give a "
+            "column with fewer, or a part of the rows"
+        )
+    shrunk = any(options.get(name) for name in ("penalty", "prior", "ridge"))
+    full = fit_choices(columns, **options, **({} if shrunk else {"cluster": cluster}))
+    data = ChoiceData(columns, tied=options.get("tied"), counts=options.get("counts"))
+    given = {name: option for name, option in options.items() if name in Columns.__annotations__}
+    parsed, side = read_given(data, {**given, "cluster": cluster if task is None else task})
+    choices = parsed.choices
+    if not isinstance(choices, PairChoices) or side.cluster is None:
+        raise UnsupportedOption("judges are compared on pairs; give two items and an outcome in each row")
+    row = np.arange(len(choices.first)) if choices.row is None else choices.row
+    job = np.zeros_like(number) if task is None else side.cluster
+    low, high = np.minimum(choices.first, choices.second), np.maximum(choices.first, choices.second)
+    n_items, is_low = len(parsed.items), choices.first == low
+    unit = np.unique((job[row] * n_items + low) * n_items + high, return_inverse=True)[1].ravel()
+    score = np.where(is_low, SCORE[choices.outcome], 1.0 - SCORE[choices.outcome])
+    votes = Votes(unit, number[row], score, parsed.counts.astype(np.float64))
+    stood = side.features.get("moved_first", np.zeros(len(number)))[row]
+    alpha, n_shared, agreement = measure_agreement(votes, len(judges))
+    swapped = compare_orders(votes, len(judges), np.where(is_low, stood, -stood))
+    moves = [
+        _measure_shift(full, fit_choices(_take(columns, number != judge), **options))
+        for judge in range(len(judges))
+    ]
+    shift, ratio = (np.array([move[side] for move in moves]) for side in (1, 2))
+    table = {
+        "judge": item_column(judges),
+        "choices": np.bincount(votes.judge, votes.counts, len(judges)),
+        "agreement": column_of(agreement, np.isnan(agreement)),
+        "item": item_column([item for item, _, _ in moves]),
+        "shift": column_of(shift, np.isnan(shift)),
+        "shift_in_errors": column_of(ratio, np.isnan(ratio)),
+    }
+    size = np.where(np.isnan(shift), np.inf, np.abs(np.where(np.isnan(ratio), shift, ratio)))
+    order = np.argsort(-size, kind="stable")
+    return JudgeComparison(alpha, n_shared, *swapped, table_of(table).take(order))
+
+
+def _take(columns: Mapping[Any, Any], rows: Bool) -> dict[Any, Any]:
+    return {name: take_rows(column, rows) for name, column in columns.items()}
+
+
+class Votes(NamedTuple):
+    """Choices of judges: the task and pair of each, the judge, and the score of the pair's first item."""
+
+    unit: Int64
+    judge: Int64
+    score: Float64
+    counts: Float64
+
+
+def measure_agreement(votes: Votes, n_judges: int) -> tuple[float, int, Float64]:
+    """Krippendorff's α, how many units several judges saw, and how often each judge agrees with others."""
+    cells, cell = np.unique(votes.unit * n_judges + votes.judge, return_inverse=True)
+    unit, judge = cells // n_judges, cells % n_judges
+    often = np.bincount(cell.ravel() * 3 + (2 * votes.score).astype(np.int64), votes.counts, 3 * len(cells))
+    mine = often.reshape(-1, 3)
+    total = np.stack([np.bincount(unit, column) for column in mine.T], axis=1)[unit]
+    others, size = total - mine, mine.sum(axis=1)
+    rest = others.sum(axis=1)
+    score = np.array([0.0, 0.5, 1.0])
+    apart = np.square(score[:, None] - score)
+    several = rest > 0
+    n = size[several].sum()
+    unlike = np.einsum("na,ab,nb->n", mine, apart, others)
+    observed = (unlike[several] / rest[several]).sum() / max(n, 1.0)
+    both = mine[several].sum(axis=0) + mine[several].sum(axis=0)[::-1]  # in both orders
+    expected = (both / 2) @ apart @ (both / 2) / max(n * (n - 1.0), 1.0)
+    alike = np.bincount(judge, (mine * others).sum(axis=1), n_judges)
+    met = np.bincount(judge, size * rest, n_judges)
+    agreement = np.divide(alike, met, out=np.full(n_judges, np.nan), where=met > 0)
+    alpha = float(1.0 - observed / expected) if expected > 0 else np.nan
+    return alpha, len(np.unique(unit[several])), agreement
+
+
+def compare_orders(votes: Votes, n_judges: int, stood: Float64) -> tuple[int, float, float, float]:
+    """How many units a judge saw in both orders, and how often the same item, the first, or the second won.
+
+    ``stood`` is 1 where the first item of the pair stood first, −1 where it stood second, else 0.
+    """
+    cells, cell = np.unique(votes.unit * n_judges + votes.judge, return_inverse=True)
+    outcome = cell.ravel() * 3 + (2 * votes.score).astype(np.int64)
+    before, after = (
+        np.bincount(outcome, votes.counts * (stood == side), 3 * len(cells)).reshape(-1, 3)
+        for side in (1, -1)
+    )
+    times = before.sum(axis=1) * after.sum(axis=1)
+    both = times > 0
+    if not both.any():
+        return 0, np.nan, np.nan, np.nan
+    before, after, times = before[both], after[both], times[both]
+    pairs = (before * after).sum(axis=1), before[:, 2] * after[:, 0], before[:, 0] * after[:, 2]
+    alike, first, second = (float((count / times).mean()) for count in pairs)
+    return len(times), alike, first, second
+
+
+def _measure_shift(full: ChoiceFit, part: ChoiceFit) -> tuple[Any, float, float]:
+    """The item of the largest component whose rating moves most, by how much, and in standard errors.
+
+    The first item that has no finite rating without the judge comes before all others, with NaN.
+    """
+    component = full.model.components.component_of_node[: len(full.items)]
+    main = [full.items[k] for k in np.flatnonzero(component == np.bincount(component).argmax()).tolist()]
+    group = dict(zip(part.items, part.model.components.component_of_node.tolist(), strict=False))
+    numbers = [group.get(item, -1) for item in main]
+    largest = max(set(numbers) - {-1}, key=numbers.count, default=None)
+    for item, number in zip(main, numbers, strict=True):
+        if number != largest:
+            return item, np.nan, np.nan
+    shift = np.array([part.scores[item] - full.scores[item] for item in main])
+    shift -= shift.mean()
+    ratio = shift / np.array([full.standard_errors[item] for item in main])
+    most = int(np.argmax(np.abs(shift if np.isnan(ratio).all() else np.nan_to_num(ratio))))
+    return main[most], float(shift[most]), float(ratio[most])

@@ -1,0 +1,305 @@
+"""Attention of ``transformers`` models, tapped where their own code computes it.
+
+Models that use the library's attention interface call a function of ours. It calls the family's own eager
+attention on sampled rows, so that soft caps, sinks, windows, grouped and latent keys are the family's
+business. Older models write attention out: they are tapped where they call ``softmax`` and ``matmul``.
+"""
+
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel, masking_utils
+
+from attomaton.base.errors import UnreadableModel, UnsupportedOption
+from attomaton.heads.model import OutputEdit, PatternEdit, keep_shape
+
+_torch: Any = torch  # its type stubs leave some functions partly unknown
+_interface: Any = AttentionInterface
+_masks: Any = AttentionMaskInterface
+_mask_functions: Any = masking_utils
+
+NAME = "attomaton"
+"""The attention implementation of a model while it is tapped."""
+
+BLOCK = 64
+"""Rows of attention that are computed at once where no pattern is edited."""
+
+SWITCH = "_attn_implementation_internal"
+"""The attribute of configurations that names the attention implementation."""
+
+MATMUL = (torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm)
+SOFTMAX = (functional.softmax, torch.softmax, Tensor.softmax)
+
+
+class StopAtAttention(Exception):
+    """Ends the run of an attention module once its attention was seen."""
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionCall:
+    """Queries (n, n_heads, length, width), keys, values and mask that a model passes to the interface."""
+
+    module: Any
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    mask: Tensor | None
+    options: dict[str, Any]
+
+    @property
+    def eager(self) -> Callable[..., Any]:
+        """The eager attention of the file that defines the module, or a class that it derives from."""
+        for kind in type(self.module).__mro__:
+            function = getattr(sys.modules.get(kind.__module__), "eager_attention_forward", None)
+            if function is not None:
+                return function
+        raise UnreadableModel(
+            f"{type(self.module).__name__} has no eager attention; give a model of transformers itself"
+        )
+
+    def rows(self, positions: Tensor | None = None, *, key: Tensor | None = None) -> Tensor:
+        """The pattern at positions (n, n_positions), or all, shape (n, n_heads, n_positions, length).
+
+        In float32 at least: few rows are computed, and a softmax in bfloat16 keeps two digits. ``key`` stands
+        for the keys of the call.
+        """
+        query, mask, key = self.query, self.mask, self.key if key is None else key
+        if positions is not None:
+            index = positions.to(query.device)[:, None, :, None]
+            query = _torch.take_along_dim(query, index, 2)
+            if mask is not None and mask.shape[-2] == key.shape[-2]:
+                mask = _torch.take_along_dim(mask.expand(len(query), *mask.shape[1:]), index, 2)
+        wide = torch.promote_types(query.dtype, torch.float32)
+        widened = (tensor.to(wide) for tensor in (query, key, self.value))
+        return self.eager(self.module, *widened, mask, **self.options)[1]
+
+    def pattern(self) -> Tensor:
+        """The whole pattern, in the model's type."""
+        return self.eager(self.module, self.query, self.key, self.value, self.mask, **self.options)[1]
+
+    def apply(self, pattern: Tensor) -> Tensor:
+        """The outputs of the heads (n, length, n_heads, width) with another pattern."""
+        shared = pattern.shape[1] // self.value.shape[1]
+        return (pattern @ self.value.repeat_interleave(shared, 1)).transpose(1, 2)
+
+    def outputs(self, usual: str | None) -> Tensor:
+        """The outputs of the heads, by sdpa if the model usually runs it, otherwise in blocks of rows."""
+        if usual == "sdpa":
+            return _interface()["sdpa"](
+                self.module, self.query, self.key, self.value, self.mask, **self.options
+            )[0]
+        blocks = list[Tensor]()
+        for start in range(0, self.query.shape[2], BLOCK):
+            rows = slice(start, start + BLOCK)
+            mask = None if self.mask is None else self.mask[:, :, rows]
+            query = self.query[:, :, rows]
+            blocks.append(self.eager(self.module, query, self.key, self.value, mask, **self.options)[0])
+        return torch.cat(blocks, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class WrittenPattern:
+    """A pattern that a module computed as a whole, shape (n, n_heads, length, length)."""
+
+    whole: Tensor
+
+    def rows(self, positions: Tensor | None = None) -> Tensor:
+        """The pattern at positions (n, n_positions), or all, in float32 at least."""
+        rows = self.whole.to(torch.promote_types(self.whole.dtype, torch.float32))
+        return (
+            rows
+            if positions is None
+            else _torch.take_along_dim(rows, positions.to(rows.device)[:, None, :, None], 2)
+        )
+
+
+Attention = AttentionCall | WrittenPattern
+
+
+@dataclass(eq=False)
+class Tap:
+    """What is done with the attention of each layer, in the order in which one run computes it.
+
+    ``stopping`` says that an attention module is run only to see its attention, which is then ``caught``.
+    """
+
+    see: Callable[[int, Attention], object] | None = None
+    edit_patterns: PatternEdit | None = None
+    edit_outputs: OutputEdit | None = None
+    layer: int = 0
+    stopping: bool = False
+    caught: Attention | None = None
+    modules: list[Any] = field(default_factory=list[Any])
+    usual: dict[int, str | None] = field(default_factory=dict[int, str | None])
+
+    def enter(self, module: Any, attention: Attention) -> int:
+        """Count a layer, and show its attention."""
+        layer, self.layer = self.layer, self.layer + 1
+        self.modules.append(module)
+        if self.see is not None:
+            self.see(layer, attention)
+        return layer
+
+    def attend(self, call: AttentionCall) -> Tensor:
+        """The outputs of the heads that a model gets, shape (n, length, n_heads, width)."""
+        if self.stopping:
+            self.caught = call
+            if not hasattr(call.module, "_hf_hook"):
+                raise StopAtAttention
+            width = call.value.shape[-1]  # hooks that offload weights need the module to end
+            return call.query.new_zeros(len(call.query), call.query.shape[2], call.query.shape[1], width)
+        layer = self.enter(call.module, call)
+        if self.edit_patterns is not None:
+            pattern = call.pattern()
+            outputs = call.apply(keep_shape(self.edit_patterns(layer, pattern), pattern, "edit_patterns"))
+        else:
+            outputs = call.outputs(self.usual.get(id(getattr(call.module, "config", None))))
+        if self.edit_outputs is not None:
+            heads = outputs.transpose(1, 2)
+            outputs = keep_shape(self.edit_outputs(layer, heads), heads, "edit_outputs").transpose(1, 2)
+        return outputs.contiguous()
+
+
+_TAP: ContextVar[Tap | None] = ContextVar("tap", default=None)
+"""The tap of the run in this thread."""
+
+_RUN = RLock()
+"""One tapped run at a time: models are switched for it, and threads may share one."""
+
+
+def current_tap() -> Tap:
+    """The tap of the run in this thread."""
+    tap = _TAP.get()
+    if tap is None:
+        raise UnsupportedOption(
+            "this model is being audited in another thread; run it after the audit, or audit a copy"
+        )
+    return tap
+
+
+def _attend(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
+) -> tuple[Tensor, None]:
+    """The attention function that is registered."""
+    call = AttentionCall(module, query, key, value, attention_mask, options)
+    return current_tap().attend(call), None
+
+
+_interface.register(NAME, _attend)
+_masks.register(NAME, _mask_functions.eager_mask)
+
+
+class WrittenAttention(TorchFunctionMode):
+    """Attention that a module writes out: the softmax of a square of scores, then times values.
+
+    ``shape`` is that of the contexts, and ``modules`` are those that attend; none means all with parameters.
+    """
+
+    def __init__(self, tap: Tap, shape: Sequence[int], modules: Sequence[Any]) -> None:
+        super().__init__()
+        self.tap, self.n, self.square = tap, shape[0], (shape[1],) * 2
+        self.modules = set(map(id, modules))
+        self.stack, self.pattern = list[Any](), False
+
+    def begin(self, module: Any, _: Any) -> None:
+        """A module begins to run."""
+        current_tap()
+        self.stack.append(module)
+
+    def end(self, *_: Any) -> None:
+        """The innermost module has run, or raised."""
+        if _TAP.get() is self.tap:
+            self.stack.pop()
+
+    @property
+    def module(self) -> Any:
+        """The innermost module that is running and may attend."""
+        for module in reversed(self.stack):
+            if id(module) in self.modules or (not self.modules and any(True for _ in module.parameters())):
+                return module
+        return None
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        scores = args[0] if args else None
+        square = isinstance(scores, Tensor) and scores.ndim > 2 and scores.shape[-2:] == self.square
+        if square and func in SOFTMAX and self.module is not None:
+            return self._weigh(result)
+        if square and func in MATMUL and self.pattern:
+            self.pattern = False
+            if self.tap.edit_outputs is not None:
+                heads = self._by_head(result)
+                edited = keep_shape(self.tap.edit_outputs(self.tap.layer - 1, heads), heads, "edit_outputs")
+                return edited.reshape(result.shape)
+        return result
+
+    def _weigh(self, result: Tensor) -> Tensor:
+        pattern = self._by_head(result)
+        if self.tap.stopping:
+            self.tap.caught = WrittenPattern(pattern)
+            raise StopAtAttention
+        layer, self.pattern = self.tap.enter(self.module, WrittenPattern(pattern)), True
+        if self.tap.edit_patterns is None:
+            return result
+        return keep_shape(self.tap.edit_patterns(layer, pattern), pattern, "edit_patterns").reshape(
+            result.shape
+        )
+
+    def _by_head(self, tensor: Tensor) -> Tensor:
+        return tensor.reshape(self.n, -1, *tensor.shape[-2:])
+
+
+def uses_interface(model: Any) -> bool:
+    """Whether the modules of a model call the attention interface."""
+    whole: Any = next((module for module in model.modules() if isinstance(module, PreTrainedModel)), None)
+    return whole is not None and bool(whole._can_set_attn_implementation())
+
+
+@contextmanager
+def tapped(model: Any, tap: Tap, shape: Sequence[int], modules: Sequence[Any]) -> Generator[None]:
+    """A model with its attention tapped, in evaluation mode; it is left as it was.
+
+    ``shape`` is that of the contexts. Only these modules attend; none given means that they are not known.
+    """
+    configs = {
+        id(config): config
+        for module in model.modules()
+        if hasattr(config := getattr(module, "config", None), SWITCH)
+    }
+    usual = {key: getattr(config, SWITCH) for key, config in configs.items()}
+    interface = uses_interface(model)
+    with _RUN:
+        training = [module for module in model.modules() if module.training]
+        token, hooks = _TAP.set(tap), list[Any]()
+        try:
+            for module in training:
+                module.training = False
+            for config in configs.values():
+                setattr(config, SWITCH, NAME if interface else "eager")
+            tap.usual, tap.layer = usual, 0
+            if interface:
+                yield
+                return
+            written = WrittenAttention(tap, shape, modules)
+            for module in model.modules():
+                hooks.append(module.register_forward_pre_hook(written.begin))
+                hooks.append(module.register_forward_hook(written.end, always_call=True))
+            with written:
+                yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+            for key, config in configs.items():
+                setattr(config, SWITCH, usual[key])
+            for module in training:
+                module.training = True
+            _TAP.reset(token)
