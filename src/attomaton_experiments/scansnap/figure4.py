@@ -34,6 +34,9 @@ RANKED = 0.95
 AWAY = 5.0
 """Standard deviations between a logged loss and the mean over seeds that would be a difference."""
 
+FEWEST_SEEDS = 5
+"""Fewer seeds do not show how far losses spread."""
+
 POOLED = 9
 """Logged steps over which the variance of the seeds is pooled."""
 
@@ -158,16 +161,16 @@ def _ranks(reduced: Reduced, trace: ScanTrace) -> Float64:
 def _judge_loss(settings: Settings, trace: ScanTrace) -> Verdict:
     """Every logged loss beside the seeds' at that step, in standard deviations of ln loss.
 
-    The deviation is pooled over a few neighbouring steps, so that few seeds suffice.
+    The deviation is pooled over neighbouring steps. Losses of one seed depend on each other, so few seeds are
+    not enough.
     """
-    if settings["trials"] < 2:
-        reason = "the spread over seeds is unknown with a single one"
+    if settings["trials"] < FEWEST_SEEDS:
+        reason = f"the spread over seeds needs at least {FEWEST_SEEDS} of them, not {settings['trials']}"
         return Verdict("loss", VerdictStatus.NOT_APPLICABLE, None, None, reason)
     ours, published = _compare_losses(settings, trace)
-    spread = np.log(ours).var(axis=1, ddof=1)
-    pooled = np.convolve(spread, np.ones(POOLED), "same") / np.convolve(
-        np.ones(len(spread)), np.ones(POOLED), "same"
-    )
+    window = np.ones(min(POOLED, len(ours)))
+    spread = np.convolve(np.log(ours).var(axis=1, ddof=1), window, "same")
+    pooled = spread / np.convolve(np.ones(len(ours)), window, "same")
     away = (np.log(published) - np.log(ours).mean(axis=1))[1:] / np.sqrt(pooled[1:])
     worst, every = float(np.abs(away).max()), settings["published"]["every"]
     meaning = (
