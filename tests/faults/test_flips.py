@@ -55,12 +55,12 @@ def ask_run(folder, _):
 
 def ask_opened(folder, _):
     """What is asked of the run is read from its parts, one query after the other."""
-    with patch.object(stored, "SMALL", 0):
+    with patch.object(stored, "SMALL_RUN_BYTES", 0):
         auto = at.Automaton.load(folder)
         contexts = ("a b a", "c a", "d", "a d c b")
         told = [auto.predict_proba(context).tobytes() for context in contexts]
         told += [repr(auto.explain(context).to_dict(auto.name)) for context in contexts]
-        told += [repr([part.components.nodes.to_pydict() for part in auto.parts()])]
+        told += [repr([part.components.nodes.to_pydict() for part in auto.partitions()])]
         assert "solved" not in vars(auto)
         return told, repr(auto.coverage.to_dict()), auto.vocabulary
 

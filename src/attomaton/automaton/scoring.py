@@ -88,7 +88,7 @@ class Score(Tabular):
                 "The loss is infinite because some labels have probability 0; mix in uniform attention "
                 "(epsilon), or take finite scores (at, shrink)."
             )
-        return [*blocks, *tell_unknown(self.unknown)]
+        return [*blocks, *describe_unknown(self.unknown)]
 
     def _table(self) -> pa.Table:
         """One row, one column per number."""
@@ -100,10 +100,10 @@ class Score(Tabular):
         return asdict(self)
 
 
-def tell_unknown(unknown: Sequence[str]) -> list[str]:
+def describe_unknown(unknown: Sequence[str]) -> list[str]:
     """A line that names words outside the vocabulary; none if there are none."""
-    first, rest = " ".join(unknown[:SHOWN]), len(unknown) - SHOWN
-    more = f" and {rest:,} more" if rest > 0 else ""
+    first, n_more = " ".join(unknown[:SHOWN]), len(unknown) - SHOWN
+    more = f" and {n_more:,} more" if n_more > 0 else ""
     return [f"Not in the vocabulary, so unseen: {first}{more}"] if unknown else []
 
 
@@ -124,7 +124,7 @@ def score_prediction(prediction: BatchPrediction) -> Score:
     least = (1 - EQUAL) * largest_of(sample, prediction.probabilities, size)
     ties = np.bincount(sample[prediction.probabilities >= least[sample]], minlength=size)
     hits = np.where(probabilities >= least, 1 / ties, 0.0)
-    unseen = occurs(sample[~prediction.seen], size)
+    unseen = occurs(sample[~prediction.is_node], size)
     with np.errstate(divide="ignore"):
         losses = -np.log(probabilities)
     return Score(
@@ -169,8 +169,8 @@ def fit_epsilon(prediction: BatchPrediction, *, n_halvings: int = 60) -> float:
     n_halvings = whole_number(n_halvings, "n_halvings", least=1, most=1_000)
     _check_samples(prediction)
     bags, probabilities = prediction.bags, prediction.of_labels()
-    mine = bags.token == bags.samples.labels[bags.sample]
-    uniform = uniform_probabilities(bags)[mine]
+    is_label = bags.token == bags.samples.labels[bags.sample]
+    uniform = uniform_probabilities(bags)[is_label]
     low, high = 0.0, 1.0
     for _ in range(n_halvings):
         middle = (low + high) / 2

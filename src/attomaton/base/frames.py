@@ -14,7 +14,7 @@ from attomaton.base.errors import MismatchedParts
 from attomaton.base.printing import SHOWN, Block, Grid, Printed
 from attomaton.base.tables import to_pandas, to_polars
 
-TOKENS = ("query", "token", "winner", "loser", "one", "other", "label", "tokens", "context")
+TOKENS = ("query", "token", "winner", "loser", "rival", "label", "tokens", "context")
 """Columns that hold token ids, or lists of them."""
 
 _arrow: Any = pa

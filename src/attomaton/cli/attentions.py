@@ -84,7 +84,7 @@ def read_words(attention: "Attention", text: str) -> "Context":
 
 def tell_unknown(unknown: Sequence[str]) -> None:
     """Say on stderr which words the vocabulary does not have."""
-    from attomaton.automaton.scoring import tell_unknown as name_unknown
+    from attomaton.automaton.scoring import describe_unknown
 
-    for line in name_unknown(unknown):
+    for line in describe_unknown(unknown):
         print_error(line)

@@ -69,7 +69,7 @@ def learn(
     """Compute the attention layer that training on CORPUS converges to, and how much the theory covers."""
     from attomaton.automaton.automaton import Automaton
     from attomaton.automaton.learning import learn as learn_automaton
-    from attomaton.automaton.ov_maps.maps import IDENTITY, NAMED, read_map
+    from attomaton.automaton.ov_maps.maps import IDENTITY_MAP, NAMED_MAPS, read_map
     from attomaton.automaton.suggestion import suggest_context
     from attomaton.base.errors import NothingRealisable, UnsupportedOption
     from attomaton.engines.choose import Engine, as_engine
@@ -82,7 +82,7 @@ def learn(
         read: dict[str, Any] = {"tokenizer": how.tokenizer, "reading": how.reading, "keep": keep}
         written: dict[str, Any] = {"out": out, "overwrite": overwrite, "progress": announce}
         where = as_engine(Engine(engine, memory, threads, master))
-        if writes is None or writes == IDENTITY:
+        if writes is None or writes == IDENTITY_MAP:
             automaton = learn_automaton(corpus, engine=where, **read, **written)
         elif where.on_disk:
             raise UnsupportedOption(
@@ -92,7 +92,7 @@ def learn(
         else:
             from attomaton.automaton.ov_maps.learning import learn_writing
 
-            mapping: Any = writes if writes in NAMED else read_map(writes)
+            mapping: Any = writes if writes in NAMED_MAPS else read_map(writes)
             automaton = learn_writing(corpus, mapping, threads=threads, **read, **written)
         answered, context = dict[str, Any](), None
         if as_json or not quiet:

@@ -24,14 +24,7 @@ from attomaton.base.artifacts.files import unwritable
 from attomaton.base.artifacts.parted import part_name, write_part
 from attomaton.base.errors import UnsupportedOption, needing
 from attomaton.base.progress import Progress
-from attomaton.base.tables import (
-    Int64,
-    column,
-    empty_table,
-    make_table,
-    read_parquet,
-    write_parquet,
-)
+from attomaton.base.tables import Int64, column, empty_table, make_table, read_parquet, write_parquet
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.engines.partitions import (
     EDGES_MANIFEST,

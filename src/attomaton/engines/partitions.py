@@ -34,12 +34,7 @@ from attomaton.base.tables import (
 )
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.engines.kernel import edge_rows
-from attomaton.graphs.choices import (
-    CHOICE_FILE,
-    CHOICE_SCHEMA,
-    ChoiceTable,
-    unpack_choices,
-)
+from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA, ChoiceTable, unpack_choices
 from attomaton.graphs.components import NODE_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.partitions import add_to_columns, cut_partitions, join_tables, of_nodes, slice_queries

@@ -246,7 +246,6 @@ def _minimise_orthonormal(
 
 
 def _second_eigenvalue(above: Int64, below: Int64, flow: Float64, root: Float64) -> float:
-    """The second smallest eigenvalue of a single block."""
     nodes, row = np.unique(np.concatenate([above, below]), return_inverse=True)
     top, bottom = row[: len(above)], row[len(above) :]
     scale, size, all_rows = root[nodes], len(nodes), np.arange(len(nodes))

@@ -8,7 +8,7 @@ import numpy as np
 
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.explanation import Rule
-from attomaton.automaton.prediction import TIE
+from attomaton.automaton.prediction import HARD_TIE
 from attomaton.base.pages import to_json
 from attomaton.base.printing import cut_long
 from attomaton.base.tables import Int64
@@ -68,7 +68,7 @@ def gather(automaton: Automaton, chosen: Chosen, about: Mapping[str, Any]) -> st
     largest = [{name: query[name] for name in numbers} for query in coverage["largest"]]
     record = {
         **about,
-        "tie": TIE,
+        "tie": HARD_TIE,
         "rules": {rule.name: rule.value for rule in Rule},
         "n_tokens": automaton.n_tokens,
         "tokenizer": None if vocabulary is None else vocabulary.tokenizer,
