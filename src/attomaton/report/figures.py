@@ -92,6 +92,8 @@ class Line:
         The steps and the values there. A single value is a level, drawn across the panel.
     colour, style : int
         Indices of the style's colour and stroke; lines differ in both.
+    errors : sequence of float, optional
+        Half the length of the error bar of each value.
     """
 
     name: str
@@ -99,6 +101,7 @@ class Line:
     values: Sequence[float]
     colour: int
     style: int = 0
+    errors: Sequence[float] | None = None
 
 
 @dataclass(frozen=True)
@@ -148,8 +151,10 @@ def _draw(axis: Any, panel: LinePanel) -> None:
         look = {"color": f"C{line.colour}", "linestyle": STYLES[line.style], "label": line.name}
         if len(line.values) == 1:
             axis.axhline(line.values[0], linewidth=0.8, **look)
-        else:
+        elif line.errors is None:
             axis.plot(line.steps, line.values, **look)
+        else:
+            axis.errorbar(line.steps, line.values, line.errors, elinewidth=0.6, capsize=1.5, **look)
     if panel.log_axis:
         axis.set_xscale("log")
     if panel.log:
