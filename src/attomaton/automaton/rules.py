@@ -23,17 +23,7 @@ RULES = (Rule.DETERMINED, Rule.INCOMPARABLE, Rule.UNSEEN_IGNORED, Rule.NO_EVIDEN
 
 
 def find_rules(automaton: Automaton, prediction: BatchPrediction) -> Int64:
-    """The rule that decided each context, as its index in ``RULES``, shape (n_samples,).
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> from attomaton.graphs.bags import count_all_tokens
-    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1], n_tokens=4))
-    >>> new = at.Samples.from_lists([[0, 2], [0, 3, 2], [0, 1]], [0, 0, 0], n_tokens=4)
-    >>> [RULES[number].name for number in find_rules(auto, auto.predict_samples(new))]
-    ['DETERMINED', 'UNSEEN_IGNORED', 'NO_EVIDENCE']
-    """
+    """The rule that decided each context, as its index in ``RULES``, shape (n_samples,)."""
     bags, is_node = prediction.bags, prediction.is_node
     size = prediction.n_samples
     sample, component = bags.sample[is_node], prediction.component[is_node]

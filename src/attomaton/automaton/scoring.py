@@ -108,16 +108,7 @@ def describe_unknown(unknown: Sequence[str]) -> list[str]:
 
 
 def score_prediction(prediction: BatchPrediction) -> Score:
-    """Log-loss and top-1 of predictions for realisable samples.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1])
-    >>> score = score_prediction(at.learn(samples).predict_samples(samples))
-    >>> round(score.log_loss, 6), round(score.top1, 6)  # ln 2, ln 2, 0; two ties and a hit
-    (0.462098, 0.666667)
-    """
+    """Log-loss and top-1 of predictions for realisable samples."""
     _check_samples(prediction)
     size, sample = prediction.n_samples, prediction.bags.sample
     probabilities = prediction.of_labels()
@@ -138,15 +129,7 @@ def score_prediction(prediction: BatchPrediction) -> Score:
 
 
 def mix_uniform(prediction: BatchPrediction, epsilon: float) -> BatchPrediction:
-    """(1 − ε) · prediction + ε · uniform over the context's positions. This is our addition to the theory.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[1, 0]], [1])  # 1 beats 0
-    >>> mix_uniform(at.learn(samples).predict_samples(samples), epsilon=0.5).probabilities.tolist()
-    [0.25, 0.75]
-    """
+    """(1 − ε) · prediction + ε · uniform over the context's positions. This is our addition to the theory."""
     epsilon = real_number(epsilon, "epsilon", least=0, most=1)
     uniform = uniform_probabilities(prediction.bags)
     return replace(prediction, probabilities=(1.0 - epsilon) * prediction.probabilities + epsilon * uniform)
@@ -157,14 +140,6 @@ def fit_epsilon(prediction: BatchPrediction, *, n_halvings: int = 60) -> float:
 
     The loss −Σ ln((1 − ε) p + ε u) is convex in ε; bisection finds the zero of its derivative,
     Σ (p − u)/((1 − ε) p + ε u).
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[1, 0]] * 4, [1, 1, 1, 0])
-    >>> sure = at.learn(samples.take([0])).predict_samples(samples)  # 1 beats 0: probabilities 1 and 0
-    >>> round(fit_epsilon(sure), 6)  # so that 1 has 3/4
-    0.5
     """
     n_halvings = whole_number(n_halvings, "n_halvings", least=1, most=1_000)
     _check_samples(prediction)
@@ -180,15 +155,7 @@ def fit_epsilon(prediction: BatchPrediction, *, n_halvings: int = 60) -> float:
 
 
 def uniform_probabilities(bags: Bags) -> Float64:
-    """Probabilities with equal weight on every position of a context, shape (n_pairs,): m_j / T.
-
-    Examples
-    --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.bags import count_tokens
-    >>> uniform_probabilities(count_tokens(Samples.from_lists([[1, 0, 1, 2]], [0]))).tolist()
-    [0.25, 0.5, 0.25]
-    """
+    """Probabilities with equal weight on every position of a context, shape (n_pairs,): m_j / T."""
     return bags.multiplicity / bags.samples.lengths[bags.sample]
 
 

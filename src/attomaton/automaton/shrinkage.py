@@ -51,22 +51,7 @@ class Shrinkage:
 
 @dataclass(frozen=True)
 class Tuning(Tabular):
-    """The score of each strength on held-out samples.
-
-    Attributes
-    ----------
-    strengths : tuple of float
-        The strengths tried.
-    scores : tuple of Score
-        Their scores on the held-out samples.
-
-    Examples
-    --------
-    >>> often = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
-    >>> tuning = choose_strength(often, often, strengths=(0.1, 10.0))
-    >>> tuning.best, [round(score.log_loss, 2) for score in tuning.scores]
-    (0.1, [0.59, 0.72])
-    """
+    """The score of each strength on held-out samples."""
 
     strengths: tuple[float, ...]
     scores: tuple[Score, ...]
@@ -143,12 +128,6 @@ def choose_strength(
         The strengths to try.
     ridge : float
         The ridge on the pooled scores, as in :func:`shrink`.
-
-    Examples
-    --------
-    >>> often = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
-    >>> choose_strength(often, often).best == min(CANDIDATE_STRENGTHS)
-    True
     """
     if not len(strengths):
         raise UnsupportedOption("strengths is empty; give the strengths to try")

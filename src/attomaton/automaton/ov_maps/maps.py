@@ -229,14 +229,6 @@ def find_writing(writes: Writes, samples: Samples, vocabulary: Vocabulary | None
         The corpus in which successors are counted.
     vocabulary : Vocabulary, optional
         Numbers texts.
-
-    Examples
-    --------
-    >>> samples = Samples.from_windows([0, 1, 2, 0, 1], window=3)
-    >>> find_writing("identity+successor", samples).table.tolist()
-    [[0, 1, 2], [1, 2, 0]]
-    >>> find_writing({0: 2}, samples).table.tolist()
-    [[2, 1, 2]]
     """
     tokens = np.arange(samples.n_tokens, dtype=np.int32)
     if isinstance(writes, str):
