@@ -38,7 +38,7 @@ RECORDS = 40
 
 
 @dataclass(frozen=True)
-class Variant:
+class LayerVariant:
     """Attention layers, skip connections around all but the last, softmax of a tied head, and an MLP."""
 
     name: str
@@ -49,17 +49,17 @@ class Variant:
 
 
 VARIANTS = (
-    Variant("one layer"),
-    Variant("two layers", 2),
-    Variant("two layers, skip connection", 2, skip=True),
-    Variant("three layers, skip connections", 3, skip=True),
-    Variant("one layer, cross-entropy", softmax=True),
-    Variant("one layer and an MLP, cross-entropy", softmax=True, mlp=True),
+    LayerVariant("one layer"),
+    LayerVariant("two layers", 2),
+    LayerVariant("two layers, skip connection", 2, skip=True),
+    LayerVariant("three layers, skip connections", 3, skip=True),
+    LayerVariant("one layer, cross-entropy", softmax=True),
+    LayerVariant("one layer and an MLP, cross-entropy", softmax=True, mlp=True),
 )
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class LayerBatch:
     """All trials as tensors, with where each context's label component is and the Luce odds within it."""
 
     keys: Tensor  # (n_trials, n_samples, window, dim)
@@ -91,8 +91,8 @@ def run_layers(settings: Settings, progress: Progress) -> Page:
         partial(_draw, curves, steps),
         verdicts=(),
         notes=(
-            f"A trial retrieves if at most {MISSED} of the attention is below the best component. It "
-            f"composes if no odds within it differ from those of W_fin by more than {TOLD} (total variation).",
+            f"A trial retrieves if at most {MISSED} of the attention is below the best component. It composes "
+            f"if no odds within differ from those of W_fin by more than {TOLD} (total variation).",
         ),
     )
 
@@ -102,7 +102,7 @@ def _records(settings: Settings) -> Int64:
     return np.unique(np.array(spaced, np.int64))
 
 
-def gather_trials(settings: Settings) -> Batch:
+def gather_trials(settings: Settings) -> LayerBatch:
     """Draw samples and unit embeddings, and solve the automaton of every trial."""
     corpora = draw_corpora(settings, settings["data"]["draw"])
     rngs = [np.random.default_rng([settings["seed"], trial, 2]) for trial in range(len(corpora))]
@@ -114,8 +114,9 @@ def gather_trials(settings: Settings) -> Batch:
     tokens, labels, inside, odds = (np.stack(parts) for parts in zip(*found, strict=True))
     keys = np.take_along_axis(tables[:, None], tokens[..., None], axis=2)
     hit = tokens == labels[:, :, None]
-    heads: Any = np.linalg.pinv(tables)
-    return Batch(
+    algebra: Any = np.linalg
+    heads: Float64 = algebra.pinv(tables)
+    return LayerBatch(
         torch.tensor(keys), torch.tensor(heads), torch.tensor(labels), torch.tensor(hit), inside, odds
     )
 
@@ -134,7 +135,7 @@ def _place(samples: Samples, table: Float64) -> tuple[Float64, ...]:
     return tokens, labels, inside, odds / odds.sum(axis=1, keepdims=True)
 
 
-def _train(settings: Settings, variant: Variant, batch: Batch) -> tuple[Float64, Float64]:
+def _train(settings: Settings, variant: LayerVariant, batch: LayerBatch) -> tuple[Float64, Float64]:
     """Mass below the best component, and the largest distance from the odds of W_fin, by record and trial."""
     generator = torch.Generator().manual_seed(settings["seed"])
     n_trials, dim = batch.keys.shape[0], batch.keys.shape[-1]
@@ -168,7 +169,7 @@ def _train(settings: Settings, variant: Variant, batch: Batch) -> tuple[Float64,
 
 
 def predict_masses(
-    settings: Settings, variant: Variant, batch: Batch, parameters: Sequence[Tensor]
+    settings: Settings, variant: LayerVariant, batch: LayerBatch, parameters: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor]:
     """The mass on every position of the context, and the loss of every trial."""
     window = batch.keys.shape[2]
@@ -200,7 +201,7 @@ def _caption(settings: Settings) -> str:
     )
 
 
-def _table(curves: dict[str, tuple[Float64, Float64]], batch: Batch) -> Grid:
+def _table(curves: dict[str, tuple[Float64, Float64]], batch: LayerBatch) -> Grid:
     tied = batch.tied
     rows = [
         [
