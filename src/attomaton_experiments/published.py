@@ -14,7 +14,7 @@ import pyarrow as pa
 from attomaton.base.printing import Grid
 from attomaton.base.progress import Progress
 from attomaton.base.tables import Float64
-from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton_experiments.mechanics import measure_training
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
@@ -140,4 +140,4 @@ def _draw(rows: list[Row], path: Path, *, caption: str) -> list[Path]:
                 Line("", [], [1.0], 1, 1),
             ]
             panels.append(LinePanel(f"{figure}: {quantity}", lines, axis="number", log_axis=False))
-    return draw_lines(panels, path, caption=caption)
+    return draw_line_panels(panels, path, caption=caption)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.base import paper_style
-from attomaton.base.drawing import LIGHT, drawable, wrap_caption
+from attomaton.base.drawing import HOUSE_LIGHT, drawable, wrap_caption
 from attomaton.base.tables import Float64
 from attomaton.report.figures import hide_rest, new_figure, save_figure
 
@@ -74,7 +74,7 @@ def _draw(axis: Any, panel: MapPanel) -> Any:
     axis.set_yticks(places, names, fontsize=size, parse_math=False)
     axis.tick_params(length=0, pad=1.5)
     axis.set_title(panel.title)
-    axis.set_facecolor(LIGHT)  # hidden from all queries
+    axis.set_facecolor(HOUSE_LIGHT)  # hidden from all queries
     axis.spines[:].set_visible(False)
     return image
 

@@ -18,7 +18,7 @@ from attomaton.base.progress import Progress, silent
 from attomaton.base.tables import Float64
 from attomaton.claims import Verdict, VerdictStatus
 from attomaton.claims.verdicts import Judgement
-from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton.theories import draw_linear_classes
 from attomaton.theories.scansnap.reduced import Reduced
 from attomaton.training import Adam, GradientDescent
@@ -301,4 +301,4 @@ def _draw(
         LinePanel("loss", losses, log_axis=False, log=True),
         LinePanel("attention c_n on one token", shares, least=0.0, log_axis=False),
     ]
-    return written + draw_lines(curves, path.with_name(f"{path.name}-curves"), caption=caption)
+    return written + draw_line_panels(curves, path.with_name(f"{path.name}-curves"), caption=caption)

@@ -14,7 +14,7 @@ from attomaton.base.progress import Progress, silent
 from attomaton.base.tables import Float64
 from attomaton.claims import Verdict
 from attomaton.claims.verdicts import Judgement
-from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.scansnap.figure4 import draw_classes, read_setup
@@ -245,7 +245,9 @@ def _draw(
             for colour, ratio in enumerate(settings["ratios"])
         ]
         recalls.append(LinePanel(_size(settings, number), curves, axis="threshold · n", log_axis=False))
-    written = draw_lines(panels, path, caption=caption, n_columns=2)
+    written = draw_line_panels(panels, path, caption=caption, n_columns=2)
     fixed = f"solid: η_Y/η_Z = {settings['ratios'][-1]:g}, dashed: η_Z = {settings['attention_rates'][-1]:g}"
     title = f"Recall of distinct tokens by threshold; {fixed}"
-    return written + draw_lines(recalls, path.with_name(f"{path.name}-recall"), caption=title, n_columns=2)
+    return written + draw_line_panels(
+        recalls, path.with_name(f"{path.name}-recall"), caption=title, n_columns=2
+    )
