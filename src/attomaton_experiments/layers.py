@@ -91,8 +91,8 @@ def run_layers(settings: Settings, progress: Progress) -> Page:
         partial(_draw, curves, steps),
         verdicts=(),
         notes=(
-            f"A trial retrieves if at most {MISSED} of the attention is below the best component. It composes "
-            f"if no odds within differ from those of W_fin by more than {TOLD} (total variation).",
+            f"A trial retrieves if at most {MISSED} of the attention is below the best component, and it "
+            f"composes if no odds in it differ from those of W_fin by more than {TOLD} (total variation).",
         ),
     )
 
