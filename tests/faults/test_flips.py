@@ -10,7 +10,7 @@ import pytest
 
 import attomaton as at
 from attomaton.automaton.runs import stored
-from attomaton.report.page.training import read_training, read_verdicts
+from attomaton.report.page.training import read_training, read_verdict_records
 from attomaton.training.checkpoints import Store, read_trace
 from tests.cli.inside import run_inside
 from tests.faults.counts import trials
@@ -50,7 +50,7 @@ def ask_run(folder, _):
     auto = at.Automaton.load(folder)
     told = [auto.predict_proba(context).tobytes() for context in ("a b a", "c a", "d")]
     proofs = repr((auto.hard.certificate, auto.soft.certificate, auto.coverage.to_dict()))
-    return told, proofs, repr(read_verdicts(folder)), repr(read_training(folder)), auto.vocabulary
+    return told, proofs, repr(read_verdict_records(folder)), repr(read_training(folder)), auto.vocabulary
 
 
 def ask_opened(folder, _):

@@ -16,9 +16,9 @@ from attomaton.automaton.explanation import ContextView, Explanation
 from attomaton.automaton.generation import MOST_GENERATED, Generation, GrowingContext
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.scoring import Score, mix_uniform, score_prediction
-from attomaton.base.drawing import GREY, drawable, house_axes, measure_text, wrap_caption
+from attomaton.base.drawing import HOUSE_GREY, drawable, house_axes, measure_text, wrap_caption
 from attomaton.base.errors import TokenOutOfRange, UnknownToken, UnsupportedOption
-from attomaton.base.options import LARGEST, make_rng, whole_number
+from attomaton.base.options import LARGEST_WHOLE, make_rng, whole_number
 from attomaton.base.printing import BLUE, ORANGE, shorten
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Float64, Int32
@@ -101,7 +101,7 @@ def draw_positions(names: Sequence[str], weights: Sequence[float], rule: str, ax
         axes.set_xticks(positions, texts, rotation=90, parse_math=False)
         axes.get_xticklabels()[-1].set_fontweight("bold")
         for label, weight in zip(axes.get_xticklabels(), heights, strict=True):
-            label.set_color("black" if weight else GREY)
+            label.set_color("black" if weight else HOUSE_GREY)
         axes.set_xlim(-0.6, len(texts) - 0.4)
         axes.set_ylim(0.0, max(1.08 * max(heights), 1e-9))
         axes.tick_params(axis="x", length=0)
@@ -386,7 +386,7 @@ class Attention(ABC):
 
     def name(self, token: int) -> str:
         """The token as text, or its id if there is no vocabulary."""
-        token = whole_number(token, "token", least=-LARGEST)
+        token = whole_number(token, "token", least=-LARGEST_WHOLE)
         if not 0 <= token < self.n_tokens:
             raise TokenOutOfRange(
                 f"token {token} is not in 0 … {self.n_tokens - 1}; give an id of this vocabulary"

@@ -27,7 +27,7 @@ from attomaton.base.tables import Int32, Int64, Integers, column, keep_rows, mak
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers import read_corpus
 from attomaton.corpora.readers.corpus import path_of
-from attomaton.corpora.readers.sources import is_run
+from attomaton.corpora.readers.sources import is_run_folder
 from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import pack_edges, unpack_edges
@@ -211,7 +211,7 @@ def diff(a: Source, b: Source, **options: Any) -> Difference:
 def _load_run(source: Source) -> Automaton | None:
     """The automaton, if the source is the folder of a run."""
     folder = path_of(source) if isinstance(source, str | PathLike) else None
-    return Automaton.load(folder) if folder is not None and is_run(folder) else None
+    return Automaton.load(folder) if folder is not None and is_run_folder(folder) else None
 
 
 def _learn_like(reference: Automaton | None, source: Source, options: dict[str, Any]) -> Automaton:

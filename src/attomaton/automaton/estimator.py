@@ -13,7 +13,7 @@ from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.base.borders import trusted
 from attomaton.base.errors import EmptyContext, InvalidSamples, TokenOutOfRange, needing
-from attomaton.base.options import LARGEST, whole_number
+from attomaton.base.options import LARGEST_WHOLE, whole_number
 from attomaton.base.ragged import offsets_of
 from attomaton.base.solutions import Status
 from attomaton.base.tables import Bool, Float64, Int64
@@ -183,7 +183,7 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         """The token ids, shape (n_samples, window), and where they are padding."""
         padded = np.zeros(values.shape, bool) | hidden
         if self.padding is not None:
-            whole_number(self.padding, "padding", least=-LARGEST)
+            whole_number(self.padding, "padding", least=-LARGEST_WHOLE)
             padded |= values == self.padding
         _check_token_ids(values, padded)
         ids = np.minimum(np.where(padded, 0, values).astype(np.float64), 2.0**53)  # more is no id

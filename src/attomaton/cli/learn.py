@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attomaton.cli import output
-from attomaton.cli.sources import Corpus, How, Master, Memory, Threads, Window, reads
+from attomaton.cli.sources import CorpusArgument, How, Master, Memory, Threads, WindowOption, reads
 from attomaton.cli.stopping import resumable
 from attomaton.cli.values import fraction, read_queries, run_option, whole, words
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attomaton.automaton.automaton import Automaton
     from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 
-RULES = {
+RULE_MEANINGS = {
     "determined": "the theorem decides",
     "unseen_ignored": "the theorem decides among the tokens with evidence",
     "incomparable": "no component precedes all others; the highest is taken",
@@ -28,9 +28,9 @@ RULES = {
 
 @reads
 def learn(
-    corpus: Corpus,
+    corpus: CorpusArgument,
     how: How,
-    window: Window = 32,
+    window: WindowOption = 32,
     engine: Annotated[
         str, words("auto, memory, duckdb (bounded memory, resumable in --out), or spark.")
     ] = "auto",
@@ -134,6 +134,6 @@ def _print_answered(shares: dict[str, Any]) -> None:
         return
     rows = [
         (meaning, f"{corpus[name]:.1%}", "not measured" if new is None else f"{new[name]:.1%}")
-        for name, meaning in RULES.items()
+        for name, meaning in RULE_MEANINGS.items()
     ]
     output.print_table("Who answers a context", ["", "contexts of the corpus", "a held-out tenth"], rows)

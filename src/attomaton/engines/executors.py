@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.artifacts import explained, identify_file, write_file, write_sealed
-from attomaton.base.artifacts.parted import write_part
+from attomaton.base.artifacts.parted import write_partition
 from attomaton.base.remote import AnyPath
 from attomaton.base.tables import Bool, Float64, Int64, column, empty_table, exact_file, rows_to_bytes
 from attomaton.corpora.documents import Chunk, regroup
@@ -214,7 +214,7 @@ class JoinFiles:
         for number in task_numbers(batches):
             rows = (table for file in self.files[number] for table in stream_rows(file, schema))
             with explained(self.folder):
-                entry = write_part(self.folder / name_attempt(self.kind, number), rows, schema, options)
+                entry = write_partition(self.folder / name_attempt(self.kind, number), rows, schema, options)
                 yield _noted(self.folder, entry, number)
 
 

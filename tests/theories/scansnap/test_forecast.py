@@ -46,11 +46,11 @@ def drawn_classes(draw, max_classes=5, n_tokens=7):
 def test_pulls_are_what_the_definition_says(samples, at_once):
     classes = CorpusClasses.from_samples(samples)
     queries = np.unique(classes.queries)
-    whole, module.AT_ONCE = module.AT_ONCE, at_once
+    whole, module.VALUES_AT_ONCE = module.VALUES_AT_ONCE, at_once
     try:
         found = find_pulls(classes, queries)
     finally:
-        module.AT_ONCE = whole
+        module.VALUES_AT_ONCE = whole
     for query, (tokens, pulls) in zip(queries, found, strict=True):
         wanted = define_pull(classes, query)
         np.testing.assert_allclose(pulls, wanted[tokens], atol=1e-15)

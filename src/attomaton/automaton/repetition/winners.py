@@ -33,7 +33,7 @@ from attomaton.automaton.repetition.odds import (
 )
 from attomaton.base.artifacts import FolderKind, Run, load_run, write_run
 from attomaton.base.borders import check_ids, check_int32, check_int64
-from attomaton.base.drawing import GREY, drawable, house_axes
+from attomaton.base.drawing import HOUSE_GREY, drawable, house_axes
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import make_rng, whole_number
@@ -244,7 +244,7 @@ class Winners(Tabular):
         with house_axes(ax, height=2.0) as axes:
             for rank, token in enumerate(order):
                 named = rank < len(TOKEN_COLOURS)
-                colour = TOKEN_COLOURS[rank] if named else GREY
+                colour = TOKEN_COLOURS[rank] if named else HOUSE_GREY
                 label = (
                     drawable(self.odds.name(int(self.odds.tokens[token])), LONGEST_LABEL) if named else None
                 )

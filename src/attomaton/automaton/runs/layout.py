@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.artifacts.parted import part_name, write_part
-from attomaton.base.artifacts.runs import ARRAYS
+from attomaton.base.artifacts.parted import partition_name, write_partition
+from attomaton.base.artifacts.runs import ARRAYS_FILE
 from attomaton.base.borders import check_counts, check_ids_of, check_rising, check_table
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.machine import share_out
@@ -79,7 +79,15 @@ HARD_COUNT_SCHEMA = _schema(("query",), COUNTED[:-1])
 """The columns of the index from the hard side of a partition."""
 
 TABLE_FILES = tuple(f"{table}-{'[0-9]' * 5}.parquet" for table in RUN_TABLES)
-OWNED = (*TABLE_FILES, "queries.parquet", "vocabulary.json", "coverage.json", "writes.json", ARRAYS, "work/*")
+OWNED = (
+    *TABLE_FILES,
+    "queries.parquet",
+    "vocabulary.json",
+    "coverage.json",
+    "writes.json",
+    ARRAYS_FILE,
+    "work/*",
+)
 """The files of a run, and the folder in which an engine works before they are written."""
 
 SMALL_RUN_ROWS = 1 << 18
@@ -175,7 +183,7 @@ def write_tables(folder: Path, tables: Mapping[str, pa.Table], borders: Int64) -
     def write(file: tuple[str, int]) -> dict[str, Any]:
         name, number = file
         rows, layout = slice_queries(tables[name], *limits[number]), RUN_TABLES[name]
-        return write_part(folder / part_name(name, number), [rows], layout.schema, layout.options)
+        return write_partition(folder / partition_name(name, number), [rows], layout.schema, layout.options)
 
     files = [(name, number) for name in tables for number in range(len(limits))]
     small = sum(table.num_rows for table in tables.values()) <= SMALL_RUN_ROWS

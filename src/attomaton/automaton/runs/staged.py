@@ -17,7 +17,7 @@ from attomaton.automaton.runs import layout, storage
 from attomaton.automaton.runs.coverage import Coverage, Tally, join_tallies, tally_components
 from attomaton.base.artifacts import Building, digest_arrays, digest_record, explained
 from attomaton.base.artifacts.files import link_or_copy
-from attomaton.base.artifacts.parted import part_name, write_part
+from attomaton.base.artifacts.parted import partition_name, write_partition
 from attomaton.base.progress import Progress, silent
 from attomaton.base.tables import column, make_table, read_parquet
 from attomaton.corpora.tokenizers import Vocabulary
@@ -76,7 +76,7 @@ class HardStage:
             "index": layout.count_hard_rows(components, gathered),
         }
         entries = {
-            name: write_part(
+            name: write_partition(
                 folder / f"{name}-{number:05d}{attempt}.parquet",
                 [table],
                 table.schema,
@@ -140,7 +140,7 @@ class SoftStage:
         columns = {name: column(nodes, name) for name in stored.schema.names}
         whole = make_table(stored.schema, {**columns, "soft": scores})
         file = folder / f"nodes-{number:05d}{attempt}.parquet"
-        entry = write_part(file, [whole], stored.schema, stored.options)
+        entry = write_partition(file, [whole], stored.schema, stored.options)
         return {
             "files": {entry["name"]: entry},
             "names": {"nodes": entry["name"]},
@@ -203,7 +203,7 @@ class FinishedStages:
         entries: dict[str, dict[str, Any]] = {}
         with explained(building.folder):
             for table, number, path, entry in self._files():
-                name = part_name(table, number)
+                name = partition_name(table, number)
                 link_or_copy(path, building.folder / name)
                 entries[name] = {key: value for key, value in entry.items() if key != "name"}
         storage.finish_run(

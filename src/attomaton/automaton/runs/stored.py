@@ -15,7 +15,7 @@ from attomaton.automaton.runs import layout, storage
 from attomaton.automaton.runs.coverage import Coverage
 from attomaton.automaton.runs.nodes import Nodes, NodeScores, Outline, RecentNodes
 from attomaton.base.artifacts import Run, explained_run, read_run
-from attomaton.base.artifacts.parted import PartedTable, part_name
+from attomaton.base.artifacts.parted import PartedTable, partition_name
 from attomaton.base.borders import check_counts, check_floats, check_ids, check_rising, check_table
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.options import whole_number
@@ -267,7 +267,7 @@ def _open_tables(run: Run, counts: dict[str, Int64]) -> dict[str, PartedTable]:
     folder = run.folder or Path()
 
     def entries(name: str) -> list[dict[str, Any]]:
-        names = [part_name(name, number) for number in range(len(borders) - 1)]
+        names = [partition_name(name, number) for number in range(len(borders) - 1)]
         return [{**run.partitions[file], "name": file} for file in names]
 
     return {
