@@ -27,7 +27,7 @@ from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.claims.approach import MISSED, TOLD
 from attomaton.claims.measures import dense, solve_trial
 from attomaton.corpora import Samples
-from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton_experiments.mechanics import draw_corpora
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
@@ -257,4 +257,4 @@ def _draw(
             for colour, (name, both) in enumerate(curves.items())
         ]
         panels.append(LinePanel(title, lines, log=number == 0, log_axis=False))
-    return draw_lines(panels, path, caption=caption)
+    return draw_line_panels(panels, path, caption=caption)
