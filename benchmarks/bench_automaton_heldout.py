@@ -76,7 +76,7 @@ def most_recent(samples: at.Samples, *, skip_query: bool) -> BatchPrediction:
             open_yet = (last == bags.samples.queries) & (place >= bags.samples.starts)
             last[open_yet] = bags.samples.values[place[open_yet]]
     probabilities = (bags.token == last[bags.sample]).astype(np.float64)
-    return BatchPrediction(bags, prediction.rows, prediction.seen, probabilities)
+    return BatchPrediction(bags, prediction.rows, prediction.is_node, probabilities)
 
 
 def row(rule: str, score: Score, first: Score, **chosen: float) -> dict:
@@ -126,7 +126,7 @@ def unseen_zeros(prediction: BatchPrediction) -> float:
     """Share of labels with p = 0 because no sample shows them under their query."""
     bags = prediction.bags
     mine = bags.token == bags.samples.labels[bags.sample]
-    return float(np.mean(~prediction.seen[mine] & (prediction.probabilities[mine] == 0)))
+    return float(np.mean(~prediction.is_node[mine] & (prediction.probabilities[mine] == 0)))
 
 
 def shrunken(split: Split, strength: float) -> list[dict]:

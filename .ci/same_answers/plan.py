@@ -17,15 +17,13 @@ CORPORA = {
 }
 """Path below ATTOMATON_DATA, and tokenizer."""
 
-TABLE = "data/reference/scan_snap_fig6.csv"
 EXPERIMENTS = {
     **dict.fromkeys(
         [f"mechanics-{name}" for name in ("acyclic", "global", "local", "path", "plain")], ("", "")
     ),
     "text-shakespeare": ("data/tinyshakespeare/input.txt", "shakespeare-begin.txt"),
     "text-wikitext": ("data/wikitext-2/valid.txt", "wikitext-begin.txt"),
-    **{f"scan-snap-{name}": ("", "") for name in ("3", "4", "meeting")},
-    "scan-snap-6": (TABLE, TABLE),
+    **{f"scan-snap-{name}": ("", "") for name in ("3", "4", "5", "6", "meeting")},
     "scan-snap-7": ("data/wikitext-2", "wikitext-begin"),
     "scan-snap-10": ("data/wikitext-2", "wikitext-begin"),
 }

@@ -22,7 +22,7 @@ from attomaton.base.tables import Float64
 from attomaton.claims import Verdict, VerdictStatus
 from attomaton.claims.verdicts import Judgement
 from attomaton.heads import Audit, Position, audit_heads
-from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton_experiments.page import Page
 from attomaton_experiments.parts import Parts
 from attomaton_experiments.passages import read_passages
@@ -73,7 +73,7 @@ def run_band(settings: Settings, progress: Progress) -> Page:
         caption,
         (_tell_bands(bands), _tell_tests(bands, tests)),
         pa.Table.from_pylist(rows),
-        partial(draw_lines, [panel for band in bands for panel in _panels(band)]),
+        partial(draw_line_panels, [panel for band in bands for panel in _panels(band)]),
         verdicts=[_judge(band, one, settings["bound"]) for band, one in zip(bands, tests, strict=True)],
         notes=settings["remarks"],
         options="--data FOLDER",

@@ -19,7 +19,7 @@ from attomaton.claims.components import forecast_readable, measure_gaps
 from attomaton.claims.evidence import Evidence
 from attomaton.claims.mechanics import CLAIMS
 from attomaton.graphs.components import Components
-from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton.training import Trace
 from attomaton_experiments.mechanics import train_trials
 from attomaton_experiments.page import Page
@@ -145,4 +145,4 @@ def _draw(
         LinePanel("share of the graph's components", lines, least=0.0),
         LinePanel("score gap of winner over loser, trial 0", curves),
     ]
-    return draw_lines(panels, path, caption=caption)
+    return draw_line_panels(panels, path, caption=caption)

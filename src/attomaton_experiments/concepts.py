@@ -14,7 +14,7 @@ import pyarrow as pa
 from scipy import sparse
 
 from attomaton.base import Tabular
-from attomaton.base.drawing import GREY, ONE_COLUMN, drawable, house_axes
+from attomaton.base.drawing import HOUSE_GREY, ONE_COLUMN, drawable, house_axes
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid
@@ -141,7 +141,7 @@ class Concepts(Tabular):
         """Draw words by two concepts, the most extreme with labels; returns the matplotlib axes."""
         across, up = (whole_number(one, "concept", most=len(self) - 1) for one in (across, up))
         with house_axes(ax, height=ONE_COLUMN) as axes:
-            axes.plot(self.words[:, across], self.words[:, up], ".", color=GREY, markersize=2)
+            axes.plot(self.words[:, across], self.words[:, up], ".", color=HOUSE_GREY, markersize=2)
             for token in self._apart(across, up):
                 name = drawable(name_token(self.vocabulary, token), 14)
                 place = self.words[token, across], self.words[token, up]

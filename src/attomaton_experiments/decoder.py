@@ -20,9 +20,15 @@ from attomaton.base.progress import Progress
 from attomaton.base.tables import Float64, Int64, table_of
 from attomaton.claims import Verdict
 from attomaton.claims.verdicts import Judgement
-from attomaton.report.figures import Line, LinePanel, draw_lines, new_figure, save_figure
+from attomaton.report.figures import Line, LinePanel, draw_line_panels, new_figure, save_figure
 from attomaton.theories import learn_decoder
-from attomaton.theories.decoder.course import EDGE, asymptote, find_levels, follow, squared_norm
+from attomaton.theories.decoder.course import (
+    UNSTABLE,
+    asymptote,
+    find_levels,
+    follow_levels,
+    squared_norm,
+)
 from attomaton.theories.decoder.supports import Supports
 from attomaton_experiments.concepts import HEADERS, Concepts, find_concepts, group_supports
 from attomaton_experiments.decoder_claims import DecoderTrace, train_decoder, verify_decoder
@@ -109,11 +115,13 @@ def _draw_runs(traces: Sequence[DecoderTrace], path: Path, *, caption: str) -> l
     lines: list[Line] = []
     for trace in traces:
         scale = trace.step_size * np.array(trace.steps) / squared_norm(trace.supports)
-        told = [one.excess for one in follow(find_levels(trace.supports), trace.steps, trace.step_size)]
+        told = [
+            one.excess for one in follow_levels(find_levels(trace.supports), trace.steps, trace.step_size)
+        ]
         lines.append(Line("trained", trace.steps, (scale * trace.excesses).tolist(), 0))
         lines.append(Line("predicted", trace.steps, (scale * np.array(told)).tolist(), 1, 2))
     panel = LinePanel("ηt(CE − H) / ‖W^mm‖²", [*lines, Line("limit", [0], [1.0], 2, 1)])
-    return draw_lines([panel], path, caption=caption)
+    return draw_line_panels([panel], path, caption=caption)
 
 
 def run_text(settings: Settings, progress: Progress) -> Page:
@@ -123,13 +131,13 @@ def run_text(settings: Settings, progress: Progress) -> Page:
         settings["source"], "bigram", engine="memory", most_frequent=settings["n_tokens"] - 1
     )
     supports = limit.supports
-    step_size = settings["step_share"] * EDGE / float(supports.shares.max())
+    step_size = settings["step_share"] * UNSTABLE / float(supports.shares.max())
     last = find_late_step(supports, step_size, settings["late"], settings["mass"])
     steps = _spread(last, 30)
     progress("training", 0, 0)
     levels = find_levels(supports)
-    trained = np.array([one.excess for one in follow(levels, steps, step_size, exact=last)])
-    predicted = np.array([one.excess for one in follow(levels, steps, step_size)])
+    trained = np.array([one.excess for one in follow_levels(levels, steps, step_size, exact=last)])
+    predicted = np.array([one.excess for one in follow_levels(levels, steps, step_size)])
     law = limit.squared_norm / (step_size * np.array(steps))
     caption = (
         f"{Path(settings['source']).name}: {supports.n_positions:,} positions, {supports.n_tokens:,} words, "
@@ -178,7 +186,7 @@ def _judge_text(trained: Float64, predicted: Float64, steps: Sequence[int]) -> V
 def _draw_text(steps: Any, trained: Any, predicted: Any, law: Any, path: Path, *, caption: str) -> list[Path]:
     curves = (("trained", trained), ("predicted", predicted), ("by the law of large steps", law))
     lines = [Line(name, steps, curve.tolist(), place, place) for place, (name, curve) in enumerate(curves)]
-    return draw_lines([LinePanel("CE − H, nats by position", lines, log=True)], path, caption=caption)
+    return draw_line_panels([LinePanel("CE − H, nats by position", lines, log=True)], path, caption=caption)
 
 
 def run_concepts(settings: Settings, progress: Progress) -> Page:

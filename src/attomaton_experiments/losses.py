@@ -22,7 +22,7 @@ from attomaton.claims.approach import MISSED
 from attomaton.claims.evidence import Evidence
 from attomaton.claims.local import find_local_directions
 from attomaton.claims.mechanics import CLAIMS
-from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton.training import (
     AttentionModel,
     CorrelationLoss,
@@ -255,5 +255,5 @@ def _draw(measured: list[CellResult], n_trials: int, path: Path, *, caption: str
         name = f"cross-entropy, {'tied' if tied else 'untied'}"
         sweep.append(Line(name, warm, [one.astray / n_trials for one in some], 4, int(not tied)))
     panels.append(LinePanel(f"share of trials below {ASTRAY}", sweep, least=0.0, axis="temperature"))
-    written = draw_lines(panels[:2], path, caption=caption)
-    return written + draw_lines(panels[2:], path.with_name(f"{path.name}-temperature"), caption=caption)
+    written = draw_line_panels(panels[:2], path, caption=caption)
+    return written + draw_line_panels(panels[2:], path.with_name(f"{path.name}-temperature"), caption=caption)

@@ -1,8 +1,9 @@
 """Training experiments of the first paper: draw, train, solve, measure, predict, judge.
 
 Settings: ``data`` (how samples are drawn), ``model`` (what is trained) and ``step`` (the optimiser);
-``local`` to measure also relative to the tokens that the model selects; ``slope_from``, the step from which
-the decay of ‖Π_fin W − W_fin‖ is fitted; ``published``, the ranges that the paper reports, by the name of
+``local`` to measure also relative to the tokens that the model selects; ``authors`` to measure also as
+the authors' code does (:mod:`attomaton_experiments.authors`); ``slope_from``, the step from which
+the decay of ‖Π_fin W − W_fin‖ is fitted; ``published``, the values of ten trials, by the name of
 the measure; ``panels``, the measures in the figure, if not all; ``log_axis`` for steps on a logarithmic
 axis. ``record_every`` in ``step``: how many steps lie between records.
 """
@@ -33,6 +34,7 @@ from attomaton.training import (
 )
 from attomaton.training.loop import Watch
 from attomaton.training.models.losses import as_loss
+from attomaton_experiments.authors import TITLES as AUTHORS, measure_authors
 from attomaton_experiments.figures.panels import Panel
 from attomaton_experiments.outcome import Outcome, render_outcome
 from attomaton_experiments.page import Page
@@ -91,6 +93,13 @@ def measure_training(settings: Settings, *, judged: bool = True) -> Outcome:
         predicted = measure_against(predict_trace(trace, automata, records), target)
     measured = _panels(settings, MEASURES, curves, predicted)
     notes: list[str] = []
+    if settings.get("authors"):
+        projected = np.einsum("rba,bax->rbx", target.cyclic_places(trace.weights), target.axes)
+        theirs = measure_authors(trace, automata, projected.reshape(trace.weights.shape))
+        measured |= {
+            name: _panel(settings, name, AUTHORS[name], trace.steps, values, log=name == "authors_distance")
+            for name, values in theirs.items()
+        }
     if settings.get("local"):
         local = measure_against(trace, solve_local(trace).target)
         measured |= _panels(settings, LOCAL_MEASURES, local, None)
@@ -160,16 +169,25 @@ def _panels(
             told = np.asarray(getattr(predicted, measure))
             mean = np.exp(np.log(told).mean(axis=1)) if log else told.mean(axis=1)
             forecast = predicted.steps.astype(np.float64), mean
-        panels[name] = Panel(
-            title,
-            curves.steps.astype(np.float64),
-            getattr(curves, measure),
-            forecast,
-            settings.get("published", {}).get(name),
-            log=log,
-            log_axis=settings.get("log_axis", False),
+        panels[name] = _panel(
+            settings, name, title, curves.steps, getattr(curves, measure), forecast=forecast, log=log
         )
     return panels
+
+
+def _panel(
+    settings: Settings,
+    name: str,
+    title: str,
+    steps: Int64,
+    values: Float64,
+    *,
+    log: bool,
+    forecast: tuple[Float64, Float64] | None = None,
+) -> Panel:
+    known, log_axis = settings.get("published", {}).get(name), settings.get("log_axis", False)
+    published = None if known is None else (min(known), max(known))
+    return Panel(title, steps.astype(np.float64), values, forecast, published, log=log, log_axis=log_axis)
 
 
 def _compare(globally: Float64, locally: Float64) -> str:

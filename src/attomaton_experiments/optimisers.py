@@ -23,7 +23,7 @@ from attomaton.claims.verdicts import Judgement
 from attomaton.corpora import Samples
 from attomaton.corpora.synthetic import draw_ordered
 from attomaton.graphs import extract_edges, find_components
-from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton.training import (
     Adam,
     AttentionModel,
@@ -222,7 +222,7 @@ def _draw(runs: list[OptimiserRun], path: Path, *, caption: str) -> list[Path]:
         for norm in NORMS
     ]
     own = [_line(run, run.own, names) for run in runs if run.draw == "cyclic"]
-    return draw_lines(
+    return draw_line_panels(
         [*panels, LinePanel("own norms, with cycles", own, least=0.0)], path, caption=caption, n_columns=2
     )
 

@@ -150,9 +150,12 @@ def _panels(outcome: Outcome) -> list[Panel]:
     """The panels of the figure; a logarithmic panel shows the trials with nonzero values."""
     chosen = [outcome.measured[name] for name in outcome.settings.get("panels", outcome.measured)]
     return [
-        replace(one, values=np.maximum(one.values[:, (one.values > LEAST).any(axis=0)], LEAST))
-        if one.log
-        else one
-        for one in chosen
-        if np.ptp(one.values) > 0  # zero without ties
-    ]
+        _positive(one) if one.log else one for one in chosen if np.ptp(one.values) > 0
+    ]  # zero without ties
+
+
+def _positive(one: Panel) -> Panel:
+    """The trials with values that a logarithmic axis can show, and in the title how many they are."""
+    some, n_trials = (one.values > LEAST).any(axis=0), one.values.shape[1]
+    title = one.title if np.all(some) else f"{one.title} ({int(np.sum(some))} of {n_trials} trials)"
+    return replace(one, title=title, values=np.maximum(one.values[:, some], LEAST))

@@ -20,7 +20,7 @@ from attomaton.base.progress import Progress
 from attomaton.base.tables import Float64
 from attomaton.claims import Verdict
 from attomaton.claims.verdicts import Judgement
-from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.settings import Settings
@@ -203,7 +203,7 @@ def _rows(number: int, trial: Trial) -> list[dict[str, Any]]:
 
 def _draw(trials: list[Trial], path: Path, *, caption: str) -> list[Path]:
     panels = [_panel(number, one) for number, one in enumerate(trials[:DRAWN])]
-    return draw_lines(panels, path, caption=caption, n_columns=2)
+    return draw_line_panels(panels, path, caption=caption, n_columns=2)
 
 
 def _panel(number: int, trial: Trial) -> LinePanel:

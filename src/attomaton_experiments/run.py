@@ -17,6 +17,7 @@ from attomaton_experiments.mechanics import run_training
 from attomaton_experiments.optimisers import run_optimisers
 from attomaton_experiments.page import Page
 from attomaton_experiments.path import run_path
+from attomaton_experiments.published import run_published
 from attomaton_experiments.repetition import run_repetition
 from attomaton_experiments.scansnap.figure3 import run_figure3
 from attomaton_experiments.scansnap.figure4 import run_figure4
@@ -32,6 +33,7 @@ KINDS: dict[str, Callable[[Settings, Progress], Page]] = {
     "losses": run_losses,
     "components": run_components,
     "path": run_path,
+    "published": run_published,
     "optimisers": run_optimisers,
     "text": run_text,
     "figure3": run_figure3,

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from attomaton.automaton.rules import RULES
 from attomaton.base.printing import Grid
-from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton_experiments.page import Page, render_table
 from attomaton_experiments.settings import Settings
 
@@ -95,7 +95,7 @@ def render_text(outcome: TextOutcome) -> Page:
         record={"seconds": None, "counts": counts, "shares": outcome.shares, "last": last},
         numbers=outcome.curves,
         numbers_file="curves.parquet",
-        draw=lambda path: draw_lines(_panels(outcome), path, caption=caption),
+        draw=lambda path: draw_line_panels(_panels(outcome), path, caption=caption),
         verdicts=None,
     )
 

@@ -116,7 +116,7 @@ def attack(rng) -> Finding:
         tempfile.TemporaryDirectory() as folder,
         patch.object(partitions, "PARTITION_SAMPLES", small),
         patch.object(parted, "GROUP_ROWS", 8 * small),
-        patch.object(staged, "HELD_EDGES", int(rng.choice([5, staged.HELD_EDGES]))),
+        patch.object(staged, "MOST_LOADED_EDGES", int(rng.choice([5, staged.MOST_LOADED_EDGES]))),
         patch.object(edge_partitions, "SCANNED_ROWS", int(rng.choice([5, edge_partitions.SCANNED_ROWS]))),
     ):
         place = Path(folder)

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.automaton.explanation import Rule
-from attomaton.automaton.rules import HELD_OUT, MOST, measure_answered, measure_held_out
+from attomaton.automaton.rules import HELD_OUT, MOST_CONTEXTS, measure_answered, measure_held_out
 from attomaton.graphs.components import count_evidence
 
 ids = st.lists(st.integers(0, 6), min_size=12, max_size=80)
@@ -42,8 +42,8 @@ def test_a_tenth_is_answered_by_what_the_others_teach():
 
 
 def test_of_many_contexts_some_are_asked():
-    samples = at.Samples.from_lists([[0, 1]] * (MOST + 7), [0] * (MOST + 7))
-    assert measure_answered(at.learn(samples.take(slice(5))), samples).n_contexts == MOST
+    samples = at.Samples.from_lists([[0, 1]] * (MOST_CONTEXTS + 7), [0] * (MOST_CONTEXTS + 7))
+    assert measure_answered(at.learn(samples.take(slice(5))), samples).n_contexts == MOST_CONTEXTS
 
 
 def test_too_few_samples_hold_nothing_out():

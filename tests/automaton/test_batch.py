@@ -60,6 +60,6 @@ def test_leaving_tokens_out_is_conditioning_on_the_others(samples, left_out):
 def test_ids_beyond_the_vocabulary_are_unseen():
     auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))
     predicted = auto.predict_samples(at.Samples.from_lists([[0, 7, 2], [7, 7, 8]], [0, 0]))
-    assert predicted.seen.tolist() == [True, True, False, False, False]
+    assert predicted.is_node.tolist() == [True, True, False, False, False]
     np.testing.assert_allclose(predicted.probabilities, [1, 0, 0, 2 / 3, 1 / 3])
     assert predicted.no_evidence.tolist() == [False, True]

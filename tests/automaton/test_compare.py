@@ -60,7 +60,7 @@ def differences_by_definition(a, b):
 def rows_of(difference):
     names = ("change", "in_a", "in_b", "wins_a", "losses_a", "wins_b", "losses_b")
     return {
-        (row["query"], row["one"], row["other"]): tuple(row[name] for name in names)
+        (row["query"], row["token"], row["rival"]): tuple(row[name] for name in names)
         for row in difference.rows.to_pylist()
     }
 

@@ -12,7 +12,7 @@ import attomaton as at
 from attomaton.automaton.finite import FiniteAttention
 from attomaton.automaton.scoring import EQUAL, fit_epsilon, mix_uniform, score_prediction
 from attomaton.automaton.shrinkage import (
-    STRENGTHS,
+    CANDIDATE_STRENGTHS,
     choose_strength,
     pool_scores,
     prepare_shrinkage,
@@ -206,9 +206,9 @@ def test_the_strength_is_the_best_on_what_was_held_back():
     samples = at.synthetic.draw_random(rng, n_tokens=8, n_samples=400, window=5)
     first, last = samples.take(slice(0, 360)), samples.take(slice(360, None))
     tuning = choose_strength(first, last)
-    losses = [shrink(first, strength=strength).score(last).log_loss for strength in STRENGTHS]
+    losses = [shrink(first, strength=strength).score(last).log_loss for strength in CANDIDATE_STRENGTHS]
     assert [score.log_loss for score in tuning.scores] == pytest.approx(losses)
-    assert tuning.best == STRENGTHS[int(np.argmin(losses))]
+    assert tuning.best == CANDIDATE_STRENGTHS[int(np.argmin(losses))]
     assert shrink(samples).scores.equals(shrink(samples, strength=tuning.best).scores)
 
 

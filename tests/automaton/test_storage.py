@@ -42,9 +42,9 @@ def test_a_run_folder_has_its_files_and_no_leftovers(run):
 
 @pytest.mark.parametrize("name", sorted(FILES - {"manifest.json"}))
 @pytest.mark.parametrize("damage", ["altered", "truncated", "missing"])
-@pytest.mark.parametrize("small", [stored.SMALL, 0], ids=["read", "opened"])
+@pytest.mark.parametrize("small", [stored.SMALL_RUN_BYTES, 0], ids=["read", "opened"])
 def test_a_damaged_file_is_refused_by_name(run, name, damage, small, monkeypatch):
-    monkeypatch.setattr(stored, "SMALL", small)
+    monkeypatch.setattr(stored, "SMALL_RUN_BYTES", small)
     path, blob = run / name, (run / name).read_bytes()
     if damage == "missing":
         path.unlink()

@@ -36,8 +36,8 @@ def small_parts(samples=3, rows=2):
     with (
         patch.object(partitions, "PARTITION_SAMPLES", samples),
         patch.object(parted, "GROUP_ROWS", rows),
-        patch.object(stored, "SMALL", 0),
-        patch.object(stored, "MOST_ROWS", 4),
+        patch.object(stored, "SMALL_RUN_BYTES", 0),
+        patch.object(stored, "MOST_BLOCK_ROWS", 4),
     ):
         yield
 
@@ -100,9 +100,9 @@ def test_an_opened_run_answers_as_the_automaton_does(samples, asked):
     auto = at.learn(samples)
     with opened(auto) as run:
         told, found = auto.predict_samples(asked), run.predict_samples(asked)
-        for name in ("probabilities", "seen"):
+        for name in ("probabilities", "is_node"):
             assert np.array_equal(getattr(told, name), getattr(found, name))
-        assert np.array_equal(told.component[told.seen], found.component[found.seen])
+        assert np.array_equal(told.component[told.is_node], found.component[found.is_node])
         for context, _ in asked:
             if max(context) < samples.n_tokens:
                 assert auto.explain(context).to_dict(str) == run.explain(context).to_dict(str)
@@ -123,7 +123,7 @@ def test_an_opened_run_answers_as_the_automaton_does(samples, asked):
 def test_parts_and_queries_of_an_opened_run(samples):
     auto = at.learn(samples)
     with opened(auto) as run:
-        pieces = list(run.parts())
+        pieces = list(run.partitions())
         queries = [part.components.queries.tolist() for part in pieces]
         assert list(chain(*queries)) == auto.components.queries.tolist()
         for part, own in zip(pieces, queries, strict=True):
@@ -138,7 +138,7 @@ def test_parts_and_queries_of_an_opened_run(samples):
         assert tables_of(run.of_queries(asked.tolist())) == tables_of(some)
         assert np.array_equal(run.outline(asked.tolist()).hard, run.outline(asked).hard)
         assert auto.of_queries(asked) is auto
-        assert list(auto.parts()) == [auto]
+        assert list(auto.partitions()) == [auto]
 
 
 @settings(max_examples=20)
@@ -159,7 +159,7 @@ def written(tmp_path_factory):
     """A run of many parts on disk, with small blocks, and what contexts it was asked."""
     folder = tmp_path_factory.mktemp("stored")
     (folder / "text.txt").write_text(text_of(400))
-    with small_parts(60, 40), patch.object(parted, "BLOCK", 512):
+    with small_parts(60, 40), patch.object(parted, "BLOCK_BYTES", 512):
         auto = at.learn(folder / "text.txt", window=6, out=folder / "run")
     words = auto.vocabulary.tokens
     contexts = [list(words[number : number + 4]) for number in range(len(words) - 4)]
@@ -168,7 +168,7 @@ def written(tmp_path_factory):
 
 @contextmanager
 def as_written():
-    with patch.object(parted, "BLOCK", 512), patch.object(stored, "SMALL", 0):
+    with patch.object(parted, "BLOCK_BYTES", 512), patch.object(stored, "SMALL_RUN_BYTES", 0):
         yield
 
 
@@ -191,7 +191,7 @@ def test_an_altered_block_of_any_part_is_refused_by_name_when_it_is_read(written
                 except CorruptRun as error:
                     refused += f"{name} was altered" in str(error) or pytest.fail(str(error))
             with pytest.raises(CorruptRun, match=rf"{name} was altered"):
-                list(opened_run.parts())
+                list(opened_run.partitions())
             with pytest.raises(CorruptRun, match=rf"{name} was altered"):
                 _ = opened_run.components
             shutil.rmtree(place)
@@ -202,7 +202,7 @@ ASKING = """
 import json, sys
 from attomaton.base.artifacts import parted
 from attomaton.automaton.runs import stored
-parted.BLOCK, stored.SMALL = 512, 0
+parted.BLOCK_BYTES, stored.SMALL_RUN_BYTES = 512, 0
 from attomaton.automaton.automaton import Automaton
 run = Automaton.load(sys.argv[1])
 print(json.dumps([run.explain(context).to_dict(run.name) for context in json.loads(sys.argv[2])]))
@@ -258,7 +258,7 @@ def test_answers_do_not_keep_row_groups_in_memory(tmp_path):
     size = 100
     contexts = [[token, (token + 1) % size, token] for token in range(size)]
     at.learn(at.Samples.from_lists(contexts, [token[1] for token in contexts])).save(tmp_path / "run")
-    with patch.object(stored, "SMALL", 0):
+    with patch.object(stored, "SMALL_RUN_BYTES", 0):
         run = Automaton.load(tmp_path / "run")
     run.explain(contexts[0])
     before = pa.total_allocated_bytes()
@@ -299,7 +299,7 @@ def test_an_opened_run_refuses_what_the_whole_one_does(tmp_path, name, column, v
     set_value(run, name, column, 0, value)
     with pytest.raises(CorruptRun):
         at.Automaton.load(run, whole=True)
-    with patch.object(stored, "SMALL", 0):
+    with patch.object(stored, "SMALL_RUN_BYTES", 0):
         auto = at.Automaton.load(run)
         with pytest.raises(CorruptRun):
             list(auto.scan(name, np.arange(auto.n_tokens)))

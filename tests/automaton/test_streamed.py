@@ -16,7 +16,7 @@ from attomaton.report.csv_tables import write_csv
 from attomaton.report.export import pick_queries
 from attomaton.report.graphml import write_graphml
 from attomaton.report.page import content, packing
-from attomaton.report.page.content import choose_queries, gather
+from attomaton.report.page.content import choose_queries, gather_page
 from attomaton.report.page.packing import Packer
 from tests.automaton.test_stored import SHM, opened, small_parts
 from tests.strategies import sample_sets
@@ -103,10 +103,11 @@ def test_exports(samples, most):
 @given(samples=sets, room=st.integers(100, 3000))
 def test_pages(samples, room):
     auto = at.learn(samples)
-    with opened(auto) as run, patch.object(packing, "AHEAD", 2), patch.object(packing, "AHEAD_ROWS", 20):
+    rows = patch.object(packing, "ROWS_AHEAD", 20)
+    with opened(auto) as run, patch.object(packing, "QUERIES_AHEAD", 2), rows:
         told = [choose_queries(Packer(one), room=room) for one in (auto, run)]
         assert told[0].packed == told[1].packed
-        assert gather(auto, told[0], {}) == gather(run, told[1], {})
+        assert gather_page(auto, told[0], {}) == gather_page(run, told[1], {})
         for place in range(len(Packer(auto).queries)):
             assert Packer(run).graph(place).tokens.tolist() == Packer(auto).graph(place).tokens.tolist()
         assert "solved" not in vars(run)
@@ -116,7 +117,7 @@ def test_a_large_run_leaves_out_queries_that_are_too_large_for_a_page(tmp_path):
     """They are not even read, and the page says how many of how many it shows."""
     often = [[0, 1, 2, 3, 4]] * 9 + [[1, 0, 2, 3, 4]] * 9
     samples = at.Samples.from_lists([*often, [0, 1], [1, 0]], [0] * 9 + [1] * 9 + [0, 1])
-    with small_parts(), patch.object(content, "LARGE", 5), patch.object(content, "MOST_SIZE", 6):
+    with small_parts(), patch.object(content, "LARGE_RUN", 5), patch.object(content, "MOST_SIZE", 6):
         run = Automaton.load(at.learn(samples).save(tmp_path / "run"))
         packer = Packer(run)
         chosen = choose_queries(packer, room=10**6)

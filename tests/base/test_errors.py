@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attomaton.base.errors import PACKAGES, MissingExtra, needing
+from attomaton.base.errors import EXTRA_PACKAGES, MissingExtra, needing
 from attomaton.cli.installation import MODULES
 
 EXTRAS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"][
@@ -15,16 +15,16 @@ EXTRAS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(
 ]
 
 
-@pytest.mark.parametrize("module", PACKAGES)
+@pytest.mark.parametrize("module", EXTRA_PACKAGES)
 def test_the_extra_that_is_named_brings_the_package(module):
-    named = {re.split(r"[\[>]", one)[0] for one in EXTRAS[PACKAGES[module][1]]}
+    named = {re.split(r"[\[>]", one)[0] for one in EXTRAS[EXTRA_PACKAGES[module][1]]}
     assert module in {MODULES.get(one, one) for one in named}
 
 
-@pytest.mark.parametrize("module", PACKAGES)
+@pytest.mark.parametrize("module", EXTRA_PACKAGES)
 def test_a_missing_package_is_named(monkeypatch, module):
     monkeypatch.setitem(sys.modules, module, None)
-    package, extra = PACKAGES[module]
+    package, extra = EXTRA_PACKAGES[module]
     said = re.escape(f"this needs {package}: pip install 'attomaton[{extra}]'")
     with pytest.raises(MissingExtra, match=f"^{said}$"), needing("this"):
         __import__(f"{module}.inner")

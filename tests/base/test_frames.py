@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.automaton.shrinkage import choose_strength
-from attomaton.base.frames import TOKENS, name_tokens
+from attomaton.base.frames import TOKEN_COLUMNS, name_tokens
 from attomaton.claims.measures import measure_trace, solve_trials
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.theories.scansnap.law import Rates
@@ -121,7 +121,7 @@ def test_tokens_are_text_where_a_vocabulary_is_given(name):
     given = None if name in TEXTUAL else words
     named = value.table(given)
     for column in named.column_names:
-        if column in TOKENS:
+        if column in TOKEN_COLUMNS:
             assert "string" in str(named.schema.field(column).type), column
             plain = value._table().column(column).to_pylist()
             texts = named.column(column).to_pylist()

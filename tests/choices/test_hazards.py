@@ -63,6 +63,26 @@ def test_random_times_against_linear_programs(seed):
     agrees(answer, *by_linear_programs(np.array(rising), []))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_efrons_rule_for_ties_has_the_same_infinite_directions(seed):
+    rng = np.random.default_rng(seed)
+    X, time = rng.integers(-1, 2, (8, 2)).astype(float), rng.integers(1, 4, 8)
+    event = np.append(True, rng.random(7) < 0.6)
+    answer = at.check_separation(X, time, event=event, model="cox")
+    at_risk = (time[None] >= time[:, None]) & event[:, None]
+    rising = np.array([X[i] - X[j] for i, j in zip(*np.nonzero(at_risk), strict=True)])
+    program = linprog(-rising.sum(axis=0), A_ub=-rising, b_ub=np.zeros(len(rising)), bounds=(-1, 1))
+    model = sm.PHReg(time, X, status=event, ties="efron")
+    if answer.exists and answer.unique:
+        for direction in rng.normal(size=(20, 2)):
+            unit = direction / np.linalg.norm(direction)
+            assert model.loglike(20 * unit) < model.loglike(15 * unit)
+    elif not answer.exists:
+        steps = [model.loglike(size * program.x) for size in (0, 5, 10, 15)]
+        assert (np.diff(steps) > -1e-9).all()
+        assert steps[1] > steps[0]
+
+
 @pytest.fixture
 def frame():
     rng = np.random.default_rng(5)

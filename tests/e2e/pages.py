@@ -114,8 +114,6 @@ def prepare_long_inputs(folder):
         for place in ("wikitext-2", "FOLDER"):
             (folder / place).mkdir(exist_ok=True)
             (folder / place / f"{name}.txt").write_text(text, encoding="utf-8")
-    columns = "num_last,eta_Z,etaY_over_etaZ,entropy_mean\n"
-    (folder / "TABLE.csv").write_text(columns + "1,0.5,1.0,1.9\n", encoding="utf-8")
 
 
 def _train_tokenizer(path, text):

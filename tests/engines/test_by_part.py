@@ -50,7 +50,7 @@ def test_parts_whose_edges_are_not_held(tmp_path, monkeypatch, seed):
     write_shards(tmp_path / "shards", [rng.integers(0, 12, 300).tolist() for _ in range(4)], 12, 2)
     options = {"window": 6, "engine": Engine("duckdb", memory="1GB")}
     at.learn(tmp_path / "shards", out=tmp_path / "held", **options)
-    monkeypatch.setattr(staged, "HELD_EDGES", 5)
+    monkeypatch.setattr(staged, "MOST_LOADED_EDGES", 5)
     monkeypatch.setattr(edge_partitions, "SCANNED_ROWS", 40)
     at.learn(tmp_path / "shards", out=tmp_path / "scanned", **options)
     assert told(tmp_path / "held") == told(tmp_path / "scanned")

@@ -57,8 +57,8 @@ def use_run(run: Path, whole: Path) -> None:
     """All that is done with a run, opened and read whole: where both give an answer, it is the same one."""
     told: list[dict[str, str]] = []
     refused: list[at.AttomatonError] = []
-    for small in (0, stored.SMALL):
-        with patch.object(stored, "SMALL", small):
+    for small in (0, stored.SMALL_RUN_BYTES):
+        with patch.object(stored, "SMALL_RUN_BYTES", small):
             told.append({})
             try:
                 _use_run(run, whole, told[-1])

@@ -10,7 +10,7 @@ import pytest
 
 import attomaton as at
 from attomaton.automaton.runs import stored
-from attomaton.report.page.training import read_training, read_verdicts
+from attomaton.report.page.training import read_training, read_verdict_records
 from attomaton.training.checkpoints import Store, read_trace
 from tests.cli.inside import run_inside
 from tests.faults.counts import trials
@@ -50,17 +50,17 @@ def ask_run(folder, _):
     auto = at.Automaton.load(folder)
     told = [auto.predict_proba(context).tobytes() for context in ("a b a", "c a", "d")]
     proofs = repr((auto.hard.certificate, auto.soft.certificate, auto.coverage.to_dict()))
-    return told, proofs, repr(read_verdicts(folder)), repr(read_training(folder)), auto.vocabulary
+    return told, proofs, repr(read_verdict_records(folder)), repr(read_training(folder)), auto.vocabulary
 
 
 def ask_opened(folder, _):
     """What is asked of the run is read from its parts, one query after the other."""
-    with patch.object(stored, "SMALL", 0):
+    with patch.object(stored, "SMALL_RUN_BYTES", 0):
         auto = at.Automaton.load(folder)
         contexts = ("a b a", "c a", "d", "a d c b")
         told = [auto.predict_proba(context).tobytes() for context in contexts]
         told += [repr(auto.explain(context).to_dict(auto.name)) for context in contexts]
-        told += [repr([part.components.nodes.to_pydict() for part in auto.parts()])]
+        told += [repr([part.components.nodes.to_pydict() for part in auto.partitions()])]
         assert "solved" not in vars(auto)
         return told, repr(auto.coverage.to_dict()), auto.vocabulary
 

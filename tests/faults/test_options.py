@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from attomaton.base.errors import AttomatonError, NothingRealisable, UnsupportedOption
-from attomaton.base.options import LARGEST, given_path, real_number, share, whole_number
+from attomaton.base.options import LARGEST_WHOLE, given_path, real_number, share, whole_number
 from tests.cli.inside import run_inside
 from tests.faults import calls
 from tests.faults.commands import BASES, command_line, fresh, options
@@ -173,7 +173,7 @@ def test_what_is_three(value):
 
 
 def test_limits_are_kept_to_the_last_digit():
-    assert whole_number(LARGEST, "it") == LARGEST
+    assert whole_number(LARGEST_WHOLE, "it") == LARGEST_WHOLE
     assert real_number(1, "it", most=1) == 1.0
     assert real_number(math.nextafter(0, 1), "it", above=0) > 0
     for wrong in (

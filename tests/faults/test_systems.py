@@ -70,7 +70,7 @@ def leave_lock(folder, since):
     """The lock of a target in the folder, whose owner may live."""
     path = folder / ".run.attomaton-lock"
     about = {
-        "kind": ownership.KIND,
+        "kind": ownership.LOCK_KIND,
         "pid": os.getpid(),
         "host": ownership.socket.gethostname(),
         "since": since,

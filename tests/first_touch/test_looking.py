@@ -112,10 +112,10 @@ def test_figures_show_the_way_to_the_limit(tmp_path, monkeypatch):
     from attomaton.report import pictures
 
     seen = []
-    draw = pictures.draw_lines
+    draw = pictures.draw_line_panels
     monkeypatch.setattr(
         pictures,
-        "draw_lines",
+        "draw_line_panels",
         lambda panels, *rest, **more: seen.extend(panels) or draw(panels, *rest, **more),
     )
     (tmp_path / "t.txt").write_text("a b a c a b a c b a c a b b a c a a b c a b a\n" * 2)

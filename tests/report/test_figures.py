@@ -24,10 +24,10 @@ from attomaton.base.drawing import (
 )
 from attomaton.base.errors import UnknownToken, UnsupportedOption, UnwritablePlace
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton.report.page.packing import Packer
 from attomaton.report.pictures import choose_tokens, draw_heat, gather_scores, write_figures
-from attomaton.report.priority_graph import MOST_COMPONENTS, draw_graph, lay_out
+from attomaton.report.priority_graph import MOST_COMPONENTS, draw_graph, lay_out_boxes
 from attomaton_experiments.figures.grids import GridFigure, draw_grids
 from attomaton_experiments.figures.maps import MapPanel, draw_maps
 from attomaton_experiments.figures.panels import Panel, draw_panels
@@ -53,7 +53,7 @@ def panels(path):
 
 def lines(path):
     shown = [Line(str(number), [1, 2, 3], [1, number, 3], number, number % 4) for number in range(5)]
-    return draw_lines(
+    return draw_line_panels(
         [LinePanel("loss", shown), LinePanel("level", [Line("", [1], [2], 0)])], path, caption="lines"
     )
 
@@ -221,7 +221,7 @@ def test_a_wide_graph_is_cut_and_boxes_do_not_overlap():
     n_tokens = 200
     contexts = [[0, token, 199] for token in range(1, 199)]
     auto = at.learn(at.Samples.from_lists(contexts, [0] * 198, n_tokens=n_tokens))
-    boxes, height = lay_out(graphs_of(auto)[0], lambda token: f"token {token}")
+    boxes, height = lay_out_boxes(graphs_of(auto)[0], lambda token: f"token {token}")
     assert [box.text for box in boxes if box.component is None] == [f"+ {199 - MOST_COMPONENTS} more"]
     for box in boxes:
         assert 0 <= box.x <= box.x + box.width <= ONE_COLUMN + 1e-9

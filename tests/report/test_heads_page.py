@@ -13,7 +13,7 @@ from attomaton.heads.audit.course import audit_course
 from attomaton.heads.audit.heads import Audit, audit_heads
 from attomaton.heads.audit.ladder import column_of
 from attomaton.heads.audit.saved import KEY, About, mark
-from attomaton.report.page.heads import MOST_HEADS, read_heads
+from attomaton.report.page.heads import MOST_SHOWN_HEADS, read_heads
 from attomaton.report.page.write import write_report
 from tests.cli.inside import run_inside
 from tests.heads.audit.standin import StandIn, draw_documents
@@ -109,8 +109,8 @@ def test_everything_in_the_file_is_escaped(tmp_path):
 def test_what_is_not_finite_is_null_and_very_many_heads_are_cut(tmp_path):
     record = read_heads(written(made(seeking_z=[np.nan, np.inf], seeking_excess=[None, 0.1]), tmp_path))
     assert [row[2:4] for row in record["heads"]] == [[None, None], [0.1, None]]
-    record = read_heads(written(made(n=MOST_HEADS + 5), tmp_path))
-    assert (record["n_heads"], len(record["heads"])) == (MOST_HEADS + 5, MOST_HEADS)
+    record = read_heads(written(made(n=MOST_SHOWN_HEADS + 5), tmp_path))
+    assert (record["n_heads"], len(record["heads"])) == (MOST_SHOWN_HEADS + 5, MOST_SHOWN_HEADS)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import torch
 
 from attomaton.base.errors import UnsupportedOption
 from attomaton.training.checkpoints import Store
-from attomaton.training.configuration import describe, restore
+from attomaton.training.configuration import describe, restore_settings
 from attomaton.training.loop import Watch, train
 from attomaton.training.models.attention import AttentionModel
 from attomaton.training.models.embeddings import Orthonormal, RandomUnit
@@ -54,7 +54,7 @@ def drawn(n_steps=6, shape=(3, 5, 4), scale=1.0):
 
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_a_stored_step_comes_back(step):
-    assert restore(describe(step)) == step
+    assert restore_settings(describe(step)) == step
 
 
 @pytest.mark.parametrize("step", [one for one in STEPS if not isinstance(one, Muon)], ids=str)

@@ -16,9 +16,9 @@ from attomaton.automaton.explanation import ContextView, Explanation
 from attomaton.automaton.generation import MOST_GENERATED, Generation, GrowingContext
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.scoring import Score, mix_uniform, score_prediction
-from attomaton.base.drawing import GREY, drawable, house_axes, measure_text, wrap_caption
+from attomaton.base.drawing import HOUSE_GREY, drawable, house_axes, measure_text, wrap_caption
 from attomaton.base.errors import TokenOutOfRange, UnknownToken, UnsupportedOption
-from attomaton.base.options import LARGEST, make_rng, whole_number
+from attomaton.base.options import LARGEST_WHOLE, make_rng, whole_number
 from attomaton.base.printing import BLUE, ORANGE, shorten
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Float64, Int32
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from attomaton.corpora.readers.corpus import ReadingOptions
 
 
-MOST_ROWS = 20
+MOST_RANKED = 20
 """Maximum number of tokens drawn for a query."""
 
 MOST_POSITIONS = 40
 """Number of last positions of a context that are drawn."""
 
-ROW, BESIDES = 0.14, 0.62
+ROW_HEIGHT, AXES_HEIGHT = 0.14, 0.62
 """Height of one row, and of everything else, in inches."""
 
-LONGEST = 16
+LONGEST_NAME = 16
 """Maximum number of characters shown of a token."""
 
 
@@ -63,20 +63,20 @@ class Ranking:
 
 def draw_ranking(ranking: Ranking, ax: Any = None) -> Any:
     """Draw a bar for each token, best on top: blue is preferred, orange beaten; return the axes."""
-    names = [drawable(name, LONGEST) for name in ranking.names]
+    names = [drawable(name, LONGEST_NAME) for name in ranking.names]
     shown = f"{len(names)} of {ranking.total:,} tokens" if len(names) < ranking.total else "tokens"
-    title = f"Under the query “{drawable(ranking.query, LONGEST)}”: {shown}, best first"
+    title = f"Under the query “{drawable(ranking.query, LONGEST_NAME)}”: {shown}, best first"
     lines = wrap_caption(title)
-    with house_axes(ax, height=ROW * len(names) + BESIDES + 0.11 * (len(lines) - 1)) as axes:
-        places = np.arange(len(names))
+    with house_axes(ax, height=ROW_HEIGHT * len(names) + AXES_HEIGHT + 0.11 * (len(lines) - 1)) as axes:
+        heights = np.arange(len(names))
         colours = [BLUE if score >= 0 else ORANGE for score in ranking.scores]
-        axes.barh(places, ranking.scores, color=colours, height=0.72)
+        axes.barh(heights, ranking.scores, color=colours, height=0.72)
         axes.axvline(0.0, color="black", linewidth=0.6)
-        for place, score, note in zip(places, ranking.scores, ranking.notes, strict=True):
+        for height, score, note in zip(heights, ranking.scores, ranking.notes, strict=True):
             side = {"ha": "left", "xytext": (2, 0)} if score >= 0 else {"ha": "right", "xytext": (-2, 0)}
-            beside = {"va": "center_baseline", "fontsize": "x-small", "textcoords": "offset points"}
-            axes.annotate(note, (score, place), color="black", **beside, **side)
-        axes.set_yticks(places, names, parse_math=False)
+            style = {"va": "center_baseline", "fontsize": "x-small", "textcoords": "offset points"}
+            axes.annotate(note, (score, height), color="black", **style, **side)
+        axes.set_yticks(heights, names, parse_math=False)
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.margins(x=0.14)
         axes.tick_params(axis="y", length=0)
@@ -90,16 +90,18 @@ def draw_positions(names: Sequence[str], weights: Sequence[float], rule: str, ax
     """Draw a bar for the attention on each position; the last is the query; return the axes."""
     hidden = max(len(names) - MOST_POSITIONS, 0)
     before = f" ({hidden:,} earlier positions: {sum(weights[:hidden]):.1%})" if hidden else ""
-    texts, heights = [drawable(name, LONGEST) for name in names[hidden:]], list(weights[hidden:])
-    lines = wrap_caption(f"Attention by position, query “{drawable(names[-1], LONGEST)}”: {rule}{before}")
+    texts, heights = [drawable(name, LONGEST_NAME) for name in names[hidden:]], list(weights[hidden:])
+    lines = wrap_caption(
+        f"Attention by position, query “{drawable(names[-1], LONGEST_NAME)}”: {rule}{before}"
+    )
     room = max(measure_text(text) for text in texts)
     with house_axes(ax, height=1.0 + room + 0.11 * len(lines)) as axes:
-        places = np.arange(len(texts))
-        axes.bar(places, heights, color=BLUE, width=0.72)
-        axes.set_xticks(places, texts, rotation=90, parse_math=False)
+        positions = np.arange(len(texts))
+        axes.bar(positions, heights, color=BLUE, width=0.72)
+        axes.set_xticks(positions, texts, rotation=90, parse_math=False)
         axes.get_xticklabels()[-1].set_fontweight("bold")
         for label, weight in zip(axes.get_xticklabels(), heights, strict=True):
-            label.set_color("black" if weight else GREY)
+            label.set_color("black" if weight else HOUSE_GREY)
         axes.set_xlim(-0.6, len(texts) - 0.4)
         axes.set_ylim(0.0, max(1.08 * max(heights), 1e-9))
         axes.tick_params(axis="x", length=0)
@@ -167,7 +169,7 @@ class Attention(ABC):
     def predict_bags(self, bags: Bags) -> BatchPrediction:
         """The probabilities of the tokens of many contexts, given as bags.
 
-        If tokens of a context are left out, the probabilities are conditional on retrieving one of the rest.
+        If tokens of a context are left out, probabilities are conditional on retrieving one of the others.
         """
 
     @abstractmethod
@@ -211,9 +213,9 @@ class Attention(ABC):
         If they sum to less than 1, the rest is the probability of words outside the vocabulary.
         """
         answer = self._answer(context)[0]
-        known = answer.bags.token < self.n_tokens
+        in_vocabulary = answer.bags.token < self.n_tokens
         probabilities = np.zeros(self.n_tokens)
-        probabilities[answer.bags.token[known]] = answer.probabilities[known]
+        probabilities[answer.bags.token[in_vocabulary]] = answer.probabilities[in_vocabulary]
         return probabilities
 
     def attention(self, context: Context) -> Float64:
@@ -238,14 +240,14 @@ class Attention(ABC):
             The generator, or its seed. None means a different draw at each call.
         """
         answer = self._answer(context)[0]
-        known = (answer.bags.token < self.n_tokens) & (answer.probabilities > 0)
-        if not known.any():
+        possible = (answer.bags.token < self.n_tokens) & (answer.probabilities > 0)
+        if not possible.any():
             raise UnknownToken(
                 "no context word with a probability is in the vocabulary, so none has an id; use generate, "
                 "which returns texts"
             )
-        probabilities = answer.probabilities[known]
-        return int(make_rng(rng).choice(answer.bags.token[known], p=probabilities / probabilities.sum()))
+        probabilities = answer.probabilities[possible]
+        return int(make_rng(rng).choice(answer.bags.token[possible], p=probabilities / probabilities.sum()))
 
     def generate(
         self,
@@ -335,7 +337,6 @@ class Attention(ABC):
         """The tokens with evidence under a query, best first."""
 
     def _find_token(self, token: str | int) -> int:
-        """The id of a token named by the user."""
         if not isinstance(token, str):
             self.name(token)
             return int(token)
@@ -357,7 +358,6 @@ class Attention(ABC):
         return replace(score_prediction(mix_uniform(prediction, epsilon)), unknown=unknown)
 
     def _reachable(self, samples: Samples) -> Bags:
-        """The samples whose label attention can predict."""
         return count_tokens(samples)
 
     def read(self, source: Any, **options: Unpack["ReadingOptions"]) -> Samples:
@@ -386,7 +386,7 @@ class Attention(ABC):
 
     def name(self, token: int) -> str:
         """The token as text, or its id if there is no vocabulary."""
-        token = whole_number(token, "token", least=-LARGEST)
+        token = whole_number(token, "token", least=-LARGEST_WHOLE)
         if not 0 <= token < self.n_tokens:
             raise TokenOutOfRange(
                 f"token {token} is not in 0 … {self.n_tokens - 1}; give an id of this vocabulary"

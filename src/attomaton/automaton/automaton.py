@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.attention import MOST_ROWS, Attention, Ranking, check_ranked
+from attomaton.automaton.attention import MOST_RANKED, Attention, Ranking, check_ranked
 from attomaton.automaton.explanation import Explanation, explain_answer
 from attomaton.automaton.finite import FiniteAttention
 from attomaton.automaton.prediction import BatchPrediction, answer
 from attomaton.automaton.runs import layout, storage
 from attomaton.automaton.runs.coverage import Coverage, measure_coverage
-from attomaton.automaton.runs.nodes import Known, Nodes, Outline
+from attomaton.automaton.runs.nodes import Nodes, NodeScores, Outline
 from attomaton.automaton.runs.stored import StoredRun, open_run
 from attomaton.base.artifacts import Building, explained
 from attomaton.base.artifacts.manifests import RUN
@@ -40,7 +40,7 @@ from attomaton.graphs.partitions import cut_partitions
 from attomaton.graphs.paths import QueryGraph, graph_of
 from attomaton.solvers.solved import Solved
 
-RTOL = 1e-4
+STEP_RTOL = 1e-4
 """Accuracy of a step in ln t: far finer than held-out text can distinguish."""
 
 WRITES = "writes"
@@ -82,13 +82,13 @@ class Automaton(Tabular, Solved, Attention):
     [0.47, 0.51, 0.02]
     >>> round(auto.score(samples).log_loss, 4)  # ln 2, ln 2 and 0
     0.4621
-    >>> auto.know(np.array([2, 2]), np.array([1, 7])).seen.tolist()  # is the token a node under the query?
+    >>> auto.look_up(np.array([2, 2]), np.array([1, 7])).is_node.tolist()
     [True, False]
-    >>> len(auto.graph_of(2)), auto.of_queries(np.array([2])), len(list(auto.parts()))
+    >>> len(auto.graph_of(2)), auto.of_queries(np.array([2])), len(list(auto.partitions()))
     (2, Automaton(1 queries, 2 components, 3 tokens), 1)
-    >>> auto.outline(np.array([2])).hard.round(3).tolist(), [len(some) for some, _ in auto.outlines([2])]
-    ([0.333, 0.333, -0.667], [1])
-    >>> [piece.num_rows for piece in auto.scan("edges", np.array([2]))], auto.to_pandas().columns[2]
+    >>> auto.outline(np.array([2])).hard.round(3).tolist(), len(list(auto.outlines([2])))
+    ([0.333, 0.333, -0.667], 1)
+    >>> [table.num_rows for table in auto.scan("edges", np.array([2]))], auto.to_pandas().columns[2]
     ([4], 'component')
     >>> from attomaton.graphs.bags import count_all_tokens
     >>> auto.predict_bags(count_all_tokens(samples)).n_samples
@@ -167,7 +167,9 @@ class Automaton(Tabular, Solved, Attention):
         if cache.get("training") != (id(corpus), step_size):
             from attomaton.trajectory.forward import fast_forward  # loads scipy
 
-            path = fast_forward(corpus, components=self.components, step_size=step_size, to=1.0, rtol=RTOL)
+            path = fast_forward(
+                corpus, components=self.components, step_size=step_size, to=1.0, rtol=STEP_RTOL
+            )
             cache.clear()
             cache.update(training=(id(corpus), step_size), samples=corpus, path=path)
         if cache.get("step") != step:
@@ -182,10 +184,10 @@ class Automaton(Tabular, Solved, Attention):
         probability, with odds m_j e^{s_j}. Without any node there is no evidence: every position has equal
         weight.
         """
-        return answer(bags, self.know(bags.samples.queries[bags.sample], bags.token))
+        return answer(bags, self.look_up(bags.samples.queries[bags.sample], bags.token))
 
-    def know(self, queries: Integers, tokens: Integers) -> Known:
-        """The knowledge about tokens under queries, both of shape (n_entries,)."""
+    def look_up(self, queries: Integers, tokens: Integers) -> NodeScores:
+        """The component and the scores of tokens under queries, both of shape (n_entries,)."""
         return self._nodes.find(queries, tokens)
 
     def graph_of(self, query: int) -> QueryGraph:
@@ -201,7 +203,7 @@ class Automaton(Tabular, Solved, Attention):
         """An automaton in memory that covers these queries, and possibly others."""
         return self
 
-    def parts(self) -> Iterator["Automaton"]:
+    def partitions(self) -> Iterator["Automaton"]:
         """Automata in memory that each cover some queries, ascending, and together all of them."""
         yield self
 
@@ -222,10 +224,10 @@ class Automaton(Tabular, Solved, Attention):
         yield np.asarray(queries, np.int64), self.outline(queries)
 
     def scan(self, table: str, queries: Integers) -> Iterator[pa.Table]:  # noqa: ARG002
-        """The rows of these ascending queries, and possibly others, of one table, in pieces.
+        """The rows of these ascending queries, and possibly others, of one table, in one or several tables.
 
         The tables are ``"edges"``, ``"nodes"`` (with scores), ``"order"`` (with its query) and ``"choices"``.
-        There is at least one piece, which may be empty.
+        At least one table is yielded, which may be empty.
         """
         if table == "nodes":
             yield self.scored_nodes
@@ -272,7 +274,7 @@ class Automaton(Tabular, Solved, Attention):
         groups = np.unique(component, return_inverse=True)[1]
         odds = shares_of(groups, odds_of(groups, soft, int(groups.max()) + 1), int(groups.max()) + 1)
         evidence = count_evidence(self.components, np.array([query]))[first:last]
-        best = np.lexsort((tokens, -evidence, -soft.round(9), -hard.round(9)))[:MOST_ROWS]
+        best = np.lexsort((tokens, -evidence, -soft.round(9), -hard.round(9)))[:MOST_RANKED]
         tied = np.bincount(groups)[groups[best]] > 1
         return Ranking(
             self.name(query),
@@ -305,24 +307,24 @@ def write_automaton(
     scores = column(hard.scores, "score"), column(soft.scores, "score")
     tables = {
         "edges": edges.rows,
-        "nodes": layout.describe_nodes(components, *scores),
-        "order": layout.describe_order(components, column(hard.multipliers, "multiplier")),
+        "nodes": layout.nodes_to_store(components, *scores),
+        "order": layout.order_to_store(components, column(hard.multipliers, "multiplier")),
         "choices": soft.choices.rows,
     }
     borders = cut_partitions(edges.queries, edges.n_tokens)
     with explained(building.folder):
-        parts = layout.write_tables(building.folder, tables, borders)
-    known = storage.describe_records(automaton.vocabulary, automaton.coverage)
+        entries = layout.write_tables(building.folder, tables, borders)
+    own_records = storage.records_of_run(automaton.vocabulary, automaton.coverage)
     weights = {"hard/weights": hard.weights, "soft/weights": soft.weights} if automaton.embedded else {}
-    storage.finish(
+    storage.finish_run(
         building,
-        parts=parts,
+        entries=entries,
         index=automaton.index,
         borders=borders,
         n_tokens=edges.n_tokens,
         proofs=storage.Proofs(hard.certificate, soft.certificate, soft.loss, soft.ridge, soft.free),
         arrays={name: np.asarray(array) for name, array in weights.items()},
-        records={**known, **(records or {})},
+        records={**own_records, **(records or {})},
         about=about,
     )
 
@@ -334,9 +336,9 @@ class StoredAutomaton(StoredRun, Automaton):  # pyright: ignore[reportIncompatib
         """An automaton in memory that covers these queries."""
         return self.in_memory(self.solve(queries))
 
-    def parts(self) -> Iterator[Automaton]:
+    def partitions(self) -> Iterator[Automaton]:
         """Automata in memory that each cover some queries, ascending, and together all of them."""
-        return map(self.in_memory, self.solve_parts())
+        return map(self.in_memory, self.solve_partitions())
 
     def in_memory(self, solved: Solved) -> Automaton:
         """An automaton in memory with the same vocabulary and window."""

@@ -26,11 +26,10 @@ from attomaton.engines.source import EngineCorpus
 from attomaton.graphs.origin import check_training, describe_origin
 
 
-def check_target(out: str | PathLike[str], source: Any, *, overwrite: bool) -> None:
+def check_run_target(out: str | PathLike[str], source: Any, *, overwrite: bool) -> None:
     """Refuse a path or URL where no run can be written, before the corpus is read."""
-    place = as_path(out)
-    if not isinstance(place, Path):
-        check_upload(place, overwrite=overwrite)
+    if not isinstance(url := as_path(out), Path):
+        check_upload(url, overwrite=overwrite)
         return
     path = given_path(out, "out")
     target, corpus = resolve_target(path), path_of(source)
@@ -42,14 +41,14 @@ def check_target(out: str | PathLike[str], source: Any, *, overwrite: bool) -> N
             )
     check_replaceable(target, RUN, overwrite=overwrite)
     parent = next(folder for folder in target.parents if folder.exists())
-    beside = os.access(parent, os.W_OK | os.X_OK) or not target.exists()
-    with explained(target), TemporaryFile(prefix=".attomaton-", dir=parent if beside else target):
+    in_parent = os.access(parent, os.W_OK | os.X_OK) or not target.exists()
+    with explained(target), TemporaryFile(prefix=".attomaton-", dir=parent if in_parent else target):
         pass
 
 
 @contextmanager
 def build_run(out: str | PathLike[str], *, overwrite: bool, resumable: bool = False) -> Generator[Building]:
-    """The run folder being built for ``out``, which :func:`check_target` has accepted.
+    """The run folder being built for ``out``, which :func:`check_run_target` has accepted.
 
     An engine may work in its subfolder ``work``, and a later run resumes its unfinished work.
     """

@@ -27,7 +27,7 @@ from attomaton.base.tables import Int32, Int64, Integers, column, keep_rows, mak
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers import read_corpus
 from attomaton.corpora.readers.corpus import path_of
-from attomaton.corpora.readers.sources import is_run
+from attomaton.corpora.readers.sources import is_run_folder
 from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import pack_edges, unpack_edges
@@ -36,7 +36,7 @@ from attomaton.graphs.partitions import cut_queries
 
 DIFFERENCE_SCHEMA = pa.schema(
     [
-        *((name, pa.int32()) for name in ("query", "one", "other")),
+        *((name, pa.int32()) for name in ("query", "token", "rival")),
         *((name, pa.string()) for name in ("change", "in_a", "in_b")),
         *((name, pa.int64()) for name in ("wins_a", "losses_a", "wins_b", "losses_b")),
     ]
@@ -45,11 +45,11 @@ DIFFERENCE_SCHEMA = pa.schema(
 MOST_EDGES = 1 << 22
 """Maximum number of edges in memory at a time for a run that is read on demand."""
 
-SHOWN = 3
+EXAMPLES_SHOWN = 3
 """Number of examples of each change in the text of a difference."""
 
 RELATIONS = np.array(["unseen", "unordered", "precedes", "follows", "ties"], object)
-UNSEEN, UNORDERED, PRECEDES, FOLLOWS, TIES = range(5)
+UNSEEN, UNORDERED, PRECEDES, FOLLOWS, TIED_RELATION = range(5)
 
 
 class Change(Enum):
@@ -79,10 +79,10 @@ class Difference(Tabular):
     Attributes
     ----------
     rows : pyarrow.Table
-        Columns query, one, other (int32, one < other), change (the name of a :class:`Change`, lower case),
-        in_a, in_b (the relation of ``one`` to ``other``: precedes, follows, ties, unordered or unseen), and
-        wins_a, losses_a, wins_b, losses_b (int64: the support of the edges one → other and other → one in
-        each corpus). Sorted by query, one and other.
+        Columns query, token, rival (int32, token < rival), change (the name of a :class:`Change`, lower
+        case), in_a, in_b (the relation of ``token`` to ``rival``: precedes, follows, ties, unordered or
+        unseen), and wins_a, losses_a, wins_b, losses_b (int64: the support of the edges token → rival and
+        rival → token in each corpus). Sorted by query, token and rival.
     n_pairs : int
         The number of compared pairs: those with an edge in either corpus.
     tokens : tuple of str
@@ -129,7 +129,7 @@ class Difference(Tabular):
         return self
 
     def _blocks(self) -> list[Block]:
-        return tell_difference(self, SHOWN)
+        return tell_difference(self, EXAMPLES_SHOWN)
 
     @property
     def counts(self) -> dict[Change, int]:
@@ -156,9 +156,9 @@ class Difference(Tabular):
         described: list[tuple[str, str, str]] = []
         rows: list[dict[str, Any]] = self.strongest(change, limit).to_pylist()
         for row in rows:
-            one, other = (self.tokens[int(row[part])] for part in ("one", "other"))
+            first, second = (self.tokens[int(row[name])] for name in ("token", "rival"))
             in_a, in_b = (
-                _phrase(row[f"in_{side}"], one, other, row[f"wins_{side}"], row[f"losses_{side}"])
+                _phrase(row[f"in_{side}"], first, second, row[f"wins_{side}"], row[f"losses_{side}"])
                 for side in "ab"
             )
             described.append((self.tokens[int(row["query"])], in_a, in_b))
@@ -193,16 +193,16 @@ def diff(a: Source, b: Source, **options: Any) -> Difference:
     if isinstance(a, WritingAutomaton) or isinstance(b, WritingAutomaton):
         raise UnsupportedOption("diff compares the tokens that heads read; with writes=, give the .reads")
     runs = [source if isinstance(source, Automaton) else _load_run(source) for source in (a, b)]
-    one, other = (
-        _learn_beside(source, beside, options) if run is None else run
-        for source, run, beside in zip((a, b), runs, reversed(runs), strict=True)
+    in_a, in_b = (
+        _learn_like(reference, source, options) if run is None else run
+        for source, run, reference in zip((a, b), runs, reversed(runs), strict=True)
     )
-    tokens, maps = _match_tokens(one, other)
+    tokens, maps = _match_tokens(in_a, in_b)
     tables: list[pa.Table] = []
     n_pairs = 0
-    for first, stop in _cut(one, other, maps, len(tokens)):
-        sides = _Side(one, maps[0], first, stop), _Side(other, maps[1], first, stop)
-        table, compared = _compare(*sides, len(tokens))
+    for first, stop in _cut_shared(in_a, in_b, maps, len(tokens)):
+        sides = _Side(in_a, maps[0], first, stop), _Side(in_b, maps[1], first, stop)
+        table, compared = _compare_sides(*sides, len(tokens))
         tables.append(table)
         n_pairs += compared
     return Difference(pa.concat_tables(tables).combine_chunks(), n_pairs, tokens)
@@ -211,48 +211,52 @@ def diff(a: Source, b: Source, **options: Any) -> Difference:
 def _load_run(source: Source) -> Automaton | None:
     """The automaton, if the source is the folder of a run."""
     folder = path_of(source) if isinstance(source, str | PathLike) else None
-    return Automaton.load(folder) if folder is not None and is_run(folder) else None
+    return Automaton.load(folder) if folder is not None and is_run_folder(folder) else None
 
 
-def _learn_beside(source: Source, other: Automaton | None, options: dict[str, Any]) -> Automaton:
-    """Learn from a corpus with the settings of the other, except where the options set them."""
+def _learn_like(reference: Automaton | None, source: Source, options: dict[str, Any]) -> Automaton:
+    """Learn from a corpus with the settings of the reference, except where the options set them."""
     options = {name: value for name, value in options.items() if value is not None}
-    if other is None:
+    if reference is None:
         return learn(source, **options)
     keep = options.get("keep")
-    if other.window is not None and (keep is None or keep.window is None):
-        options.setdefault("window", other.window)
+    if reference.window is not None and (keep is None or keep.window is None):
+        options.setdefault("window", reference.window)
     if (
-        other.vocabulary is not None
+        reference.vocabulary is not None
         and "tokenizer" not in options
         and not isinstance(source, Samples | Documents)
     ):
-        source = read_corpus(source, tokenizer=other.vocabulary, reading=options.pop("reading", None))
+        source = read_corpus(source, tokenizer=reference.vocabulary, reading=options.pop("reading", None))
     return learn(source, **options)
 
 
-def _cut(a: Automaton, b: Automaton, maps: tuple[Int32, Int32], n_tokens: int) -> Iterator[tuple[int, int]]:
+def _cut_shared(
+    a: Automaton, b: Automaton, maps: tuple[Int32, Int32], n_tokens: int
+) -> Iterator[tuple[int, int]]:
     """Ranges of shared queries to compare at a time: one range if both are in memory."""
     if not (isinstance(a, StoredAutomaton) or isinstance(b, StoredAutomaton)):
         return iter([(0, n_tokens)])
     weights = np.zeros(n_tokens, np.int64)
-    for one, mine in zip((a, b), maps, strict=True):
-        np.add.at(weights, mine[column(one.index, "query")], column(one.index, "edges"))
+    for automaton, shared in zip((a, b), maps, strict=True):
+        np.add.at(weights, shared[column(automaton.index, "query")], column(automaton.index, "edges"))
     return pairwise(cut_queries(weights, MOST_EDGES).tolist())
 
 
-def _compare(a: "_Side", b: "_Side", n_tokens: int) -> tuple[pa.Table, int]:
+def _compare_sides(a: "_Side", b: "_Side", n_tokens: int) -> tuple[pa.Table, int]:
     """The pairs that two sides relate differently, and the number of compared pairs."""
     pairs = distinct_keys(np.concatenate([a.pairs, b.pairs]))
-    query, one, other = unpack_edges(pairs)
-    in_a, in_b = (side.relate(query, one, other, n_tokens) for side in (a, b))
+    query, first, second = unpack_edges(pairs)
+    in_a, in_b = (side.relate(query, first, second, n_tokens) for side in (a, b))
     differ = in_a != in_b
     change = _name_changes(in_a[differ], in_b[differ])
-    columns = {"query": query[differ], "one": one[differ], "other": other[differ], "change": change}
+    pairs_of = {"query": query, "token": first, "rival": second}
+    columns: dict[str, Any] = {name: ids[differ] for name, ids in pairs_of.items()}
+    columns["change"] = change
     for name, side, relation in (("a", a, in_a), ("b", b, in_b)):
         columns[f"in_{name}"] = RELATIONS[relation[differ]]
-        columns[f"wins_{name}"] = side.support(query[differ], one[differ], other[differ])
-        columns[f"losses_{name}"] = side.support(query[differ], other[differ], one[differ])
+        columns[f"wins_{name}"] = side.support(query[differ], first[differ], second[differ])
+        columns[f"losses_{name}"] = side.support(query[differ], second[differ], first[differ])
     return make_table(DIFFERENCE_SCHEMA, columns), len(pairs)
 
 
@@ -277,17 +281,17 @@ class _Side:
     """
 
     def __init__(self, automaton: Automaton, shared: Int32, first: int, stop: int) -> None:
-        own = np.flatnonzero((shared >= first) & (shared < stop))
-        self._components, self._shared = automaton.of_queries(own).components, shared
+        queries = np.flatnonzero((shared >= first) & (shared < stop))
+        self._components, self._shared = automaton.of_queries(queries).components, shared
         edges = self._components.edges
         numbers = shared[edges["query"]]
         inside = (numbers >= first) & (numbers < stop)
-        kept = slice(None) if inside.all() else inside
-        query, winner, loser = (shared[edges[name][kept]] for name in ("query", "winner", "loser"))
+        rows = slice(None) if inside.all() else inside
+        query, winner, loser = (shared[edges[name][rows]] for name in ("query", "winner", "loser"))
         self.pairs = pack_edges(query, np.minimum(winner, loser), np.maximum(winner, loser))
         keys = pack_edges(query, winner, loser)
         order = np.argsort(keys)
-        self._keys, self._support = keys[order], edges["support"][kept][order]
+        self._keys, self._support = keys[order], edges["support"][rows][order]
 
     def support(self, query: Int32, winner: Int32, loser: Int32) -> Int64:
         """The support of each edge, shape (n_pairs,); 0 where there is none."""
@@ -297,41 +301,41 @@ class _Side:
         row = np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)
         return np.where(self._keys[row] == keys, self._support[row], 0)
 
-    def relate(self, query: Int32, one: Int32, other: Int32, n_shared: int) -> Int64:
-        """Relation of ``one`` to ``other`` under a query, as an index of ``RELATIONS``, shape (n_pairs,)."""
-        own = np.full(n_shared, self._components.edges.n_tokens)  # beyond the vocabulary: not a node
-        own[self._shared] = np.arange(len(self._shared))
-        first, is_node = self._components.rows(own[query], own[one])
-        second, is_also = self._components.rows(own[query], own[other])
+    def relate(self, query: Int32, first: Int32, second: Int32, n_shared: int) -> Int64:
+        """Relation of ``first`` to ``second`` under a query, an index of ``RELATIONS``, shape (n_pairs,)."""
+        ids = np.full(n_shared, self._components.edges.n_tokens)  # beyond the vocabulary: not a node
+        ids[self._shared] = np.arange(len(self._shared))
+        first_row, is_first = self._components.rows(ids[query], ids[first])
+        second_row, is_second = self._components.rows(ids[query], ids[second])
         relation = np.full(len(query), UNSEEN)
-        seen = np.flatnonzero(is_node & is_also)
+        nodes = np.flatnonzero(is_first & is_second)
         component = self._components.component_of_node
-        relation[seen] = _relate(self._components, component[first[seen]], component[second[seen]])
+        ends = component[first_row[nodes]], component[second_row[nodes]]
+        relation[nodes] = _relate(self._components, *ends)
         return relation
 
 
-def _relate(components: Components, one: Int64, other: Int64) -> Int64:
+def _relate(components: Components, first: Int64, second: Int64) -> Int64:
     """The relation of components, as an index of ``RELATIONS``, shape (n_pairs,)."""
-    relation = np.where(one == other, TIES, UNORDERED)
+    relation = np.where(first == second, TIED_RELATION, UNORDERED)
     heights = components.heights
-    apart = np.flatnonzero(heights[one] != heights[other])
-    one_higher = heights[one[apart]] > heights[other[apart]]
-    top = np.where(one_higher, one[apart], other[apart])
-    bottom = np.where(one_higher, other[apart], one[apart])
+    apart = np.flatnonzero(heights[first] != heights[second])
+    first_higher = heights[first[apart]] > heights[second[apart]]
+    top = np.where(first_higher, first[apart], second[apart])
+    bottom = np.where(first_higher, second[apart], first[apart])
     order = np.argsort(top, kind="stable")
     ordered = find_paths(*components.below, heights, top[order], bottom[order])
-    higher = np.where(one_higher, PRECEDES, FOLLOWS)[order]
+    higher = np.where(first_higher, PRECEDES, FOLLOWS)[order]
     relation[apart[order[ordered]]] = higher[ordered]
     return relation
 
 
 def _name_changes(in_a: Int64, in_b: Int64) -> Integers:
-    """The change from one relation to another, by name."""
     rules = {
         Change.LOST: in_b <= UNORDERED,
         Change.GAINED: in_a <= UNORDERED,
-        Change.SPLIT: in_a == TIES,
-        Change.MERGED: in_b == TIES,
+        Change.SPLIT: in_a == TIED_RELATION,
+        Change.MERGED: in_b == TIED_RELATION,
     }
     names = [np.array(change.name.lower(), object) for change in (*rules, Change.REVERSED)]
     return np.select(list(rules.values()), names[:-1], names[-1])
@@ -357,12 +361,12 @@ def _match_tokens(a: Automaton, b: Automaton) -> tuple[tuple[str, ...], tuple[In
     return tokens, (numbers[: len(a.vocabulary)], numbers[len(a.vocabulary) :])
 
 
-def _phrase(relation: str, one: str, other: str, wins: int, losses: int) -> str:
+def _phrase(relation: str, first: str, second: str, wins: int, losses: int) -> str:
     """The relation of two tokens in a corpus, with the support of their edges."""
     if relation == "precedes":
-        return f"{one} before {other} " + (f"×{wins}" if wins else "by a path")
+        return f"{first} before {second} " + (f"×{wins}" if wins else "by a path")
     if relation == "follows":
-        return f"{other} before {one} " + (f"×{losses}" if losses else "by a path")
+        return f"{second} before {first} " + (f"×{losses}" if losses else "by a path")
     if relation == "ties":
-        return f"{one} and {other} tie, {wins} to {losses}"
-    return f"{one} and {other} {relation}"
+        return f"{first} and {second} tie, {wins} to {losses}"
+    return f"{first} and {second} {relation}"

@@ -13,7 +13,7 @@ from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.base.borders import trusted
 from attomaton.base.errors import EmptyContext, InvalidSamples, TokenOutOfRange, needing
-from attomaton.base.options import LARGEST, whole_number
+from attomaton.base.options import LARGEST_WHOLE, whole_number
 from attomaton.base.ragged import offsets_of
 from attomaton.base.solutions import Status
 from attomaton.base.tables import Bool, Float64, Int64
@@ -26,8 +26,8 @@ with needing("AttentionLimit"):
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.utils import multiclass, validation
 
-_multiclass: Any = multiclass  # scikit-learn's functions are not typed
-_validation: Any = validation
+_as_multiclass: Any = multiclass  # scikit-learn's functions are not typed
+_sklearn_validation: Any = validation
 
 
 class AttentionLimit(ClassifierMixin, BaseEstimator):
@@ -93,9 +93,9 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803  scikit-learn's name
         """Learn from contexts ``X``, shape (n_samples, window), and labels ``y``, shape (n_samples,)."""
         filled, hidden = _fill_masked(X)
-        values, labels = _validation.validate_data(self, filled, y)
+        values, labels = _sklearn_validation.validate_data(self, filled, y)
         tokens, padded = self._read_tokens(values, hidden)
-        _multiclass.check_classification_targets(labels)
+        _as_multiclass.check_classification_targets(labels)
         self.classes_, class_of_sample, counts = np.unique(labels, return_inverse=True, return_counts=True)
         n_samples = len(class_of_sample)
         self.class_frequencies_ = counts / n_samples
@@ -162,9 +162,9 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
 
     def _predict(self, X: Any) -> BatchPrediction:  # noqa: N803
         """The automaton's prediction among the classes of each context."""
-        _validation.check_is_fitted(self)
+        _sklearn_validation.check_is_fitted(self)
         filled, hidden = _fill_masked(X)
-        values = _validation.validate_data(self, filled, reset=False)
+        values = _sklearn_validation.validate_data(self, filled, reset=False)
         tokens, padded = self._read_tokens(values, hidden)
         unknown = self.automaton_.n_tokens  # the id of all unknown tokens, which is no node of any graph
         offsets = offsets_of(np.count_nonzero(~padded, axis=1))
@@ -183,9 +183,9 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         """The token ids, shape (n_samples, window), and where they are padding."""
         padded = np.zeros(values.shape, bool) | hidden
         if self.padding is not None:
-            whole_number(self.padding, "padding", least=-LARGEST)
+            whole_number(self.padding, "padding", least=-LARGEST_WHOLE)
             padded |= values == self.padding
-        _check_tokens(values, padded)
+        _check_token_ids(values, padded)
         ids = np.minimum(np.where(padded, 0, values).astype(np.float64), 2.0**53)  # more is no id
         return ids.astype(np.int64), padded
 
@@ -215,7 +215,7 @@ def _fill_masked(X: Any) -> tuple[Any, Bool | bool]:  # noqa: N803
     return X, False
 
 
-def _check_tokens(values: NDArray[Any], padded: Bool) -> None:
+def _check_token_ids(values: NDArray[Any], padded: Bool) -> None:
     """Reject values, other than padding, that are not whole numbers ≥ 0, and rows without one."""
     negative = (values < 0) & ~padded
     if negative.any():

@@ -14,7 +14,7 @@ from attomaton.base.printing import SHOWN, Bar, Bars, Block, Chip, Chips, Grid, 
 from attomaton.base.tables import table_of
 from attomaton.graphs.paths import Edge, QueryGraph, QueryOrder
 
-EDGES = 3
+STEP_EDGES = 3
 """Maximum number of edges named per step."""
 
 
@@ -65,7 +65,7 @@ class Beaten:
     --------
     >>> import attomaton as at
     >>> auto = at.learn(at.Samples.from_lists([[0, 1, 3], [1, 2, 3], [1, 2, 3]], [0, 1, 1]))
-    >>> [beaten] = [one for one in auto.explain([0, 2, 3]).beaten if one.tokens == (2,)]
+    >>> [beaten] = [below for below in auto.explain([0, 2, 3]).beaten if below.tokens == (2,)]
     >>> beaten.steps, beaten.support  # never compared, but 0 beats 1 and 1 beats 2
     (((Edge(winner=0, loser=1, support=1),), (Edge(winner=1, loser=2, support=2),)), 1)
     >>> beaten.describe_edges(str)
@@ -87,18 +87,20 @@ class Beaten:
 
     def describe_edges(self, name: Callable[[int], str]) -> str:
         """The best supported data edges of each step, with tokens shown by ``name``."""
-        return "; then ".join(_describe_step(step, name) for step in self.steps)
+        return "; then ".join(_name_step(step, name) for step in self.steps)
 
 
-def _describe_step(step: tuple[Edge, ...], name: Callable[[int], str]) -> str:
-    shown = ", ".join(f"{name(edge.winner)} → {name(edge.loser)} ×{edge.support}" for edge in step[:EDGES])
-    return shown + (f" and {len(step) - EDGES} more" if len(step) > EDGES else "")
+def _name_step(step: tuple[Edge, ...], name: Callable[[int], str]) -> str:
+    shown = ", ".join(
+        f"{name(edge.winner)} → {name(edge.loser)} ×{edge.support}" for edge in step[:STEP_EDGES]
+    )
+    return shown + (f" and {len(step) - STEP_EDGES} more" if len(step) > STEP_EDGES else "")
 
 
 POSITIONS = 48
 """Number of last positions of a context that a view shows."""
 
-STEPS = 5
+PATH_STEPS = 5
 """Maximum number of steps of a path that a view shows."""
 
 THEOREM = (Rule.DETERMINED, Rule.UNSEEN_IGNORED)
@@ -181,8 +183,8 @@ class Explanation(Tabular):
         ]
         if self.beaten:
             beaten = [
-                (" ".join(map(name, one.tokens)), one.path, one.support, one.describe_edges(name))
-                for one in self.beaten
+                (" ".join(map(name, below.tokens)), below.path, below.support, below.describe_edges(name))
+                for below in self.beaten
             ]
             blocks.append(Grid("It beat", ["tokens", "path", "support", "edges behind it"], beaten))
         groups = "; ".join(" ".join(map(name, tokens)) for tokens in self.incomparable)
@@ -201,7 +203,7 @@ class Explanation(Tabular):
         times = Counter(self.context)
         kinds = [
             ("retrieved", self.retrieved),
-            ("beaten", [one.tokens for one in self.beaten]),
+            ("beaten", [below.tokens for below in self.beaten]),
             ("incomparable", self.incomparable),
             ("unseen", [self.unseen]),
         ]
@@ -281,13 +283,13 @@ class ContextView(Printed):
             for token, probability in probabilities[:SHOWN]
         ]
         beaten = [
-            f"beats {self._names(one.tokens)}: {one.path}, support {one.support:,}: {self._path(one)}"
-            for one in explanation.beaten[:SHOWN]
+            f"beats {self._names(below.tokens)}: {below.path}, support {below.support:,}: {self._path(below)}"
+            for below in explanation.beaten[:SHOWN]
         ]
         groups = "; ".join(map(self._names, explanation.incomparable[:SHOWN])) + "; …" * (
             len(explanation.incomparable) > SHOWN
         )
-        unknown = _join(list(map(shorten, explanation.unknown)), len(explanation.unknown))
+        unknown = _join_names(list(map(shorten, explanation.unknown)), len(explanation.unknown))
         rule = f"query {name(explanation.query)}: {explanation.rule.words} ({explanation.rule.value})"
         return [
             Signal(rule, _by_theorem(explanation)),
@@ -319,18 +321,16 @@ class ContextView(Printed):
         )
 
     def _name(self, token: int) -> str:
-        """The text of a token, truncated if it is long."""
         return shorten(self.explanation.name(token))
 
     def _names(self, tokens: tuple[int, ...]) -> str:
         """The texts of the first tokens."""
-        return _join(list(map(self._name, tokens[:SHOWN])), len(tokens))
+        return _join_names(list(map(self._name, tokens[:SHOWN])), len(tokens))
 
     def _path(self, beaten: Beaten) -> str:
-        """The edges behind the first steps."""
-        rest = len(beaten.steps) - STEPS
-        first = replace(beaten, steps=beaten.steps[:STEPS]).describe_edges(self._name)
-        return first + (f"; and {rest:,} more steps" if rest > 0 else "")
+        n_more = len(beaten.steps) - PATH_STEPS
+        first = replace(beaten, steps=beaten.steps[:PATH_STEPS]).describe_edges(self._name)
+        return first + (f"; and {n_more:,} more steps" if n_more > 0 else "")
 
 
 def _by_theorem(explanation: Explanation) -> bool | None:
@@ -344,7 +344,6 @@ def _falling(explanation: Explanation) -> list[tuple[int, float]]:
 
 
 def _equals(explanation: Explanation) -> list[str]:
-    """A note if several components were retrieved."""
     number = len(explanation.retrieved)
     equal = f"They are {number} components of equal hard score; no path orders them."
     return [equal] if number > 1 else []
@@ -363,7 +362,7 @@ def _left(explanation: Explanation, groups: str, unseen: str, unknown: str) -> l
     return [line for line, applies in lines.items() if applies]
 
 
-def _join(words: Sequence[str], number: int) -> str:
+def _join_names(words: Sequence[str], number: int) -> str:
     """The first ``SHOWN`` words, and the number of the rest."""
     return " ".join(words[:SHOWN]) + (f" and {number - SHOWN:,} more" if number > SHOWN else "")
 
@@ -375,34 +374,36 @@ def explain_answer(
     graph_of: Callable[[int], QueryGraph],
 ) -> Explanation:
     """The explanation of one context, a batch of one; ``name`` gives the text of tokens."""
-    tokens, seen = answer.bags.token, answer.seen
-    component = answer.component[seen]
-    retrieved: list[int] = sorted(set(component[answer.probabilities[seen] > 0].tolist()))
+    tokens, is_node = answer.bags.token, answer.is_node
+    component = answer.component[is_node]
+    retrieved: list[int] = sorted(set(component[answer.probabilities[is_node] > 0].tolist()))
     present = {
-        number: tuple(tokens[seen][component == number].tolist())
+        number: tuple(tokens[is_node][component == number].tolist())
         for number in sorted(set(component.tolist()))
     }
     beaten: list[Beaten] = []
-    others = [number for number in present if number not in retrieved]
+    undecided = [number for number in present if number not in retrieved]
     if retrieved:
         order = QueryOrder(graph_of(int(answer.bags.samples.queries[0])))
         searches = [order.search(top) for top in retrieved]
-        under = [number for number in others if all(reached[order.local(number)] for reached, _ in searches)]
+        under = [
+            number for number in undecided if all(reached[order.local(number)] for reached, _ in searches)
+        ]
         evidence = order.evidence(searches[0][1], retrieved[0], under)
         context = set(tokens.tolist())
         beaten = [
             Beaten(present[number], tuple(_context_first(step, context) for step in steps))
             for number, steps in zip(under, evidence, strict=True)
         ]
-        others = [number for number in others if number not in under]
+        undecided = [number for number in undecided if number not in under]
     return Explanation(
         context=tuple(answer.bags.samples.values.tolist()),
-        rule=_rule(answer, len(retrieved), bool(others)),
+        rule=_rule(answer, len(retrieved), bool(undecided)),
         retrieved=tuple(present[number] for number in retrieved),
         probabilities=answer.distribution(),
         beaten=tuple(beaten),
-        incomparable=tuple(present[number] for number in others),
-        unseen=tuple(tokens[~seen].tolist()),
+        incomparable=tuple(present[number] for number in undecided),
+        unseen=tuple(tokens[~is_node].tolist()),
         unknown=unknown,
         name=name,
     )
@@ -418,4 +419,4 @@ def _rule(answer: BatchPrediction, n_retrieved: int, undecided: bool) -> Rule:
         return Rule.NO_EVIDENCE
     if undecided or n_retrieved > 1:
         return Rule.INCOMPARABLE
-    return Rule.DETERMINED if answer.seen.all() else Rule.UNSEEN_IGNORED
+    return Rule.DETERMINED if answer.is_node.all() else Rule.UNSEEN_IGNORED

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.attention import MOST_ROWS, Attention, Ranking, check_ranked
+from attomaton.automaton.attention import MOST_RANKED, Attention, Ranking, check_ranked
 from attomaton.automaton.explanation import Explanation, Rule
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.base.errors import MismatchedParts
@@ -92,16 +92,16 @@ class FiniteAttention(Tabular, Attention):
 
         Ids beyond the vocabulary are unseen tokens with the background score 0.
         """
-        seen, scores = self._scores_of(bags)
+        has_score, scores = self._scores_of(bags)
         probabilities = softmax(bags.sample, scores + np.log(bags.multiplicity), len(bags.samples))
-        return BatchPrediction(bags, np.zeros(len(seen), np.int64), seen, probabilities)
+        return BatchPrediction(bags, np.zeros(len(has_score), np.int64), has_score, probabilities)
 
     def explain(self, context: Context) -> Explanation:
         """The rule, the probabilities, and the tokens without evidence; no component is retrieved."""
         answer, names = self._answer(context)
-        tokens, seen = answer.bags.token, answer.seen
-        rule = Rule.SCORED if seen.all() else Rule.UNSEEN_BACKGROUND
-        if not seen.any():
+        tokens, has_score = answer.bags.token, answer.is_node
+        rule = Rule.SCORED if has_score.all() else Rule.UNSEEN_BACKGROUND
+        if not has_score.any():
             even = np.ptp(self._scores_of(answer.bags)[1]) == 0
             rule = Rule.NO_EVIDENCE if even else Rule.BACKGROUND
         return Explanation(
@@ -111,7 +111,7 @@ class FiniteAttention(Tabular, Attention):
             probabilities=dict(zip(tokens.tolist(), answer.probabilities.tolist(), strict=True)),
             beaten=(),
             incomparable=(),
-            unseen=tuple(tokens[~seen].tolist()),
+            unseen=tuple(tokens[~has_score].tolist()),
             unknown=names.unknown,
             name=names,
         )
@@ -120,19 +120,19 @@ class FiniteAttention(Tabular, Attention):
         first, last = np.searchsorted(column(self.scores, "query"), [query, query + 1])
         check_ranked(self.name(query), last - first)
         tokens, scores = column(self.scores, "token")[first:last], self._values[first:last]
-        best = np.lexsort((tokens, -scores))[:MOST_ROWS]
+        best = np.lexsort((tokens, -scores))[:MOST_RANKED]
         names = [self.name(int(token)) for token in tokens[best]]
         notes = [""] * len(best)
         return Ranking(self.name(query), names, scores[best].tolist(), notes, int(last - first), "score")
 
     def _scores_of(self, bags: Bags) -> tuple[Bool, Float64]:
         """Which entries have their own score, and the score of each."""
-        rows, seen = find_rows(self._keys, pack_pairs(bags.samples.queries[bags.sample], bags.token))
+        rows, has_score = find_rows(self._keys, pack_pairs(bags.samples.queries[bags.sample], bags.token))
         scores = np.zeros(len(bags.token))
-        known = bags.token < self.n_tokens
-        scores[known] = self.background[bags.token[known]]
-        scores[seen] = self._values[rows[seen]]
-        return seen, scores
+        in_vocabulary = bags.token < self.n_tokens
+        scores[in_vocabulary] = self.background[bags.token[in_vocabulary]]
+        scores[has_score] = self._values[rows[has_score]]
+        return has_score, scores
 
     @cached_property
     def _keys(self) -> Int64:

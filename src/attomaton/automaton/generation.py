@@ -87,11 +87,11 @@ class GrowingContext:
         self._context = list(prompt)
         self._answer, self._window = answer, window
         self._distinct: Int32 = np.unique(np.array(prompt, np.int32))
-        self._place = {token: place for place, token in enumerate(self._distinct.tolist())}
+        self._index = {token: index for index, token in enumerate(self._distinct.tolist())}
         visible = self._context if window is None else self._context[-window:]
-        places = [self._place[token] for token in visible]
-        self._counts = np.bincount(places, minlength=len(self._distinct)).astype(np.float64)
-        self._kept: dict[tuple[int, bytes], tuple[Float64, bool]] = {}
+        indices = [self._index[token] for token in visible]
+        self._counts = np.bincount(indices, minlength=len(self._distinct)).astype(np.float64)
+        self._odds_of: dict[tuple[int, bytes], tuple[Float64, bool]] = {}
 
     def run(self, n: int, rng: np.random.Generator | None) -> tuple[tuple[int, ...], int]:
         """The next n tokens, drawn by ``rng`` or the most probable, and how many had no evidence."""
@@ -103,25 +103,25 @@ class GrowingContext:
             self._append(int(self._distinct[chosen]), chosen)
         return tuple(self._context[first:]), no_evidence
 
-    def _append(self, token: int, place: int) -> None:
+    def _append(self, token: int, index: int) -> None:
         self._context.append(token)
-        self._counts[place] += 1.0
+        self._counts[index] += 1.0
         if self._window is not None and len(self._context) > self._window:
-            self._counts[self._place[self._context[-self._window - 1]]] -= 1.0
+            self._counts[self._index[self._context[-self._window - 1]]] -= 1.0
 
     def _odds(self, query: int) -> tuple[Float64, bool]:
         """The probabilities if each distinct token occurred once, and whether they lack evidence."""
         present = self._counts > 0
         key = query, present.tobytes() if self._window is not None else b""
-        if key not in self._kept:
-            if len(self._kept) * len(present) > MOST_KEPT:
-                self._kept.clear()
-            others = self._distinct[present & (self._distinct != query)]
-            answer = self._answer(np.append(others, np.int32(query)).astype(np.int32))
+        if key not in self._odds_of:
+            if len(self._odds_of) * len(present) > MOST_KEPT:
+                self._odds_of.clear()
+            before = self._distinct[present & (self._distinct != query)]
+            answer = self._answer(np.append(before, np.int32(query)).astype(np.int32))
             odds = np.zeros(len(present))
             odds[np.searchsorted(self._distinct, answer.bags.token)] = answer.probabilities
-            self._kept[key] = odds, bool(answer.no_evidence[0])
-        return self._kept[key]
+            self._odds_of[key] = odds, bool(answer.no_evidence[0])
+        return self._odds_of[key]
 
 
 def choose(probabilities: Float64, rng: np.random.Generator | None) -> int:

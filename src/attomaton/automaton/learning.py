@@ -8,7 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from attomaton.automaton.automaton import Automaton, write_automaton
-from attomaton.automaton.building import build_run, check_target, describe_run
+from attomaton.automaton.building import build_run, check_run_target, describe_run
 from attomaton.base.borders import trusted
 from attomaton.base.errors import NothingRealisable
 from attomaton.base.progress import as_stages
@@ -27,7 +27,7 @@ from attomaton.solvers.solved import find_partitions, solve_hard, solve_soft
 if TYPE_CHECKING:
     from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 
-Learned = TypeVar("Learned", Automaton, "WritingAutomaton")
+AnyAutomaton = TypeVar("AnyAutomaton", Automaton, "WritingAutomaton")
 Source = str | PathLike[str] | Samples | Documents | TokenizedCorpus | Sequence[Any] | Any
 """Sources for :func:`learn`: a path, glob or URL, samples, token ids, documents, a frame or dataset."""
 
@@ -84,7 +84,7 @@ def learn(
     -------
     Automaton
         With ``.coverage``, ``.samples`` (for :meth:`Automaton.at`, if learned in memory) and, for text,
-        ``.vocabulary``. A run learned part by part into ``out`` is read from there on demand.
+        ``.vocabulary``. A run learned in partitions into ``out`` is read from there on demand.
 
     Warns
     -----
@@ -97,32 +97,34 @@ def learn(
     >>> auto.predict_proba([1, 0]).tolist()
     [0.0, 1.0, 0.0]
     """
-    how, begin = as_engine(engine, source), as_stages(progress)
+    settings, begin = as_engine(engine, source), as_stages(progress)
     selection, options = select(keep, window), as_reading(reading)
     check_tokenizer(tokenizer)
     if out is not None:
-        check_target(out, source, overwrite=overwrite)
-    describe = partial(describe_run, reading=options, embeddings=embeddings, engine=how.name)
+        check_run_target(out, source, overwrite=overwrite)
+    describe = partial(describe_run, reading=options, embeddings=embeddings, engine=settings.name)
     begin("reading")
     read = partial(read_source, source, selection, tokenizer=tokenizer, reading=options)
-    corpus = None if how.on_disk else read()
-    if corpus is None or not how.in_memory(corpus.tokens):
+    corpus = None if settings.on_disk else read()
+    if corpus is None or not settings.in_memory(corpus.tokens):
         from attomaton.automaton.on_disk import learn_on_disk
 
-        build = partial(build_run, out, overwrite=overwrite, resumable=how.on_disk) if out else nullcontext
-        automaton = learn_on_disk(how, corpus or read, build, describe, embeddings, begin)
+        build = (
+            partial(build_run, out, overwrite=overwrite, resumable=settings.on_disk) if out else nullcontext
+        )
+        automaton = learn_on_disk(settings, corpus or read, build, describe, embeddings, begin)
         return warn(automaton or Automaton.load(as_path(str(out))))
-    passes = MemoryEngine(corpus.tokens, corpus.selection, how.threads)
+    passes = MemoryEngine(corpus.tokens, corpus.selection, settings.threads)
     begin("extracting edges")
     edges = passes.edges()
     begin("finding components")
-    parts = find_partitions(edges, embeddings, how.threads)
+    partitions = find_partitions(edges, embeddings, settings.threads)
     begin("solving the hard side")
-    hard = solve_hard(parts, edges, embeddings, how.threads)
+    hard = solve_hard(partitions, edges, embeddings, settings.threads)
     begin("extracting choices")
     choices = passes.choices(keep_ties(hard.components))
     begin("solving the soft side")
-    soft = solve_soft(parts, choices, hard.components, embeddings, how.threads)
+    soft = solve_soft(partitions, choices, hard.components, embeddings, settings.threads)
     automaton = trusted(
         Automaton,
         components=hard.components,
@@ -135,11 +137,11 @@ def learn(
     if out is not None:
         begin("writing the run")
         with build_run(out, overwrite=overwrite) as building:
-            write_automaton(building, automaton, describe(corpus, automaton, threads=how.threads))
+            write_automaton(building, automaton, describe(corpus, automaton, threads=settings.threads))
     return warn(automaton)
 
 
-def warn(automaton: Learned) -> Learned:
+def warn(automaton: AnyAutomaton) -> AnyAutomaton:
     """The automaton itself; warns if the theory does not apply to the corpus."""
     if automaton.coverage.note:
         warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=3)

@@ -1,4 +1,4 @@
-"""Learning with an engine on disk: part by part, into the run folder or a temporary one."""
+"""Learning with an engine on disk: partition by partition, into the run folder or a temporary one."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -18,7 +18,7 @@ from attomaton.solvers.solved import solve_edges
 
 
 def learn_on_disk(
-    how: Engine,
+    settings: Engine,
     source: EngineCorpus | Callable[..., EngineCorpus],
     build: Callable[[], AbstractContextManager[Building | None]],
     describe: Callable[[EngineCorpus], dict[str, Any]],
@@ -33,24 +33,24 @@ def learn_on_disk(
         work = Path(name)
         corpus = source if isinstance(source, EngineCorpus) else source(tokens=work / "tokens")
         assert isinstance(corpus.tokens, Shards)  # noqa: S101  our own invariant
-        passes = make_disk_engine(how, corpus.tokens, corpus.selection, work / "passes", progress)
+        passes = make_disk_engine(settings, corpus.tokens, corpus.selection, work / "passes", progress)
         progress("extracting edges", 0, 0)
         edges, about = passes.edges(), describe(corpus)
         if embeddings is not None:
-            options: Any = {"embeddings": embeddings, "progress": progress, "threads": how.threads}
+            options: Any = {"embeddings": embeddings, "progress": progress, "threads": settings.threads}
             solved = solve_edges(edges.load(), passes.choices, **options)
-            parts = (solved.components, solved.hard, solved.soft, corpus.vocabulary)
-            automaton = Automaton(*parts, window=corpus.window)
+            solutions = solved.components, solved.hard, solved.soft
+            automaton = Automaton(*solutions, corpus.vocabulary, window=corpus.window)
             if building is not None:
                 progress("writing the run", 0, 0)
                 write_automaton(building, automaton, about)
             return automaton
         finished = learn_by_partition(passes, edges, progress)
         if building is not None:
-            finished.fill(building, corpus.vocabulary, about)
+            finished.write(building, corpus.vocabulary, about)
             return None
         with build_folder(work / "run", RUN, OWNED, overwrite=False) as folder:
-            finished.fill(folder, corpus.vocabulary, about)
+            finished.write(folder, corpus.vocabulary, about)
         return Automaton.load(work / "run", whole=True)
 
 

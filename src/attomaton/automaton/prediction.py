@@ -8,14 +8,14 @@ from math import exp
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.runs.nodes import Known
+from attomaton.automaton.runs.nodes import NodeScores
 from attomaton.base.frames import Tabular
 from attomaton.base.ragged import largest_of, occurs, odds_of, run_starts, shares_of
 from attomaton.base.tables import Bool, Float64, Int32, Int64, table_of
 from attomaton.graphs.bags import Bags
 from attomaton.solvers.solved import Solved
 
-TIE = 1e-9
+HARD_TIE = 1e-9
 """Hard scores closer than this count as equal: they are exact to rounding, and rational, so ties are real."""
 
 
@@ -28,9 +28,9 @@ class BatchPrediction(Tabular):
     bags : Bags
         The entries: ``bags.sample`` (ascending), ``bags.token`` (ascending in it), ``bags.multiplicity``.
     component : int64 array, shape (n_entries,)
-        The component of each entry under the context's query; meaningless where ``seen`` is false and with
+        The component of each entry under the context's query; meaningless where ``is_node`` is false and with
         finite scores.
-    seen : bool array, shape (n_entries,)
+    is_node : bool array, shape (n_entries,)
         Whether the token is a node under its context's query. A sample without a node has no evidence.
     probabilities : float64 array, shape (n_entries,)
         The probability that the token comes next; they sum to 1 over each sample that has entries.
@@ -42,7 +42,7 @@ class BatchPrediction(Tabular):
     >>> prediction = auto.predict_samples(at.Samples.from_lists([[0, 1, 2], [1, 2], [0, 1]], [0, 2, 0]))
     >>> prediction.of_labels().tolist(), prediction.no_evidence.tolist()
     ([1.0, 0.0, 0.5], [False, False, True])
-    >>> [part.tolist() for part in prediction.most_likely()]
+    >>> [values.tolist() for values in prediction.most_likely()]
     [[0, 1, 2], [0, 1, 0]]
     >>> auto.predict_samples(at.Samples.from_lists([[0, 1]], [0])).distribution()
     {0: 0.5, 1: 0.5}
@@ -50,17 +50,17 @@ class BatchPrediction(Tabular):
 
     bags: Bags
     component: Int64
-    seen: Bool
+    is_node: Bool
     probabilities: Float64
 
     def __repr__(self) -> str:
         return f"BatchPrediction({self.n_samples:,} contexts, {len(self.probabilities):,} probabilities)"
 
     def _table(self) -> pa.Table:
-        """Columns sample, token, multiplicity, seen and probability, one row per entry."""
+        """Columns sample, token, multiplicity, is_node and probability, one row per entry."""
         bags = self.bags
         columns = {"sample": bags.sample, "token": bags.token, "multiplicity": bags.multiplicity}
-        return table_of({**columns, "seen": self.seen, "probability": self.probabilities})
+        return table_of({**columns, "is_node": self.is_node, "probability": self.probabilities})
 
     @property
     def n_samples(self) -> int:
@@ -70,7 +70,7 @@ class BatchPrediction(Tabular):
     @property
     def no_evidence(self) -> Bool:
         """Which samples have no node of their query's graph, shape (n_samples,)."""
-        return ~occurs(self.bags.sample[self.seen], self.n_samples)
+        return ~occurs(self.bags.sample[self.is_node], self.n_samples)
 
     def distribution(self) -> dict[int, float]:
         """Token → probability, for tokens with positive probability; for a batch of one context."""
@@ -79,9 +79,9 @@ class BatchPrediction(Tabular):
 
     def of_labels(self) -> Float64:
         """The probability of each sample's label, shape (n_samples,): 0 where it is not in the context."""
-        mine = self.bags.token == self.bags.samples.labels[self.bags.sample]
+        is_label = self.bags.token == self.bags.samples.labels[self.bags.sample]
         probabilities = np.zeros(self.n_samples)
-        probabilities[self.bags.sample[mine]] = self.probabilities[mine]
+        probabilities[self.bags.sample[is_label]] = self.probabilities[is_label]
         return probabilities
 
     def most_likely(self) -> tuple[Int64, Int32]:
@@ -95,20 +95,20 @@ class BatchPrediction(Tabular):
         return sample[best], self.bags.token[best]
 
 
-def answer(bags: Bags, known: Known) -> BatchPrediction:
-    """The probabilities of the tokens of many contexts, from the knowledge about each entry.
+def answer(bags: Bags, nodes: NodeScores) -> BatchPrediction:
+    """The probabilities of the tokens of many contexts, from the scores of each entry.
 
     Among the tokens that are nodes under the query, those with the highest hard score share the probability,
     with odds m_j e^{s_j}. Without any node there is no evidence: every position has equal weight.
     """
-    size, seen = len(bags.samples), known.seen
+    size, is_node = len(bags.samples), nodes.is_node
     weights = bags.multiplicity.astype(np.float64)
-    sample, hard = bags.sample[seen], known.hard[seen]
-    retrieved = hard >= largest_of(sample, hard, size)[sample] - TIE
-    odds = odds_of(sample, np.where(retrieved, known.soft[seen], -np.inf), size) * weights[seen]
+    sample, hard = bags.sample[is_node], nodes.hard[is_node]
+    retrieved = hard >= largest_of(sample, hard, size)[sample] - HARD_TIE
+    odds = odds_of(sample, np.where(retrieved, nodes.soft[is_node], -np.inf), size) * weights[is_node]
     weights[occurs(sample, size)[bags.sample]] = 0.0
-    weights[seen] = odds
-    return BatchPrediction(bags, known.component, seen, shares_of(bags.sample, weights, size))
+    weights[is_node] = odds
+    return BatchPrediction(bags, nodes.component, is_node, shares_of(bags.sample, weights, size))
 
 
 def predict_by_definition(solved: Solved, context: Sequence[int]) -> dict[int, float]:
@@ -118,11 +118,11 @@ def predict_by_definition(solved: Solved, context: Sequence[int]) -> dict[int, f
         {(row["query"], row["token"]): row["score"] for row in side.scores.to_pylist()}
         for side in (solved.hard, solved.soft)
     )
-    known = [token for token in counts if (query, token) in hard]
-    if not known:  # nothing is known about this query: every position has equal weight
+    nodes = [token for token in counts if (query, token) in hard]
+    if not nodes:  # nothing is known about this query: every position has equal weight
         return {token: count / len(context) for token, count in counts.items()}
-    top = max(hard[query, token] for token in known)
-    taken = [token for token in known if hard[query, token] >= top - TIE]
+    top = max(hard[query, token] for token in nodes)
+    taken = [token for token in nodes if hard[query, token] >= top - HARD_TIE]
     highest = max(soft[query, token] for token in taken)
     odds = {token: counts[token] * exp(soft[query, token] - highest) for token in taken}
     return {token: odd / sum(odds.values()) for token, odd in odds.items()}

@@ -23,27 +23,17 @@ RULES = (Rule.DETERMINED, Rule.INCOMPARABLE, Rule.UNSEEN_IGNORED, Rule.NO_EVIDEN
 
 
 def find_rules(automaton: Automaton, prediction: BatchPrediction) -> Int64:
-    """The rule that decided each context, as its index in ``RULES``, shape (n_samples,).
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> from attomaton.graphs.bags import count_all_tokens
-    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1], n_tokens=4))
-    >>> new = at.Samples.from_lists([[0, 2], [0, 3, 2], [0, 1]], [0, 0, 0], n_tokens=4)
-    >>> [RULES[number].name for number in find_rules(auto, auto.predict_samples(new))]
-    ['DETERMINED', 'UNSEEN_IGNORED', 'NO_EVIDENCE']
-    """
-    bags, seen = prediction.bags, prediction.seen
+    """The rule that decided each context, as its index in ``RULES``, shape (n_samples,)."""
+    bags, is_node = prediction.bags, prediction.is_node
     size = prediction.n_samples
-    sample, component = bags.sample[seen], prediction.component[seen]
-    taken = prediction.probabilities[seen] > 0
+    sample, component = bags.sample[is_node], prediction.component[is_node]
+    taken = prediction.probabilities[is_node] > 0
     top = np.zeros(size, np.int64)
     top[sample[taken]] = component[taken]
     alone = _all_of(sample, ~taken | (component == top[sample]), size)
     first = group_borders(sample, size)
     ordered = alone & _precede(automaton, bags.samples.queries, (first, component), top)
-    unseen = ~_all_of(bags.sample, seen, size)
+    unseen = ~_all_of(bags.sample, is_node, size)
     rules = np.where(unseen, RULES.index(Rule.UNSEEN_IGNORED), RULES.index(Rule.DETERMINED))
     rules[~ordered] = RULES.index(Rule.INCOMPARABLE)
     rules[prediction.no_evidence] = RULES.index(Rule.NO_EVIDENCE)
@@ -63,14 +53,14 @@ def _precede(automaton: Automaton, queries: Int32, present: tuple[Int64, Int64],
     """
     first, component = present
     ordered = np.zeros(len(top), bool)
-    known = np.unique(queries[np.diff(first) > 0])
-    for block, outline in automaton.outlines(known):
+    with_top = np.unique(queries[np.diff(first) > 0])
+    for block, outline in automaton.outlines(with_top):
         rows = np.flatnonzero(np.isin(queries, block) & (np.diff(first) > 0))
         lengths = np.diff(first)[rows]
-        own = np.searchsorted(outline.number, component[ranges_of(first[rows], lengths)])
+        members = np.searchsorted(outline.number, component[ranges_of(first[rows], lengths)])
         tops = np.searchsorted(outline.number, top[rows])
         order = np.argsort(tops, kind="stable")
-        ordered[rows] = precede_all(order, tops, offsets_of(lengths), own, *outline.components.below)
+        ordered[rows] = precede_all(order, tops, offsets_of(lengths), members, *outline.components.below)
     return ordered
 
 
@@ -91,7 +81,7 @@ def answer_bags(automaton: Automaton, bags: Bags) -> tuple[BatchPrediction, Int6
     return prediction, find_rules(automaton, prediction)
 
 
-MOST = 20_000
+MOST_CONTEXTS = 20_000
 """Maximum number of contexts evaluated, evenly spaced if there are more."""
 
 HELD_OUT = 10
@@ -113,9 +103,9 @@ class Answered:
 
 
 def measure_answered(automaton: Automaton, samples: Samples) -> Answered:
-    """The shares by rule of the contexts of these samples, at most ``MOST`` of them."""
-    if len(samples) > MOST:
-        samples = samples.take(np.linspace(0, len(samples) - 1, MOST).astype(np.int64))
+    """The shares by rule of the contexts of these samples, at most ``MOST_CONTEXTS`` of them."""
+    if len(samples) > MOST_CONTEXTS:
+        samples = samples.take(np.linspace(0, len(samples) - 1, MOST_CONTEXTS).astype(np.int64))
     rules = answer_bags(automaton, count_all_tokens(samples))[1]
     shares = np.bincount(rules, minlength=len(RULES)) / max(len(samples), 1)
     return Answered(len(samples), *shares.tolist())

@@ -88,7 +88,7 @@ class Score(Tabular):
                 "The loss is infinite because some labels have probability 0; mix in uniform attention "
                 "(epsilon), or take finite scores (at, shrink)."
             )
-        return [*blocks, *tell_unknown(self.unknown)]
+        return [*blocks, *describe_unknown(self.unknown)]
 
     def _table(self) -> pa.Table:
         """One row, one column per number."""
@@ -100,31 +100,22 @@ class Score(Tabular):
         return asdict(self)
 
 
-def tell_unknown(unknown: Sequence[str]) -> list[str]:
+def describe_unknown(unknown: Sequence[str]) -> list[str]:
     """A line that names words outside the vocabulary; none if there are none."""
-    first, rest = " ".join(unknown[:SHOWN]), len(unknown) - SHOWN
-    more = f" and {rest:,} more" if rest > 0 else ""
+    first, n_more = " ".join(unknown[:SHOWN]), len(unknown) - SHOWN
+    more = f" and {n_more:,} more" if n_more > 0 else ""
     return [f"Not in the vocabulary, so unseen: {first}{more}"] if unknown else []
 
 
 def score_prediction(prediction: BatchPrediction) -> Score:
-    """Log-loss and top-1 of predictions for realisable samples.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1])
-    >>> score = score_prediction(at.learn(samples).predict_samples(samples))
-    >>> round(score.log_loss, 6), round(score.top1, 6)  # ln 2, ln 2, 0; two ties and a hit
-    (0.462098, 0.666667)
-    """
+    """Log-loss and top-1 of predictions for realisable samples."""
     _check_samples(prediction)
     size, sample = prediction.n_samples, prediction.bags.sample
     probabilities = prediction.of_labels()
     least = (1 - EQUAL) * largest_of(sample, prediction.probabilities, size)
     ties = np.bincount(sample[prediction.probabilities >= least[sample]], minlength=size)
     hits = np.where(probabilities >= least, 1 / ties, 0.0)
-    unseen = occurs(sample[~prediction.seen], size)
+    unseen = occurs(sample[~prediction.is_node], size)
     with np.errstate(divide="ignore"):
         losses = -np.log(probabilities)
     return Score(
@@ -138,15 +129,7 @@ def score_prediction(prediction: BatchPrediction) -> Score:
 
 
 def mix_uniform(prediction: BatchPrediction, epsilon: float) -> BatchPrediction:
-    """(1 − ε) · prediction + ε · uniform over the context's positions. This is our addition to the theory.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[1, 0]], [1])  # 1 beats 0
-    >>> mix_uniform(at.learn(samples).predict_samples(samples), epsilon=0.5).probabilities.tolist()
-    [0.25, 0.75]
-    """
+    """(1 − ε) · prediction + ε · uniform over the context's positions. This is our addition to the theory."""
     epsilon = real_number(epsilon, "epsilon", least=0, most=1)
     uniform = uniform_probabilities(prediction.bags)
     return replace(prediction, probabilities=(1.0 - epsilon) * prediction.probabilities + epsilon * uniform)
@@ -157,20 +140,12 @@ def fit_epsilon(prediction: BatchPrediction, *, n_halvings: int = 60) -> float:
 
     The loss −Σ ln((1 − ε) p + ε u) is convex in ε; bisection finds the zero of its derivative,
     Σ (p − u)/((1 − ε) p + ε u).
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[1, 0]] * 4, [1, 1, 1, 0])
-    >>> sure = at.learn(samples.take([0])).predict_samples(samples)  # 1 beats 0: probabilities 1 and 0
-    >>> round(fit_epsilon(sure), 6)  # so that 1 has 3/4
-    0.5
     """
     n_halvings = whole_number(n_halvings, "n_halvings", least=1, most=1_000)
     _check_samples(prediction)
     bags, probabilities = prediction.bags, prediction.of_labels()
-    mine = bags.token == bags.samples.labels[bags.sample]
-    uniform = uniform_probabilities(bags)[mine]
+    is_label = bags.token == bags.samples.labels[bags.sample]
+    uniform = uniform_probabilities(bags)[is_label]
     low, high = 0.0, 1.0
     for _ in range(n_halvings):
         middle = (low + high) / 2
@@ -180,15 +155,7 @@ def fit_epsilon(prediction: BatchPrediction, *, n_halvings: int = 60) -> float:
 
 
 def uniform_probabilities(bags: Bags) -> Float64:
-    """Probabilities with equal weight on every position of a context, shape (n_pairs,): m_j / T.
-
-    Examples
-    --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.bags import count_tokens
-    >>> uniform_probabilities(count_tokens(Samples.from_lists([[1, 0, 1, 2]], [0]))).tolist()
-    [0.25, 0.5, 0.25]
-    """
+    """Probabilities with equal weight on every position of a context, shape (n_pairs,): m_j / T."""
     return bags.multiplicity / bags.samples.lengths[bags.sample]
 
 

@@ -24,10 +24,10 @@ from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.solvers.soft.likelihood import LuceProblem, context_problem, pooled_problem
 from attomaton.solvers.soft.newton import Newton
 
-STRENGTHS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5, 5.0, 50.0)
+CANDIDATE_STRENGTHS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5, 5.0, 50.0)
 """The strengths tried by default."""
 
-SCORES = tuple(field.name for field in fields(Score) if field.name != "unknown")
+HELD_OUT_SCHEMA = tuple(field.name for field in fields(Score) if field.name != "unknown")
 
 ATOL = 1e-6
 """Largest gradient entry: the summed loss of n scores is then within n ATOL² / (2 r) of its minimum."""
@@ -51,29 +51,13 @@ class Shrinkage:
 
 @dataclass(frozen=True)
 class Tuning(Tabular):
-    """The score of each strength on held-out samples.
-
-    Attributes
-    ----------
-    strengths : tuple of float
-        The strengths tried.
-    scores : tuple of Score
-        Their scores on the held-out samples.
-
-    Examples
-    --------
-    >>> often = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
-    >>> tuning = choose_strength(often, often, strengths=(0.1, 10.0))
-    >>> tuning.best, [round(score.log_loss, 2) for score in tuning.scores]
-    (0.1, [0.59, 0.72])
-    """
+    """The score of each strength on held-out samples."""
 
     strengths: tuple[float, ...]
     scores: tuple[Score, ...]
 
     def _table(self) -> pa.Table:
-        """One row per strength: the strength and its score."""
-        numbers = {name: [getattr(score, name) for score in self.scores] for name in SCORES}
+        numbers = {name: [getattr(score, name) for score in self.scores] for name in HELD_OUT_SCHEMA}
         return table_of({"strength": list(self.strengths), **numbers})
 
     @property
@@ -96,8 +80,8 @@ def shrink(
     samples : Samples
         The corpus; samples whose label is not in the context are left out.
     strength : float, optional
-        The strength of shrinkage. None chooses the best of ``STRENGTHS`` on the last tenth of the samples,
-        held out; the scores then come from all samples.
+        The strength of shrinkage. None chooses the best of ``CANDIDATE_STRENGTHS`` on the last tenth of the
+        samples, held out; the scores then come from all samples.
     ridge : float
         The ridge on the pooled scores, which makes them finite.
     vocabulary : Vocabulary, optional
@@ -117,18 +101,22 @@ def shrink(
         _check_positive(strength, "strength")
     else:
         cut = len(samples) - len(samples) // 10
-        kept, held_back = samples.take(slice(0, cut)), samples.take(slice(cut, None))
+        training, held_back = samples.take(slice(0, cut)), samples.take(slice(cut, None))
         if not find_realisable(held_back).any():
             raise InvalidSamples(
                 "no strength can be chosen: the last tenth of the samples, held out for that, has "
                 f"{len(held_back)} samples, and none has its label in the context; give strength="
             )
-        strength = choose_strength(kept, held_back, ridge=ridge).best
+        strength = choose_strength(training, held_back, ridge=ridge).best
     return prepare_shrinkage(samples, ridge=ridge).solve(strength, vocabulary=vocabulary)
 
 
 def choose_strength(
-    samples: Samples, held_back: Samples, *, strengths: Sequence[float] = STRENGTHS, ridge: float = 1.0
+    samples: Samples,
+    held_back: Samples,
+    *,
+    strengths: Sequence[float] = CANDIDATE_STRENGTHS,
+    ridge: float = 1.0,
 ) -> Tuning:
     """Learn from ``samples`` with each strength and score it on the held-out ``held_back``.
 
@@ -140,12 +128,6 @@ def choose_strength(
         The strengths to try.
     ridge : float
         The ridge on the pooled scores, as in :func:`shrink`.
-
-    Examples
-    --------
-    >>> often = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
-    >>> choose_strength(often, often).best == min(STRENGTHS)
-    True
     """
     if not len(strengths):
         raise UnsupportedOption("strengths is empty; give the strengths to try")

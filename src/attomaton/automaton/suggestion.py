@@ -13,7 +13,7 @@ from attomaton.corpora.tokenizers.encoders import EOS
 N_TRIED = 200
 """Number of contexts of the corpus to try, spread over all of it."""
 
-LONGEST, SHORTEST = 8, 3
+LONGEST_SUGGESTION, SHORTEST = 8, 3
 """Number of tokens of a context: more take long to type, fewer show little."""
 
 MOST_CHARACTERS = 50
@@ -26,14 +26,14 @@ def suggest_context(automaton: Automaton) -> str | None:
     The best contexts are those that the theorem decides and in which several tokens are retrieved. Every
     returned context tokenizes to the same tokens with the automaton's own tokenizer.
     """
-    best, found = -1, None
+    best, suggested = -1, None
     for ids in _candidates(automaton):
         worth = _worth(automaton, ids)
-        if worth > best and (text := _write(automaton, ids)) is not None:
-            best, found = worth, text
+        if worth > best and (text := _write_context(automaton, ids)) is not None:
+            best, suggested = worth, text
         if best >= len(WORTHS):
             break
-    return found
+    return suggested
 
 
 WORTHS = ("answered", "by the theorem", "with several tokens")
@@ -54,19 +54,19 @@ def _candidates(automaton: Automaton) -> Iterator[list[int]]:
     samples = automaton.samples
     if samples is not None and len(samples):
         long_enough = np.flatnonzero(samples.lengths >= min(SHORTEST, int(samples.lengths.max())))
-        for place in long_enough[np.linspace(0, len(long_enough) - 1, N_TRIED).astype(np.int64)].tolist():
-            yield samples.values[samples.starts[place] : samples.stops[place]][-LONGEST:].tolist()
+        for row in long_enough[np.linspace(0, len(long_enough) - 1, N_TRIED).astype(np.int64)].tolist():
+            yield samples.values[samples.starts[row] : samples.stops[row]][-LONGEST_SUGGESTION:].tolist()
         return
-    for one in automaton.coverage.largest:
-        yield [*one.tokens[:2], one.query]
-    tables = (part.components.edges for part in automaton.parts())
-    edges = next((table for table in tables if len(table)), None)  # the first part of a large run is enough
+    for component in automaton.coverage.largest:
+        yield [*component.tokens[:2], component.query]
+    tables = (partition.components.edges for partition in automaton.partitions())
+    edges = next((table for table in tables if len(table)), None)  # the first partition of a run is enough
     if edges is not None:
         for row in np.argsort(-edges["support"], kind="stable")[:N_TRIED].tolist():
             yield [int(edges[name][row]) for name in ("loser", "winner", "query")]
 
 
-def _write(automaton: Automaton, ids: list[int]) -> str | None:
+def _write_context(automaton: Automaton, ids: list[int]) -> str | None:
     """The text of a context, if it can be typed and tokenizes to the same tokens."""
     text = Names(automaton.vocabulary).join(ids)
     if len(text) > MOST_CHARACTERS or not text.isprintable():

@@ -19,12 +19,12 @@ TWO_COLUMNS = 7.0
 """Inches of a figure as wide as one column, or two."""
 
 FONT_SIZE, TITLE_SIZE = 6.5, 7.0  # points of the style's text, and of captions
-MARGIN = 0.16  # inches between a caption and the edges, both sides together
-HEIGHT = 1.35
+CAPTION_MARGIN = 0.16  # inches between a caption and the edges, both sides together
+PANEL_HEIGHT = 1.35
 """Inches of one row of panels."""
 
-GREY = "0.55"
-LIGHT = "0.93"
+HOUSE_GREY = "0.55"
+HOUSE_LIGHT = "0.93"
 """Colours of background elements, and of missing ones."""
 
 
@@ -108,7 +108,7 @@ def wrap_caption(caption: str, *, width: float = ONE_COLUMN) -> list[str]:
         lines.append("")
         for word in paragraph.split():
             longer = f"{lines[-1]} {word}".lstrip()
-            if lines[-1] and measure_text(longer, TITLE_SIZE) > width - MARGIN:
+            if lines[-1] and measure_text(longer, TITLE_SIZE) > width - CAPTION_MARGIN:
                 lines.append(word)
             else:
                 lines[-1] = longer

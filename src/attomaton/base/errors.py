@@ -7,7 +7,7 @@ code that does not know attomaton can still catch it.
 from collections.abc import Generator
 from contextlib import contextmanager
 
-PACKAGES = {
+EXTRA_PACKAGES = {
     "clarabel": ("Clarabel", "bench"),
     "duckdb": ("DuckDB", "duckdb"),
     "formulaic": ("the library formulaic", "formulas"),
@@ -240,9 +240,9 @@ def needing(feature: str, extra: str = "") -> Generator[None]:
         yield
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
-        if module not in PACKAGES:
+        if module not in EXTRA_PACKAGES:
             raise
-        package, smallest = PACKAGES[module]
+        package, smallest = EXTRA_PACKAGES[module]
         command = f"pip install 'attomaton[{extra or smallest}]'"
         raise MissingExtra(f"{feature} needs {package}: {command}") from error
 

@@ -14,7 +14,7 @@ from attomaton.base.errors import MismatchedParts
 from attomaton.base.printing import SHOWN, Block, Grid, Printed
 from attomaton.base.tables import to_pandas, to_polars
 
-TOKENS = ("query", "token", "winner", "loser", "one", "other", "label", "tokens", "context")
+TOKEN_COLUMNS = ("query", "token", "winner", "loser", "rival", "label", "tokens", "context")
 """Columns that hold token ids, or lists of them."""
 
 _arrow: Any = pa
@@ -92,7 +92,7 @@ def name_tokens(table: pa.Table, tokens: Sequence[str]) -> pa.Table:
     words = _arrow.array(tokens, pa.large_string())
     named: Any = table
     for number, name in enumerate(table.column_names):
-        if name not in TOKENS:
+        if name not in TOKEN_COLUMNS:
             continue
         column = named.column(name)
         joined = _arrow.concat_arrays(column.chunks or [_arrow.array([], column.type)])

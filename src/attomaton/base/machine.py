@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from attomaton.base.errors import UnsupportedOption
-from attomaton.base.options import LARGEST, show, whole_number
+from attomaton.base.options import LARGEST_WHOLE, show, whole_number
 
 Share = TypeVar("Share")
 Answer = TypeVar("Answer")
@@ -88,7 +88,9 @@ def read_cgroup_limit() -> int | None:
 
 
 SHARE = 0.6  # of the machine's memory, by default
-SMALLEST = 256_000_000  # less than this is useless: the engine itself and one piece of the corpus must fit
+LEAST_MEMORY = (
+    256_000_000  # less than this is useless: the engine itself and one piece of the corpus must fit
+)
 _UNITS = {"": 1, "B": 1}
 for power, letter in enumerate("KMGT", 1):
     _UNITS.update({letter: 1000**power, f"{letter}B": 1000**power, f"{letter}IB": 1024**power})
@@ -97,10 +99,10 @@ for power, letter in enumerate("KMGT", 1):
 def parse_memory(memory: str | int | None) -> int:
     """Bytes from "2GB", "2g", "512MiB" or a number; by default 60 % of the limit of machine or cgroup."""
     if memory is None:
-        return max(int(SHARE * available_memory()), SMALLEST)
+        return max(int(SHARE * available_memory()), LEAST_MEMORY)
     size = _read_size(memory) if isinstance(memory, str) else whole_number(memory, "memory")
-    if not SMALLEST <= size <= LARGEST:
-        least, most = f"{SMALLEST // 10**6}MB", f"{LARGEST // 10**12:,}TB"
+    if not LEAST_MEMORY <= size <= LARGEST_WHOLE:
+        least, most = f"{LEAST_MEMORY // 10**6}MB", f"{LARGEST_WHOLE // 10**12:,}TB"
         raise UnsupportedOption(f"memory is {show(memory)}; give at least {least} and at most {most}")
     return int(size)
 

@@ -20,19 +20,19 @@ from attomaton.base.errors import UnsupportedOption
 if TYPE_CHECKING:
     import numpy as np
 
-LARGEST = 2**63 - 1  # the largest whole number accepted: kernels and files hold 64 bits
+LARGEST_WHOLE = 2**63 - 1  # the largest whole number accepted: kernels and files hold 64 bits
 MOST_THREADS = 1024
 """Most threads or processes: more than any machine has processors, and few enough to start."""
 
-MOST_STEPS = 10**12  # steps of training: at a million per second, eleven days
+MOST_TRAINING_STEPS = 10**12  # steps of training: at a million per second, eleven days
 MOST_TRIALS = 1_000_000
 """Most trials of an experiment: each draws a corpus of its own."""
 
-SHOWN = 60  # characters of a wrong value that an error message repeats
+VALUE_LENGTH = 60  # characters of a wrong value that an error message repeats
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a Windows drive
 
 
-def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGEST) -> int:
+def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGEST_WHOLE) -> int:
     """The value as an int, if it is a whole number from ``least`` to ``most``; the error calls it ``name``.
 
     Python and numpy integers are whole numbers, and so are floats without a fractional part such as ``1e6``.
@@ -50,7 +50,7 @@ def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGES
     """
     number = _whole(value)
     if number is None or not least <= number <= most:
-        bounded = most < LARGEST or (number is not None and number > most)
+        bounded = most < LARGEST_WHOLE or (number is not None and number > most)
         reach = f" from {least:,} to {most:,}" if bounded else f", {least:,} or more"
         raise UnsupportedOption(f"{name} is {show(value)}; give a whole number{reach}")
     return number
@@ -245,12 +245,12 @@ class Checked:
 
 def show(value: object) -> str:
     """The value as an error message shows it: on one line, at most a few words."""
-    if isinstance(value, int) and value.bit_length() > 8 * SHOWN:
+    if isinstance(value, int) and value.bit_length() > 8 * VALUE_LENGTH:
         return f"a whole number of about {round(value.bit_length() * math.log10(2)):,} digits"
     number = isinstance(value, Real)
     text = str(cast("object", value)) if number else repr(value)
     line = " ".join(text.split())
-    return line if len(line) <= SHOWN else f"{line[:SHOWN]}…"
+    return line if len(line) <= VALUE_LENGTH else f"{line[:VALUE_LENGTH]}…"
 
 
 def _scalar(value: Any) -> Any:

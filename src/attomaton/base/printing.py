@@ -20,7 +20,7 @@ from typing import Any
 
 SHOWN = 8  # rows shown of a table
 TOKEN_LENGTH, TEXT_LENGTH = 40, 600  # characters shown of a token, and of any other text
-LONGEST_WORD, CUT_WORD, LONGEST_CELL = 4096, 200, 20_000
+LONGEST_UNCUT, CUT_WORD, LONGEST_CELL = 4096, 200, 20_000
 """Longest word that a terminal shows in full (no path is longer), characters shown of a longer one, and
 the most characters of any text."""
 
@@ -32,7 +32,7 @@ _HIDDEN = re.compile(
     "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # line and paragraph ends, direction marks
     "\ufeff\ufffe\uffff\ud800-\udfff]"  # byte order mark, non-characters, lone surrogates
 )
-_LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
+_LONG_WORD = re.compile(rf"\S{{{LONGEST_UNCUT + 1},}}")
 
 
 def show_hidden(text: str) -> str:
@@ -73,7 +73,7 @@ def cut_long(text: str) -> str:
 
     A token may have millions of characters, and a table in a terminal would wrap all of them.
     """
-    if len(text) <= LONGEST_WORD:
+    if len(text) <= LONGEST_UNCUT:
         return text
     cut = _LONG_WORD.sub(lambda match: shorten(match[0], CUT_WORD), text)
     return cut if len(cut) <= LONGEST_CELL else shorten(cut, LONGEST_CELL)
@@ -81,7 +81,7 @@ def cut_long(text: str) -> str:
 
 WIDTH = 100  # most characters per line of a drawn table
 FULL_BAR = 20  # characters of a full bar in plain text
-MOST_ROWS = 200  # most rows of a table in a notebook
+MOST_HTML_ROWS = 200  # most rows of a table in a notebook
 UNBROKEN = 18  # characters of a cell that a notebook does not break
 
 
@@ -302,7 +302,7 @@ def _markup(block: Block) -> str:
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """The first rows of a table, and how many more there are; columns of numbers are right-aligned."""
-    shown, named = rows[:MOST_ROWS], any(headers)
+    shown, named = rows[:MOST_HTML_ROWS], any(headers)
     styles: list[str] = []
     for at in range(len(headers)):
         cells = [row[at] for row in shown]

@@ -152,7 +152,7 @@ def tag_of(details: dict[str, Any]) -> str | None:
     return str(tag).strip('"') if tag else None
 
 
-AHEAD = 1 << 20  # bytes read at once where a file is read sequentially
+READ_AHEAD = 1 << 20  # bytes read at once where a file is read sequentially
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::[A-Za-z][A-Za-z0-9+.-]+)*://")  # one letter is a drive
 S3_TRIES = 8  # with pauses of half a minute in all
 _SHARED = ("s3://", "s3a://", "gs://", "gcs://")
@@ -245,7 +245,7 @@ class RemotePath:
         """The file system of fsspec and the path in it."""
         return open_system(self.url)
 
-    def open(self, mode: str = "rb", ahead: int = AHEAD) -> BinaryIO:
+    def open(self, mode: str = "rb", ahead: int = READ_AHEAD) -> BinaryIO:
         """Open the file for reading, with seeking; at least ``ahead`` bytes are read at once."""
         if mode != "rb":
             raise errors.UnsupportedOption(

@@ -159,7 +159,9 @@ def sparse_weights(scores: pa.Table, n_tokens: int) -> "csc_array":
     return csc_array((column(scores, "score"), column(scores, "token"), start), shape=(n_tokens, n_tokens))
 
 
-LARGEST = 1e100  # the largest number that an embedding may hold: products of three such numbers stay finite
+LARGEST_COORDINATE = (
+    1e100  # the largest number that an embedding may hold: products of three such numbers stay finite
+)
 
 
 def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
@@ -178,7 +180,7 @@ def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
         token = int(np.flatnonzero(~np.isfinite(table).all(axis=1))[0])
         raise InvalidEmbeddings(f"the embedding of token {token} is not finite; correct or drop that row")
     largest = float(np.abs(table).max(initial=0.0))
-    if largest and not 1 / LARGEST < largest < LARGEST:
+    if largest and not 1 / LARGEST_COORDINATE < largest < LARGEST_COORDINATE:
         raise InvalidEmbeddings(f"embeddings reach {largest:.1e}; scale them to numbers of ordinary size")
     return table
 

@@ -57,7 +57,7 @@ from attomaton.choices.shapes import (
 from attomaton.corpora.budgets import STANDARD_INPUT
 from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.readers.files import File, keep_standard_input, naming, suffix_of
-from attomaton.corpora.readers.sources import TABLES
+from attomaton.corpora.readers.sources import TABLE_READERS
 from attomaton.graphs.grouping import pack_pairs
 
 
@@ -79,12 +79,12 @@ def read_columns(path: str | PathLike[str], reading: Reading | None = None) -> F
         with naming(source), file.open() as raw:
             games, starts = read_games(line.decode("utf-8", "replace") for line in raw)
         return FileColumns(games, lambda row: f"the game of line {starts[row]} of {source}", reading.skip_bad)
-    if suffix not in TABLES:
+    if suffix not in TABLE_READERS:
         raise UnreadableSource(
-            f"{source!r} is not a file of choices; give one ending in {', '.join(TABLES)} or .pgn, or "
+            f"{source!r} is not a file of choices; give one ending in {', '.join(TABLE_READERS)} or .pgn, or "
             "sequences of winners and losers"
         )
-    reader = TABLES[suffix](file, reading)
+    reader = TABLE_READERS[suffix](file, reading)
     with naming(source):
         return FileColumns(columns_of(reader.table()), reader.locate, reading.skip_bad)
 

@@ -103,13 +103,7 @@ def pair_scores(
         "outcome": [0.5 * (1 + (one[2] > two[2]) - (one[2] < two[2])) for _, one, two in pairs],
     }
     rows = [np.array([pair[side_of][0] for pair in pairs], np.int64) for side_of in (1, 2)]
-    described = dict(side)
-    for name in ("cluster", "by"):
-        if name in side:
-            values = as_list(
-                find_column(there, side[name], name) if isinstance(side[name], str) else side[name]
-            )
-            described[name] = [values[row] for row in rows[0].tolist()]
+    described = _repeat_labels(there, side, rows[0])
     described.setdefault("cluster", [number for number, _, _ in pairs])
     features = side.get("features")
     if features is not None and not isinstance(features, Mapping):
@@ -146,7 +140,7 @@ def lengthen(
         if not use[np.arange(size) * wide + place - 1].all():
             gone = ~use[np.arange(size) * wide + place - 1]
             raise BadRows("the chosen alternative in ", gone, " was not available; mend it, or drop the row")
-    described = dict(side)
+    described = _repeat_labels(there, side, row[use])
     if "features" in side:
         if not isinstance(side["features"], Mapping):
             raise InvalidSamples(
@@ -158,18 +152,24 @@ def lengthen(
             str(name): list(_flatten(there, titles, f"the feature {name!r}", names, size)[use])
             for name, titles in given.items()
         }
-    for name in ("cluster", "by"):
-        if name in side:
-            values = as_list(
-                find_column(there, side[name], name) if isinstance(side[name], str) else side[name]
-            )
-            described[name] = [values[k] for k in row[use].tolist()]
     table: dict[Any, Any] = {
         "situation": row[use],
         "alternative": [names[k] for k in alternative[use].tolist()],
         "chosen": (alternative == place[row] - 1)[use].astype(np.int64),
     }
     return table, {name: name for name in table}, described
+
+
+def _repeat_labels(there: Mapping[Any, Any], side: Mapping[str, Any], rows: Int64) -> dict[str, Any]:
+    """What describes the rows of a table, with the clusters and categories of these rows."""
+    described = dict(side)
+    for name in ("cluster", "by"):
+        if name in side:
+            values = as_list(
+                find_column(there, side[name], name) if isinstance(side[name], str) else side[name]
+            )
+            described[name] = [values[row] for row in rows.tolist()]
+    return described
 
 
 def _flatten(there: Mapping[Any, Any], titles: Any, role: str, names: Sequence[Any], size: int) -> Float64:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
-from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.base.tables import Bool, Float64, Int64, column
 from attomaton.claims.evidence import (
     FEWEST_STEPS,
     Evidence,
@@ -477,21 +477,54 @@ def draw_curvature(evidence: Evidence) -> Curvature:
     return Curvature(np.array(least), np.array(least_cyclic))
 
 
-def need_few_dimensions(evidence: Evidence) -> str:
-    """The Hessian is small enough to be decomposed many times."""
-    dim = evidence.trace.weights.shape[2]
-    return "" if dim <= MOST_DIMENSIONS else f"judged in at most {MOST_DIMENSIONS} dimensions, not {dim}"
+PROVED = (
+    "proved: with log-loss on a mass the Hessian is a mean over contexts of the covariance of e_x e_kᵀ under "
+    "attention, so at any W no eigenvalue is negative"
+)
+STRICT = f"{PROVED}, and none is 0 in the span of the edges, since every token of a context has attention"
+
+
+def _is_sampled(evidence: Evidence) -> bool:
+    """Whether Hessians are computed: where they are small, and for losses and heads without a proof."""
+    return evidence.trace.weights.shape[2] <= MOST_DIMENSIONS or not _is_proved(evidence)
+
+
+def _is_proved(evidence: Evidence) -> bool:
+    return not (need_log_loss(evidence) or need_mass_head(evidence))
 
 
 def judge_convexity(evidence: Evidence) -> Judgement:
-    """No eigenvalue of the Hessian is below zero, up to rounding."""
+    """No eigenvalue of the Hessian is below zero: by proof, and up to rounding where Hessians are sampled."""
+    if not _is_sampled(evidence):
+        return Judgement(0.0, 0.0, True, PROVED)
     least = float(evidence.once(draw_curvature).least.min())
     meaning = f"smallest eigenvalue of the Hessian at {N_POINTS:,} random points, relative to its largest"
+    if _is_proved(evidence):
+        meaning += f"; {PROVED}"
     return Judgement(least, -ROUNDING, least >= -ROUNDING, meaning)
 
 
 def judge_strictness(evidence: Evidence) -> Judgement:
-    """Every eigenvalue within the cyclic subspace is above zero."""
-    least = float(evidence.once(draw_curvature).least_cyclic.min(initial=np.inf))
-    meaning = f"the same within the cyclic subspace, at {N_POINTS:,} random points"
+    """Every eigenvalue within the cyclic subspace is above zero: the ties span it, and are edges."""
+    if _is_sampled(evidence):
+        least = float(evidence.once(draw_curvature).least_cyclic.min(initial=np.inf))
+        meaning = f"the same within the cyclic subspace, at {N_POINTS:,} random points"
+        if _is_proved(evidence):
+            meaning += f"; {STRICT}"
+        return Judgement(least, ROUNDING, least > ROUNDING, meaning)
+    least = min(_span_ties(evidence, trial) for trial in np.flatnonzero(~evidence.acyclic).tolist())
+    meaning = f"smallest eigenvalue of the ties within the cyclic subspace, relative to the largest; {STRICT}"
     return Judgement(least, ROUNDING, least > ROUNDING, meaning)
+
+
+def _span_ties(evidence: Evidence, trial: int) -> float:
+    """How well the edges between tied tokens span the cyclic subspace of a trial; 0 if they do not."""
+    components, table = evidence.automata[trial].components, evidence.trace.embeddings[trial]
+    query, winner, loser = (column(components.edges.rows, name) for name in ("query", "winner", "loser"))
+    tied = components.components_of(query, winner) == components.components_of(query, loser)
+    axes = evidence.target.axes[trial]
+    axes = axes[axes.any(axis=1)].reshape(-1, table.shape[1], table.shape[1])
+    apart, along = table[winner[tied]] - table[loser[tied]], table[query[tied]]
+    places = np.einsum("aij,ei,ej->ae", axes, apart, along, optimize=True)
+    values = np.linalg.eigvalsh(places @ places.T)
+    return float(values[0] / values[-1])

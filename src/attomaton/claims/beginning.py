@@ -21,7 +21,7 @@ from attomaton.claims.verdicts import Claim, Judgement, Verdict, Verdicts, Verdi
 from attomaton.theories.beginning.course import ForecastCourse
 from attomaton.theories.beginning.result import Beginning
 from attomaton.theories.beginning.statistics import find_statistics
-from attomaton.theories.beginning.theorem import WEIGHTS, Coefficients, TheoremBounds
+from attomaton.theories.beginning.theorem import WEIGHT_SIGNS, Coefficients, TheoremBounds
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import DeepTrace
 
@@ -119,7 +119,12 @@ class Agreement(Tabular):
             bounds = np.array([getattr(bound, name) for bound in self.bounds])
             measured = {kind: getattr(near, kind).ravel() for kind in ("cosine", "size", "error")}
             places = {"step": self.trace.steps[record], "trial": trial, "layer": layer, "head": head}
-            parts = {**places, **measured, "weights": [WEIGHTS[name]] * record.size, "bound": bounds[record]}
+            parts = {
+                **places,
+                **measured,
+                "weights": [WEIGHT_SIGNS[name]] * record.size,
+                "bound": bounds[record],
+            }
             for column, part in parts.items():
                 columns[column].extend(part)
         return make_table(SCHEMA, columns)
@@ -238,7 +243,7 @@ def _measure_all(trace: DeepTrace, forecasts: Mapping[int, Sequence[Any]]) -> di
     """Cosine, size and error at all records, for forecasts by step and trial."""
     weights = {step: trace.at(step) for step in forecasts}
     near: dict[str, Near] = {}
-    for name in WEIGHTS:
+    for name in WEIGHT_SIGNS:
         rows = [
             _measure(getattr(weights[step], name), [getattr(one, name) for one in forecasts[step]], name)
             for step in forecasts
@@ -338,7 +343,7 @@ def _judge_bound(name: str, agreement: Agreement) -> Judgement:
     told: list[float] = [getattr(agreement.bounds[place], name) for place in places]
     bounds = np.array(told)
     worst = int((errors / bounds).argmax())
-    sign, step = WEIGHTS[name], agreement.trace.steps[places[worst]]
+    sign, step = WEIGHT_SIGNS[name], agreement.trace.steps[places[worst]]
     meaning = f"Frobenius error of {sign} at step {step:,}, closest to its bound over all layers and steps"
     return Judgement(float(errors[worst]), float(bounds[worst]), bool((errors <= bounds).all()), meaning)
 
@@ -441,7 +446,7 @@ _THEOREM = (_need_plain_descent, _need_attention_only, _need_zero_start, _need_p
 
 
 CLAIMS: tuple[Claim[Agreement], ...] = (
-    *(Claim(f"beginning-{name}", _THEOREM, partial(_judge_bound, name)) for name in WEIGHTS),
+    *(Claim(f"beginning-{name}", _THEOREM, partial(_judge_bound, name)) for name in WEIGHT_SIGNS),
     Claim("beginning-direction", (_need_plain_descent, _need_early_records), _judge_direction),
     Claim("beginning-turn", (_need_plain_descent, _need_turn), _judge_turn),
 )

@@ -179,7 +179,8 @@ def need_readable(evidence: Evidence) -> str:
 
 def judge_components(evidence: Evidence) -> Judgement:
     """The weights have the components of the graph."""
-    trials = np.flatnonzero(evidence.once(find_readable)).tolist()
+    readable = evidence.once(find_readable)
+    trials = np.flatnonzero(readable if readable.any() else ~readable).tolist()
     counts = [
         count_components(evidence.trace, evidence.automata[trial].components, trial=trial) for trial in trials
     ]

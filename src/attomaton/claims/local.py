@@ -37,7 +37,7 @@ from attomaton.solvers.hard.solve import HardSolution, solve_graph_svm
 from attomaton.training.frames import settle_within
 from attomaton.training.models.heads import EmbeddingDistance, reads_mass
 from attomaton.training.models.losses import LogLoss, slope_at
-from attomaton.training.path import MOST_DIMENSIONS, trace_path
+from attomaton.training.path import MOST_PATH_DIMENSIONS, trace_path
 from attomaton.training.trace import Trace
 
 SELECTED = 1e-2
@@ -338,8 +338,8 @@ def _on_path(evidence: Evidence) -> Bool:
 def need_path(evidence: Evidence) -> str:
     """The data and the size allow the path."""
     dim = evidence.trace.weights.shape[2]
-    if dim > MOST_DIMENSIONS:
-        return f"the path is computed in at most {MOST_DIMENSIONS} dimensions, not {dim}"
+    if dim > MOST_PATH_DIMENSIONS:
+        return f"the path is computed in at most {MOST_PATH_DIMENSIONS} dimensions, not {dim}"
     if not _on_path(evidence).any():
         return "every trial has a cycle, and the loss is not log-loss"
     near = f"the path is not near W_svm at R = {LEVELS[-2]:g} ‖W_svm‖ in any trial, though it approaches it"

@@ -248,7 +248,7 @@ def judge_feasibility(evidence: Evidence) -> Judgement:
     return Judgement(least, 1 - 1e-6, least >= 1 - 1e-6, "smallest margin of any priority")
 
 
-_CONVEX = (need_log_loss, need_mass_head, approach.need_few_dimensions)
+_CONVEX = (need_log_loss, need_mass_head)
 _RUN = (need_log_loss, need_mass_head, need_descent, need_start, need_stable_step, need_digits)
 _GLOBAL = (*_RUN, need_direction, need_records, approach.need_way)
 _FINITE = (*_RUN, need_ties, need_records, approach.need_way, approach.need_short_steps)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from attomaton.base.artifacts import MANIFEST, digest_file, explained, read_sealed, write_sealed
 from attomaton.base.artifacts.folders import lock_target
 from attomaton.base.artifacts.manifests import FORMAT
-from attomaton.base.drawing import GREY, TWO_COLUMNS, house_axes
+from attomaton.base.drawing import HOUSE_GREY, TWO_COLUMNS, house_axes
 from attomaton.base.errors import CorruptRun, UnsupportedOption, UnwritablePlace
 from attomaton.base.frames import Tabular
 from attomaton.base.printing import GREEN, ORANGE, Block, Grid, Signal
@@ -200,7 +200,7 @@ class Verdicts(Tabular, list[Verdict]):
         with house_axes(ax, height=ROW * max(len(self), 1) + BESIDES, width=0.75 * TWO_COLUMNS) as axes:
             axes.axvline(1.0, color="black", linewidth=0.6)
             for row, verdict in enumerate(self):
-                mark, colour = MARKS.get(verdict.status.value, ("", GREY))
+                mark, colour = MARKS.get(verdict.status.value, ("", HOUSE_GREY))
                 ratio = verdict.ratio
                 if ratio is not None and mark:
                     axes.plot([1.0, ratio], [row] * 2, color=colour, linewidth=0.8)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from attomaton.automaton.attention import Attention
     from attomaton.corpora.prompts import Context
 
-Step = Annotated[
+StepOption = Annotated[
     float | None,
     real("Use attention after this many training steps; needs --learned-from.", least=0),
 ]
@@ -22,7 +22,7 @@ Strength = Annotated[
     float | None,
     real("Use scores shrunken with this strength; needs --learned-from.", above=0),
 ]
-Learned = Annotated[
+LearnedOption = Annotated[
     str | None,
     words("The corpus that RUN was learned from, for --step and --shrink; the run does not contain it."),
 ]
@@ -82,9 +82,9 @@ def read_words(attention: "Attention", text: str) -> "Context":
     return numbers
 
 
-def tell_unknown(unknown: Sequence[str]) -> None:
+def print_unknown(unknown: Sequence[str]) -> None:
     """Say on stderr which words the vocabulary does not have."""
-    from attomaton.automaton.scoring import tell_unknown as name_unknown
+    from attomaton.automaton.scoring import describe_unknown
 
-    for line in name_unknown(unknown):
+    for line in describe_unknown(unknown):
         print_error(line)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from attomaton.cli import output
-from attomaton.cli.sources import Corpus, How, Master, Memory, Threads, reads
+from attomaton.cli.sources import CorpusArgument, How, Master, Memory, Threads, reads
 from attomaton.cli.stopping import resumable
 from attomaton.cli.values import check_folder, path_option, read_queries, real, whole, words
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @reads
 def begin(
-    corpus: Corpus,
+    corpus: CorpusArgument,
     how: How,
     window: Annotated[int, whole("Tokens per sequence; each predicts the next one.", least=1)] = 32,
     most_frequent: Annotated[
@@ -48,9 +48,9 @@ def begin(
     """Compute what each query attends to first, and how far back, when a deep model starts training."""
     from attomaton.engines.choose import Engine
     from attomaton.theories.beginning.begin import begin as begin_with
-    from attomaton.theories.beginning.result import KIND, tell_beginning
+    from attomaton.theories.beginning.result import BEGINNING, tell_beginning
 
-    check_folder(out, KIND, overwrite=overwrite)
+    check_folder(out, BEGINNING, overwrite=overwrite)
     chosen = read_queries(queries)
     goes_on = engine in ("duckdb", "spark") and work is not None and corpus != "-"
     with resumable(goes_on), output.stages(quiet) as announce:

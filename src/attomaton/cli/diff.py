@@ -47,7 +47,7 @@ def _record(difference: "Difference", limit: int) -> dict[str, Any]:
     for change in difference.counts:
         rows += difference.strongest(change, limit).to_pylist()
     for row in rows:
-        row.update({key: name(row[key]) for key in ("query", "one", "other")})
+        row.update({key: name(row[key]) for key in ("query", "token", "rival")})
     return {
         "pairs": difference.n_pairs,
         "different": len(difference),

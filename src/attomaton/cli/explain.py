@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from attomaton.cli.attentions import read_words, tell_unknown
+from attomaton.cli.attentions import print_unknown, read_words
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_value
 from attomaton.cli.values import run_argument, words_argument
 
@@ -22,7 +22,7 @@ def explain(
     if as_json:
         print_json(explanation.to_dict(explanation.name))
     elif quiet:
-        tell_unknown(explanation.unknown)
+        print_unknown(explanation.unknown)
         probabilities = getattr(explanation, "written", explanation.probabilities)
         name = getattr(explanation, "token_name", explanation.name)
         print_line(name(max(probabilities, key=probabilities.__getitem__)))

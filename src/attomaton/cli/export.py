@@ -25,7 +25,7 @@ def export(
     """Export the priority graphs of RUN as GraphML and its tables as CSV."""
     from attomaton.automaton.automaton import Automaton
     from attomaton.base.errors import UnsupportedOption, UnwritablePlace
-    from attomaton.report.csv_tables import KIND, write_csv
+    from attomaton.report.csv_tables import CSV_TABLES, write_csv
     from attomaton.report.export import pick_queries, refuse_run_folder
     from attomaton.report.graphml import write_graphml
 
@@ -35,7 +35,7 @@ def export(
         raise UnsupportedOption(f"there are no nodes {nodes!r}; choose components or tokens")
     if graphml is not None and graphml.is_dir():
         raise UnwritablePlace(f"{graphml} is a folder; give the path of a file, such as run.graphml")
-    check_folder(csv, KIND)
+    check_folder(csv, CSV_TABLES)
     for target in (graphml, csv):
         if target is not None:
             refuse_run_folder(run, target)

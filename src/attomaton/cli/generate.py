@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attomaton.cli.attentions import Learned, Step, Strength, pick_attention, read_words, tell_unknown
+from attomaton.cli.attentions import (
+    LearnedOption,
+    StepOption,
+    Strength,
+    pick_attention,
+    print_unknown,
+    read_words,
+)
 from attomaton.cli.output import AsJson, Quiet, print_error, print_json, print_text
 from attomaton.cli.sources import How, reads_beside_run
 from attomaton.cli.values import run_argument, whole, words_argument
@@ -27,9 +34,9 @@ def generate(
     window: Annotated[
         int | None, whole("Attend to the last tokens only, at most this many; default: all.", least=1)
     ] = None,
-    step: Step = None,
+    step: StepOption = None,
     shrink: Strength = None,
-    learned_from: Learned = None,
+    learned_from: LearnedOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -43,7 +50,7 @@ def generate(
         print_json(_record(written))
         return
     print_text(written.text if quiet else str(written))
-    tell_unknown(written.unknown)
+    print_unknown(written.unknown)
     if written.no_evidence and not quiet:
         print_error(
             f"{written.no_evidence:,} of {len(written.tokens):,} tokens were drawn without evidence: no "

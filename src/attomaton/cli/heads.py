@@ -18,7 +18,7 @@ from attomaton.cli.output import (
     stages,
     warnings_as_lines,
 )
-from attomaton.cli.sources import Corpus, How, reads_beside_model
+from attomaton.cli.sources import CorpusArgument, How, reads_beside_model
 from attomaton.cli.stopping import resumable
 from attomaton.cli.values import path_option, whole, words, words_argument
 
@@ -42,7 +42,7 @@ def heads(
             "or several checkpoints of one training, such as run/checkpoint-*."
         ),
     ],
-    corpus: Corpus,
+    corpus: CorpusArgument,
     how: How,
     revision: Annotated[
         list[str] | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attomaton.cli import output
-from attomaton.cli.sources import Corpus, How, Master, Memory, Threads, Window, reads
+from attomaton.cli.sources import CorpusArgument, How, Master, Memory, Threads, WindowOption, reads
 from attomaton.cli.stopping import resumable
 from attomaton.cli.values import fraction, read_queries, run_option, whole, words
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attomaton.automaton.automaton import Automaton
     from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 
-RULES = {
+RULE_MEANINGS = {
     "determined": "the theorem decides",
     "unseen_ignored": "the theorem decides among the tokens with evidence",
     "incomparable": "no component precedes all others; the highest is taken",
@@ -28,9 +28,9 @@ RULES = {
 
 @reads
 def learn(
-    corpus: Corpus,
+    corpus: CorpusArgument,
     how: How,
-    window: Window = 32,
+    window: WindowOption = 32,
     engine: Annotated[
         str, words("auto, memory, duckdb (bounded memory, resumable in --out), or spark.")
     ] = "auto",
@@ -69,7 +69,7 @@ def learn(
     """Compute the attention layer that training on CORPUS converges to, and how much the theory covers."""
     from attomaton.automaton.automaton import Automaton
     from attomaton.automaton.learning import learn as learn_automaton
-    from attomaton.automaton.ov_maps.maps import IDENTITY, NAMED, read_map
+    from attomaton.automaton.ov_maps.maps import IDENTITY_MAP, NAMED_MAPS, read_map
     from attomaton.automaton.suggestion import suggest_context
     from attomaton.base.errors import NothingRealisable, UnsupportedOption
     from attomaton.engines.choose import Engine, as_engine
@@ -82,7 +82,7 @@ def learn(
         read: dict[str, Any] = {"tokenizer": how.tokenizer, "reading": how.reading, "keep": keep}
         written: dict[str, Any] = {"out": out, "overwrite": overwrite, "progress": announce}
         where = as_engine(Engine(engine, memory, threads, master))
-        if writes is None or writes == IDENTITY:
+        if writes is None or writes == IDENTITY_MAP:
             automaton = learn_automaton(corpus, engine=where, **read, **written)
         elif where.on_disk:
             raise UnsupportedOption(
@@ -92,7 +92,7 @@ def learn(
         else:
             from attomaton.automaton.ov_maps.learning import learn_writing
 
-            mapping: Any = writes if writes in NAMED else read_map(writes)
+            mapping: Any = writes if writes in NAMED_MAPS else read_map(writes)
             automaton = learn_writing(corpus, mapping, threads=threads, **read, **written)
         answered, context = dict[str, Any](), None
         if as_json or not quiet:
@@ -134,6 +134,6 @@ def _print_answered(shares: dict[str, Any]) -> None:
         return
     rows = [
         (meaning, f"{corpus[name]:.1%}", "not measured" if new is None else f"{new[name]:.1%}")
-        for name, meaning in RULES.items()
+        for name, meaning in RULE_MEANINGS.items()
     ]
     output.print_table("Who answers a context", ["", "contexts of the corpus", "a held-out tenth"], rows)

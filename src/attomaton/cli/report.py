@@ -37,9 +37,9 @@ def report(
     if query is not None and figures is None:
         raise UnsupportedOption("--query says what --figures draws; give --figures DIR too")
     if figures is not None:
-        from attomaton.report.pictures import KIND
+        from attomaton.report.pictures import FIGURES
 
-        check_folder(figures, KIND)
+        check_folder(figures, FIGURES)
     if out.is_dir():
         raise UnwritablePlace(f"{out} is a folder; give the path of a file, such as {out / 'report.html'}")
     streamed = is_stream(out, as_json)

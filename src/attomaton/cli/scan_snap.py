@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Annotated
 
 from attomaton.cli.output import AsJson, Quiet, print_blocks, print_json, print_line, stages
-from attomaton.cli.sources import Corpus, How, reads
+from attomaton.cli.sources import CorpusArgument, How, reads
 from attomaton.cli.values import check_folder, path_option, real, whole
 
 
 @reads
 def scan_snap(
-    corpus: Corpus,
+    corpus: CorpusArgument,
     how: How,
     window: Annotated[int, whole("Longest context, in tokens, including the query.", least=2)] = 32,
     queries: Annotated[int, whole("Number of queries to report, most frequent first.", least=1)] = 20,
@@ -43,9 +43,9 @@ def scan_snap(
     """Compute which tokens attention drops and keeps when decoder and attention learn together, and when."""
     from attomaton.base.printing import blocks_of
     from attomaton.theories.scansnap.law import Rates
-    from attomaton.theories.scansnap.survey import KIND, survey_samples
+    from attomaton.theories.scansnap.survey import SURVEY, survey_samples
 
-    check_folder(out, KIND)
+    check_folder(out, SURVEY)
     rates = Rates.with_momentum(decoder_rate, attention_rate, momentum)
     with stages(quiet) as announce:
         announce("reading")

@@ -4,9 +4,9 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from attomaton.cli.attentions import Learned, Step, Strength, pick_attention
+from attomaton.cli.attentions import LearnedOption, StepOption, Strength, pick_attention
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_value, stages
-from attomaton.cli.sources import Corpus, How, reads_beside_run
+from attomaton.cli.sources import CorpusArgument, How, reads_beside_run
 from attomaton.cli.values import real, run_argument, whole
 
 if TYPE_CHECKING:
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 @reads_beside_run
 def score(
     run: Annotated[Path, run_argument("Folder written by `attomaton learn --out`: a path or URL.")],
-    corpus: Corpus,
+    corpus: CorpusArgument,
     how: How,
     window: Annotated[
         int | None, whole("Longest context, in tokens; default: that of the run.", least=1)
     ] = None,
     epsilon: Annotated[float, real("Mix in this share of uniform attention, 0 to 1.", least=0, most=1)] = 0.0,
-    step: Step = None,
+    step: StepOption = None,
     shrink: Strength = None,
-    learned_from: Learned = None,
+    learned_from: LearnedOption = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

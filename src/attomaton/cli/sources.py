@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from attomaton.corpora.readers.batches import Reading
 
 MOST_MEGABYTES = 1 << 20  # megabytes that one document may be allowed: a terabyte
-Corpus = Annotated[
+CorpusArgument = Annotated[
     str,
     source_argument(
         "A .txt, .md, .log, .jsonl, .json, .csv, .tsv, .parquet or other file, folder, glob, URL, or "
         "tokenised folder; - for standard input."
     ),
 ]
-Window = Annotated[int, whole("Longest context, in tokens.", least=1)]
+WindowOption = Annotated[int, whole("Longest context, in tokens.", least=1)]
 Memory = Annotated[
     str | None,
     words(

@@ -5,14 +5,14 @@ from typing import Annotated
 
 from attomaton.base.options import MOST_THREADS
 from attomaton.cli import output
-from attomaton.cli.sources import Corpus, How, reads
+from attomaton.cli.sources import CorpusArgument, How, reads
 from attomaton.cli.stopping import resumable
 from attomaton.cli.values import path_option, whole
 
 
 @reads
 def tokenize(
-    corpus: Corpus,
+    corpus: CorpusArgument,
     how: How,
     out: Annotated[Path, path_option("Folder for the shards.")],
     workers: Annotated[int, whole("Number of processes.", least=1, most=MOST_THREADS)] = 1,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attomaton.base.options import MOST_STEPS
+from attomaton.base.options import MOST_TRAINING_STEPS
 from attomaton.cli import output
-from attomaton.cli.sources import Corpus, How, Window, reads
+from attomaton.cli.sources import CorpusArgument, How, WindowOption, reads
 from attomaton.cli.stopping import resumable
 from attomaton.cli.values import path_option, real, whole, words
 
@@ -17,16 +17,18 @@ if TYPE_CHECKING:
     from attomaton.training.steps import Step
 
 
-LARGEST = 250_000_000  # numbers that the embedded contexts may take: 2 GB, of which training holds about two
+MOST_EMBEDDED = (
+    250_000_000  # numbers that the embedded contexts may take: 2 GB, of which training holds about two
+)
 
 
 @reads
 def train(
-    corpus: Corpus,
+    corpus: CorpusArgument,
     how: How,
     out: Annotated[Path, path_option("Run folder; files go to its subfolder training.")],
-    window: Window = 32,
-    steps: Annotated[int, whole("Number of steps.", least=1, most=MOST_STEPS)] = 5000,
+    window: WindowOption = 32,
+    steps: Annotated[int, whole("Number of steps.", least=1, most=MOST_TRAINING_STEPS)] = 5000,
     step_size: Annotated[
         float, real("Step size of gradient descent.", sign="> 0", above=0, most=1e300)
     ] = 1.0,
@@ -108,9 +110,9 @@ def _check_size(samples: "Samples", dim: int) -> None:
 
     longest = int(samples.lengths.max(initial=0))
     numbers = max(len(samples) * longest * dim, dim * dim)
-    if numbers > LARGEST:
+    if numbers > MOST_EMBEDDED:
         raise UnsupportedOption(
             f"{len(samples):,} samples of {longest} tokens in {dim:,} dimensions are {numbers / 1e9:.1f} "
-            f"billion numbers, and this command holds at most {LARGEST / 1e9} billion in memory; give a "
-            "smaller --dim or --window, or a shorter text"
+            f"billion numbers, and this command holds at most {MOST_EMBEDDED / 1e9} billion in memory; give "
+            "a smaller --dim or --window, or a shorter text"
         )

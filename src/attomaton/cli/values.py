@@ -19,9 +19,11 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(nan|inf(inity)?)", re.IGNORECASE)
 
 
-def whole(help_text: str, *, least: int = 0, most: int = options.LARGEST, names: tuple[str, ...] = ()) -> Any:
+def whole(
+    help_text: str, *, least: int = 0, most: int = options.LARGEST_WHOLE, names: tuple[str, ...] = ()
+) -> Any:
     """An option that is a whole number in this range; without names it is called as its parameter."""
-    reach = f"{least} to {most}" if most < options.LARGEST else f">= {least}"
+    reach = f"{least} to {most}" if most < options.LARGEST_WHOLE else f">= {least}"
     parser = _parser(lambda text: options.whole_number(read_number(text), "it", least=least, most=most))
     return typer.Option(*names, parser=parser, metavar=f"<int {reach}>", help=help_text)
 

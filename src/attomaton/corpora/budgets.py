@@ -15,14 +15,14 @@ from attomaton.base.errors import UnreadableSource
 from attomaton.base.printing import shorten
 from attomaton.corpora.samples import MAX_TOKENS
 
-VOCABULARY = MAX_TOKENS
+VOCABULARY_SIZE = MAX_TOKENS
 """Ids of a vocabulary: 2,097,152, eight times the 256 k of the largest tokenizers. Every id up to the largest
 gets a name, so ids are bounded like counts; three ids must also fit into one 63-bit key."""
 
 
 def ids_most(n_tokens: int) -> int:
     """The largest vocabulary, gaps included, for this number of tokens: each id gets a name, used or not."""
-    return min(VOCABULARY, 4 * n_tokens + (1 << 16))
+    return min(VOCABULARY_SIZE, 4 * n_tokens + (1 << 16))
 
 
 TOKEN_TEXT = 1 << 16
@@ -51,13 +51,13 @@ TABLE_VALUES = 1 << 21
 """Values of a ``.json`` file or table, however small the file: two million, half a gigabyte as objects."""
 
 TABLE_RATIO = 32  # bytes to which a byte of a larger file may unpack, where a row takes at least one byte
-FOOTER = 1 << 26  # bytes of one string in a Parquet footer: 64 MB
+FOOTER_BYTES = 1 << 26  # bytes of one string in a Parquet footer: 64 MB
 CONTAINER = 100_000  # entries of one list in a Parquet footer: columns, row groups, metadata pairs
 JSON_VALUES = 1 << 22
 """Values in one line of JSON: four million, which take about half a gigabyte as Python objects."""
 
 PIECE_ROWS = 1 << 16  # rows of a table processed together
-SHOWN = 80  # characters of a name that an error message shows
+NAME_LENGTH = 80  # characters of a name that an error message shows
 
 
 def unpacked_most(stored: int, max_bytes: int) -> int:
@@ -65,9 +65,9 @@ def unpacked_most(stored: int, max_bytes: int) -> int:
     return max(UNPACKED, 4 * max_bytes, UNPACKED_RATIO * stored)
 
 
-def shown(text: str) -> str:
+def brief(text: str) -> str:
     """A name from a file, as error messages show it: without hidden characters, cut if long."""
-    return shorten(text, SHOWN)
+    return shorten(text, NAME_LENGTH)
 
 
 @dataclass
@@ -96,7 +96,7 @@ class Allowance:
 
 
 STANDARD_INPUT = "-"  # the name of standard input as a corpus
-KINDS = {
+IRREGULAR = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
@@ -119,7 +119,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
 
 def refuse_irregular(path: str | os.PathLike[str], mode: int) -> None:
     """Raise for a pipe, a socket or a device."""
-    kind = KINDS.get(stat.S_IFMT(mode))
+    kind = IRREGULAR.get(stat.S_IFMT(mode))
     if kind is not None:
         raise UnreadableSource(
             f"{path} is {kind}, not a regular file; save its content to a file, or send it to "

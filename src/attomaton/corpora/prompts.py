@@ -10,7 +10,7 @@ from attomaton.base.borders import trusted
 from attomaton.base.errors import EmptyContext, TokenOutOfRange, UnknownToken
 from attomaton.base.options import check_text
 from attomaton.base.tables import Int32
-from attomaton.corpora.budgets import shown
+from attomaton.corpora.budgets import brief
 from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
@@ -117,7 +117,7 @@ def _number_tokens(tokens: list[Any], vocabulary: Vocabulary) -> tuple[Int32, tu
     for word in dict.fromkeys(words):
         if word not in vocabulary.ids and len(vocabulary.encode_open(word)[0]) != 1:
             raise UnknownToken(
-                f"{shown(word)!r} in the list is not a single token; give a context as one text or "
+                f"{brief(word)!r} in the list is not a single token; give a context as one text or "
                 "as a list of tokens, and many texts to predict_batch"
             )
     return vocabulary.number_open(words)

@@ -44,12 +44,12 @@ def chunk_of(
 ) -> Chunk:
     """A batch's documents as checked arrays; errors cite ``location`` and ``first_row``."""
     rows: Any = batch
-    check_tokens(rows.schema, location)
+    check_token_column(rows.schema, location)
     offsets, ids = read_lists(rows.column(TOKENS), n_tokens, location, first_row)
     return trusted(Chunk, ids=ids, documents=offsets, head=0, n_tokens=n_tokens)
 
 
-def check_tokens(schema: Any, location: object) -> None:
+def check_token_column(schema: Any, location: object) -> None:
     """Refuse a table without lists of integers in the column ``tokens``."""
     if TOKENS not in schema.names:
         raise errors.UnreadableSource(
@@ -91,7 +91,7 @@ def read_lists(lists: Any, n_tokens: int, location: str, first_row: int) -> tupl
 
 _arrow: Any = pa
 ROWS_AT_ONCE = 1 << 14  # most rows read together
-FOOTER = 1 << 16
+FOOTER_AHEAD = 1 << 16
 """Bytes read ahead of a shard at a URL: as many as Arrow first reads at the end of a file."""
 GROUP_TOKENS = 1 << 20  # number of tokens at which a row group is closed
 SHARD_SCHEMA: pa.Schema = _arrow.schema(
@@ -144,7 +144,7 @@ def _groups_of(file: Any) -> Int64:
 def _open_parquet(path: AnyPath) -> Any:
     def read() -> Any:
         if isinstance(path, RemotePath):
-            file = _arrow.PythonFile(path.open("rb", ahead=FOOTER), "r")
+            file = _arrow.PythonFile(path.open("rb", ahead=FOOTER_AHEAD), "r")
         else:
             file = exact_file(path)
         return arrow_parquet().ParquetFile(file, pre_buffer=False)
@@ -154,7 +154,7 @@ def _open_parquet(path: AnyPath) -> Any:
 
 def _open_shard(path: AnyPath) -> Any:
     file = _open_parquet(path)
-    check_tokens(file.schema_arrow, path)
+    check_token_column(file.schema_arrow, path)
     return file
 
 
@@ -398,7 +398,7 @@ def holds_shards(folder: AnyPath) -> bool:
 
 
 TOKENIZED = artifacts.FolderKind("tokens", "a tokenised corpus", "attomaton tokenize --out")
-VOCABULARY = "vocabulary.json"
+VOCABULARY_FILE = "vocabulary.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -525,7 +525,7 @@ def read_tokens(folder: str | PathLike[str] | RemotePath) -> TokenizedCorpus:
         for name in digests:
             if (path / name).stat().st_size != manifest["files"][name]["bytes"]:
                 raise errors.CorruptRun(f"{path / name} was altered after it was written; tokenize again")
-        words = json.loads(artifacts.read_checked(path / VOCABULARY, digests[VOCABULARY]))
+        words = json.loads(artifacts.read_checked(path / VOCABULARY_FILE, digests[VOCABULARY_FILE]))
         vocabulary = None if words is None else Vocabulary.from_record(words)
     except (KeyError, TypeError, AttributeError, ValueError, FileNotFoundError) as error:
         raise errors.CorruptRun(f"{path} is incomplete ({error}); tokenize again") from error

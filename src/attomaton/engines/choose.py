@@ -115,28 +115,7 @@ def make_engine(
 ) -> Passes:
     """Make the engine that runs the passes; ``"auto"`` is memory if that should suffice, otherwise DuckDB.
 
-    Parameters
-    ----------
-    engine : str or Engine
-        auto, memory, duckdb or spark, or an :class:`Engine` with its resources.
-    corpus : Samples or Shards
-        The corpus to read.
-    selection : Selection
-        The queries and edges to keep.
-    work : Path
-        Where an engine that works on disk may create its own folder; see
-        :class:`~attomaton.engines.DuckDBEngine`.
-    progress : callable
-        Called now and then with a stage, the amount done and the total.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> samples = Samples.from_windows([0, 1, 0, 2, 0, 1, 0], window=3)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     engine = make_engine("auto", samples, Selection(window=3), work=Path(folder))
-    >>> type(engine).__name__, engine.edges()
-    ('MemoryEngine', EdgeTable(4 edges, 3 queries, 3 samples))
+    ``work`` is where an engine on disk creates its folder.
     """
     settings = as_engine(engine, corpus)
     if isinstance(corpus, Samples) or settings.in_memory(corpus):

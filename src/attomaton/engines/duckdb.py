@@ -30,12 +30,7 @@ from attomaton.engines.selection import Selection
 from attomaton.engines.sorted_choices import cut_batches, size_batches
 from attomaton.engines.sums import MOST_BATCH_SUMS, Counting, Sums, sum_in_batches
 from attomaton.engines.tasks import Stage, Task, Workshop, run_weighed
-from attomaton.engines.work import (
-    Record,
-    StageRecords,
-    fingerprint,
-    working_in,
-)
+from attomaton.engines.work import Record, StageRecords, fingerprint, working_in
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
 from attomaton.graphs.windows import link_repeats, window_edges
@@ -131,15 +126,10 @@ class DuckDBEngine:
 
         inside = None
         if components is not None:
-            inside = digest_arrays(
-                *(column(components.nodes, name) for name in ("query", "token", "component"))
-            )
-        settings = {
-            "reach": self.selection.reach,
-            "selected": digest_arrays(self.selected),
-            "components": inside,
-        }
-        settings["borders"] = borders.tolist()
+            nodes = components.nodes
+            inside = digest_arrays(*(column(nodes, name) for name in ("query", "token", "component")))
+        settings: dict[str, Any] = {"reach": self.selection.reach, "selected": digest_arrays(self.selected)}
+        settings |= {"components": inside, "borders": borders.tolist()}
         task = Task("choices", settings, self.selection.reach, process, "arrow")
         with working_in(self.work):
             unmerged = self._workshop.run(task, self.shards)

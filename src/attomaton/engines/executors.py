@@ -16,20 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.artifacts import explained, identify_file, write_file, write_sealed
-from attomaton.base.artifacts.parted import write_part
+from attomaton.base.artifacts.parted import write_partition
 from attomaton.base.remote import AnyPath
 from attomaton.base.tables import Bool, Float64, Int64, column, empty_table, exact_file, rows_to_bytes
 from attomaton.corpora.documents import Chunk, regroup
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.corpora.shards import Cuts
 from attomaton.engines.kernel import choices_of_chunk, query_rows
-from attomaton.engines.partitions import (
-    Ties,
-    stream_rows,
-    sum_neighbours,
-    write_choices,
-    write_edges,
-)
+from attomaton.engines.partitions import Ties, stream_rows, sum_neighbours, write_choices, write_edges
 from attomaton.engines.selection import Selection
 from attomaton.engines.sums import (
     DOCUMENT_CHUNK_TOKENS,
@@ -149,15 +143,10 @@ class PackEdges(TaskKernel):
 
     def __call__(self, batches: SparkBatches) -> Iterator[Any]:
         """Run on a partition."""
+        reach, selected, most = self.selection.reach, self.selected, 16 * self.chunk_tokens
         for chunk in self.chunks(batches):
-            links = link_repeats(chunk, self.selection.reach, self.selected)
-            for keys, support in window_edges(
-                chunk,
-                links,
-                window=self.selection.reach,
-                selected=self.selected,
-                max_keys=16 * self.chunk_tokens,
-            ):
+            links = link_repeats(chunk, reach, selected)
+            for keys, support in window_edges(chunk, links, window=reach, selected=selected, max_keys=most):
                 starts = np.searchsorted(keys, self.slots.keys)
                 slot = np.repeat(np.arange(len(self.slots), dtype=np.int32), np.diff(starts))
                 yield from batches_of(_arrow.table({"slot": slot, "key": keys, "count": support}))
@@ -225,7 +214,7 @@ class JoinFiles:
         for number in task_numbers(batches):
             rows = (table for file in self.files[number] for table in stream_rows(file, schema))
             with explained(self.folder):
-                entry = write_part(self.folder / name_attempt(self.kind, number), rows, schema, options)
+                entry = write_partition(self.folder / name_attempt(self.kind, number), rows, schema, options)
                 yield _noted(self.folder, entry, number)
 
 
@@ -335,7 +324,6 @@ def name_attempt(kind: str, number: int) -> str:
 
 
 def _partition() -> int:
-    """The number of the current partition."""
     from pyspark import TaskContext
 
     context: Any = TaskContext.get()

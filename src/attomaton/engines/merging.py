@@ -21,17 +21,10 @@ import pyarrow as pa
 
 from attomaton.base.artifacts import explained, write_file
 from attomaton.base.artifacts.files import unwritable
-from attomaton.base.artifacts.parted import part_name, write_part
+from attomaton.base.artifacts.parted import partition_name, write_partition
 from attomaton.base.errors import UnsupportedOption, needing
 from attomaton.base.progress import Progress
-from attomaton.base.tables import (
-    Int64,
-    column,
-    empty_table,
-    make_table,
-    read_parquet,
-    write_parquet,
-)
+from attomaton.base.tables import Int64, column, empty_table, make_table, read_parquet, write_parquet
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.engines.partitions import (
     EDGES_MANIFEST,
@@ -163,7 +156,7 @@ class Merger:
 
             def merge(number: int, file: Path) -> dict[str, Any]:
                 rows = self._unless_stopped(merge_partition(files, number))
-                return write_part(file, rows, CHOICE_SCHEMA, CHOICE_FILE)
+                return write_partition(file, rows, CHOICE_SCHEMA, CHOICE_FILE)
 
             stage_records = StageRecords(folder, "choices", fingerprint)
             weights = sum((np.diff(file.starts) for file in files), np.ones(len(borders) - 1, np.int64))
@@ -189,7 +182,7 @@ class Merger:
         """Merge each partition into a separate file; return the entries of the files."""
 
         def work(number: int) -> Record:
-            entry = merge(number, stage_records.folder / part_name(stage_records.stage, number))
+            entry = merge(number, stage_records.folder / partition_name(stage_records.stage, number))
             return {"files": {entry["name"]: entry}, "entry": entry}
 
         def report(done: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.artifacts import check_files, digest_record, read_sealed, write_sealed
-from attomaton.base.artifacts.parted import write_part
+from attomaton.base.artifacts.parted import write_partition
 from attomaton.base.borders import (
     check_counts,
     check_ids_of,
@@ -34,12 +34,7 @@ from attomaton.base.tables import (
 )
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.engines.kernel import edge_rows
-from attomaton.graphs.choices import (
-    CHOICE_FILE,
-    CHOICE_SCHEMA,
-    ChoiceTable,
-    unpack_choices,
-)
+from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA, ChoiceTable, unpack_choices
 from attomaton.graphs.components import NODE_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.partitions import add_to_columns, cut_partitions, join_tables, of_nodes, slice_queries
@@ -142,7 +137,7 @@ def write_edges(file: Path, runs: Iterable[tuple[Int64, Int64]], *, min_support:
             often = support >= min_support
             yield edge_rows(keys[often], support[often])
 
-    return write_part(file, rows(), EDGE_SCHEMA, EDGE_FILE)
+    return write_partition(file, rows(), EDGE_SCHEMA, EDGE_FILE)
 
 
 def sum_neighbours(batches: Iterator[tuple[Int64, Int64]]) -> Iterator[tuple[Int64, Int64]]:
@@ -332,7 +327,7 @@ def sum_choices(batches: Iterable[tuple[Any, Int64]]) -> Iterator[pa.Table]:
 
 def write_choices(file: Path, batches: Iterable[tuple[Any, Int64]]) -> dict[str, Any]:
     """Write sorted encoded choices with their counts to one Parquet file; return its entry."""
-    return write_part(file, sum_choices(batches), CHOICE_SCHEMA, CHOICE_FILE)
+    return write_partition(file, sum_choices(batches), CHOICE_SCHEMA, CHOICE_FILE)
 
 
 @dataclass(frozen=True)

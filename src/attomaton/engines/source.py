@@ -12,7 +12,14 @@ from attomaton.base.options import show
 from attomaton.base.remote import AnyPath
 from attomaton.corpora.documents import Chunk, Documents
 from attomaton.corpora.readers.batches import Reading, refuse_reading
-from attomaton.corpora.readers.corpus import is_folder, name_of, no_samples, path_of, read_given, tell_skipped
+from attomaton.corpora.readers.corpus import (
+    is_folder,
+    name_of,
+    no_samples,
+    path_of,
+    read_documents_of,
+    tell_skipped,
+)
 from attomaton.corpora.readers.files import printable
 from attomaton.corpora.readers.sources import is_ids, written_kind
 from attomaton.corpora.readers.tokenize import tokenize_into
@@ -85,7 +92,7 @@ def _read_corpus(
     folder = _folder_of(source, reading)
     in_memory = is_ids(source) or isinstance(source, Documents) or not isinstance(tokenizer, str)
     if folder is None and (tokens is None or in_memory):
-        read, about = read_given(source, tokenizer, reading)
+        read, about = read_documents_of(source, tokenizer, reading)
         if tokens is None:
             return read, read.vocabulary, about
         size = read.as_chunk.n_tokens

@@ -305,7 +305,6 @@ class SparkEngine:
 
     @cached_property
     def _digests(self) -> list[str]:
-        """The digest of each shard."""
         return self._digest_files("checking shards", self.shards.paths)
 
     def _digest_files(self, stage: str, paths: Sequence[AnyPath]) -> list[str]:
@@ -315,7 +314,6 @@ class SparkEngine:
         return [row["sha256"] for row in sorted(digests, key=lambda row: row["number"])]
 
     def _are_whole(self, folder: Path, files: Mapping[str, Any]) -> bool:
-        """Whether files are unchanged; the executors read them."""
         listed = list_digests(folder, files)
         digests = self._digest_files("checking files", [folder / name for name in listed])
         return digests == list(listed.values())

@@ -69,26 +69,14 @@ def count_tokens(samples: Samples) -> Bags:
 
 
 def count_all_tokens(samples: Samples) -> Bags:
-    """Count the tokens of every context, whatever the labels.
-
-    Examples
-    --------
-    >>> count_all_tokens(Samples.from_lists([[1, 0, 1], [2, 0]], [0, 1])).multiplicity.tolist()
-    [1, 2, 1, 1]
-    """
+    """Count the tokens of every context, whatever the labels."""
     sample, position = flatten(samples.starts, samples.stops)
     keys, multiplicity = count_keys(pack_pairs(sample, samples.values[position]))
     return Bags(samples, *unpack_pairs(keys), multiplicity)
 
 
 def find_realisable(samples: Samples) -> Bool:
-    """Which samples have their label in the context, shape (n_samples,). Assumption B of the theory.
-
-    Examples
-    --------
-    >>> find_realisable(Samples.from_lists([[1, 0, 1], [2, 0]], [0, 1])).tolist()
-    [True, False]
-    """
+    """Which samples have their label in the context, shape (n_samples,). Assumption B of the theory."""
     values, labels = np.ascontiguousarray(samples.values), np.ascontiguousarray(samples.labels)
     starts, stops = np.ascontiguousarray(samples.starts), np.ascontiguousarray(samples.stops)
     return find_labels(values, starts, stops, labels)

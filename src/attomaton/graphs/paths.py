@@ -168,7 +168,6 @@ class QueryOrder:
         return number
 
     def _pair(self, above: Any, below: Any) -> Any:
-        """One number for a pair of components of this query."""
         return above * self._size + below
 
 

@@ -17,7 +17,7 @@ from attomaton.base.borders import check_kind
 from attomaton.base.errors import MismatchedParts, UnknownToken
 from attomaton.base.frames import Tabular
 from attomaton.base.native import find_flow_bridges, label_components
-from attomaton.base.options import LARGEST, whole_number
+from attomaton.base.options import LARGEST_WHOLE, whole_number
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Bool, Int32, Int64, Integers, make_table
 from attomaton.graphs.edges import EdgeTable
@@ -147,7 +147,11 @@ def measure_robustness(components: Grouped, numbers: Sequence[int] | None = None
     chosen = components.sizes > 1
     if numbers is not None:
         for number in numbers:
-            if not 0 <= whole_number(number, "the number of a component", least=-LARGEST) < len(components):
+            if (
+                not 0
+                <= whole_number(number, "the number of a component", least=-LARGEST_WHOLE)
+                < len(components)
+            ):
                 raise UnknownToken(
                     f"there is no component {number} among {len(components)}, numbered from 0; "
                     "components.component(query, token) gives the component of a token"

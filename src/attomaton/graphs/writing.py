@@ -143,12 +143,6 @@ def replace_labels(samples: Samples, writes: Integers | Mapping[int, int]) -> Sa
     An automaton learned from these retrieves the tokens that the head reads. Samples whose label no token of
     the context writes are left out. ``writes`` must be injective on the tokens that the labels need: if two
     tokens write one label, the new label would be a set, which is refused.
-
-    Examples
-    --------
-    >>> samples = Samples.from_lists([[0, 1], [1, 2], [2, 0]], [0, 0, 0])
-    >>> list(replace_labels(samples, [1, 0, 2]))  # 1 writes 0
-    [Sample(context=(0, 1), label=1), Sample(context=(1, 2), label=1)]
     """
     table = check_writes(writes, samples.n_tokens)
     reachable = samples.take(find_realisable(apply_writes(samples, table)))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attomaton.base.errors import UnreadableModel
-from attomaton.corpora.budgets import shown
+from attomaton.corpora.budgets import brief
 from attomaton.heads.parts import ACTIVATIONS, AttentionMaps, FeedForward, Layer, Linear, Norm, Rotary
 from attomaton.heads.transformer import Transformer
 
@@ -48,12 +48,12 @@ def read_lens(model: Any, *, name: str = "TransformerLens", dtype: torch.dtype |
     for setting, allowed in PLAIN.items():
         value = getattr(cfg, setting, allowed[0])
         if value not in allowed:
-            raise UnreadableModel(f"its {setting} is {shown(repr(value))}; only {allowed[0]!r} is supported")
+            raise UnreadableModel(f"its {setting} is {brief(repr(value))}; only {allowed[0]!r} is supported")
     weights = _Weights(model)
     groups = len(weights.take("blocks.0.attn._W_K", "blocks.0.attn.W_K"))
     kind = getattr(cfg, "positional_embedding_type", "standard")
     if kind not in ("standard", "rotary"):
-        raise UnreadableModel(f"its positions are {shown(repr(kind))}; supported are 'standard' and 'rotary'")
+        raise UnreadableModel(f"its positions are {brief(repr(kind))}; supported are 'standard' and 'rotary'")
     places = weights.take("pos_embed.W_pos") if kind == "standard" else None
     rotary = None
     if kind == "rotary":
@@ -128,7 +128,7 @@ def _norm(cfg: Any, weights: _Weights, name: str, what: str) -> Norm | None:
     if kind is None:
         return None
     if kind not in NORMS:
-        raise UnreadableModel(f"its {what} norm is {shown(repr(kind))}; supported are {', '.join(NORMS)}")
+        raise UnreadableModel(f"its {what} norm is {brief(repr(kind))}; supported are {', '.join(NORMS)}")
     return Norm(NORMS[kind], float(cfg.eps), weights.get(f"{name}.w"), weights.get(f"{name}.b"))
 
 
@@ -154,7 +154,7 @@ def _layer(cfg: Any, weights: _Weights, number: int) -> Layer:
         return Layer(attention, norm)
     if cfg.act_fn not in ACTIVATIONS:
         raise UnreadableModel(
-            f"its act_fn is {shown(repr(cfg.act_fn))}; supported are {', '.join(ACTIVATIONS)}"
+            f"its act_fn is {brief(repr(cfg.act_fn))}; supported are {', '.join(ACTIVATIONS)}"
         )
     feed = _feed(cfg, weights, f"{stem}mlp.")
     return Layer(attention, norm, feed, _norm(cfg, weights, f"{stem}ln2", "second"))

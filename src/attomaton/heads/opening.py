@@ -15,7 +15,7 @@ from attomaton.base.artifacts import MANIFEST, TRAINING as KIND, read_manifest
 from attomaton.base.errors import CorruptRun, UnreadableModel, UnsupportedOption
 from attomaton.base.options import show
 from attomaton.base.tables import Float64
-from attomaton.corpora.budgets import open_regular, shown
+from attomaton.corpora.budgets import brief, open_regular
 from attomaton.heads.lens import read_lens
 from attomaton.heads.model import HeadModel
 from attomaton.heads.own import watch_trace, watch_weights
@@ -26,7 +26,13 @@ from attomaton.heads.reading.files import named, parse_json
 from attomaton.heads.reading.folders import HUB_ID, read_folder, read_hub
 from attomaton.heads.reading.gguf import read_gguf
 from attomaton.heads.transformer import Transformer
-from attomaton.training.checkpoints import CHECKPOINTS, TRACE, TRAINING, read_checkpoint, read_trace
+from attomaton.training.checkpoints import (
+    CHECKPOINTS,
+    TRACE_FILE,
+    TRAINING_FOLDER,
+    read_checkpoint,
+    read_trace,
+)
 from attomaton.training.models.attention import combine
 from attomaton.training.trace import DeepTrace, Trace
 
@@ -61,15 +67,15 @@ def _parse_tensor(name: str, record: Any) -> Tensor:
     shape, data = entry.get("shape"), entry.get("data")
     sizes: list[Any] = cast("list[Any]", shape) if isinstance(shape, list) else [None]
     if not isinstance(data, str) or entry.get("dtype") != "torch.float32":
-        raise UnreadableModel(f"{shown(name)!r} is not a tensor of torch.float32")
+        raise UnreadableModel(f"{brief(name)!r} is not a tensor of torch.float32")
     if len(sizes) > 4 or not all(type(size) is int and 0 <= size < 1 << 31 for size in sizes):
-        raise UnreadableModel(f"the shape of {shown(name)!r} is not a list of sizes")
+        raise UnreadableModel(f"the shape of {brief(name)!r} is not a list of sizes")
     try:
         numbers = bytearray(base64.b64decode(data, validate=True))
     except (ValueError, binascii.Error) as error:
-        raise UnreadableModel(f"the numbers of {shown(name)!r} are not base64") from error
+        raise UnreadableModel(f"the numbers of {brief(name)!r} are not base64") from error
     if len(numbers) != 4 * math.prod(sizes):
-        raise UnreadableModel(f"{shown(name)!r} has {len(numbers):,} bytes, which do not match its shape")
+        raise UnreadableModel(f"{brief(name)!r} has {len(numbers):,} bytes, which do not match its shape")
     flat = torch.frombuffer(numbers, dtype=torch.float32) if numbers else torch.zeros(0)
     return flat.reshape(sizes)
 
@@ -78,18 +84,18 @@ def is_run(place: Path) -> bool:
     """Whether a folder looks like a run of attomaton rather than another model."""
     if (place / "config.json").exists():
         return False
-    return (place / TRAINING).is_dir() or (place / MANIFEST).is_file()
+    return (place / TRAINING_FOLDER).is_dir() or (place / MANIFEST).is_file()
 
 
 def read_run(folder: str | PathLike[str]) -> Trace | DeepTrace:
     """The trace of a run folder, from one layer or a deep model."""
-    training = Path(folder) / TRAINING
-    if not (training / TRACE).is_file():
+    training = Path(folder) / TRAINING_FOLDER
+    if not (training / TRACE_FILE).is_file():
         return read_trace(folder if isinstance(folder, str) else Path(folder))  # says what is missing
     settings = read_manifest(training, KIND).get("settings")
     model = cast("dict[str, object]", settings).get("model") if isinstance(settings, dict) else None
     kind = cast("dict[str, object]", model).get("kind") if isinstance(model, dict) else None
-    return DeepTrace.load(training / TRACE) if kind == "DeepModel" else read_trace(Path(folder))
+    return DeepTrace.load(training / TRACE_FILE) if kind == "DeepModel" else read_trace(Path(folder))
 
 
 def open_checkpoint(
@@ -97,7 +103,7 @@ def open_checkpoint(
 ) -> HeadModel:
     """The first trial of a run at the step of a checkpoint."""
     place = Path(file).absolute()
-    if place.parent.name != CHECKPOINTS or place.parent.parent.name != TRAINING:
+    if place.parent.name != CHECKPOINTS or place.parent.parent.name != TRAINING_FOLDER:
         raise UnreadableModel(
             f"{file} is a file; give a folder with config.json and safetensors files, or a checkpoint "
             "RUN/training/checkpoints/STEP.safetensors of attomaton"
@@ -208,4 +214,4 @@ def _open_place(place: Path, source: str, revision: str | None, dtype: torch.dty
             f"there is no folder {source}; give one, or add a revision for a hub model (best: a commit)"
         )
     what = "is a file" if place.exists() else "does not exist"
-    raise UnreadableModel(f"{shown(source)} {what}; give a folder with config.json and safetensors files")
+    raise UnreadableModel(f"{brief(source)} {what}; give a folder with config.json and safetensors files")

@@ -17,7 +17,7 @@ from torch import Tensor
 from attomaton.base.errors import InvalidSamples, UnreadableModel, UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.base.tables import Float64, Integers
-from attomaton.corpora.budgets import VOCABULARY, shown
+from attomaton.corpora.budgets import VOCABULARY_SIZE, brief
 from attomaton.heads.model import Head, ModelShape, OutputEdit, PatternEdit, Watched, check_contexts
 from attomaton.heads.reading.configs import FAMILIES
 
@@ -151,7 +151,7 @@ class PatternModel:
             raise InvalidSamples("there are no patterns; give an item for each document")
         layers = _layers_of(first, name)
         rest = chain([first], stream)
-        n_tokens = whole_number(n_tokens, "n_tokens", least=1, most=VOCABULARY)
+        n_tokens = whole_number(n_tokens, "n_tokens", least=1, most=VOCABULARY_SIZE)
         count = 0
 
         def run(ids: Tensor) -> tuple[Tensor | None, Sequence[Any]]:
@@ -240,14 +240,14 @@ def probe_patterns(
     name: str, patterns: Callable[[Tensor], Sequence[Any]], n_tokens: Any, longest: int | None
 ) -> ModelShape:
     """The sizes of a model, with as many layers and heads as it shows on a few tokens."""
-    size = whole_number(n_tokens, "n_tokens", least=1, most=VOCABULARY)
+    size = whole_number(n_tokens, "n_tokens", least=1, most=VOCABULARY_SIZE)
     ids = torch.arange(min(PROBE, longest or PROBE)).remainder(size)[None]
     try:
         layers = [_tensor(layer) for layer in patterns(ids) if layer is not None]
     except UnreadableModel:
         raise
     except Exception as error:  # whatever a stranger's model raises
-        why = shown(str(error).strip() or type(error).__name__)
+        why = brief(str(error).strip() or type(error).__name__)
         raise UnreadableModel(
             f"{name} cannot be run on token ids ({why}); give a causal model that takes input_ids"
         ) from error

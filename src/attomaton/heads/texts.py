@@ -18,7 +18,7 @@ from attomaton.base.errors import MismatchedParts, UnsupportedOption
 from attomaton.base.tables import Int32, Int64
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers.batches import Reading, as_reading
-from attomaton.corpora.readers.corpus import read_given
+from attomaton.corpora.readers.corpus import read_documents_of
 from attomaton.corpora.tokenizers.subwords import HUGGING_FACE, subword_encoder
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.heads.reading.folders import fetch_tokenizer
@@ -51,7 +51,7 @@ def read_for(
     chosen = (Vocabulary.fixed(chosen) or chosen) if isinstance(chosen, str) else chosen
     named = isinstance(chosen, Vocabulary)
     asked = BegunVocabulary(chosen.tokens, chosen.tokenizer, chosen.definition) if named else chosen or "word"
-    read, _ = read_given(corpus, asked, as_reading(reading))
+    read, _ = read_documents_of(corpus, asked, as_reading(reading))
     read = replace(read, vocabulary=chosen) if read.vocabulary is asked else read
     if chosen is None and read.vocabulary is not None and not isinstance(corpus, Documents):
         raise UnsupportedOption(

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attomaton.base.options import LARGEST, whole_number
+from attomaton.base.options import LARGEST_WHOLE, whole_number
 from attomaton.base.progress import silent
 from attomaton.base.tables import Float64, Int64, Integers
 from attomaton.heads.model import (
@@ -264,7 +264,9 @@ class Transformer:
         """
         layer, number = check_head(head, self.shape)
         attention = self.layers[layer].attention
-        lag = whole_number(lag, "lag", most=min(self.longest or LARGEST, attention.window or LARGEST) - 1)
+        lag = whole_number(
+            lag, "lag", most=min(self.longest or LARGEST_WHOLE, attention.window or LARGEST_WHOLE) - 1
+        )
         query_ids, key_ids = (check_tokens(one, self.shape) for one in (queries, keys))
         query = self._project(layer, query_ids)[0][:, number]
         key = self._project(layer, key_ids)[1][:, number * self.n_groups // self.n_heads]

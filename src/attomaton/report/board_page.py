@@ -14,7 +14,7 @@ from attomaton.choices.board import HEADERS, LINES_HEIGHT, MOST, Board, list_coe
 from attomaton.choices.result import ChoiceFit
 from attomaton.report.figures import new_figure, write_figure
 
-WIDTH, HEIGHT, EDGE = 320.0, 18.0, 24.0
+DRAWING_WIDTH, DRAWING_HEIGHT, SIDE_ROOM = 320.0, 18.0, 24.0
 """Width and height of the drawn interval of an item, and the room at its sides, in pixels."""
 
 BODY = """<header><div><h1>{title}</h1><p>{subtitle}</p></div></header>
@@ -22,7 +22,7 @@ BODY = """<header><div><h1>{title}</h1><p>{subtitle}</p></div></header>
 {sections}
 </main>"""
 
-STYLE = """
+BOARD_STYLE = """
 .board td:not(:nth-child(3)), .board th:not(:nth-child(3)) { text-align: end; white-space: nowrap; }
 .board td:nth-child(3) { overflow-wrap: anywhere; min-width: 6rem; }
 .board td:last-child, .board th:last-child { text-align: start; }
@@ -62,7 +62,7 @@ def write_board(board: Board, out: str | Path = "board.html", *, title: str = "R
     (True, False)
     """
     target = check_target(given_path(out, "out"), is_ours=is_page)
-    boards, style = board.by_board(), asset(COMMON, "style.css") + STYLE
+    boards, style = board.by_board(), asset(COMMON, "style.css") + BOARD_STYLE
     sections = [
         _section(board, rows, f"Board {number}" if len(boards) > 1 else "Board")
         for number, rows in enumerate(boards, 1)
@@ -128,7 +128,7 @@ def _section(board: Board, rows: list[dict[str, Any]], title: str) -> str:
     low, span = min(finite), max(finite) - min(finite) or 1.0
 
     def abscissa(value: float) -> float:
-        return round(EDGE + (value - low) / span * (WIDTH - 2 * EDGE), 1)
+        return round(SIDE_ROOM + (value - low) / span * (DRAWING_WIDTH - 2 * SIDE_ROOM), 1)
 
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in (*HEADERS, "")).replace(
         "interval", f"{100 * board.level:g} % interval"
@@ -158,12 +158,14 @@ def _list_coefficients(board: Board) -> str:
 
 def _drawing(row: dict[str, Any], abscissa: Any, centre: float) -> str:
     """The interval of an item, or its bound with a triangle that points to where its rating is."""
-    middle, rating = HEIGHT / 2, row["rating"]
-    shapes = f'<line class="centre" x1="{abscissa(centre)}" x2="{abscissa(centre)}" y1="0" y2="{HEIGHT}"/>'
+    middle, rating = DRAWING_HEIGHT / 2, row["rating"]
+    shapes = (
+        f'<line class="centre" x1="{abscissa(centre)}" x2="{abscissa(centre)}" y1="0" y2="{DRAWING_HEIGHT}"/>'
+    )
     if not isfinite(rating):
         start = row["low"] if rating > 0 else row["high"]
         if isfinite(start):
-            x, end, tip = abscissa(start), (WIDTH if rating > 0 else 0.0), (6 if rating > 0 else -6)
+            x, end, tip = abscissa(start), (DRAWING_WIDTH if rating > 0 else 0.0), (6 if rating > 0 else -6)
             shapes += f'<line class="bound" x1="{x}" x2="{end}" y1="{middle}" y2="{middle}"/>'
             shapes += f'<path d="M{x} {middle - 5}v10l{tip} -5z"/>'
     elif row["low"] is None:
@@ -172,4 +174,4 @@ def _drawing(row: dict[str, Any], abscissa: Any, centre: float) -> str:
         x1, x2 = abscissa(row["low"]), abscissa(row["high"])
         shapes += f'<line x1="{x1}" x2="{x2}" y1="{middle}" y2="{middle}"/>'
         shapes += f'<circle cx="{abscissa(rating)}" cy="{middle}" r="4"/>'
-    return f'<svg width="{WIDTH:g}" height="{HEIGHT:g}" aria-hidden="true">{shapes}</svg>'
+    return f'<svg width="{DRAWING_WIDTH:g}" height="{DRAWING_HEIGHT:g}" aria-hidden="true">{shapes}</svg>'

@@ -10,11 +10,11 @@ import pyarrow as pa
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.artifacts import FolderKind, build_folder, explained, write_file
 from attomaton.base.tables import Bool, column, ragged_column
-from attomaton.report.export import TokenTexts, as_text, escape_cell, join_rows, scan_rows
+from attomaton.report.export import TokenTexts, as_text, escape_cell, join_rows, scan_queries
 
 _arrow: Any = pa
-KIND = FolderKind("tables", "exported tables", "attomaton export --csv")
-TOKENS = ("query", "token", "winner", "loser")
+CSV_TABLES = FolderKind("tables", "exported tables", "attomaton export --csv")
+ID_COLUMNS = ("query", "token", "winner", "loser")
 """Columns of token ids."""
 
 
@@ -51,9 +51,9 @@ def write_csv(automaton: Automaton, folder: Path, queries: Bool) -> dict[str, in
     """
     texts = TokenTexts(automaton, escape_cell)
     written: dict[str, int] = {}
-    names = {name: f"{name}.csv" for name in ("tokens", *TABLES)}
+    names = {name: f"{name}.csv" for name in ("tokens", *CSV_COLUMNS)}
     with (
-        build_folder(folder, KIND, names.values(), overwrite=True) as building,
+        build_folder(folder, CSV_TABLES, names.values(), overwrite=True) as building,
         explained(folder),
     ):
         files: dict[str, Any] = {}
@@ -65,7 +65,7 @@ def write_csv(automaton: Automaton, folder: Path, queries: Bool) -> dict[str, in
     return written
 
 
-TABLES: dict[str, tuple[str, dict[str, str]]] = {
+CSV_COLUMNS: dict[str, tuple[str, dict[str, str]]] = {
     "edges": ("edges", {}),
     "components": ("nodes", {"query": "query", "token": "token", "component": "component"}),
     "order": ("order", {}),
@@ -81,8 +81,8 @@ def _batches(automaton: Automaton, name: str, queries: Bool) -> Iterator[Any]:
     if name == "tokens":
         yield _arrow.table({"token": _arrow.array(range(automaton.n_tokens), pa.int32())})
         return
-    table, renamed = TABLES[name]
-    for batch in scan_rows(automaton, table, queries):
+    table, renamed = CSV_COLUMNS[name]
+    for batch in scan_queries(automaton, table, queries):
         rows: Any = batch
         yield rows.select(list(renamed)).rename_columns(list(renamed.values())) if renamed else rows
 
@@ -115,6 +115,6 @@ class _Rows:
                     columns["tokens_text"] = self._texts.lists(offsets, values)
             else:
                 columns[name] = rows.column(name)
-                if name in TOKENS:
+                if name in ID_COLUMNS:
                     columns[f"{name}_text"] = self._texts.of(column(rows, name))
         return _arrow.table(columns)

@@ -95,7 +95,7 @@ BATCH = 1 << 16
 """Rows converted to text at a time."""
 
 
-def scan_rows(automaton: Automaton, table: str, queries: Bool) -> Iterator[pa.Table]:
+def scan_queries(automaton: Automaton, table: str, queries: Bool) -> Iterator[pa.Table]:
     """The rows of these queries of one table, in batches; the first may be empty."""
     for batch in automaton.scan(table, np.flatnonzero(queries)):
         for start in range(0, max(batch.num_rows, 1), BATCH):
@@ -139,7 +139,7 @@ def _read_escape(match: "re.Match[str]") -> str:
 
 _arrow: Any = pa
 _compute: Any = pc
-TEXT = pa.large_string()
+TEXT_TYPE = pa.large_string()
 
 
 class TokenTexts:
@@ -152,12 +152,12 @@ class TokenTexts:
     @cached_property
     def alone(self) -> Any:
         """The text of each token, shape (n_tokens,)."""
-        return _arrow.array([self._escape(name) for name in self._names], TEXT)
+        return _arrow.array([self._escape(name) for name in self._names], TEXT_TYPE)
 
     @cached_property
     def quoted(self) -> Any:
         """The text of each token as a JSON string, shape (n_tokens,)."""
-        return _arrow.array([json.dumps(text.as_py(), ensure_ascii=False) for text in self.alone], TEXT)
+        return _arrow.array([json.dumps(text.as_py(), ensure_ascii=False) for text in self.alone], TEXT_TYPE)
 
     def of(self, tokens: Integers) -> Any:
         """The text of each token of an array."""
@@ -171,16 +171,16 @@ class TokenTexts:
 
 def as_text(values: Any) -> Any:
     """Numbers as text."""
-    return _arrow.array(values).cast(TEXT)
+    return _arrow.array(values).cast(TEXT_TYPE)
 
 
 def join_rows(offsets: Int64, texts: Any, separator: str) -> Any:
     """Ragged rows of texts, each row joined to one text."""
     lists = _arrow.LargeListArray.from_arrays(_arrow.array(offsets - offsets[0], pa.int64()), texts)
-    return _compute.binary_join(lists, _arrow.scalar(separator, TEXT))
+    return _compute.binary_join(lists, _arrow.scalar(separator, TEXT_TYPE))
 
 
 def join_columns(*columns: Any) -> Any:
     """The texts of each row joined; a plain string is repeated in every row."""
-    texts = [_arrow.scalar(text, TEXT) if isinstance(text, str) else text for text in columns]
-    return _compute.binary_join_element_wise(*texts, _arrow.scalar("", TEXT))
+    texts = [_arrow.scalar(text, TEXT_TYPE) if isinstance(text, str) else text for text in columns]
+    return _compute.binary_join_element_wise(*texts, _arrow.scalar("", TEXT_TYPE))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.base.artifacts import check_target, explained, starts_with, write_target
-from attomaton.base.drawing import HEIGHT, ONE_COLUMN, paper_style, wrap_caption
+from attomaton.base.drawing import ONE_COLUMN, PANEL_HEIGHT, paper_style, wrap_caption
 from attomaton.base.errors import UnsupportedOption
 
 
@@ -43,16 +43,16 @@ def save_figure(figure: Any, path: Path, *, caption: str) -> list[Path]:
     return written
 
 
-MARKS = {"pdf": b"%PDF", "png": b"\x89PNG", "svg": b"<?xml"}
+FIGURE_SIGNS = {"pdf": b"%PDF", "png": b"\x89PNG", "svg": b"<?xml"}
 """How figures of each kind begin: only such files are replaced."""
 
 
 def check_figure(path: Path) -> str:
     """The kind of the figure by its ending, .pdf without one; refuses what cannot be written or replaced."""
     kind = path.suffix[1:].lower() or "pdf"
-    if kind not in MARKS:
+    if kind not in FIGURE_SIGNS:
         raise UnsupportedOption(f"the figure ends in .{kind}; draw to .pdf, .png or .svg")
-    check_target(path, is_ours=starts_with(MARKS[kind]))
+    check_target(path, is_ours=starts_with(FIGURE_SIGNS[kind]))
     return kind
 
 
@@ -65,7 +65,7 @@ def write_figure(figure: Any, path: Path) -> Path:
     write_target(
         path,
         lambda draft: figure.savefig(draft, **options),
-        is_ours=starts_with(MARKS[kind]),
+        is_ours=starts_with(FIGURE_SIGNS[kind]),
     )
     return path
 
@@ -92,6 +92,8 @@ class Line:
         The steps and the values there. A single value is a level, drawn across the panel.
     colour, style : int
         Indices of the style's colour and stroke; lines differ in both.
+    errors : sequence of float, optional
+        Half the length of the error bar of each value.
     """
 
     name: str
@@ -99,6 +101,7 @@ class Line:
     values: Sequence[float]
     colour: int
     style: int = 0
+    errors: Sequence[float] | None = None
 
 
 @dataclass(frozen=True)
@@ -127,12 +130,14 @@ class LinePanel:
     log: bool = False
 
 
-def draw_lines(panels: Sequence[LinePanel], path: Path, *, caption: str, n_columns: int = 1) -> list[Path]:
+def draw_line_panels(
+    panels: Sequence[LinePanel], path: Path, *, caption: str, n_columns: int = 1
+) -> list[Path]:
     """Draw the panels row by row, with one shared axis per column; write ``path`` as PNG and PDF."""
     n_rows = -(-len(panels) // n_columns)
     title = wrap_caption(caption)
     with paper_style():
-        figure = new_figure(HEIGHT * n_rows + 0.11 * len(title) + 0.9)
+        figure = new_figure(PANEL_HEIGHT * n_rows + 0.11 * len(title) + 0.9)
         axes = hide_rest(figure.subplots(n_rows, n_columns, sharex="col", squeeze=False), len(panels))
         for axis, panel in zip(axes, panels, strict=True):
             _draw(axis, panel)
@@ -146,8 +151,10 @@ def _draw(axis: Any, panel: LinePanel) -> None:
         look = {"color": f"C{line.colour}", "linestyle": STYLES[line.style], "label": line.name}
         if len(line.values) == 1:
             axis.axhline(line.values[0], linewidth=0.8, **look)
-        else:
+        elif line.errors is None:
             axis.plot(line.steps, line.values, **look)
+        else:
+            axis.errorbar(line.steps, line.values, line.errors, elinewidth=0.6, capsize=1.5, **look)
     if panel.log_axis:
         axis.set_xscale("log")
     if panel.log:

@@ -20,14 +20,14 @@ from attomaton.report.export import (
     escape_text,
     join_columns,
     join_rows,
-    scan_rows,
+    scan_queries,
 )
 
-SHOWN = 5
+LABEL_TOKENS = 5
 """Maximum number of tokens in the label of a component."""
 
 SIGNATURE = "<!-- written by attomaton -->"
-HEAD = f"""<?xml version="1.0" encoding="UTF-8"?>
+XML_HEAD = f"""<?xml version="1.0" encoding="UTF-8"?>
 {SIGNATURE}
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" \
 xsi:schemaLocation="http://graphml.graphdrawing.org/xmlns http://graphml.graphdrawing.org/xmlns/1.0/graphml.xsd">
@@ -35,12 +35,12 @@ xsi:schemaLocation="http://graphml.graphdrawing.org/xmlns http://graphml.graphdr
 is_graphml = begins_with(SIGNATURE.encode())
 """Marks a file of ours, which a new one may replace."""
 
-TYPES = {"edges": "long", "support": "long", "component": "long", "size": "int", "height": "int"}
-TYPES.update({"query_id": "int", "token_id": "int", "hard": "double", "soft": "double"})
+TYPED = {"edges": "long", "support": "long", "component": "long", "size": "int", "height": "int"}
+TYPED.update({"query_id": "int", "token_id": "int", "hard": "double", "soft": "double"})
 """Attribute → its type; the others are strings."""
 
-Columns = Mapping[str, Any]
-Batches = Generator[tuple[list[Any], Columns]]
+XmlColumns = Mapping[str, Any]
+XmlBatches = Generator[tuple[list[Any], XmlColumns]]
 """For a block of rows: the content of the tag, and the attributes."""
 
 
@@ -100,7 +100,7 @@ def write_graphml(
 
     def write(draft: Path) -> None:
         with draft.open("wb") as file:
-            file.write((HEAD + _keys("node", graph.nodes) + _keys("edge", graph.edges)).encode())
+            file.write((XML_HEAD + _keys("node", graph.nodes) + _keys("edge", graph.edges)).encode())
             file.write(b'<graph id="priorities" edgedefault="directed">\n')
             counts.nodes = _write_rows(file, "node", graph.nodes())
             counts.edges = _write_rows(file, "edge", graph.edges())
@@ -120,32 +120,32 @@ class _Graph:
         self._texts = texts
         self._queries = queries
 
-    def nodes(self) -> Batches:
+    def nodes(self) -> XmlBatches:
         raise NotImplementedError
 
-    def edges(self) -> Batches:
+    def edges(self) -> XmlBatches:
         raise NotImplementedError
 
     def _rows(self, table: str) -> Iterator[dict[str, Any]]:
         """The columns of a table for the exported queries, in blocks of rows."""
-        for rows in scan_rows(self._automaton, table, self._queries):
+        for rows in scan_queries(self._automaton, table, self._queries):
             yield {name: column(rows, name) for name in rows.column_names}
 
 
 class _ComponentGraph(_Graph):
     """Nodes are components, edges their order."""
 
-    def nodes(self) -> Batches:
+    def nodes(self) -> XmlBatches:
         for _, outline in self._automaton.outlines(np.flatnonzero(self._queries)):
             yield from self._nodes_of(outline)
 
-    def edges(self) -> Batches:
+    def edges(self) -> XmlBatches:
         for rows in self._rows("order"):
             above, below = as_text(rows["above"]), as_text(rows["below"])
             ends = [' source="c', above, '" target="c', below, '"']
             yield ends, {name: as_text(rows[name]) for name in ("edges", "support")}
 
-    def _nodes_of(self, outline: Outline) -> Batches:
+    def _nodes_of(self, outline: Outline) -> XmlBatches:
         components = outline.components
         offsets, rows = components.members
         for start in range(0, max(len(components), 1), BATCH):
@@ -171,16 +171,16 @@ class _ComponentGraph(_Graph):
     def _labels(self, offsets: Int64, tokens: Any) -> Any:
         """The first few tokens of each component, and an ellipsis if there are more."""
         sizes = np.diff(offsets)
-        few = np.minimum(sizes, SHOWN)
+        few = np.minimum(sizes, LABEL_TOKENS)
         inner, indices = offsets_of(few), ranges_of(offsets[:-1], few)
         shown = join_rows(inner, self._texts.of(tokens[indices]), " ")
-        return join_columns(shown, as_text(np.where(sizes > SHOWN, " …", "")))
+        return join_columns(shown, as_text(np.where(sizes > LABEL_TOKENS, " …", "")))
 
 
 class _TokenGraph(_Graph):
     """Nodes are tokens under a query, edges are data edges."""
 
-    def nodes(self) -> Batches:
+    def nodes(self) -> XmlBatches:
         for rows in self._rows("nodes"):
             query, token = rows["query"], rows["token"]
             yield (
@@ -194,23 +194,23 @@ class _TokenGraph(_Graph):
                 },
             )
 
-    def edges(self) -> Batches:
+    def edges(self) -> XmlBatches:
         for rows in self._rows("edges"):
             query, winner, loser = (as_text(rows[name]) for name in ("query", "winner", "loser"))
             ends = [' source="q', query, "t", winner, '" target="q', query, "t", loser, '"']
             yield ends, {"support": as_text(rows["support"])}
 
 
-def _keys(kind: str, batches: Callable[[], Batches]) -> str:
+def _keys(kind: str, batches: Callable[[], XmlBatches]) -> str:
     """The declarations of the attributes."""
     _, columns = next(batches())
     return "".join(
-        f'<key id="{kind}_{name}" for="{kind}" attr.name="{name}" attr.type="{TYPES.get(name, "string")}"/>\n'
+        f'<key id="{kind}_{name}" for="{kind}" attr.name="{name}" attr.type="{TYPED.get(name, "string")}"/>\n'
         for name in columns
     )
 
 
-def _write_rows(file: IO[bytes], kind: str, batches: Batches) -> int:
+def _write_rows(file: IO[bytes], kind: str, batches: XmlBatches) -> int:
     """Write one element per row; the text of a whole batch is built at once."""
     written = 0
     for tag, columns in batches:

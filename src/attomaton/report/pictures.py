@@ -9,21 +9,21 @@ import numpy as np
 
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.artifacts import FolderKind, build_folder
-from attomaton.base.drawing import LIGHT, drawable, paper_style, wrap_caption
+from attomaton.base.drawing import HOUSE_LIGHT, drawable, paper_style, wrap_caption
 from attomaton.base.errors import CorruptRun, MissingExtra, UnsupportedOption, needing
 from attomaton.base.options import given_path
 from attomaton.base.tables import Float64, Int32
 from attomaton.report.export import pick_queries, refuse_run_folder
-from attomaton.report.figures import Line, LinePanel, draw_lines, new_figure, save_figure
+from attomaton.report.figures import Line, LinePanel, draw_line_panels, new_figure, save_figure
 from attomaton.report.page.packing import Packer, PageGraph
 from attomaton.report.page.training import follow_trials, read_training, why_unpredicted
 from attomaton.report.priority_graph import draw_graph
 
-MOST_NUMBERS = 50_000_000
+LARGEST_SUBSPACE = 50_000_000
 """Maximum size of the axes of the cyclic subspace; beyond it, neither curve is drawn."""
 
 
-def draw_course(run: Path) -> list[LinePanel]:
+def draw_approach(run: Path) -> list[LinePanel]:
     """The panels of both curves, with the prediction from the corpus alone; none where unknown."""
     try:
         with needing("these curves"):
@@ -49,7 +49,7 @@ def measure_courses(trace: Any) -> dict[str, dict[str, Any]]:
 
     automata = solve_trials(trace)
     ties = max(int((automaton.components.sizes - 1).sum()) for automaton in automata)
-    if trace.n_trials * ties * trace.weights.shape[-1] ** 2 > MOST_NUMBERS:
+    if trace.n_trials * ties * trace.weights.shape[-1] ** 2 > LARGEST_SUBSPACE:
         return {}
     target = aim_at(trace, automata)
     courses = {"measured": _measure(target, trace, tied=bool(ties))}
@@ -83,10 +83,10 @@ def _lines(courses: dict[str, dict[str, Any]], name: str, limit: float) -> list[
     return [*lines, Line("limit", [], [limit], 4, 2)]
 
 
-ROWS, COLUMNS = 14, 8
+MAP_ROWS, MAP_COLUMNS = 14, 8
 """Number of tokens and queries shown."""
 
-ROW = 0.15
+ROW_INCHES = 0.15
 """Height of one row in inches."""
 
 
@@ -99,7 +99,7 @@ def choose_tokens(graphs: Sequence[PageGraph]) -> Int32:
     tied = np.zeros(len(graph.tokens), bool)
     tied[[row for rows in graph.members if len(rows) > 1 for row in rows]] = True
     times = sum(np.isin(graph.tokens, shown.tokens).astype(np.int64) for shown in graphs)
-    first = np.lexsort((-(10.0 * tied + np.abs(graph.hard)), -np.asarray(times)))[:ROWS]
+    first = np.lexsort((-(10.0 * tied + np.abs(graph.hard)), -np.asarray(times)))[:MAP_ROWS]
     return graph.tokens[first[np.argsort(-graph.hard[first], kind="stable")]]
 
 
@@ -123,7 +123,7 @@ def draw_heat(graphs: Sequence[PageGraph], name: Callable[[int], str], path: Pat
     )
     lines = wrap_caption(caption)
     with paper_style():
-        figure = new_figure(ROW * len(tokens) + 0.75 + 0.115 * len(lines))
+        figure = new_figure(ROW_INCHES * len(tokens) + 0.75 + 0.115 * len(lines))
         axis = figure.subplots()
         _draw(axis, values)
         rows = [drawable(name(int(token)), 14) for token in tokens]
@@ -145,13 +145,13 @@ def _draw(axis: Any, values: Float64) -> None:
             text = f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
             axis.text(column + 0.5, row + 0.5, text, ha="center", va="center_baseline", fontsize="x-small")
     axis.invert_yaxis()
-    axis.set_facecolor(LIGHT)
+    axis.set_facecolor(HOUSE_LIGHT)
     axis.tick_params(length=0)
     axis.spines[:].set_visible(False)
 
 
-KIND = FolderKind("figures", "figures", "attomaton report --figures")
-FILES = [f"{name}.{ending}" for name in ("graph", "scores", "training") for ending in ("png", "pdf")]
+FIGURES = FolderKind("figures", "figures", "attomaton report --figures")
+FIGURE_FILES = [f"{name}.{ending}" for name in ("graph", "scores", "training") for ending in ("png", "pdf")]
 
 
 def write_figures(run: str | Path, folder: str | Path, *, query: str | None = None) -> list[Path]:
@@ -194,10 +194,10 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
     chosen = int(packer.by_samples[0])
     if query is not None:
         chosen = int(np.flatnonzero(pick_queries(automaton, [query])[packer.queries])[0])
-    indices = [chosen, *(index for index in packer.by_samples.tolist() if index != chosen)][:COLUMNS]
+    indices = [chosen, *(index for index in packer.by_samples.tolist() if index != chosen)][:MAP_COLUMNS]
     graphs = [packer.graph(index) for index in indices]
     training = read_training(source)
-    with build_folder(target, KIND, FILES, overwrite=True) as building:
+    with build_folder(target, FIGURES, FIGURE_FILES, overwrite=True) as building:
         written = [
             *draw_graph(graphs[0], automaton.name, building.folder / "graph"),
             *draw_heat(graphs, automaton.name, building.folder / "scores"),
@@ -215,9 +215,9 @@ def _draw_training(training: dict[str, Any], run: Path, path: Path) -> list[Path
             title, [_line(training[name], which, name, look) for name, *look in kinds if training[name]]
         )
         for title, which in (("training loss", 1), ("norm of W", 2))
-    ] + draw_course(run)
+    ] + draw_approach(run)
     caption = "Training, and the prediction from the corpus alone"
-    return draw_lines(
+    return draw_line_panels(
         panels, path, caption=f"{caption}. {training['reason']}" if training["reason"] else caption
     )
 

@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.drawing import GREY, ONE_COLUMN, drawable, measure_text, paper_style, wrap_caption
+from attomaton.base.drawing import HOUSE_GREY, ONE_COLUMN, drawable, measure_text, paper_style, wrap_caption
 from attomaton.report.figures import new_figure, save_figure
 from attomaton.report.page.packing import PageGraph
 
-MOST_LAYERS, MOST_COMPONENTS = 8, 10
+MOST_DRAWN_LAYERS, MOST_COMPONENTS = 8, 10
 """Maximum number of layers, and of components of a layer, that are drawn."""
 
-MOST_LINES = 160
+MOST_DRAWN_LINES = 160
 """Maximum number of lines that are drawn, those with the most support."""
 
 HIGH, LINE, BETWEEN = 0.19, 0.26, 0.2
 """In inches: height of a box, distance between lines of boxes, and between layers."""
 
-GAP, EDGE = 0.07, 0.13
+GAP, BOX_MARGIN = 0.07, 0.13
 """In inches: distance between boxes, and margin around the text of one."""
 
 
@@ -43,7 +43,7 @@ class Box:
 
 def draw_graph(graph: PageGraph, name: Callable[[int], str], path: Path) -> list[Path]:
     """Draw a query's graph as the page does; write ``path`` as PNG and PDF."""
-    boxes, height = lay_out(graph, name)
+    boxes, height = lay_out_boxes(graph, name)
     drawn = {box.component: box for box in boxes if box.component is not None}
     caption = _caption(graph, name, len(drawn))
     lines = wrap_caption(caption)
@@ -59,17 +59,17 @@ def draw_graph(graph: PageGraph, name: Callable[[int], str], path: Path) -> list
         return save_figure(figure, path, caption="\n".join(lines))
 
 
-def lay_out(graph: PageGraph, name: Callable[[int], str]) -> tuple[list[Box], float]:
+def lay_out_boxes(graph: PageGraph, name: Callable[[int], str]) -> tuple[list[Box], float]:
     """Positions of boxes, layer by layer, wrapped at the column's width; and the total height, in inches."""
     boxes: list[Box] = []
     top = 0.0
-    for layer in graph.layers[:MOST_LAYERS]:
+    for layer in graph.layers[:MOST_DRAWN_LAYERS]:
         shown = layer[:MOST_COMPONENTS]
         items: list[tuple[str, str, int | None]] = [_label(graph, component, name) for component in shown]
         if len(layer) > len(shown):
             items.append((f"+ {len(layer) - len(shown):,} more", "rest", None))
         top = _fill(items, top, boxes) + BETWEEN
-    left = len(graph.layers) - MOST_LAYERS
+    left = len(graph.layers) - MOST_DRAWN_LAYERS
     if left > 0:
         text = f"+ {left:,} layer{'s' * (left != 1)} below"
         top = _fill([(text, "rest", None)], top, boxes) + BETWEEN
@@ -87,7 +87,7 @@ def _label(graph: PageGraph, component: int, name: Callable[[int], str]) -> tupl
 
 
 def _width(text: str) -> float:
-    return min(EDGE + max(measure_text(text), 0.08), ONE_COLUMN)
+    return min(BOX_MARGIN + max(measure_text(text), 0.08), ONE_COLUMN)
 
 
 def _fill(items: list[tuple[str, str, int | None]], top: float, boxes: list[Box]) -> float:
@@ -114,7 +114,7 @@ def _rows_shown(graph: PageGraph, drawn: dict[int, Box]) -> Any:
     is_drawn = np.zeros(len(graph.members), bool)
     is_drawn[list(drawn)] = True
     rows = np.flatnonzero(is_drawn[graph.above] & is_drawn[graph.below] & ~graph.implied)
-    return rows[np.argsort(-graph.support[rows], kind="stable")][:MOST_LINES][::-1]
+    return rows[np.argsort(-graph.support[rows], kind="stable")][:MOST_DRAWN_LINES][::-1]
 
 
 def _draw_line(axis: Any, graph: PageGraph, row: int, drawn: dict[int, Box]) -> None:
@@ -128,20 +128,20 @@ def _draw_line(axis: Any, graph: PageGraph, row: int, drawn: dict[int, Box]) -> 
     points = [(x1, y1), (x1, y1 + bend), (x2, y2 - bend), (x2, y2)]
     curve = Curve(points, [Curve.MOVETO, *[Curve.CURVE4] * 3])
     width = 0.4 + 1.8 * log(graph.support[row]) / log(1 + graph.support.max())
-    axis.add_patch(PathPatch(curve, fill=False, edgecolor=GREY, linewidth=width, alpha=0.55))
+    axis.add_patch(PathPatch(curve, fill=False, edgecolor=HOUSE_GREY, linewidth=width, alpha=0.55))
 
 
 def _draw_box(axis: Any, box: Box) -> None:
     from matplotlib.patches import FancyBboxPatch
 
     look: dict[str, Any] = {
-        "one": {"facecolor": "white", "edgecolor": GREY},
+        "one": {"facecolor": "white", "edgecolor": HOUSE_GREY},
         "tie": {"facecolor": "#d6e9f5", "edgecolor": "C0"},
         "rest": {"facecolor": "white", "edgecolor": "none"},
     }[box.kind]
     shape = "round,pad=0,rounding_size=0.05"
     axis.add_patch(FancyBboxPatch((box.x, box.y), box.width, HIGH, boxstyle=shape, zorder=2, **look))
-    colour = GREY if box.kind == "rest" else "black"
+    colour = HOUSE_GREY if box.kind == "rest" else "black"
     centre = (box.x + box.width / 2, box.y + HIGH / 2)
     axis.text(*centre, box.text, ha="center", va="center_baseline", color=colour, zorder=3, parse_math=False)
 

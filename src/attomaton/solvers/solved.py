@@ -236,12 +236,6 @@ def solve_samples(
         Edges shown by fewer samples are left out.
     atol : float
         Largest gradient entry at which the soft solution counts as certified.
-
-    Examples
-    --------
-    >>> solved = solve_samples(Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))
-    >>> solved.hard.status.name, solved.soft.status.name
-    ('CERTIFIED', 'CERTIFIED')
     """
     edges = extract_edges(samples).filter(min_support=min_support)
     return solve_edges(

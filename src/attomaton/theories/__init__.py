@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         LearnedHead as LearnedHead,
         MassHead as MassHead,
         TiedHead as TiedHead,
-        decode as decode,
+        decode_attention as decode_attention,
     )
     from attomaton.theories.scansnap.law import Rates as Rates, SnapLaw as SnapLaw
     from attomaton.theories.scansnap.survey import survey_samples as survey_samples

@@ -33,9 +33,9 @@ from attomaton.base.artifacts import (
     write_file,
     write_sealed,
 )
-from attomaton.base.artifacts.files import shown
+from attomaton.base.artifacts.files import show_path
 from attomaton.base.artifacts.folders import (
-    check_kind,
+    check_folder_kind,
     check_replaceable,
     drop_partial,
     find_partials,
@@ -51,14 +51,14 @@ from attomaton.base.tables import Float64
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples, Skipped
 from attomaton.graphs.origin import check_origin
 from attomaton.training.configuration import first_difference
-from attomaton.training.trace import DeepTrace, Record, Trace
+from attomaton.training.trace import DeepTrace, StepRecord, Trace
 
-TRAINING, TRACE, CHECKPOINTS = KIND.name, "trace.safetensors", "checkpoints"
+TRAINING_FOLDER, TRACE_FILE, CHECKPOINTS = KIND.name, "trace.safetensors", "checkpoints"
 LINES = "trace.jsonl"
-FILES = (TRACE, LINES, f"{CHECKPOINTS}/{'[0-9]' * 12}.safetensors")
+TRAINING_FILES = (TRACE_FILE, LINES, f"{CHECKPOINTS}/{'[0-9]' * 12}.safetensors")
 """The files of a training run; checkpoints are named after their step."""
 
-FIRST = "none"
+NO_CHECKPOINT = "none"
 """In place of a digest in the first checkpoint."""
 
 
@@ -117,7 +117,7 @@ class Checkpoint:
     step: int
     parameters: tuple[Float64, ...]
     state: tuple[Float64, ...]
-    records: tuple[Record, ...]
+    records: tuple[StepRecord, ...]
     finished: bool
 
 
@@ -128,10 +128,10 @@ class TrainingFiles:
         self._building = building
         self._settings = settings
         self._skipped = asdict(skipped)
-        self._previous = FIRST
+        self._previous = NO_CHECKPOINT
         self._lines = building.folder / LINES
 
-    def tell(self, record: Record) -> None:
+    def tell(self, record: StepRecord) -> None:
         """Add a line to ``trace.jsonl``."""
         with explained(self._lines), self._lines.open("a", encoding="utf-8") as file:
             file.write(_line(record))
@@ -163,11 +163,11 @@ class TrainingFiles:
         """Write the complete trace as one file, and the manifest, which marks the run as complete."""
         folder = self._building.folder
         with explained(folder):
-            write_arrays(folder / TRACE, *trace.pack())
+            write_arrays(folder / TRACE_FILE, *trace.pack())
             checkpoints = (folder / CHECKPOINTS).glob("*.safetensors")
             files = [
                 self._lines,
-                folder / TRACE,
+                folder / TRACE_FILE,
                 *sorted(path for path in checkpoints if path.stem.isdecimal()),
             ]
             about = {"settings": self._settings, "skipped": self._skipped}
@@ -197,14 +197,14 @@ def open_training(
     with lock_target(run) as lock:
         with explained(run):
             _prepare_run(run, corpora, lock)
-            finished = _is_finished(run / TRAINING, store, settings, lock)
+            finished = _is_finished(run / TRAINING_FOLDER, store, settings, lock)
         if finished:
-            yield None, _read_all(run / TRAINING)[0]
+            yield None, _read_all(run / TRAINING_FOLDER)[0]
             return
         with build_folder(
-            run / TRAINING,
+            run / TRAINING_FOLDER,
             KIND,
-            FILES,
+            TRAINING_FILES,
             overwrite=store.overwrite or store.resume,
             resumable=True,
             lock=lock,
@@ -218,7 +218,7 @@ def open_training(
 def _prepare_run(run: Path, corpora: Sequence[Samples], lock: Lock) -> None:
     """Create the run folder if it is new or empty; refuse one that is not ours or has other samples."""
     if take_stock(run) is not None:
-        check_kind(run, RUN)
+        check_folder_kind(run, RUN)
         _check_origins(run, corpora)
         return
     check_replaceable(run, RUN, overwrite=False)
@@ -244,13 +244,13 @@ def _is_finished(target: Path, store: Store, settings: Mapping[str, Any], lock: 
         return not partials
     if not store.overwrite and store.resume:
         raise MismatchedParts(
-            f"the run in {shown(target.parent)} has other settings: {difference}; resume it with its "
+            f"the run in {show_path(target.parent)} has other settings: {difference}; resume it with its "
             "own settings, or train in another folder, or replace it with --overwrite (overwrite=True)"
         )
     if not store.overwrite:
         state = "an unfinished training" if partials else "a training"
         raise UnwritablePlace(
-            f"{shown(target.parent)} already holds {state}; continue it with --resume (in Python: "
+            f"{show_path(target.parent)} already holds {state}; continue it with --resume (in Python: "
             "resume=True), replace it with --overwrite (overwrite=True), or give another folder"
         )
     for path in partials:
@@ -267,8 +267,8 @@ def _read_settings(path: Path) -> dict[str, Any] | None:
 
 def _read_all(folder: Path) -> tuple[Checkpoint | None, str]:
     """The last checkpoint with the records of all checkpoints, and its digest."""
-    records: list[Record] = []
-    last, previous = None, FIRST
+    records: list[StepRecord] = []
+    last, previous = None, NO_CHECKPOINT
     for file in sorted((folder / CHECKPOINTS).glob("*.safetensors")):
         last = read_checkpoint(file, previous)
         records += last.records
@@ -308,12 +308,12 @@ def read_checkpoint(file: Path, previous: str | None = None) -> Checkpoint:
 
 def read_trace(run: str | Path) -> Trace:
     """The trace of a finished run folder; it must match the run beside it."""
-    folder = Path(run) / TRAINING
-    if not (folder / TRACE).is_file():
+    folder = Path(run) / TRAINING_FOLDER
+    if not (folder / TRACE_FILE).is_file():
         started = any(map(is_partial, find_partials(folder))) if folder.parent.is_dir() else False
         advice = "it was cut short: continue with resume" if started else "give a folder that train wrote"
         raise CorruptRun(f"{run} does not hold a finished training run; {advice}")
-    trace = Trace.load(folder / TRACE)
+    trace = Trace.load(folder / TRACE_FILE)
     if (Path(run) / MANIFEST).is_file():
         _check_origins(Path(run), trace.samples)
     return trace
@@ -325,7 +325,7 @@ def _check_origins(run: Path, corpora: Sequence[Samples]) -> None:
         check_origin(run, samples)
 
 
-def _records(arrays: Mapping[str, NDArray[Any]]) -> tuple[Record, ...]:
+def _records(arrays: Mapping[str, NDArray[Any]]) -> tuple[StepRecord, ...]:
     if "records/step" not in arrays:
         return ()
     steps = check_int64(arrays["records/step"], "the steps of records")
@@ -333,10 +333,10 @@ def _records(arrays: Mapping[str, NDArray[Any]]) -> tuple[Record, ...]:
     shape = (len(steps), n_trials, *(sizes or (1,)))  # the run itself checks the sizes
     weights = check_floats(arrays["records/weights"], shape, "the weights of records", finite=False)
     losses = check_floats(arrays["records/losses"], shape[:2], "the losses of records", finite=False)
-    return tuple(map(Record, steps.tolist(), weights, losses))
+    return tuple(map(StepRecord, steps.tolist(), weights, losses))
 
 
-def _line(record: Record) -> str:
+def _line(record: StepRecord) -> str:
     """Step, loss (mean, min, max over trials) and mean norm of W; null if a number is not finite."""
     axes = tuple(range(1, record.weights.ndim))
     with np.errstate(over="ignore"):  # diverging weights become null

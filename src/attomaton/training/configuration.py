@@ -15,9 +15,9 @@ from attomaton.training.models.deep import DeepModel
 from attomaton.training.models.embeddings import EMBEDDINGS
 from attomaton.training.models.heads import HEADS
 from attomaton.training.models.losses import LOSSES
-from attomaton.training.steps import STEPS, Decay
+from attomaton.training.steps import STORED_STEPS, Decay
 
-PACKAGES = ("attomaton", "numpy", "torch")
+ROUNDING_PACKAGES = ("attomaton", "numpy", "torch")
 """Packages whose other versions may round differently."""
 
 
@@ -36,8 +36,8 @@ def describe(value: object) -> Any:
     return f"{kind.__module__}.{getattr(kind, '__qualname__', type(value).__qualname__)}"
 
 
-CLASSES: tuple[type[Any], ...] = (*EMBEDDINGS, *HEADS.values(), *LOSSES.values(), *STEPS)
-KINDS = {kind.__name__: kind for kind in (AttentionModel, DeepModel, *CLASSES, Decay)}
+CLASSES: tuple[type[Any], ...] = (*EMBEDDINGS, *HEADS.values(), *LOSSES.values(), *STORED_STEPS)
+STORED_CLASSES = {kind.__name__: kind for kind in (AttentionModel, DeepModel, *CLASSES, Decay)}
 """Classes that the record of a stored run can name, listed where each is defined."""
 
 
@@ -54,27 +54,27 @@ class Named:
         )
 
 
-def restore(record: Any) -> Any:
+def restore_settings(record: Any) -> Any:
     """The inverse of :func:`describe`; functions become :class:`Named`."""
     if isinstance(record, list):
-        return tuple(restore(value) for value in cast("list[Any]", record))
+        return tuple(restore_settings(value) for value in cast("list[Any]", record))
     if not isinstance(record, dict):
         return record
     settings = dict(cast("dict[str, Any]", record))
     kind = settings.pop("kind")
-    if kind not in KINDS:
+    if kind not in STORED_CLASSES:
         raise UnsupportedOption(
             f"the run used {kind}, a class of your own that its files do not contain; "
-            f"known classes are {', '.join(KINDS)}"
+            f"known classes are {', '.join(STORED_CLASSES)}"
         )
     if isinstance(settings.get("schedule"), str):
         settings["schedule"] = Named(settings["schedule"])
-    return KINDS[kind](**{name: restore(value) for name, value in settings.items()})
+    return STORED_CLASSES[kind](**{name: restore_settings(value) for name, value in settings.items()})
 
 
 def versions() -> dict[str, str]:
     """The versions of the packages that affect rounding."""
-    return {package: version(package) for package in PACKAGES}
+    return {package: version(package) for package in ROUNDING_PACKAGES}
 
 
 def digest_corpora(corpora: Sequence[Samples]) -> list[str]:

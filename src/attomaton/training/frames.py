@@ -14,13 +14,13 @@ from attomaton.base.tables import Float64
 from attomaton.corpora.samples import Samples
 from attomaton.training.models.attention import AttentionModel, Trials, lay_out
 
-NOISE = 1e-13
+LOSS_NOISE = 1e-13
 """Differences of losses below this are rounding errors."""
 
-NEGLIGIBLE = 1e-9
+NEGLIGIBLE_AXIS = 1e-9
 """Singular values below this, relative to the largest, count as zero."""
 
-TINY = float(np.finfo(np.float64).tiny)
+SMALLEST_FLOAT = float(np.finfo(np.float64).tiny)
 
 _linalg: Any = torch.linalg
 _torch: Any = torch
@@ -68,7 +68,7 @@ def find_frame(batch: Trials) -> TrialFrame:
     b, _, _, d = batch.keys.shape
     moves = pad_sequence([_distinct_moves(batch, trial) for trial in range(b)], batch_first=True)
     _, sizes, axes = _linalg.svd(moves, full_matrices=False)
-    rank = (sizes > NEGLIGIBLE * sizes[:, :1]).sum(1)
+    rank = (sizes > NEGLIGIBLE_AXIS * sizes[:, :1]).sum(1)
     most = int(rank.max())
     spanned = torch.arange(most)[None] < rank[:, None]
     return TrialFrame(batch, axes[:, :most] * spanned[..., None], torch.zeros(b, d, d, dtype=moves.dtype))
@@ -97,9 +97,9 @@ def solve_downhill(curvature: Tensor, slope: Tensor, floor: Tensor) -> Tensor:
     return -(vectors @ (rotated / torch.maximum(values.abs(), floor))[..., None])[..., 0]
 
 
-def shorten(move: Tensor, longest: Tensor) -> Tensor:
+def limit_length(move: Tensor, longest: Tensor) -> Tensor:
     """Each trial's move, limited to this length, shape (b,)."""
-    return move * torch.clamp(longest / norms(move).clamp_min(TINY), max=1.0)[:, None]
+    return move * torch.clamp(longest / norms(move).clamp_min(SMALLEST_FLOAT), max=1.0)[:, None]
 
 
 def go_down(
@@ -122,7 +122,7 @@ def go_down(
         tried = land(point + share[:, None] * move)
         reached_slope, reached = frame.slope(tried)
         flatter = steepness(reached_slope, tried) < 0.9 * steep
-        good = still | (reached < losses - NOISE) | ((reached <= losses + NOISE) & flatter)
+        good = still | (reached < losses - LOSS_NOISE) | ((reached <= losses + LOSS_NOISE) & flatter)
         if bool(good.all()):
             break
         share = torch.where(good, share, 0.5 * share)
@@ -161,7 +161,7 @@ def norms(rows: Tensor) -> Tensor:
     return (rows * rows).sum(1).sqrt()
 
 
-FLAT = 1e-12
+FLAT_CURVATURE = 1e-12
 """Curvatures below this count as zero."""
 
 
@@ -187,8 +187,8 @@ def settle_within(
         point = descend(
             frame,
             torch.as_tensor(start),
-            lambda point, slope: shorten(
-                solve_downhill(frame.curvature(point), slope, FLAT * each[:, None]), each
+            lambda point, slope: limit_length(
+                solve_downhill(frame.curvature(point), slope, FLAT_CURVATURE * each[:, None]), each
             ),
             land=lambda reached: reached,
             steepness=lambda slope, _: norms(slope),

@@ -20,7 +20,15 @@ from attomaton.base.errors import (
     UncertifiedSolution,
     UnsupportedOption,
 )
-from attomaton.base.options import MOST_STEPS, MOST_TRIALS, Checked, checked, real_number, show, whole_number
+from attomaton.base.options import (
+    MOST_TRAINING_STEPS,
+    MOST_TRIALS,
+    Checked,
+    checked,
+    real_number,
+    show,
+    whole_number,
+)
 from attomaton.base.tables import Float64, Integers
 from attomaton.corpora.readers.corpus import ReadingOptions, check_options, read_samples
 from attomaton.corpora.samples import Samples
@@ -32,7 +40,7 @@ from attomaton.training.models.deep import DeepModel, lay_out_sequences
 from attomaton.training.models.heads import reads_mass
 from attomaton.training.models.losses import LogLoss
 from attomaton.training.steps import GradientDescent, Parameters, Step, as_step
-from attomaton.training.trace import DeepTrace, Record, Trace
+from attomaton.training.trace import DeepTrace, StepRecord, Trace
 from attomaton.trajectory.sharpness import find_passed
 
 AnyTrace = TypeVar("AnyTrace", Trace, DeepTrace)
@@ -61,7 +69,7 @@ def describe_unstable(
     return f"{edge}{most if len(corpora) > 1 else ''}; choose a step size below {edge.largest:.6g}"
 
 
-SMALL, SMALL_DEEP = 200_000, 400_000
+SMALL_BATCH, SMALL_DEEP = 200_000, 400_000
 """Up to this many positions, or numbers in a deep activation, one thread is faster than several."""
 
 
@@ -183,7 +191,7 @@ def train(
         settings,
         lambda records: Trace.from_records(records, np.stack(tables), corpora, settings),
         corpora=corpora,
-        threads=1 if batch.filled.numel() <= SMALL else torch.get_num_threads(),
+        threads=1 if batch.filled.numel() <= SMALL_BATCH else torch.get_num_threads(),
     )
 
 
@@ -291,7 +299,10 @@ class TrainingRun:
         cls, steps: int, step: Step, watch: Watch | None, out: Store | str | PathLike[str] | None
     ) -> "TrainingRun":
         """The run defined by these parameters of ``train``."""
-        steps, watch = whole_number(steps, "steps", most=MOST_STEPS), Watch() if watch is None else watch
+        steps, watch = (
+            whole_number(steps, "steps", most=MOST_TRAINING_STEPS),
+            Watch() if watch is None else watch,
+        )
         return cls(steps, step, watch, watch.interval(steps), Store.of(out))
 
     def describe(self, model: object, seed: int, **corpora: Any) -> dict[str, Any]:
@@ -312,7 +323,7 @@ class TrainingRun:
         problem: TrainingProblem,
         starts: Sequence[Sequence[Float64]],
         settings: dict[str, Any],
-        assemble: Callable[[list[Record]], AnyTrace],
+        assemble: Callable[[list[StepRecord]], AnyTrace],
         *,
         corpora: Sequence[Samples] = (),
         threads: int,
@@ -333,7 +344,7 @@ class TrainingRun:
         starts: Sequence[Float64],
         files: TrainingFiles | None,
         checkpoint: Checkpoint | None,
-    ) -> list[Record]:
+    ) -> list[StepRecord]:
         """All records, those of the checkpoint first."""
         parameters = _tensors(starts, problem.device)
         first = Checkpoint(0, _arrays(parameters), _arrays(self.step.begin(parameters)), (), finished=False)
@@ -360,7 +371,7 @@ class TrainingRun:
 
     def _walk(
         self, problem: TrainingProblem, files: TrainingFiles | None, checkpoint: Checkpoint
-    ) -> list[Record]:
+    ) -> list[StepRecord]:
         parameters, state = (
             _tensors(arrays, problem.device) for arrays in (checkpoint.parameters, checkpoint.state)
         )
@@ -371,7 +382,7 @@ class TrainingRun:
             last = number == self.steps
             if last or number % self.every == 0:
                 weights = problem.recorded(parameters).cpu().numpy()
-                records.append(Record(number, weights, find_losses().cpu().numpy()))
+                records.append(StepRecord(number, weights, find_losses().cpu().numpy()))
                 last = self._tell(records[-1], files) or last
             if not last:
                 parameters, state = self.step.move(parameters, gradients, state, number)
@@ -384,7 +395,7 @@ class TrainingRun:
             if last:
                 return records
 
-    def _tell(self, record: Record, files: TrainingFiles | None) -> bool:
+    def _tell(self, record: StepRecord, files: TrainingFiles | None) -> bool:
         """Pass on a record; true if the stop condition is met."""
         if files is not None:
             files.tell(record)

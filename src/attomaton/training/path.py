@@ -15,14 +15,22 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import real_number, whole_number
 from attomaton.base.tables import Float64
 from attomaton.corpora.samples import Samples
-from attomaton.training.frames import TINY, TrialFrame, descend, find_frame, norms, shorten, solve_downhill
+from attomaton.training.frames import (
+    SMALLEST_FLOAT,
+    TrialFrame,
+    descend,
+    find_frame,
+    limit_length,
+    norms,
+    solve_downhill,
+)
 from attomaton.training.models.attention import AttentionModel, lay_out
 from attomaton.training.models.losses import LogLoss
 
-MOST_DIMENSIONS = 64
+MOST_PATH_DIMENSIONS = 64
 """Limit of dimensions: axes are dense, with dim² numbers each."""
 
-LONGEST = 0.5
+LONGEST_MOVE = 0.5
 """Longest step, relative to the radius."""
 
 
@@ -98,10 +106,10 @@ def trace_path(
     rtol, max_steps = real_number(rtol, "rtol", least=0), whole_number(max_steps, "max_steps", least=1)
     levels = _check_radii(radii, len(samples))
     dim = tables[0].shape[1]
-    if dim > MOST_DIMENSIONS:
+    if dim > MOST_PATH_DIMENSIONS:
         raise UnsupportedOption(
             f"{dim} dimensions are too many for the path, which needs dense axes of dim² numbers; "
-            f"give embeddings of at most {MOST_DIMENSIONS}"
+            f"give embeddings of at most {MOST_PATH_DIMENSIONS}"
         )
     rivals: Sequence[Tensor | None] = [None] * len(levels)
     with torch.no_grad():
@@ -169,7 +177,7 @@ def _newton_move(frame: TrialFrame, point: Tensor, slope: Tensor, radius: Tensor
     bent.diagonal(dim1=1, dim2=2).add_(inward[:, None])
     tangent = slope - (slope * unit).sum(1, keepdim=True) * unit
     floor = (1e-10 * norms(slope) / radius)[:, None]
-    return shorten(solve_downhill(bent, tangent, floor), LONGEST * radius)
+    return limit_length(solve_downhill(bent, tangent, floor), LONGEST_MOVE * radius)
 
 
 def _project(curvature: Tensor, unit: Tensor) -> Tensor:
@@ -182,10 +190,10 @@ def _project(curvature: Tensor, unit: Tensor) -> Tensor:
 
 def _tangential(slope: Tensor, point: Tensor) -> Tensor:
     """‖P∇L‖/‖∇L‖, shape (b,)."""
-    unit = point / norms(point)[:, None].clamp_min(TINY)
+    unit = point / norms(point)[:, None].clamp_min(SMALLEST_FLOAT)
     tangent = slope - (slope * unit).sum(1, keepdim=True) * unit
-    return norms(tangent) / norms(slope).clamp_min(TINY)
+    return norms(tangent) / norms(slope).clamp_min(SMALLEST_FLOAT)
 
 
 def _rescale(point: Tensor, radius: Tensor) -> Tensor:
-    return point * (radius / norms(point).clamp_min(TINY))[:, None]
+    return point * (radius / norms(point).clamp_min(SMALLEST_FLOAT))[:, None]

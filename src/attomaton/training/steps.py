@@ -50,16 +50,16 @@ Parameters = tuple[Tensor, ...]
 LARGEST_STEP = 1e300
 """The largest step size: above it, squares of the weights overflow at once."""
 
-NEGLIGIBLE = 1e-9
+NEGLIGIBLE_VALUE = 1e-9
 """Singular values below this, relative to the largest, are rounding errors and left out of U Vᵀ."""
 
-SHARES = (3.4445, -4.7750, 2.0315)
+POLYNOMIAL = (3.4445, -4.7750, 2.0315)
 """The polynomial that, iterated, brings singular values near 1 (Jordan 2024), as in PyTorch."""
 
-ROUNDS = 5
+POLYNOMIAL_ROUNDS = 5
 """The number of iterations."""
 
-RAISED = {torch.float64: 2.0**400, torch.float32: 2.0**40}
+RAISED_SCALE = {torch.float64: 2.0**400, torch.float32: 2.0**40}
 """Gradients are scaled up by this power of 2 before squaring, so that small squares do not underflow."""
 
 
@@ -158,7 +158,7 @@ class GradientDescent(_Paced):
         """New parameters and running sums."""
         pace = _find_pace(self, step)
         if self.normalized:
-            raised = [gradient * RAISED[gradient.dtype] for gradient in gradients]
+            raised = [gradient * RAISED_SCALE[gradient.dtype] for gradient in gradients]
             first, *further = ((gradient * gradient).sum((1, 2), keepdim=True) for gradient in raised)
             norm = sum(further, first).sqrt()
             gradients = tuple(gradient / norm for gradient in raised)
@@ -237,10 +237,10 @@ class Adam(Checked):
     def move(
         self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
     ) -> tuple[Parameters, Parameters]:
-        """New parameters and running means; without ε, those of gradients scaled up by ``RAISED``."""
+        """New parameters and running means; without ε, those of gradients scaled up by ``RAISED_SCALE``."""
         size, (slow, slower) = len(parameters), self.betas
         if not self.epsilon:
-            gradients = tuple(gradient * RAISED[gradient.dtype] for gradient in gradients)
+            gradients = tuple(gradient * RAISED_SCALE[gradient.dtype] for gradient in gradients)
         means = [slow * old + (1 - slow) * new for old, new in zip(state[:size], gradients, strict=True)]
         squares = [
             slower * old + (1 - slower) * new * new for old, new in zip(state[size:], gradients, strict=True)
@@ -389,7 +389,7 @@ def flatten_spectrum(matrices: Tensor) -> Tensor:
     largest = matrices.abs().amax((1, 2), keepdim=True)
     svd: Any = cast("Any", torch.linalg).svd(_unit(matrices, largest), full_matrices=False)
     left, values, right = cast("tuple[Tensor, Tensor, Tensor]", tuple(svd))
-    positive = (values > NEGLIGIBLE * values[:, :1]).to(matrices.dtype)
+    positive = (values > NEGLIGIBLE_VALUE * values[:, :1]).to(matrices.dtype)
     return (left * positive[:, None]) @ right
 
 
@@ -397,10 +397,10 @@ def near_spectrum(matrices: Tensor) -> Tensor:
     """Each matrix after five iterations of the polynomial: singular values from 0.7 to 1.2."""
     wide = matrices.shape[1] <= matrices.shape[2]
     flat = matrices if wide else matrices.transpose(1, 2)
-    raised = flat * RAISED[flat.dtype]  # else the squares of small gradients underflow
+    raised = flat * RAISED_SCALE[flat.dtype]  # else the squares of small gradients underflow
     flat = _unit(raised, (raised * raised).sum((1, 2), keepdim=True).sqrt())
-    first, third, fifth = SHARES
-    for _ in range(ROUNDS):
+    first, third, fifth = POLYNOMIAL
+    for _ in range(POLYNOMIAL_ROUNDS):
         gram = flat @ flat.transpose(1, 2)
         flat = first * flat + (third * gram + fifth * gram @ gram) @ flat
     return flat if wide else flat.transpose(1, 2)
@@ -416,5 +416,5 @@ def _reach(matrices: Tensor) -> float:
     return max(1.0, matrices.shape[1] / matrices.shape[2]) ** 0.5
 
 
-STEPS = (GradientDescent, Adam, SignDescent, SpectralDescent, Muon)
+STORED_STEPS = (GradientDescent, Adam, SignDescent, SpectralDescent, Muon)
 """The steps that a stored run can name."""

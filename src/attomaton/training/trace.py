@@ -11,30 +11,30 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.artifacts import read_arrays, save_arrays
-from attomaton.base.artifacts.arrays import MEND
+from attomaton.base.artifacts.arrays import RESTORE_ARRAYS
 from attomaton.base.borders import check_floats, check_ids, check_int64, check_rising
-from attomaton.base.drawing import HEIGHT, house_axes
+from attomaton.base.drawing import PANEL_HEIGHT, house_axes
 from attomaton.base.errors import CorruptRun, MismatchedParts, UnknownToken, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import given_path, settle
 from attomaton.base.printing import BLUE, Block, Grid
-from attomaton.base.solutions import LARGEST
+from attomaton.base.solutions import LARGEST_COORDINATE
 from attomaton.base.tables import Float64, Int64, table_of
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.origin import read_corpora
-from attomaton.training.configuration import restore
+from attomaton.training.configuration import restore_settings
 from attomaton.training.models.attention import AttentionModel
 from attomaton.training.models.deep import DeepModel, DeepWeights
 from attomaton.training.models.embeddings import EmbeddingTable
-from attomaton.training.steps import STEPS, Step
+from attomaton.training.steps import STORED_STEPS, Step
 
-TABLES = ("steps", "weights", "losses", "embeddings")
+TRACE_ARRAYS = ("steps", "weights", "losses", "embeddings")
 """Fields of a trace that are stored unchanged."""
 
 NOT_FINITE = "The loss is not finite. Try a smaller step size."
 
 
-class Record(NamedTuple):
+class StepRecord(NamedTuple):
     """One record of a run: steps taken, W (n_trials, dim, dim), mean losses (n_trials,).
 
     Examples
@@ -48,7 +48,7 @@ class Record(NamedTuple):
     losses: Float64
 
 
-def _stack(records: Sequence[Record]) -> tuple[Int64, Float64, Float64]:
+def _stack(records: Sequence[StepRecord]) -> tuple[Int64, Float64, Float64]:
     """Steps, weights and losses of all records."""
     steps, weights, losses = zip(*records, strict=True)
     return np.array(steps, np.int64), np.stack(weights), np.stack(losses)
@@ -96,11 +96,11 @@ class _Recorded(Tabular):
 
     def _restore(self, name: str, kinds: tuple[type[Any], ...]) -> Any:
         try:
-            value = restore(self.about[name])
+            value = restore_settings(self.about[name])
         except (AttributeError, KeyError, TypeError) as error:
-            raise CorruptRun(f"the trace does not name its {name} ({error}); {MEND}") from error
+            raise CorruptRun(f"the trace does not name its {name} ({error}); {RESTORE_ARRAYS}") from error
         if not isinstance(value, kinds):
-            raise CorruptRun(f"the trace names {value!r} as its {name}, which is invalid; {MEND}")
+            raise CorruptRun(f"the trace names {value!r} as its {name}, which is invalid; {RESTORE_ARRAYS}")
         return value
 
     def _table(self) -> pa.Table:
@@ -118,7 +118,7 @@ class _Recorded(Tabular):
 
         Returns the two matplotlib axes, which are ``ax`` if given.
         """
-        with house_axes(ax, height=2 * HEIGHT, n=2) as pair:
+        with house_axes(ax, height=2 * PANEL_HEIGHT, n=2) as pair:
             trials = f", mean ± std of {self.n_trials:,} trials" if self.n_trials > 1 else ""
             _draw(pair[0], self.steps, self.losses, log=True)
             _draw(pair[1], self.steps, self._norms(), log=False)
@@ -149,7 +149,7 @@ class _Recorded(Tabular):
             return cls._assemble(arrays, about, cast("dict[str, Any]", record))
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             reason = str(error).partition(";")[0]
-            raise CorruptRun(f"{path} does not hold a complete trace ({reason}); {MEND}") from error
+            raise CorruptRun(f"{path} does not hold a complete trace ({reason}); {RESTORE_ARRAYS}") from error
 
 
 def _draw(axes: Any, steps: Int64, values: Float64, *, log: bool) -> None:
@@ -225,8 +225,8 @@ class Trace(_Recorded):
         losses = check_floats(self.losses, shape[:2], "losses", finite=False)
         sizes = {samples.n_tokens for samples in self.samples}
         tables = check_floats(self.embeddings, (n_trials, max(sizes), dim), "embeddings")
-        if np.abs(tables).max(initial=0.0) > LARGEST:
-            raise MismatchedParts(f"embeddings hold numbers above {LARGEST:.0e}; {MEND}")
+        if np.abs(tables).max(initial=0.0) > LARGEST_COORDINATE:
+            raise MismatchedParts(f"embeddings hold numbers above {LARGEST_COORDINATE:.0e}; {RESTORE_ARRAYS}")
         if len(sizes) > 1:
             raise MismatchedParts(
                 "the trials of a trace have vocabularies of different sizes; trace them separately"
@@ -236,7 +236,7 @@ class Trace(_Recorded):
     @classmethod
     def from_records(
         cls,
-        records: Sequence[Record],
+        records: Sequence[StepRecord],
         embeddings: Float64,
         samples: Sequence[Samples],
         about: Mapping[str, Any],
@@ -285,7 +285,7 @@ class Trace(_Recorded):
     @cached_property
     def step(self) -> Step:
         """The step that was used."""
-        return self._restore("step", STEPS)
+        return self._restore("step", STORED_STEPS)
 
     def at(self, step: int) -> Float64:
         """W of all trials after ``step`` steps, shape (n_trials, dim, dim); the step must be recorded."""
@@ -295,7 +295,7 @@ class Trace(_Recorded):
         """Arrays and metadata to write; corpora shared by several trials are stored once."""
         corpora = list({id(samples): samples for samples in self.samples}.values())
         number = {id(samples): index for index, samples in enumerate(corpora)}
-        arrays: dict[str, Any] = {name: getattr(self, name) for name in TABLES}
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in TRACE_ARRAYS}
         arrays["corpus_of_trial"] = np.array([number[id(samples)] for samples in self.samples], np.int64)
         for index, samples in enumerate(corpora):
             for name in ("values", "starts", "stops", "labels"):
@@ -313,7 +313,7 @@ class Trace(_Recorded):
         check_ids(owners, len(corpora), "corpus_of_trial")
         numbers: list[int] = owners.tolist()
         samples = tuple(corpora[number] for number in numbers)
-        return cls(samples=samples, about=record, **{name: arrays[name] for name in TABLES})
+        return cls(samples=samples, about=record, **{name: arrays[name] for name in TRACE_ARRAYS})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -370,7 +370,7 @@ class DeepTrace(_Recorded):
 
     @classmethod
     def from_records(
-        cls, records: Sequence[Record], sequences: Int64, n_tokens: int, about: Mapping[str, Any]
+        cls, records: Sequence[StepRecord], sequences: Int64, n_tokens: int, about: Mapping[str, Any]
     ) -> "DeepTrace":
         """A trace from a sequence of records; their weights have shape (n_trials, n_numbers)."""
         return cls(*_stack(records), sequences, n_tokens, about)

@@ -19,23 +19,7 @@ PATH_SCHEMA = pa.schema([(name, pa.float64()) for name in CURVES])
 
 
 class WeightPath(Tabular, ABC):
-    """Weights for every step of plain gradient descent, with the curves derived from them.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1]], [0])
-    >>> auto = at.learn(samples)
-    >>> for path in (at.expand(auto, samples), at.fast_forward(samples, to=1e6)):
-    ...     gap = np.diff(column(path.scores_at(1e6), "score"))[0]
-    ...     print(-gap.round(3), path.weights_at(1e6).shape, path.error_at(1e6) < 1e-3)
-    14.509 (2, 2) True
-    14.509 (2, 2) True
-    >>> round(path.loss_at(1e6) * 1e6, 2)  # L = 1/(2 η t)
-    0.5
-    >>> path.curves([1e3, 1e6], auto.hard.weights).column("correlation").to_numpy().round(6).tolist()
-    [1.0, 1.0]
-    """
+    """Weights for every step of plain gradient descent, with the curves derived from them."""
 
     loss: TrainingLoss
 

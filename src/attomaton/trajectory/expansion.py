@@ -178,27 +178,10 @@ class Expansion(WeightPath):
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """The part of W(0) that stays: training moves weights only in the span of the edge directions.
+    """The part of W(0) that stays: training moves weights only in the span of the edge directions."""
 
-    Attributes
-    ----------
-    weights : float64 array, shape (dim, dim)
-        The part of W(0) outside the span.
-    scores : float64 array, shape (n_nodes,)
-        The scores that it gives the nodes.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples, first = at.Samples.from_lists([[0, 1]], [0]), np.array([[2.0, 1.0], [0.0, 0.0]])
-    >>> auto = at.learn(samples, embeddings=np.eye(2))
-    >>> start = expand(auto, samples, embeddings=np.eye(2), start=first).start
-    >>> start.weights.round(6).tolist()  # 0 against 1 under 1 is what moves
-    [[2.0, 0.5], [0.0, 0.5]]
-    """
-
-    weights: Float64
-    scores: Float64
+    weights: Float64  # (dim, dim): the part of W(0) outside the span
+    scores: Float64  # (n_nodes,): the scores that it gives the nodes
 
 
 def expand(

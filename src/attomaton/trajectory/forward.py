@@ -82,7 +82,6 @@ class Trajectory(WeightPath):
 
     @property
     def _reached(self) -> float:
-        """The last step computed."""
         return min((track.reached for _, track in self._tracks), default=0.0)
 
     def _table(self) -> pa.Table:

@@ -28,33 +28,14 @@ from attomaton.trajectory.loss import TrainingLoss
 class Priorities:
     """The edges of the order, with the quantities of the third term.
 
-    Attributes
-    ----------
-    above, below : int64 arrays, shape (n_order,)
-        The components that each edge joins.
-    slack : float64 array, shape (n_order,)
-        Difference of their hard scores, minus 1.
-    tight : bool array, shape (n_order,)
-        Where the slack is zero.
-    kappa : float64 array, shape (n_order,)
-        κ = (η/n) Σ over samples labelled above of (Σ_{x below} m_x e^{w_x}) / (Σ_{a above} m_a e^{w_a}), with
-        the soft scores w.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])  # 0 beats 1 and 2, 1 beats 2
-    >>> priorities = at.expand(at.learn(samples), samples).third.priorities
-    >>> priorities.above.tolist(), priorities.below.tolist(), priorities.tight.tolist()
-    ([0, 0, 1], [1, 2, 2], [True, False, True])
-    >>> priorities.slack.round(6).tolist(), priorities.kappa.tolist()
-    ([0.0, 1.0, 0.0], [0.5, 0.5, 0.5])
+    κ = (η/n) Σ over samples labelled above of (Σ_{x below} m_x e^{w_x}) / (Σ_{a above} m_a e^{w_a}), with the
+    soft scores w. All arrays have shape (n_order,).
     """
 
-    above: Int64
+    above: Int64  # the components that each edge joins
     below: Int64
-    slack: Float64
-    tight: Bool
+    slack: Float64  # difference of their hard scores, minus 1
+    tight: Bool  # where the slack is zero
     kappa: Float64
 
 
@@ -80,16 +61,6 @@ class Residual(ABC):
         that does not.
     gradient : float
         Largest entry of the remaining gradient.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1]], [0])
-    >>> third = at.expand(at.learn(samples), samples, step_size=1.0).third
-    >>> third.scores.round(4).tolist(), third.priorities.kappa.tolist()  # ± ½ ln 2, as κ e^−2R = ½
-    ([0.3466, -0.3466], [1.0])
-    >>> round(third.settling(), 6), third.degenerate.any(), third.path_dependent.any()
-    (1.0, np.False_, np.False_)
     """
 
     priorities: Priorities
@@ -246,7 +217,6 @@ def _minimise_orthonormal(
 
 
 def _second_eigenvalue(above: Int64, below: Int64, flow: Float64, root: Float64) -> float:
-    """The second smallest eigenvalue of a single block."""
     nodes, row = np.unique(np.concatenate([above, below]), return_inverse=True)
     top, bottom = row[: len(above)], row[len(above) :]
     scale, size, all_rows = root[nodes], len(nodes), np.arange(len(nodes))

@@ -18,8 +18,8 @@ from attomaton.base.tables import make_table
 from attomaton.claims import Verdict, VerdictStatus, compare_beginning, verify_beginning
 from attomaton.claims.beginning import Agreement
 from attomaton.claims.verdicts import as_record
-from attomaton.report.figures import Line, LinePanel, draw_lines
-from attomaton.theories.beginning.theorem import WEIGHTS
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
+from attomaton.theories.beginning.theorem import WEIGHT_SIGNS
 from attomaton.training import DeepModel, Watch, train_deep
 from attomaton_experiments.beginning.sequences import Sequences, read_sequences
 from attomaton_experiments.page import Page
@@ -125,13 +125,14 @@ def _table(settings: Settings, runs: dict[float, dict[str, Any]]) -> Grid:
             last = mark * settings["steps_per_epoch"]
             kept = [place for place, step in enumerate(run["steps"]) if step <= last]
             least = {
-                name: min(layer[place] for layer in run["cosine"][name] for place in kept) for name in WEIGHTS
+                name: min(layer[place] for layer in run["cosine"][name] for place in kept)
+                for name in WEIGHT_SIGNS
             }
             told = published.get((size, mark), {})
             row = [f"{size:g}", f"{mark}", f"{run['losses'][kept[-1]]:.3f}"]
-            row += [f"{least[name]:.4f}" for name in WEIGHTS]
+            row += [f"{least[name]:.4f}" for name in WEIGHT_SIGNS]
             rows.append([*row, told.get("said", "")])
-    headers = ["step size", "epochs", "loss", *WEIGHTS.values(), "published"]
+    headers = ["step size", "epochs", "loss", *WEIGHT_SIGNS.values(), "published"]
     return Grid("Smallest cosine of any layer with the forecast, up to an epoch", headers, rows)
 
 
@@ -141,13 +142,13 @@ def _numbers(settings: Settings, runs: dict[float, dict[str, Any]]) -> pa.Table:
             "step_size": size,
             "step": step,
             "epoch": step / settings["steps_per_epoch"],
-            "weights": WEIGHTS[name],
+            "weights": WEIGHT_SIGNS[name],
             "layer": layer,
             "loss": run["losses"][place],
             **{kind: run[kind][name][layer][place] for kind in ("cosine", "size")},
         }
         for size, run in runs.items()
-        for name in WEIGHTS
+        for name in WEIGHT_SIGNS
         for layer in range(len(run["cosine"][name]))
         for place, step in enumerate(run["steps"])
     ]
@@ -156,7 +157,9 @@ def _numbers(settings: Settings, runs: dict[float, dict[str, Any]]) -> pa.Table:
 
 def _draw(settings: Settings, runs: dict[float, dict[str, Any]], path: Path, *, caption: str) -> list[Path]:
     """One row per kind of weights, one column per step size."""
-    floors = {size: min(min(map(min, run["cosine"][name])) for name in WEIGHTS) for size, run in runs.items()}
+    floors = {
+        size: min(min(map(min, run["cosine"][name])) for name in WEIGHT_SIGNS) for size, run in runs.items()
+    }
     panels = [
         LinePanel(
             f"cosine of {sign}, step {size:g}",
@@ -174,7 +177,7 @@ def _draw(settings: Settings, runs: dict[float, dict[str, Any]], path: Path, *, 
             axis="epoch",
             log_axis=False,
         )
-        for name, sign in WEIGHTS.items()
+        for name, sign in WEIGHT_SIGNS.items()
         for size, run in runs.items()
     ]
-    return draw_lines(panels, path, caption=caption, n_columns=len(runs))
+    return draw_line_panels(panels, path, caption=caption, n_columns=len(runs))

@@ -10,7 +10,7 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton.base.tables import Int64
 from attomaton.corpora import Documents, Vocabulary, read_corpus
 from attomaton.theories.beginning.begin import RARE
-from attomaton.theories.beginning.passes import Frequent, cut_documents
+from attomaton.theories.beginning.passes import Frequent, cut_sequences
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +61,6 @@ def read_frequent(source: Path, n_tokens: int, tokenizer: str) -> tuple[Document
 def read_sequences(source: Path, n_tokens: int, window: int, tokenizer: str) -> Sequences:
     """The sequences of a text: every document is cut from its beginning, and the remainder is dropped."""
     documents, vocabulary = read_frequent(source, n_tokens, tokenizer)
-    starts = cut_documents(documents.offsets, window)
+    starts = cut_sequences(documents.offsets, window)
     table = documents.ids[starts[:, None] + np.arange(window + 1)].astype(np.int64)
     return Sequences(Path(source).name, table, vocabulary)

@@ -10,8 +10,8 @@ import pyarrow as pa
 from attomaton.base.printing import Grid
 from attomaton.base.tables import make_table
 from attomaton.claims import Verdict, VerdictStatus
-from attomaton.report.figures import Line, LinePanel, draw_lines
-from attomaton.theories.beginning.theorem import WEIGHTS
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
+from attomaton.theories.beginning.theorem import WEIGHT_SIGNS
 from attomaton_experiments.beginning.sequences import Sequences
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
@@ -66,12 +66,12 @@ def _cosines(settings: Settings, samples: Runs) -> Grid:
             " / ".join(
                 f"{one:.2f}" for one in np.median(_over(samples, kind, name), axis=0)[:, steps.index(mark)]
             )
-            for kind, name in (*(("cosine", name) for name in WEIGHTS), ("course", "attention"))
+            for kind, name in (*(("cosine", name) for name in WEIGHT_SIGNS), ("course", "attention"))
         ]
         for mark in settings["marks"]
         if mark in steps
     ]
-    headers = ["step", "loss", *(f"cos {sign}" for sign in WEIGHTS.values()), "cos W, course"]
+    headers = ["step", "loss", *(f"cos {sign}" for sign in WEIGHT_SIGNS.values()), "cos W, course"]
     return Grid("Cosine of weights with their forecast, by layer, medians over subsamples", headers, rows)
 
 
@@ -165,7 +165,7 @@ def _numbers(runs: Runs) -> pa.Table:
         {
             "run": name,
             "step": step,
-            "weights": WEIGHTS[weights],
+            "weights": WEIGHT_SIGNS[weights],
             "layer": layer,
             "loss": run["losses"][place],
             "cosine": run["cosine"][weights][layer][place],
@@ -173,7 +173,7 @@ def _numbers(runs: Runs) -> pa.Table:
             "course": run["course"][weights][layer][place] if "course" in run else float("nan"),
         }
         for name, run in runs.items()
-        for weights in WEIGHTS
+        for weights in WEIGHT_SIGNS
         for layer in range(len(run["cosine"][weights]))
         for place, step in enumerate(run["steps"])
     ]
@@ -185,7 +185,7 @@ def _draw(runs: Runs, path: Path, *, caption: str) -> list[Path]:
     steps = [float(step) for step in next(iter(samples.values()))["steps"]]
     others = [
         Line(sign, steps, np.median(_over(samples, "cosine", name), axis=(0, 1)).tolist(), place, place)
-        for place, (name, sign) in enumerate(WEIGHTS.items())
+        for place, (name, sign) in enumerate(WEIGHT_SIGNS.items())
     ]
     losses = np.median([run["losses"] for run in samples.values()], axis=0)
     panels = [
@@ -198,7 +198,7 @@ def _draw(runs: Runs, path: Path, *, caption: str) -> list[Path]:
     starts = _starts(runs)
     if starts:
         panels.append(LinePanel("cosine of W and Q̄ from Gaussian starts", starts, log_axis=False))
-    return draw_lines(panels, path, caption=caption)
+    return draw_line_panels(panels, path, caption=caption)
 
 
 def _turning(samples: Runs, steps: list[float]) -> list[Line]:

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 
 from attomaton.base import paper_style
-from attomaton.base.drawing import GREY, HEIGHT, wrap_caption
+from attomaton.base.drawing import HOUSE_GREY, PANEL_HEIGHT, wrap_caption
 from attomaton.base.tables import Float64, Int64
 from attomaton.report.figures import finish_figure, new_figure
 
 BINS = 40
-COLOURS = ("C0", "C1", GREY)
+COLOURS = ("C0", "C1", HOUSE_GREY)
 MARKS = ("o", "v", ".")
 
 
@@ -38,7 +38,7 @@ def draw_bags(
     title = wrap_caption(caption)
     chosen = [kind == number for number in range(len(names))]
     with paper_style():
-        figure = new_figure(2 * HEIGHT + 0.11 * len(title) + 0.7)
+        figure = new_figure(2 * PANEL_HEIGHT + 0.11 * len(title) + 0.7)
         above, below = figure.subplots(2, 1, sharex=True)
         bins = np.linspace(-1, 1, BINS + 1)
         above.hist(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.base import paper_style
-from attomaton.base.drawing import GREY, HEIGHT, wrap_caption
+from attomaton.base.drawing import HOUSE_GREY, PANEL_HEIGHT, wrap_caption
 from attomaton.base.tables import Float64
 from attomaton.report.figures import finish_figure, new_figure
 from attomaton_experiments.head_course.history import History
@@ -20,7 +20,7 @@ def draw_history(history: History, losses: dict[str, Float64], path: Path, *, ca
     """
     title, steps = wrap_caption(caption), np.maximum(history.steps, 1)
     with paper_style():
-        figure = new_figure(HEIGHT * 3.4 + 0.11 * len(title) + 0.9)
+        figure = new_figure(PANEL_HEIGHT * 3.4 + 0.11 * len(title) + 0.9)
         types, loss, predicted = figure.subplots(3, 1, sharex=True, height_ratios=(1.4, 1, 1))
         n_heads = history.sizes[2] * history.sizes[3]
         shares = [history.count(name).mean(0) / n_heads for name in history.names]
@@ -33,7 +33,7 @@ def draw_history(history: History, losses: dict[str, Float64], path: Path, *, ca
         for place, name in enumerate(PLACES):
             values = np.array([history.predicted(name, step, within=True) for step in history.steps]).T
             _draw_spread(predicted, steps, values, f"utility, {name}", place)
-        predicted.axhline(0.0, color=GREY, linewidth=0.6)
+        predicted.axhline(0.0, color=HOUSE_GREY, linewidth=0.6)
         predicted.set_title("utility at the step and attention at the end: rank correlation", loc="left")
         predicted.set_xlabel("step")
         predicted.set_xscale("log")

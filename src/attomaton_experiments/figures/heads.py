@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
 
 NAMES = ("utility", "pattern")
 """The curves; a pattern is the attention of heads at the step."""
@@ -32,4 +32,4 @@ def draw_study(records: Sequence[Mapping[str, Any]], path: Path, *, caption: str
             for place, name in enumerate(NAMES)
         ]
         panels.append(LinePanel(variant, lines))
-    return draw_lines(panels, path, caption=caption, n_columns=3)
+    return draw_line_panels(panels, path, caption=caption, n_columns=3)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.base import paper_style
-from attomaton.base.drawing import LIGHT, drawable, wrap_caption
+from attomaton.base.drawing import HOUSE_LIGHT, drawable, wrap_caption
 from attomaton.base.tables import Float64
 from attomaton.report.figures import hide_rest, new_figure, save_figure
 
@@ -74,6 +74,47 @@ def _draw(axis: Any, panel: MapPanel) -> Any:
     axis.set_yticks(places, names, fontsize=size, parse_math=False)
     axis.tick_params(length=0, pad=1.5)
     axis.set_title(panel.title)
-    axis.set_facecolor(LIGHT)  # hidden from all queries
+    axis.set_facecolor(HOUSE_LIGHT)  # hidden from all queries
     axis.spines[:].set_visible(False)
     return image
+
+
+@dataclass(frozen=True, eq=False)
+class BandPanel:
+    """Rows of attention, one per record.
+
+    Attributes
+    ----------
+    title : str
+        The title.
+    masses : float64 array, shape (n_records, n_tokens)
+        The attention of each record.
+    names : sequence of str
+        The names of the records.
+    """
+
+    title: str
+    masses: Float64
+    names: Sequence[str]
+
+
+def draw_bands(
+    panels: Sequence[BandPanel], path: Path, *, caption: str, border: int, columns: str
+) -> list[Path]:
+    """Draw the panels below each other on one colour scale, with a line before column ``border``."""
+    lines = wrap_caption(caption)
+    most = max(float(panel.masses.max()) for panel in panels)
+    with paper_style():
+        figure = new_figure(1.25 * len(panels) + 0.8 + 0.11 * len(lines))
+        axes = figure.subplots(len(panels), 1, sharex="col", squeeze=False)[:, 0]
+        image: Any = None
+        for axis, panel in zip(axes, panels, strict=True):
+            image = axis.imshow(panel.masses, vmin=0.0, vmax=most, aspect="auto", interpolation="nearest")
+            axis.axvline(border - 0.5, color="white", linestyle="--", linewidth=1)
+            axis.set_yticks(range(len(panel.names)), panel.names)
+            axis.set_ylabel("step")
+            axis.set_title(panel.title)
+        axes[-1].set_xticks(range(0, panels[0].masses.shape[1], 5))
+        axes[-1].set_xlabel(columns)
+        figure.colorbar(image, ax=list(axes), location="right", fraction=0.04, pad=0.02)
+        return save_figure(figure, path, caption="\n".join(lines))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.base import paper_style
-from attomaton.base.drawing import GREY, HEIGHT, wrap_caption
+from attomaton.base.drawing import HOUSE_GREY, PANEL_HEIGHT, wrap_caption
 from attomaton.base.tables import Float64
 from attomaton.report.figures import finish_figure, hide_rest, new_figure
 
@@ -54,7 +54,7 @@ def draw_panels(panels: Sequence[Panel], path: Path, *, caption: str) -> list[Pa
     n_rows = -(-len(panels) // n_columns)
     title = wrap_caption(caption)
     with paper_style():
-        figure = new_figure(HEIGHT * n_rows + 0.11 * len(title) + 0.25)
+        figure = new_figure(PANEL_HEIGHT * n_rows + 0.11 * len(title) + 0.25)
         axes = figure.subplots(n_rows, n_columns, squeeze=False)
         for axis, panel in zip(hide_rest(axes, len(panels)), panels, strict=True):
             _draw(axis, panel)
@@ -73,7 +73,7 @@ def _draw(axis: Any, panel: Panel) -> None:
         axis.plot(*panel.predicted, "--", color="C1", label="predicted")
     if panel.published is not None:
         bar = {"linewidth": 4, "alpha": 0.7, "solid_capstyle": "butt"}
-        axis.plot([at[-1]] * 2, panel.published, color=GREY, label="published", **bar)
+        axis.plot([at[-1]] * 2, panel.published, color=HOUSE_GREY, label="published", **bar)
     if panel.log:
         axis.set_yscale("log")
     if panel.log_axis:

@@ -13,7 +13,7 @@ from attomaton.base.progress import Progress
 from attomaton.base.tables import Float64
 from attomaton.claims import Verdict, judge_rates, verify_flow
 from attomaton.claims.verdicts import Judgement
-from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton.theories import Rates, SnapLaw, solve_flow
 from attomaton.theories.scansnap.flow import LayerFlow, find_snap, find_turn, measure_gain
 from attomaton_experiments.page import Page
@@ -217,4 +217,4 @@ def _draw(curves: list[Row], path: Path, *, caption: str) -> list[Path]:
         LinePanel("gain γ(t)", gains, least=0.0, axis="t"),
         LinePanel("growth B(t)", growths, axis="t"),
     ]
-    return draw_lines(panels, path, caption=caption)
+    return draw_line_panels(panels, path, caption=caption)

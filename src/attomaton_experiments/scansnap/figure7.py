@@ -14,7 +14,7 @@ from attomaton.base.progress import Progress, silent
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Float64, Int64, make_table
 from attomaton.claims import Verdict, VerdictStatus
-from attomaton.report.figures import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton_experiments.figures.maps import MapPanel, draw_maps
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
@@ -258,4 +258,4 @@ def _draw_curves(run: TextRun, path: Path) -> list[Path]:
         LinePanel("attention on tokens / uniform attention", tokens, least=0.0),
     ]
     caption = f"Attention over training, on {len(run.windows):,} windows of valid"
-    return draw_lines(panels, path, caption=caption)
+    return draw_line_panels(panels, path, caption=caption)

@@ -24,8 +24,8 @@ from attomaton.graphs.bags import find_realisable
 from attomaton.theories import CorpusClasses, LearnedHead, MassHead, Rates, TiedHead, solve_flow
 from attomaton.theories.scansnap.classes import classes_of_contexts
 from attomaton.theories.scansnap.flow import LayerFlow
-from attomaton.theories.scansnap.forecast import find_pulls
 from attomaton.theories.scansnap.heads import DecoderHead
+from attomaton.theories.scansnap.pulls import find_pulls
 from attomaton_experiments.figures.grids import GridFigure as DrawnGrid, draw_grids
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure

@@ -10,7 +10,7 @@ from attomaton.base.options import real_number, whole_number
 from attomaton.base.tables import Float64
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.theories.scansnap.classes import CorpusClasses
-from attomaton.theories.scansnap.law import SnapLaw, follow
+from attomaton.theories.scansnap.law import SnapLaw, integrate_flow
 
 
 def make_star(n_classes: int, n_tokens: int, *, common: float) -> CorpusClasses:
@@ -89,5 +89,5 @@ def integrate_law(law: SnapLaw, times: ArrayLike) -> tuple[Float64, Float64]:
         pace = law.rates.attention * gain_at(exponent) * np.exp(-4 * grown) / law.constant
         return np.array([size * law.rates.decoder / law.n_classes / (rest + np.exp(exponent)), pace])
 
-    exponent, grown = follow(slope, 2, times, rtol=1e-10, atol=1e-12).T
+    exponent, grown = integrate_flow(slope, 2, times, rtol=1e-10, atol=1e-12).T
     return gain_at(exponent), grown

@@ -18,7 +18,7 @@ Settings = dict[str, Any]
 """The content of a file, with the experiment's ``name``, the ``seed``, and ``--data`` as ``source``."""
 
 PAPERS = ("mechanics", "optimisers", "text", "scan-snap", "beginning", "decoder")
-FAMILIES = (*PAPERS, "repetition", "heads", "heldout")
+FAMILIES = (*PAPERS, "published", "repetition", "heads", "heldout")
 """Name prefixes in listing order: first paper, optimisers, texts, second paper, and the others."""
 
 ALL = "all-mechanics"

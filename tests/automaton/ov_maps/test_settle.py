@@ -12,7 +12,7 @@ from attomaton.automaton.ov_maps.settle import (
     choose_again,
     choose_first,
     find_writers,
-    settle,
+    settle_choice,
 )
 from attomaton.automaton.runs.nodes import Nodes
 
@@ -45,7 +45,7 @@ def limit_of(problem, chosen):
 
 def choose_all(problem):
     """Every choice of a writer for each sample."""
-    bags, mine = problem.several.bags, problem.several.mine
+    bags, mine = problem.several.bags, problem.several.writes
     sets = [bags.token[mine & (bags.sample == one)].tolist() for one in range(len(problem.several))]
     return [np.array(one, np.int32) for one in product(*sets)]
 
@@ -70,7 +70,7 @@ def test_no_round_raises_the_bound(seed):
         before = after
     else:
         raise AssertionError("it does not settle")
-    found, told = settle(problem, lambda _: None)
+    found, told = settle_choice(problem, lambda _: None)
     assert told.settled
     assert found.tolist() == chosen.tolist()
 
@@ -90,7 +90,7 @@ def test_the_best_choice_of_all_is_mostly_found():
     best = 0
     for seed in range(30):
         _, _, problem = draw_problem(seed, n_samples=5)
-        found = limit_of(problem, settle(problem, lambda _: None)[0])[0]
+        found = limit_of(problem, settle_choice(problem, lambda _: None)[0])[0]
         least = min(limit_of(problem, one)[0] for one in choose_all(problem))
         assert found >= least - 1e-7
         best += found <= least + 1e-7
@@ -99,10 +99,10 @@ def test_the_best_choice_of_all_is_mostly_found():
 
 def test_queries_are_chosen_for_by_themselves():
     samples, writing, problem = draw_problem(3, n_samples=14, n_queries=3)
-    whole, _ = settle(problem, lambda _: None)
+    whole, _ = settle_choice(problem, lambda _: None)
     for query in range(3):
         mine = samples.queries == query
-        alone, _ = settle(make_problem(samples.take(mine), writing), lambda _: None)
+        alone, _ = settle_choice(make_problem(samples.take(mine), writing), lambda _: None)
         assert alone.tolist() == whole[mine].tolist()
 
 

@@ -33,7 +33,7 @@ def draw_writers(rows, table, seed):
     writing = Writing(np.array([table]))
     writers = find_writers(as_samples(rows), writing)
     rng = np.random.default_rng(seed)
-    return writing, writers, writers.likeliest(rng.random(len(writers.mine)))
+    return writing, writers, writers.likeliest(rng.random(len(writers.writes)))
 
 
 @given(lists, tables)
@@ -43,7 +43,7 @@ def test_writers_are_the_keys_that_write_the_label(rows, table):
     assert count_writers(as_samples(rows), writing).tolist() == [len(one) for one in expected]
     writers = find_writers(as_samples(rows), writing)
     bags, found = writers.bags, [set() for _ in range(len(writers))]
-    for sample, token in zip(bags.sample[writers.mine], bags.token[writers.mine], strict=True):
+    for sample, token in zip(bags.sample[writers.writes], bags.token[writers.writes], strict=True):
         found[sample].add(int(token))
     assert found == [one for one in expected if one]
 

@@ -260,4 +260,4 @@ def test_the_table_has_no_exponent_where_the_text_says_none():
     for odds in ([[1.0, 1.0], [1.0, 1.0]], [[0.2, 0.8], [0.2, 0.8]], [[1.0, 1.0], [0.0, 1.0]]):
         found = at.winners(odds)
         frame = found.to_pandas()
-        assert str(found).count("not told") == frame["exponent"].isna().sum()
+        assert str(found).count("not determined") == frame["exponent"].isna().sum()

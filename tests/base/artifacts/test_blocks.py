@@ -21,7 +21,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(autouse=True, scope="module")
 def _small_blocks():
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(parted, "BLOCK", SIZE)
+        patched.setattr(parted, "BLOCK_BYTES", SIZE)
         yield
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from attomaton.base.artifacts import parted
-from attomaton.base.artifacts.parted import PartedTable, part_name, read_whole, write_part
+from attomaton.base.artifacts.parted import PartedTable, partition_name, read_whole, write_partition
 from attomaton.base.errors import CorruptRun
 from attomaton.graphs.partitions import slice_queries
 
@@ -47,7 +47,7 @@ def write(folder, counts, borders, **given):
     """A table of so many rows for each query, cut at these borders, on disk; and in memory."""
     table = table_of(counts, **given)
     files = [
-        write_part(folder / part_name("t", number), [slice_queries(table, *limits)], SCHEMA, {})
+        write_partition(folder / partition_name("t", number), [slice_queries(table, *limits)], SCHEMA, {})
         for number, limits in enumerate(pairwise(borders))
     ]
     return table, PartedTable(folder, files, np.array(borders), np.array(counts, np.int64), SCHEMA)
@@ -85,7 +85,7 @@ def test_the_bytes_do_not_depend_on_the_pieces_that_come(folder, cut, sizes):
     table = table_of(cut[0])
     borders = np.unique(np.clip(np.cumsum([0, *sizes, table.num_rows]), 0, table.num_rows))
     pieces = [table.slice(first, stop - first) for first, stop in pairwise(borders.tolist())]
-    one, other = (write_part(folder / "t", given, SCHEMA, {}) for given in ([table], pieces))
+    one, other = (write_partition(folder / "t", given, SCHEMA, {}) for given in ([table], pieces))
     assert one == other
     assert one["rows"] == table.num_rows
 
@@ -93,9 +93,9 @@ def test_the_bytes_do_not_depend_on_the_pieces_that_come(folder, cut, sizes):
 def test_an_altered_group_is_refused_by_name_where_it_is_read(folder):
     rng = np.random.default_rng(0)
     wide = {"list": [rng.integers(0, 2**31 - 1, 4000) for _ in range(120)]}  # Arrow reads 64 kB at the end
-    with patch("attomaton.base.artifacts.parted.BLOCK", 64):
+    with patch("attomaton.base.artifacts.parted.BLOCK_BYTES", 64):
         whole, parts = write(folder, [40, 40, 40], [0, 1, 3], **wide)
-        path = folder / part_name("t", 1)
+        path = folder / partition_name("t", 1)
         blob = bytearray(path.read_bytes())
         blob[5] ^= 1  # in the first row group of the second part
         path.write_bytes(blob)
@@ -109,7 +109,7 @@ def test_an_altered_group_is_refused_by_name_where_it_is_read(folder):
 
 def test_a_part_that_is_gone_is_refused_by_name(folder):
     _, parts = write(folder, [3, 3], [0, 1, 2])
-    (folder / part_name("t", 1)).unlink()
+    (folder / partition_name("t", 1)).unlink()
     assert parts.read(np.array([0])).num_rows == 3
     with pytest.raises(CorruptRun, match=r"t-00001\.parquet is missing, or replaced .*load the run again"):
         parts.read(np.array([1]))
@@ -127,13 +127,13 @@ def test_an_index_of_other_rows_is_refused(folder, counts, borders):
 def test_files_with_other_rows_or_columns_than_they_should_are_refused(folder):
     _, parts = write(folder, [3, 3], [0, 1, 2])
     told = [{**entry, "rows": 3} for entry in parts.files]
-    fewer = write_part(folder / part_name("t", 0), [table_of([2])], SCHEMA, {})
+    fewer = write_partition(folder / partition_name("t", 0), [table_of([2])], SCHEMA, {})
     with pytest.raises(CorruptRun, match=r"t-00000\.parquet has unexpected rows or columns"):
         PartedTable(folder, [{**fewer, "rows": 3}, told[1]], parts.borders, parts.counts, SCHEMA).read(
             np.array([0])
         )
-    other = write_part(
-        folder / part_name("t", 0), [table_of([3]).select(["query", "row"])], SCHEMA_OF_TWO, {}
+    other = write_partition(
+        folder / partition_name("t", 0), [table_of([3]).select(["query", "row"])], SCHEMA_OF_TWO, {}
     )
     with pytest.raises(CorruptRun, match=r"t-00000\.parquet has unexpected rows or columns"):
         PartedTable(folder, [other, told[1]], parts.borders, parts.counts, SCHEMA).read(np.array([0]))

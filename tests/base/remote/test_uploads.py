@@ -7,10 +7,10 @@ import pytest
 
 import attomaton as at
 from attomaton.base.artifacts import MANIFEST, check_files, read_checked, read_manifest, upload_folder
-from attomaton.base.artifacts.uploads import MARKER
+from attomaton.base.artifacts.uploads import UPLOAD_MARKER
 from attomaton.base.errors import CorruptRun, UnreadableSource, UnwritablePlace
 from attomaton.base.remote import RemotePath
-from attomaton.corpora.readers.sources import is_run
+from attomaton.corpora.readers.sources import is_run_folder
 from tests.base.remote.store import Faults, Proxy
 
 
@@ -39,7 +39,7 @@ def test_a_run_is_sent_whole_and_replaced_only_when_asked(place: RemotePath, tmp
     other = write_run(tmp_path / "other", [0, 1, 2, 1, 0, 1, 2, 2])
     assert upload_folder(one, place.url) == place
     assert_same(place, one)
-    assert is_run(place)
+    assert is_run_folder(place)
     manifest = read_manifest(place)
     assert len(check_files(place, manifest["files"], again="learn again")) == len(manifest["files"])
     with pytest.raises(UnwritablePlace, match=r"holds an earlier run.*overwrite"):
@@ -119,10 +119,10 @@ def test_an_upload_that_is_cut_short_is_no_run_and_goes_on(
                 whole += 1
             except Cut:
                 pass
-        if is_run(place):  # the old one, or the new one
+        if is_run_folder(place):  # the old one, or the new one
             found = read_manifest(place)
             check_files(place, found["files"], again="learn again")
-        upload_folder(other, place, overwrite=is_run(place))
+        upload_folder(other, place, overwrite=is_run_folder(place))
         assert_same(place, other)
     assert 0 < whole < 40
 
@@ -161,7 +161,7 @@ def test_two_uploads_at_once_are_noticed(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(RemotePath, "upload", upload)
     with pytest.raises(UnwritablePlace, match="another upload"):
         upload_folder(run, place)
-    assert not (place / MARKER).is_file()
+    assert not (place / UPLOAD_MARKER).is_file()
     assert_same(place, run)
 
 

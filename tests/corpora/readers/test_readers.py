@@ -187,9 +187,9 @@ def test_a_dataset_of_the_library_datasets(monkeypatch):
 
 
 def test_batches_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(batches_module, "BATCH_BYTES", 1000)
-    monkeypatch.setattr("attomaton.corpora.readers.tables.BATCH_BYTES", 1000)
-    monkeypatch.setattr("attomaton.corpora.readers.records.BATCH_BYTES", 1000)
+    monkeypatch.setattr(batches_module, "TEXT_BATCH_BYTES", 1000)
+    monkeypatch.setattr("attomaton.corpora.readers.tables.TEXT_BATCH_BYTES", 1000)
+    monkeypatch.setattr("attomaton.corpora.readers.records.TEXT_BATCH_BYTES", 1000)
     texts = ["x" * 100] * 500
     for name, write in TEXT_WRITERS.items():
         write(tmp_path / name, texts)
@@ -238,7 +238,7 @@ def test_words_are_numbered_as_in_one_text_whatever_the_batches(texts, tokenizer
     split = TOKENIZERS[tokenizer]
     expected = dict.fromkeys(token for text in texts for token in split(text))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batches_module, "BATCH_BYTES", size)
+        patch.setattr(batches_module, "TEXT_BATCH_BYTES", size)
         documents = read_corpus(texts, tokenizer=tokenizer)
     assert documents.vocabulary.tokens == tuple(expected)
     assert np.diff(documents.offsets).tolist() == [len(split(text)) for text in texts]

@@ -11,8 +11,8 @@ from attomaton.theories.decoder.course import (
     direct_column,
     find_finite,
     find_levels,
-    follow,
     follow_decoder,
+    follow_levels,
     list_levels,
     logits_of,
     squared_norm,
@@ -28,7 +28,7 @@ def test_the_course_is_where_training_is():
         supports = draw_supports(rng)
         step_size = float(rng.choice([0.3, 1.0, 2.0]))
         trace = train_decoder(supports, steps, step_size)
-        excesses = [one.excess for one in follow(find_levels(supports), steps, step_size)]
+        excesses = [one.excess for one in follow_levels(find_levels(supports), steps, step_size)]
         assert np.allclose(excesses, trace.excesses, rtol=1e-5, atol=1e-13)
         for place, step in enumerate(steps):
             assert (
@@ -45,7 +45,7 @@ def test_contexts_with_equal_counts_go_one_way():
         assert np.array_equal(levels.probabilities[level], supports.probabilities)
         assert int(find_levels(supports).contexts.sum()) == len(supports)
         grouped, each = (
-            next(iter(follow(one, [500], 1.0))).excess for one in (find_levels(supports), levels)
+            next(iter(follow_levels(one, [500], 1.0))).excess for one in (find_levels(supports), levels)
         )
         assert grouped == pytest.approx(each, rel=1e-10)
         number = int(rng.integers(len(supports)))
@@ -58,7 +58,7 @@ def test_uniform_supports_follow_lamberts_equation():
     supports = join_supports([draw_supports(np.random.default_rng(2), n_tokens=9)])
     supports.counts[:] = 5
     levels, _ = list_levels(supports)
-    for moment in follow(levels, [10**4, 10**7], 0.5):
+    for moment in follow_levels(levels, [10**4, 10**7], 0.5):
         gap = moment.logits[levels.offsets[:-1]] - moment.logits[levels.offsets[1:] - 1]
         size, outside = supports.sizes, 9 - supports.sizes
         tau = 0.5 * supports.shares * moment.step
@@ -75,7 +75,7 @@ def test_the_course_ends_in_the_law():
         for number in range(len(supports)):
             law = asymptote(supports, number, 10**9, 1.0)
             assert np.abs(logits_of(supports, number, 10**9, 1.0) - law).max() < 2e-3
-        (moment,) = follow(find_levels(supports), [10**9], 1.0)
+        (moment,) = follow_levels(find_levels(supports), [10**9], 1.0)
         assert 1e9 * moment.excess == pytest.approx(squared_norm(supports), rel=1e-3)
 
 
@@ -93,7 +93,7 @@ def test_columns_sum_to_zero_and_norms_agree():
 def test_steps_beyond_the_edge_are_refused():
     supports = draw_supports(np.random.default_rng(5), n_contexts=1)
     with pytest.raises(UnsupportedOption, match="unstable"):
-        next(iter(follow(find_levels(supports), [10], 4.0)))
+        next(iter(follow_levels(find_levels(supports), [10], 4.0)))
 
 
 def test_the_excess_keeps_its_digits_at_every_step():
@@ -126,7 +126,7 @@ def test_near_the_edge_the_weights_are_those_of_descent(share):
 
 
 def test_steps_that_swing_for_too_long_are_refused(monkeypatch):
-    monkeypatch.setattr(course, "PATIENCE", 1000)
+    monkeypatch.setattr(course, "MOST_SINGLE_STEPS", 1000)
     limit = at.learn_decoder([[0] * 500 + [1] * 499], "unigram")
     with pytest.raises(UnsupportedOption, match="oscillate"):
         limit.excesses_at(10**9, 4.0 - 1e-9)
@@ -153,7 +153,7 @@ def test_twenty_instances_at_200_000_steps():
         course = next(follow_decoder(part, [steps[0]], 1.0)).weights.T
         assert np.abs(own - law).max() < 0.01
         assert np.abs(own - course).max() < 0.001
-        (moment,) = follow(find_levels(part), steps, 1.0)
+        (moment,) = follow_levels(find_levels(part), steps, 1.0)
         measured = steps[0] * find_excess(part, own)
         assert measured == pytest.approx(squared_norm(part), rel=0.01)
         assert measured == pytest.approx(steps[0] * moment.excess, rel=0.001)

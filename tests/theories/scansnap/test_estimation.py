@@ -71,11 +71,11 @@ def test_classes_of_too_few_samples_are_refused(samples, min_samples):
 def test_classes_are_what_the_definition_says(samples, min_samples, at_once):
     wanted = define_classes(samples, min_samples)
     assume(wanted)
-    whole, module.AT_ONCE = module.AT_ONCE, at_once  # in pieces of any size
+    whole, module.TOKENS_AT_ONCE = module.TOKENS_AT_ONCE, at_once  # in pieces of any size
     try:
         found = CorpusClasses.from_samples(samples, min_samples=min_samples)
     finally:
-        module.AT_ONCE = whole
+        module.TOKENS_AT_ONCE = whole
     assert_same(as_dict(found), wanted)
     assert found.n_samples == round(sum(share for share, _, _ in wanted.values()) * found.n_samples)
 

@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.base.errors import InvalidSamples, UnknownToken, UnsupportedOption
-from attomaton.theories.scansnap import forecast as module
+from attomaton.theories.scansnap import pulls as module
 from attomaton.theories.scansnap.assumptions import (
     check_assumptions,
     largest_overlap,
@@ -17,11 +17,11 @@ from attomaton.theories.scansnap.flow import solve_flow
 from attomaton.theories.scansnap.forecast import (
     Clock,
     find_distinct,
-    find_pulls,
     forecast_queries,
 )
 from attomaton.theories.scansnap.heads import MassHead
 from attomaton.theories.scansnap.law import Rates, SnapLaw
+from attomaton.theories.scansnap.pulls import find_pulls
 from attomaton.theories.scansnap.survey import can_follow, follow_attention, half_time, survey_samples
 from tests.strategies import orderings, paper_draws, vectors
 from tests.theories.scansnap.definitions import define_distinct, define_overlaps, define_pull
@@ -46,11 +46,11 @@ def drawn_classes(draw, max_classes=5, n_tokens=7):
 def test_pulls_are_what_the_definition_says(samples, at_once):
     classes = CorpusClasses.from_samples(samples)
     queries = np.unique(classes.queries)
-    whole, module.AT_ONCE = module.AT_ONCE, at_once
+    whole, module.VALUES_AT_ONCE = module.VALUES_AT_ONCE, at_once
     try:
         found = find_pulls(classes, queries)
     finally:
-        module.AT_ONCE = whole
+        module.VALUES_AT_ONCE = whole
     for query, (tokens, pulls) in zip(queries, found, strict=True):
         wanted = define_pull(classes, query)
         np.testing.assert_allclose(pulls, wanted[tokens], atol=1e-15)

@@ -81,7 +81,7 @@ def test_blocks_of_sequences_sum_to_the_whole(monkeypatch):
     sequences, parameters = drawn(model, np.random.default_rng(5))
     trials, given = lay_out_sequences(model, sequences, 5), [*map(torch.tensor, parameters)]
     whole, losses = trials.evaluate(given)
-    monkeypatch.setattr(deep, "BLOCK", 1)
+    monkeypatch.setattr(deep, "BLOCK_NUMBERS", 1)
     parts, again = trials.evaluate(given)
     torch.testing.assert_close(again(), losses(), rtol=1e-13, atol=0)
     for one, other in zip(whole, parts, strict=True):

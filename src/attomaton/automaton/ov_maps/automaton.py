@@ -41,7 +41,7 @@ def write_prediction(read: BatchPrediction, writing: Writing) -> BatchPrediction
     """The probabilities of written tokens, from those of the keys that are read.
 
     The contexts of the prediction hold the written token at each position; a token has the component of the
-    most probable key that writes it, and was seen if any such key was.
+    most probable key that writes it, and is a node if any such key is.
     """
     bags = read.bags
     tokens = writing.write(bags.token)
@@ -59,11 +59,11 @@ def write_prediction(read: BatchPrediction, writing: Writing) -> BatchPrediction
     )
     if not len(rows):
         return replace(read, bags=replace(bags, samples=samples))
-    seen = np.logical_or.reduceat(read.seen[order], first)
+    is_node = np.logical_or.reduceat(read.is_node[order], first)
     times = np.add.reduceat(bags.multiplicity[order], first)
     merged = Bags(samples, bags.sample[rows], tokens[rows], times)
     probabilities = np.add.reduceat(read.probabilities[order], first)
-    return BatchPrediction(merged, read.component[rows], seen, probabilities)
+    return BatchPrediction(merged, read.component[rows], is_node, probabilities)
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,8 @@ class WritingExplanation(Explanation):
         rows = [
             (token, Bar(probability, f"{probability:.6f}"), keys) for token, probability, keys in self._rows()
         ]
-        first, rule, *others = super()._blocks()
-        return [first, rule, Grid("Written", ["token", "probability", "where this is read"], rows), *others]
+        first, rule, *blocks = super()._blocks()
+        return [first, rule, Grid("Written", ["token", "probability", "where this is read"], rows), *blocks]
 
     def to_dict(self, name: Callable[[int], Any] = int) -> dict[str, Any]:
         """Everything as JSON values, keys shown by ``name`` and written tokens as texts or ids."""
@@ -244,7 +244,7 @@ class WritingAutomaton(Tabular, Attention):
 
     def __getattr__(self, name: str) -> Any:
         """Point to ``reads`` for attributes that only an :class:`Automaton` has."""
-        if not name.startswith("_") and (hasattr(Automaton, name) or name in PARTS):
+        if not name.startswith("_") and (hasattr(Automaton, name) or name in READ_ATTRIBUTES):
             raise AttributeError(
                 f"a head learned with a map of written tokens has no {name}; use that of the tokens it "
                 f"reads: .reads.{name}"
@@ -270,8 +270,8 @@ class WritingAutomaton(Tabular, Attention):
     @cached_property
     def coverage(self) -> WritingCoverage:
         """The share of the corpus that this head can write, and the share that it copies."""
-        known = self.reads.coverage
-        plain: dict[str, Any] = {one.name: getattr(known, one.name) for one in fields(Coverage)}
+        read = self.reads.coverage
+        plain: dict[str, Any] = {field.name: getattr(read, field.name) for field in fields(Coverage)}
         return WritingCoverage(**plain, reach=self.reach, settling=self.settling)
 
     def read_bags(self, bags: Bags) -> BatchPrediction:
@@ -285,8 +285,8 @@ class WritingAutomaton(Tabular, Attention):
     def attention(self, context: Context) -> Float64:
         """The attention weight of every position, shape (len(context),), over all ways of reading it."""
         ids, read, _ = self._read_one(context)
-        tokens, place = np.unique(self.writing.token_of(read.bags.token), return_inverse=True)
-        by_token = sum_at(place, read.probabilities / read.bags.multiplicity, len(tokens))
+        tokens, row = np.unique(self.writing.token_of(read.bags.token), return_inverse=True)
+        by_token = sum_at(row, read.probabilities / read.bags.multiplicity, len(tokens))
         return by_token[np.searchsorted(tokens, ids)]
 
     def retrieve(self, context: Context) -> Int32:
@@ -301,7 +301,7 @@ class WritingAutomaton(Tabular, Attention):
         explanation = explain_answer(read, KeyNames(self.writing, names), names.unknown, self.reads.graph_of)
         keys = np.array(list(explanation.probabilities), np.int64)
         return WritingExplanation(
-            **{one.name: getattr(explanation, one.name) for one in fields(Explanation)},
+            **{field.name: getattr(explanation, field.name) for field in fields(Explanation)},
             written=write_prediction(read, self.writing).distribution(),
             writes=dict(zip(keys.tolist(), self.writing.write(keys).tolist(), strict=True)),
             token_name=names,
@@ -356,7 +356,7 @@ class WritingAutomaton(Tabular, Attention):
         return ids, self.read_bags(count_all_tokens(as_samples([ids], self.n_tokens))), names
 
 
-PARTS = ("components", "hard", "soft", "samples")
+READ_ATTRIBUTES = ("components", "hard", "soft", "samples")
 """Fields of an automaton that are not attributes of its class."""
 
 
@@ -380,10 +380,10 @@ def open_writing(run: StoredRun, *, whole: bool = False) -> WritingAutomaton:
     with explained_run(run.run.folder):
         writing = Writing(np.array(record["table"]), str(record["name"]))
         words: Any = record["vocabulary"]
-        own = run.vocabulary if words is None else Vocabulary.from_record(words)
-        if own is not None and len(own) != writing.n_tokens:
+        vocabulary = run.vocabulary if words is None else Vocabulary.from_record(words)
+        if vocabulary is not None and len(vocabulary) != writing.n_tokens:
             raise MismatchedParts("the vocabulary in writes.json differs in size from its table")
         facts = Reach(**record["reach"]), Settling(**record["settling"])
         window: Any = record["window"]
         window = None if window is None else whole_number(window, "window", least=1)
-        return WritingAutomaton(open_automaton(run, whole=whole), writing, *facts, own, window)
+        return WritingAutomaton(open_automaton(run, whole=whole), writing, *facts, vocabulary, window)

@@ -6,11 +6,11 @@ from os import PathLike
 import numpy as np
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.automaton.building import build_run, check_target, describe_run
+from attomaton.automaton.building import build_run, check_run_target, describe_run
 from attomaton.automaton.learning import Source, warn
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton, fill_writing
 from attomaton.automaton.ov_maps.maps import Writes, Writing, check_named, find_writing
-from attomaton.automaton.ov_maps.settle import WritingProblem, count_writers, find_writers, settle
+from attomaton.automaton.ov_maps.settle import WritingProblem, count_writers, find_writers, settle_choice
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.progress import Progress, as_stages, silent
 from attomaton.corpora.readers.batches import Reading, as_reading
@@ -76,7 +76,7 @@ def learn_writing(
     selection, options = select(keep, window), as_reading(reading)
     check_tokenizer(tokenizer)
     if out is not None:
-        check_target(out, source, overwrite=overwrite)
+        check_run_target(out, source, overwrite=overwrite)
     begin("reading")
     corpus = read_source(source, selection, tokenizer=tokenizer, reading=options)
     if not isinstance(corpus.tokens, Samples):
@@ -115,25 +115,25 @@ def solve_writing(
     """Learn the tokens read by a head that writes other tokens.
 
     Where one key of a context writes the label, learning treats that key as the label. Where several do, one
-    of them is chosen (:func:`~attomaton.automaton.ov_maps.settle.settle`).
+    of them is chosen (:func:`~attomaton.automaton.ov_maps.settle.settle_choice`).
     """
     progress("finding the tokens that write each label", 0, 0)
     whole = trim(samples, selection)
     keys = writing.read(whole)
     n_writers = count_writers(keys, writing)
     reached = np.bincount(keys.queries[n_writers > 0], minlength=writing.n_tokens)
-    kept = selection.largest(selection.selected(writing.n_tokens), reached)[whole.queries]
-    whole, keys, n_writers = whole.take(kept), keys.take(kept), n_writers[kept]
+    selected = selection.largest(selection.selected(writing.n_tokens), reached)[whole.queries]
+    whole, keys, n_writers = whole.take(selected), keys.take(selected), n_writers[selected]
     alone = find_writers(keys.take(n_writers == 1), writing)
     problem = WritingProblem(
-        alone.label(alone.bags.token[alone.mine]),
+        alone.label(alone.bags.token[alone.writes]),
         find_writers(keys.take(n_writers > 1), writing),
         keys.queries[n_writers == 0],
         selection.min_support,
         embeddings,
         threads,
     )
-    chosen, settling = settle(problem, lambda stage: progress(stage, 0, 0))
+    chosen, settling = settle_choice(problem, lambda stage: progress(stage, 0, 0))
     solved = problem.solve(chosen, progress)
     names = writing.name_keys(vocabulary)
     reads = Automaton(solved.components, solved.hard, solved.soft, names, None, window)

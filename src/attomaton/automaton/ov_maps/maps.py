@@ -33,8 +33,8 @@ from attomaton.graphs.bags import Bags
 from attomaton.graphs.grouping import order_pairs
 from attomaton.graphs.writing import check_writes, count_successors
 
-IDENTITY, SUCCESSOR = "identity", "successor"
-NAMED = (IDENTITY, SUCCESSOR, f"{IDENTITY}+{SUCCESSOR}")
+IDENTITY_MAP, SUCCESSOR_MAP = "identity", "successor"
+NAMED_MAPS = (IDENTITY_MAP, SUCCESSOR_MAP, f"{IDENTITY_MAP}+{SUCCESSOR_MAP}")
 """The named maps."""
 
 Writes = str | Integers | Sequence[int] | Mapping[Any, Any]
@@ -107,7 +107,7 @@ class Writing:
     @cached_property
     def offered(self) -> Bool:
         """Which keys contexts offer, shape (n_ways, n_tokens): those that write a new token."""
-        earlier = [(self.table[:way] == self.table[way]).any(axis=0) for way in range(self.n_ways)]
+        earlier = [(self.table[:row] == self.table[row]).any(axis=0) for row in range(self.n_ways)]
         return ~np.array(earlier).reshape(self.table.shape)
 
     def token_of(self, keys: Integers) -> Int32:
@@ -121,15 +121,15 @@ class Writing:
         """The token that each key writes; an unknown word writes itself."""
         if not self.n_keys:
             return self.token_of(keys)
-        known = self.table.ravel()[np.minimum(keys, self.n_keys - 1)]
-        return np.where(keys < self.n_keys, known, self.token_of(keys)).astype(np.int32)
+        written = self.table.ravel()[np.minimum(keys, self.n_keys - 1)]
+        return np.where(keys < self.n_keys, written, self.token_of(keys)).astype(np.int32)
 
     def read(self, samples: Samples) -> Samples:
         """The samples with each position as the keys that it offers, the query last; labels stay tokens."""
         if self.n_ways == 1:
             return samples
-        values, place = self._keys_of(samples.values)
-        counts = np.bincount(place, minlength=len(samples.values))
+        values, position = self._keys_of(samples.values)
+        counts = np.bincount(position, minlength=len(samples.values))
         offsets = offsets_of(counts)
         return trusted(
             Samples,
@@ -141,26 +141,25 @@ class Writing:
         )
 
     def read_bags(self, bags: Bags) -> Bags:
-        """The same for contexts as bags."""
+        """The bags with each token as the keys that it offers."""
         if self.n_ways == 1:
             return bags
-        keys, place = self._keys_of(bags.token)
-        sample = bags.sample[place]
+        keys, row = self._keys_of(bags.token)
+        sample = bags.sample[row]
         order = order_pairs(sample, keys, max(len(bags.samples), MAX_TOKENS))
-        place = place[order]
-        return Bags(self.read(bags.samples), sample[order], keys[order], bags.multiplicity[place])
+        return Bags(self.read(bags.samples), sample[order], keys[order], bags.multiplicity[row[order]])
 
     def _keys_of(self, tokens: Int32) -> tuple[Int32, Any]:
         """The keys that each token offers, later ways first, and the index of the token of each."""
-        known = tokens < self.n_tokens
-        inside = np.where(known, tokens, 0)
+        in_vocabulary = tokens < self.n_tokens
+        inside = np.where(in_vocabulary, tokens, 0)
         has = np.zeros((len(tokens), self.n_ways), bool)
         keys = np.zeros((len(tokens), self.n_ways), np.int64)
-        for column, way in enumerate(reversed(range(self.n_ways))):
-            has[:, column] = self.offered[way][inside] & known if self.n_tokens else False
-            keys[:, column] = way * self.n_tokens + tokens
-        has[~known, -1] = True
-        keys[~known, -1] += self.n_keys - self.n_tokens
+        for column, row in enumerate(reversed(range(self.n_ways))):
+            has[:, column] = self.offered[row][inside] & in_vocabulary if self.n_tokens else False
+            keys[:, column] = row * self.n_tokens + tokens
+        has[~in_vocabulary, -1] = True
+        keys[~in_vocabulary, -1] += self.n_keys - self.n_tokens
         return keys[has].astype(np.int32), np.flatnonzero(has) // self.n_ways
 
     def name_keys(self, vocabulary: Vocabulary | None) -> Vocabulary | None:
@@ -185,16 +184,16 @@ class KeyNames:
         """The key as text."""
         key = np.array([token])
         read, written = int(self.writing.token_of(key)[0]), int(self.writing.write(key)[0])
-        own = self.name(read)
-        return own if read == written or self.writing.n_ways == 1 else f"{own} → {self.name(written)}"
+        name = self.name(read)
+        return name if read == written or self.writing.n_ways == 1 else f"{name} → {self.name(written)}"
 
 
 def check_named(writes: Any) -> Writes:
     """Check a user's ``writes``."""
-    if isinstance(writes, str) and writes not in NAMED:
+    if isinstance(writes, str) and writes not in NAMED_MAPS:
         raise UnsupportedOption(
-            f"writes is {show(writes)}; give {', '.join(NAMED[:-1])} or {NAMED[-1]}, an array of written "
-            "tokens, or a mapping of tokens to tokens"
+            f"writes is {show(writes)}; give {', '.join(NAMED_MAPS[:-1])} or {NAMED_MAPS[-1]}, an array of "
+            "written tokens, or a mapping of tokens to tokens"
         )
     return writes
 
@@ -206,13 +205,13 @@ def read_map(path: str) -> dict[str, str | int]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise UnreadableSource(
-            f"writes is {show(path)}, which is none of {', '.join(NAMED)}, and no file of that name can be "
-            f"read ({reason}); give one of these names or a JSON file of token to token"
+            f"writes is {show(path)}, which is none of {', '.join(NAMED_MAPS)}, and no file of that name can "
+            f"be read ({reason}); give one of these names or a JSON file of token to token"
         ) from error
     except ValueError as error:
         raise UnreadableSource(f"{path} is not JSON ({error}); write an object of token to token") from error
     pairs: dict[str, Any] = cast("dict[str, Any]", record) if isinstance(record, dict) else {"": None}
-    if not all(isinstance(one, str | int) and not isinstance(one, bool) for one in pairs.values()):
+    if not all(isinstance(token, str | int) and not isinstance(token, bool) for token in pairs.values()):
         raise UnreadableSource(f"{path} is not a map of tokens; write an object of token to token")
     return pairs
 
@@ -224,47 +223,38 @@ def find_writing(writes: Writes, samples: Samples, vocabulary: Vocabulary | None
     ----------
     writes : str, integers of shape (n_tokens,) or (n_ways, n_tokens), or mapping
         ``"identity"``, ``"successor"``, ``"identity+successor"``, token ids, or a mapping of tokens (texts or
-        ids) to tokens: missing tokens write themselves, and texts that do not occur in the corpus are never
+        ids) to tokens: a missing token writes itself, and texts that do not occur in the corpus are never
         read, so they are left out.
     samples : Samples
         The corpus in which successors are counted.
     vocabulary : Vocabulary, optional
         Numbers texts.
-
-    Examples
-    --------
-    >>> samples = Samples.from_windows([0, 1, 2, 0, 1], window=3)
-    >>> find_writing("identity+successor", samples).table.tolist()
-    [[0, 1, 2], [1, 2, 0]]
-    >>> find_writing({0: 2}, samples).table.tolist()
-    [[2, 1, 2]]
     """
-    own = np.arange(samples.n_tokens, dtype=np.int32)
+    tokens = np.arange(samples.n_tokens, dtype=np.int32)
     if isinstance(writes, str):
         check_named(writes)
-        ways = {IDENTITY: lambda: own, SUCCESSOR: lambda: count_successors(samples)}
-        return Writing(np.array([ways[way]() for way in writes.split("+")]), writes)
+        ways = {IDENTITY_MAP: lambda: tokens, SUCCESSOR_MAP: lambda: count_successors(samples)}
+        return Writing(np.array([ways[name]() for name in writes.split("+")]), writes)
     if isinstance(writes, Mapping):
-        return Writing(check_writes(_number(writes, vocabulary), samples.n_tokens)[None])
+        return Writing(check_writes(_number_writes(writes, vocabulary), samples.n_tokens)[None])
     table: Any = np.asarray(writes)
     rows = table if table.ndim == 2 and len(table) else table[None] if table.ndim == 1 else [table]
     return Writing(np.array([check_writes(row, samples.n_tokens) for row in rows]))
 
 
-def _number(writes: Mapping[Any, Any], vocabulary: Vocabulary | None) -> dict[int, int]:
-    """A mapping of tokens as one of ids."""
-    if not any(isinstance(one, str) for pair in writes.items() for one in pair):
+def _number_writes(writes: Mapping[Any, Any], vocabulary: Vocabulary | None) -> dict[int, int]:
+    if not any(isinstance(token, str) for pair in writes.items() for token in pair):
         return dict(writes)
     if vocabulary is None:
-        if all(str(one).isdecimal() for pair in writes.items() for one in pair):
+        if all(str(token).isdecimal() for pair in writes.items() for token in pair):
             return {int(read): int(written) for read, written in writes.items()}
         raise UnknownToken("writes names tokens as text but the source has no vocabulary; give token ids")
     ids = vocabulary.ids
-    known = {str(read): str(written) for read, written in writes.items() if str(read) in ids}
-    missing = [(read, written) for read, written in known.items() if written not in ids]
+    pairs = {str(read): str(written) for read, written in writes.items() if str(read) in ids}
+    missing = [(read, written) for read, written in pairs.items() if written not in ids]
     if missing:
         raise UnknownToken(
             f"{show(missing[0][0])} writes {show(missing[0][1])}, which does not occur in the corpus "
             f"({len(missing)} such pairs); leave them out of the map"
         )
-    return {ids[read]: ids[written] for read, written in known.items()}
+    return {ids[read]: ids[written] for read, written in pairs.items()}

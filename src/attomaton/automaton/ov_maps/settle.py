@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from attomaton.automaton.ov_maps.maps import Writing
-from attomaton.automaton.runs.nodes import Known, Nodes
+from attomaton.automaton.runs.nodes import Nodes, NodeScores
 from attomaton.base.progress import Progress, silent
 from attomaton.base.ragged import group_borders, largest_of, occurs, run_starts, sum_at
 from attomaton.base.tables import Bool, Float64, Int32, Int64
@@ -41,13 +41,13 @@ from attomaton.solvers.solved import Solved, solve_edges
 
 @dataclass(frozen=True, eq=False)
 class Writers:
-    """Samples over keys whose label is a set: the keys of entries that are ``mine``, at least one.
+    """Samples over keys whose label is a set: the keys of the entries where ``writes`` is true, at least one.
 
     The contexts are ``bags``; ``bags.samples`` have tokens as labels and keys as values.
     """
 
     bags: Bags
-    mine: Bool
+    writes: Bool
 
     def __len__(self) -> int:
         return len(self.bags.samples)
@@ -60,22 +60,20 @@ class Writers:
     @property
     def n_writers(self) -> Int64:
         """The number of keys that write the label of each sample, shape (n_samples,)."""
-        return np.bincount(self.bags.sample[self.mine], minlength=len(self))
+        return np.bincount(self.bags.sample[self.writes], minlength=len(self))
 
-    def take(self, kept: Bool) -> "Writers":
-        """The samples where ``kept`` is true."""
-        if kept.all():
+    def take(self, mask: Bool) -> "Writers":
+        """The samples where ``mask`` is true."""
+        if mask.all():
             return self
-        bags, rows = self.bags, kept[self.bags.sample]
-        number = np.cumsum(kept) - 1
-        some = Bags(
-            bags.samples.take(kept), number[bags.sample[rows]], bags.token[rows], bags.multiplicity[rows]
-        )
-        return Writers(some, self.mine[rows])
+        bags, rows = self.bags, mask[self.bags.sample]
+        sample = (np.cumsum(mask) - 1)[bags.sample[rows]]
+        taken = Bags(bags.samples.take(mask), sample, bags.token[rows], bags.multiplicity[rows])
+        return Writers(taken, self.writes[rows])
 
     def likeliest(self, values: Float64) -> Int32:
         """The writer of each sample with the largest value (n_pairs,); the lowest key in a tie."""
-        sample, key, value = self.bags.sample[self.mine], self.bags.token[self.mine], values[self.mine]
+        sample, key, value = self.bags.sample[self.writes], self.bags.token[self.writes], values[self.writes]
         best = np.flatnonzero(value >= largest_of(sample, value, len(self))[sample])
         return key[best[run_starts(sample[best])]] if len(best) else key[:0]
 
@@ -86,8 +84,8 @@ class Writers:
     def edges(self, chosen: Int32) -> EdgeTable:
         """The edges if ``chosen`` (n_samples,) was read: equal to :func:`written_edges_by_definition`."""
         bags = self.bags
-        lost = bags.sample[~self.mine]
-        packed = pack_edges(self.queries[lost], chosen[lost], bags.token[~self.mine])
+        lost = bags.sample[~self.writes]
+        packed = pack_edges(self.queries[lost], chosen[lost], bags.token[~self.writes])
         queries, realisable = count_keys(self.queries.astype(np.int64))
         nothing = np.zeros(len(queries), np.int64)
         return make_edges(bags.samples.n_tokens, *count_keys(packed), queries, realisable, nothing)
@@ -95,26 +93,26 @@ class Writers:
     def choices(self, chosen: Int32, components: Components | None) -> ChoiceTable:
         """The choices within components if ``chosen`` was read; None means in whole contexts."""
         bags, winner = self.bags, chosen[self.bags.sample]
-        inside = ~self.mine | (bags.token == winner)
+        inside = ~self.writes | (bags.token == winner)
         if components is not None:
             nodes = pack_pairs(components.query_of_node, components.token_of_node)
-            own, known = _component_of(components, nodes, self.queries, chosen)
-            other, there = _component_of(components, nodes, self.queries[bags.sample], bags.token)
-            inside &= there & known[bags.sample] & (other == own[bags.sample])
+            of_label, label_is_node = _component_of(components, nodes, self.queries, chosen)
+            of_key, is_node = _component_of(components, nodes, self.queries[bags.sample], bags.token)
+            inside &= is_node & label_is_node[bags.sample] & (of_key == of_label[bags.sample])
         several = np.bincount(bags.sample[inside], minlength=len(self)) > 1
         inside &= several[bags.sample]
         rows = np.flatnonzero(several)
         offsets = group_borders((np.cumsum(several) - 1)[bags.sample[inside]], len(rows))
         lists = bags.token[inside], bags.multiplicity[inside].astype(np.int32)
-        one = np.ones(len(rows), np.int64)
-        return count_choices([make_choices(self.queries[rows], chosen[rows], offsets, *lists, one)])
+        single = np.ones(len(rows), np.int64)
+        return count_choices([make_choices(self.queries[rows], chosen[rows], offsets, *lists, single)])
 
 
 def _component_of(components: Components, nodes: Int64, queries: Int32, keys: Int32) -> tuple[Int64, Bool]:
     """The component of each key under its query, and which are nodes at all."""
-    rows, found = find_rows(nodes, pack_pairs(queries, keys))
+    rows, is_node = find_rows(nodes, pack_pairs(queries, keys))
     number = components.component_of_node
-    return (number[rows] if len(number) else rows), found
+    return (number[rows] if len(number) else rows), is_node
 
 
 def find_writers(keys: Samples, writing: Writing) -> Writers:
@@ -124,11 +122,8 @@ def find_writers(keys: Samples, writing: Writing) -> Writers:
 
 def count_writers(keys: Samples, writing: Writing) -> Int64:
     """The number of distinct keys of each context that write its label, shape (n_samples,)."""
-    counts = [np.zeros(0, np.int64)]
-    for piece in keys.chunks(CHUNK_VALUES):
-        marked = _mark(piece, writing)
-        counts.append(marked.n_writers)
-    return np.concatenate(counts)
+    counts = (_mark(chunk, writing).n_writers for chunk in keys.chunks(CHUNK_VALUES))
+    return np.concatenate([np.zeros(0, np.int64), *counts])
 
 
 def _mark(keys: Samples, writing: Writing) -> Writers:
@@ -136,23 +131,24 @@ def _mark(keys: Samples, writing: Writing) -> Writers:
     return Writers(bags, writing.write(bags.token) == keys.labels[bags.sample])
 
 
-def pull_first(parts: Sequence[Writers]) -> tuple[Int64, Float64]:
+def pull_first(samples: Sequence[Writers]) -> tuple[Int64, Float64]:
     """The rise of each key that is a writer somewhere in the first step of gradient descent from zero.
 
     For the sum of the losses this is Σ m_x [x ∈ A] / m(A) − m_x / T over the samples of a query, m(A) the
     positions whose keys write the label and T all of them.
     """
-    keys = [pack_pairs(one.queries[one.bags.sample], one.bags.token) for one in parts]
-    pairs = distinct_keys(np.concatenate([key[one.mine] for key, one in zip(keys, parts, strict=True)]))
+    keys = [pack_pairs(group.queries[group.bags.sample], group.bags.token) for group in samples]
+    keyed = list(zip(keys, samples, strict=True))
+    pairs = distinct_keys(np.concatenate([key[group.writes] for key, group in keyed]))
     pull = np.zeros(len(pairs))
-    for key, one in zip(keys, parts, strict=True):
-        bags = one.bags
+    for key, group in keyed:
+        bags, writes = group.bags, group.writes
         times = bags.multiplicity.astype(np.float64)
-        writing = sum_at(bags.sample[one.mine], times[one.mine], len(one))
-        gain = np.where(one.mine, times / np.maximum(writing, 1.0)[bags.sample], 0.0)
-        rows, found = find_rows(pairs, key)
+        writing = sum_at(bags.sample[writes], times[writes], len(group))
+        gain = np.where(writes, times / np.maximum(writing, 1.0)[bags.sample], 0.0)
+        rows, is_writer = find_rows(pairs, key)
         change = gain - times / bags.samples.lengths[bags.sample]
-        pull += sum_at(rows[found], change[found], len(pairs))
+        pull += sum_at(rows[is_writer], change[is_writer], len(pairs))
     return pairs, pull
 
 
@@ -162,13 +158,13 @@ def written_edges_by_definition(
     """The edges, by definition: the chosen key beats every key that does not write the label."""
     edges: Counter[tuple[int, int, int]] = Counter()
     for (context, label), key in zip(samples, chosen, strict=True):
-        for other in set(context):
-            if int(writing.write(np.array([other]))[0]) != label:
-                edges[context[-1], key, other] += 1
+        for loser in set(context):
+            if int(writing.write(np.array([loser]))[0]) != label:
+                edges[context[-1], key, loser] += 1
     return edges
 
 
-TIE = 1e-9
+SCORE_TIE = 1e-9
 """Scores closer than this count as equal, so that rounding never changes a choice."""
 
 MOST_ROUNDS = 100
@@ -232,13 +228,13 @@ class WritingProblem:
         """The edges, with the samples read by query."""
         nothing = np.empty(0, np.int64)
         queries, counts = count_keys(self.lost.astype(np.int64))
-        parts = [extract_edges(self.alone, threads=self.threads)]
+        tables = [extract_edges(self.alone, threads=self.threads)]
         if len(self.several):
-            parts.append(self.several.edges(chosen))
+            tables.append(self.several.edges(chosen))
         if len(self.lost):
             zeros = np.zeros_like(counts)
-            parts.append(make_edges(self.alone.n_tokens, nothing, nothing, queries, zeros, counts))
-        return merge_edges(parts).filter(min_support=self.min_support)
+            tables.append(make_edges(self.alone.n_tokens, nothing, nothing, queries, zeros, counts))
+        return merge_edges(tables).filter(min_support=self.min_support)
 
     def choices(self, chosen: Int32, components: Components) -> ChoiceTable:
         """The choices within components."""
@@ -251,7 +247,7 @@ class WritingProblem:
         """Both sides, certified, if ``chosen`` was read."""
         return solve_edges(
             self.edges(chosen),
-            lambda found: self.choices(chosen, found),
+            lambda components: self.choices(chosen, components),
             embeddings=self.embeddings,
             threads=self.threads,
             progress=progress,
@@ -261,39 +257,39 @@ class WritingProblem:
 def choose_first(problem: WritingProblem) -> Int32:
     """The writers that the first step of gradient descent from zero raises most, shape (n_several,)."""
     several = problem.several
-    pieces = [count_all_tokens(piece) for piece in problem.alone.chunks(1 << 22)]
-    alone = [Writers(bags, bags.token == bags.samples.labels[bags.sample]) for bags in pieces]
+    chunks = [count_all_tokens(chunk) for chunk in problem.alone.chunks(1 << 22)]
+    alone = [Writers(bags, bags.token == bags.samples.labels[bags.sample]) for bags in chunks]
     pairs, pull = pull_first([several, *alone])
     rows, _ = find_rows(pairs, pack_pairs(several.queries[several.bags.sample], several.bags.token))
     return several.likeliest(pull[rows].round(12)) if len(pairs) else several.likeliest(np.zeros(0))
 
 
-def choose_again(writers: Writers, chosen: Int32, known: Known) -> Int32:
+def choose_again(writers: Writers, chosen: Int32, nodes: NodeScores) -> Int32:
     """The writers with the largest mass in the limit; a choice stays unless another has more.
 
     A writer has more mass if its hard score is higher or, where hard scores tie and some probability is lost
     to keys that do not write the label, if m e^{soft} is larger.
     """
     bags = writers.bags
-    hard = np.where(known.seen, known.hard, -np.inf)
-    soft = np.where(known.seen, known.soft, 0.0) + np.log(bags.multiplicity)
-    own = np.flatnonzero(writers.mine & (bags.token == chosen[bags.sample]))
-    best = largest_of(bags.sample[writers.mine], hard[writers.mine], len(writers))
-    top = writers.mine & (hard >= best[bags.sample] - TIE) & known.seen
-    level = ~writers.mine & known.seen & (hard >= best[bags.sample] - TIE)
+    hard = np.where(nodes.is_node, nodes.hard, -np.inf)
+    soft = np.where(nodes.is_node, nodes.soft, 0.0) + np.log(bags.multiplicity)
+    current = np.flatnonzero(writers.writes & (bags.token == chosen[bags.sample]))
+    best = largest_of(bags.sample[writers.writes], hard[writers.writes], len(writers))
+    top = writers.writes & (hard >= best[bags.sample] - SCORE_TIE) & nodes.is_node
+    level = ~writers.writes & nodes.is_node & (hard >= best[bags.sample] - SCORE_TIE)
     lossy = occurs(bags.sample[level], len(writers))
     mass = largest_of(bags.sample[top], soft[top], len(writers))
-    stays = hard[own] >= best - TIE
-    stays &= ~lossy | (soft[own] >= mass - TIE)
+    stays = hard[current] >= best - SCORE_TIE
+    stays &= ~lossy | (soft[current] >= mass - SCORE_TIE)
     stays |= np.isneginf(best)
-    likeliest = np.flatnonzero(top & (soft >= mass[bags.sample] - TIE))
+    likeliest = np.flatnonzero(top & (soft >= mass[bags.sample] - SCORE_TIE))
     first = likeliest[run_starts(bags.sample[likeliest])] if len(likeliest) else likeliest
     again = chosen.copy()
     again[bags.sample[first]] = bags.token[first]
     return np.where(stays, chosen, again).astype(np.int32)
 
 
-def settle(problem: WritingProblem, progress: Callable[[str], object]) -> tuple[Int32, Settling]:
+def settle_choice(problem: WritingProblem, progress: Callable[[str], object]) -> tuple[Int32, Settling]:
     """The key that was read in each sample of ``problem.several``, and how it was chosen.
 
     Queries whose choice stays are not solved again, unless embeddings join them.
@@ -307,16 +303,16 @@ def settle(problem: WritingProblem, progress: Callable[[str], object]) -> tuple[
     for number in range(1, MOST_ROUNDS + 1):
         progress(f"choosing the keys to read, round {number}")
         mask = active[several.queries]
-        part = problem.take(active)
-        solved = part.solve(chosen[mask])
+        restricted = problem.take(active)
+        solved = restricted.solve(chosen[mask])
         nodes = Nodes.of(solved.components, solved.hard, solved.soft)
-        bags = part.several.bags
-        known = nodes.find(part.several.queries[bags.sample], bags.token)
-        again = choose_again(part.several, chosen[mask], known)
+        writers = restricted.several
+        scores = nodes.find(writers.queries[writers.bags.sample], writers.bags.token)
+        again = choose_again(writers, chosen[mask], scores)
         changed = again != chosen[mask]
         if not changed.any():
             return chosen, Settling(len(several), number, settled=True)
         chosen[mask] = again
         if problem.embeddings is None:
-            active = occurs(part.several.queries[changed], size)
+            active = occurs(writers.queries[changed], size)
     return chosen, Settling(len(several), MOST_ROUNDS, settled=False)

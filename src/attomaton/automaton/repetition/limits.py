@@ -23,7 +23,7 @@ from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.native import find_steady
 from attomaton.base.tables import Bool, Float64, Int64
 
-RTOL = 1e-9
+FLOW_RTOL = 1e-9
 """Relative error of one step of the flow."""
 
 MOST_EVALUATIONS = 5_000
@@ -32,7 +32,7 @@ MOST_EVALUATIONS = 5_000
 ALL_EVALUATIONS = 60_000
 """Maximum number of evaluations of several flows together."""
 
-MOST_ENTRIES = 200_000_000
+MOST_ODDS_READ = 200_000_000
 """Entries of the odds that several flows together may read, beyond 1,000 evaluations."""
 
 LOWEST = -300.0
@@ -59,7 +59,7 @@ def find_rates(logs: Float64, heights: Float64) -> Float64:
 
 def allow_evaluations(n_tokens: int) -> Iterator[int]:
     """The shared budget of steps of several flows with this number of tokens."""
-    return iter(range(min(ALL_EVALUATIONS, 1_000 + MOST_ENTRIES // n_tokens**2)))
+    return iter(range(min(ALL_EVALUATIONS, 1_000 + MOST_ODDS_READ // n_tokens**2)))
 
 
 def follow_flow(
@@ -84,11 +84,17 @@ def follow_flow(
     if len(times) == 1:
         return shares[None].copy()
     solver: Any = solve_ivp
-    found = solver(
-        move, (times[0], times[-1]), np.log(shares), t_eval=times, method="LSODA", rtol=RTOL, atol=RTOL
+    solution = solver(
+        move,
+        (times[0], times[-1]),
+        np.log(shares),
+        t_eval=times,
+        method="LSODA",
+        rtol=FLOW_RTOL,
+        atol=FLOW_RTOL,
     )
-    heights: Float64 = found.y.T
-    if not found.success or not np.isfinite(heights).all():
+    heights: Float64 = solution.y.T
+    if not solution.success or not np.isfinite(heights).all():
         raise UncertifiedSolution(
             "the flow of shares cannot be followed to its end in float64; the odds differ by too many orders "
             "of magnitude, or there are too many tokens: give fewer tokens, or scores of fewer steps"
@@ -108,19 +114,19 @@ def find_slopes(odds: Float64, shares: Float64) -> Float64:
     return (moved.T @ around).T - np.eye(len(odds))
 
 
-EXACT = 1e-9
+EXACT_SHARE = 1e-9
 """The largest |ρ − 1| of a winner, and the smallest 1 − ρ of any other token, for a limit to be certified."""
 
-FADED = 1e-6
+FADED_SHARE = 1e-6
 """Shares below this count as faded in the search for winners."""
 
-TIED = 1e-12
+TIED_EXPONENT = 1e-12
 """Threshold below which |1 − ρ| of a fading token, or a singular value, is 0 up to rounding."""
 
-BENT = 1e-6
+BEND_MARGIN = 1e-6
 """Distance from 0 at which the second order decides."""
 
-NEAR = 0.01
+NEAR_LIMIT = 0.01
 """Distance to a limit at which a flow counts as ending there."""
 
 SPANS = (10.0, 100.0, 1_000.0, 10_000.0)
@@ -185,7 +191,7 @@ class Limit:
     @property
     def ties(self) -> Bool:
         """Which fading tokens have ρ = 1, shape (K,)."""
-        return ~self.winners & (np.abs(1 - self.exponents) <= TIED)
+        return ~self.winners & (np.abs(1 - self.exponents) <= TIED_EXPONENT)
 
     @property
     def decided(self) -> Float64:
@@ -195,21 +201,21 @@ class Limit:
     @property
     def slow(self) -> bool:
         """Whether shares return like 1/ln t, which is slower than any power of t."""
-        return self.bend < -BENT
+        return self.bend < -BEND_MARGIN
 
     @property
     def certified(self) -> bool:
         """Whether this is a fixed point to rounding that attracts every start near it."""
-        attracts = self.slow or (self.slack > EXACT and self.rate < -EXACT)
-        return self.residual <= EXACT and attracts and self.returns
+        attracts = self.slow or (self.slack > EXACT_SHARE and self.rate < -EXACT_SHARE)
+        return self.residual <= EXACT_SHARE and attracts and self.returns
 
     def __str__(self) -> str:
-        others, there = int((~self.winners).sum()), int(self.winners.sum())
-        words = [f"ρ = 1 on {there} winner{'s' * (there > 1)} within {self.residual:.1e}"]
-        if others:
+        n_fading, n_winners = int((~self.winners).sum()), int(self.winners.sum())
+        words = [f"ρ = 1 on {n_winners} winner{'s' * (n_winners > 1)} within {self.residual:.1e}"]
+        if n_fading:
             ties = int(self.ties.sum())
             most = f"also ρ = 1 on {ties} of" if ties else f"ρ ≤ 1 − {self.slack:.3g} on"
-            words.append(f"{most} {others} other{'s' * (others > 1)}")
+            words.append(f"{most} {n_fading} other{'s' * (n_fading > 1)}")
         return ", ".join([*words, self._approach()])
 
     def _approach(self) -> str:
@@ -219,7 +225,7 @@ class Limit:
             return "a whole range of shares is stationary"
         if not self.returns:
             why = "some fading tokens lead to no winner"
-        elif self.bend > BENT:
+        elif self.bend > BEND_MARGIN:
             why = "to second order some tokens with ρ = 1 grow"
         else:
             why = "the first and second order do not decide"
@@ -238,9 +244,11 @@ def find_limit(odds: Float64, shares: Float64, allowed: Iterator[int] | None = N
         except UncertifiedSolution:
             return last
         now, before = np.maximum(now, np.finfo(np.float64).tiny), span
-        kept: Bool = now > FADED
-        fading = kept & (find_rates(logs, np.log(now)) * span < -0.5)  # 1/ln t falls at the rate −1/ln t
-        near = [limit for limit in (_polish(odds, now, kept), _polish(odds, now, kept & ~fading)) if limit]
+        present: Bool = now > FADED_SHARE
+        fading = present & (find_rates(logs, np.log(now)) * span < -0.5)  # 1/ln t falls at the rate −1/ln t
+        near = [
+            limit for limit in (_polish(odds, now, present), _polish(odds, now, present & ~fading)) if limit
+        ]
         proved = [limit for limit in near if limit.certified or limit.neutral]
         if proved:
             return proved[0]
@@ -248,27 +256,29 @@ def find_limit(odds: Float64, shares: Float64, allowed: Iterator[int] | None = N
     return last
 
 
-def _polish(odds: Float64, shares: Float64, kept: Bool) -> Limit | None:
-    """The fixed point with these winners near the shares, if there is one."""
-    whole = np.where(kept, shares, 0.0)
+def _polish(odds: Float64, shares: Float64, winners: Bool) -> Limit | None:
+    """The fixed point with these winners near the shares, if it exists."""
+    whole = np.where(winners, shares, 0.0)
     while True:
-        there = whole > FADED
-        solved = (
-            _solve(odds[np.ix_(there, there)], whole[there] / whole[there].sum()) if there.any() else None
-        )
+        alive = whole > FADED_SHARE
+        if not alive.any():
+            return None
+        solved = _solve_winners(odds[np.ix_(alive, alive)], whole[alive] / whole[alive].sum())
         if solved is None:
             return None
         whole = np.zeros(len(shares))
-        whole[there] = solved
-        if solved.min() > FADED:
+        whole[alive] = solved
+        if solved.min() > FADED_SHARE:
             break
     limit = judge_limit(odds, whole)
-    leaves = not np.abs(whole - shares).max() <= NEAR or (limit.bend > BENT and limit.ties.sum() == 1)
-    fixed = limit.residual <= EXACT and limit.slack >= -TIED and not limit.rate > EXACT
+    leaves = not np.abs(whole - shares).max() <= NEAR_LIMIT or (
+        limit.bend > BEND_MARGIN and limit.ties.sum() == 1
+    )
+    fixed = limit.residual <= EXACT_SHARE and limit.slack >= -TIED_EXPONENT and not limit.rate > EXACT_SHARE
     return limit if fixed and not leaves else None
 
 
-def _solve(odds: Float64, shares: Float64) -> Float64 | None:
+def _solve_winners(odds: Float64, shares: Float64) -> Float64 | None:
     """Newton's method on ρ = 1 over winners, with shares that sum to 1; None if a share leaves (0, 1]."""
     if not (odds > 0).any(axis=1).all():
         return None
@@ -290,39 +300,39 @@ def _solve(odds: Float64, shares: Float64) -> Float64 | None:
 
 def judge_limit(odds: Float64, shares: Float64) -> Limit:
     """The properties of shares as a limit, from the shares alone."""
-    there = shares > 0
+    winners = shares > 0
     exponents = find_exponents(odds, shares)
-    residual = float(np.abs(exponents[there] - 1).max())
-    slack = float((1 - exponents[~there]).min(initial=np.inf))
-    inside = _find_rate(odds[np.ix_(there, there)], shares[there])
-    held = find_held(odds, there, exponents)
-    tied: Bool = ~there & (np.abs(1 - exponents) <= TIED)
-    others = (1 - exponents[~there & ~tied]).min(initial=np.inf)
-    fixed = residual <= EXACT and inside < -EXACT and others > EXACT
+    residual = float(np.abs(exponents[winners] - 1).max())
+    slack = float((1 - exponents[~winners]).min(initial=np.inf))
+    inside = _find_rate(odds[np.ix_(winners, winners)], shares[winners])
+    astray = find_astray(odds, winners, exponents)
+    tied: Bool = ~winners & (np.abs(1 - exponents) <= TIED_EXPONENT)
+    fading_slack = (1 - exponents[~winners & ~tied]).min(initial=np.inf)
+    fixed = residual <= EXACT_SHARE and inside < -EXACT_SHARE and fading_slack > EXACT_SHARE
     return Limit(
         shares,
-        np.where(there, 1.0, np.where(held, np.nan, exponents)),
+        np.where(winners, 1.0, np.where(astray, np.nan, exponents)),
         residual,
         slack,
         np.nan if np.isnan(inside) else max(inside, -slack),
-        _find_bend(odds, shares, tied) if fixed and tied.any() and not held.any() else np.nan,
-        _has_line(odds[np.ix_(there, there)], shares[there]),
-        not held.any(),
+        _find_bend(odds, shares, tied) if fixed and tied.any() and not astray.any() else np.nan,
+        _has_line(odds[np.ix_(winners, winners)], shares[winners]),
+        not astray.any(),
     )
 
 
 def _find_bend(odds: Float64, shares: Float64, tied: Bool) -> float:
-    """An upper bound on the largest eigenvalue of A's diagonal plus the positive part of the rest."""
-    kept = (shares > 0) | tied
-    odds, shares, tied = odds[np.ix_(kept, kept)], shares[kept], tied[kept]
+    """An upper bound on the largest eigenvalue of A's diagonal plus the positive part elsewhere."""
+    involved = (shares > 0) | tied
+    odds, shares, tied = odds[np.ix_(involved, involved)], shares[involved], tied[involved]
     slopes, sums = find_slopes(odds, shares), odds @ shares
     system = np.vstack([slopes[~tied][:, ~tied], np.ones((~tied).sum())])
     right = np.vstack([slopes[~tied][:, tied], np.ones(tied.sum())])
-    along = np.zeros((len(shares), tied.sum()))
-    along[tied] = np.eye(tied.sum())
-    along[~tied] = -np.linalg.lstsq(system, right, rcond=None)[0]
+    directions = np.zeros((len(shares), tied.sum()))
+    directions[tied] = np.eye(tied.sum())
+    directions[~tied] = -np.linalg.lstsq(system, right, rcond=None)[0]
     pulled = odds / sums[:, None]
-    bends = (pulled.T @ (along - shares[:, None] * (pulled @ along)))[tied]
+    bends = (pulled.T @ (directions - shares[:, None] * (pulled @ directions)))[tied]
     upper = np.where(np.eye(len(bends), dtype=np.bool_), bends, np.maximum(bends, 0.0))
     return float(np.linalg.eigvals(upper).real.max())
 
@@ -332,7 +342,7 @@ def _has_line(odds: Float64, shares: Float64) -> bool:
     pulled = odds / (odds @ shares)[:, None]
     system = np.vstack([pulled, pulled.T, np.ones(len(shares))])
     values: Any = np.linalg.svd(system, compute_uv=False)
-    return bool(values[-1] <= TIED)
+    return bool(values[-1] <= TIED_EXPONENT)
 
 
 def _find_rate(odds: Float64, shares: Float64) -> float:
@@ -347,16 +357,16 @@ def _find_rate(odds: Float64, shares: Float64) -> float:
     return float(values.max())
 
 
-def find_held(odds: Float64, winners: Bool, exponents: Float64) -> Bool:
+def find_astray(odds: Float64, winners: Bool, exponents: Float64) -> Bool:
     """Which tokens keep recurring through tokens that lead to no winner, shape (K,)."""
     away = ~winners & ~(odds[:, winners] > 0).any(axis=1)
     comes: Bool = ~winners & (exponents > 0)
-    held = np.zeros(len(winners), np.bool_)
+    astray = np.zeros(len(winners), np.bool_)
     while True:
-        more = (odds[away & (comes | held)] > 0).any(axis=0) & ~winners
-        if not (more & ~held).any():
-            return held
-        held = held | more
+        more = (odds[away & (comes | astray)] > 0).any(axis=0) & ~winners
+        if not (more & ~astray).any():
+            return astray
+        astray = astray | more
 
 
 def find_classes(odds: Float64, first: int | None = None) -> list[Int64]:
@@ -368,15 +378,15 @@ def find_classes(odds: Float64, first: int | None = None) -> list[Int64]:
             break
         reach = further
     closed = (reach <= reach.T).all(axis=1)
-    seen = closed if first is None else closed & reach[first]
-    sets = {tuple(np.flatnonzero(reach[place]).tolist()) for place in np.flatnonzero(seen)}
-    return [np.array(one, np.int64) for one in sorted(sets)]
+    traps = closed if first is None else closed & reach[first]
+    sets = {tuple(np.flatnonzero(reach[token]).tolist()) for token in np.flatnonzero(traps)}
+    return [np.array(tokens, np.int64) for tokens in sorted(sets)]
 
 
 def find_single(odds: Float64, among: Int64) -> Iterator[Limit]:
     """Every limit that is one of these single tokens: the token must prefer itself to all others."""
-    for place in among[odds[among, among] >= odds[among].max(axis=1)].tolist():
-        limit = judge_limit(odds, np.eye(len(odds))[place])
+    for token in among[odds[among, among] >= odds[among].max(axis=1)].tolist():
+        limit = judge_limit(odds, np.eye(len(odds))[token])
         if limit.certified:
             yield limit
 
@@ -398,6 +408,6 @@ def nudge(shares: Float64, rng: np.random.Generator) -> list[Float64]:
     """Shares a millionth to either side: if their limits differ, a boundary lies between them."""
     if len(shares) == 1:
         return []
-    along = 1e-6 * rng.choice([-1.0, 1.0], len(shares)) * rng.uniform(0.5, 1.0, len(shares))
-    moved = [shares * np.exp(along), shares * np.exp(-along)]
-    return [one / one.sum() for one in moved]
+    shift = 1e-6 * rng.choice([-1.0, 1.0], len(shares)) * rng.uniform(0.5, 1.0, len(shares))
+    moved = [shares * np.exp(shift), shares * np.exp(-shift)]
+    return [nudged / nudged.sum() for nudged in moved]

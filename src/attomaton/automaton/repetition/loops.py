@@ -16,8 +16,8 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from attomaton.automaton.prediction import TIE
-from attomaton.automaton.repetition.odds import Layer, Odds, read_odds
+from attomaton.automaton.prediction import HARD_TIE
+from attomaton.automaton.repetition.odds import Odds, RepeatedLayer, read_odds
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.base.tables import Bool, Float64
@@ -32,22 +32,22 @@ MOST_PATHS = 1_000_000
 MOST_WINDOWS = 200_000
 """Maximum number of windows to visit for the probabilities of loops."""
 
-MOST_PLACES = 20_000_000
+MOST_WINDOW_TOKENS = 20_000_000
 """Maximum total length of the visited windows."""
 
-MOST_SHOWN = 20
+MOST_LOOPS_SHOWN = 20
 """Number of loops to print."""
 
 DIRECT = 3_000
 """Number of windows up to which probabilities are solved directly, otherwise by iteration."""
 
-CLOSE = 1e-12
+ABSORPTION_RTOL = 1e-12
 """The residual at which iteration ends, relative to 1."""
 
-Window = tuple[int, ...]
+WindowTokens = tuple[int, ...]
 """The last tokens of a text, as indices."""
 
-LOST = 1e-6
+LOST_PROBABILITY = 1e-6
 """Tolerance for negative probabilities, and for their sum; beyond it they are not reported."""
 
 
@@ -71,10 +71,10 @@ class Loops:
 
     Examples
     --------
-    >>> found = find_loops([[0.0, 1.0], [1.0, 0.0]], [0, 1], window=3)  # each token is followed by the other
-    >>> found.loops, found.probabilities.tolist()
+    >>> loops = find_loops([[0.0, 1.0], [1.0, 0.0]], [0, 1], window=3)  # each token is followed by the other
+    >>> loops.loops, loops.probabilities.tolist()
     (((0,), (0, 1), (1,)), [0.0, 1.0, 0.0])
-    >>> print(found)
+    >>> print(loops)
     Loops(3 loops, window 3)
       1.0000  0 1
       0.0000  0
@@ -95,15 +95,15 @@ class Loops:
         falling = np.zeros(len(self.loops)) if self.probabilities is None else -self.probabilities
         order: list[int] = np.argsort(falling, stable=True).tolist()
         lines = [repr(self)]
-        for place in order[:MOST_SHOWN]:
-            probability = "" if self.probabilities is None else f"{self.probabilities[place]:.4f}  "
-            lines.append(f"  {probability}{' '.join(map(self.odds.name, self.loops[place]))}")
-        if len(order) > MOST_SHOWN:
-            lines.append(f"  and {len(order) - MOST_SHOWN:,} more")
+        for number in order[:MOST_LOOPS_SHOWN]:
+            probability = "" if self.probabilities is None else f"{self.probabilities[number]:.4f}  "
+            lines.append(f"  {probability}{' '.join(map(self.odds.name, self.loops[number]))}")
+        if len(order) > MOST_LOOPS_SHOWN:
+            lines.append(f"  and {len(order) - MOST_LOOPS_SHOWN:,} more")
         return "\n".join(lines)
 
 
-def find_loops(layer: Layer, prompt: Context | None = None, *, window: int) -> Loops:
+def find_loops(layer: RepeatedLayer, prompt: Context | None = None, *, window: int) -> Loops:
     """Find the loops that a layer ends in when it sees only the last ``window`` tokens of its own output.
 
     Parameters
@@ -120,60 +120,60 @@ def find_loops(layer: Layer, prompt: Context | None = None, *, window: int) -> L
     --------
     >>> import attomaton as at
     >>> auto = at.learn(["a b c a b c a", "b c a b c a b"])
-    >>> found = find_loops(auto, "a b c a", window=3)
-    >>> [[auto.name(token) for token in loop] for loop in found.loops]
+    >>> loops = find_loops(auto, "a b c a", window=3)
+    >>> [[auto.name(token) for token in loop] for loop in loops.loops]
     [['a'], ['a', 'b', 'c'], ['b'], ['c']]
-    >>> found.probabilities.tolist(), found.steps
+    >>> loops.probabilities.tolist(), loops.steps
     ([0.0, 1.0, 0.0, 0.0], 0.0)
     """
     window = whole_number(window, "window", least=1)
-    odds, places = read_odds(layer, prompt)
+    odds, indices = read_odds(layer, prompt)
     cycles = list_cycles(odds, window)
     loops = tuple(tuple(odds.tokens[list(cycle)].tolist()) for cycle in cycles)
-    absorbed = None if prompt is None else _absorb(odds, tuple(places[-window:].tolist()), window, cycles)
+    absorbed = None if prompt is None else _absorb(odds, tuple(indices[-window:].tolist()), window, cycles)
     return Loops(odds, window, loops, *(absorbed or (None, None)))
 
 
-def list_cycles(odds: Odds, window: int) -> list[Window]:
+def list_cycles(odds: Odds, window: int) -> list[WindowTokens]:
     """The cycles of at most ``window`` indices in which each retrieves only the next one, sorted.
 
     A path grows from its lowest index: with each v that joins, every step a → b so far must prefer b to v
     under a, and the step to v must prefer v to all before it.
     """
-    found: list[Window] = []
+    cycles: list[WindowTokens] = []
     for n_paths, (path, closed) in enumerate(_grow(odds.levels, window)):
         if closed:
-            found.append(path)
-        if len(found) > MOST_LOOPS or n_paths >= MOST_PATHS:
+            cycles.append(path)
+        if len(cycles) > MOST_LOOPS or n_paths >= MOST_PATHS:
             raise UnsupportedOption(
                 f"there are more than {MOST_LOOPS:,} loops or {MOST_PATHS:,} paths to try; give a shorter "
                 "prompt or a smaller window"
             )
-    return sorted(found)
+    return sorted(cycles)
 
 
-def _grow(levels: Float64, window: int) -> Iterator[tuple[Window, bool]]:
+def _grow(levels: Float64, window: int) -> Iterator[tuple[WindowTokens, bool]]:
     """Every path that may become a cycle, and whether it is one."""
     for first in range(len(levels)):
-        waiting: list[tuple[Window, Bool]] = [((first,), np.arange(len(levels)) > first)]
+        waiting: list[tuple[WindowTokens, Bool]] = [((first,), np.arange(len(levels)) > first)]
         while waiting:
-            path, allowed = waiting.pop()  # positions that no step of the path is drawn to
+            path, allowed = waiting.pop()  # tokens that no step of the path is drawn to
             last, before = path[-1], levels[path[-1], list(path)]
             yield path, bool(last == first or _leads(before[0], before[1:]).all())
             if len(path) == window:
                 continue
-            for place in np.flatnonzero(allowed & _leads(levels[last], before.max())).tolist():
-                left = allowed & _leads(levels[last, place], levels[last])
-                waiting.append(((*path, place), left))
+            for token in np.flatnonzero(allowed & _leads(levels[last], before.max())).tolist():
+                left = allowed & _leads(levels[last, token], levels[last])
+                waiting.append(((*path, token), left))
 
 
-def _leads(one: Float64 | float, other: Float64 | float) -> Bool:
+def _leads(level: Float64 | float, lower: Float64 | float) -> Bool:
     """Whether a level is so far above another that, where both are present, it alone is retrieved."""
     with np.errstate(invalid="ignore"):
-        return np.isfinite(one) & (np.subtract(one, other) > TIE)
+        return np.isfinite(level) & (np.subtract(level, lower) > HARD_TIE)
 
 
-def next_windows(odds: Odds, state: Window, window: int) -> dict[Window, float]:
+def next_windows(odds: Odds, state: WindowTokens, window: int) -> dict[WindowTokens, float]:
     """The windows that can follow one, with their probabilities."""
     counts = np.bincount(state, minlength=len(odds.tokens)).astype(np.float64)
     weights = counts * odds.among(counts > 0)[state[-1]]
@@ -184,21 +184,21 @@ def next_windows(odds: Odds, state: Window, window: int) -> dict[Window, float]:
     }
 
 
-def loops_by_definition(odds: Odds, window: int) -> list[Window]:
+def loops_by_definition(odds: Odds, window: int) -> list[WindowTokens]:
     """The result of :func:`list_cycles`, by visiting all K^T windows: the sets that no text leaves."""
     size = len(odds.tokens)
-    states = [tuple(one) for one in np.indices((size,) * window).reshape(window, -1).T.tolist()]
-    number = {state: place for place, state in enumerate(states)}
+    states = [tuple(tokens) for tokens in np.indices((size,) * window).reshape(window, -1).T.tolist()]
+    number = {state: index for index, state in enumerate(states)}
     edges = [(number[a], number[b]) for a in states for b in next_windows(odds, a, window)]
     source, target = np.array(edges).T
     graph = csr_array((np.ones(len(edges)), (source, target)), shape=(len(states), len(states)))
     labels = connected_components(graph, directed=True, connection="strong")[1]
     left = np.unique(labels[source[labels[source] != labels[target]]])
-    found = {_cycle_of(odds, states[place], window) for place in np.flatnonzero(~np.isin(labels, left))}
-    return sorted(found)
+    closed = np.flatnonzero(~np.isin(labels, left))
+    return sorted({_cycle_of(odds, states[index], window) for index in closed})
 
 
-def _cycle_of(odds: Odds, state: Window, window: int) -> Window:
+def _cycle_of(odds: Odds, state: WindowTokens, window: int) -> WindowTokens:
     """The cycle of tokens in a window of a closed set, lowest first."""
     walked = [state[-1]]
     for _ in range(len(odds.tokens) * window):
@@ -210,15 +210,17 @@ def _cycle_of(odds: Odds, state: Window, window: int) -> Window:
     return (*walked[lowest:], *walked[:lowest])
 
 
-def _absorb(odds: Odds, start: Window, window: int, cycles: list[Window]) -> tuple[Float64, float] | None:
+def _absorb(
+    odds: Odds, start: WindowTokens, window: int, cycles: list[WindowTokens]
+) -> tuple[Float64, float] | None:
     """The probability of each cycle, and the mean number of tokens before it; None for too many windows."""
-    ends = {frozenset(cycle): place for place, cycle in enumerate(cycles)}
-    most = min(MOST_WINDOWS, MOST_PLACES // window)
+    ends = {frozenset(cycle): index for index, cycle in enumerate(cycles)}
+    most = min(MOST_WINDOWS, MOST_WINDOW_TOKENS // window)
     number, waiting = {start: 0}, [start]
     rows: list[tuple[int, int, float]] = []
     while waiting:
         state = waiting.pop()
-        here = number[state]
+        index = number[state]
         if _is_caught(odds, state, window, ends):
             continue
         for after, probability in next_windows(odds, state, window).items():
@@ -227,25 +229,25 @@ def _absorb(odds: Odds, start: Window, window: int, cycles: list[Window]) -> tup
                     return None
                 number[after] = len(number)
                 waiting.append(after)
-            rows.append((here, number[after], probability))
+            rows.append((index, number[after], probability))
     return _solve_absorption(number, rows, ends)
 
 
-def _is_caught(odds: Odds, state: Window, window: int, ends: dict[frozenset[int], int]) -> bool:
+def _is_caught(odds: Odds, state: WindowTokens, window: int, ends: dict[frozenset[int], int]) -> bool:
     """Whether a window holds only the tokens of one cycle, and repeats it without end."""
-    held = frozenset(state)
-    if held not in ends:
+    tokens = frozenset(state)
+    if tokens not in ends:
         return False
     for _ in range(window):
         following = next_windows(odds, state, window)
-        if len(following) > 1 or frozenset(*following) != held:
+        if len(following) > 1 or frozenset(*following) != tokens:
             return False
         (state,) = following
     return True
 
 
 def _solve_absorption(
-    number: dict[Window, int], rows: list[tuple[int, int, float]], ends: dict[frozenset[int], int]
+    number: dict[WindowTokens, int], rows: list[tuple[int, int, float]], ends: dict[frozenset[int], int]
 ) -> tuple[Float64, float] | None:
     """Probabilities and mean steps from the first window, by a sparse system; None if precision is lost."""
     from scipy.sparse import diags_array, eye_array
@@ -256,9 +258,9 @@ def _solve_absorption(
     if not rows:
         probabilities[ends[frozenset(next(iter(number)))]] = 1.0
         return probabilities, 0.0
-    here, after, probability = (np.array(one) for one in zip(*rows, strict=True))
-    moving = np.bincount(here, minlength=n) > 0
-    table = csr_array((probability, (here, after)), shape=(n, n))
+    source, target, probability = (np.array(values) for values in zip(*rows, strict=True))
+    moving = np.bincount(source, minlength=n) > 0
+    table = csr_array((probability, (source, target)), shape=(n, n))
     first = np.zeros(n)
     first[0] = 1.0
     inner = eye_array(n, format="csc") - table.T.tocsc() @ diags_array(moving.astype(np.float64))
@@ -266,13 +268,13 @@ def _solve_absorption(
         solve: Any = spsolve
         visits: Float64 = solve(inner.tocsc(), first)
     else:  # elimination would fill in
-        visits, failed = gmres(inner.tocsc(), first, rtol=CLOSE, atol=0.0, restart=60, maxiter=40)
+        visits, failed = gmres(inner.tocsc(), first, rtol=ABSORPTION_RTOL, atol=0.0, restart=60, maxiter=40)
         if failed:
             return None
-    for state, place in number.items():
-        if not moving[place]:
-            probabilities[ends[frozenset(state)]] += visits[place]
+    for state, index in number.items():
+        if not moving[index]:
+            probabilities[ends[frozenset(state)]] += visits[index]
     lost = (
-        visits.min() < -LOST or abs(probabilities.sum() - 1) > LOST
+        visits.min() < -LOST_PROBABILITY or abs(probabilities.sum() - 1) > LOST_PROBABILITY
     )  # float64 cannot decide: it takes too long
     return None if lost or not np.isfinite(visits).all() else (probabilities, float(visits[moving].sum()))

@@ -3,10 +3,9 @@
 Attention points at its context, so a generated text never has a token that its prompt lacks. The layer
 therefore reduces to a square table: its ranking of the prompt's tokens under each of them.
 
-Text that a layer draws from its own output without end: only the count of each token is kept.
-
-It equals :meth:`~attomaton.automaton.attention.Attention.generate` with the same seed, but compiled, so
-that ten million steps take a second or less.
+:func:`draw_counts` draws long texts from this table and stores only the count of each token. A text equals
+that of :meth:`~attomaton.automaton.attention.Attention.generate` with the same seed, but compiled code draws
+it: ten million steps take a second or less.
 """
 
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ import pyarrow as pa
 
 from attomaton.automaton.attention import Attention
 from attomaton.automaton.automaton import Automaton
-from attomaton.automaton.prediction import TIE
+from attomaton.automaton.prediction import HARD_TIE
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.native import append_tokens
@@ -30,7 +29,7 @@ from attomaton.corpora.samples import Samples
 MOST_TOKENS = 1_000
 """Maximum number of distinct tokens of a prompt: the table of odds is dense."""
 
-Layer = Any
+RepeatedLayer = Any
 """An attention (an automaton, finite scores), or its odds as a non-negative square array."""
 
 
@@ -76,42 +75,43 @@ class Odds:
 
         None means all. Rows are scaled so that their largest entry is 1, which changes no probability.
         """
-        there = np.ones(len(self.tokens), np.bool_) if present is None else present
-        levels: Float64 = np.where(there, self.levels, -np.inf)
+        present = np.ones(len(self.tokens), np.bool_) if present is None else present
+        levels: Float64 = np.where(present, self.levels, -np.inf)
         top: Float64 = levels.max(axis=1, keepdims=True)
         with np.errstate(invalid="ignore"):  # −∞ − (−∞): no token of the row is known, so all are drawn
-            taken: Bool = there & ((levels >= top - TIE) | (top == -np.inf))
+            taken: Bool = present & ((levels >= top - HARD_TIE) | (top == -np.inf))
         scores = np.where(taken, self.scores, -np.inf)
         return np.exp(scores - scores.max(axis=1, keepdims=True))
 
 
-def read_odds(layer: Layer, prompt: Context | None) -> tuple[Odds, Int64]:
+def read_odds(layer: RepeatedLayer, prompt: Context | None) -> tuple[Odds, Int64]:
     """The odds among the tokens of a prompt, and the prompt as indices into these, shape (length,)."""
-    given = layer if isinstance(layer, Attention) else _check_table(layer)
-    size = given.n_tokens if isinstance(given, Attention) else len(given)
-    vocabulary = given.vocabulary if isinstance(given, Attention) else None
+    checked = layer if isinstance(layer, Attention) else _check_table(layer)
+    size = checked.n_tokens if isinstance(checked, Attention) else len(checked)
+    vocabulary = checked.vocabulary if isinstance(checked, Attention) else None
     context: Any = range(size) if prompt is None and size <= MOST_TOKENS else prompt
     if context is None:
         raise UnsupportedOption(
             f"the layer has {size:,} tokens, and a text is drawn from at most {MOST_TOKENS:,}; give a prompt"
         )
     ids, names = read_context(list(context) if isinstance(context, range) else context, size, vocabulary)
-    tokens, places = np.unique(ids, return_inverse=True)
+    tokens, indices = np.unique(ids, return_inverse=True)
     if len(tokens) > MOST_TOKENS:
         raise UnsupportedOption(
             f"the prompt has {len(tokens):,} different tokens; at most {MOST_TOKENS:,} are supported: "
             "give a shorter prompt"
         )
-    levels, scores = _rank(given, tokens.astype(np.int32))
-    return Odds(tokens.astype(np.int32), levels, scores, names), places.astype(np.int64)
+    levels, scores = _rank(checked, tokens.astype(np.int32))
+    return Odds(tokens.astype(np.int32), levels, scores, names), indices.astype(np.int64)
 
 
 def _rank(layer: Attention | Float64, tokens: Int32) -> tuple[Float64, Float64]:
     """Levels and scores of the tokens under each other, shape (K, K) each."""
     shape = len(tokens), len(tokens)
     if isinstance(layer, Automaton):
-        known = layer.know(np.repeat(tokens, len(tokens)), np.tile(tokens, len(tokens)))
-        levels, scores = np.where(known.seen, known.hard, -np.inf), np.where(known.seen, known.soft, 0.0)
+        nodes = layer.look_up(np.repeat(tokens, len(tokens)), np.tile(tokens, len(tokens)))
+        levels = np.where(nodes.is_node, nodes.hard, -np.inf)
+        scores = np.where(nodes.is_node, nodes.soft, 0.0)
         return levels.reshape(shape), scores.reshape(shape)
     probabilities = (
         _probabilities(layer, tokens) if isinstance(layer, Attention) else layer[np.ix_(tokens, tokens)]
@@ -125,23 +125,23 @@ def _rank(layer: Attention | Float64, tokens: Int32) -> tuple[Float64, Float64]:
 def _probabilities(layer: Attention, tokens: Int32) -> Float64:
     """The probabilities under each query if each token occurs once, shape (K, K)."""
     size = len(tokens)
-    values = np.array([np.append(np.delete(tokens, place), tokens[place]) for place in range(size)])
+    values = np.array([np.append(np.delete(tokens, index), tokens[index]) for index in range(size)])
     offsets = np.arange(0, size * size + 1, size)
     n_tokens = max(layer.n_tokens, int(tokens.max()) + 1)
     contexts = Samples.from_arrays(values.ravel(), offsets, tokens, n_tokens=n_tokens)
     return layer.predict_samples(contexts).probabilities.reshape(size, size)
 
 
-def _check_table(given: Layer) -> Float64:
+def _check_table(layer: RepeatedLayer) -> Float64:
     """Odds as an array: square, finite, non-negative."""
     table: Any
     try:
-        table = np.asarray(given, np.float64)
+        table = np.asarray(layer, np.float64)
     except (TypeError, ValueError):
         table = np.empty((0, 0))
     if table.ndim != 2 or table.shape[0] != table.shape[1] or not table.size:
         raise MismatchedParts(
-            f"a layer of type {type(given).__name__} is not supported; give an automaton, another attention, "
+            f"a layer of type {type(layer).__name__} is not supported; give an automaton, another attention, "
             "or its odds as a square array whose rows are queries"
         )
     if not np.isfinite(table).all() or (table < 0).any():
@@ -149,15 +149,15 @@ def _check_table(given: Layer) -> Float64:
     return table
 
 
-def count_places(places: Sequence[int] | Int64, n_tokens: int) -> Float64:
+def count_prompt(indices: Sequence[int] | Int64, n_tokens: int) -> Float64:
     """The count of each token in a prompt, shape (n_tokens,)."""
-    return np.bincount(np.asarray(places, np.int64), minlength=n_tokens).astype(np.float64)
+    return np.bincount(np.asarray(indices, np.int64), minlength=n_tokens).astype(np.float64)
 
 
-BLOCK = 1_000_000
+DRAWN_AT_ONCE = 1_000_000
 """Number of draws made at once."""
 
-MOST_STEPS = 100_000_000_000
+MOST_TEXT_STEPS = 100_000_000_000
 """Maximum number of steps of one text: some hours for a few tokens."""
 
 
@@ -217,7 +217,7 @@ class TextCounts(Tabular):
 
 
 def draw_counts(
-    layer: Layer,
+    layer: RepeatedLayer,
     prompt: Any = None,
     *,
     lengths: Sequence[int],
@@ -248,29 +248,29 @@ def draw_counts(
     >>> np.bincount((0, 1, 2) + auto.generate([0, 1, 2], 6, seed=3).tokens).tolist()
     [3, 2, 4]
     """
-    odds, places = read_odds(layer, prompt)
-    marks = check_lengths(lengths, len(places))
+    odds, indices = read_odds(layer, prompt)
+    marks = check_marks(lengths, len(indices))
     runs, rng = whole_number(runs, "runs", least=1), make_rng(seed)
-    found = [_draw(odds, places, marks, rng) for _ in range(runs)]
-    return TextCounts(odds.tokens, marks, np.array(found))
+    counts = [_count_text(odds, indices, marks, rng) for _ in range(runs)]
+    return TextCounts(odds.tokens, marks, np.array(counts))
 
 
-def check_lengths(lengths: Sequence[int], least: int) -> Int64:
+def check_marks(lengths: Sequence[int], least: int) -> Int64:
     """Lengths at which to count, shape (n_marks,): whole, ascending, at least that of the prompt."""
-    given = [whole_number(one, "a length", least=least, most=MOST_STEPS) for one in lengths]
-    if not given or given != sorted(set(given)):
+    marks = [whole_number(length, "a length", least=least, most=MOST_TEXT_STEPS) for length in lengths]
+    if not marks or marks != sorted(set(marks)):
         raise UnsupportedOption("the lengths do not increase; give each once, in ascending order")
-    return np.array(given, np.int64)
+    return np.array(marks, np.int64)
 
 
-def _draw(odds: Odds, places: Int64, marks: Int64, rng: np.random.Generator) -> Float64:
-    table, counts = np.ascontiguousarray(odds.among()), count_places(places, len(odds.tokens))
-    last, length = int(places[-1]), len(places)
-    found: list[Float64] = []
+def _count_text(odds: Odds, prompt: Int64, marks: Int64, rng: np.random.Generator) -> Float64:
+    table, counts = np.ascontiguousarray(odds.among()), count_prompt(prompt, len(odds.tokens))
+    last, length = int(prompt[-1]), len(prompt)
+    counts_at: list[Float64] = []
     for mark in marks.tolist():
         while length < mark:
-            n = min(BLOCK, mark - length)
+            n = min(DRAWN_AT_ONCE, mark - length)
             last = append_tokens(table, counts, last, rng.random(n))
             length += n
-        found.append(counts.copy())
-    return np.array(found)
+        counts_at.append(counts.copy())
+    return np.array(counts_at)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.automaton.repetition.limits import (
-    NEAR,
+    NEAR_LIMIT,
     SAME,
     Limit,
     allow_evaluations,
@@ -24,16 +24,16 @@ from attomaton.automaton.repetition.limits import (
     nudge,
 )
 from attomaton.automaton.repetition.odds import (
-    Layer,
     Odds,
+    RepeatedLayer,
     TextCounts,
-    check_lengths,
-    count_places,
+    check_marks,
+    count_prompt,
     read_odds,
 )
 from attomaton.base.artifacts import FolderKind, Run, load_run, write_run
 from attomaton.base.borders import check_ids, check_int32, check_int64
-from attomaton.base.drawing import GREY, drawable, house_axes
+from attomaton.base.drawing import HOUSE_GREY, drawable, house_axes
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import make_rng, whole_number
@@ -43,17 +43,17 @@ from attomaton.corpora.prompts import Context, Names
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.corpora.tokenizers import read_vocabulary, vocabulary_records
 
-COLOURS = (BLUE, ORANGE, GREEN, "#8a5cb8", "#b0892e", "#3a9aa8")
+TOKEN_COLOURS = (BLUE, ORANGE, GREEN, "#8a5cb8", "#b0892e", "#3a9aa8")
 """Colours of the tokens with the largest shares; all others are grey."""
 
-LONGEST = 16
+LONGEST_LABEL = 16
 """Maximum number of characters shown of a token."""
 
 
-KIND = FolderKind("winners", "winners", "Winners.save")
-COUNTS = ("n_starts", "unsettled", "settled", "n_classes")
+WINNERS_FOLDER = FolderKind("winners", "winners", "Winners.save")
+WINNER_COUNTS = ("n_starts", "unsettled", "settled", "n_classes")
 
-MOST_SHOWN = 20
+MOST_TOKENS_SHOWN = 20
 """Number of tokens of a limit to print."""
 
 NO_END = (
@@ -87,21 +87,21 @@ class Winners(Tabular):
 
     Examples
     --------
-    >>> found = winners([[0.2, 0.8], [0.2, 0.8]])
-    >>> found
+    >>> end = winners([[0.2, 0.8], [0.2, 0.8]])
+    >>> end
     Winners(token 1; 1 limit from 3 starts)
-    >>> found.shares.tolist(), found.exponents.tolist(), found.certain
+    >>> end.shares.tolist(), end.exponents.tolist(), end.certain
     ([0.0, 1.0], [0.25, 1.0], True)
-    >>> found.shares_at([100, 10_000]).round(3).tolist()  # from one token each on
+    >>> end.shares_at([100, 10_000]).round(3).tolist()  # from one token each on
     [[0.031, 0.969], [0.001, 0.999]]
-    >>> found.slopes_between(1_000, 100_000).round(3).tolist()  # near the exponents
+    >>> end.slopes_between(1_000, 100_000).round(3).tolist()  # near the exponents
     [0.25, 1.001]
     >>> import tempfile, matplotlib as mpl
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Winners.load(found.save(f"{folder}/winners"))
+    ...     Winners.load(end.save(f"{folder}/winners"))
     Winners(token 1; 1 limit from 3 starts)
     >>> mpl.use("agg")
-    >>> found.plot().get_xlabel()
+    >>> end.plot().get_xlabel()
     'length of the text, t'
     """
 
@@ -117,7 +117,7 @@ class Winners(Tabular):
         limits = f"{len(self.limits) or 'no'} limit{'s' * (len(self.limits) > 1)}"
         if not self.settled:
             return f"Winners(open; {limits} from {self.n_starts} starts)"
-        names = [self.odds.name(one) for one in self.tokens[:3]]
+        names = [self.odds.name(token) for token in self.tokens[:3]]
         more = f" and {len(self.tokens) - 3} more" * (len(self.tokens) > 3)
         word = "token" + "s" * (len(self.tokens) > 1)
         return f"Winners({word} {', '.join(names)}{more}; {limits} from {self.n_starts} starts)"
@@ -138,15 +138,15 @@ class Winners(Tabular):
         odds, names = self.odds, self.odds.name
         shares = np.array([limit.shares for limit in self.limits]).reshape(-1, len(odds.tokens))
         arrays = {name: getattr(odds, name) for name in ("tokens", "levels", "scores")}
-        manifest = {name: getattr(self, name) for name in COUNTS} | {"unknown": list(names.unknown)}
+        manifest = {name: getattr(self, name) for name in WINNER_COUNTS} | {"unknown": list(names.unknown)}
         files = {**arrays, "prompt": self.prompt, "shares": shares}
         run = Run({}, files, vocabulary_records(names.vocabulary), manifest)
-        return write_run(path, run, KIND, overwrite=overwrite)
+        return write_run(path, run, WINNERS_FOLDER, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "Winners":
         """Read a folder that :meth:`save` wrote; limits are proved again from their shares."""
-        return cls(*load_run(path, KIND, _unpack))
+        return cls(*load_run(path, WINNERS_FOLDER, _unpack_winners))
 
     def _blocks(self) -> list[Block]:
         blocks: list[Block] = [repr(self)]
@@ -155,9 +155,13 @@ class Winners(Tabular):
         if self.unsettled:
             blocks.append(f"{self.unsettled} of {self.n_starts} starts reached no limit.")
         for number, limit in enumerate(self.limits):
-            best = np.lexsort((-limit.exponents, -limit.shares))[:MOST_SHOWN]
+            best = np.lexsort((-limit.exponents, -limit.shares))[:MOST_TOKENS_SHOWN]
             rows = [
-                (self.odds.name(int(self.odds.tokens[at])), f"{limit.shares[at]:.4f}", _tell(limit, at))
+                (
+                    self.odds.name(int(self.odds.tokens[at])),
+                    f"{limit.shares[at]:.4f}",
+                    _describe_growth(limit, at),
+                )
                 for at in best.tolist()
             ]
             blocks.append(Grid(f"Limit {number}: {limit}", ["token", "share", "grows like"], rows))
@@ -203,8 +207,8 @@ class Winners(Tabular):
         It starts with the prompt's shares at the prompt's length. If several sets of tokens can trap a text,
         it follows the first.
         """
-        marks = check_lengths(lengths, len(self.prompt))
-        counts = count_places(self.prompt, len(self.odds.tokens))
+        marks = check_marks(lengths, len(self.prompt))
+        counts = count_prompt(self.prompt, len(self.odds.tokens))
         table = self.odds.among()
         inside = find_classes(table, int(self.prompt[-1]))[0]
         times = np.log(np.concatenate([[counts.sum()], marks]))
@@ -239,9 +243,11 @@ class Winners(Tabular):
         order: list[int] = np.argsort(-last_shares, kind="stable").tolist()
         with house_axes(ax, height=2.0) as axes:
             for rank, token in enumerate(order):
-                named = rank < len(COLOURS)
-                colour = COLOURS[rank] if named else GREY
-                label = drawable(self.odds.name(int(self.odds.tokens[token])), LONGEST) if named else None
+                named = rank < len(TOKEN_COLOURS)
+                colour = TOKEN_COLOURS[rank] if named else HOUSE_GREY
+                label = (
+                    drawable(self.odds.name(int(self.odds.tokens[token])), LONGEST_LABEL) if named else None
+                )
                 axes.plot(lengths, shares[:, token], "--", color=colour, linewidth=0.9, label=label)
                 if counts is not None:
                     look = {"color": colour, "linewidth": 0.7, "alpha": 0.7}
@@ -259,8 +265,7 @@ class Winners(Tabular):
         return axes
 
 
-def _unpack(run: Run) -> tuple[Any, ...]:
-    """Read what :meth:`Winners.save` wrote, and check every part."""
+def _unpack_winners(run: Run) -> tuple[Any, ...]:
     tokens = check_int32(run.arrays["tokens"], "tokens")
     levels, scores, shares = (
         np.asarray(run.arrays[name], np.float64) for name in ("levels", "scores", "shares")
@@ -276,11 +281,11 @@ def _unpack(run: Run) -> tuple[Any, ...]:
         raise ValueError("odds, prompt and shares have different tokens")
     odds = Odds(tokens, levels, scores, Names(vocabulary, unknown))
     limits = tuple(judge_limit(odds.among(), row) for row in shares)
-    return odds, prompt, limits, *(run.manifest[name] for name in COUNTS)
+    return odds, prompt, limits, *(run.manifest[name] for name in WINNER_COUNTS)
 
 
 def winners(
-    layer: Layer,
+    layer: RepeatedLayer,
     prompt: Context | None = None,
     *,
     starts: int = 20,
@@ -315,50 +320,49 @@ def winners(
     --------
     >>> import attomaton as at
     >>> auto = at.learn(["a b a c a b", "b a b c b a"])
-    >>> found = at.winners(auto.at(step=30), "a b c")
-    >>> [auto.name(token) for token in found.tokens], found.shares.round(3).tolist()
+    >>> end = at.winners(auto.at(step=30), "a b c")
+    >>> [auto.name(token) for token in end.tokens], end.shares.round(3).tolist()
     (['a', 'b'], [0.5, 0.5, 0.0])
     >>> at.winners([[4.0, 1.0], [1.0, 4.0]])  # each token prefers itself: either may win
     Winners(open; 2 limits from 3 starts)
     """
     starts, rng = whole_number(starts, "starts"), make_rng(seed)
-    odds, places = read_odds(layer, prompt)
+    odds, indices = read_odds(layer, prompt)
     table = odds.among()
-    counts = count_places(places, len(odds.tokens))
-    classes = find_classes(table, None if prompt is None else int(places[-1]))
+    counts = count_prompt(indices, len(odds.tokens))
+    classes = find_classes(table, None if prompt is None else int(indices[-1]))
     limits: list[Limit] = []
     ends: list[Limit | None] = []
     allowed = allow_evaluations(len(table))
     settled = True
     for inside in classes:
-        own = counts[inside] / counts[inside].sum()
-        for shares in (
-            own,
-            *draw_starts(len(inside), min(starts, {1: 0, 2: 2}.get(len(inside), starts)), rng),
-        ):
-            if shares is own or length_hint(allowed):
+        of_prompt = counts[inside] / counts[inside].sum()
+        n_drawn = min(starts, {1: 0, 2: 2}.get(len(inside), starts))
+        for shares in (of_prompt, *draw_starts(len(inside), n_drawn, rng)):
+            if shares is of_prompt or length_hint(allowed):
                 ends.append(_find_within(table, inside, shares, allowed))
-                _add(limits, ends[-1])
+                _add_limit(limits, ends[-1])
             if len(ends) == 1:
-                besides = [_find_within(table, inside, one, allowed) for one in nudge(own, rng)]
-                settled = all(_is_near(ends[0], end) for end in besides)
-                for end in besides:
-                    _add(limits, end)
+                near = [_find_within(table, inside, nudged, allowed) for nudged in nudge(of_prompt, rng)]
+                settled = all(_is_near(ends[0], end) for end in near)
+                for end in near:
+                    _add_limit(limits, end)
     for limit in find_single(table, np.concatenate(classes)):
-        _add(limits, limit)
+        _add_limit(limits, limit)
     unsettled = sum(end is None for end in ends)
-    return Winners(odds, places, tuple(limits), len(ends), unsettled, settled, len(classes))
+    return Winners(odds, indices, tuple(limits), len(ends), unsettled, settled, len(classes))
 
 
-def _is_near(end: Limit | None, other: Limit | None) -> bool:
+def _is_near(first: Limit | None, second: Limit | None) -> bool:
     """Whether two flows converged, and to the same limit."""
-    return end is not None and other is not None and bool(np.abs(end.shares - other.shares).max() <= NEAR)
+    if first is None or second is None:
+        return False
+    return bool(np.abs(first.shares - second.shares).max() <= NEAR_LIMIT)
 
 
-def _add(found: list[Limit], limit: Limit | None) -> None:
-    """Add a limit that is not in the list yet."""
-    if limit is not None and not any(np.abs(limit.shares - one.shares).max() < SAME for one in found):
-        found.append(limit)
+def _add_limit(limits: list[Limit], new: Limit | None) -> None:
+    if new is not None and not any(np.abs(new.shares - limit.shares).max() < SAME for limit in limits):
+        limits.append(new)
 
 
 def _find_within(table: Float64, inside: Int64, shares: Float64, allowed: Iterator[int]) -> Limit | None:
@@ -371,10 +375,10 @@ def _find_within(table: Float64, inside: Int64, shares: Float64, allowed: Iterat
     return judge_limit(table, whole)
 
 
-def _tell(limit: Limit, place: int) -> str:
-    exponent = limit.decided[place]
+def _describe_growth(limit: Limit, token: int) -> str:
+    exponent = limit.decided[token]
     if np.isnan(exponent):
-        return "not told"
-    if limit.ties[place]:
+        return "not determined"
+    if limit.ties[token]:
         return "t / ln t" if limit.ties.sum() == 1 else "t / (ln t)^a, a ≥ 1"
-    return "t" if limit.winners[place] else f"t^{exponent:.3f}"
+    return "t" if limit.winners[token] else f"t^{exponent:.3f}"

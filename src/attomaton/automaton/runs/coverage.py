@@ -130,14 +130,13 @@ class Coverage(Tabular):
             blocks.append("No edges: no context contains its label and another token. Try a longer window.")
         if self.largest:
             largest = [
-                (one.query_text, one.size, " ".join(one.texts) + " …" * (one.size > len(one.texts)))
-                for one in self.largest
+                (tied.query_text, tied.size, " ".join(tied.texts) + " …" * (tied.size > len(tied.texts)))
+                for tied in self.largest
             ]
             blocks.append(Grid("Largest components", ["query", "size", "tokens"], largest))
         return blocks
 
     def _reached(self) -> list[tuple[str, object]]:
-        """The rows on the samples that can be learned."""
         return [("realisable (label in the context)", show_share(self.realisable))]
 
     def _table(self) -> pa.Table:
@@ -154,10 +153,11 @@ class Coverage(Tabular):
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Coverage":
         """The inverse of :meth:`to_dict`."""
-        parts: list[dict[str, Any]] = [
-            {**one, "tokens": tuple(one["tokens"]), "texts": tuple(one["texts"])} for one in record["largest"]
+        largest: list[dict[str, Any]] = [
+            {**tied, "tokens": tuple(tied["tokens"]), "texts": tuple(tied["texts"])}
+            for tied in record["largest"]
         ]
-        fields: dict[str, Any] = {**record, "largest": tuple(LargeComponent(**part) for part in parts)}
+        fields: dict[str, Any] = {**record, "largest": tuple(LargeComponent(**tied) for tied in largest)}
         return cls(**fields)
 
 
@@ -167,7 +167,6 @@ def show_share(share: float) -> Bar:
 
 
 def _proof(side: Mapping[str, Any], reached: str) -> Signal:
-    """Whether a side is certified, and its accuracy."""
     return Signal(f"{side['status']}, {reached}", good=side["status"] == "certified")
 
 
@@ -185,7 +184,7 @@ class Tally:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Tally":
         """The inverse of ``asdict``, from JSON."""
-        largest = tuple((int(evidence), LargeComponent(**one)) for evidence, one in record["largest"])
+        largest = tuple((int(evidence), LargeComponent(**tied)) for evidence, tied in record["largest"])
         fields: dict[str, Any] = {**record, "largest": largest}
         return cls(**fields)
 
@@ -193,7 +192,7 @@ class Tally:
 def tally_components(components: Components, gathered: Gathered | None = None) -> Tally:
     """The contribution of the queries of these components to the coverage report.
 
-    ``gathered`` counts their edges where the components do not hold them.
+    ``gathered`` counts their edges where they are not in the components.
     """
     n_edges = len(components.edges) if gathered is None else int(gathered.n_edges.sum())
     return Tally(
@@ -219,37 +218,37 @@ def join_tallies(
     proofs: tuple[HardCertificate, SoftCertificate],
     vocabulary: Vocabulary | None,
 ) -> Coverage:
-    """The coverage report from the contributions of parts of the queries, in ascending order."""
+    """The coverage report from the contributions of partitions of the queries, in ascending order."""
     n_queries = sum(tally.n_queries for tally in tallies)
-    found = [one for tally in tallies for one in tally.largest]
-    found.sort(key=lambda one: (-one[1].size, -one[0]))
+    largest = [tied for tally in tallies for tied in tally.largest]
+    largest.sort(key=lambda tied: (-tied[1].size, -tied[0]))
     hard, soft = (
         {"status": "certified" if proof.certified else "uncertified", **asdict(proof)} for proof in proofs
     )
     return Coverage(
         n_read=sum(read),
-        realisable=_share(read[0], sum(read)),
+        realisable=_share_of(read[0], sum(read)),
         n_queries=n_queries,
         n_edges=sum(tally.n_edges for tally in tallies),
         n_components=sum(tally.n_components for tally in tallies),
-        tied_queries=_share(sum(tally.n_tied for tally in tallies), n_queries),
-        ordered_queries=_share(sum(tally.n_ordered for tally in tallies), n_queries),
+        tied_queries=_share_of(sum(tally.n_tied for tally in tallies), n_queries),
+        ordered_queries=_share_of(sum(tally.n_ordered for tally in tallies), n_queries),
         largest=tuple(
             replace(
-                one,
-                tokens=tuple(one.tokens),
-                query_text=name_token(vocabulary, one.query),
-                texts=tuple(name_token(vocabulary, token) for token in one.tokens),
+                tied,
+                tokens=tuple(tied.tokens),
+                query_text=name_token(vocabulary, tied.query),
+                texts=tuple(name_token(vocabulary, token) for token in tied.tokens),
             )
-            for _, one in found[:N_LARGEST]
+            for _, tied in largest[:N_LARGEST]
         ),
         hard=hard,
         soft=soft,
     )
 
 
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0
+def _share_of(count: int, total: int) -> float:
+    return count / total if total else 0.0
 
 
 def _largest(components: Components, evidence: Int64 | None) -> tuple[tuple[int, LargeComponent], ...]:
@@ -265,11 +264,11 @@ def _largest(components: Components, evidence: Int64 | None) -> tuple[tuple[int,
     component = components.component_of_node[members]
     together = np.bincount(component, evidence[members], len(components))
     by_size = large[np.lexsort((-together[large], -components.sizes[large]))[:N_LARGEST]].tolist()
-    found: list[tuple[int, LargeComponent]] = []
+    largest: list[tuple[int, LargeComponent]] = []
     for number in by_size:
         rows = members[component == number]
         first = rows[np.argsort(-evidence[rows], kind="stable")[:N_TOKENS]]
         tokens = tuple(components.token_of_node[first].tolist())
         query, size = int(components.query_of[number]), int(components.sizes[number])
-        found.append((int(together[number]), LargeComponent(query, size, tokens)))
-    return tuple(found)
+        largest.append((int(together[number]), LargeComponent(query, size, tokens)))
+    return tuple(largest)

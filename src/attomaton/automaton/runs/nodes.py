@@ -1,4 +1,4 @@
-"""The limit's knowledge of the tokens under some queries, and predictions from that alone."""
+"""The nodes of some queries with their scores: all that a prediction needs."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -18,21 +18,21 @@ RECENT, RECENT_QUERIES = 1 << 20, 256
 """Maximum number of cached nodes of recent queries, and of these queries."""
 
 
-class Known(NamedTuple):
-    """The knowledge about entries (query, token), one array each, shape (n_entries,).
+class NodeScores(NamedTuple):
+    """Component, hard and soft score of entries (query, token), arrays of shape (n_entries,).
 
-    Where ``seen`` is false the token is not a node under the query, and the others are meaningless.
+    Where ``is_node`` is false the token is not a node under the query, and the rest is meaningless.
 
     Examples
     --------
     >>> import attomaton as at
     >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2]], [0]))
-    >>> known = auto.know(np.array([2, 2]), np.array([0, 1]))
-    >>> known.component.tolist(), known.hard.round(3).tolist()
+    >>> nodes = auto.look_up(np.array([2, 2]), np.array([0, 1]))
+    >>> nodes.component.tolist(), nodes.hard.round(3).tolist()
     ([0, 1], [0.667, -0.333])
     """
 
-    seen: Bool
+    is_node: Bool
     component: Int64
     hard: Float64
     soft: Float64
@@ -66,13 +66,13 @@ class Nodes:
         """One ascending key per node: query and token packed."""
         return pack_pairs(self.query, self.token)
 
-    def find(self, queries: Integers, tokens: Integers) -> Known:
-        """The knowledge about each (query, token)."""
-        rows, found = find_rows(self.keys, pack_pairs(queries, tokens))
-        seen = found & (tokens < self.n_tokens)
+    def find(self, queries: Integers, tokens: Integers) -> NodeScores:
+        """The component and the scores of each (query, token)."""
+        rows, is_node = find_rows(self.keys, pack_pairs(queries, tokens))
+        is_node &= tokens < self.n_tokens
         if not len(self.keys):
-            return Known(seen, rows, np.zeros(len(rows)), np.zeros(len(rows)))
-        return Known(seen, self.component[rows], self.hard[rows], self.soft[rows])
+            return NodeScores(is_node, rows, np.zeros(len(rows)), np.zeros(len(rows)))
+        return NodeScores(is_node, self.component[rows], self.hard[rows], self.soft[rows])
 
 
 class RecentNodes:
@@ -83,7 +83,7 @@ class RecentNodes:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._kept: OrderedDict[int, Nodes] = OrderedDict()
+        self._cache: OrderedDict[int, Nodes] = OrderedDict()
 
     def __reduce__(self) -> tuple[type["RecentNodes"], tuple[()]]:
         return RecentNodes, ()
@@ -93,21 +93,21 @@ class RecentNodes:
         if not self._lock.acquire(blocking=False):
             return read()
         try:
-            kept = self._kept.pop(query, None)
-            nodes = self._kept[query] = read().copied() if kept is None else kept
-            while len(self._kept) > RECENT_QUERIES or (len(self._kept) > 1 and self._n_nodes() > RECENT):
-                self._kept.popitem(last=False)
+            nodes = self._cache.pop(query, None)
+            nodes = self._cache[query] = read().copied() if nodes is None else nodes
+            while len(self._cache) > RECENT_QUERIES or (len(self._cache) > 1 and self._n_nodes() > RECENT):
+                self._cache.popitem(last=False)
         finally:
             self._lock.release()
         return nodes
 
     def _n_nodes(self) -> int:
-        return sum(len(nodes.token) for nodes in self._kept.values())
+        return sum(len(nodes.token) for nodes in self._cache.values())
 
 
 @dataclass(frozen=True, eq=False)
 class Outline:
-    """The knowledge about some queries, except edges and choices.
+    """What is stored about some queries, except edges and choices.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
-"""Learning part by part on disk: two stages run by an engine, and the resulting run folder.
+"""Learning on disk, partition by partition: two stages run by an engine, and the resulting run folder.
 
-Edges → components and the hard side; then, when all ties are known, choices → the soft side. Each part of the
-queries is read, solved and written separately, so memory depends only on the largest part.
+Edges → components and the hard side; then, when all ties are known, choices → the soft side. Each partition
+is read, solved and written separately, so memory depends only on the largest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from attomaton.automaton.runs import layout, storage
 from attomaton.automaton.runs.coverage import Coverage, Tally, join_tallies, tally_components
 from attomaton.base.artifacts import Building, digest_arrays, digest_record, explained
 from attomaton.base.artifacts.files import link_or_copy
-from attomaton.base.artifacts.parted import part_name, write_part
+from attomaton.base.artifacts.parted import partition_name, write_partition
 from attomaton.base.progress import Progress, silent
 from attomaton.base.tables import column, make_table, read_parquet
 from attomaton.corpora.tokenizers import Vocabulary
@@ -33,18 +33,18 @@ from attomaton.solvers.soft.newton import Groups
 from attomaton.solvers.soft.tied import group_choices, solve_groups
 from attomaton.solvers.solved import spread_scores
 
-Record = Mapping[str, Any]
+StageRecord = Mapping[str, Any]
 
-HELD_EDGES = 1 << 22
-"""Maximum number of edges of a part in memory; a larger part keeps only the condensation."""
+MOST_LOADED_EDGES = 1 << 22
+"""Maximum number of edges of a partition in memory; of a larger one only the condensation is."""
 
 BYTES_PER_EDGE, BYTES_PER_CHOICE, BYTES_PER_MEMBER = 120, 80, 25
-"""Upper estimate of the memory of a part while it is solved."""
+"""Upper estimate of the memory of a partition while it is solved."""
 
 
 @dataclass(frozen=True, eq=False)
 class HardStage:
-    """Edges of a part → its components and its hard side."""
+    """Edges of a partition → its components and its hard side."""
 
     edges: EdgePartitions
     name: str = "hard"
@@ -55,32 +55,32 @@ class HardStage:
         """Fingerprint of the edges, by file digests, and of the samples by query: some have no edge."""
         counted = [column(self.edges.queries, name) for name in QUERY_SCHEMA.names]
         samples = [self.edges.n_tokens, self.edges.borders.tolist(), digest_arrays(*counted)]
-        return digest_record([self.name, layout.FORMAT, samples, _digests(self.edges.entries)])
+        return digest_record([self.name, layout.STAGE_FORMAT, samples, _digests(self.edges.entries)])
 
     @property
     def weights(self) -> list[int]:
-        """About how many bytes of memory each part takes."""
-        return [BYTES_PER_EDGE * min(size + 1, HELD_EDGES) for size in self.edges.sizes]
+        """About how many bytes of memory each partition takes."""
+        return [BYTES_PER_EDGE * min(size + 1, MOST_LOADED_EDGES) for size in self.edges.sizes]
 
     def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
-        """Solve a part; write nodes, order, ties and counts; return the certificate and the tally."""
+        """Solve a partition; write nodes, order, ties and counts; return the certificate and the tally."""
         components, gathered = self._components(number)
         hard = solve_graph_svm(components, threads=1)
         score = column(hard.scores, "score")
-        nodes = layout.describe_nodes(components, score, np.zeros(len(score)))
-        order = layout.describe_order(components, column(hard.multipliers, "multiplier"))
+        nodes = layout.nodes_to_store(components, score, np.zeros(len(score)))
+        order = layout.order_to_store(components, column(hard.multipliers, "multiplier"))
         tables = {
             "nodes": nodes,
             "order": order,
             "ties": keep_ties(components).nodes,
-            "index": layout.describe_counts(components, gathered),
+            "index": layout.count_hard_rows(components, gathered),
         }
         entries = {
-            name: write_part(
+            name: write_partition(
                 folder / f"{name}-{number:05d}{attempt}.parquet",
                 [table],
                 table.schema,
-                layout.FILES.get(name, {}),
+                layout.RUN_TABLES[name].options if name in layout.RUN_TABLES else {},
             )
             for name, table in tables.items()
         }
@@ -92,8 +92,8 @@ class HardStage:
         }
 
     def _components(self, number: int) -> tuple[Components, Gathered | None]:
-        """The components of a part; for a large one the edges are reduced to their totals."""
-        if self.edges.sizes[number] > HELD_EDGES:
+        """The components of a partition; for a large one the edges are reduced to their totals."""
+        if self.edges.sizes[number] > MOST_LOADED_EDGES:
             queries, n_tokens = self.edges.queries_of(number), self.edges.n_tokens
             gathered = gather_components(self.edges.scan(number), queries, n_tokens)
             return gathered.components, gathered
@@ -102,7 +102,7 @@ class HardStage:
 
 @dataclass(frozen=True, eq=False)
 class SoftStage:
-    """Choices of a part and its nodes → its soft side.
+    """Choices of a partition and its nodes → its soft side.
 
     ``nodes`` are the files of the hard stage, ``before`` its fingerprint, ``choices`` the results of the
     second pass.
@@ -122,24 +122,25 @@ class SoftStage:
 
     @property
     def weights(self) -> list[int]:
-        """About how many bytes of memory each part takes."""
-        entries = (count_values(piece, "tokens") for piece in self.choices.files)
+        """About how many bytes of memory each partition takes."""
+        entries = (count_values(file, "tokens") for file in self.choices.files)
         rows = (int(entry["rows"]) + 1 for entry in self.choices.entries)
         return [
             BYTES_PER_CHOICE * row + BYTES_PER_MEMBER * many for row, many in zip(rows, entries, strict=True)
         ]
 
     def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
-        """Solve a part; write its nodes with both scores, and its number of choices by query."""
+        """Solve a partition; write its nodes with both scores, and its number of choices by query."""
         nodes = read_parquet(self.nodes[number].read_bytes())
         components = of_nodes(layout.restore_nodes(nodes)[0], self.n_tokens)
         groups, counts = self._choices(number, components)
         soft = solve_groups(groups, threads=1)
         scores = spread_scores(components, soft.scores)
-        columns = {name: column(nodes, name) for name in layout.NODES.names}
-        whole = make_table(layout.NODES, {**columns, "soft": scores})
+        stored = layout.RUN_TABLES["nodes"]
+        columns = {name: column(nodes, name) for name in stored.schema.names}
+        whole = make_table(stored.schema, {**columns, "soft": scores})
         file = folder / f"nodes-{number:05d}{attempt}.parquet"
-        entry = write_part(file, [whole], layout.NODES, layout.FILES["nodes"])
+        entry = write_partition(file, [whole], stored.schema, stored.options)
         return {
             "files": {entry["name"]: entry},
             "names": {"nodes": entry["name"]},
@@ -149,15 +150,15 @@ class SoftStage:
         }
 
     def _choices(self, number: int, components: Components) -> tuple[Groups, list[list[int]]]:
-        """The choices of a part, sorted for the solver, and the number for each query; frees the table."""
+        """The choices of a partition, sorted for the solver, and their number by query; frees the table."""
         table = self.choices.partition(number)
         query, count = np.unique(column(table, "query"), return_counts=True)
         groups = group_choices(ChoiceTable(table), keep_ties(components))
         return groups, [query.tolist(), count.tolist()]
 
 
-def learn_by_partition(engine: Any, edges: EdgePartitions, progress: Progress = silent) -> "Finished":
-    """Solve both sides of all parts with the disk-based engine that counted the edges."""
+def learn_by_partition(engine: Any, edges: EdgePartitions, progress: Progress = silent) -> "FinishedStages":
+    """Solve both sides of all partitions with the disk-based engine that counted the edges."""
     stage = HardStage(edges)
     progress(stage.title, 0, 0)
     hard = engine.run_partitions(stage, stage.weights)
@@ -167,25 +168,25 @@ def learn_by_partition(engine: Any, edges: EdgePartitions, progress: Progress = 
         table: [Path(record["folder"], record["names"][table]) for record in hard]
         for table in ("nodes", "ties")
     }
-    found = Ties(tuple(paths["ties"]), tuple(entry["sha256"] for entry in ties), edges.n_tokens)
-    choices = engine.choice_partitions(found, edges.borders)
+    all_ties = Ties(tuple(paths["ties"]), tuple(entry["sha256"] for entry in ties), edges.n_tokens)
+    choices = engine.choice_partitions(all_ties, edges.borders)
     last = SoftStage(paths["nodes"], choices, edges.n_tokens, stage.fingerprint)
     progress(last.title, 0, 0)
-    return Finished(edges, choices, hard, engine.run_partitions(last, last.weights))
+    return FinishedStages(edges, choices, hard, engine.run_partitions(last, last.weights))
 
 
 @dataclass(frozen=True, eq=False)
-class Finished:
-    """Both stages of all parts, with their results, ready to become a run folder."""
+class FinishedStages:
+    """Both stages of all partitions, with their results, ready to become a run folder."""
 
     edges: EdgePartitions
     choices: ChoicePartitions
-    hard: Sequence[Record]
-    soft: Sequence[Record]
+    hard: Sequence[StageRecord]
+    soft: Sequence[StageRecord]
 
     @cached_property
     def proofs(self) -> storage.Proofs:
-        """The certificates of the whole run, joined in the order of the parts."""
+        """The certificates of the whole run, joined in the order of the partitions."""
         hard = join_hard([HardCertificate(**record["certificate"]) for record in self.hard])
         soft = join_soft([SoftCertificate(**record["certificate"]) for record in self.soft])
         return storage.Proofs(hard, soft, sum(float(record["loss"]) for record in self.soft))
@@ -197,37 +198,37 @@ class Finished:
         read = tuple(int(column(queries, name).sum()) for name in ("realisable", "unrealisable"))
         return join_tallies(tallies, (read[0], read[1]), (self.proofs.hard, self.proofs.soft), vocabulary)
 
-    def fill(self, building: Building, vocabulary: Vocabulary | None, about: Mapping[str, Any]) -> None:
-        """Put the parts into the run folder being built, and finish it."""
+    def write(self, building: Building, vocabulary: Vocabulary | None, about: Mapping[str, Any]) -> None:
+        """Put the files into the run folder being built, and finish it."""
         entries: dict[str, dict[str, Any]] = {}
         with explained(building.folder):
             for table, number, path, entry in self._files():
-                name = part_name(table, number)
+                name = partition_name(table, number)
                 link_or_copy(path, building.folder / name)
                 entries[name] = {key: value for key, value in entry.items() if key != "name"}
-        storage.finish(
+        storage.finish_run(
             building,
-            parts=entries,
+            entries=entries,
             index=self._index(),
             borders=self.edges.borders,
             n_tokens=self.edges.n_tokens,
             proofs=self.proofs,
             arrays={},
-            records=storage.describe_records(vocabulary, self.coverage(vocabulary)),
+            records=storage.records_of_run(vocabulary, self.coverage(vocabulary)),
             about=about,
         )
 
     def _files(self) -> list[tuple[str, int, Path, Mapping[str, Any]]]:
-        """Table, part, path and entry of every file of the run."""
-        found: list[tuple[str, int, Path, Mapping[str, Any]]] = []
-        for table, parts in (("edges", self.edges), ("choices", self.choices)):
-            for number, (piece, entry) in enumerate(zip(parts.files, parts.entries, strict=True)):
-                found.append((table, number, piece, entry))
+        """Table, partition, path and entry of every file of the run."""
+        files: list[tuple[str, int, Path, Mapping[str, Any]]] = []
+        for table, counted in (("edges", self.edges), ("choices", self.choices)):
+            for number, (path, entry) in enumerate(zip(counted.files, counted.entries, strict=True)):
+                files.append((table, number, path, entry))
         for table, records in (("order", self.hard), ("nodes", self.soft)):
             for number, record in enumerate(records):
                 name = record["names"][table]
-                found.append((table, number, Path(record["folder"], name), record["files"][name]))
-        return found
+                files.append((table, number, Path(record["folder"], name), record["files"][name]))
+        return files
 
     def _index(self) -> pa.Table:
         counts = {name: np.zeros(self.edges.n_tokens, np.int64) for name in layout.COUNTED}
@@ -238,7 +239,7 @@ class Finished:
         for record in self.soft:
             query, count = record["choices"]
             counts["choices"][np.array(query, np.int64)] = count
-        return layout.describe_index(self.edges.queries, counts)
+        return layout.make_index(self.edges.queries, counts)
 
 
 def _digests(entries: Sequence[Mapping[str, Any]]) -> list[str]:

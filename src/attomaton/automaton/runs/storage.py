@@ -26,7 +26,7 @@ from attomaton.solvers.soft.certify import SoftCertificate
 from attomaton.solvers.soft.solve import SoftSolution
 from attomaton.solvers.solved import Solved
 
-INDEX = "queries"
+INDEX_TABLE = "queries"
 """The table with the number of samples, and of rows of each other table, of every query."""
 
 
@@ -41,15 +41,15 @@ class Proofs:
     free: bool = True
 
 
-def describe_records(vocabulary: Vocabulary | None, coverage: Coverage) -> dict[str, Any]:
-    """The records of a run."""
+def records_of_run(vocabulary: Vocabulary | None, coverage: Coverage) -> dict[str, Any]:
+    """The JSON files of a run: its coverage and vocabulary."""
     return {"coverage": coverage.to_dict(), **vocabulary_records(vocabulary)}
 
 
-def finish(
+def finish_run(
     building: Building,
     *,
-    parts: Mapping[str, Mapping[str, Any]],
+    entries: Mapping[str, Mapping[str, Any]],
     index: pa.Table,
     borders: Int64,
     n_tokens: int,
@@ -58,7 +58,7 @@ def finish(
     records: Mapping[str, Any],
     about: Mapping[str, Any],
 ) -> None:
-    """Write the files of a run other than the parts of its tables, which are already in the folder."""
+    """Write the files of a run other than its tables, which are already in the folder."""
     manifest = {
         **about,
         "n_tokens": n_tokens,
@@ -66,19 +66,19 @@ def finish(
         "certificates": {"hard": asdict(proofs.hard), "soft": asdict(proofs.soft)},
         "soft": {"loss": proofs.loss, "ridge": proofs.ridge, "free": proofs.free},
     }
-    fill_run(building, Run({INDEX: index}, arrays, records, manifest, parts))
+    fill_run(building, Run({INDEX_TABLE: index}, arrays, records, manifest, entries))
 
 
 def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> Solved:
-    """The components and the hard and soft solutions of some queries, from a run stored in parts.
+    """The components and the hard and soft solutions of some queries, from a stored run.
 
-    Every part is checked by its constructor, after the parts that it indexes. The certificates and the loss
+    Each is checked by its constructor, after those that it refers to. The certificates and the loss
     are those of the whole run.
     """
     n_tokens, proofs = run.manifest["n_tokens"], read_proofs(run.manifest)
-    with _named("the parts of edges"):
+    with _explained_as("the parts of edges"):
         edges = EdgeTable(tables["edges"], queries, n_tokens)
-    with _named("the parts of nodes and order"):
+    with _explained_as("the parts of nodes and order"):
         components = Components(edges, *layout.restore_components(tables))
         nodes, order = tables["nodes"], tables["order"]
         scores = {name: score_table(nodes, column(nodes, name)) for name in ("hard", "soft")}
@@ -94,9 +94,9 @@ def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> Sol
             **_read_dense(run, "hard"),
         )
         hard.__post_init__()
-    with _named("the parts of choices"):
+    with _explained_as("the parts of choices"):
         choices = ChoiceTable(tables["choices"])
-    with _named("the parts of nodes"):
+    with _explained_as("the parts of nodes"):
         soft = trusted(
             SoftSolution,
             scores=scores["soft"],
@@ -117,9 +117,9 @@ def read_proofs(manifest: Mapping[str, Any]) -> Proofs:
     certificates: list[Any] = []
     for name, kind in (("hard", HardCertificate), ("soft", SoftCertificate)):
         kinds: dict[str, Any] = {field.name: field.type for field in fields(kind)}
-        certificates.append(kind(**_numbers(manifest["certificates"][name], kinds)))
+        certificates.append(kind(**_check_values(manifest["certificates"][name], kinds)))
     kinds = {"loss": float, "ridge": float, "free": bool}
-    return Proofs(*certificates, **_numbers(manifest["soft"], kinds))
+    return Proofs(*certificates, **_check_values(manifest["soft"], kinds))
 
 
 def read_window(manifest: Mapping[str, Any]) -> int | None:
@@ -127,20 +127,19 @@ def read_window(manifest: Mapping[str, Any]) -> int | None:
     config: Any = manifest.get("config")
     settings = cast("dict[str, Any]", config) if isinstance(config, dict) else {}
     windows: list[Any] = [settings.get(name) for name in ("window", "max_window")]
-    known = [one for one in windows if isinstance(one, int) and not isinstance(one, bool) and one > 0]
-    return min(known, default=None)
+    valid = [size for size in windows if isinstance(size, int) and not isinstance(size, bool) and size > 0]
+    return min(valid, default=None)
 
 
 @contextmanager
-def _named(files: str) -> Generator[None]:
-    """Name the file in errors."""
+def _explained_as(files: str) -> Generator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
         raise ValueError(f"{files}: {error}") from error
 
 
-def _numbers(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
+def _check_values(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
     """The values in the manifest, if all are present, of these types, and finite."""
     if record.keys() != kinds.keys():
         raise ValueError(f"manifest.json needs {', '.join(kinds)}")
@@ -148,12 +147,16 @@ def _numbers(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, A
         value = record[name]
         whole = isinstance(value, int) and not isinstance(value, bool)
         right = isinstance(value, kind) or (whole and isinstance(float(value), kind))
-        if not right or (isinstance(value, bool) and not isinstance(True, kind)) or not _finite(value):
+        if (
+            not right
+            or (isinstance(value, bool) and not isinstance(True, kind))
+            or not _is_finite_value(value)
+        ):
             raise ValueError(f"manifest.json gives {str(value)[:40]} as {name}")
     return dict(record)
 
 
-def _finite(value: float | str | None) -> bool:
+def _is_finite_value(value: float | str | None) -> bool:
     return value is None or isinstance(value, str) or isfinite(value)
 
 

@@ -1,4 +1,4 @@
-"""A run that is read on demand from its parts, query by query."""
+"""A run folder that is read on demand, query by query."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -13,16 +13,10 @@ import pyarrow as pa
 
 from attomaton.automaton.runs import layout, storage
 from attomaton.automaton.runs.coverage import Coverage
-from attomaton.automaton.runs.nodes import Known, Nodes, Outline, RecentNodes
+from attomaton.automaton.runs.nodes import Nodes, NodeScores, Outline, RecentNodes
 from attomaton.base.artifacts import Run, explained_run, read_run
-from attomaton.base.artifacts.parted import PartedTable, part_name
-from attomaton.base.borders import (
-    check_counts,
-    check_floats,
-    check_ids,
-    check_rising,
-    check_table,
-)
+from attomaton.base.artifacts.parted import PartedTable, partition_name
+from attomaton.base.borders import check_counts, check_floats, check_ids, check_rising, check_table
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.options import whole_number
 from attomaton.base.ragged import offsets_of, ranges_of
@@ -40,16 +34,16 @@ from attomaton.solvers.hard.solve import HardSolution
 from attomaton.solvers.soft.solve import SoftSolution
 from attomaton.solvers.solved import Solved
 
-SMALL = 8_000_000
+SMALL_RUN_BYTES = 8_000_000
 """Maximum size in bytes of a run that is read completely when opened."""
 
-MOST_ROWS = 1 << 22
+MOST_BLOCK_ROWS = 1 << 22
 """Maximum number of nodes in memory while predicting many contexts."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StoredRun:
-    """An open run folder: everything but its tables in parts, and its index."""
+    """An open run folder: all in memory but its tables, which are read on demand."""
 
     run: Run
     vocabulary: Vocabulary | None
@@ -71,7 +65,7 @@ class StoredRun:
     def is_small(self) -> bool:
         """Whether it is read completely: it is small, or weights of embeddings join all its queries."""
         size = sum(int(entry["bytes"]) for entry in self.run.partitions.values())
-        return size <= SMALL or bool(self.run.arrays)
+        return size <= SMALL_RUN_BYTES or bool(self.run.arrays)
 
     def __repr__(self) -> str:
         n_queries = int((self.counts["components"] > 0).sum())
@@ -81,7 +75,7 @@ class StoredRun:
     @property
     def index(self) -> pa.Table:
         """One row per query: its samples, and the number of its rows in each table."""
-        return self.run.tables[storage.INDEX]
+        return self.run.tables[storage.INDEX_TABLE]
 
     @cached_property
     def coverage(self) -> Coverage:
@@ -89,21 +83,22 @@ class StoredRun:
         with self._explained():
             return Coverage.from_dict(self.run.records["coverage"])
 
-    def know(self, queries: Integers, tokens: Integers) -> Known:
-        """The knowledge about tokens under queries, both of shape (n_entries,); few nodes are in memory."""
+    def look_up(self, queries: Integers, tokens: Integers) -> NodeScores:
+        """The scores of tokens under queries, both of shape (n_entries,); few nodes are in memory."""
         size = len(queries)
-        known = Known(np.zeros(size, bool), np.zeros(size, np.int64), np.zeros(size), np.zeros(size))
+        scores = NodeScores(np.zeros(size, bool), np.zeros(size, np.int64), np.zeros(size), np.zeros(size))
         inside = np.flatnonzero((queries >= 0) & (queries < self.n_tokens))
         rows = inside[np.argsort(queries[inside], kind="stable")]
         distinct, first = np.unique(queries[rows], return_index=True)
-        blocks = offsets_of(self.counts["nodes"][distinct]) // MOST_ROWS
+        blocks = offsets_of(self.counts["nodes"][distinct]) // MOST_BLOCK_ROWS
         for block in np.unique(blocks[:-1]):
             low, high = np.searchsorted(blocks[:-1], [block, block + 1])
-            some = rows[first[low] : first[high] if high < len(first) else len(rows)]
-            found = self._nodes_of(distinct[low:high].astype(np.int64)).find(queries[some], tokens[some])
-            for whole, part in zip(known, found, strict=True):
-                whole[some] = part
-        return known
+            entries = rows[first[low] : first[high] if high < len(first) else len(rows)]
+            nodes = self._nodes_of(distinct[low:high].astype(np.int64))
+            block_scores = nodes.find(queries[entries], tokens[entries])
+            for values, block_values in zip(scores, block_scores, strict=True):
+                values[entries] = block_values
+        return scores
 
     def graph_of(self, query: int) -> QueryGraph:
         """The graph of one query; its edges are read on iteration."""
@@ -143,41 +138,40 @@ class StoredRun:
     def blocks(self, queries: Int64, *names: str) -> Iterator[Int64]:
         """Ascending queries in blocks with few rows of these tables; at least one block."""
         weights = sum((self.counts[name][queries] for name in names), np.zeros(len(queries), np.int64))
-        for first, stop in pairwise(cut_queries(weights, MOST_ROWS).tolist()):
+        for first, stop in pairwise(cut_queries(weights, MOST_BLOCK_ROWS).tolist()):
             yield queries[first:stop]
 
     def scan(self, table: str, queries: Integers) -> Iterator[pa.Table]:
-        """The rows of ascending queries of one table, in pieces, components numbered over all queries.
+        """The rows of ascending queries of one table, a few at a time, components numbered over all queries.
 
-        There is at least one piece, which may be empty.
+        At least one table is yielded, which may be empty.
         """
         stored = self.tables[table]
         for block in self.blocks(np.asarray(queries, np.int64), table):
-            large = len(block) == 1 and self.counts[table][block[0]] > MOST_ROWS
-            for piece in stored.scan(int(block[0])) if large else [stored.read(block)]:
+            large = len(block) == 1 and self.counts[table][block[0]] > MOST_BLOCK_ROWS
+            for rows in stored.scan(int(block[0])) if large else [stored.read(block)]:
                 with self._explained():
-                    self._check_piece(table, piece, block)
-                    yield layout.number_over_all(table, piece, self._first)
+                    self._check_scanned(table, rows, block)
+                    yield layout.number_over_all(table, rows, self._first)
 
-    def _check_piece(self, name: str, piece: pa.Table, block: Int64) -> None:
+    def _check_scanned(self, name: str, rows: pa.Table, block: Int64) -> None:
         """Reject rows of other queries, or of components that the queries do not have."""
-        check_table(piece, layout.SCHEMAS[name], f"one of the parts of {name}")
-        query = column(piece, "query")
+        check_table(rows, layout.RUN_TABLES[name].schema, f"one of the parts of {name}")
+        query = column(rows, "query")
         if not np.isin(query, block).all():
             raise MismatchedParts(f"the queries in the parts of {name} differ from the index")
-        numbered = {"nodes": ("component",), "order": ("above", "below")}.get(name, ())
-        named = {"nodes": ("token",), "edges": ("winner", "loser"), "choices": ("winner",)}.get(name, ())
-        for one in numbered:
-            number = column(piece, one)
+        tokens = {"nodes": ("token",), "edges": ("winner", "loser"), "choices": ("winner",)}.get(name, ())
+        for numbering in layout.RUN_TABLES[name].numbering:
+            number = column(rows, numbering)
             if ((number < 0) | (number >= self.counts["components"][query])).any():
                 raise MismatchedParts(f"the components in the parts of {name} differ from the index")
-        for one in named:
-            check_ids(column(piece, one), self.n_tokens, f"{one} in the parts of {name}")
+        for token in tokens:
+            check_ids(column(rows, token), self.n_tokens, f"{token} in the parts of {name}")
         if name == "edges":
-            check_counts(column(piece, "support"), 1, "support in the parts of edges")
+            check_counts(column(rows, "support"), 1, "support in the parts of edges")
         if name == "choices":
-            ChoiceTable(piece)
-            check_ids(ragged_column(piece, "tokens")[1], self.n_tokens, "a token of the parts of choices")
+            ChoiceTable(rows)
+            check_ids(ragged_column(rows, "tokens")[1], self.n_tokens, "a token of the parts of choices")
 
     @property
     def components(self) -> Components:
@@ -210,8 +204,8 @@ class StoredRun:
         rising = np.unique(np.asarray(queries, np.int64))
         return rising[(rising >= 0) & (rising < self.n_tokens)]
 
-    def solve_parts(self) -> Iterator[Solved]:
-        """Components, hard and soft solution of each part of the queries in turn."""
+    def solve_partitions(self) -> Iterator[Solved]:
+        """Components, hard and soft solution of each partition in turn."""
         for first, stop in pairwise(self.tables["nodes"].borders.tolist()):
             yield self.solve(np.arange(first, stop, dtype=np.int64))
 
@@ -223,7 +217,7 @@ class StoredRun:
     def _edges_of(self, query: int) -> Iterator[Edges]:
         for table in self.tables["edges"].scan(query):
             with self._explained():
-                self._check_piece("edges", table, np.array([query]))
+                self._check_scanned("edges", table, np.array([query]))
             yield column(table, "winner"), column(table, "loser"), column(table, "support")
 
     def _nodes_of(self, queries: Int64) -> Nodes:
@@ -260,7 +254,7 @@ def open_run(path: str | AnyPath) -> StoredRun:
             raise MismatchedParts(f"n_tokens in manifest.json is not a whole number up to {MAX_TOKENS:,}")
         vocabulary = read_vocabulary(run.records, n_tokens)
         storage.read_proofs(run.manifest)
-        counts = layout.check_index(run.tables[storage.INDEX], n_tokens)
+        counts = layout.check_query_index(run.tables[storage.INDEX_TABLE], n_tokens)
         return StoredRun(run, vocabulary, counts, _open_tables(run, counts))
 
 
@@ -270,13 +264,13 @@ def _open_tables(run: Run, counts: dict[str, Int64]) -> dict[str, PartedTable]:
     rises = len(borders) > 1 and borders[0] == 0 and borders[-1] == n_tokens
     if not rises or (n_tokens and (np.diff(borders) <= 0).any()):
         raise MismatchedParts("manifest.json has the wrong starts of the parts")
-    place = run.folder or Path()
+    folder = run.folder or Path()
 
     def entries(name: str) -> list[dict[str, Any]]:
-        names = [part_name(name, number) for number in range(len(borders) - 1)]
+        names = [partition_name(name, number) for number in range(len(borders) - 1)]
         return [{**run.partitions[file], "name": file} for file in names]
 
     return {
-        name: PartedTable(place, entries(name), borders, counts[name], schema)
-        for name, schema in layout.SCHEMAS.items()
+        name: PartedTable(folder, entries(name), borders, counts[name], table.schema)
+        for name, table in layout.RUN_TABLES.items()
     }

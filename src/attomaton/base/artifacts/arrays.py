@@ -17,7 +17,7 @@ from attomaton.base.errors import CorruptRun
 
 _open_safetensors: Any = safetensors.safe_open
 DIGEST = "sha256"
-MEND = "delete it, or restore it from a copy"
+RESTORE_ARRAYS = "delete it, or restore it from a copy"
 
 
 def digest_arrays(*arrays: NDArray[Any]) -> str:
@@ -77,9 +77,9 @@ def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, st
     except FileNotFoundError as error:
         raise CorruptRun(f"{path} does not exist; give the path of a saved file") from error
     except (OSError, TypeError, ValueError, safetensors.SafetensorError) as error:
-        raise CorruptRun(f"{path} is truncated or altered ({error}); {MEND}") from error
+        raise CorruptRun(f"{path} is truncated or altered ({error}); {RESTORE_ARRAYS}") from error
     if about.pop(DIGEST, None) != _digest_all(arrays, about):
-        raise CorruptRun(f"{path} was altered after it was written; {MEND}")
+        raise CorruptRun(f"{path} was altered after it was written; {RESTORE_ARRAYS}")
     return arrays, about
 
 

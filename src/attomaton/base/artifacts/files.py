@@ -37,7 +37,7 @@ _PLAINLY: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | get
 """Do not block on a pipe, do not pass the descriptor to child processes, do not translate line ends."""
 
 OPENS_FOLDERS = hasattr(os, "O_DIRECTORY")  # whether a folder can be opened, as flushing it requires
-FAR = 1 << 30  # the byte to lock where locks cover byte ranges: nobody reads or writes there
+LOCKED_BYTE = 1 << 30  # the byte to lock where locks cover byte ranges: nobody reads or writes there
 
 
 def open_itself(path: Path, flags: int) -> int:
@@ -75,7 +75,7 @@ def lock_file(file: FileIO) -> bool:
         except BlockingIOError:
             return False
         return True
-    file.seek(FAR)
+    file.seek(LOCKED_BYTE)
     try:
         _msvcrt.locking(file.fileno(), _msvcrt.LK_NBLCK, 1)
     except PermissionError:
@@ -127,19 +127,19 @@ def _system_call() -> Any:
         return None
 
 
-LONGEST = 255  # bytes of a name
+NAME_BYTES = 255  # bytes of a name
 
 
 def sibling(name: str, ending: str) -> str:
     """The name with a suffix; a name that would be too long is cut, and a digest of the whole is added."""
     raw, tail = os.fsencode(name), os.fsencode(ending)
-    if len(raw) + len(tail) > LONGEST:
+    if len(raw) + len(tail) > NAME_BYTES:
         digest = hashlib.sha256(raw).hexdigest()[:16].encode()
-        raw = raw[: LONGEST - len(tail) - len(digest)] + digest
+        raw = raw[: NAME_BYTES - len(tail) - len(digest)] + digest
     return os.fsdecode(raw + tail)
 
 
-def shown(path: Path) -> str:
+def show_path(path: Path) -> str:
     """A path as messages show it: relative to the working directory, if it is inside."""
     try:
         here = Path.cwd()
@@ -240,7 +240,7 @@ def explained(path: Path | str, *, resumable: bool = False) -> Generator[None]:
 
 def unwritable(path: Path | str, reason: str, *, resumable: bool = False) -> UnwritablePlace:
     """The error for a path that cannot be written."""
-    named = path if isinstance(path, str) else shown(path)
+    named = path if isinstance(path, str) else show_path(path)
     again = ", and run it again: it resumes where it stopped" if resumable else ""
     return UnwritablePlace(
         f"{named} cannot be written: {reason}; free space there, or write elsewhere{again}"

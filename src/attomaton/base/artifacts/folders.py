@@ -24,7 +24,7 @@ from attomaton.base.artifacts.files import (
     flush,
     flush_tree,
     link_or_copy,
-    shown,
+    show_path,
     sibling,
 )
 from attomaton.base.artifacts.manifests import FORMAT, MANIFEST, RUN, FolderKind, read_sealed, write_sealed
@@ -100,8 +100,8 @@ def build_folder(
         with explained(target):
             if ownership.take_stock(target) is not None and _parent_of_partials(target) == target:
                 raise UnwritablePlace(
-                    f"{shown(target)} cannot be replaced as a whole (it is your working directory, a mount "
-                    "point, or its parent cannot be written); change directory, or give another folder"
+                    f"{show_path(target)} cannot be replaced as a whole (it is your working directory, a "
+                    "mount point, or its parent cannot be written); change directory, or give another folder"
                 )
             check_replaceable(target, kind, overwrite=overwrite)
             folder = _open_partial(target, kind, lock, record, resumable=resumable)
@@ -159,31 +159,33 @@ def check_replaceable(target: Path, kind: FolderKind, *, overwrite: bool) -> Non
         strangers = sorted(entry.name for entry in target.iterdir() if not ownership.is_partial(entry))
         strangers = [name for name in strangers if not name.endswith(ownership.LOCK)]
         if strangers:
-            raise UnwritablePlace(f"{shown(target)} holds other files ({few(strangers)}); give a new folder")
+            raise UnwritablePlace(
+                f"{show_path(target)} holds other files ({few(strangers)}); give a new folder"
+            )
         return
-    check_kind(target, kind)
+    check_folder_kind(target, kind)
     if stock.strangers:
         raise UnwritablePlace(
-            f"{shown(target)} holds files that attomaton did not write ({few(stock.strangers)}); move them "
-            "away, or give a new folder"
+            f"{show_path(target)} holds files that attomaton did not write ({few(stock.strangers)}); move "
+            "them away, or give a new folder"
         )
     if overwrite or stock.is_bare_run:
         return
     has_training = (target / ownership.INNER).exists()
     within = " with a training run in it, which would be removed too" if has_training else ""
     raise UnwritablePlace(
-        f"{shown(target)} already holds {kind.phrase}{within}; give another folder, or replace it with "
+        f"{show_path(target)} already holds {kind.phrase}{within}; give another folder, or replace it with "
         "--overwrite (in Python: overwrite=True)"
     )
 
 
-def check_kind(target: Path, kind: FolderKind) -> None:
+def check_folder_kind(target: Path, kind: FolderKind) -> None:
     """Refuse a folder of ours that is of another kind."""
     stock = ownership.take_stock(target)
     if stock is not None and stock.manifest["kind"] != kind.name:
         raise UnwritablePlace(
-            f"{shown(target)} holds files of the kind {stock.manifest['kind']!r}, not {kind.phrase}; give "
-            "another folder"
+            f"{show_path(target)} holds files of the kind {stock.manifest['kind']!r}, not {kind.phrase}; "
+            "give another folder"
         )
 
 

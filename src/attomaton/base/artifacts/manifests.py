@@ -18,7 +18,7 @@ MANIFEST = "manifest.json"
 
 FORMAT = 2
 SEAL = "seal"  # the key under which a record holds its own digest
-LARGEST = 1 << 28  # bytes of a record; a larger one is not ours
+LARGEST_RECORD = 1 << 28  # bytes of a record; a larger one is not ours
 
 
 def digest_record(record: Any) -> str:
@@ -71,9 +71,9 @@ def _read(path: AnyPath) -> bytes:
     """The bytes of a record; links are not followed."""
     remote = isinstance(path, RemotePath)
     with path.open("rb") if remote else open(open_itself(path, os.O_RDONLY), "rb") as file:  # noqa: PTH123
-        blob = file.read(LARGEST + 1)
-    if len(blob) > LARGEST:
-        raise ValueError(f"it is larger than {LARGEST:,} bytes")
+        blob = file.read(LARGEST_RECORD + 1)
+    if len(blob) > LARGEST_RECORD:
+        raise ValueError(f"it is larger than {LARGEST_RECORD:,} bytes")
     return blob
 
 

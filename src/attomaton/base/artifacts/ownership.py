@@ -31,7 +31,7 @@ from attomaton.base.artifacts.files import (
     lock_file,
     open_itself,
     remove_locked,
-    shown,
+    show_path,
     sibling,
 )
 from attomaton.base.artifacts.manifests import MANIFEST, RUN, TRAINING, read_sealed
@@ -44,7 +44,7 @@ INNER = TRAINING.name  # the only folder of ours that another may contain: a tra
 SIDE_RECORDS = frozenset(["verdicts.json"])  # sealed records that other commands leave in a run
 LOCK = ".attomaton-lock"  # suffix of a lock's name; a lock may be inside the folder that it guards
 DRAFTS = "." + 16 * "[0-9a-f]" + DRAFT  # the pattern of the names of drafts
-KIND, SIZE = "lock of attomaton", 1024
+LOCK_KIND, LOCK_SIZE = "lock of attomaton", 1024
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def refuse_inside(path: Path, target: object) -> None:
     for folder in path.parents:
         if (folder / MANIFEST).is_file() and read_sealed(folder / MANIFEST) is not None:
             raise UnwritablePlace(
-                f"{target} is inside {shown(folder)}, which attomaton wrote; choose another path"
+                f"{target} is inside {show_path(folder)}, which attomaton wrote; choose another path"
             )
 
 
@@ -142,7 +142,7 @@ def remove_ours(folder: Path, leftover: Path) -> None:
         reason = f"holds files that attomaton did not write ({few(foreign)}); they were left there"
     except OSError as error:
         reason = f"cannot be removed: {error.strerror}"
-    warnings.warn(f"{shown(leftover)} {reason}", stacklevel=2)
+    warnings.warn(f"{show_path(leftover)} {reason}", stacklevel=2)
 
 
 def _our_files(folder: Path) -> list[Path]:
@@ -214,8 +214,8 @@ def _open_locked(path: Path, target: Path) -> FileIO:
                 minutes = (time.time() - float(owner.get("since", 0.0))) / 60
                 age = f"{minutes:.0f} minutes" if minutes >= 2 else f"{60 * minutes:.0f} seconds"
                 raise UnwritablePlace(
-                    f"{shown(target)} is being written by process {owner.get('pid')} on {owner.get('host')} "
-                    f"(for {age}); wait, or write elsewhere"
+                    f"{show_path(target)} is being written by process {owner.get('pid')} on "
+                    f"{owner.get('host')} (for {age}); wait, or write elsewhere"
                 )
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file.fileno()), path.lstat()):
@@ -225,9 +225,9 @@ def _open_locked(path: Path, target: Path) -> FileIO:
 
 def _write(file: FileIO, draft: str) -> None:
     """Write who holds the lock; every such record has the same length, so that one replaces another."""
-    owner = {"kind": KIND, "pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
+    owner = {"kind": LOCK_KIND, "pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
     file.seek(0)
-    file.write(json.dumps({**owner, "draft": draft}).ljust(SIZE).encode())
+    file.write(json.dumps({**owner, "draft": draft}).ljust(LOCK_SIZE).encode())
 
 
 def _read(file: FileIO) -> dict[str, Any] | None:
@@ -235,18 +235,18 @@ def _read(file: FileIO) -> dict[str, Any] | None:
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return None
     file.seek(0)
-    blob = file.read(SIZE)
+    blob = file.read(LOCK_SIZE)
     try:
-        owner = json.loads(blob) if blob else {"kind": KIND}
+        owner = json.loads(blob) if blob else {"kind": LOCK_KIND}
     except ValueError:
         return None
     record = cast("dict[str, Any]", owner) if isinstance(owner, dict) else {}
-    return record if record.get("kind") == KIND else None
+    return record if record.get("kind") == LOCK_KIND else None
 
 
 def _in_the_way(path: Path) -> UnwritablePlace:
     return UnwritablePlace(
-        f"{shown(path)} is in the way and is not a lock of attomaton; move it, or write elsewhere"
+        f"{show_path(path)} is in the way and is not a lock of attomaton; move it, or write elsewhere"
     )
 
 

@@ -23,8 +23,8 @@ from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.remote import AnyPath, RangeReader
 from attomaton.base.tables import Int64, arrow_parquet, empty_table, exact_file, take_rows
 
-BLOCK = 1 << 17  # bytes that have a digest of their own
-DIGITS = 16  # hexadecimal digits kept of the SHA-256 of a block
+BLOCK_BYTES = 1 << 17  # bytes that have a digest of their own
+BLOCK_DIGITS = 16  # hexadecimal digits kept of the SHA-256 of a block
 REPLACED = ", or replaced after it was opened; load the run again, or write it again"
 """End of the message about a file that no longer matches the manifest of the opened run."""
 
@@ -33,7 +33,7 @@ def entry_in_blocks(path: Path) -> dict[str, Any]:
     """Digest and size of a file, as manifests list them, and under ``blocks`` the digests of its blocks."""
     whole, blocks, size = hashlib.sha256(), "", 0
     with path.open("rb", buffering=0) as file:
-        while blob := file.read(BLOCK):
+        while blob := file.read(BLOCK_BYTES):
             whole.update(blob)
             blocks += _digest(blob)
             size += len(blob)
@@ -46,24 +46,24 @@ class CheckedFile(RangeReader):
     def __init__(self, file: BinaryIO, entry: Any, name: str) -> None:
         self._n_bytes, self._blocks = int(entry["bytes"]), str(entry["blocks"])
         super().__init__(file, name, self._n_bytes)
-        if len(self._blocks) != DIGITS * -(-self._n_bytes // BLOCK):
+        if len(self._blocks) != BLOCK_DIGITS * -(-self._n_bytes // BLOCK_BYTES):
             raise CorruptRun(f"the manifest has an invalid list of blocks for {name}; write the run again")
 
     def read_range(self, length: int) -> bytes:
         """The bytes, read as whole blocks whose digests are checked."""
-        first, last = self.position // BLOCK, (self.position + length - 1) // BLOCK
-        self.file.seek(first * BLOCK)
-        blob = self.file.read(min((last + 1) * BLOCK, self._n_bytes) - first * BLOCK)
+        first, last = self.position // BLOCK_BYTES, (self.position + length - 1) // BLOCK_BYTES
+        self.file.seek(first * BLOCK_BYTES)
+        blob = self.file.read(min((last + 1) * BLOCK_BYTES, self._n_bytes) - first * BLOCK_BYTES)
         for number in range(first, last + 1):
-            block = blob[(number - first) * BLOCK : (number - first + 1) * BLOCK]
-            if _digest(block) != self._blocks[DIGITS * number : DIGITS * (number + 1)]:
+            block = blob[(number - first) * BLOCK_BYTES : (number - first + 1) * BLOCK_BYTES]
+            if _digest(block) != self._blocks[BLOCK_DIGITS * number : BLOCK_DIGITS * (number + 1)]:
                 raise CorruptRun(f"{self.name} was altered after the run was written{REPLACED}")
-        start = self.position - first * BLOCK
+        start = self.position - first * BLOCK_BYTES
         return blob[start : start + length]
 
 
 def _digest(blob: bytes) -> str:
-    return hashlib.sha256(blob).hexdigest()[:DIGITS]
+    return hashlib.sha256(blob).hexdigest()[:BLOCK_DIGITS]
 
 
 GROUP_ROWS = 1 << 16
@@ -71,12 +71,12 @@ MOST_OPEN = 16  # files of one table kept open
 _arrow: Any = pa
 
 
-def part_name(table: str, number: int) -> str:
+def partition_name(table: str, number: int) -> str:
     """The name of the file that holds a part of a table."""
     return f"{table}-{number:05d}.parquet"
 
 
-def write_part(
+def write_partition(
     file: Path, tables: Iterable[pa.Table], schema: pa.Schema, options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Write rows that come in any pieces as one Parquet file; return its entry for the manifest.
@@ -89,7 +89,7 @@ def write_part(
         nonlocal rows
         parquet = arrow_parquet()
         with exact_file(path, "wb") as sink, parquet.ParquetWriter(sink, schema, **options) as writer:
-            for group in regroup(tables):
+            for group in whole_groups(tables):
                 writer.write_table(group, GROUP_ROWS)
                 rows += group.num_rows
 
@@ -97,7 +97,7 @@ def write_part(
     return {**entry, "name": file.name, "rows": rows, "group": GROUP_ROWS}
 
 
-def regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def whole_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The same rows in pieces of whole row groups (the last may be smaller), each in one chunk."""
     pending: list[Any] = []
     size = 0
@@ -114,10 +114,10 @@ def regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(pending).combine_chunks()
 
 
-def open_part(folder: AnyPath, entry: Mapping[str, Any]) -> Any:
+def open_partition(folder: AnyPath, entry: Mapping[str, Any]) -> Any:
     """The Parquet file of a part; every block is checked as it is read."""
     path = folder / entry["name"]
-    opened = path.open("rb", buffering=0) if isinstance(path, Path) else path.open("rb", BLOCK)
+    opened = path.open("rb", buffering=0) if isinstance(path, Path) else path.open("rb", BLOCK_BYTES)
     return arrow_parquet().ParquetFile(CheckedFile(opened, entry, str(path)), pre_buffer=False)
 
 
@@ -125,7 +125,7 @@ def read_whole(folder: AnyPath, entries: Mapping[str, Mapping[str, Any]], table:
     """All rows of a table of a run, from the entries of the parts of all its tables."""
     tables: list[Any] = []
     for name in sorted(name for name in entries if name.startswith(f"{table}-")):
-        with open_part(folder, {**entries[name], "name": name}) as file:
+        with open_partition(folder, {**entries[name], "name": name}) as file:
             tables.append(file.read(use_threads=False))
     return pa.concat_tables(tables)
 
@@ -134,7 +134,7 @@ def read_whole(folder: AnyPath, entries: Mapping[str, Mapping[str, Any]], table:
 class PartedTable:
     """A partitioned table on disk, read query by query on demand.
 
-    ``files`` has the entry of each part, as :func:`write_part` gave it. Part ``i`` holds the queries
+    ``files`` has the entry of each part, as :func:`write_partition` gave it. Part ``i`` holds the queries
     ``borders[i] … borders[i + 1] − 1``, and ``counts`` has the rows of each query, shape (n_tokens,).
     """
 
@@ -240,7 +240,7 @@ class _OpenFiles:
     def open(self, partition: int, folder: AnyPath, entry: Mapping[str, Any]) -> Any:
         """The Parquet file of a part; the least recently used one is closed when there are too many."""
         file = self.files.pop(partition, None)
-        self.files[partition] = file = open_part(folder, entry) if file is None else file
+        self.files[partition] = file = open_partition(folder, entry) if file is None else file
         if len(self.files) > MOST_OPEN:
             self.files.pop(next(iter(self.files))).close()
         return file

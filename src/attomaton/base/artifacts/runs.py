@@ -29,8 +29,8 @@ from attomaton.base.tables import read_parquet, write_parquet
 
 Stored = TypeVar("Stored")
 
-ARRAYS = "arrays.safetensors"
-PACKAGES = ("attomaton", "numpy", "scipy", "pyarrow")
+ARRAYS_FILE = "arrays.safetensors"
+RECORDED_PACKAGES = ("attomaton", "numpy", "scipy", "pyarrow")
 TRIES = 5  # attempts to read a run that is replaced while it is read
 
 
@@ -61,7 +61,7 @@ def write_run(
     """
     path = given_path(folder, "path")
     tables, records = (f"{name}.parquet" for name in run.tables), (f"{name}.json" for name in run.records)
-    with build_folder(path, kind, [*tables, *records, ARRAYS], overwrite=overwrite) as building:
+    with build_folder(path, kind, [*tables, *records, ARRAYS_FILE], overwrite=overwrite) as building:
         fill_run(building, run)
     return path
 
@@ -101,10 +101,10 @@ def fill_run(building: Building, run: Run) -> None:
         packed = {name: np.ascontiguousarray(array) for name, array in run.arrays.items()}
         if packed:
             blob = safetensors.numpy.save(packed)
-            digests[ARRAYS] = write_file(folder / ARRAYS, lambda path: path.write_bytes(blob))
+            digests[ARRAYS_FILE] = write_file(folder / ARRAYS_FILE, lambda path: path.write_bytes(blob))
         for name, record in run.records.items():
             digests[f"{name}.json"] = write_file(folder / f"{name}.json", manifests.json_writer(record))
-        versions = {package: version(package) for package in PACKAGES}
+        versions = {package: version(package) for package in RECORDED_PACKAGES}
         building.finish({**run.manifest, "versions": versions}, {**run.partitions, **digests})
 
 
@@ -134,11 +134,11 @@ def _read_files(folder: AnyPath, manifest: Mapping[str, Any]) -> Run:
     partitions = {name: entry for name, entry in manifest.get("files", {}).items() if "blocks" in entry}
     for name, digest in digests.items():
         if name in partitions:  # its bytes are checked as they are read
-            check_size(folder / name, partitions[name])
+            check_file_size(folder / name, partitions[name])
             continue
         blob = manifests.read_checked(folder / name, digest)
         try:
-            if name == ARRAYS:
+            if name == ARRAYS_FILE:
                 arrays = safetensors.numpy.load(blob)
             elif name.endswith(".parquet"):
                 tables[name.removesuffix(".parquet")] = read_parquet(blob)
@@ -151,7 +151,7 @@ def _read_files(folder: AnyPath, manifest: Mapping[str, Any]) -> Run:
     return Run(tables, arrays, records, manifest, partitions, folder)
 
 
-def check_size(path: AnyPath, entry: Mapping[str, Any]) -> None:
+def check_file_size(path: AnyPath, entry: Mapping[str, Any]) -> None:
     """Refuse a part whose file is missing or truncated."""
     try:
         size = path.stat().st_size

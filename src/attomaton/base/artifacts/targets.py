@@ -13,7 +13,7 @@ from attomaton.base.artifacts.files import explained, write_file
 from attomaton.base.artifacts.ownership import locked, refuse_inside
 from attomaton.base.errors import UnwritablePlace
 
-HEAD = 4096  # bytes at the beginning of a text that show who wrote it
+HEAD_BYTES = 4096  # bytes at the beginning of a text that show who wrote it
 
 
 def write_target(
@@ -73,7 +73,7 @@ def begins_with(*signs: bytes) -> Callable[[Path], bool]:
 
     def is_ours(path: Path) -> bool:
         with path.open("rb") as file:
-            head = file.read(HEAD)
+            head = file.read(HEAD_BYTES)
         return any(sign in head for sign in signs)
 
     return is_ours

@@ -18,7 +18,7 @@ from attomaton.base.artifacts.ownership import INNER, SIDE_RECORDS, listed_names
 from attomaton.base.errors import CorruptRun, UnwritablePlace
 from attomaton.base.remote import RemotePath, as_path
 
-MARKER = "attomaton-upload.json"
+UPLOAD_MARKER = "attomaton-upload.json"
 """The record of an upload in progress, or of an interrupted one: which files of the folder are ours."""
 
 
@@ -33,23 +33,23 @@ def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = Fals
     new = [path.relative_to(folder).as_posix() for path in stock.files]
     present = set(remote.names_below())
     old = _owned(remote) & present
-    foreign = sorted((present - old - {MARKER}).intersection(new))
+    foreign = sorted((present - old - {UPLOAD_MARKER}).intersection(new))
     if foreign:
         raise UnwritablePlace(
             f"{remote / foreign[0]} already exists and attomaton did not write it; choose another URL"
         )
     token = token_hex(8)
     marker = {"kind": "upload", "token": token, "files": sorted(old.union(new))}
-    (remote / MARKER).write_bytes(manifests.encode_record(manifests.seal(marker)))
+    (remote / UPLOAD_MARKER).write_bytes(manifests.encode_record(manifests.seal(marker)))
     (remote / manifests.MANIFEST).unlink()
     for name in sorted(old.difference(new) - {manifests.MANIFEST}):
         (remote / name).unlink()
     for name in (name for name in new if name != manifests.MANIFEST):
         (remote / name).upload(folder / name)
-    if (manifests.read_sealed(remote / MARKER) or {}).get("token") != token:
+    if (manifests.read_sealed(remote / UPLOAD_MARKER) or {}).get("token") != token:
         raise UnwritablePlace(f"another upload to {remote} began in the meantime; choose another URL")
     (remote / manifests.MANIFEST).upload(folder / manifests.MANIFEST)
-    (remote / MARKER).unlink()
+    (remote / UPLOAD_MARKER).unlink()
     return remote
 
 
@@ -97,7 +97,7 @@ def check_upload(url: str | RemotePath, *, overwrite: bool = False) -> RemotePat
             f"the manifest of {remote} was altered, so the other files there cannot be identified; choose "
             "another URL, or remove it"
         )
-    if manifests.read_sealed(remote / MARKER) is None:
+    if manifests.read_sealed(remote / UPLOAD_MARKER) is None:
         strangers = remote.names_below()
         if strangers:
             raise UnwritablePlace(f"{remote} holds other files ({strangers[0]!r}); choose an empty location")
@@ -106,7 +106,7 @@ def check_upload(url: str | RemotePath, *, overwrite: bool = False) -> RemotePat
 
 def _owned(remote: RemotePath) -> set[str]:
     """The names of our files at a URL, as its own records list them."""
-    marker = manifests.read_sealed(remote / MARKER) or {}
+    marker = manifests.read_sealed(remote / UPLOAD_MARKER) or {}
     names = listed_names({"files": marker.get("files", ())})
     manifest = manifests.read_sealed(remote / manifests.MANIFEST)
     if manifest is not None:

@@ -13,7 +13,7 @@ each item by itself: they do not grow with the table.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -44,23 +44,6 @@ LIFT = 1e-10
 
 SOLVES = 6
 """Solves with the lifted matrix; each removes all but LIFT / (smallest eigenvalue) of what is left."""
-
-
-class InformationMatrix(Protocol):
-    """An information matrix H in scaled coordinates."""
-
-    @property
-    def diagonal(self) -> Float64:
-        """The diagonal of H."""
-        ...
-
-    def times(self, vector: Float64) -> Float64:
-        """H u."""
-        ...
-
-    def solve(self, gradient: Float64) -> Float64:
-        """A solution u of H u = g."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -273,6 +256,10 @@ class GraphCurvature:
         image = self._grounded(heights)[:, 0] - 4 * LOOSE * self._diagonal * top
         lowest = float(image.min(initial=1.0))
         return top / lowest if lowest > 0 and heights.min(initial=1.0) > 0 else np.inf
+
+
+InformationMatrix = DenseCurvature | GraphCurvature
+"""An information matrix H in scaled coordinates."""
 
 
 def solve_information(information: Float64, gradient: Float64) -> Float64:

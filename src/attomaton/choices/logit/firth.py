@@ -25,12 +25,15 @@ from attomaton.choices.logit.problem import ChoiceProblem
 linalg: Any = scipy.linalg
 
 MOST_STEPS, MOST_MOVED = 500, 4.0
-"""Steps of Fisher scoring, and the largest change of a utility in one of them."""
+"""Steps, and the largest change of a utility in one of them."""
+
+MEMORY = 8
+"""Earlier steps that say how the penalty bends ℓ*: by the information alone, convergence may be slow."""
 
 LOST = "the information is lost in rounding; scale features to a common size"
 
 SETTLED, LEVEL = 1e-18, 1e-9
-"""The decrement at which scoring stops, and the largest at which what it found is a maximum."""
+"""The decrement at which it stops, and the largest at which what it found is a maximum."""
 
 MOST_AT_ONCE = 1 << 24
 """Entries of rows times columns of the root of the inverse information in memory at once."""
@@ -48,7 +51,7 @@ class PenalisedPoint(NamedTuple):
 
 
 class FirthClimb:
-    """Fisher scoring on ℓ*, on all of the identified span or where one contrast has a given value.
+    """The maximum of ℓ*, on all of the identified span or where one contrast has a given value.
 
     Parameters
     ----------
@@ -66,14 +69,16 @@ class FirthClimb:
         here = self.look(start)
         if here is None:
             raise UncertifiedSolution(LOST)
-        before = np.inf
+        before, n_level, secants = np.inf, 0, list[tuple[Float64, Float64]]()
         for _ in range(MOST_STEPS):
-            step = linalg.cho_solve(here.factor, here.gradient)
-            if fixed is not None:
-                across = linalg.cho_solve(here.factor, fixed)
-                step = step - float(fixed @ step) / float(fixed @ across) * across
+            step = self._step(here, fixed, secants)
             decrement = float(here.gradient @ step)
-            if decrement <= SETTLED or (decrement < LEVEL and decrement > 0.9 * before):
+            if decrement <= 0:  # what earlier steps said is no longer true
+                secants.clear()
+                step = self._step(here, fixed, secants)
+                decrement = float(here.gradient @ step)
+            n_level = n_level + 1 if decrement < LEVEL and decrement > 0.9 * before else 0
+            if decrement <= SETTLED or n_level > MEMORY:
                 return here
             before = decrement
             moved = float(np.abs(self.problem.utilities(self.basis @ step)).max(initial=0.0))
@@ -86,6 +91,8 @@ class FirthClimb:
                     break
             if there is None or length < 1e-10:
                 break
+            secants.append((np.asarray(length * step), here.gradient - there.gradient))
+            del secants[:-MEMORY]
             here = there
         if before > LEVEL:
             raise UncertifiedSolution(
@@ -93,6 +100,24 @@ class FirthClimb:
                 "scale features to a common size, or drop those that hardly differ"
             )
         return here
+
+    def _step(
+        self, here: PenalisedPoint, fixed: Float64 | None, secants: list[tuple[Float64, Float64]]
+    ) -> Float64:
+        """A step of the quasi-Newton method (L-BFGS) that begins with the information without the penalty."""
+        rest, shares, bent = here.gradient, list[float](), [pair for pair in secants if pair[0] @ pair[1] > 0]
+        across = None if fixed is None else linalg.cho_solve(here.factor, fixed)
+        if fixed is not None and across is not None:
+            rest = rest - float(across @ rest) / float(across @ fixed) * fixed
+        for moved, fallen in reversed(bent):
+            shares.append(float(moved @ rest) / float(moved @ fallen))
+            rest = rest - shares[-1] * fallen
+        step = linalg.cho_solve(here.factor, rest)
+        if fixed is not None and across is not None:
+            step = step - float(fixed @ step) / float(fixed @ across) * across
+        for (moved, fallen), share in zip(bent, reversed(shares), strict=True):
+            step = step + (share - float(fallen @ step) / float(moved @ fallen)) * moved
+        return step
 
     def look(self, position: Float64) -> PenalisedPoint | None:
         """ℓ* and its gradient; None where the information is lost in rounding."""

@@ -13,7 +13,7 @@ from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int32, Int64, Integers
 from attomaton.corpora.samples import ID_CURE, MAX_TOKENS, NOTHING_SKIPPED, Skipped, check_range
 
-BATCH_BYTES = 1 << 20  # size at which a batch of texts is closed: 1 MB, or one document
+TEXT_BATCH_BYTES = 1 << 20  # size at which a batch of texts is closed: 1 MB, or one document
 RAISE_LIMIT = "raise the limit with Reading(max_bytes=…)"
 TOKEN_TYPES = ("uint16", "uint32", "int32", "int64")
 """Number types of a ``.bin`` stream, little-endian."""

@@ -33,7 +33,7 @@ from attomaton.corpora.readers.batches import (
     refuse_reading,
     unpacked_bytes,
 )
-from attomaton.corpora.readers.files import File, keep_standard_input, printable, shorten
+from attomaton.corpora.readers.files import File, keep_standard_input, printable, shorten_path
 from attomaton.corpora.readers.sources import find_readers, is_ids
 from attomaton.corpora.readers.texts import decode_text, read_beginning
 from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, WINDOW, Samples, Skipped
@@ -152,7 +152,7 @@ def bounded(reading: Reading, vocabulary: Vocabulary | None) -> Reading:
 def checked_batches(reader: Reader, reading: Reading) -> Iterator[Batch]:
     """The batches of a reader; no documents at all, or far too many for the file's size, is an error."""
     documents, skipped = 0, 0
-    allowance = Allowance(shorten(reader.source), reader.stored())
+    allowance = Allowance(shorten_path(reader.source), reader.stored())
     for batch in reader.batches():
         documents += len(batch.rows)
         skipped += batch.skipped.count
@@ -257,7 +257,7 @@ def read_named(source: Any, options: ReadingOptions) -> tuple[Samples, Vocabular
     """A corpus as samples, and the vocabulary that names their tokens; None for a corpus of ids."""
     check_options(options)
     reading = as_reading(options.get("reading"))
-    read, _ = read_given(source, options.get("tokenizer") or "word", reading)
+    read, _ = read_documents_of(source, options.get("tokenizer") or "word", reading)
     return read.windows(options.get("window", WINDOW)), read.vocabulary
 
 
@@ -271,7 +271,7 @@ def check_options(options: ReadingOptions) -> None:
         )
 
 
-def read_given(
+def read_documents_of(
     source: Any, tokenizer: str | Vocabulary, reading: Reading
 ) -> tuple[Documents, dict[str, Any]]:
     """A corpus in memory, and its entry for the manifest of a run: its kind, name and digest.

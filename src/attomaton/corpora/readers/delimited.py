@@ -15,15 +15,15 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from attomaton.base.errors import SkippedDocuments, UnreadableSource
-from attomaton.corpora.budgets import CONTAINER, PIECE_ROWS, shown
+from attomaton.corpora.budgets import CONTAINER, PIECE_ROWS, brief
 from attomaton.corpora.readers.batches import Reading, Skips, too_long
-from attomaton.corpora.readers.files import TableReader, decode, naming, suffix_of
+from attomaton.corpora.readers.files import TableReader, decode_utf8, naming, suffix_of
 from attomaton.corpora.readers.records import RecordReader
 
 _arrow: Any = pa
-NAMES = ("text", "content")  # columns that are taken without being named, if only one of them is there
+TEXT_COLUMNS = ("text", "content")  # columns that are taken without being named, if only one of them is there
 DELIMITERS = ",;\t|"  # of .csv files; the first that is in the header
-SHOWN = 20  # columns that an error lists
+HEADER_NAMES = 20  # columns that an error lists
 _QUOTED = re.compile(r'"[^"]*+"')
 _NAME = re.compile(r"[\w.-]+")
 _DECLARED = re.compile(r'sep=([^"])\s*')  # a line that spreadsheets use to declare the delimiter
@@ -66,7 +66,7 @@ class DelimitedReader(RecordReader, TableReader):
             for number, cells in rows.read(skips):
                 try:  # other columns may have bytes that are not UTF-8
                     cell = cells[column].encode("utf-8", "surrogateescape")
-                    text = decode(cell, f"{self.source}, line {number},")
+                    text = decode_utf8(cell, f"{self.source}, line {number},")
                 except UnreadableSource as error:
                     skips.add(error)
                 else:
@@ -79,10 +79,10 @@ class DelimitedReader(RecordReader, TableReader):
     def _choose(self, columns: list[str]) -> int:
         """The index of the column to read; an error lists the columns if the choice is ambiguous."""
         chosen, source = self.reading.column, self.source
-        present = ", ".join(shown(name) for name in columns[:SHOWN])
-        present += f" and {len(columns) - SHOWN:,} more" if len(columns) > SHOWN else ""
+        present = ", ".join(brief(name) for name in columns[:HEADER_NAMES])
+        present += f" and {len(columns) - HEADER_NAMES:,} more" if len(columns) > HEADER_NAMES else ""
         if chosen is None:
-            named = {name for name in columns if name in NAMES}
+            named = {name for name in columns if name in TEXT_COLUMNS}
             only = {name for name in columns if len(columns) == 1 and _NAME.fullmatch(name)}
             if len(named or only) != 1:
                 raise UnreadableSource(
@@ -142,7 +142,7 @@ class _CsvRows:
                 raise self._unclosed("not closed within the longest document")
             if self.number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")
-                decode(line, f"{self._source}, line 1,")
+                decode_utf8(line, f"{self._source}, line 1,")
             yield line.decode("utf-8", "surrogateescape")
         self._ended = True
 

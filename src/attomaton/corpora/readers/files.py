@@ -24,9 +24,9 @@ from attomaton.corpora.budgets import TABLE_BYTES, TABLE_RATIO, TABLE_ROWS, open
 from attomaton.corpora.readers.batches import Reading
 
 _arrow: Any = pa
-PACKED = (".gz", ".zst")
-CHUNK = 1 << 20
-LARGEST_TABLE = 1 << 31  # bytes of a table that is read as a whole, uncompressed
+COMPRESSED = (".gz", ".zst")
+CHUNK_BYTES = 1 << 20
+LARGEST_TEXT_TABLE = 1 << 31  # bytes of a table that is read as a whole, uncompressed
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class File:
     def suffix(self) -> str:
         """The suffix that gives the format, without that of the compression."""
         path = Path(self.name.lower())
-        return Path(path.stem).suffix if path.suffix in PACKED else path.suffix
+        return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
 
     @contextmanager
     def open(self) -> Generator[BinaryIO]:
@@ -62,7 +62,7 @@ class File:
                     yield cast("BinaryIO", stream)
             elif ending == ".zst":
                 unpacked: Any = _arrow.CompressedInputStream(_arrow.PythonFile(raw, "r"), "zstd")
-                with io.BufferedReader(unpacked, CHUNK) as stream:
+                with io.BufferedReader(unpacked, CHUNK_BYTES) as stream:
                     yield cast("BinaryIO", stream)
             else:
                 yield raw
@@ -132,21 +132,25 @@ class TableReader(FileReader):
     def read_whole(self) -> str:
         """A text file, uncompressed, if it is UTF-8 and not too large."""
         stored = self.stored()
-        most = LARGEST_TABLE if stored is None else min(LARGEST_TABLE, max(TABLE_BYTES, TABLE_RATIO * stored))
+        most = (
+            LARGEST_TEXT_TABLE
+            if stored is None
+            else min(LARGEST_TEXT_TABLE, max(TABLE_BYTES, TABLE_RATIO * stored))
+        )
         with self.file.open() as raw:
             blob = raw.read(most + 1)
         self.check_size(len(blob))
         if stored is not None and len(blob) > most:
             raise self._repetitive(stored, f"unpacks to more than {most:,} bytes")
         self.check_number(blob.count(b"\n"), "rows", TABLE_ROWS)
-        return decode(blob, self.source).removeprefix("\ufeff")
+        return decode_utf8(blob, self.source).removeprefix("\ufeff")
 
     def check_size(self, size: int) -> None:
         """Refuse a table that is too large to read as a whole."""
-        if size > LARGEST_TABLE:
+        if size > LARGEST_TEXT_TABLE:
             raise UnreadableSource(
-                f"{self.source} is larger than {LARGEST_TABLE:,} bytes, the most that is read as a whole; "
-                "split it, or merge equal rows into counts"
+                f"{self.source} is larger than {LARGEST_TEXT_TABLE:,} bytes, the most that is read as a "
+                "whole; split it, or merge equal rows into counts"
             )
 
     def _repetitive(self, stored: int, excess: str) -> UnreadableSource:
@@ -180,7 +184,9 @@ def naming(source: str, position: Callable[[], str] = str) -> Generator[None]:
         reason = error.strerror or str(error) or type(error).__name__
         advice = "check the path" if error.strerror else "obtain it again"
         advice += text_cure(source) if error.errno in (ENOENT, ENAMETOOLONG) else ""
-        raise UnreadableSource(f"{shorten(source)}{position()} cannot be read: {reason}; {advice}") from error
+        raise UnreadableSource(
+            f"{shorten_path(source)}{position()} cannot be read: {reason}; {advice}"
+        ) from error
     except (_arrow.ArrowException, OverflowError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UnreadableSource(
@@ -216,11 +222,11 @@ def read_lines(file: BinaryIO, max_bytes: int) -> Iterator[tuple[int, bytes | No
             yield number, body.removeprefix(b"\xef\xbb\xbf") if number == 1 else body
             continue
         while line and not line.endswith(b"\n"):
-            line = file.readline(CHUNK)
+            line = file.readline(CHUNK_BYTES)
         yield number, None
 
 
-def decode(content: bytes, location: str) -> str:
+def decode_utf8(content: bytes, location: str) -> str:
     """UTF-8 as text."""
     try:
         return content.decode("utf-8")
@@ -236,12 +242,12 @@ def advise(content: bytes) -> str:
         return " (it looks like UTF-16); convert it to UTF-8 first: iconv -f UTF-16 -t UTF-8"
     if content[:2] == b"\x1f\x8b" or content[:4] == b"\x28\xb5\x2f\xfd":
         return " (it is compressed); decompress it first (zcat, zstdcat), or name the file .gz or .zst"
-    if b"\0" in content[:CHUNK]:
+    if b"\0" in content[:CHUNK_BYTES]:
         return " (it contains zero bytes, so it is not text); give its text in a .txt file"
     return "; convert it to UTF-8 first; for Western text: iconv -f WINDOWS-1252 -t UTF-8"
 
 
-def shorten(source: str) -> str:
+def shorten_path(source: str) -> str:
     """A path cut to fit into a message; its end, which names the file, is kept."""
     return source if len(source) <= 80 else f"…{source[-80:]}"
 
@@ -254,7 +260,7 @@ def printable(name: str) -> str:
         return name.encode("utf-8", "backslashreplace").decode()
 
 
-NAME = "standard input"
+STANDARD_INPUT_NAME = "standard input"
 TEMPORARY = "the temporary folder (TMPDIR), which holds standard input while it is read,"
 
 
@@ -281,7 +287,7 @@ class StandardInput(File):
     @contextmanager
     def open_raw(self) -> Generator[BinaryIO]:
         """Its bytes, from the beginning."""
-        with io.BufferedReader(_View(self.spool, NAME, self.stored()), CHUNK) as file:
+        with io.BufferedReader(_View(self.spool, STANDARD_INPUT_NAME, self.stored()), CHUNK_BYTES) as file:
             yield cast("BinaryIO", file)
 
 
@@ -294,8 +300,8 @@ def keep_standard_input() -> StandardInput:
         spool = tempfile.TemporaryFile(prefix="attomaton-")  # noqa: SIM115  it lives as long as its readers
     try:
         while True:
-            with naming(NAME):
-                chunk = stream.read(CHUNK)
+            with naming(STANDARD_INPUT_NAME):
+                chunk = stream.read(CHUNK_BYTES)
             if not chunk:
                 break
             with explained(TEMPORARY):
@@ -305,7 +311,7 @@ def keep_standard_input() -> StandardInput:
         with suppress(OSError):  # bytes that could not be written are not written now
             spool.close()
         raise
-    file = StandardInput(NAME, NAME, spool)
+    file = StandardInput(STANDARD_INPUT_NAME, STANDARD_INPUT_NAME, spool)
     weakref.finalize(file, spool.close)
     return file
 

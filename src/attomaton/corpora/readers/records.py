@@ -13,10 +13,10 @@ import numpy as np
 from attomaton.base.artifacts import digest_arrays, digest_record
 from attomaton.base.errors import AttomatonError, InvalidSamples, UnreadableSource, UnsupportedOption
 from attomaton.base.tables import Integers
-from attomaton.corpora.budgets import JSON_VALUES, TABLE_VALUES, shown
+from attomaton.corpora.budgets import JSON_VALUES, TABLE_VALUES, brief
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers.batches import (
-    BATCH_BYTES,
+    TEXT_BATCH_BYTES,
     Batch,
     ObjectReader,
     Reading,
@@ -30,11 +30,11 @@ from attomaton.corpora.readers.batches import (
     token_batch,
     too_long,
 )
-from attomaton.corpora.readers.files import FileReader, TableReader, decode, naming, read_lines
+from attomaton.corpora.readers.files import FileReader, TableReader, decode_utf8, naming, read_lines
 
 FIELD = "text"  # the default field of a record
-LISTS: Any = (list, tuple)
-NOTHING: Integers = np.empty(0, np.int64)  # the empty list, of tokens as well as of ids
+LIST_TYPES: Any = (list, tuple)
+NO_TOKENS: Integers = np.empty(0, np.int64)  # the empty list, of tokens as well as of ids
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ def field_of(record: Any, reading: Reading, location: str) -> Document:
         )
     field, fields = reading.column or FIELD, cast("Mapping[str, Any]", record)
     if field not in fields:
-        present = ", ".join(shown(str(name)) for name in sorted(map(str, fields))[:8]) or "none"
+        present = ", ".join(brief(str(name)) for name in sorted(map(str, fields))[:8]) or "none"
         raise UnreadableSource(
             f"{location} has no field {field!r} (it has {present}); name the field with column "
             "(--column on the command line)"
@@ -70,15 +70,15 @@ def document_of(value: Any, reading: Reading, location: str) -> Document:
         return checked_text(value, location)
     kind = getattr(getattr(value, "dtype", None), "kind", None)  # of an array, which may hold tokens
     items: Any = value.tolist() if kind in ("O", "U", "T") else value
-    if isinstance(items, LISTS) and not all(map(_is_id, items)):
+    if isinstance(items, LIST_TYPES) and not all(map(_is_id, items)):
         return [_checked_token(item, number, location) for number, item in enumerate(items)]
     try:
         ids: Any = np.asarray(items)
     except (ValueError, OverflowError) as error:
         raise UnreadableSource(f"{location} is not a list of ids ({error}); correct it") from error
     if ids.size == 0 and ids.ndim == 1:
-        return NOTHING
-    if ids.ndim == 1 and isinstance(items, LISTS) and ids.dtype.kind not in "iu":
+        return NO_TOKENS
+    if ids.ndim == 1 and isinstance(items, LIST_TYPES) and ids.dtype.kind not in "iu":
         raise UnreadableSource(f"{location} has an id that no integer of 64 bits holds; correct it")
     if ids.ndim != 1 or ids.dtype.kind not in "iu":
         kind = type(cast("object", value)).__name__
@@ -118,7 +118,7 @@ class JsonTableReader(RecordReader, TableReader):
 
 def check_records(read: Callable[[], Any], source: str) -> list[Any]:
     """The value read from JSON, if it is a list of objects, one for each row."""
-    records = parse_json(read, source)
+    records = parse_document(read, source)
     if not isinstance(records, list) or not records:
         raise InvalidSamples(f"{source} is not a list of records; write one object for each row")
     for row, record in enumerate(cast("list[Any]", records)):
@@ -143,7 +143,7 @@ def batch_documents(documents: Iterator[tuple[int, Document]], skips: Skips) -> 
         pending.append(document)
         rows.append(row)
         size += max(_size_of(document), 1)
-        if size >= BATCH_BYTES:
+        if size >= TEXT_BATCH_BYTES:
             yield _batch(pending, rows, skips, kind)
             pending, rows, size = [], [], 0
     last = _batch(pending, rows, skips, kind)
@@ -155,7 +155,7 @@ def _size_of(document: Document) -> int:
     return document.nbytes if isinstance(document, np.ndarray) else text_size(document)
 
 
-def read_json(text: str, location: str) -> Any:
+def read_json_value(text: str, location: str) -> Any:
     """One JSON value of not too many parts, since each becomes an object; a string counts as one."""
     if (
         len(text) > JSON_VALUES
@@ -165,10 +165,10 @@ def read_json(text: str, location: str) -> Any:
         raise UnreadableSource(
             f"{location} holds more than {JSON_VALUES:,} values; write the text to a separate record"
         )
-    return parse_json(lambda: json.loads(text), location)
+    return parse_document(lambda: json.loads(text), location)
 
 
-def parse_json(parse: Callable[[], T], location: str) -> T:
+def parse_document(parse: Callable[[], T], location: str) -> T:
     """What ``parse`` reads from JSON, with its errors explained."""
     try:
         return parse()
@@ -176,7 +176,7 @@ def parse_json(parse: Callable[[], T], location: str) -> T:
         raise UnreadableSource(f"{location} is nested too deeply to be read; flatten it") from error
     except ValueError as error:
         raise UnreadableSource(
-            f"{location} is not JSON ({shown(str(error))}); correct it, or download the file again"
+            f"{location} is not JSON ({brief(str(error))}); correct it, or download the file again"
         ) from error
 
 
@@ -227,7 +227,7 @@ class JsonReader(JsonTableReader):
         """The documents; rows are the numbers of the elements, from 0."""
         with naming(self.source):
             text = self.read_values()
-            values = parse_json(lambda: list(_values_in(text)), self.source)
+            values = parse_document(lambda: list(_values_in(text)), self.source)
         alone = len(values) == 1 and isinstance(values[0], dict)
         if len(values) == 1 and isinstance(values[0], list):
             values = cast("list[Any]", values[0])
@@ -255,7 +255,7 @@ class JsonReader(JsonTableReader):
                 raise UnreadableSource(
                     f"{self.source} is one object whose field {field!r} is a list, which may be one "
                     f"document or many; write a list of texts, or of objects with one document each: "
-                    f"jq '.{shown(field)}' extracts that list"
+                    f"jq '.{brief(field)}' extracts that list"
                 )
             return document
         if isinstance(value, int | float):
@@ -286,7 +286,7 @@ class JsonLinesReader(JsonTableReader):
         """One object for each row, one per line."""
         lines = enumerate(self.read_values().split("\n"), 1)
         records = [
-            parse_json(partial(json.loads, line), f"{self.source}, line {number},")
+            parse_document(partial(json.loads, line), f"{self.source}, line {number},")
             for number, line in lines
             if line.strip()
         ]
@@ -309,7 +309,9 @@ class JsonLinesReader(JsonTableReader):
                 try:
                     if line is None:
                         raise too_long(location, self.reading, advice="break the document")
-                    document = field_of(read_json(decode(line, location), location), self.reading, location)
+                    document = field_of(
+                        read_json_value(decode_utf8(line, location), location), self.reading, location
+                    )
                 except AttomatonError as error:
                     skips.add(error)
                 else:

@@ -16,7 +16,7 @@ from attomaton.base.artifacts.ownership import PARTIAL
 from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.base.options import check_path
 from attomaton.base.remote import AnyPath, RemotePath, is_url, reaching
-from attomaton.corpora.budgets import STANDARD_INPUT, refuse_irregular, shown
+from attomaton.corpora.budgets import STANDARD_INPUT, brief, refuse_irregular
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers import tables
 from attomaton.corpora.readers.batches import Reader, Reading
@@ -27,7 +27,7 @@ from attomaton.corpora.readers.files import (
     keep_standard_input,
     naming,
     printable,
-    shorten,
+    shorten_path,
     suffix_of,
     text_cure,
 )
@@ -57,7 +57,7 @@ READERS: dict[str, Callable[[File, Reading], Reader]] = {
 }
 """Suffix of a file → its reader; all except Parquet and Arrow may be compressed as .gz or .zst."""
 
-TABLES: dict[str, type[TableReader]] = {
+TABLE_READERS: dict[str, type[TableReader]] = {
     ending: make
     for ending, make in READERS.items()
     if isinstance(make, type) and issubclass(make, TableReader)
@@ -65,24 +65,24 @@ TABLES: dict[str, type[TableReader]] = {
 """Readers of files that can be read as a whole table."""
 
 WILD = frozenset("*?[")
-BYTES: Any = (bytes, bytearray, memoryview)
+BYTE_TYPES: Any = (bytes, bytearray, memoryview)
 
 
 def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
     """The readers of a corpus, in the order in which its files are read."""
     how = Reading() if reading is None else reading
     readers = _find(source, how)
-    columns = tables.is_frame(source) or any(reader.has_columns for reader in readers)
+    columns = tables.is_data_frame(source) or any(reader.has_columns for reader in readers)
     if how.column is not None and not columns:
         raise UnsupportedOption(
-            f"column is {shown(how.column)!r}, but {shorten(readers[0].source)} has no columns; leave it "
-            "out, or give the file's format, such as format='csv' (--format on the command line)"
+            f"column is {brief(how.column)!r}, but {shorten_path(readers[0].source)} has no columns; leave "
+            "it out, or give the file's format, such as format='csv' (--format on the command line)"
         )
     lines = any(isinstance(reader, TextReader | JsonLinesReader) for reader in readers)
     if how.documents == "line" and not lines:
         raise UnsupportedOption(
-            f"documents is 'line', but {shorten(readers[0].source)} is not plain text: each element, record, "
-            "row or sequence in it is a document; leave documents out, or read the file as plain "
+            f"documents is 'line', but {shorten_path(readers[0].source)} is not plain text: each element, "
+            "record, row or sequence in it is a document; leave documents out, or read the file as plain "
             "text with format='txt' (--format on the command line)"
         )
     return readers
@@ -107,7 +107,7 @@ def _reader_in_memory(source: Any, reading: Reading) -> Reader:
         return tables.DatasetReader(source, reading)
     if isinstance(source, Documents):
         return DocumentsReader(source, reading)
-    if tables.is_frame(source):
+    if tables.is_data_frame(source):
         return tables.read_frame(source, reading)
     if is_ids(source) and len(source):
         return MemoryReader([source], reading)
@@ -117,7 +117,7 @@ def _reader_in_memory(source: Any, reading: Reading) -> Reader:
     if _is_listed(source):
         return MemoryReader(source, reading)
     cure = "; give list(…) of it" if issubclass(kind, Iterable) else ""
-    if issubclass(kind, BYTES):
+    if issubclass(kind, BYTE_TYPES):
         cure = "; decode it, and give the text in a list"
     elif issubclass(kind, Mapping):
         cure = "; give its texts as a list, or a list of records"
@@ -129,7 +129,7 @@ def _reader_in_memory(source: Any, reading: Reading) -> Reader:
 
 
 def _is_listed(source: object) -> bool:
-    return isinstance(source, Sequence) and not isinstance(source, BYTES)
+    return isinstance(source, Sequence) and not isinstance(source, BYTE_TYPES)
 
 
 def is_ids(source: Any) -> bool:
@@ -147,10 +147,10 @@ def reader_of(file: File, reading: Reading) -> Reader:
     make = READERS.get(suffix) if suffix else TextReader
     if make is None and reading.format is not None:
         formats = ", ".join(ending.removeprefix(".") for ending in READERS)
-        raise UnsupportedOption(f"there is no format {shown(reading.format)!r}; choose one of {formats}")
+        raise UnsupportedOption(f"there is no format {brief(reading.format)!r}; choose one of {formats}")
     if make is None:
         raise UnreadableSource(
-            f"{shorten(file.source)} has an unknown suffix; give its format "
+            f"{shorten_path(file.source)} has an unknown suffix; give its format "
             f"(format='txt' for plain text, --format on the command line), rename it to one of "
             f"{', '.join(READERS)}, or leave it out with a glob such as '*.parquet'"
         )
@@ -175,7 +175,7 @@ def find_files(source: str) -> list[File]:
             paths = [Path(file) for file in glob.glob(source, recursive=True) if _is_file(Path(file))]  # noqa: PTH207  absolute patterns
     if not paths:
         raise UnreadableSource(
-            f"{shorten(source)} has no files to read; give another folder or glob{text_cure(source)}"
+            f"{shorten_path(source)} has no files to read; give another folder or glob{text_cure(source)}"
         )
     return _named([file.as_posix() for file in paths])
 
@@ -204,12 +204,12 @@ def _walk(folder: Path) -> Iterator[Path]:
 def _no_corpus(source: str, kind: str) -> UnreadableSource:
     if kind == RUN.name:
         return UnreadableSource(
-            f"{shorten(source)} is a run folder, not a corpus; give the corpus it was "
+            f"{shorten_path(source)} is a run folder, not a corpus; give the corpus it was "
             "learned from, or load it with Automaton.load"
         )
     return UnreadableSource(
-        f"{shorten(source)} is a folder of the kind {kind!r} that attomaton wrote, not a corpus; give the "
-        "corpus it was made from"
+        f"{shorten_path(source)} is a folder of the kind {kind!r} that attomaton wrote, not a corpus; give "
+        "the corpus it was made from"
     )
 
 
@@ -221,7 +221,7 @@ def written_kind(folder: AnyPath) -> str | None:
     return str(record.get("kind"))
 
 
-def is_run(folder: AnyPath) -> bool:
+def is_run_folder(folder: AnyPath) -> bool:
     """Whether a folder has the manifest of a run, intact or altered."""
     return written_kind(folder) == RUN.name
 

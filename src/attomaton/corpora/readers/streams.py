@@ -10,14 +10,14 @@ import numpy as np
 
 from attomaton.base.errors import AttomatonError, UnreadableSource
 from attomaton.base.tables import Integers
-from attomaton.corpora.budgets import shown
+from attomaton.corpora.budgets import brief
 from attomaton.corpora.readers.batches import Reading, Skips, TokenBatch, checked_ids, token_batch, too_long
 from attomaton.corpora.readers.files import FileReader, naming, suffix_of
 
 IDS = 1 << 20  # ids read at a time
 VERSIONS = ((1, 0), (2, 0), (3, 0))
 """The supported header versions of an ``.npy`` array."""
-ADVICE = "name the id that ends a document (separator)"
+NAME_SEPARATOR = "name the id that ends a document (separator)"
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class StreamReader(FileReader):
                 yield cutter.cut(ids)
             if shape is not None and position != math.prod(shape):
                 raise UnreadableSource(
-                    f"{self.source} has {position:,} ids, but its header says {shown(str(shape))}; write it "
+                    f"{self.source} has {position:,} ids, but its header says {brief(str(shape))}; write it "
                     "again"
                 )
             yield cutter.finish()
@@ -120,7 +120,7 @@ class _Cutter:
 
     def _too_long(self) -> UnreadableSource:
         location = f"{self._source}, the document at position {self._first}, at four bytes an id,"
-        return too_long(location, self._reading, advice=ADVICE)
+        return too_long(location, self._reading, advice=NAME_SEPARATOR)
 
 
 def _read_header(file: BinaryIO, source: str) -> tuple["np.dtype[Any]", tuple[int, ...]]:
@@ -135,15 +135,15 @@ def _read_header(file: BinaryIO, source: str) -> tuple["np.dtype[Any]", tuple[in
             shape, by_column, dtype = read(file)
     except (Exception, MemoryError) as error:  # a damaged header can raise any error of Python's parser
         raise UnreadableSource(
-            f"{source} has no valid array header ({shown(str(error))}); write it again"
+            f"{source} has no valid array header ({brief(str(error))}); write it again"
         ) from error
     if dtype.kind not in "iu":
         raise UnreadableSource(
-            f"{source} holds {shown(str(dtype))}, not integers; save integer ids (nothing is unpickled)"
+            f"{source} holds {brief(str(dtype))}, not integers; save integer ids (nothing is unpickled)"
         )
     if len(shape) not in (1, 2) or min(shape) < 0 or (by_column and len(shape) == 2):
         raise UnreadableSource(
-            f"{source} has shape {shown(str(shape))}{' in column order' if by_column else ''}; give one axis "
+            f"{source} has shape {brief(str(shape))}{' in column order' if by_column else ''}; give one axis "
             "(a stream) or two (a row per document, in row order)"
         )
     return dtype, shape

@@ -14,16 +14,16 @@ from attomaton.base.errors import AttomatonError, UnreadableSource, UnsupportedO
 from attomaton.base.tables import Int64, Integers, arrow_compute, arrow_parquet
 from attomaton.corpora.budgets import (
     CONTAINER,
-    FOOTER,
+    FOOTER_BYTES,
     PIECE_ROWS,
     TABLE_ROWS,
     UNPACKED,
-    shown,
+    brief,
     unpacked_most,
 )
 from attomaton.corpora.readers.batches import (
-    BATCH_BYTES,
     RAISE_LIMIT,
+    TEXT_BATCH_BYTES,
     Batch,
     ObjectReader,
     Reader,
@@ -44,19 +44,19 @@ _types: Any = pa.types
 COLUMN_NAMES = ("text", "content", "tokens", "input_ids", "ids")
 """Columns that are taken without being named, if only one of them is there."""
 LISTED_COLUMNS = 20  # columns that an error lists
-BATCH_ROWS = 1000  # rows that are read at once, where nothing speaks against it
+COLUMN_BATCH_ROWS = 1000  # rows that are read at once, where nothing speaks against it
 SAMPLE_ROWS = 100  # rows of a pandas column that are looked at to see what it holds
 ARROW_MAGIC = b"ARROW1"
 ID_BYTES = 4  # of a token id in memory
 FRAME_TYPES = ("DataFrame", "LazyFrame", "Series", "Index")
-ADVICE = "split the document"
+SPLIT_DOCUMENT = "split the document"
 
 
-def find_column(schema: Any, reading: Reading, source: str) -> str:
+def find_document_column(schema: Any, reading: Reading, source: str) -> str:
     """The name of the column to read; an error lists the columns if it is not clear which."""
     kinds = {field.name: _document_kind(field.type) for field in schema}
     present = (
-        ", ".join(shown(f"{field.name}: {field.type}") for field in list(schema)[:LISTED_COLUMNS]) or "none"
+        ", ".join(brief(f"{field.name}: {field.type}") for field in list(schema)[:LISTED_COLUMNS]) or "none"
     )
     present += f" and {len(kinds) - LISTED_COLUMNS:,} more" if len(kinds) > LISTED_COLUMNS else ""
     name = reading.column
@@ -68,7 +68,7 @@ def find_column(schema: Any, reading: Reading, source: str) -> str:
                 f"{source} has no column of text or of lists of integers (it has {present}); write one"
             )
         if len(candidates) > 1:
-            several = ", ".join(map(shown, candidates[:LISTED_COLUMNS]))
+            several = ", ".join(map(brief, candidates[:LISTED_COLUMNS]))
             raise UnreadableSource(f"{source} has several columns to read ({several}); name one with column")
         return candidates[0]
     if name not in kinds:
@@ -76,13 +76,13 @@ def find_column(schema: Any, reading: Reading, source: str) -> str:
     if kinds[name] is None:
         arrow_type = next(field.type for field in schema if field.name == name)
         raise UnreadableSource(
-            f"{source}, column {shown(name)!r}, is {shown(str(arrow_type))}; documents must be "
+            f"{source}, column {brief(name)!r}, is {brief(str(arrow_type))}; documents must be "
             "text, or flat lists of integers: name another column"
         )
     return name
 
 
-def read_column(array: Any, first_row: int, source: str, reading: Reading) -> Iterator[Batch]:
+def documents_of_column(array: Any, first_row: int, source: str, reading: Reading) -> Iterator[Batch]:
     """The documents of one array, in batches of about ``BATCH_BYTES`` or one document."""
     try:  # an array from a damaged file may point outside its buffers
         array.validate(full=True)
@@ -132,7 +132,7 @@ def _cut_rows(sizes: Int64) -> list[int]:
     cuts = [0]
     while cuts[-1] < len(sizes):
         before = int(ends[cuts[-1] - 1]) if cuts[-1] else 0
-        fitting = int(np.searchsorted(ends, before + BATCH_BYTES, side="right"))
+        fitting = int(np.searchsorted(ends, before + TEXT_BATCH_BYTES, side="right"))
         cuts.append(max(fitting, cuts[-1] + 1))
     return cuts
 
@@ -165,7 +165,7 @@ def _text_batch(
         where = f"{source}, row {row},"
         try:
             if size > reading.max_bytes:
-                raise too_long(where, reading, advice=ADVICE)
+                raise too_long(where, reading, advice=SPLIT_DOCUMENT)
             text = value.as_py() if values is array else value
             if text is None:
                 raise UnreadableSource(f"{where} is null, not text; drop the row")
@@ -191,7 +191,7 @@ def _token_batch(array: Any, rows: Int64, source: str, reading: Reading, skips: 
     for index, row in enumerate(rows.tolist()):
         try:
             if ID_BYTES * lengths[index] > reading.max_bytes:
-                raise too_long(f"{source}, row {row},", reading, advice=ADVICE)
+                raise too_long(f"{source}, row {row},", reading, advice=SPLIT_DOCUMENT)
             lists.append(read_lists(array.slice(index, 1), reading.n_tokens, source, row)[1])
         except AttomatonError as error:
             skips.add(error)
@@ -212,7 +212,7 @@ def open_parquet(file: BinaryIO) -> Any:
         buffer_size=0 if size <= READ_WHOLE else 1 << 20,
         pre_buffer=False,
         page_checksum_verification=True,
-        thrift_string_size_limit=min(FOOTER, max(1, size)),
+        thrift_string_size_limit=min(FOOTER_BYTES, max(1, size)),
         thrift_container_size_limit=min(CONTAINER, max(64, size // 8)),
     )
 
@@ -238,13 +238,13 @@ class ParquetReader(TableReader):
         row = 0
         with naming(self.source, lambda: f", after row {row},"), self.file.open_raw() as raw:
             file_size, parquet = raw.seek(0, 2), open_parquet(raw)
-            name = find_column(parquet.schema_arrow, self.reading, self.source)
+            name = find_document_column(parquet.schema_arrow, self.reading, self.source)
             for group in range(parquet.num_row_groups):
                 batch_rows = self._batch_rows(parquet, group, file_size)
                 for batch in parquet.iter_batches(
                     batch_rows, row_groups=[group], columns=[name], use_threads=False
                 ):
-                    yield from read_column(batch.column(0), row, self.source, self.reading)
+                    yield from documents_of_column(batch.column(0), row, self.source, self.reading)
                     row += len(batch)
 
     def _batch_rows(self, parquet: Any, group: int, file_size: int) -> int:
@@ -259,7 +259,7 @@ class ParquetReader(TableReader):
                 f"{self.source}, row group {group}, has rows that unpack to {size // rows:,} bytes each; "
                 f"split the documents, or {RAISE_LIMIT}"
             )
-        return max(1, min(BATCH_ROWS, max(UNPACKED, 4 * limit) * rows // size))
+        return max(1, min(COLUMN_BATCH_ROWS, max(UNPACKED, 4 * limit) * rows // size))
 
 
 @dataclass(frozen=True)
@@ -273,10 +273,10 @@ class ArrowReader(FileReader):
         row = 0
         with naming(self.source, lambda: f", after row {row},"), self.file.open_raw() as raw:
             schema, _ = _open_arrow(raw, None)
-            name = find_column(schema, self.reading, self.source)
+            name = find_document_column(schema, self.reading, self.source)
             _, batches = _open_arrow(raw, schema.get_all_field_indices(name))
             for batch in batches:
-                yield from read_column(batch.column(0), row, self.source, self.reading)
+                yield from documents_of_column(batch.column(0), row, self.source, self.reading)
                 row += len(batch)
 
 
@@ -318,9 +318,9 @@ class DatasetReader(ObjectReader):
         row = 0
         with naming(self.source, lambda: f", after row {row},"):
             for table in dataset_tables(self.dataset, self.source):
-                name = find_column(table.schema, self.reading, self.source)
+                name = find_document_column(table.schema, self.reading, self.source)
                 for array in table.column(name).chunks:
-                    yield from read_column(array, row, self.source, self.reading)
+                    yield from documents_of_column(array, row, self.source, self.reading)
                     row += len(array)
 
 
@@ -328,7 +328,7 @@ def dataset_tables(dataset: Any, source: str = "the dataset") -> Iterator[Any]:
     """A ``datasets.Dataset`` or ``IterableDataset`` as Arrow tables of some rows each."""
     if not hasattr(dataset, "iter"):
         raise UnreadableSource(f"{source} has splits ({', '.join(dataset)}); give one of them")
-    return dataset.with_format("arrow").iter(BATCH_ROWS)
+    return dataset.with_format("arrow").iter(COLUMN_BATCH_ROWS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -353,7 +353,7 @@ class ColumnReader(ObjectReader):
         row = 0
         with naming(self.source, lambda: f", after row {row},"):
             for chunk in self.column.chunks:
-                yield from read_column(chunk, row, self.source, self.reading)
+                yield from documents_of_column(chunk, row, self.source, self.reading)
                 row += len(chunk)
 
 
@@ -362,7 +362,7 @@ def library_of(value: object) -> str:
     return type(value).__module__.partition(".")[0]
 
 
-def is_frame(source: Any) -> bool:
+def is_data_frame(source: Any) -> bool:
     """Whether this is a frame or Series of pandas or Polars, or a table or array of Arrow."""
     library, name = library_of(source), type(source).__name__
     return (library in ("pandas", "polars") and name in FRAME_TYPES) or isinstance(
@@ -383,7 +383,7 @@ def read_frame(source: Any, reading: Reading) -> Reader:
         title = f"the {library} column"
         if reading.column not in (None, getattr(source, "name", None)):
             raise UnsupportedOption(
-                f"column is {shown(str(reading.column))!r}, but the source is a single column; leave it out"
+                f"column is {brief(str(reading.column))!r}, but the source is a single column; leave it out"
             )
         column = source if library == "pyarrow" else _to_arrow(source)
     if isinstance(column, list):
@@ -397,7 +397,7 @@ def read_frame(source: Any, reading: Reading) -> Reader:
         return MemoryReader(column.to_pylist(), reading, title)
     if _document_kind(column.type) is None:
         raise UnreadableSource(
-            f"{title} holds {shown(str(column.type))}; documents are texts, lists of tokens or lists of ids"
+            f"{title} holds {brief(str(column.type))}; documents are texts, lists of tokens or lists of ids"
         )
     return ColumnReader(column, reading, title)
 
@@ -413,10 +413,12 @@ def _column_of(frame: Any, reading: Reading, title: str) -> Any:
         names, schema, columns = table.schema.names, table.schema, table.columns
     name = reading.column
     if name is None:
-        name = find_column(_guess_schema(names, columns) if schema is None else schema, reading, title)
+        name = find_document_column(
+            _guess_schema(names, columns) if schema is None else schema, reading, title
+        )
     if names.count(name) != 1:
         number = "several columns" if name in names else "no column"
-        present = ", ".join(map(shown, names[:LISTED_COLUMNS])) or "none"
+        present = ", ".join(map(brief, names[:LISTED_COLUMNS])) or "none"
         raise UnreadableSource(f"the frame has {number} called {name!r}; it has {present}")
     column = columns[names.index(name)]
     return _to_arrow(column) if library == "pandas" else column

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from attomaton.base.errors import UnreadableSource
 from attomaton.corpora.readers.batches import Reading, Skips, too_long
-from attomaton.corpora.readers.files import File, decode, naming, read_lines
+from attomaton.corpora.readers.files import File, decode_utf8, naming, read_lines
 from attomaton.corpora.readers.records import RecordReader
 
-BEGINNING = 1 << 16  # bytes inspected to check whether a file is plain text
+FIRST_BYTES = 1 << 16  # bytes inspected to check whether a file is plain text
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -33,14 +33,14 @@ class TextReader(RecordReader):
 
     def _lines(self, skips: Skips) -> Iterator[tuple[int, str]]:
         number = 0
-        read_beginning(self.file, self.reading, BEGINNING)
+        read_beginning(self.file, self.reading, FIRST_BYTES)
         with naming(self.source, lambda: f", after line {number},"), self.file.open() as file:
             for number, line in read_lines(file, self.reading.max_bytes):
                 location = f"{self.source}, line {number},"
                 try:
                     if line is None:
                         raise too_long(location, self.reading, advice="break it into lines")
-                    text = decode(line, location)
+                    text = decode_utf8(line, location)
                 except UnreadableSource as error:
                     skips.add(error)
                 else:
@@ -51,7 +51,7 @@ def read_beginning(file: File, reading: Reading, size: int) -> bytes:
     """The first bytes of a plain-text file; one that begins like JSON is refused: it is likely misnamed."""
     with naming(file.source), file.open() as stream:
         content = stream.read(size)
-    if reading.format is None and file.suffix != ".txt" and _is_json(content[:BEGINNING]):
+    if reading.format is None and file.suffix != ".txt" and _is_json(content[:FIRST_BYTES]):
         raise UnreadableSource(
             f"{file.source} begins with JSON; read it as JSON with format='jsonl' (or 'json'; --format on "
             "the command line), or as plain text with format='txt'"
@@ -63,7 +63,7 @@ def decode_text(content: bytes, source: str, reading: Reading) -> str:
     """The bytes of a plain-text file as text, without byte order mark and with line feeds as line ends."""
     if len(content) > reading.max_bytes:
         raise too_long(source, reading, advice="read each line as a document with Reading(documents='line')")
-    text = decode(content.removeprefix(BYTE_ORDER_MARK), source)
+    text = decode_utf8(content.removeprefix(BYTE_ORDER_MARK), source)
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -75,7 +75,7 @@ def _is_json(beginning: bytes) -> bool:
     try:
         return first.startswith(b"{") and isinstance(json.loads(first), dict)
     except (ValueError, RecursionError):  # perhaps an object that is too long to parse here
-        return first.startswith(b'{"') and len(first) > BEGINNING // 2
+        return first.startswith(b'{"') and len(first) > FIRST_BYTES // 2
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class _Record:
             if line is None or self._size > self._reading.max_bytes:
                 location = f"{self._source}, the record at line {self._row},"
                 raise too_long(location, self._reading, advice="split the sequence")
-            self._lines.append("".join(decode(line, f"{self._source}, line {number},").split()))
+            self._lines.append("".join(decode_utf8(line, f"{self._source}, line {number},").split()))
         except UnreadableSource as error:
             self._error = error
             self._lines = []

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base import artifacts
-from attomaton.base.artifacts.files import DRAFT, entry_of, link_or_copy, shown
+from attomaton.base.artifacts.files import DRAFT, entry_of, link_or_copy, show_path
 from attomaton.base.artifacts.folders import lock_target, resolve_target
 from attomaton.base.artifacts.manifests import FORMAT
 from attomaton.base.artifacts.ownership import take_stock
@@ -36,7 +36,7 @@ from attomaton.corpora.readers.sources import find_readers
 from attomaton.corpora.samples import NOTHING_SKIPPED, Skipped
 from attomaton.corpora.shards import (
     TOKENIZED,
-    VOCABULARY,
+    VOCABULARY_FILE,
     TokenizedCorpus,
     is_tokenized,
     read_tokens,
@@ -46,9 +46,14 @@ from attomaton.corpora.shards import (
 from attomaton.corpora.tokenizers.encoders import distinct_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
-WORDS, INPUTS = "words", "inputs"  # folders of the records
-DIGITS = "[0-9]" * 5
-FILES = (VOCABULARY, f"part-{DIGITS}-{DIGITS}.parquet", f"{WORDS}/*", f"{INPUTS}/*")
+WORD_RECORDS, INPUT_RECORDS = "words", "inputs"  # folders of the records
+FIVE_DIGITS = "[0-9]" * 5
+TOKENIZED_FILES = (
+    VOCABULARY_FILE,
+    f"part-{FIVE_DIGITS}-{FIVE_DIGITS}.parquet",
+    f"{WORD_RECORDS}/*",
+    f"{INPUT_RECORDS}/*",
+)
 """The files of a tokenised corpus: shards are numbered by input."""
 
 
@@ -64,7 +69,7 @@ class WordsJob:
 
     def run(self) -> None:
         """Write the record, unless it exists."""
-        path = record_path(self.out, WORDS, self.index)
+        path = record_path(self.out, WORD_RECORDS, self.index)
         key = artifacts.digest_record([input_key(self.reader, self.reading), self.tokenizer])
         if read_record(path).get("key") == key:
             return
@@ -98,7 +103,7 @@ class EncodeJob:
 
     def run(self) -> None:
         """Write the shards and then the record, unless they exist."""
-        path = record_path(self.out, INPUTS, self.index)
+        path = record_path(self.out, INPUT_RECORDS, self.index)
         source = input_key(self.reader, self.reading)
         key = artifacts.digest_record([source, self.numbers, self.shard_tokens])
         record = read_record(path)
@@ -124,7 +129,7 @@ class EncodeJob:
         _write(path, {**record, "skipped": asdict(counts.skipped), "files": files})
 
     def _tables(self, counts: Any) -> Iterator[pa.Table]:
-        vocabulary = _load_vocabulary(self.out / VOCABULARY, self.vocabulary)
+        vocabulary = _load_vocabulary(self.out / VOCABULARY_FILE, self.vocabulary)
         for batch in checked_batches(self.reader, self.reading):
             check_stop()
             counts.skipped += batch.skipped
@@ -237,7 +242,7 @@ def tokenize_corpus(
             return read_tokens(target)
         replace = overwrite or same  # the call that made a damaged corpus repairs it
         with artifacts.build_folder(
-            target, TOKENIZED, FILES, overwrite=replace, resumable=True, lock=lock
+            target, TOKENIZED, TOKENIZED_FILES, overwrite=replace, resumable=True, lock=lock
         ) as building:
             _seed(building.folder, target)
             job.run(building.folder, workers, progress or silent)
@@ -274,7 +279,7 @@ class _Job:
         paths = [reader.source for reader in readers if not reader.file.is_url]
         for path in (path for path in paths if target in Path(path).resolve().parents):
             raise UnwritablePlace(
-                f"{shown(target)} holds the corpus itself ({path}); give another folder for the shards"
+                f"{show_path(target)} holds the corpus itself ({path}); give another folder for the shards"
             )
 
     def is_that_of(self, folder: Path) -> bool:
@@ -305,14 +310,14 @@ class _Job:
                 )
             words = None if vocabulary is None else vocabulary.to_record()
             with artifacts.explained(out):
-                digest = artifacts.write_file(out / VOCABULARY, artifacts.json_writer(words))["sha256"]
+                digest = artifacts.write_file(out / VOCABULARY_FILE, artifacts.json_writer(words))["sha256"]
             pool.run(
                 [
                     EncodeJob(index, reader, self.reading, out, numbers[index], digest, self.shard_tokens)
                     for index, reader in enumerate(readers)
                 ]
             )
-        records = [read_record(record_path(out, INPUTS, index)) for index in range(len(readers))]
+        records = [read_record(record_path(out, INPUT_RECORDS, index)) for index in range(len(readers))]
         manifest = _manifest(out, records, vocabulary, self.reading)
         job = self.digest([record["input"] for record in records])
         with artifacts.explained(out):
@@ -321,11 +326,11 @@ class _Job:
 
 def _prepare(out: Path, n_inputs: int, *, counted: bool) -> None:
     """Create the folders; remove leftovers of inputs that no longer exist."""
-    for folder in (out / WORDS, out / INPUTS):
+    for folder in (out / WORD_RECORDS, out / INPUT_RECORDS):
         folder.mkdir(parents=True, exist_ok=True)
     (out / artifacts.MANIFEST).unlink(missing_ok=True)
-    for path in [*out.glob("part-*"), *(out / WORDS).iterdir(), *(out / INPUTS).iterdir()]:
-        gone = path.parent.name == WORDS and not counted
+    for path in [*out.glob("part-*"), *(out / WORD_RECORDS).iterdir(), *(out / INPUT_RECORDS).iterdir()]:
+        gone = path.parent.name == WORD_RECORDS and not counted
         number = path.name.removeprefix("part-")[:5]  # of the input to which a shard or record belongs
         if gone or path.name.endswith(DRAFT) or (number.isdigit() and int(number) >= n_inputs):
             path.unlink()
@@ -350,7 +355,7 @@ def _merge_words(out: Path, n_inputs: int, tokenizer: str) -> tuple[Vocabulary |
     numbers: list[str] = []
     kinds: set[str] = set()
     for index in range(n_inputs):
-        record = read_record(record_path(out, WORDS, index))
+        record = read_record(record_path(out, WORD_RECORDS, index))
         tokens = tuple(record["tokens"])
         kinds |= {record["holds"]} - {None}
         numbering.add(tokens)
@@ -381,8 +386,10 @@ def _manifest(
         "reading": reading.to_record(),
         "inputs": [{name: record[name] for name in inputs} for record in records],
         "versions": {package: version(package) for package in ("attomaton", "pyarrow")},
-        "files": {**files, VOCABULARY: entry_of(out / VOCABULARY)},
+        "files": {**files, VOCABULARY_FILE: entry_of(out / VOCABULARY_FILE)},
         "records": sorted(
-            f"{folder}/{path.name}" for folder in (WORDS, INPUTS) for path in (out / folder).iterdir()
+            f"{folder}/{path.name}"
+            for folder in (WORD_RECORDS, INPUT_RECORDS)
+            for path in (out / folder).iterdir()
         ),
     }

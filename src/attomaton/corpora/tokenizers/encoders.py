@@ -17,11 +17,11 @@ import numpy as np
 from attomaton.base.errors import UnknownToken, UnsupportedOption
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int32, Int64, number_strings
-from attomaton.corpora.budgets import shown
+from attomaton.corpora.budgets import brief
 
 EOS = "<eos>"
 
-BYTES = tuple(chr(byte) if 0x20 <= byte < 0x7F else f"<0x{byte:02X}>" for byte in range(256))
+BYTE_TOKENS = tuple(chr(byte) if 0x20 <= byte < 0x7F else f"<0x{byte:02X}>" for byte in range(256))
 """The token of each byte: the character if it is printable ASCII, otherwise like ``<0x0A>``."""
 
 
@@ -67,7 +67,7 @@ TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
     "word-lower": lambda text: split_words(text.lower()),
     "word-punct": split_punctuation,
     "character": list[str],
-    "byte": lambda text: [BYTES[byte] for byte in text.encode("utf-8")],
+    "byte": lambda text: [BYTE_TOKENS[byte] for byte in text.encode("utf-8")],
 }
 """Name of a tokenizer → the function that splits a text into tokens."""
 
@@ -147,7 +147,7 @@ def ragged(lists: Sequence[Sequence[int]]) -> tuple[Int64, Int32]:
 
 def unknown_token(unknown: Collection[str], n_tokens: int) -> UnknownToken:
     """The error for tokens that are not in a vocabulary."""
-    first = ", ".join(repr(shown(token)) for token in sorted(unknown)[:5])
+    first = ", ".join(repr(brief(token)) for token in sorted(unknown)[:5])
     return UnknownToken(
         f"not among the {n_tokens:,} tokens of the vocabulary: {first}; leave that out, check case and "
         "punctuation, or learn from a corpus that has it"

@@ -26,13 +26,20 @@ from typing import Any, Protocol, cast
 
 from attomaton.base.errors import AttomatonError, UnreadableSource, UnsupportedOption, needing
 from attomaton.base.tables import Int32, Int64
-from attomaton.corpora.budgets import TOKEN_TEXT, TOKENIZER_BYTES, VOCABULARY, ids_most, open_regular, shown
+from attomaton.corpora.budgets import (
+    TOKEN_TEXT,
+    TOKENIZER_BYTES,
+    VOCABULARY_SIZE,
+    brief,
+    ids_most,
+    open_regular,
+)
 from attomaton.corpora.tokenizers.encoders import Encoder, name_all, ragged, show_bytes
 
 LLAMA2C = "llama2.c"
 FIRST_BYTE, BEGIN = 3, 1
 LEAST_SCORE = -1e10  # pairs with lower scores are never merged
-RESTORE = "restore the file"
+RESTORE_TOKENIZER = "restore the file"
 _BYTE = re.compile(rb"<0x([0-9A-F]{2})>")
 
 
@@ -52,7 +59,9 @@ class Llama2cEncoder:
         for index, token in enumerate(self._tokens):
             self._ids.setdefault(token, index)
         if len(self._tokens) < FIRST_BYTE + 256 or b" " not in self._ids:
-            raise UnreadableSource(f"it has no token for a space, or not one for every byte; {RESTORE}")
+            raise UnreadableSource(
+                f"it has no token for a space, or not one for every byte; {RESTORE_TOKENIZER}"
+            )
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
         """The texts as ids."""
@@ -121,23 +130,27 @@ def _parse(content: bytes) -> tuple[list[bytes], list[float]]:
     scores: list[float] = []
     offset = 4
     while offset < len(content):
-        if offset + 8 > len(content) or len(tokens) >= VOCABULARY:
-            raise UnreadableSource(f"it ends inside token {len(tokens)}, or has too many; {RESTORE}")
+        if offset + 8 > len(content) or len(tokens) >= VOCABULARY_SIZE:
+            raise UnreadableSource(
+                f"it ends inside token {len(tokens)}, or has too many; {RESTORE_TOKENIZER}"
+            )
         score, length = struct.unpack_from("<fi", content, offset)
         offset += 8 + length
         if not 0 <= length <= TOKEN_TEXT or offset > len(content):
-            raise UnreadableSource(f"token {len(tokens)} has a declared length of {length} bytes; {RESTORE}")
+            raise UnreadableSource(
+                f"token {len(tokens)} has a declared length of {length} bytes; {RESTORE_TOKENIZER}"
+            )
         if not math.isfinite(score) or score <= LEAST_SCORE:
-            raise UnreadableSource(f"token {len(tokens)} has the score {score}; {RESTORE}")
+            raise UnreadableSource(f"token {len(tokens)} has the score {score}; {RESTORE_TOKENIZER}")
         tokens.append(content[offset - length : offset])
         scores.append(score)
     return tokens, scores
 
 
-LONGEST_WORD = 1000
+LONGEST_WORDPIECE = 1000
 """Longest word for WordPiece, in characters: its time grows with their square; the default is 100."""
 
-GROWTH = 128  # largest factor by which the parts of a tokenizer may lengthen a text
+MOST_GROWTH = 128  # largest factor by which the parts of a tokenizer may lengthen a text
 DOUBLING = ("BPEDecoder", "ByteLevel", "CTC", "Metaspace", "WordPiece")
 """Parts that may write two characters, or bytes, for one: a sequence of them lengthens a text much."""
 
@@ -145,7 +158,7 @@ BEGINNINGS = 1 << 21
 """Distinct beginnings of the tokens of a Unigram model, each of which takes the library about 350 bytes; in
 large files, as many as an eighth of their characters. Those of 250 k tokens have about a million."""
 
-MEND = "restore the file, or give another"
+ANOTHER_TOKENIZER = "restore the file, or give another"
 
 
 def check_json(definition: str) -> None:
@@ -157,7 +170,7 @@ def check_json(definition: str) -> None:
     except RecursionError as error:
         raise _wrong("it is nested too deeply") from error
     except ValueError as error:
-        raise _wrong(shown(str(error))) from error
+        raise _wrong(brief(str(error))) from error
     whole = _object(read, "the file")
     model = _object(whole.get("model", {}), "its model")
     vocab, added = model.get("vocab"), whole.get("added_tokens")
@@ -166,10 +179,10 @@ def check_json(definition: str) -> None:
     )
     _check_tokens(vocab, added, ids_most(n_tokens))
     longest = model.get("max_input_chars_per_word", 0)
-    if not isinstance(longest, int) or longest > LONGEST_WORD:
+    if not isinstance(longest, int) or longest > LONGEST_WORDPIECE:
         raise _wrong(
-            f"max_input_chars_per_word is {shown(str(longest))}, more than {LONGEST_WORD:,}, and the time "
-            "for a word grows with its square"
+            f"max_input_chars_per_word is {brief(str(longest))}, more than {LONGEST_WORDPIECE:,}, and the "
+            "time for a word grows with its square"
         )
     if isinstance(vocab, list):
         _check_beginnings(cast("list[Any]", vocab), max(BEGINNINGS, len(definition) // 8))
@@ -187,9 +200,9 @@ def parse_ranks(content: str, most: int) -> dict[bytes, int]:
         ranks[token] = rank
     missing = [byte for byte in range(256) if bytes([byte]) not in ranks]
     if missing:
-        raise UnreadableSource(f"not every single byte has a rank of 0 or more; {RESTORE}")
+        raise UnreadableSource(f"not every single byte has a rank of 0 or more; {RESTORE_TOKENIZER}")
     if len(set(ranks.values())) < len(ranks):
-        raise UnreadableSource(f"two tokens have the same rank; {MEND}")
+        raise UnreadableSource(f"two tokens have the same rank; {ANOTHER_TOKENIZER}")
     return ranks
 
 
@@ -201,8 +214,8 @@ def running(failure: str) -> Generator[None]:
     except (AttomatonError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:
-        reason = shown(str(error).strip() or type(error).__name__)
-        raise UnreadableSource(f"{failure} ({reason}); {MEND}") from error
+        reason = brief(str(error).strip() or type(error).__name__)
+        raise UnreadableSource(f"{failure} ({reason}); {ANOTHER_TOKENIZER}") from error
 
 
 def _parse_line(line: str, number: int, most: int) -> tuple[bytes, int]:
@@ -216,12 +229,12 @@ def _parse_line(line: str, number: int, most: int) -> tuple[bytes, int]:
     if len(token) > TOKEN_TEXT:
         raise _bad_line(number, f"has a token of {len(token):,} bytes, more than {TOKEN_TEXT:,}")
     if len(fields[1]) > 9 or int(fields[1]) >= most:
-        raise _bad_line(number, f"has the rank {shown(fields[1])}, not below {most:,}")
+        raise _bad_line(number, f"has the rank {brief(fields[1])}, not below {most:,}")
     return token, int(fields[1])
 
 
 def _bad_line(number: int, fault: str) -> UnreadableSource:
-    return UnreadableSource(f"line {number} {fault}; {RESTORE}")
+    return UnreadableSource(f"line {number} {fault}; {RESTORE_TOKENIZER}")
 
 
 def _check_tokens(vocab: Any, added: Any, most: int) -> None:
@@ -236,8 +249,8 @@ def _check_tokens(vocab: Any, added: Any, most: int) -> None:
         tokens += by_token
         if len(set(map(str, by_token.values()))) < len(by_token):
             raise _wrong("two tokens of its vocabulary have the same id")
-    if isinstance(vocab, list | dict) and len(cast("list[Any]", vocab)) > VOCABULARY:
-        raise _wrong(f"it has {len(cast('list[Any]', vocab)):,} tokens, more than {VOCABULARY:,}")
+    if isinstance(vocab, list | dict) and len(cast("list[Any]", vocab)) > VOCABULARY_SIZE:
+        raise _wrong(f"it has {len(cast('list[Any]', vocab)):,} tokens, more than {VOCABULARY_SIZE:,}")
     for item in cast("list[Any]", added) if isinstance(added, list) else []:
         entry = _object(item, "an added token")
         tokens.append(str(entry.get("content")))
@@ -245,7 +258,7 @@ def _check_tokens(vocab: Any, added: Any, most: int) -> None:
     for token, index in numbered:
         if type(index) is not int or not 0 <= index < most:
             raise _wrong(
-                f"the id of {shown(token)!r} is {shown(str(index))}, not a whole number from 0 to {most - 1}"
+                f"the id of {brief(token)!r} is {brief(str(index))}, not a whole number from 0 to {most - 1}"
             )
     for token in tokens:
         if isinstance(token, str) and len(token) > TOKEN_TEXT:
@@ -318,7 +331,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _wrong(fault: str) -> UnreadableSource:
-    return UnreadableSource(f"not a tokenizer.json ({fault}); {MEND}")
+    return UnreadableSource(f"not a tokenizer.json ({fault}); {ANOTHER_TOKENIZER}")
 
 
 END_OF_TEXT = "<|endoftext|>"
@@ -459,18 +472,18 @@ class HuggingFaceEncoder:
             states = [b"null" if stage is None else stage.__getstate__() for stage in stages]
             self._joins_by_regex = b'"Regex"' in states[3]
         *before, after = map(json.loads, states)  # as the library read them: a file may leave types out
-        if max(_growth(before), _growth(after)) > GROWTH:
-            raise _wrong(f"it may lengthen a text more than {GROWTH}-fold")
+        if max(_growth(before), _growth(after)) > MOST_GROWTH:
+            raise _wrong(f"it may lengthen a text more than {MOST_GROWTH}-fold")
         if dropout:
             raise UnsupportedOption(
                 "the tokenizer drops merges at random, so a text has no fixed ids; set its dropout to null"
             )
         self._spent, self._n_bytes = 0.0, 0
         self._n_tokens = max(self._names, default=-1) + 1
-        if self._n_tokens > VOCABULARY:
+        if self._n_tokens > VOCABULARY_SIZE:
             raise UnreadableSource(
                 f"the tokenizer has ids up to {self._n_tokens - 1}, but ids must be below "
-                f"{VOCABULARY:,}; give another file"
+                f"{VOCABULARY_SIZE:,}; give another file"
             )
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
@@ -554,7 +567,7 @@ class TiktokenEncoder:
         if name not in SCHEMES:
             raise UnsupportedOption(
                 f"a ranks file does not contain its splitting pattern, and none is known for "
-                f"{shown(name)!r}; rename it to one of {', '.join(sorted(SCHEMES))}, or give a "
+                f"{brief(name)!r}; rename it to one of {', '.join(sorted(SCHEMES))}, or give a "
                 "tokenizer.json"
             )
         scheme = SCHEMES[name]

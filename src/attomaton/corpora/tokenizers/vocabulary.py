@@ -11,7 +11,7 @@ from attomaton.base.errors import CorruptRun, TokenOutOfRange
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int32, Int64, number_strings
 from attomaton.corpora.tokenizers.encoders import (
-    BYTES,
+    BYTE_TOKENS,
     ByteEncoder,
     Encoder,
     TableEncoder,
@@ -89,7 +89,7 @@ class Vocabulary:
             ``.bin`` file.
         """
         if tokenizer == "byte":
-            return cls(BYTES, "byte")
+            return cls(BYTE_TOKENS, "byte")
         if not is_subword_file(tokenizer):
             find_splitter(tokenizer)  # raises an error if there is none
             return None

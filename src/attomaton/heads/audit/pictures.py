@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.drawing import LIGHT, TWO_COLUMNS, colour_map, drawable, house_axes
+from attomaton.base.drawing import HOUSE_LIGHT, TWO_COLUMNS, colour_map, drawable, house_axes
 from attomaton.base.printing import BLUE, ORANGE
 from attomaton.base.tables import Bool, Float64
 from attomaton.heads.model import Head
@@ -104,7 +104,7 @@ def draw_course(
                 vmin=0.0 if is_share else -most,
                 vmax=1.0 if is_share else most,
             )
-            axes.set_facecolor(LIGHT)
+            axes.set_facecolor(HOUSE_LIGHT)
             axes.set_title(title, loc="left")
             axes.set_xlabel("step")
             axes.invert_yaxis()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attomaton.base.errors import InvalidSamples, TokenOutOfRange, UnreadableModel, UnsupportedOption
-from attomaton.base.options import LARGEST, make_rng, whole_number
+from attomaton.base.options import LARGEST_WHOLE, make_rng, whole_number
 from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, Int32, Int64
 from attomaton.corpora.documents import Documents
@@ -532,7 +532,7 @@ def _batches(model: HeadModel, lengths: dict[int, int], n_documents: int) -> Ite
 
 def split_documents(n: int, *, share: float = 0.6, seed: int = 0) -> tuple[list[int], list[int]]:
     """A random split of the numbers below n: documents to fit on, and documents to score."""
-    n = whole_number(n, "n", least=2, most=LARGEST)
+    n = whole_number(n, "n", least=2, most=LARGEST_WHOLE)
     order = make_rng(seed).permutation(n)
     cut = min(max(round(share * n), 1), n - 1)
     return sorted(order[:cut].tolist()), sorted(order[cut:].tolist())

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from attomaton.base.errors import UnreadableModel
-from attomaton.corpora.budgets import VOCABULARY, shown
+from attomaton.corpora.budgets import VOCABULARY_SIZE, brief
 from attomaton.heads.parts import ACTIVATIONS, Rotary, RotaryBands
 
 FAMILIES = (
@@ -125,7 +125,7 @@ def parse_settings(config: Mapping[str, Any]) -> Settings:
     family = values.get("model_type")
     if not isinstance(family, str) or family not in FAMILIES:
         raise UnreadableModel(
-            f"model_type is {shown(str(family))!r}; supported are {', '.join(FAMILIES)}; for another causal "
+            f"model_type is {brief(str(family))!r}; supported are {', '.join(FAMILIES)}; for another causal "
             f"model, {IN_MEMORY}"
         )
     if values.get("quantization_config") is not None:
@@ -164,7 +164,7 @@ def _parse_gpt2(values: "_ConfigObject") -> Settings:
         dim=dim,
         width=_divide(dim, heads, "n_embd", "n_head"),
         inner=values.whole("n_inner", null=4 * dim),
-        n_tokens=values.whole("vocab_size", most=VOCABULARY),
+        n_tokens=values.whole("vocab_size", most=VOCABULARY_SIZE),
         longest=values.whole("n_positions"),
         eps=values.real("layer_norm_epsilon", default=1e-5),
         activation=values.activation("activation_function", default="gelu_new"),
@@ -185,7 +185,7 @@ def _parse_gpt_neo(values: "_ConfigObject") -> Settings:
         dim=dim,
         width=_divide(dim, heads, "hidden_size", "num_heads"),
         inner=values.whole("intermediate_size", null=4 * dim),
-        n_tokens=values.whole("vocab_size", most=VOCABULARY),
+        n_tokens=values.whole("vocab_size", most=VOCABULARY_SIZE),
         longest=values.whole("max_position_embeddings"),
         eps=values.real("layer_norm_epsilon", default=1e-5),
         activation=values.activation("activation_function", default="gelu_new"),
@@ -212,7 +212,7 @@ def _parse_neox(values: "_ConfigObject") -> Settings:
         dim=dim,
         width=width,
         inner=values.whole("intermediate_size"),
-        n_tokens=values.whole("vocab_size", most=VOCABULARY),
+        n_tokens=values.whole("vocab_size", most=VOCABULARY_SIZE),
         longest=values.whole("max_position_embeddings"),
         eps=values.real("layer_norm_eps", default=1e-5),
         activation=values.activation("hidden_act", default="gelu"),
@@ -266,7 +266,7 @@ def _parse_llama(values: "_ConfigObject", family: str) -> Settings:
         dim=dim,
         width=width,
         inner=values.whole("intermediate_size"),
-        n_tokens=values.whole("vocab_size", most=VOCABULARY),
+        n_tokens=values.whole("vocab_size", most=VOCABULARY_SIZE),
         longest=values.whole("max_position_embeddings"),
         eps=values.real("rms_norm_eps", default=1e-5 if family in ("olmo2", "phi3") else 1e-6),
         activation=values.activation(
@@ -315,7 +315,7 @@ class _ConfigObject:
         value = null if value is None else value
         if type(value) is not int or not least <= value <= most:
             raise UnreadableModel(
-                f"{self.path}{name} is {shown(repr(value))}; it must be whole, from {least} to {most:,}"
+                f"{self.path}{name} is {brief(repr(value))}; it must be whole, from {least} to {most:,}"
             )
         return value
 
@@ -325,20 +325,20 @@ class _ConfigObject:
     def flag(self, name: str, *, default: bool) -> bool:
         value = self.get(name, default)
         if not isinstance(value, bool):
-            raise UnreadableModel(f"{name} is {shown(repr(value))}; it must be true or false")
+            raise UnreadableModel(f"{name} is {brief(repr(value))}; it must be true or false")
         return value
 
     def activation(self, name: str, *, default: str) -> str:
         value = self.get(name, default)
         if not isinstance(value, str) or value not in ACTIVATIONS:
-            raise UnreadableModel(f"{name} is {shown(repr(value))}; supported are {', '.join(ACTIVATIONS)}")
+            raise UnreadableModel(f"{name} is {brief(repr(value))}; supported are {', '.join(ACTIVATIONS)}")
         return value
 
     def inner(self, name: str) -> "_ConfigObject":
         """An object in this one; null and a missing key count as empty."""
         entries = self.get(name)
         if not isinstance(entries, dict | None):
-            raise UnreadableModel(f"{self.path}{name} is {shown(repr(entries))}; it must be an object")
+            raise UnreadableModel(f"{self.path}{name} is {brief(repr(entries))}; it must be an object")
         self._inner.append(_ConfigObject(cast("dict[str, Any]", entries) or {}, f"{self.path}{name}."))
         return self._inner[-1]
 
@@ -348,7 +348,7 @@ class _ConfigObject:
             is_known = name in self._read or name in HARMLESS or name.endswith(HARMLESS_ENDINGS)
             if not is_known and not (name in NEUTRAL and value == NEUTRAL[name]):
                 raise UnreadableModel(
-                    f"{self.path}{shown(name)} is {shown(repr(value))}, which is not supported for {family} "
+                    f"{self.path}{brief(name)} is {brief(repr(value))}, which is not supported for {family} "
                     f"and may change what the model computes; {IN_MEMORY}"
                 )
         for inner in self._inner:
@@ -422,7 +422,7 @@ class _ConfigObject:
             return plain
         if kind not in ("linear", "llama3") or family == "phi3":
             raise UnreadableModel(
-                f"its rotary positions are scaled ({shown(repr(kind))}), but only 'linear' and 'llama3' are "
+                f"its rotary positions are scaled ({brief(repr(kind))}), but only 'linear' and 'llama3' are "
                 f"supported, and neither for phi3; {IN_MEMORY}"
             )
         factor = rope.real("factor", most=1e6)
@@ -438,5 +438,5 @@ class _ConfigObject:
 def check_real(value: Any, name: str, most: float) -> float:
     """The number, if it is above zero and at most ``most``."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
-        raise UnreadableModel(f"{name} is {shown(repr(value))}; it must be above 0 and at most {most:g}")
+        raise UnreadableModel(f"{name} is {brief(repr(value))}; it must be above 0 and at most {most:g}")
     return math.fsum([value])

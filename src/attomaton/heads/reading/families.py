@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attomaton.base.errors import UnreadableModel
-from attomaton.corpora.budgets import shown
+from attomaton.corpora.budgets import brief
 from attomaton.heads.parts import AttentionMaps, FeedForward, Layer, Linear, Norm
 from attomaton.heads.reading.configs import Settings, parse_settings
 from attomaton.heads.transformer import Transformer
@@ -90,7 +90,7 @@ class NamedTensors:
         unused = sorted(name for name in self._left if not BUFFERS.search(name))
         if unused:
             raise UnreadableModel(
-                f"tensor {shown(unused[0])!r} does not belong to a model of this configuration "
+                f"tensor {brief(unused[0])!r} does not belong to a model of this configuration "
                 f"({len(unused)} such tensors)"
             )
 

@@ -10,7 +10,7 @@ import safetensors
 from torch import Tensor
 
 from attomaton.base.errors import UnreadableModel, UnreadableSource
-from attomaton.corpora.budgets import open_regular, shown
+from attomaton.corpora.budgets import brief, open_regular
 
 READ = ("F16", "BF16", "F32", "F64", "BOOL", "U8", "I8", "I16", "I32", "I64")
 """The types that are read. Integers are masks in old files; weights are one of the first four."""
@@ -32,11 +32,11 @@ def map_file(path: Path) -> dict[str, Tensor]:
                     dtype = file.get_slice(name).get_dtype()
                     if dtype not in READ:
                         raise UnreadableModel(
-                            f"tensor {shown(name)!r} has dtype {dtype}; weights must be F16, BF16, F32 or F64"
+                            f"tensor {brief(name)!r} has dtype {dtype}; weights must be F16, BF16, F32 or F64"
                         )
                 return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except safetensors.SafetensorError as error:
-            raise UnreadableModel(shown(str(error))) from error
+            raise UnreadableModel(brief(str(error))) from error
 
 
 def parse_json(text: bytes, what: str) -> Any:
@@ -46,7 +46,7 @@ def parse_json(text: bytes, what: str) -> Any:
     except RecursionError as error:
         raise UnreadableModel(f"{what} is nested too deeply") from error
     except ValueError as error:  # from UTF-8, JSON, or too many digits
-        raise UnreadableModel(f"{what} is not JSON ({shown(str(error))})") from error
+        raise UnreadableModel(f"{what} is not JSON ({brief(str(error))})") from error
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(record) < len(pairs):
         names = set[str]()
         twice = next(name for name, _ in pairs if name in names or names.add(name))
-        raise ValueError(f"{shown(twice)!r} occurs twice")
+        raise ValueError(f"{brief(twice)!r} occurs twice")
     return record
 
 
@@ -81,7 +81,7 @@ def map_shards(folder: Path, weight_map: Mapping[str, str]) -> dict[str, Tensor]
         shard = map_file(folder / name)
         listed = {tensor for tensor, file in weight_map.items() if file == name}
         if shard.keys() != listed:
-            wrong = shown(min(shard.keys() ^ listed))
+            wrong = brief(min(shard.keys() ^ listed))
             raise UnreadableModel(
                 f"{folder / name} and the index of its folder disagree about tensor {wrong!r}; {RESTORE}"
             )
@@ -95,7 +95,7 @@ def parse_index(index: Mapping[str, Any], place: Path) -> dict[str, str]:
     files = cast("dict[str, Any]", weight_map) if isinstance(weight_map, dict) else {}
     wrong = [file for file in files.values() if not _is_plain(file)]
     if not files or wrong:
-        named = f": it names {shown(str(wrong[0]))!r}" if wrong else ""
+        named = f": it names {brief(str(wrong[0]))!r}" if wrong else ""
         raise UnreadableModel(
             f"{place} has no weight_map from tensors to safetensors files beside it{named}; {RESTORE}"
         )
@@ -124,5 +124,5 @@ def named(path: Path, what: str) -> Generator[None]:
     except UnreadableSource:
         raise
     except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or shown(str(error))
+        reason = (error.strerror if isinstance(error, OSError) else None) or brief(str(error))
         raise UnreadableModel(f"{path} cannot be read: {reason}; {RESTORE}") from error

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attomaton.base.errors import AttomatonError, UnreadableModel, needing
-from attomaton.corpora.budgets import shown
+from attomaton.corpora.budgets import brief
 from attomaton.heads.reading.configs import Settings, parse_settings
 from attomaton.heads.reading.families import build_model
 from attomaton.heads.reading.files import RESTORE, map_file, map_shards, named, parse_index, read_json
@@ -67,7 +67,7 @@ def fetch_tokenizer(repository: str, revision: str) -> Path | None:
 def _from_hub(repository: str, revision: str, fetch: Callable[[Any, str, str], File]) -> tuple[str, File]:
     """The commit of a revision, and what ``fetch`` downloads from it."""
     if not HUB_ID.fullmatch(repository):
-        raise UnreadableModel(f"{shown(repository)!r} is not a model on the hub; give owner/name")
+        raise UnreadableModel(f"{brief(repository)!r} is not a model on the hub; give owner/name")
     with needing("a model on the hub"):
         import huggingface_hub
     hub: Any = huggingface_hub
@@ -77,9 +77,9 @@ def _from_hub(repository: str, revision: str, fetch: Callable[[Any, str, str], F
     except AttomatonError:
         raise
     except Exception as error:  # the library raises errors of several others
-        reason = shown(str(error).strip() or type(error).__name__)
+        reason = brief(str(error).strip() or type(error).__name__)
         raise UnreadableModel(
-            f"{repository} at {shown(revision)} cannot be fetched: {reason}; "
+            f"{repository} at {brief(revision)} cannot be fetched: {reason}; "
             "check the spelling and the network, or give a folder"
         ) from error
 
@@ -89,7 +89,7 @@ def _resolve(hub: Any, repository: str, revision: str) -> str:
     commit = hub.HfApi().model_info(repository, revision=revision).sha
     if not isinstance(commit, str) or not COMMIT.fullmatch(commit):
         raise UnreadableModel(
-            f"the hub has no commit for {repository} at {shown(revision)}; give a commit, 40 digits"
+            f"the hub has no commit for {repository} at {brief(revision)}; give a commit, 40 digits"
         )
     return commit
 

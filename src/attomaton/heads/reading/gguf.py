@@ -19,7 +19,7 @@ from torch import Tensor
 
 from attomaton.base.errors import UnreadableModel, needing
 from attomaton.base.tables import Float64
-from attomaton.corpora.budgets import open_regular, shown
+from attomaton.corpora.budgets import brief, open_regular
 from attomaton.heads.reading.configs import IN_MEMORY, Settings, parse_settings
 from attomaton.heads.reading.families import build_model
 from attomaton.heads.reading.files import named
@@ -160,7 +160,7 @@ class GGUFFile:
             return kind, *library.GGML_QUANT_SIZES[kind]
         except (KeyError, ValueError) as error:
             raise UnreadableModel(
-                f"tensor {shown(name)!r} has the type {stored.kind}, which the installed gguf package does "
+                f"tensor {brief(name)!r} has the type {stored.kind}, which the installed gguf package does "
                 "not know; update it, or give a file with another quantisation, such as Q8_0"
             ) from error
 
@@ -169,7 +169,7 @@ class GGUFFile:
         stored, (_, block, block_bytes) = self.tensors[name], self.kind(name)
         stop = stored.start + prod(stored.shape) // block * block_bytes
         if stored.shape[-1] % block or stop > len(self.content):
-            raise UnreadableModel(f"tensor {shown(name)!r}, {list(stored.shape)}, does not fit in the file")
+            raise UnreadableModel(f"tensor {brief(name)!r}, {list(stored.shape)}, does not fit in the file")
         return stop
 
     def check_layout(self) -> None:
@@ -178,7 +178,7 @@ class GGUFFile:
         for name, stored in sorted(self.tensors.items(), key=lambda item: item[1].start):
             stop = self.stop(name)
             if stored.start < min(stop, reached):
-                raise UnreadableModel(f"tensors {shown(last)!r} and {shown(name)!r} overlap")
+                raise UnreadableModel(f"tensors {brief(last)!r} and {brief(name)!r} overlap")
             if stop > reached:
                 last, reached = name, stop
 
@@ -194,7 +194,7 @@ class GGUFFile:
                 numbers = cast("Any", quants).dequantize(rows, kind)
         except (NotImplementedError, ValueError, AssertionError) as error:
             raise UnreadableModel(
-                f"tensor {shown(name)!r} of type {kind.name} cannot be turned into floats; give a file with "
+                f"tensor {brief(name)!r} of type {kind.name} cannot be turned into floats; give a file with "
                 "another quantisation, such as Q8_0"
             ) from error
         return torch.as_tensor(np.array(numbers, np.float32).reshape(stored.shape))
@@ -216,7 +216,7 @@ def open_gguf(path: str | PathLike[str]) -> GGUFFile:
         tensors = walk.named(n_tensors, "tensor", walk.tensor)
         step = fields.get("general.alignment", 32)
         if type(step) is not int or not 0 < step <= 1 << 20:
-            raise UnreadableModel(f"general.alignment is {shown(repr(step))}; it is a number of bytes")
+            raise UnreadableModel(f"general.alignment is {brief(repr(step))}; it is a number of bytes")
         first = -(-walk.at // step) * step
         moved = {name: replace(tensor, start=tensor.start + first) for name, tensor in tensors.items()}
         return GGUFFile(place, fields, moved, content)
@@ -235,7 +235,7 @@ def parse_gguf(file: GGUFFile) -> Settings:
     kind = file.architecture
     if kind not in ARCHITECTURES:
         raise UnreadableModel(
-            f"its architecture is {shown(kind)!r}; supported in GGUF files are {', '.join(ARCHITECTURES)}; "
+            f"its architecture is {brief(kind)!r}; supported in GGUF files are {', '.join(ARCHITECTURES)}; "
             f"for another, {IN_MEMORY} (transformers opens GGUF files with gguf_file=)"
         )
     if file.get("expert_count"):
@@ -269,7 +269,7 @@ def parse_gguf(file: GGUFFile) -> Settings:
     if rotary is not None and turned is not None:
         if type(turned) is not int or not 0 < turned <= settings.width or turned % 2:
             raise UnreadableModel(
-                f"rope.dimension_count is {shown(repr(turned))}; it must be even and at most {settings.width}"
+                f"rope.dimension_count is {brief(repr(turned))}; it must be even and at most {settings.width}"
             )
         rotary = replace(rotary, width=turned, divisors=rotary.divisors[: turned // 2])
     if rotary is not None and "rope_freqs.weight" in file.tensors:  # of Llama 3.1 and later
@@ -292,7 +292,7 @@ def _check_keys(file: GGUFFile) -> None:
         if name == key or name in known or (name in NEUTRAL and value == NEUTRAL[name]):
             continue
         raise UnreadableModel(
-            f"{shown(key)} is {shown(repr(value))}, which is not supported and may change what the model "
+            f"{brief(key)} is {brief(repr(value))}, which is not supported and may change what the model "
             f"computes; {IN_MEMORY}"
         )
 
@@ -309,7 +309,7 @@ class GGUFWeights(Mapping[str, Tensor]):
             name = _rename(file.architecture, stored)
             if name in self._names:
                 raise UnreadableModel(
-                    f"tensors {shown(self._names[name])!r} and {shown(stored)!r} are the same part of it"
+                    f"tensors {brief(self._names[name])!r} and {brief(stored)!r} are the same part of it"
                 )
             self._names[name] = stored
 
@@ -343,14 +343,14 @@ def _rename(architecture: str, name: str) -> str:
     layer, _, part = rest.partition(".")
     own = OWN_NAMES.get(architecture, {}).get(part) or LAYER_NAMES.get(part)
     if block != "blk" or own is None:
-        raise UnreadableModel(f"tensor {shown(name)!r} does not belong to a model of this architecture")
+        raise UnreadableModel(f"tensor {brief(name)!r} does not belong to a model of this architecture")
     return f"model.layers.{layer}.{own}.{ending}"
 
 
 def _unpermute(weight: Tensor, heads: Any, name: str) -> Tensor:
     """Undo llama.cpp's permutation for RoPE, which interleaves the halves of each head."""
     if type(heads) is not int or heads < 1 or len(weight) % (2 * heads):
-        raise UnreadableModel(f"tensor {shown(name)!r} has {len(weight)} rows for {shown(repr(heads))} heads")
+        raise UnreadableModel(f"tensor {brief(name)!r} has {len(weight)} rows for {brief(repr(heads))} heads")
     return weight.reshape(heads, -1, 2, *weight.shape[1:]).transpose(1, 2).reshape(weight.shape)
 
 
@@ -383,7 +383,7 @@ class _Walk:
         for _ in range(count):
             name = self.text()
             if name in entries:
-                raise UnreadableModel(f"its {what} {shown(name)!r} is there twice")
+                raise UnreadableModel(f"its {what} {brief(name)!r} is there twice")
             entries[name] = read()
         return entries
 

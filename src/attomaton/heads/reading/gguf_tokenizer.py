@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.base.errors import UnreadableModel, UnreadableSource, UnsupportedOption, needing
-from attomaton.corpora.budgets import VOCABULARY, shown
+from attomaton.corpora.budgets import VOCABULARY_SIZE, brief
 from attomaton.corpora.tokenizers.subwords import HUGGING_FACE, running, subword_encoder
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.heads.reading.files import named
@@ -69,7 +69,7 @@ def _define(file: GGUFFile) -> str:
         import tokenizers
     library: Any = tokenizers
     kind, tokens = file.fields.get("tokenizer.ggml.model"), file.texts("tokenizer.ggml.tokens")
-    if tokens is None or len(set(tokens)) != len(tokens) or len(tokens) > VOCABULARY:
+    if tokens is None or len(set(tokens)) != len(tokens) or len(tokens) > VOCABULARY_SIZE:
         raise UnreadableModel("tokenizer.ggml.tokens is no list of tokens that are all different")
     kinds = file.numbers("tokenizer.ggml.token_type")
     if kinds is None or len(kinds) != len(tokens):
@@ -81,7 +81,7 @@ def _define(file: GGUFFile) -> str:
     elif kind == "llama":
         tokenizer = _sentence_piece(library, file, tokens)
     else:
-        raise UnreadableModel(f"tokenizer.ggml.model is {shown(repr(kind))}; 'gpt2' and 'llama' are read")
+        raise UnreadableModel(f"tokenizer.ggml.model is {brief(repr(kind))}; 'gpt2' and 'llama' are read")
     for special, number in ((True, CONTROL), (False, USER)):
         added = [tokens[index] for index in np.flatnonzero(kinds == number).tolist()]
         with running("its tokens cannot be added"):
@@ -104,12 +104,12 @@ def _byte_level(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
     if merges is None:
         raise UnreadableModel("tokenizer.ggml.merges is no list")
     if not isinstance(pre, str) or pre not in SPLITS:
-        raise UnreadableModel(f"tokenizer.ggml.pre is {shown(repr(pre))}; read are {', '.join(SPLITS)}")
+        raise UnreadableModel(f"tokenizer.ggml.pre is {brief(repr(pre))}; read are {', '.join(SPLITS)}")
     split, ids = SPLITS[pre], {token: index for index, token in enumerate(tokens)}
     pairs = [tuple(merge.split(" ")) for merge in merges]
     for pair in pairs:
         if len(pair) != 2 or not {*pair, "".join(pair)} <= ids.keys():
-            raise UnreadableModel(f"the merge {shown(' '.join(pair))!r} does not make one token of two")
+            raise UnreadableModel(f"the merge {brief(' '.join(pair))!r} does not make one token of two")
     with running("its merges and tokens do not fit together"):
         model = library.models.BPE(vocab=ids, merges=pairs, ignore_merges=split == LLAMA_3)
     tokenizer, before = library.Tokenizer(model), library.pre_tokenizers

@@ -8,20 +8,20 @@ import numpy as np
 
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.explanation import Rule
-from attomaton.automaton.prediction import TIE
+from attomaton.automaton.prediction import HARD_TIE
 from attomaton.base.pages import to_json
 from attomaton.base.printing import cut_long
 from attomaton.base.tables import Int64
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.report.page.packing import FIELDS, Packer, differences
 
-MOST_BYTES = 4_700_000
+PAGE_BYTES = 4_700_000
 """Bytes for queries and tokens; with code and text a page stays below 5 MB."""
 
 MOST_TOKEN_BYTES = 1_500_000
 """Vocabularies up to this size are included in full; larger ones with the tokens of shown queries."""
 
-LARGE, MOST_SIZE = 2_000_000, 250_000
+LARGE_RUN, MOST_SIZE = 2_000_000, 250_000
 """Nodes and order pairs that make a run large; in such a run, those of the largest query to try."""
 
 MISSES = 50
@@ -42,7 +42,7 @@ def choose_queries(packer: Packer, *, room: int, most: int | None = None) -> Cho
     indices: list[int] = []
     packed: list[str] = []
     misses: int = 0
-    is_large = int(packer.sizes.sum()) > LARGE
+    is_large = int(packer.sizes.sum()) > LARGE_RUN
     for index in packer.by_samples.tolist():
         if misses == MISSES or len(indices) == most:
             break
@@ -60,7 +60,7 @@ def choose_queries(packer: Packer, *, room: int, most: int | None = None) -> Cho
     return Chosen(chosen, tuple(packed), int(packer.samples[chosen].sum()) / total if total else 0.0)
 
 
-def gather(automaton: Automaton, chosen: Chosen, about: Mapping[str, Any]) -> str:
+def gather_page(automaton: Automaton, chosen: Chosen, about: Mapping[str, Any]) -> str:
     """The JSON of a page: the automaton of the chosen queries, and the facts about the run."""
     hidden = np.delete(Packer(automaton).queries, chosen.indices)
     vocabulary, coverage = automaton.vocabulary, automaton.coverage.to_dict()
@@ -68,7 +68,7 @@ def gather(automaton: Automaton, chosen: Chosen, about: Mapping[str, Any]) -> st
     largest = [{name: query[name] for name in numbers} for query in coverage["largest"]]
     record = {
         **about,
-        "tie": TIE,
+        "tie": HARD_TIE,
         "rules": {rule.name: rule.value for rule in Rule},
         "n_tokens": automaton.n_tokens,
         "tokenizer": None if vocabulary is None else vocabulary.tokenizer,
@@ -85,7 +85,7 @@ def gather(automaton: Automaton, chosen: Chosen, about: Mapping[str, Any]) -> st
     )
 
 
-LONGEST = 10_000
+LONGEST_TYPED = 10_000
 """Maximum length of a token that can be typed into the page; longer ones are only shown, truncated."""
 
 
@@ -98,7 +98,7 @@ def measure_tokens(automaton: Automaton) -> int:
 
 def _texts(vocabulary: Vocabulary) -> list[str]:
     """The tokens as the page shows them: very long ones truncated, with their length."""
-    return [text if len(text) <= LONGEST else cut_long(text) for text in vocabulary.tokens]
+    return [text if len(text) <= LONGEST_TYPED else cut_long(text) for text in vocabulary.tokens]
 
 
 def _tokens(automaton: Automaton, chosen: Chosen) -> str:

@@ -7,13 +7,13 @@ from typing import Any
 from attomaton.heads.audit.ladder import column_of
 from attomaton.heads.audit.saved import NO_EVIDENCE, read_saved
 
-MOST_HEADS = 2_000
+MOST_SHOWN_HEADS = 2_000
 """Maximum number of heads that a page shows: the first ones."""
 
-DIGITS = 4
+DECIMALS = 4
 """Digits after the decimal point."""
 
-LONGEST = 200
+LONGEST_NAME = 200
 """Maximum number of characters of a name."""
 
 
@@ -48,7 +48,7 @@ def read_heads(path: str | PathLike[str]) -> dict[str, Any]:
         "no_evidence": NO_EVIDENCE if causal else None,
         "step": last,
         "n_heads": len(rows),
-        "heads": [row(at) for at in rows[:MOST_HEADS]],
+        "heads": [row(at) for at in rows[:MOST_SHOWN_HEADS]],
         "steps": [] if steps is None else _means(steps, [columns[name] for name in explained]),
     }
 
@@ -71,9 +71,9 @@ def _mean(values: list[Any]) -> float | None:
 
 def _number(value: Any) -> float | None:
     """A number for JSON; null if it is not finite."""
-    return round(float(value), DIGITS) if value is not None and isfinite(value) else None
+    return round(float(value), DECIMALS) if value is not None and isfinite(value) else None
 
 
 def _text(value: Any) -> str:
     text = "–" if value is None else str(value)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}…"

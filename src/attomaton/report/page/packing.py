@@ -56,7 +56,7 @@ def runs(values: Integers) -> list[int | list[int]]:
     return shortened
 
 
-AHEAD, AHEAD_ROWS = 64, 1 << 20
+QUERIES_AHEAD, ROWS_AHEAD = 64, 1 << 20
 """Queries, and rows of nodes and order, read at a time."""
 
 
@@ -175,8 +175,8 @@ class Packer:
         """An outline with the query at this index; a run on disk is read in blocks of queries."""
         if self._outline is None or index not in self._loaded:
             rank = int(self._rank[index])
-            ahead = self.by_samples[rank : rank + AHEAD]
-            fits = np.cumsum(self.sizes[ahead]) <= AHEAD_ROWS
+            ahead = self.by_samples[rank : rank + QUERIES_AHEAD]
+            fits = np.cumsum(self.sizes[ahead]) <= ROWS_AHEAD
             ahead = ahead[: max(1, int(fits.sum()))]
             self._outline = self._automaton.outline(np.sort(self.queries[ahead]).astype(np.int64))
             whole = len(self._outline.components.queries) == len(self.queries)

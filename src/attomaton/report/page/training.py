@@ -14,7 +14,7 @@ MOST_POINTS = 300
 """Number of points of a curve in the page."""
 
 PREDICTED_POINTS = 40
-MOST_TRIALS = 5
+MOST_PREDICTED = 5
 """Maximum number of trials for which the predicted curve is computed."""
 
 
@@ -40,7 +40,7 @@ def read_training(run: Path) -> dict[str, Any] | None:
     }
 
 
-def read_verdicts(run: Path) -> list[dict[str, Any]]:
+def read_verdict_records(run: Path) -> list[dict[str, Any]]:
     """The verdicts that ``attomaton verify`` wrote for this training; empty if it did not run."""
     shown = ("claim", "status", "value", "bound", "reason")
     try:
@@ -68,8 +68,10 @@ def why_unpredicted(trace: Any) -> str:
     """The reason why the curves of a run are not predicted; empty if they are."""
     from attomaton.claims.evidence import Evidence, need_log_loss, need_mass_head, need_plain_descent
 
-    if trace.n_trials > MOST_TRIALS:
-        return f"{trace.n_trials} trials were trained; the predicted curve is drawn for up to {MOST_TRIALS}"
+    if trace.n_trials > MOST_PREDICTED:
+        return (
+            f"{trace.n_trials} trials were trained; the predicted curve is drawn for up to {MOST_PREDICTED}"
+        )
     evidence = Evidence(trace, ())
     for need in (need_plain_descent, need_log_loss, need_mass_head):
         missing = need(evidence)

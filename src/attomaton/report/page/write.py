@@ -11,9 +11,9 @@ from attomaton.base.artifacts import check_target, read_manifest, write_target
 from attomaton.base.errors import CorruptRun, needing
 from attomaton.base.options import given_path, whole_number
 from attomaton.base.pages import is_page, render_page, to_json
-from attomaton.report.page.content import MOST_BYTES, choose_queries, gather, measure_tokens
+from attomaton.report.page.content import PAGE_BYTES, choose_queries, gather_page, measure_tokens
 from attomaton.report.page.packing import Packer
-from attomaton.report.page.training import read_training, read_verdicts
+from attomaton.report.page.training import read_training, read_verdict_records
 
 SCRIPTS = (
     "automaton",
@@ -113,14 +113,14 @@ def write_report(
         "run": folder.name,
         "written_by": version("attomaton"),
         "training": read_training(folder),
-        "verdicts": read_verdicts(folder),
+        "verdicts": read_verdict_records(folder),
         "heads": audit,
     }
     _check_shown(about, folder)
-    room = MOST_BYTES - measure_tokens(automaton) - (0 if audit is None else len(to_json(audit)))
+    room = PAGE_BYTES - measure_tokens(automaton) - (0 if audit is None else len(to_json(audit)))
     chosen = choose_queries(packer, room=room, most=most_queries)
     text = render_page(
-        "attomaton.report.page", SCRIPTS, gather(automaton, chosen, about), title="attomaton report"
+        "attomaton.report.page", SCRIPTS, gather_page(automaton, chosen, about), title="attomaton report"
     )
     written = write_target(target, lambda draft: draft.write_text(text, encoding="utf-8"), is_ours=is_page)
     n_queries = len(packer.queries)

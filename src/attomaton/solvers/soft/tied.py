@@ -24,27 +24,11 @@ from attomaton.solvers.soft.newton import Choices, Groups, Newton, minimise_grou
 
 @dataclass(frozen=True, eq=False)
 class TieScores:
-    """The soft solution of tokens that tie.
+    """The soft solution of tokens that tie."""
 
-    Attributes
-    ----------
-    scores : float64 array, shape (n_nodes,)
-        A score for each node, with mean zero in each component.
-    certificate : SoftCertificate
-        Bound on their distance from the optimum.
-    loss : float
-        The summed loss −Σ ln p over all counted choices.
-
-    Examples
-    --------
-    >>> from attomaton.solvers.soft.certify import SoftCertificate
-    >>> TieScores(np.zeros(2), SoftCertificate(0.0, 0.0, 1e-8, 1.0, 0.0), loss=1.4).certificate.certified
-    True
-    """
-
-    scores: Float64
+    scores: Float64  # (n_nodes,), with mean zero in each component
     certificate: SoftCertificate
-    loss: float
+    loss: float  # −Σ ln p over all counted choices
 
 
 def solve_groups(

@@ -24,7 +24,7 @@ from attomaton.base.options import real_number, whole_number
 from attomaton.base.printing import Block, Grid, Printed
 from attomaton.base.tables import Bool, Float64, Int64, Integers
 
-ROWS = 4_096
+POSITIONS_IN_MEMORY = 4_096
 """Number of positions whose smoothed contexts are in memory at once."""
 
 
@@ -191,7 +191,7 @@ class _Corpus:
         """The tables, in batches of sequences; the spread is the second moment minus that of the means."""
         size, eye = self.n_tokens, np.eye(self.n_tokens)
         sums = {name: np.zeros((size, size)) for name in ("xy", "1y", "2y", "1x", "2x", "11", "12", "22")}
-        batch = max(ROWS // self.window, 1)
+        batch = max(POSITIONS_IN_MEMORY // self.window, 1)
         for first in range(0, len(self.tokens), batch):
             one_hot = eye[self.tokens[first : first + batch]]
             once = self.uniform @ one_hot

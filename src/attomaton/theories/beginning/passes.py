@@ -30,7 +30,7 @@ from attomaton.corpora.documents import Chunk
 from attomaton.engines.sums import split_numbers
 
 
-def cut_documents(documents: Int64, window: int) -> Int64:
+def cut_sequences(documents: Int64, window: int) -> Int64:
     """The start of each sequence.
 
     ``documents`` are their offsets, shape (n_documents + 1,); a sequence has ``window`` tokens, and its next
@@ -176,7 +176,7 @@ def find_gain(bigrams: Any, contexts: Any, n_positions: int) -> Gain:
 PAIRS_AT_ONCE = 1 << 21
 """Pairs of positions listed at once: 16 MB for each array of them."""
 
-READ = ("documents", "tokens", "labels", "sequences")
+CORPUS_COUNTS = ("documents", "tokens", "labels", "sequences")
 """The counts of the reading itself."""
 
 Listed = tuple[str, Int64, Int64, Int64 | None]
@@ -234,7 +234,7 @@ class Cutting:
     def sequences(self, chunk: Chunk) -> Iterator[Int64]:
         """The sequences of a chunk with their last next token, shape (n, window + 1), in batches."""
         at_once = max(1, 2 * PAIRS_AT_ONCE // (self.window * (self.window + 1)))
-        starts = cut_documents(chunk.documents, self.window)
+        starts = cut_sequences(chunk.documents, self.window)
         for first in range(0, len(starts), at_once):
             batch = chunk.ids[starts[first : first + at_once, None] + np.arange(self.window + 1)]
             yield (batch if self.frequent is None else self.frequent.ids[batch]).astype(np.int64)
@@ -270,16 +270,16 @@ class CountContexts(PlainPass):
     def sizes(self) -> Mapping[str, int]:
         """The kinds of keys."""
         pairs = self.cutting.n_tokens**2
-        return {"read": len(READ), "bigrams": pairs, "contexts": pairs}
+        return {"read": len(CORPUS_COUNTS), "bigrams": pairs, "contexts": pairs}
 
     def __call__(self, chunk: Chunk, /) -> Iterator[Listed]:
         """The counts of a chunk."""
         cut = self.cutting
         sizes = np.diff(chunk.documents)
         n_labels = int(np.maximum(sizes - 1, 0).sum())  # tokens with another before them in their document
-        n_sequences = len(cut_documents(chunk.documents, cut.window))
+        n_sequences = len(cut_sequences(chunk.documents, cut.window))
         read = np.array([len(sizes), len(chunk.ids), n_labels, n_sequences])
-        yield "read", np.arange(len(READ)), read, None
+        yield "read", np.arange(len(CORPUS_COUNTS)), read, None
         for sequences in cut.sequences(chunk):
             keys = cut.pack(sequences[:, :-1], sequences[:, 1:])
             yield "bigrams", keys, np.ones(len(keys), np.int64), None

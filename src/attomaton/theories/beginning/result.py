@@ -13,6 +13,7 @@ from scipy import sparse
 
 from attomaton.base.artifacts import FolderKind, Run, load_run, write_run
 from attomaton.base.borders import (
+    MOST_COUNTED,
     check_counts,
     check_floats,
     check_ids,
@@ -29,21 +30,26 @@ from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Skipped
 from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary, vocabulary_records
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.theories.beginning.statistics import Statistics
-from attomaton.theories.beginning.theorem import WEIGHTS, Coefficients, Setting, TheoremBounds, check_setting
+from attomaton.theories.beginning.theorem import (
+    WEIGHT_SIGNS,
+    Coefficients,
+    Setting,
+    TheoremBounds,
+    check_setting,
+)
 
-KIND = FolderKind("beginning", "a beginning", "attomaton begin --out")
-TABLES = ("counts", "smoothed", "looks")
-SIZES = ("n_sequences", "n_documents", "n_read", "n_labels")
-MOST = 1 << 53
+BEGINNING = FolderKind("beginning", "a beginning", "attomaton begin --out")
+STATISTICS_TABLES = ("counts", "smoothed", "looks")
+CORPUS_SIZES = ("n_sequences", "n_documents", "n_read", "n_labels")
 _sparse: Any = sparse
 
 
-def unpack(run: Run) -> tuple[Statistics, Vocabulary | None, Skipped]:
+def unpack_beginning(run: Run) -> tuple[Statistics, Vocabulary | None, Skipped]:
     """Check every part, each after the parts that it indexes."""
     size = check_size(run.manifest["n_tokens"], MAX_TOKENS, "n_tokens")
-    tables = {name: _table(run, name, size) for name in TABLES}
+    tables = {name: _table(run, name, size) for name in STATISTICS_TABLES}
     lags = check_floats(run.arrays["lags"], (None,), "lags")
-    sizes = {name: check_size(run.manifest[name], MOST, name) for name in SIZES}
+    sizes = {name: check_size(run.manifest[name], MOST_COUNTED, name) for name in CORPUS_SIZES}
     vocabulary = read_vocabulary(run.records, size)
     return Statistics(**tables, lags=lags, **sizes), vocabulary, Skipped(**run.manifest["skipped"])
 
@@ -133,13 +139,13 @@ class EarlyWeights(Printed):
 
     def to_dict(self) -> dict[str, Float64]:
         """All four by name."""
-        return {name: getattr(self, name) for name in WEIGHTS}
+        return {name: getattr(self, name) for name in WEIGHT_SIGNS}
 
     def _blocks(self) -> list[Block]:
         sizes = {name: float(np.linalg.norm(matrix)) for name, matrix in self.to_dict().items()}
         rows = [
             (sign, f"{sizes[name]:.3g}", f"{getattr(self.bounds, name):.3g}")
-            for name, sign in WEIGHTS.items()
+            for name, sign in WEIGHT_SIGNS.items()
         ]
         return [
             f"Every layer after step {self.step:,} of size {self.setting.step_size:g}.",
@@ -151,7 +157,7 @@ class EarlyWeights(Printed):
 LOOKS = pa.schema([("token", pa.int32()), ("gain", pa.float64())])
 ALL_LOOKS = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("gain", pa.float64())])
 LAGS = pa.schema([("lag", pa.int32()), ("gain", pa.float64())])
-FURTHEST = 32
+PRINTED_LAGS = 32
 """Number of lags to print; ``.lags`` has all."""
 
 
@@ -342,22 +348,22 @@ class Beginning(Tabular):
         """Write statistics and vocabulary to a folder, atomically; ``overwrite`` replaces an earlier one."""
         statistics = self.statistics
         arrays: dict[str, Any] = {"lags": statistics.lags}
-        for name in TABLES:
+        for name in STATISTICS_TABLES:
             table = getattr(statistics, name)
             arrays |= {
                 f"{name}/offsets": table.indptr.astype(np.int64),
                 f"{name}/columns": table.indices.astype(np.int64),
                 f"{name}/values": table.data,
             }
-        sizes = {name: getattr(statistics, name) for name in SIZES}
+        sizes = {name: getattr(statistics, name) for name in CORPUS_SIZES}
         manifest = {"n_tokens": statistics.n_tokens, **sizes, "skipped": asdict(self.skipped)}
         run = Run({}, arrays, vocabulary_records(self.vocabulary), manifest)
-        return write_run(path, run, KIND, overwrite=overwrite)
+        return write_run(path, run, BEGINNING, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "Beginning":
         """Read a folder that :meth:`save` wrote; altered files do not load."""
-        return cls(*load_run(path, KIND, unpack))
+        return cls(*load_run(path, BEGINNING, unpack_beginning))
 
     def to_dict(self, queries: Sequence[int | str] | None = None, *, shown: int = 5) -> dict[str, Any]:
         """The sizes, the first looks of some queries and all lags as JSON values.
@@ -421,7 +427,7 @@ def tell_beginning(beginning: Beginning, queries: Sequence[int | str] | None = N
         )
         for query in record["looks"]
     ]
-    lags = [(lag, f"{gain:.3g}") for lag, gain in enumerate(record["lags"][:FURTHEST])]
+    lags = [(lag, f"{gain:.3g}") for lag, gain in enumerate(record["lags"][:PRINTED_LAGS])]
     return [
         repr(beginning),
         Grid("Corpus", ["", ""], facts),

@@ -15,8 +15,8 @@ from attomaton.base.tables import Float64, Int64
 from attomaton.corpora.documents import Chunk
 from attomaton.engines.sums import AddUp, sum_chunks
 from attomaton.theories.beginning.passes import (
+    CORPUS_COUNTS,
     DENSE_TOKENS,
-    READ,
     CountContexts,
     CountLooks,
     Cutting,
@@ -159,7 +159,7 @@ def add_statistics(cutting: Cutting, add_up: AddUp, announce: Callable[[str], ob
     announce("counting bigrams and contexts")
     first = add_up(CountContexts(cutting))
     read = dict(zip(first["read"].keys.tolist(), first["read"].counts.tolist(), strict=True))
-    n_documents, n_read, n_labels, n_sequences = (read.get(key, 0) for key in range(len(READ)))
+    n_documents, n_read, n_labels, n_sequences = (read.get(key, 0) for key in range(len(CORPUS_COUNTS)))
     if not n_sequences:
         raise UnreadableSource(
             f"no document has the {cutting.window + 1:,} tokens that a sequence of window {cutting.window:,} "

@@ -18,7 +18,7 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import real_number, show, whole_number
 from attomaton.base.printing import Block, Grid, Printed, Signal
 
-SMALLEST_STEP, LARGEST_STEP = 1e-12, 1e6
+SMALLEST_STEP, LARGEST_SETTING_STEP = 1e-12, 1e6
 """Step sizes beyond which their powers are not reliable."""
 
 SMALLEST_WINDOW, SMALLEST_VOCABULARY = 3, 500
@@ -170,11 +170,11 @@ class TheoremBounds(Printed):
         sentence = "The theorem promises these bounds."
         if not self.hold:
             sentence = f"The theorem does not promise these bounds: {'; '.join(self.reasons)}."
-        rows = [(sign, f"{getattr(self, name):.3g}") for name, sign in WEIGHTS.items()]
+        rows = [(sign, f"{getattr(self, name):.3g}") for name, sign in WEIGHT_SIGNS.items()]
         return [Signal(sentence, good=self.hold), Grid("", ["weights", "error at most"], rows)]
 
 
-WEIGHTS = {"attention": "W", "positions": "P", "values": "V", "output": "W_O"}
+WEIGHT_SIGNS = {"attention": "W", "positions": "P", "values": "V", "output": "W_O"}
 """The names of the weights, and their letters."""
 
 
@@ -184,6 +184,6 @@ def check_setting(
     """The setting from a user's options."""
     if start not in ("zero", "small"):
         raise UnsupportedOption(f"start is {show(start)}; give 'zero' or 'small'")
-    size = real_number(step_size, "step_size", least=SMALLEST_STEP, most=LARGEST_STEP)
+    size = real_number(step_size, "step_size", least=SMALLEST_STEP, most=LARGEST_SETTING_STEP)
     layers = whole_number(n_layers, "n_layers", least=1)
     return Setting(window, n_tokens, size, layers, str(start))

@@ -31,7 +31,7 @@ from attomaton.base.ragged import centre, offsets_of, rows_of
 from attomaton.base.tables import Float64, Int64, sum_equal_rows
 from attomaton.theories.decoder.supports import Supports
 
-ORDER = 8
+EXTRAPOLATIONS = 8
 """Number of jump sizes for the extrapolation to single steps."""
 
 WITHIN = 3e-7
@@ -43,10 +43,10 @@ SLIGHT = 1e-16
 BATCH_LEVELS = 4096
 """Levels that move together, so that they stay in the processor's cache."""
 
-PATIENCE = 100_000
+MOST_SINGLE_STEPS = 100_000
 """Maximum number of single steps until jumps are accurate."""
 
-EDGE = 4.0
+UNSTABLE = 4.0
 """η π_j at which gradient descent becomes unstable: the curvature is at most ½, and 2/½ is 4."""
 
 
@@ -174,17 +174,19 @@ class Moment:
         return float((levels.contexts * levels.shares) @ np.log1p(_Mover(levels, 0.0).find_slack(self.state)))
 
 
-def follow(levels: Levels, steps: Sequence[int], step_size: float, *, exact: int = 0) -> Iterator[Moment]:
+def follow_levels(
+    levels: Levels, steps: Sequence[int], step_size: float, *, exact: int = 0
+) -> Iterator[Moment]:
     """The courses at these ascending steps of gradient descent; the first ``exact`` are taken one by one.
 
     Raises ``UnsupportedOption`` at the edge of stability, and close to it where jumps are inaccurate.
     """
     largest = step_size * float(levels.shares.max())
-    if largest >= EDGE:
+    if largest >= UNSTABLE:
         raise UnsupportedOption(
             f"step_size is {step_size:g}, and {step_size:g} times the share of the most frequent context is "
-            f"{largest:.3g}; at {EDGE:g} or above, gradient descent is unstable: give at most "
-            f"{EDGE * step_size / largest:.3g}"
+            f"{largest:.3g}; at {UNSTABLE:g} or above, gradient descent is unstable: give at most "
+            f"{UNSTABLE * step_size / largest:.3g}"
         )
     courses = [_Mover(batch, step_size).follow(steps, exact) for batch in _cut(levels)]
     for step, states in zip(steps, zip(*courses, strict=True), strict=True):
@@ -220,21 +222,23 @@ class _Mover:
         for step in steps:
             while now < step:
                 n_steps = min(int(length), step - now)
-                if now >= exact and n_steps > ORDER:
+                if now >= exact and n_steps > EXTRAPOLATIONS:
                     ahead, off = self.leap(state, n_steps)
-                    length = n_steps * min(max(0.8 * (WITHIN / max(off, 1e-99)) ** (1 / ORDER), 0.2), 4.0)
+                    length = n_steps * min(
+                        max(0.8 * (WITHIN / max(off, 1e-99)) ** (1 / EXTRAPOLATIONS), 0.2), 4.0
+                    )
                     if off <= WITHIN:
                         state, now = ahead, now + n_steps
                         continue
-                    if length > 2 * ORDER:
+                    if length > 2 * EXTRAPOLATIONS:
                         continue
-                    if now > max(exact, PATIENCE):
+                    if now > max(exact, MOST_SINGLE_STEPS):
                         raise UnsupportedOption(
                             f"after {now:,} steps of size {self._step_size:g} logits still oscillate, as "
                             "they do where gradient descent is nearly unstable; give a smaller step_size"
                         )
-                length = 2.0 * ORDER
-                for _ in range(min(max(ORDER, now // 8), step - now)):
+                length = 2.0 * EXTRAPOLATIONS
+                for _ in range(min(max(EXTRAPOLATIONS, now // 8), step - now)):
                     state, now = self.jump(state, 1.0), now + 1
             yield state
 
@@ -268,7 +272,7 @@ class _Mover:
     def _extrapolate(self, state: Float64, n_steps: int) -> tuple[Float64, Float64]:
         """``n_steps`` steps by shrinking jumps, extrapolated to single steps, and the last order's change."""
         orders: list[Float64] = []
-        for n_jumps in range(1, ORDER + 1):
+        for n_jumps in range(1, EXTRAPOLATIONS + 1):
             ahead = state
             for _ in range(n_jumps):
                 ahead = self.jump(ahead, n_steps / n_jumps)
@@ -432,14 +436,14 @@ class StoppedDecoder:
 def follow_decoder(supports: Supports, steps: Sequence[int], step_size: float) -> Iterator[StoppedDecoder]:
     """All contexts after each of these ascending steps."""
     levels, level = list_levels(supports)
-    for moment in follow(levels, steps, step_size):
+    for moment in follow_levels(levels, steps, step_size):
         yield StoppedDecoder(supports, moment, level, step_size)
 
 
 def logits_of(supports: Supports, number: int, step: int, step_size: float) -> Float64:
     """The logits of one context after ``step`` steps, computed alone, shape (n_tokens,)."""
     levels, level = list_levels(supports, number)
-    (moment,) = follow(levels, [step], step_size)
+    (moment,) = follow_levels(levels, [step], step_size)
     logits = np.full(supports.n_tokens, moment.logits[-1])
     logits[supports.tokens[supports.pairs_of(number)]] = moment.logits[level]
     return logits

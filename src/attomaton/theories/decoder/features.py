@@ -37,16 +37,16 @@ from attomaton.solvers.soft.solve import SoftSolution, solve_luce
 from attomaton.theories.decoder.supports import Supports
 from attomaton.theories.decoder.telling import DecoderExplanation
 
-EXACT = 1e-8
+MET_TOLERANCE = 1e-8
 """Tolerance for meeting log-odds, relative to the largest."""
 
 BALANCED = 1e-9
 """A sum counts as zero below this, relative to the sum of the norms."""
 
-ROUNDING = 1e-13
+ROUNDED_WEIGHT = 1e-13
 """Weights of equations below this, relative to the largest, are rounding and not part of a contradiction."""
 
-NEGLIGIBLE = 1e-10
+NEGLIGIBLE_FEATURE = 1e-10
 """Singular values smaller than this, relative to the largest, count as zero."""
 
 
@@ -114,7 +114,7 @@ class Compatibility:
     @property
     def met(self) -> bool:
         """Whether ``weights`` proves that the log-odds can be met."""
-        return self.miss <= EXACT
+        return self.miss <= MET_TOLERANCE
 
     @property
     def decided(self) -> bool:
@@ -139,7 +139,7 @@ def find_compatibility(supports: Supports, features: Float64) -> Compatibility:
     log_odds = np.log(supports.probabilities[first] / supports.probabilities[second])
     contexts = supports.row[first]
     left, singular, axes = np.linalg.svd(features, full_matrices=False)
-    nonzero = singular > NEGLIGIBLE * singular.max(initial=0.0)
+    nonzero = singular > NEGLIGIBLE_FEATURE * singular.max(initial=0.0)
     has_features = np.abs(features).max(axis=1, keepdims=True, initial=0.0) > 0
     reduced = np.where(has_features, left[:, nonzero] * singular[nonzero], 0.0)
     rank, size = int(nonzero.sum()), supports.n_tokens
@@ -148,19 +148,21 @@ def find_compatibility(supports: Supports, features: Float64) -> Compatibility:
     matrix[rows, supports.tokens[first]] += reduced[contexts]
     matrix[rows, supports.tokens[second]] -= reduced[contexts]
     flat = matrix.reshape(len(first), size * rank)
-    solution = np.asarray(np.linalg.lstsq(flat, log_odds, rcond=NEGLIGIBLE)[0], np.float64)
+    solution = np.asarray(np.linalg.lstsq(flat, log_odds, rcond=NEGLIGIBLE_FEATURE)[0], np.float64)
     missed = log_odds - flat @ solution
     weights = solution.reshape(size, rank) @ axes[nonzero]
     miss = float(np.abs(missed).max(initial=0.0)) / max(1.0, float(np.abs(log_odds).max(initial=0.0)))
-    if miss <= EXACT:
+    if miss <= MET_TOLERANCE:
         return Compatibility(first, second, weights, miss, np.zeros(len(first)), 0.0, 0.0)
     return Compatibility(first, second, weights, miss, *_contradict(missed, flat, log_odds))
 
 
 def _contradict(missed: Float64, flat: Float64, log_odds: Float64) -> tuple[Float64, float, float]:
     """The residual as a combination of the equations whose left sides cancel."""
-    missed = missed - flat @ np.asarray(np.linalg.lstsq(flat, missed, rcond=NEGLIGIBLE)[0], np.float64)
-    missed = np.where(np.abs(missed) > ROUNDING * np.abs(missed).max(), missed, 0.0)
+    missed = missed - flat @ np.asarray(
+        np.linalg.lstsq(flat, missed, rcond=NEGLIGIBLE_FEATURE)[0], np.float64
+    )
+    missed = np.where(np.abs(missed) > ROUNDED_WEIGHT * np.abs(missed).max(), missed, 0.0)
     weights = missed / np.abs(missed).sum()
     norms = np.linalg.norm(flat, axis=1)
     total = float(np.abs(weights) @ norms)
@@ -281,10 +283,10 @@ def _merge(components: Components, supports: Supports) -> Bool:
     return merged | ((table == first[:, None]) & (first[:, None] >= 0))
 
 
-ROUNDED = 1e-14
+COMBINED_TOLERANCE = 1e-14
 """Tolerance, relative to the features, for writing them as a combination of rows."""
 
-MOST_PAIRS = 100_000
+MOST_FEATURE_PAIRS = 100_000
 """Maximum number of pairs (context, token) with given features; 40,000 take 23 s and 0.9 GB."""
 
 
@@ -431,7 +433,7 @@ class EmbeddedLimit(Printed):
         _, singular, axes = np.linalg.svd(self.features, full_matrices=False)
         # outside the rows' span W h is 0
         left = axes[singular > 0] @ (vector - weights @ self.features[rows])
-        if np.linalg.norm(left) > ROUNDED * np.linalg.norm(vector):
+        if np.linalg.norm(left) > COMBINED_TOLERANCE * np.linalg.norm(vector):
             raise UncertifiedSolution(
                 f"{int(members.sum()):,} tokens have the largest growing score for these features, or are "
                 f"closer to it than the error of W^mm ({self._error:.1e} times the features' length), and "
@@ -536,11 +538,11 @@ def solve_decoder(
     (True, True, [-0.3333, -0.3333, 0.6667])
     """
     n_pairs = len(supports) * supports.n_tokens
-    if n_pairs > MOST_PAIRS:
+    if n_pairs > MOST_FEATURE_PAIRS:
         raise UnsupportedOption(
             f"{len(supports):,} contexts and {supports.n_tokens:,} tokens make {n_pairs:,} pairs; at most "
-            f"{MOST_PAIRS:,} can be solved with given features; give fewer contexts, or fewer tokens with "
-            "most_frequent"
+            f"{MOST_FEATURE_PAIRS:,} can be solved with given features; give fewer contexts, or fewer tokens "
+            "with most_frequent"
         )
     table = check_features(features, len(supports))
     compatibility = find_compatibility(supports, table)

@@ -25,17 +25,17 @@ from attomaton.theories.decoder.features import EmbeddedLimit, check_features, s
 from attomaton.theories.decoder.result import DecoderLimit
 from attomaton.theories.decoder.supports import Read, Supports, pack_contexts, supports_of
 
-NAMED = {"unigram": 1, "bigram": 2, "trigram": 3}
+NAMED_CONTEXTS = {"unigram": 1, "bigram": 2, "trigram": 3}
 MOST_KEYS = 1 << 62
-AT_ONCE = 1 << 21
+POSITIONS_AT_ONCE = 1 << 21
 """Number of positions listed at once."""
 
 
 def read_width(context: object) -> int:
     """The number of tokens of a context: one less than the n of its n-grams."""
     if isinstance(context, str):
-        if context in NAMED:
-            return NAMED[context] - 1
+        if context in NAMED_CONTEXTS:
+            return NAMED_CONTEXTS[context] - 1
         name, _, number = context.partition(":")
         if name == "ngram" and number.isascii() and number.isdigit():
             return whole_number(int(number), "the n of context", least=1, most=64) - 1
@@ -77,8 +77,8 @@ class CountNext(PlainPass):
         labels = np.flatnonzero(position >= self.width)
         reach = np.arange(-self.width, 1)
         ids = chunk.ids if self.frequent is None else self.frequent.ids[chunk.ids]
-        for first in range(0, len(labels), AT_ONCE):
-            grams = ids[labels[first : first + AT_ONCE, None] + reach].astype(np.int64)
+        for first in range(0, len(labels), POSITIONS_AT_ONCE):
+            grams = ids[labels[first : first + POSITIONS_AT_ONCE, None] + reach].astype(np.int64)
             yield "pairs", pack_contexts(grams, self.n_tokens), np.ones(len(grams), np.int64), None
 
 

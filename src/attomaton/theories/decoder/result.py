@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.artifacts import FolderKind, Run, load_run, write_run
-from attomaton.base.borders import check_int64, check_size
+from attomaton.base.borders import MOST_COUNTED, check_int64, check_size
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.frames import Tabular, Worded
 from attomaton.base.options import real_number, whole_number
@@ -23,21 +23,20 @@ from attomaton.theories.decoder.course import (
     asymptote,
     direct_column,
     find_levels,
-    follow,
     follow_decoder,
+    follow_levels,
     logits_of,
     squared_norm,
 )
 from attomaton.theories.decoder.supports import Read, Supports
 from attomaton.theories.decoder.telling import DecoderExplanation, DecoderRequest, ask, explain_support
 
-KIND = FolderKind("decoder", "a decoder", "DecoderLimit.save")
-ARRAYS = ("offsets", "tokens", "counts")
-READ = ("n_documents", "n_tokens", "n_labels")
-MOST = 1 << 53
+DECODER = FolderKind("decoder", "a decoder", "DecoderLimit.save")
+SUPPORT_ARRAYS = ("offsets", "tokens", "counts")
+READ_SIZES = ("n_documents", "n_tokens", "n_labels")
 
 
-def unpack(run: Run) -> tuple[Supports, Read, Vocabulary | None]:
+def unpack_decoder(run: Run) -> tuple[Supports, Read, Vocabulary | None]:
     """Check every part, each after the parts that it indexes."""
     offsets = check_int64(run.arrays["offsets"], "offsets")
     flat = check_int64(run.arrays["contexts"], "contexts")
@@ -47,7 +46,7 @@ def unpack(run: Run) -> tuple[Supports, Read, Vocabulary | None]:
     supports = Supports(contexts.astype(np.int32), offsets, run.arrays["tokens"], run.arrays["counts"], size)
     if (contexts != supports.contexts).any():
         raise ValueError("contexts are not token ids")
-    read = Read(*(check_size(run.manifest[name], MOST, name) for name in READ))
+    read = Read(*(check_size(run.manifest[name], MOST_COUNTED, name) for name in READ_SIZES))
     return supports, read, read_vocabulary(run.records, size)
 
 
@@ -210,7 +209,7 @@ class DecoderLimit(Tabular):
         if rising != sorted(rising):
             raise UnsupportedOption("the steps do not increase; sort them")
         step_size = real_number(step_size, "step_size", above=0)
-        excesses = [moment.excess for moment in follow(self._levels, rising, step_size)]
+        excesses = [moment.excess for moment in follow_levels(self._levels, rising, step_size)]
         return np.array(excesses).reshape(array.shape)
 
     def explain(self, context: Any) -> DecoderExplanation:
@@ -235,16 +234,16 @@ class DecoderLimit(Tabular):
         """Write supports and vocabulary to a folder, atomically; ``overwrite`` replaces an earlier one."""
         supports = self.supports
         contexts = supports.contexts.astype(np.int64).ravel()
-        arrays = {**{name: getattr(supports, name) for name in ARRAYS}, "contexts": contexts}
+        arrays = {**{name: getattr(supports, name) for name in SUPPORT_ARRAYS}, "contexts": contexts}
         sizes = {"vocabulary_size": supports.n_tokens, "width": self.width}
-        manifest = {**sizes, **{name: getattr(self.read, name) for name in READ}}
+        manifest = {**sizes, **{name: getattr(self.read, name) for name in READ_SIZES}}
         run = Run({}, arrays, vocabulary_records(self.vocabulary), manifest)
-        return write_run(path, run, KIND, overwrite=overwrite)
+        return write_run(path, run, DECODER, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "DecoderLimit":
         """Read a folder that :meth:`save` wrote; altered files do not load."""
-        return cls(*load_run(path, KIND, unpack))
+        return cls(*load_run(path, DECODER, unpack_decoder))
 
     @cached_property
     def _levels(self) -> Any:

@@ -16,10 +16,10 @@ from attomaton.theories.scansnap.classes import CorpusClasses
 from attomaton.theories.scansnap.law import Rates
 
 _sparse: Any = sparse
-MUCH = 10.0
+MUCH_LARGER = 10.0
 """The factor that counts as "much larger"."""
 
-COMPARED = 1000
+MOST_COMPARED = 1000
 """Number of most frequent classes that are compared pair by pair."""
 
 
@@ -75,7 +75,7 @@ def check_assumptions(
     ['long contexts', 'fast decoder', 'one query for each label']
     """
     squares = np.add.reduceat(classes.probabilities**2, classes.offsets[:-1])
-    spread = MUCH * float(classes.shares @ (1 / squares))
+    spread = MUCH_LARGER * float(classes.shares @ (1 / squares))
     length = np.inf if classes.lengths is None else float(classes.shares @ classes.lengths)
     mean, largest, size = mean_overlap(classes), largest_overlap(classes), len(classes)
     label = classes.labels.astype(np.int64)
@@ -86,8 +86,8 @@ def check_assumptions(
     fast = Assumption(
         "fast decoder",
         np.nan if rates is None else rates.ratio,
-        MUCH,
-        rates is not None and rates.ratio >= MUCH,
+        MUCH_LARGER,
+        rates is not None and rates.ratio >= MUCH_LARGER,
         "η_Y/η_Z; a slower decoder has not learned the classes before attention moves",
     )
     return (
@@ -113,14 +113,14 @@ def check_assumptions(
             largest,
             0.5,
             largest <= 0.5,
-            f"the largest f_n·f_n' among the {min(COMPARED, size):,} most frequent classes; two classes "
+            f"the largest f_n·f_n' among the {min(MOST_COMPARED, size):,} most frequent classes; two classes "
             "above ½ share most of their law",
         ),
         Assumption(
             "many tokens",
             float(classes.n_tokens),
-            MUCH * size**2,
-            classes.n_tokens >= MUCH * size**2,
+            MUCH_LARGER * size**2,
+            classes.n_tokens >= MUCH_LARGER * size**2,
             "M against 10 K², K the number of classes",
         ),
         Assumption(
@@ -155,7 +155,7 @@ def largest_overlap(classes: CorpusClasses) -> float:
     """The largest f_n·f_n' of two of the 1,000 most frequent classes; 0 for a single class."""
     if len(classes) == 1:
         return 0.0
-    frequent = classes.take(np.sort(np.argsort(-classes.shares, kind="stable")[:COMPARED]))
+    frequent = classes.take(np.sort(np.argsort(-classes.shares, kind="stable")[:MOST_COMPARED]))
     entries = (frequent.features, frequent.tokens, frequent.offsets)
     features = _sparse.csr_array(entries, shape=(len(frequent), classes.n_tokens))
     overlaps = (features @ features.T).toarray()

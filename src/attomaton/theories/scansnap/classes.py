@@ -34,7 +34,7 @@ from attomaton.graphs.grouping import (
     unpack_pairs,
 )
 
-AT_ONCE = 1 << 24
+TOKENS_AT_ONCE = 1 << 24
 """Number of tokens in memory at a time while counting classes: about half a gigabyte."""
 
 
@@ -306,7 +306,7 @@ def _count_entries(samples: Samples, number: Int64) -> tuple[Int64, Int64]:
     order = np.argsort(number, kind="stable")
     number, starts, lengths = number[order], samples.starts[order], samples.lengths[order] - 1
     ends = np.cumsum(lengths)
-    cuts = np.searchsorted(ends, np.arange(AT_ONCE, int(ends[-1]), AT_ONCE))
+    cuts = np.searchsorted(ends, np.arange(TOKENS_AT_ONCE, int(ends[-1]), TOKENS_AT_ONCE))
     borders = np.searchsorted(number, number[cuts])  # a class is not split
     counted: list[tuple[Int64, Int64]] = []
     for start, stop in pairwise(distinct_keys(np.concatenate([[0], borders, [len(number)]])).tolist()):

@@ -26,8 +26,8 @@ from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.options import real_number
 from attomaton.base.tables import Float64
 from attomaton.theories.scansnap.classes import CorpusClasses
-from attomaton.theories.scansnap.heads import DecoderHead, LearnedHead, MassHead, decode
-from attomaton.theories.scansnap.law import Rates, follow
+from attomaton.theories.scansnap.heads import DecoderHead, LearnedHead, MassHead, decode_attention
+from attomaton.theories.scansnap.law import Rates, integrate_flow
 from attomaton.theories.scansnap.reduced import Reduced
 
 LEARNED = LearnedHead()
@@ -167,7 +167,9 @@ def solve_flow(
         return np.concatenate([moved.ravel(), lifted.ravel(), grown])
 
     grid = np.asarray(times, np.float64)
-    states = follow(slope, int(cuts[-1]) + len(rows), grid, rtol=rtol, atol=atol, most_slopes=most_slopes)
+    states = integrate_flow(
+        slope, int(cuts[-1]) + len(rows), grid, rtol=rtol, atol=atol, most_slopes=most_slopes
+    )
     decoder, scores, grown = split(states)
     every = np.full((len(grid), len(classes)), np.nan)
     every[:, rows] = grown
@@ -195,7 +197,7 @@ def measure_gain(flow: LayerFlow) -> Float64:
         raise UnsupportedOption(f"the gain needs a learned decoder, and {flow.head} has none")
     answer, n_tokens = flow.reduced.label_of, flow.reduced.classes.n_tokens
     moments = zip(flow.attention(), flow.decoder, strict=True)
-    decoded = [decode(weights, decoder, answer, n_tokens) for weights, decoder in moments]
+    decoded = [decode_attention(weights, decoder, answer, n_tokens) for weights, decoder in moments]
     return np.array([(output.features * output.returned).sum(axis=1) for output in decoded])
 
 

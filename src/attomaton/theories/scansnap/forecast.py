@@ -8,115 +8,28 @@ tokens that also meet the paper's. The narrower definition ignores the decoder, 
 token that is distinct under this query may precede other labels under other queries. The order below accounts
 for that.
 
-**In which order they fade.** By :mod:`.pull`, the exact first movement of their scores: the most lowered fade
-first, the most raised last. For tokens that meet the paper's definition this is, in each class, the order of
-P(l | n), as its claim 3 states. :attr:`QueryForecast.upward` is the share that is raised at all: all of them
-under the paper's assumptions, few of them in text.
+**In which order they fade.** By the exact first movement of their scores, the pulls of
+:mod:`~attomaton.theories.scansnap.pulls`: the most lowered fade first, the most raised last. For tokens that
+meet the paper's definition this is, in each class, the order of P(l | n), as its claim 3 states.
+:attr:`QueryForecast.upward` is the share that is raised at all: all of them under the paper's assumptions,
+few of them in text.
 
 **When.** The decoder of class n learns at the rate η_Y π_n, so its gain peaks at the turn and ends at the
 snap, the times of a corpus of 1/π_n equal classes. Both come from the closed form for slow attention (C₀ → ∞,
 B ∝ Γ), where they depend only on π_n, M and η_Y; the snap approaches (ln M + 1)/(η_Y π_n) for large M.
-
-Where attention moves first, in any corpus: the leading term of the scores, exactly.
-
-At Y = Z = 0 every prediction is uniform, so the decoder begins with Ẏ = η_Y Σ_n π_n f_n (x_n − 1/M)ᵀ, and
-the scores of query m with
-
-    z_m(t) = ½ η_Y η_Z t² p_m + O(t³),     p_m = Σ_{n: ψ(n) = m} π_n f_n ∘ (g_n − f_n (f_n·g_n)),
-    g_{nl} = Σ_{n': next token of n' = next token of n} π_{n'} f_{n'l} − (1/M) Σ_{n'} π_{n'} f_{n'l}.
-
-So a token is raised under a query if it precedes the label of that query's classes, anywhere in the corpus,
-more often than the other tokens of those classes do. This needs no assumption: no token need be distinct, no
-class orthogonal to another.
-
-For a token of a single class n of the whole corpus it is
-
-    p_l = π_n f_{nl}² ((1/M) Σ_{n' ≠ n} π_{n'} f_n·f_{n'} − Σ_{n' ≠ n, same next token} π_{n'} f_n·f_{n'}).
-
-If each next token has one query, as the paper assumes, the second sum is empty: distinct tokens are raised in
-the order of f², and only because classes overlap. If a next token follows several queries, as in text, the
-second sum is far larger, and distinct tokens are *lowered* at first.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from attomaton.base.errors import UnknownToken
 from attomaton.base.options import real_number, whole_number
-from attomaton.base.ragged import run_starts, sum_at
+from attomaton.base.ragged import run_starts
 from attomaton.base.tables import Float64, Int64
-from attomaton.graphs.grouping import distinct_keys, find_keys
 from attomaton.theories.scansnap.classes import CorpusClasses
 from attomaton.theories.scansnap.law import Rates, SnapLaw
-
-_sparse: Any = sparse
-AT_ONCE = 1 << 23
-"""Number of values gathered at a time."""
-
-NOISE = 1e-12
-"""A pull smaller than this, relative to the terms of its difference, counts as zero."""
-
-
-def find_pulls(classes: CorpusClasses, queries: Sequence[int] | Int64) -> list[tuple[Int64, Float64]]:
-    """The tokens before each of these queries, ascending, with the initial pull p_m on them.
-
-    The score is ½ η_Y η_Z t² times the pull.
-
-    Examples
-    --------
-    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
-    >>> [(tokens, pull)] = find_pulls(draw_linear_classes(2), [30])
-    >>> bool(pull[tokens < 10].max() < 0 < pull[tokens == 19].item())
-    True
-    """
-    labels = distinct_keys(classes.labels.astype(np.int64))
-    label_of = find_keys(labels, classes.labels.astype(np.int64))
-    entries = (classes.features, classes.tokens, classes.offsets)
-    features = _sparse.csr_array(entries, shape=(len(classes), classes.n_tokens))
-    owners = (classes.shares, (label_of, np.arange(len(classes))))
-    predicts = _sparse.csr_array(owners, shape=(len(labels), len(classes))) @ features  # Σ π_n f_n by label
-    predicts.sort_indices()
-    overall = np.asarray(predicts.sum(axis=0)).ravel() / classes.n_tokens
-    return [_pull(classes, query, label_of, predicts, overall) for query in queries]
-
-
-def _pull(
-    classes: CorpusClasses, query: int, label_of: Int64, predicts: Any, overall: Float64
-) -> tuple[Int64, Float64]:
-    numbers = np.flatnonzero(classes.queries == query)
-    if not len(numbers):
-        raise UnknownToken(f"token {query} is not the query of a class; see .queries")
-    tokens: list[Int64] = []
-    pulls: list[Float64] = []
-    sizes: list[Float64] = []
-    lengths = np.diff(predicts.indptr)[label_of[numbers]]
-    cuts = np.searchsorted(np.cumsum(lengths), np.arange(AT_ONCE, int(lengths.sum()), AT_ONCE), side="right")
-    for start, stop in pairwise(distinct_keys(np.concatenate([[0], cuts, [len(numbers)]])).tolist()):
-        batch = numbers[start:stop]
-        chosen = classes.take(batch)
-        entries = (chosen.features, chosen.tokens, chosen.offsets)
-        features = _sparse.csr_array(entries, shape=(len(batch), classes.n_tokens))
-        gain = features.multiply(predicts[label_of[batch]]).tocsr()  # f ∘ g, on the same entries
-        gain.sort_indices()
-        lifts = gain.data - chosen.features * overall[chosen.tokens]
-        rows = chosen.rows
-        total = sum_at(rows, lifts, len(batch))
-        back = chosen.features**2 * total[rows]
-        pulls.append(chosen.shares[rows] * (lifts - back))
-        sizes.append(chosen.shares[rows] * (np.abs(lifts) + np.abs(back)))
-        tokens.append(chosen.tokens.astype(np.int64))
-    every = np.concatenate(tokens)
-    distinct = distinct_keys(every)
-    index = find_keys(distinct, every)
-    pull, size = (sum_at(index, np.concatenate(terms), len(distinct)) for terms in (pulls, sizes))
-    return distinct, np.where(np.abs(pull) > NOISE * size, pull, 0.0)
-
+from attomaton.theories.scansnap.pulls import find_pulls
 
 SLOW = 1e9
 """C₀ for slow attention, where B ∝ Γ."""
@@ -139,7 +52,7 @@ class QueryForecast:
     tokens : int64 array, shape (n_used,)
         All tokens that precede the query, ascending.
     pulls : float64 array, shape (n_used,)
-        The exact first movement of the score of each; see :mod:`.pull`.
+        The exact first movement of the score of each; see :mod:`~attomaton.theories.scansnap.pulls`.
     distinct : int64 array, shape (n_distinct,)
         Tokens of one class, in the order of fading: the last stays longest.
     owners : int64 array, shape (n_distinct,)
@@ -153,11 +66,13 @@ class QueryForecast:
     --------
     >>> from attomaton.theories.scansnap.classes import draw_linear_classes
     >>> two = draw_linear_classes(1, classes_per_query=2)  # each with ten tokens of its own, and ten shared
-    >>> [one] = forecast_queries(two, Rates(decoder=10.0, attention=1.0))
-    >>> one.first_to_fade(2).tolist(), one.last_to_stay(2).tolist(), one.upward
+    >>> [forecast] = forecast_queries(two, Rates(decoder=10.0, attention=1.0))
+    >>> forecast.first_to_fade(2).tolist(), forecast.last_to_stay(2).tolist(), forecast.upward
     ([10, 20], [29, 19], 1.0)
-    >>> sorted(one.lowered_first(10).tolist()) == one.common.tolist(), sorted(one.raised_first(2).tolist())
-    (True, [19, 29])
+    >>> sorted(forecast.lowered_first(10).tolist()) == forecast.common.tolist()
+    True
+    >>> sorted(forecast.raised_first(2).tolist())
+    [19, 29]
     """
 
     query: int
@@ -272,8 +187,8 @@ def forecast_queries(
     --------
     >>> from attomaton.theories.scansnap.classes import draw_linear_classes
     >>> two = draw_linear_classes(1, classes_per_query=2)  # each with ten tokens of its own, and ten shared
-    >>> [one] = forecast_queries(two, Rates(decoder=10.0, attention=1.0))
-    >>> one
+    >>> [forecast] = forecast_queries(two, Rates(decoder=10.0, attention=1.0))
+    >>> forecast
     QueryForecast(query 30: 2 classes, 20 distinct and 10 common tokens)
     """
     tolerance = real_number(tolerance, "tolerance", least=0, below=1)

@@ -67,7 +67,7 @@ class LearnedHead:
 
     def slope(self, reduced: Reduced, attention: Float64, decoder: Float64) -> Slope:
         """Losses, −∂L/∂c, and Ẏ at η_Y = 1."""
-        decoded = decode(attention, decoder, reduced.label_of, reduced.classes.n_tokens)
+        decoded = decode_attention(attention, decoder, reduced.label_of, reduced.classes.n_tokens)
         moved = decoded.features.T @ (reduced.classes.shares[:, None] * decoded.missed)
         return decoded.losses, decoded.gain, moved
 
@@ -99,7 +99,7 @@ class TiedHead:
         fixed = np.zeros((len(reduced.used), len(tokens) + 1))
         fixed[np.arange(len(fixed)), find_keys(tokens, reduced.used)] = self.scale
         answer = find_keys(tokens, reduced.labels)[reduced.label_of]
-        decoded = decode(attention, fixed, answer, reduced.classes.n_tokens)
+        decoded = decode_attention(attention, fixed, answer, reduced.classes.n_tokens)
         return decoded.losses, decoded.gain, np.zeros_like(decoder)
 
 
@@ -138,7 +138,7 @@ class DecoderOutput:
     gain: Float64
 
 
-def decode(attention: Float64, decoder: Float64, answer: Int64, n_tokens: int) -> DecoderOutput:
+def decode_attention(attention: Float64, decoder: Float64, answer: Int64, n_tokens: int) -> DecoderOutput:
     """Decode attention by Y.
 
     Parameters

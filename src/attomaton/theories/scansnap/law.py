@@ -44,7 +44,7 @@ MAX_STATE = 20_000
 """Maximum size of the state: stiff steps need a square matrix of this size."""
 
 
-def follow(
+def integrate_flow(
     slope: Callable[[Float64], Float64],
     size: int,
     times: ArrayLike,

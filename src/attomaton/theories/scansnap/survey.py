@@ -34,7 +34,7 @@ FEW_NUMBERS = 3000
 MAX_LAW = 1_000_000
 """Maximum size of the laws of all classes."""
 
-NOISE = 1e-6
+SCORE_NOISE = 1e-6
 """Scores below this belong to tokens that do not move."""
 
 
@@ -109,7 +109,7 @@ def follow_attention(
     return tuple(followed)
 
 
-KIND = FolderKind("survey", "a survey", "attomaton scan-snap --out")
+SURVEY = FolderKind("survey", "a survey", "attomaton scan-snap --out")
 FEW_TOKENS = 50
 """Largest vocabulary for which the exact flow is tried."""
 
@@ -119,7 +119,7 @@ LEAST_RATIO = 1e-6
 MOST_SLOPES = 2_000
 """Number of evaluations after which the exact flow is given up: usual rates need a few hundred."""
 
-SCHEMAS = {
+SURVEY_SCHEMAS = {
     "tokens": pa.schema([("query", pa.int32()), ("token", pa.int32()), ("pull", pa.float64())]),
     "distinct": pa.schema(
         [
@@ -136,7 +136,7 @@ SCHEMAS = {
 }
 """The tables of a survey on disk; ``rank`` counts from 1, the first to fade."""
 
-SHOWN = 3
+TOKENS_PRINTED = 3
 """Number of tokens of each kind to print."""
 
 Name = Callable[[int], str]
@@ -222,12 +222,12 @@ class Survey(Tabular):
         }
 
     def save(self, path: str | Path) -> Path:
-        """Write forecast.json and the tables of ``SCHEMAS`` as Parquet into a folder; return its path."""
+        """Write forecast.json, and ``SURVEY_SCHEMAS`` as Parquet files, into a folder; return its path."""
         folder = given_path(path, "path")
         writers = {"forecast.json": json_writer(self.to_dict())}
-        for table in SCHEMAS:
+        for table in SURVEY_SCHEMAS:
             writers[f"{table}.parquet"] = partial(write_parquet, self._table_of(table))
-        with build_folder(folder, KIND, writers, overwrite=True) as building, explained(folder):
+        with build_folder(folder, SURVEY, writers, overwrite=True) as building, explained(folder):
             written = {file: write_file(building.folder / file, write) for file, write in writers.items()}
             building.finish({"skipped": asdict(self.skipped)}, written)
         return folder
@@ -236,15 +236,15 @@ class Survey(Tabular):
         return name_token(self.vocabulary, token)
 
     def _table_of(self, table: str) -> pa.Table:
-        """One of the tables of ``SCHEMAS``."""
-        schema = SCHEMAS[table]
+        """One of the tables of ``SURVEY_SCHEMAS``."""
+        schema = SURVEY_SCHEMAS[table]
         columns = [_columns(forecast)[table] for forecast in self.forecasts]
         return make_table(
             schema, {name: np.concatenate([rows[name] for rows in columns]) for name in schema.names}
         )
 
     def _blocks(self) -> list[Block]:
-        record = self.to_dict(shown=SHOWN)
+        record = self.to_dict(shown=TOKENS_PRINTED)
         forecasts: list[dict[str, Any]] = record["forecasts"]
         n_distinct = sum(row["distinct"] for row in forecasts)
         raised = sum(row["upward"] * row["distinct"] for row in forecasts) / max(n_distinct, 1)
@@ -418,8 +418,8 @@ def _follow_record(followed: FollowedQuery, name: Name, shown: int) -> dict[str,
         {"token": name(int(token)), "score": float(score), "before": float(before), "after": float(after)}
         for token, score, before, after in zip(*columns, strict=True)
     ]
-    lowered = rows[: int((followed.scores < -NOISE).sum())]
-    raised = rows[::-1][: int((followed.scores > NOISE).sum())]
+    lowered = rows[: int((followed.scores < -SCORE_NOISE).sum())]
+    raised = rows[::-1][: int((followed.scores > SCORE_NOISE).sum())]
     return {"query": name(followed.query), "lowered": lowered[:shown], "raised": raised[:shown]}
 
 

@@ -21,7 +21,7 @@ from attomaton.training.models.losses import LogLoss, Loss, as_loss
 FEWEST_ROWS = 8
 """Distinct tokens and queries are padded to this many: PyTorch multiplies smaller matrices more slowly."""
 
-MOST_PAIRS = 24
+PAIRS_PER_POSITION = 24
 """Up to this many pairs of token and query for each position, scores by pair are faster."""
 
 
@@ -130,7 +130,7 @@ class Trials:
         if self.device.type != "cpu":
             return None
         pairs = _Pairs.of(self.tokens.numpy(), self.table)
-        return pairs if math.prod(pairs.shape) <= MOST_PAIRS * self.tokens.numel() else None
+        return pairs if math.prod(pairs.shape) <= PAIRS_PER_POSITION * self.tokens.numel() else None
 
     def attention(self, weights: Tensor) -> Tensor:
         """softmax(X W x̄) for W of shape (b, d, d), shape (b, n, t)."""

@@ -19,7 +19,7 @@ from attomaton.base.tables import Float64, Int64, Integers
 MOST_LAYERS = 1_000
 """The largest number of layers, or of heads per layer."""
 
-BLOCK = 3_000_000
+BLOCK_NUMBERS = 3_000_000
 """Numbers of one activation in memory at once; longer corpora are processed in blocks of sequences."""
 
 
@@ -171,7 +171,7 @@ class DeepTrials:
     def evaluate(self, parameters: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Callable[[], Tensor]]:
         """∇L with respect to each parameter, and the mean losses, shape (n_trials,), if called; in blocks."""
         trials, count, _ = self.tokens.shape
-        size = max(BLOCK // (trials * self.window * self.n_tokens), 1)
+        size = max(BLOCK_NUMBERS // (trials * self.window * self.n_tokens), 1)
         total = torch.zeros(trials, dtype=torch.float64, device=self.tokens.device)
         summed: tuple[Tensor, ...] = ()
         for first in range(0, count, size):

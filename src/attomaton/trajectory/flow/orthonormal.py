@@ -54,7 +54,6 @@ class OrthonormalFlow:
 
     @property
     def _queries(self) -> tuple[Choices, tuple[Int64, Int64], tuple[Int64, Int64]]:
-        """The queries, for kernels."""
         return self.groups.choices, self.groups.starts, self.wholes
 
     def _check(self, values: Float64) -> Float64:
