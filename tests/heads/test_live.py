@@ -224,8 +224,19 @@ def test_random_heads_that_cannot_be_made_are_left_out():
 
 @pytest.mark.parametrize(
     "name",
-    ["gemma2", "gemma3_text", "qwen3_moe", "mixtral", "gpt_oss", "deepseek_v3", "olmo3", "falcon", "bloom"]
-    + ["jamba", "opt"],
+    [
+        "gemma2",
+        "gemma3_text",
+        "qwen3_moe",
+        "mixtral",
+        "gpt_oss",
+        "deepseek_v3",
+        "olmo3",
+        "falcon",
+        "bloom",
+        "jamba",
+        "opt",
+    ],
 )
 def test_the_whole_audit_ends(name):
     audit = audit_heads(architectures.make(name, attention="eager"), DOCUMENTS, causal="top", how=HOW)
