@@ -12,6 +12,7 @@ from attomaton_experiments.course import run_course
 from attomaton_experiments.decoder import run_concepts, run_decoder, run_text as run_decoder_text
 from attomaton_experiments.heads import run_heads
 from attomaton_experiments.heldout import run_heldout
+from attomaton_experiments.layers import run_layers
 from attomaton_experiments.losses import run_losses
 from attomaton_experiments.mechanics import run_training
 from attomaton_experiments.optimisers import run_optimisers
@@ -31,6 +32,7 @@ from attomaton_experiments.text import run_text
 KINDS: dict[str, Callable[[Settings, Progress], Page]] = {
     "training": run_training,
     "losses": run_losses,
+    "layers": run_layers,
     "components": run_components,
     "path": run_path,
     "published": run_published,

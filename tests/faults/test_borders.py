@@ -271,7 +271,7 @@ def test_pieces_of_text_are_checked():
         Chunk(ids, np.array([0, 2**40, 4]), 0, 3)
     with pytest.raises(InvalidSamples, match="the head of a chunk is -1"):
         Chunk(ids, documents, -1, 3)
-    with pytest.raises(MismatchedParts, match="one boolean for each of the 3 tokens"):
+    with pytest.raises(MismatchedParts, match="a boolean for each of 3 tokens"):
         link_repeats(piece, 2, np.ones(2, bool))
     kept = np.ones(3, bool)
     links = link_repeats(piece, 2, kept)

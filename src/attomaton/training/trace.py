@@ -39,7 +39,7 @@ class StepRecord(NamedTuple):
 
     Examples
     --------
-    >>> Record(step=0, weights=np.zeros((1, 2, 2)), losses=np.log([2.0])).losses.round(4).tolist()
+    >>> StepRecord(step=0, weights=np.zeros((1, 2, 2)), losses=np.log([2.0])).losses.round(4).tolist()
     [0.6931]
     """
 

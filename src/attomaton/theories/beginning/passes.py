@@ -38,7 +38,7 @@ def cut_sequences(documents: Int64, window: int) -> Int64:
 
     Examples
     --------
-    >>> cut_documents(np.array([0, 7, 9, 13]), window=3).tolist()  # documents of 7, 2 and 4 tokens
+    >>> cut_sequences(np.array([0, 7, 9, 13]), window=3).tolist()  # documents of 7, 2 and 4 tokens
     [0, 3, 9]
     """
     whole = np.maximum(np.diff(documents) - 1, 0) // window

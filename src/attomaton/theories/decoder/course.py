@@ -151,7 +151,7 @@ class Moment:
     --------
     >>> from attomaton.theories.decoder.supports import count_supports
     >>> levels = list_levels(count_supports([[0, 1, 0, 1, 0, 2, 0]], 1), 0)[0]
-    >>> [(one.step, one.logits.round(3).tolist()) for one in follow(levels, [0, 1000], 1.0)]
+    >>> [(moment.step, moment.logits.round(3).tolist()) for moment in follow_levels(levels, [0, 1000], 1.0)]
     [(0, [0.0, 0.0, 0.0]), (1000, [1.608, 2.302, -3.91])]
     """
 

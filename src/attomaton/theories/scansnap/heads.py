@@ -126,7 +126,7 @@ class DecoderOutput:
     Examples
     --------
     >>> attention, decoder = np.array([[0.6, 0.8]]), np.array([[1.0, 0.0], [0.0, 0.0]])
-    >>> decoded = decode(attention, decoder, np.array([0]), 2)
+    >>> decoded = decode_attention(attention, decoder, np.array([0]), 2)
     >>> decoded.features.tolist(), float((decoded.gain @ decoded.features.T).round(12)[0, 0])  # orthogonal
     ([[0.6, 0.8]], 0.0)
     """
@@ -155,7 +155,7 @@ def decode_attention(attention: Float64, decoder: Float64, answer: Int64, n_toke
     Examples
     --------
     >>> decoder = np.array([[np.log(9), 0.0]])  # one key; a column for one label, one for the nine others
-    >>> decoded = decode(np.array([[1.0]]), decoder, np.array([0]), 10)
+    >>> decoded = decode_attention(np.array([[1.0]]), decoder, np.array([0]), 10)
     >>> np.exp(-decoded.losses).round(6).tolist(), decoded.missed.round(4).tolist()
     ([0.5], [[0.5, -0.0556]])
     """

@@ -33,10 +33,10 @@ from attomaton.graphs.grouping import distinct_keys, find_keys
 from attomaton.theories.scansnap.classes import CorpusClasses
 
 _sparse: Any = sparse
-AT_ONCE = 1 << 23
+VALUES_AT_ONCE = 1 << 23
 """Number of values gathered at a time."""
 
-NOISE = 1e-12
+PULL_NOISE = 1e-12
 """A pull smaller than this, relative to the terms of its difference, counts as zero."""
 
 
@@ -78,7 +78,9 @@ def _pull(
     pulls: list[Float64] = []
     sizes: list[Float64] = []
     lengths = np.diff(predicts.indptr)[label_of[numbers]]
-    cuts = np.searchsorted(np.cumsum(lengths), np.arange(AT_ONCE, int(lengths.sum()), AT_ONCE), side="right")
+    cuts = np.searchsorted(
+        np.cumsum(lengths), np.arange(VALUES_AT_ONCE, int(lengths.sum()), VALUES_AT_ONCE), side="right"
+    )
     for start, stop in pairwise(distinct_keys(np.concatenate([[0], cuts, [len(numbers)]])).tolist()):
         batch = numbers[start:stop]
         chosen = classes.take(batch)
@@ -97,4 +99,4 @@ def _pull(
     distinct = distinct_keys(every)
     index = find_keys(distinct, every)
     pull, size = (sum_at(index, np.concatenate(terms), len(distinct)) for terms in (pulls, sizes))
-    return distinct, np.where(np.abs(pull) > NOISE * size, pull, 0.0)
+    return distinct, np.where(np.abs(pull) > PULL_NOISE * size, pull, 0.0)
