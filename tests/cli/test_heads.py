@@ -316,10 +316,10 @@ def test_ctrl_c_leaves_a_table_and_the_same_command_goes_on(deeper, monkeypatch)
     assert run_inside(*command, "whole.parquet", cwd=deeper).returncode == 0
     whole, measure, count = HeadAudit.load(deeper / "whole.parquet"), heads.measure_layer, iter(range(9))
 
-    def stop(*args):
+    def stop(*args, **options):
         if next(count) == 2:
             raise KeyboardInterrupt
-        return measure(*args)
+        return measure(*args, **options)
 
     monkeypatch.setattr(heads, "measure_layer", stop)
     ended = run_inside(*command, "heads.parquet", cwd=deeper)
@@ -342,7 +342,7 @@ def test_ctrl_c_leaves_a_table_and_the_same_command_goes_on(deeper, monkeypatch)
     assert HeadAudit.load(deeper / "heads.parquet").table().equals(whole.table())
 
 
-def interrupt(*_):
+def interrupt(*_, **__):
     raise KeyboardInterrupt
 
 

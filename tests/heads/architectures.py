@@ -3,6 +3,9 @@
 Run ``python -m tests.heads.architectures`` for the table of docs/heads.md, or name some architectures.
 """
 
+import sys
+
+import numpy as np
 import torch
 
 SMALL = {
@@ -97,13 +100,15 @@ CHANGES = {
     "opt": {"ffn_dim": 48, "word_embed_proj_dim": 32},
     "gpt2": OLD,
     "gpt_neo": {
+        "vocab_size": 96,
+        "max_position_embeddings": 64,
         "hidden_size": 32,
         "num_layers": 2,
         "num_heads": 4,
         "attention_types": [[["global", "local"], 1]],
         "window_size": 8,
     },
-    "gpt_neox": {},
+    "gpt_neox": {name: size for name, size in SMALL.items() if name != "num_key_value_heads"},
     "gptj": OLD | {"rotary_dim": 4},
     "codegen": OLD | {"rotary_dim": 4},
     "falcon": {"alibi": False, "new_decoder_architecture": True, "num_kv_heads": 2},
@@ -263,14 +268,16 @@ CHANGES = {
     "vaultgemma": WIDE | {"sliding_window": 8, "query_pre_attn_scalar": 16},
     "olmo_hybrid": {},
 }
-"""Architecture → what differs from ``SMALL``; a colon separates variants."""
+"""Architecture → what differs from ``SMALL``, or all settings if it has a vocabulary; a colon separates
+variants."""
 
 
 def make(name, *, spread=0.2, attention="eager"):
     """A model of an architecture; all its weights are random."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    config = AutoConfig.for_model(name.partition(":")[0], **(SMALL | CHANGES[name]))
+    settings = CHANGES[name] if "vocab_size" in CHANGES[name] else SMALL | CHANGES[name]
+    config = AutoConfig.for_model(name.partition(":")[0], **settings)
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(config, attn_implementation=attention).eval()
     with torch.no_grad():
@@ -278,3 +285,54 @@ def make(name, *, spread=0.2, attention="eager"):
             if weight.is_floating_point():
                 weight.add_(spread * torch.randn_like(weight))
     return model
+
+
+def audit(name):
+    """A row of the table: the route, and how far rows, logits and causal value are off."""
+    from attomaton.heads.audit.causal import LabelledContexts, replace_heads
+    from attomaton.heads.live import LiveModel
+    from attomaton.heads.reading.configs import FAMILIES
+    from attomaton.heads.reading.families import read_object
+    from attomaton.heads.taps import uses_interface
+
+    model, ids = make(name), np.random.default_rng(0).integers(3, 96, (2, 24))
+    with torch.no_grad():
+        eager = model(torch.as_tensor(ids), output_attentions=True, use_cache=False, return_dict=True)
+    theirs = [pattern for pattern in eager.attentions if pattern.ndim == 4 and pattern.shape[-1] == 24]
+    live = LiveModel.of(model)
+    seen = live.watch(ids, edit_patterns=lambda _, pattern: pattern)
+    rows = "–"
+    if len(theirs) == len(seen.patterns):
+        pairs = zip(seen.patterns, theirs, strict=True)
+        rows = f"{max(float((ours - other).abs().max()) for ours, other in pairs):.0e}"
+    logits = float((seen.logits - eager.logits).abs().max())
+    drawn = "none"
+    if live.attends_once:
+        drawn = "rotated inputs" if live.rotate(seed=0).shares_rotations else "per head"
+    causal = ""
+    if name in FAMILIES:
+        documents = np.random.default_rng(1).integers(3, 96, (9, 13))
+        contexts = LabelledContexts.of(documents, length=12, n_tokens=96)
+        both = [replace_heads(one, contexts) for one in (live, read_object(model))]
+        apart = (
+            getattr(both[0], kind).value - getattr(both[1], kind).value for kind in ("pattern", "ablation")
+        )
+        causal = f"{max(float(np.abs(one).max()) for one in apart):.0e}"
+    route = "interface" if uses_interface(model) else "written out"
+    return name, route, rows, f"{logits:.0e}", drawn, causal
+
+
+def main():
+    """Print the table."""
+    from transformers import logging
+
+    logging.set_verbosity_error()
+    lines = ["| architecture | attention | rows | logits | random heads | causal value |", "|---" * 6 + "|"]
+    for name in (None, *(sys.argv[1:] or CHANGES)):
+        sys.stdout.write("\n".join(lines) if name is None else f"| {' | '.join(audit(name))} |")
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

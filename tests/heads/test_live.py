@@ -222,6 +222,30 @@ def test_random_heads_that_cannot_be_made_are_left_out():
     assert "attends more than once when it is called" in audit.left_out
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gemma2",
+        "gemma3_text",
+        "qwen3_moe",
+        "mixtral",
+        "gpt_oss",
+        "deepseek_v3",
+        "olmo3",
+        "falcon",
+        "bloom",
+        "jamba",
+        "opt",
+    ],
+)
+def test_the_whole_audit_ends(name):
+    audit = audit_heads(architectures.make(name, attention="eager"), DOCUMENTS, causal="top", how=HOW)
+    assert audit.left_out == ""
+    assert np.isfinite(audit.causal.pattern.value).all()
+    assert None not in audit.seeking.judged
+    assert (audit.withheld.max() > 0.05) == (name == "gpt_oss")
+
+
 def test_the_whole_audit_of_a_model_that_is_not_read():
     live = open_model(make_opt(attn_implementation="sdpa"))
     assert (live.shape.heads[-1], live.shape.n_tokens, live.shape.longest) == (Head(1, 3), 61, 64)

@@ -1,5 +1,6 @@
 """``attomaton heads``: what explains where the heads of a trained model look."""
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from attomaton.corpora.documents import Documents
     from attomaton.heads.audit.course import ModelStep
     from attomaton.heads.model import Head, HeadModel
+
+
+THREADS = {"OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+"""Variables that keep threads from spinning: fits of heads solve small systems, where a second thread of
+OpenBLAS only waits."""
 
 
 @reads_beside_model
@@ -87,6 +93,8 @@ def heads(
     of a run, or --tokenizer (also .tiktoken files and .bin files of llama2.c). With --out, finished layers
     are kept beside it until the end: the same command goes on there if it was stopped.
     """
+    for name, value in THREADS.items():  # read when numpy and torch are imported
+        os.environ.setdefault(name, value)
     with needing("heads", "heads"):
         from attomaton.heads.audit.heads import Audit
 
