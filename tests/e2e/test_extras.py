@@ -95,14 +95,19 @@ print(at.read_corpus("memory://texts/a.txt").ids.tolist() == [0, 1, 0, 1])
 """,
     "report": """
 from pathlib import Path
-from attomaton.report.figures import Line, LinePanel, draw_lines
-draw_lines([LinePanel("loss", [Line("", [0, 1, 2], [1, 1, 1], 0)])], Path("figure"), caption="A figure")
+from attomaton.report.figures import Line, LinePanel, draw_line_panels
+draw_line_panels([LinePanel("loss", [Line("", [0, 1, 2], [1, 1, 1], 0)])], Path("figure"), caption="A figure")
 print(Path("figure.pdf").read_bytes().startswith(b"%PDF"))
 """,
     "frames": """
 import attomaton as at
 fit = at.fit_choices(["a", "b"], losers=["b", "a"])
 print(fit.to_pandas().shape == fit.to_polars().shape)
+""",
+    "formulas": """
+import attomaton as at
+fit = at.check_separation("y ~ x", {"x": [1.0, 2.0, 3.0, 4.0], "y": [0, 1, 0, 1]})
+print(fit.exists)
 """,
     "bench": f"""{SAMPLES}
 {OTHERS}

@@ -156,6 +156,7 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
             ("level",),
         ),
         "ChoiceFit.goodness_of_fit": (fit().goodness_of_fit, ("n_draws", "seed")),
+        "ChoiceFit.cross_validate": (fit().cross_validate, ("n_folds", "seed")),
         "ChoiceFit.intransitivity": (fit().intransitivity, ("n_draws", "seed")),
         "ChoiceFit.describe": (fit().describe, ("limit",)),
         "ChoiceFit.plot": (partial(fit().plot, ax=Figure().subplots()), ("limit",)),

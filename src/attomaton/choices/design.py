@@ -64,8 +64,10 @@ class Regression(NamedTuple):
         if not (left and right) or not is_frame(self.y):
             raise InvalidSamples('a formula goes with its frame: check_separation("y ~ a + b", frame)')
         outcome = find_column(columns_of(self.y), left, "outcome of the formula")
+        frame: Any = self.y  # formulaic itself needs pandas
+        frame = import_module("pandas").DataFrame(frame) if isinstance(frame, dict) else frame
         try:
-            matrix = build(right, self.y, na_action="raise")
+            matrix = build(right, frame, na_action="raise")
         except Exception as error:  # of formulaic, and of the Python that the formula contains
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise InvalidSamples(f"the formula {self.X!r} cannot be read: {reason}; mend it") from error

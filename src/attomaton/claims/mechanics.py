@@ -69,7 +69,7 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1])
     >>> trace = at.train(samples, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=2000)
     >>> verify(at.learn(samples), trace).summary
-    '12 hold, 3 not judged (3 do not apply here)'
+    '13 hold, 3 not judged (3 do not apply here)'
     """
     if isinstance(automata, Automaton):
         for samples in {id(corpus): corpus for corpus in trace.samples}.values():
