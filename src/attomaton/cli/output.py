@@ -24,10 +24,14 @@ Overwrite = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print neither tables nor progress.")]
 
-_SIGNS = '→ -> × x … ... “ " ” " − - – - · * ± +/- ≥ >= ≤ <= ‖ | ⊥ perp √ sqrt ∞ inf ’ \' ₀ 0 ₁ 1 '
-_SIGNS += "¹ ^1 ² ^2 ³ ^3 ᵀ ^T"
-_LETTERS = "ε eps η eta λ lambda μ mu γ gamma θ theta π pi ρ rho σ sigma τ tau χ chi ω omega "
-_LETTERS += "Γ Gamma Δ Delta Π Pi Σ sum"
+_SIGNS = (
+    '→ -> × x … ... “ " ” " − - – - · * ± +/- ≥ >= ≤ <= ‖ | ⊥ perp √ sqrt ∞ inf ’ \' ₀ 0 ₁ 1 '
+    "¹ ^1 ² ^2 ³ ^3 ᵀ ^T"
+)
+_LETTERS = (
+    "ε eps η eta λ lambda μ mu γ gamma θ theta π pi ρ rho σ sigma τ tau χ chi ω omega "
+    "Γ Gamma Δ Delta Π Pi Σ sum"
+)
 _PAIRS = f"{_SIGNS} ¼ 1/4 ½ 1/2 {_LETTERS}".split()
 STAND_INS = {
     **dict(zip(_PAIRS[::2], _PAIRS[1::2], strict=True)),

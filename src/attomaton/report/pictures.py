@@ -209,11 +209,9 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
 
 def _draw_training(training: dict[str, Any], run: Path, path: Path) -> list[Path]:
     """Loss, norm of W and its convergence to the limit, measured and predicted from the corpus alone."""
-    kinds = (("measured", 0, 0), ("predicted", 1, 1))
+    kinds = (("measured", 0), ("predicted", 1))
     panels = [
-        LinePanel(
-            title, [_line(training[name], which, name, look) for name, *look in kinds if training[name]]
-        )
+        LinePanel(title, [_line(training[name], which, name, look) for name, look in kinds if training[name]])
         for title, which in (("training loss", 1), ("norm of W", 2))
     ] + draw_approach(run)
     caption = "Training, and the prediction from the corpus alone"
@@ -222,6 +220,7 @@ def _draw_training(training: dict[str, Any], run: Path, path: Path) -> list[Path
     )
 
 
-def _line(points: list[list[Any]], which: int, name: str, look: list[int]) -> Line:
+def _line(points: list[list[Any]], which: int, name: str, look: int) -> Line:
+    """One curve; its number gives both colour and stroke."""
     shown = [point for point in points if point[0] > 0 and point[which] is not None]
-    return Line(name, [point[0] for point in shown], [point[which] for point in shown], *look)
+    return Line(name, [point[0] for point in shown], [point[which] for point in shown], look, look)
