@@ -44,7 +44,7 @@ def train_finite(trace: Trace, automata: Sequence[Automaton]) -> Float64:
     """W_fin(τ) at the run's records: normalised descent from 0 on contexts of the label's component alone."""
     keys, label, shown, query = _reduce(trace, automata)
     weights = np.zeros(trace.weights.shape[1:])
-    found, step, rows = np.zeros_like(trace.weights), 0, trace.steps.tolist()
+    weights_reached, step, rows = np.zeros_like(trace.weights), 0, trace.steps.tolist()
     size = step_size_of(trace)
     for row, last in enumerate(rows):
         for _ in range(last - step):
@@ -55,8 +55,8 @@ def train_finite(trace: Trace, automata: Sequence[Automaton]) -> Float64:
             slope = np.einsum("bnd,bne->bde", missed, query)
             length = np.linalg.norm(slope, axis=(1, 2), keepdims=True) + np.finfo(float).eps
             weights = weights - size * slope / length
-        step, found[row] = last, weights
-    return found
+        step, weights_reached[row] = last, weights
+    return weights_reached
 
 
 def _reduce(trace: Trace, automata: Sequence[Automaton]) -> tuple[Float64, ...]:
@@ -71,8 +71,8 @@ def _reduce(trace: Trace, automata: Sequence[Automaton]) -> tuple[Float64, ...]:
         table, components = trace.embeddings[trial], automaton.components
         for number, (context, wanted) in enumerate(samples):
             tokens = np.array(context)
-            found = components.components_of(np.full(len(tokens), tokens[-1]), tokens)
-            inside = tokens[found == found[tokens == wanted][0]]
+            component = components.components_of(np.full(len(tokens), tokens[-1]), tokens)
+            inside = tokens[component == component[tokens == wanted][0]]
             if len(inside) > 1:
                 keys[trial, number, : len(inside)] = table[inside]
                 label[trial, number, : len(inside)] = inside == wanted

@@ -110,8 +110,8 @@ def gather_trials(settings: Settings) -> LayerBatch:
         [rng.normal(size=(settings["data"]["n_tokens"], settings["model"]["dim"])) for rng in rngs]
     )
     tables /= np.linalg.norm(tables, axis=2, keepdims=True)
-    found = [_place(samples, table) for samples, table in zip(corpora, tables, strict=True)]
-    tokens, labels, inside, odds = (np.stack(parts) for parts in zip(*found, strict=True))
+    arrays_of = [_place(samples, table) for samples, table in zip(corpora, tables, strict=True)]
+    tokens, labels, inside, odds = (np.stack(arrays) for arrays in zip(*arrays_of, strict=True))
     keys = np.take_along_axis(tables[:, None], tokens[..., None], axis=2)
     hit = tokens == labels[:, :, None]
     algebra: Any = np.linalg
@@ -155,9 +155,9 @@ def _train(settings: Settings, variant: LayerVariant, batch: LayerBatch) -> tupl
     for step in range(n_steps + 1):
         masses, loss = predict_masses(settings, variant, batch, parameters)
         if step in records:
-            found = masses.detach().numpy()
-            missed.append((found * ~batch.inside).sum(axis=2).mean(axis=1))
-            within = found * batch.inside
+            attention = masses.detach().numpy()
+            missed.append((attention * ~batch.inside).sum(axis=2).mean(axis=1))
+            within = attention * batch.inside
             share = within / np.maximum(within.sum(axis=2, keepdims=True), np.finfo(float).tiny)
             apart.append(0.5 * np.abs(share - batch.odds).sum(axis=2).max(axis=1))
         slopes = torch.autograd.grad(loss.sum(), parameters)

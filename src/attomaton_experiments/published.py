@@ -31,8 +31,8 @@ def run_published(settings: Settings, progress: Progress) -> Page:
     names: list[str] = settings["experiments"]
     for number, name in enumerate(names):
         progress(f"{settings['name']}: {name}", number, len(names))
-        asked = read_settings(name, trials=settings.get("trials"), seed=settings["seed"])
-        rows += {"training": _mechanics, "figure4": _losses, "figure6": _cells}[asked["kind"]](asked)
+        cell = read_settings(name, trials=settings.get("trials"), seed=settings["seed"])
+        rows += {"training": _mechanics, "figure4": _losses, "figure6": _cells}[cell["kind"]](cell)
     return render_figure(
         settings,
         f"{len(rows)} published numbers or sets of numbers",
@@ -86,8 +86,8 @@ def _cells(settings: Settings) -> list[Row]:
         cells.setdefault((row["n_queries"], row["attention_rate"], row["ratio"]), []).append(row)
     return [
         _head(settings, "entropy", f"{queries} queries, η_Z = {slow:g}, η_Y/η_Z = {ratio:g}")
-        | {"published": found[0]["published"], "ours": float(np.mean([row["entropy"] for row in found]))}
-        for (queries, slow, ratio), found in cells.items()
+        | {"published": trials[0]["published"], "ours": float(np.mean([row["entropy"] for row in trials]))}
+        for (queries, slow, ratio), trials in cells.items()
     ]
 
 
@@ -107,18 +107,18 @@ def _table(rows: list[Row]) -> Grid:
     for row in rows:
         groups.setdefault((row["figure"], row["quantity"]), []).append(row)
     lines: list[list[str]] = []
-    for (figure, quantity), found in groups.items():
-        gaps: Float64 = np.array([row["ours"] - row["published"] for row in found])
-        sizes: Float64 = np.array([row["published"] for row in found])
-        if len(found) == 1:
-            [row] = found
-            known, ours = (_span(row, name) for name in ("published", "ours"))
-            lines.append([figure, quantity, known, ours, f"{gaps[0]:+.3g}", row["source"]])
+    for (figure, quantity), cells in groups.items():
+        gaps: Float64 = np.array([row["ours"] - row["published"] for row in cells])
+        sizes: Float64 = np.array([row["published"] for row in cells])
+        if len(cells) == 1:
+            [row] = cells
+            published, ours = (_span(row, name) for name in ("published", "ours"))
+            lines.append([figure, quantity, published, ours, f"{gaps[0]:+.3g}", row["source"]])
             continue
-        known = f"{len(found)} numbers, {sizes.min():.3g} to {sizes.max():.3g}"
+        published = f"{len(cells)} numbers, {sizes.min():.3g} to {sizes.max():.3g}"
         share = np.abs(gaps / sizes)
         apart = f"{100 * share.mean():.2g} % on average, at most {100 * share.max():.2g} %"
-        lines.append([figure, quantity, known, "each", apart, found[0]["source"]])
+        lines.append([figure, quantity, published, "each", apart, cells[0]["source"]])
     return Grid(
         "Published and ours", ["figure", "quantity", "published", "ours", "difference", "source"], lines
     )
@@ -132,11 +132,11 @@ def _draw(rows: list[Row], path: Path, *, caption: str) -> list[Path]:
     """Ours over published, number by number, for every figure with several."""
     panels: list[LinePanel] = []
     for figure, quantity in dict.fromkeys((row["figure"], row["quantity"]) for row in rows):
-        found = [row for row in rows if (row["figure"], row["quantity"]) == (figure, quantity)]
-        if len(found) > 1:
-            ratios = [row["ours"] / row["published"] for row in found]
+        cells = [row for row in rows if (row["figure"], row["quantity"]) == (figure, quantity)]
+        if len(cells) > 1:
+            ratios = [row["ours"] / row["published"] for row in cells]
             lines = [
-                Line("ours / published", list(range(1, len(found) + 1)), ratios, 0),
+                Line("ours / published", list(range(1, len(cells) + 1)), ratios, 0),
                 Line("", [], [1.0], 1, 1),
             ]
             panels.append(LinePanel(f"{figure}: {quantity}", lines, axis="number", log_axis=False))

@@ -58,6 +58,22 @@ def show_count(count: float) -> str:
     return f"{count:,.{0 if float(count).is_integer() else 1}f}"
 
 
+def tell_accuracy(noun: str, distance: str, *, infinite: bool) -> str:
+    """What a certificate proves of the estimates of a model, in one sentence.
+
+    Examples
+    --------
+    >>> tell_accuracy("rating", "1e-06", infinite=False)
+    'certified: every rating is within 1e-06 of the best fit'
+    """
+    if not infinite:
+        return f"certified: every {noun} is within {distance} of the best fit"
+    return (
+        f"certified: every finite {noun} is within {distance} of the best fit; which {noun}s are infinite is "
+        "proved"
+    )
+
+
 def name_item(item: object) -> str:
     """What a message calls an item of the user: a date as text, anything else as its repr."""
     return str(item) if isinstance(item, date) else repr(item)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import show, whole_number
-from attomaton.base.printing import Block, Listing
+from attomaton.base.printing import Block, Listing, show_count
 from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.tables import Float64, Int64, table_of
 from attomaton.choices.board import item_column
@@ -111,9 +111,9 @@ class GoodnessOfFit(Assessment):
         cells = [
             [
                 f"{row['first']} – {row['second']}",
-                f"{row['games']:,.12g}",
-                f"{row['wins']:,.12g} ({row['expected_wins']:.1f})",
-                f"{row['losses']:,.12g} ({row['expected_losses']:.1f})",
+                show_count(row["games"]),
+                f"{show_count(row['wins'])} ({row['expected_wins']:.1f})",
+                f"{show_count(row['losses'])} ({row['expected_losses']:.1f})",
                 f"{row['residual']:+.2f}",
             ]
             for row in rows
@@ -170,7 +170,7 @@ class Intransitivity(Assessment):
         rows: Any = self.cycles.slice(0, SHOWN).to_pylist()
         lines = [
             f"  {row['first']} > {row['second']} > {row['third']} > {row['first']}, each by "
-            f"{row['margin']:,.12g} or more"
+            f"{show_count(row['margin'])} or more"
             for row in rows
         ]
         more = [f"  and {len(self.cycles) - SHOWN:,} more; .table() has all"] * (len(self.cycles) > SHOWN)

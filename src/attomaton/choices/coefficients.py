@@ -29,7 +29,7 @@ INFINITE = {ContrastKind.PLUS: "+∞", ContrastKind.MINUS: "−∞"}
 
 
 def check_classes(
-    given: Regression,
+    regression: Regression,
     matrix: Float64,
     names: list[str],
     target: str,
@@ -38,12 +38,12 @@ def check_classes(
     note: str,
 ) -> "SeparationCheck":
     """A binary or multinomial logistic regression."""
-    labels, outcome = read_labels(given.y, len(matrix))
-    offset = None if given.offset is None else given.offset[times > 0]
+    labels, outcome = read_labels(regression.y, len(matrix))
+    offset = None if regression.offset is None else regression.offset[times > 0]
     if not times.all():  # what was not observed is not there
         present, outcome = np.unique(outcome[times > 0], return_inverse=True)
         matrix, times = matrix[times > 0], times[times > 0]
-        labels = tuple(labels[place] for place in present.tolist())
+        labels = tuple(labels[index] for index in present.tolist())
     base = _reference(labels, reference)
     if len(labels) <= 2:
         happened = outcome != base if base is not None else np.ones(len(outcome), bool)
@@ -134,7 +134,7 @@ class SeparationCheck(Tabular):
     @property
     def certified(self) -> bool:
         """Whether every answer is proved; else differences below 1e-8 decide, and were taken as none."""
-        return self.fit.certificate.certified and all(one.certified for one in self.coefficients)
+        return self.fit.certificate.certified and all(contrast.certified for contrast in self.coefficients)
 
     @property
     def separation(self) -> str:
@@ -146,13 +146,13 @@ class SeparationCheck(Tabular):
         """Each coefficient: finite, +inf, -inf, undecided or not identified."""
         if len(self.labels) <= 2:
             return self.fit.contrasts
-        words = [_word(label) for place, label in enumerate(self.labels) if place != self.reference]
+        words = [_word(label) for index, label in enumerate(self.labels) if index != self.reference]
         return tuple(self.fit.contrast(f"{word}: {column}") for word in words for column in self.columns)
 
     @cached_property
     def kinds(self) -> dict[str, str]:
         """The class of each coefficient, by name."""
-        return {one.label: one.kind.value for one in self.coefficients}
+        return {contrast.label: contrast.kind.value for contrast in self.coefficients}
 
     @cached_property
     def aliases(self) -> tuple[str, ...]:
@@ -180,26 +180,26 @@ class SeparationCheck(Tabular):
         >>> at.check_separation([1, 2, 3, 4], [0, 0, 1, 1], names=["dose"]).reason("dose")
         'every case with dose > 2 had y = 1, every other y = 0'
         """
-        found = next((one for one in self.coefficients if one.label == name), None)
-        if found is None:
+        named = next((contrast for contrast in self.coefficients if contrast.label == name), None)
+        if named is None:
             self.fit.problem.number(name)  # which says what there is
-        if found is None or found.kind not in INFINITE:
+        if named is None or named.kind not in INFINITE:
             return ""
-        return self._tell(found)
+        return self._tell(named)
 
-    def _tell(self, found: Contrast) -> str:
+    def _tell(self, contrast: Contrast) -> str:
         """Why a coefficient is infinite."""
-        kind, column, one = self._place(found.label)
+        kind, column, is_of_class = self._locate(contrast.label)
         constant = bool(np.ptp(self.values[:, self.columns.index(column)]) == 0)
-        told = "" if constant else self._tell_column(kind, column, one, found.kind)
-        if told:
-            return told
-        cases = f"all {show_count(found.comparisons)} cases" if found.comparisons != 1 else "the case"
-        bear = "bear" if found.comparisons != 1 else "bears"
+        reason = "" if constant else self._tell_column(kind, column, is_of_class, contrast.kind)
+        if reason:
+            return reason
+        cases = f"all {show_count(contrast.comparisons)} cases" if contrast.comparisons != 1 else "the case"
+        bear = "bear" if contrast.comparisons != 1 else "bears"
         alone = constant or int((np.ptp(self.values, axis=0) > 0).sum()) == 1
         return f"in {cases} that {bear} on it" + ("" if alone else ", by several columns together")
 
-    def _place(self, name: str) -> tuple[str, str, Bool]:
+    def _locate(self, name: str) -> tuple[str, str, Bool]:
         """The class that a coefficient belongs to, its column, and which cases are in the class."""
         if len(self.labels) > 2:
             width = len(self.columns)
@@ -208,99 +208,107 @@ class SeparationCheck(Tabular):
                 name.removesuffix(f": {self.columns[number % width]}"),
                 self.columns[number % width],
             )
-            place = [_word(label) for label in self.labels].index(kind)
-            return kind, column, np.asarray(self.outcome == place)
+            index = [_word(label) for label in self.labels].index(kind)
+            return kind, column, np.asarray(self.outcome == index)
         return self._happening, name, np.asarray(self.outcome != self.reference)
 
-    def _tell_column(self, kind: str, column: str, one: Bool, found: ContrastKind) -> str:
+    def _tell_column(self, kind: str, column: str, is_of_class: Bool, sign: ContrastKind) -> str:
         """Two values of which one decides, or a threshold; empty if the column alone does not decide."""
         values, counts = self.values[:, self.columns.index(column)], self.counts
         if len(self.labels) > 2:  # only cases of the class and of the reference
-            use = one | (self.outcome == self.reference)
-            values, one, counts = values[use], one[use], counts[use]
-            other = _word(self.labels[self.reference or 0])
-            among = f"of the cases with {self.target} = {other} or {kind}, "
+            use = is_of_class | (self.outcome == self.reference)
+            values, is_of_class, counts = values[use], is_of_class[use], counts[use]
+            other_label = _word(self.labels[self.reference or 0])
+            among = f"of the cases with {self.target} = {other_label} or {kind}, "
         else:
-            other, among = self._other, ""
-        if found is ContrastKind.MINUS:
-            one, kind, other = ~one, other, kind
+            other_label, among = self._reference_label, ""
+        if sign is ContrastKind.MINUS:
+            is_of_class, kind, other_label = ~is_of_class, other_label, kind
         levels = np.unique(values)
-        if len(levels) < 2 or one.all() or not one.any():
+        if len(levels) < 2 or is_of_class.all() or not is_of_class.any():
             return ""
         shifted = bool(((np.ptp(self.values, axis=0) == 0) & (self.values[0] != 0)).any())
-        if not shifted and ((values[one] < 0).any() or (values[~one] > 0).any()):
+        if not shifted and ((values[is_of_class] < 0).any() or (values[~is_of_class] > 0).any()):
             return ""  # without an intercept the threshold is 0
         low, high = levels[0], levels[-1]
         if len(levels) == 2:
-            sides = [(values == high, one, high, kind), (values == low, ~one, low, other)]
-            told = [
+            sides = [
+                (values == high, is_of_class, high, kind),
+                (values == low, ~is_of_class, low, other_label),
+            ]
+            clauses = [
                 f"{count_cases(float(counts[side].sum()))} with {say_level(column, level)} had "
                 f"{self.target} = {label}"
                 for side, right, level, label in sides
                 if right[side].all()
             ]
-            return among + " and ".join(told) if told else ""
-        least, most = float(values[one].min()), float(values[~one].max())
+            return among + " and ".join(clauses) if clauses else ""
+        least, most = float(values[is_of_class].min()), float(values[~is_of_class].max())
         if least < most:
             return ""
         above = f"{among}every case with {column} > {shortest(most)} had {self.target} = {kind}"
         if least > most:
-            return f"{above}, every other {self.target} = {other}"
-        return f"{above}, every one with {column} < {shortest(most)} had {self.target} = {other}"
+            return f"{above}, every other {self.target} = {other_label}"
+        return f"{above}, every one with {column} < {shortest(most)} had {self.target} = {other_label}"
 
     @property
     def _happening(self) -> str:
         """The label whose odds the coefficients of two classes are about."""
-        others = [label for place, label in enumerate(self.labels) if place != self.reference]
-        return _word(others[0]) if others else f"other than {_word(self.labels[0])}"
+        labels = [label for index, label in enumerate(self.labels) if index != self.reference]
+        return _word(labels[0]) if labels else f"other than {_word(self.labels[0])}"
 
     @property
     def _fault(self) -> str:
         return f"{self.separation} separation"
 
     @property
-    def _other(self) -> str:
+    def _reference_label(self) -> str:
         return "another label" if self.reference is None else _word(self.labels[self.reference])
 
     def explain(self) -> str:
         """The answer in words: one paragraph."""
-        by = {kind: [one.label for one in self.coefficients if one.kind is kind] for kind in ContrastKind}
-        parts = list[str]()
+        by = {
+            kind: [contrast.label for contrast in self.coefficients if contrast.kind is kind]
+            for kind in ContrastKind
+        }
+        sentences = list[str]()
         if self.exists:
-            parts.append(
+            sentences.append(
                 "The estimate exists, and every coefficient is finite."
                 if self.unique
                 else "The likelihood has a maximum, but not at one point only."
             )
         else:
             infinite = [
-                f"{one.label} → {INFINITE[one.kind]} ({self.reason(one.label)})"
-                for one in self.coefficients
-                if one.kind in INFINITE
+                f"{contrast.label} → {INFINITE[contrast.kind]} ({self.reason(contrast.label)})"
+                for contrast in self.coefficients
+                if contrast.kind in INFINITE
             ]
-            said = f"The estimate does not exist ({self._fault})"
-            parts.append(f"{said}: {'; '.join(infinite)}." if infinite else f"{said}.")
+            fault = f"The estimate does not exist ({self._fault})"
+            sentences.append(f"{fault}: {'; '.join(infinite)}." if infinite else f"{fault}.")
         if len(self.labels) == 1:
-            parts.append(f"Every case had {self.target} = {_word(self.labels[0])}: nothing is compared.")
+            sentences.append(f"Every case had {self.target} = {_word(self.labels[0])}: nothing is compared.")
         if by[ContrastKind.UNDECIDED]:
             many = len(by[ContrastKind.UNDECIDED]) > 1
             which = f"{list_words(by[ContrastKind.UNDECIDED])} {'are' if many else 'is'}"
             whole = f"with {'each of them' if many else 'it'} at any value"
-            parts.append(f"{which} undecided: the likelihood comes as near to its supremum {whole}.")
+            sentences.append(f"{which} undecided: the likelihood comes as near to its supremum {whole}.")
         if by[ContrastKind.UNIDENTIFIED]:
-            parts.append(f"Not identified: {list_words(by[ContrastKind.UNIDENTIFIED])}, because")
-            parts[-1] += f" {'; '.join(self.aliases)}." if self.aliases else " the data do not bear on them."
+            sentences.append(f"Not identified: {list_words(by[ContrastKind.UNIDENTIFIED])}, because")
+            sentences[-1] += (
+                f" {'; '.join(self.aliases)}." if self.aliases else " the data do not bear on them."
+            )
         if by[ContrastKind.FINITE] and not self.unique:
             many = len(by[ContrastKind.FINITE]) > 1
-            parts.append(
+            sentences.append(
                 f"The other coefficient{'s are' if many else ' is'} finite: "
                 f"{list_words(by[ContrastKind.FINITE])}."
             )
         if not self.certified:
-            parts.append(
+            sentences.append(
                 "Not proved: tiny differences (1e-8 of a column's scale and below) decide; taken as none."
             )
-        return " ".join(parts)
+        return " ".join(sentences)
 
     def _table(self) -> pa.Table:
         rows = self.coefficients
@@ -334,7 +342,7 @@ class SeparationCheck(Tabular):
         >>> summary.readings[1]
         'all 2 cases with treated = 1 had y = 1; -0.552 or more (95 %)'
         """
-        readings = tuple(self._read_off(one) for one in self.coefficients)
+        readings = tuple(self._read_off(contrast) for contrast in self.coefficients)
         notes = (*([f"{self.note}."] if self.note else []), self.fit.certificate.verdict)
         return LogitSummary(self._head, self.coefficients, readings, robust, notes)
 
@@ -350,11 +358,11 @@ class SeparationCheck(Tabular):
         """
         return self.fit.firth()
 
-    def _read_off(self, one: Contrast) -> str:
+    def _read_off(self, contrast: Contrast) -> str:
         """What is said beside a coefficient that is not finite."""
-        if one.kind not in INFINITE:
-            return one.reading
-        return "; ".join(filter(None, [self.reason(one.label), one.bound_reading]))
+        if contrast.kind not in INFINITE:
+            return contrast.reading
+        return "; ".join(filter(None, [self.reason(contrast.label), contrast.bound_reading]))
 
     @property
     def _head(self) -> str:
@@ -362,24 +370,29 @@ class SeparationCheck(Tabular):
             base = _word(self.labels[self.reference or 0])
             odds = f"log odds of {len(self.labels)} labels of {self.target} against {base}"
         else:
-            odds = f"log odds of {self.target} = {self._happening} against {self._other}"
+            odds = f"log odds of {self.target} = {self._happening} against {self._reference_label}"
         size = f"{show_count(self.counts.sum())} cases"
         return f"Logistic regression, {odds}: {size}, {len(self.coefficients):,} coefficients"
 
     def _blocks(self) -> list[Block]:
-        rows = [_cells(one) for one in self.coefficients]
+        rows = [_cells(contrast) for contrast in self.coefficients]
         grid = Grid("", ["coefficient", "estimate", "s.e.", "95 % interval"], rows)
         notes = [f"{self.note}."] if self.note else []
         return [self._head, self.explain(), grid, *notes, self.fit.certificate.verdict]
 
 
-def _cells(one: Contrast) -> list[str]:
-    if one.kind is ContrastKind.FINITE:
-        low, high = one.interval()
-        return [one.label, f"{one.value:+z.4f}", f"{one.standard_error:.4f}", f"{low:+z.3f} … {high:+z.3f}"]
-    if one.kind in INFINITE:
-        return [one.label, INFINITE[one.kind], "-", one.bound_reading.removesuffix(" (95 %)")]
-    return [one.label, one.kind.value, "-", "-"]
+def _cells(contrast: Contrast) -> list[str]:
+    if contrast.kind is ContrastKind.FINITE:
+        low, high = contrast.interval()
+        return [
+            contrast.label,
+            f"{contrast.value:+z.4f}",
+            f"{contrast.standard_error:.4f}",
+            f"{low:+z.3f} … {high:+z.3f}",
+        ]
+    if contrast.kind in INFINITE:
+        return [contrast.label, INFINITE[contrast.kind], "-", contrast.bound_reading.removesuffix(" (95 %)")]
+    return [contrast.label, contrast.kind.value, "-", "-"]
 
 
 def _word(label: Any) -> str:
@@ -415,12 +428,12 @@ def describe_alias(row: Float64, names: Sequence[str]) -> str:
     return f"{relate(row, names)} in every case"
 
 
-def _reference(labels: tuple[Any, ...], given: Any) -> int | None:
+def _reference(labels: tuple[Any, ...], label: Any) -> int | None:
     """The number of the label whose coefficients are 0."""
-    if given is not None:
-        if given not in labels:
-            raise InvalidSamples(f"no case has the label {show(given)}; the reference is one that occurs")
-        return labels.index(given)
+    if label is not None:
+        if label not in labels:
+            raise InvalidSamples(f"no case has the label {show(label)}; the reference is one that occurs")
+        return labels.index(label)
     if len(labels) == 1 and labels[0] and labels[0] != "0":
         return None  # every case had what the coefficients are about
     return 0

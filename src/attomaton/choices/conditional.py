@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array, hstack
 
+from attomaton.base.printing import show_count
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.gaps import Gaps, OpenGaps, lost_in_logit
 from attomaton.choices.given import Side
@@ -276,7 +277,7 @@ class LogitScores:
         if self.ties == "davidson":
             share = self.tally.n_ties / self.tally.n_choices
             notes.append(
-                f"ties: {self.tally.n_ties:,.12g} ({share:.1%}), an outcome of their own (Davidson); "
+                f"ties: {show_count(self.tally.n_ties)} ({share:.1%}), an outcome of their own (Davidson); "
                 "score differences are the log odds of a win against a loss"
             )
         elif self.ties:

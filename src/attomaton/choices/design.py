@@ -60,7 +60,7 @@ class Regression(NamedTuple):
     def _read_formula(self) -> "Regression":
         with needing("a formula"):
             build: Any = import_module("formulaic").model_matrix
-        left, _, right = (part.strip() for part in cast("str", self.X).partition("~"))
+        left, _, right = (side.strip() for side in cast("str", self.X).partition("~"))
         if not (left and right) or not is_frame(self.y):
             raise InvalidSamples('a formula goes with its frame: check_separation("y ~ a + b", frame)')
         outcome = find_column(columns_of(self.y), left, "outcome of the formula")
@@ -86,15 +86,23 @@ class Regression(NamedTuple):
             )
         model = STATSMODELS[kind]
         table, y, weights = np.asarray(source.exog), np.asarray(source.endog), None
-        known = [np.asarray(getattr(source, part)) for part in ("offset", "exposure") if _has(source, part)]
-        offset = sum(known[1:], known[0]) if known else None
+        shifts = [
+            np.asarray(getattr(source, attribute))
+            for attribute in ("offset", "exposure")
+            if _has(source, attribute)
+        ]
+        offset = sum(shifts[1:], shifts[0]) if shifts else None
         if name == "GLM":
             weights = np.asarray(source.freq_weights * source.var_weights, np.float64)
             if model == "logit":  # shares of n_trials trials each
                 tries = weights * source.n_trials
                 table, weights = np.tile(table, (2, 1)), np.concatenate([tries * y, tries * (1 - y)])
                 y, offset = np.repeat([1, 0], len(y)), None if offset is None else np.tile(offset, 2)
-        cox = {part: getattr(source, part) for part in ("strata", "entry")} if model == "cox" else {}
+        cox = (
+            {attribute: getattr(source, attribute) for attribute in ("strata", "entry")}
+            if model == "cox"
+            else {}
+        )
         event = source.status if model == "cox" else None
         names, target = list(source.exog_names), str(source.endog_names)
         return Regression(table, y, names, model, False, weights, event, offset=offset, target=target, **cox)
@@ -125,14 +133,14 @@ class Labels(NamedTuple):
     outcome: Any
 
 
-def read_columns(given: Any, names: Sequence[str] | None) -> tuple[Float64, list[str]]:
+def read_columns(source: Any, names: Sequence[str] | None) -> tuple[Float64, list[str]]:
     """The columns as numbers, and their names."""
-    if is_frame(given):
-        columns = columns_of(given)
+    if is_frame(source):
+        columns = columns_of(source)
     else:
-        own = getattr(given, "name", None)
-        _check_mask(given, "X")
-        table: Any = given.toarray() if hasattr(given, "toarray") else given
+        series_name = getattr(source, "name", None)
+        _check_mask(source, "X")
+        table: Any = source.toarray() if hasattr(source, "toarray") else source
         try:
             matrix: Any = np.asarray(table)
         except ValueError:
@@ -141,27 +149,26 @@ def read_columns(given: Any, names: Sequence[str] | None) -> tuple[Float64, list
             matrix = matrix[:, None]
         if matrix.ndim != 2:
             raise InvalidSamples("X is one row of numbers for each case, all of one length; mend it")
-        labels = [str(own)] if own is not None and matrix.shape[1] == 1 else None
+        labels = [str(series_name)] if series_name is not None and matrix.shape[1] == 1 else None
         labels = labels or [f"x{k + 1}" for k in range(matrix.shape[1])]
         columns = dict(zip(labels, matrix.T, strict=True))
     keys = [str(name) for name in columns]
     labels = keys if names is None else [str(name) for name in names]
     if len(labels) != len(keys):
         raise InvalidSamples(f"there are {len(keys)} columns and {len(labels)} names; name each column once")
-    parts, titles = list[Float64](), list[str]()
+    columns_read, titles = list[Float64](), list[str]()
     for column, name in zip(columns.values(), labels, strict=True):
         for title, numbers in _spread_levels(column, name) or [(name, read_column(column, name))]:
             titles.append(title)
-            parts.append(numbers)
-    if len({len(part) for part in parts}) > 1:
+            columns_read.append(numbers)
+    if len({len(numbers_read) for numbers_read in columns_read}) > 1:
         raise InvalidSamples("the columns are of different lengths; give one value for each case")
-    return np.column_stack(parts) if parts else np.zeros((len(given), 0)), titles
+    return np.column_stack(columns_read) if columns_read else np.zeros((len(source), 0)), titles
 
 
 def _spread_levels(column: Any, name: str) -> list[tuple[str, Float64]]:
     """A column of 0 and 1 for each level but the first of text or categories; empty for numbers."""
-    dtype = getattr(column, "dtype", None) if library_of(column) == "pandas" else None
-    levels: list[Any] = list(getattr(dtype, "categories", ()))  # the order of a pandas category
+    levels = _list_categories(column)
     if column is None or (not levels and np.asarray(column).dtype.kind in "biuf"):
         return []
     values = as_list(column)
@@ -183,6 +190,12 @@ def _spread_levels(column: Any, name: str) -> list[tuple[str, Float64]]:
     ]
 
 
+def _list_categories(column: Any) -> list[Any]:
+    """The categories of a pandas column in their order; empty for any other column."""
+    dtype = getattr(column, "dtype", None) if library_of(column) == "pandas" else None
+    return list(getattr(dtype, "categories", ()))
+
+
 def _missing(name: str, value: Any, row: int) -> str:
     return (
         f"column {show(name)} is missing ({value!r}) in row {row}; drop such rows (in pandas: "
@@ -190,10 +203,10 @@ def _missing(name: str, value: Any, row: int) -> str:
     )
 
 
-def _check_mask(given: Any, name: str) -> None:
+def _check_mask(source: Any, name: str) -> None:
     """Refuse a numpy masked array with something masked: reading it would take what lies under the mask."""
-    if np.ma.is_masked(given):
-        row = int(np.argwhere(np.ma.getmaskarray(given))[0][0])
+    if np.ma.is_masked(source):
+        row = int(np.argwhere(np.ma.getmaskarray(source))[0][0])
         raise InvalidSamples(f"{name} is masked in row {row}; drop such rows or fill them in")
 
 
@@ -239,17 +252,15 @@ def _check_integer(value: int, row: int, name: str) -> None:
         )
 
 
-def read_labels(given: Any, size: int) -> Labels:
+def read_labels(source: Any, size: int) -> Labels:
     """The labels in order, and the number of each case's."""
-    if is_frame(given):
-        columns = list(columns_of(given).values())
+    if is_frame(source):
+        columns = list(columns_of(source).values())
         if len(columns) != 1:
             raise InvalidSamples("y is one column, the label of each case; pick it from the frame")
-        given = columns[0]
-    _check_mask(given, "y")
-    dtype = getattr(given, "dtype", None) if library_of(given) == "pandas" else None
-    levels: list[Any] = list(getattr(dtype, "categories", ()))  # the order of a pandas category
-    values = as_list(given)
+        source = columns[0]
+    _check_mask(source, "y")
+    levels, values = _list_categories(source), as_list(source)
     if values and all(isinstance(value, list) and len(cast("list[Any]", value)) == 1 for value in values):
         values = [value[0] for value in values]  # a column of a matrix
     if len(values) != size:
@@ -280,14 +291,15 @@ def read_labels(given: Any, size: int) -> Labels:
             f"y is {share} in row {values.index(share)}, a measurement or a share and not a class; give one "
             "class for each case, and repeat cases with counts="
         )
-    number = {label: place for place, label in enumerate(labels)}
+    number = {label: index for index, label in enumerate(labels)}
     return Labels(tuple(labels), np.array([number[value] for value in values], np.int64))
 
 
-def check_index(given: Any, outcome: Any) -> None:
+def check_index(matrix: Any, outcome: Any) -> None:
     """Refuse frames of pandas whose rows do not go together."""
     pair: list[Any] = [
-        getattr(one, "index", None) if library_of(one) == "pandas" else None for one in (given, outcome)
+        getattr(table, "index", None) if library_of(table) == "pandas" else None
+        for table in (matrix, outcome)
     ]
     if pair[0] is not None and pair[1] is not None and not pair[0].equals(pair[1]):
         raise InvalidSamples(

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
+from attomaton.base.printing import show_count
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.coefficients import (
     SeparationCheck,
@@ -34,24 +35,29 @@ MOST_NUMBERS = 10**8
 
 
 def check_counts(
-    given: Regression, matrix: Float64, names: list[str], target: str, times: Float64, ones: list[int]
+    regression: Regression,
+    matrix: Float64,
+    names: list[str],
+    target: str,
+    times: Float64,
+    constants: list[int],
 ) -> "CountCheck":
     """A Poisson regression, whose column ``ones[0]`` is the intercept."""
-    if len(names) == len(ones):
+    if len(names) == len(constants):
         raise InvalidSamples("there are no columns beside the intercept; give at least one")
-    if not ones:
+    if not constants:
         raise UnsupportedOption(
             "a Poisson regression without an intercept is not decided here; leave intercept=False out"
         )
-    y = read_column(given.y, target)
+    y = read_column(regression.y, target)
     if len(y) != len(matrix) or (y < 0).any() or not (y * times).any():
         raise InvalidSamples(
             f"{target} is one count for each of {len(matrix):,} cases, 0 or more and not all 0; mend it"
         )
     use = times > 0
     matrix, y, times = matrix[use], y[use], times[use]
-    offset = np.log(times) + (0.0 if given.offset is None else given.offset[use])
-    slopes = [k for k in range(len(names)) if k != ones[0]]
+    offset = np.log(times) + (0.0 if regression.offset is None else regression.offset[use])
+    slopes = [k for k in range(len(names)) if k != constants[0]]
     problem = ChoiceProblem.from_rows(
         matrix[:, slopes], [len(y)], y * times, names=[names[k] for k in slopes], offsets=offset
     )
@@ -64,7 +70,7 @@ def check_counts(
         values=matrix,
         outcome=y,
         counts=times,
-        constant=names[ones[0]],
+        constant=names[constants[0]],
         offset=offset,
     )
 
@@ -90,7 +96,7 @@ class CountCheck(ConditionalCheck):
     @cached_property
     def coefficients(self) -> tuple[Contrast, ...]:
         """Each coefficient: finite, +inf, -inf, undecided or not identified."""
-        slopes = {one.label: replace(one, robust_error=None) for one in self.fit.contrasts}
+        slopes = {contrast.label: replace(contrast, robust_error=None) for contrast in self.fit.contrasts}
         return tuple(slopes.get(name) or self._intercept for name in self.columns)
 
     @property
@@ -99,14 +105,14 @@ class CountCheck(ConditionalCheck):
         case, total = int(np.argmax(self.outcome > 0)), float(self.outcome @ self.counts)
         names = self.fit.problem.names
         rows = self.values[:, [name != self.constant for name in self.columns]]
-        found = self.fit.contrast(dict(zip(names, -rows[case], strict=True)))
-        if found.kind is not ContrastKind.FINITE:
-            return replace(found, label=self.constant, robust_error=None, bound=None, settle="")
+        contrast = self.fit.contrast(dict(zip(names, -rows[case], strict=True)))
+        if contrast.kind is not ContrastKind.FINITE:
+            return replace(contrast, label=self.constant, robust_error=None, bound=None, settle="")
         share = self.fit.probabilities
-        value = np.log(total * share[case]) - self.offset[case] + found.value
+        value = np.log(total * share[case]) - self.offset[case] + contrast.value
         middle = self.fit.contrast(dict(zip(names, share @ rows, strict=True))).standard_error or 0.0
         return replace(
-            found,
+            contrast,
             label=self.constant,
             value=float(value),
             standard_error=float(np.hypot(total**-0.5, middle)),
@@ -122,11 +128,11 @@ class CountCheck(ConditionalCheck):
         whole[:, ~slope] = -np.round(vectors @ self.values[0, slope], 8)[:, None]
         return tuple(describe_alias(row, self.columns) for row in whole)
 
-    def _tell(self, found: Contrast) -> str:
-        if found.label == self.constant:
+    def _tell(self, contrast: Contrast) -> str:
+        if contrast.label == self.constant:
             return f"means stay finite where {self.target} > 0, and others of them grow"
-        column = self.values[:, self.columns.index(found.label)]
-        up = found.kind is ContrastKind.PLUS
+        column = self.values[:, self.columns.index(contrast.label)]
+        up = contrast.kind is ContrastKind.PLUS
         positive = column[self.outcome > 0]
         end = float(positive[0])
         beyond = (column < end) if up else (column > end)
@@ -134,13 +140,15 @@ class CountCheck(ConditionalCheck):
             return f"only with {self.target} = 0, by several columns together"
         levels = np.unique(column)
         if len(levels) > 2:
-            return f"every case with {found.label} {'<' if up else '>'} {shortest(end)} had {self.target} = 0"
-        level = say_level(found.label, float(levels[0 if up else 1]))
+            return (
+                f"every case with {contrast.label} {'<' if up else '>'} {shortest(end)} had {self.target} = 0"
+            )
+        level = say_level(contrast.label, float(levels[0 if up else 1]))
         return f"{count_cases(float(self.counts[beyond].sum()))} with {level} had {self.target} = 0"
 
     @property
     def _head(self) -> str:
-        size = f"{self.counts.sum():,.12g} cases"
+        size = f"{show_count(self.counts.sum())} cases"
         return f"Poisson regression, log mean of {self.target}: {size}, {len(self.columns):,} coefficients"
 
 
@@ -152,25 +160,25 @@ class RiskSets(NamedTuple):
     events: Float64
 
 
-def check_hazards(given: Regression, matrix: Float64, names: list[str], target: str) -> "HazardCheck":
+def check_hazards(regression: Regression, matrix: Float64, names: list[str], target: str) -> "HazardCheck":
     """A Cox regression."""
-    if given.counts is not None:
+    if regression.counts is not None:
         raise UnsupportedOption("a Cox regression takes no counts; give one row for each case")
     size = len(matrix)
-    time = read_column(given.y, target)
-    event = np.ones(size, bool) if given.event is None else read_flags(given.event)
-    entry = None if given.entry is None else read_column(given.entry, "entry")
+    time = read_column(regression.y, target)
+    event = np.ones(size, bool) if regression.event is None else read_flags(regression.event)
+    entry = None if regression.entry is None else read_column(regression.entry, "entry")
     strata = np.zeros(size, np.int64)
-    if given.strata is not None:
-        strata = np.unique(as_list(given.strata), return_inverse=True)[1].ravel()
-    lengths = {len(part) for part in (time, event, strata, time if entry is None else entry)}
+    if regression.strata is not None:
+        strata = np.unique(as_list(regression.strata), return_inverse=True)[1].ravel()
+    lengths = {len(column) for column in (time, event, strata, time if entry is None else entry)}
     if lengths != {size} or not event.any():
         raise InvalidSamples(
             f"a Cox regression needs a time, an event and a stratum for each of {size:,} cases, and at least "
             "one event; mend them"
         )
     risk = _find_risk_sets(time, event, strata, entry, matrix.shape[1])
-    offset = None if given.offset is None else np.asarray(given.offset, np.float64)[risk.case]
+    offset = None if regression.offset is None else np.asarray(regression.offset, np.float64)[risk.case]
     problem = ChoiceProblem.from_rows(
         matrix[risk.case], risk.lengths, risk.events, names=names, offsets=offset
     )
@@ -219,7 +227,7 @@ class HazardCheck(ConditionalCheck):
     @cached_property
     def coefficients(self) -> tuple[Contrast, ...]:
         """Each coefficient: finite, +inf, -inf, undecided or not identified."""
-        return tuple(replace(one, robust_error=None) for one in self.fit.contrasts)
+        return tuple(replace(contrast, robust_error=None) for contrast in self.fit.contrasts)
 
     @cached_property
     def aliases(self) -> tuple[str, ...]:
@@ -236,20 +244,19 @@ class HazardCheck(ConditionalCheck):
             *alone,
         )
 
-    def _tell(self, found: Contrast) -> str:
-        column = self.values[:, self.columns.index(found.label)]
-        sign = 1.0 if found.kind is ContrastKind.PLUS else -1.0
+    def _tell(self, contrast: Contrast) -> str:
+        column = self.values[:, self.columns.index(contrast.label)]
+        sign = 1.0 if contrast.kind is ContrastKind.PLUS else -1.0
         at_risk, (_, lengths, events) = sign * column[self.risk.case], self.risk
         top = np.maximum.reduceat(at_risk, np.cumsum(lengths) - lengths)
         if (at_risk != np.repeat(top, lengths))[events > 0].any():
-            return f"at {found.comparisons:,.12g} events, by several columns together"
+            return f"at {show_count(contrast.comparisons)} events, by several columns together"
         levels = np.unique(column)
         if len(levels) == 2:
-            level = say_level(found.label, float(levels[1 if sign > 0 else 0]))
+            level = say_level(contrast.label, float(levels[1 if sign > 0 else 0]))
             return f"at each event with cases of both kinds at risk, it was a case with {level}"
-        return (
-            f"at each event, the case had the {'largest' if sign > 0 else 'smallest'} {found.label} at risk"
-        )
+        extreme = "largest" if sign > 0 else "smallest"
+        return f"at each event, the case had the {extreme} {contrast.label} at risk"
 
     @property
     def _fault(self) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.errors import UnsupportedOption
-from attomaton.base.printing import Block, Listing
+from attomaton.base.printing import Block, Listing, show_count
 from attomaton.base.tables import Bool, Float64, Int64, column_of, table_of
 from attomaton.choices.board import item_column
 from attomaton.choices.checks import SHOWN, Assessment
@@ -90,7 +90,7 @@ class JudgeComparison(Assessment):
         cells = [
             [
                 str(row["judge"]),
-                f"{row['choices']:,.12g}",
+                show_count(row["choices"]),
                 "-" if row["agreement"] is None else f"{row['agreement']:.2f}",
                 str(row["item"]),
                 "not finite" if row["shift"] is None else f"{row['shift']:+.3f}",
@@ -142,8 +142,8 @@ def compare_judges(table: Any, *, cluster: Any, task: Any = None, **options: Any
     shrunk = any(options.get(name) for name in ("penalty", "prior", "ridge"))
     full = fit_choices(columns, **options, **({} if shrunk else {"cluster": cluster}))
     data = ChoiceData(columns, tied=options.get("tied"), counts=options.get("counts"))
-    given = {name: option for name, option in options.items() if name in Columns.__annotations__}
-    parsed, side = read_given(data, {**given, "cluster": cluster if task is None else task})
+    named = {name: option for name, option in options.items() if name in Columns.__annotations__}
+    parsed, side = read_given(data, {**named, "cluster": cluster if task is None else task})
     choices = parsed.choices
     if not isinstance(choices, PairChoices) or side.cluster is None:
         raise UnsupportedOption("judges are compared on pairs; give two items and an outcome in each row")
@@ -187,26 +187,33 @@ class Votes(NamedTuple):
     score: Float64
     counts: Float64
 
+    def by_judge(self, n_judges: int) -> tuple[Int64, Int64]:
+        """Each unit of each judge as unit · n_judges + judge, and the entry that counts each choice.
+
+        Of the three entries of a unit and judge, the first counts losses, the second ties, the last wins.
+        """
+        pairs, pair = np.unique(self.unit * n_judges + self.judge, return_inverse=True)
+        return pairs, pair.ravel() * 3 + (2 * self.score).astype(np.int64)
+
 
 def measure_agreement(votes: Votes, n_judges: int) -> tuple[float, int, Float64]:
     """Krippendorff's α, how many units several judges saw, and how often each judge agrees with others."""
-    cells, cell = np.unique(votes.unit * n_judges + votes.judge, return_inverse=True)
-    unit, judge = cells // n_judges, cells % n_judges
-    often = np.bincount(cell.ravel() * 3 + (2 * votes.score).astype(np.int64), votes.counts, 3 * len(cells))
-    mine = often.reshape(-1, 3)
-    total = np.stack([np.bincount(unit, column) for column in mine.T], axis=1)[unit]
-    others, size = total - mine, mine.sum(axis=1)
-    rest = others.sum(axis=1)
+    pairs, entry = votes.by_judge(n_judges)
+    unit, judge = pairs // n_judges, pairs % n_judges
+    votes_of_judge = np.bincount(entry, votes.counts, 3 * len(pairs)).reshape(-1, 3)
+    total = np.stack([np.bincount(unit, column) for column in votes_of_judge.T], axis=1)[unit]
+    votes_of_others, size = total - votes_of_judge, votes_of_judge.sum(axis=1)
+    n_others = votes_of_others.sum(axis=1)
     score = np.array([0.0, 0.5, 1.0])
     apart = np.square(score[:, None] - score)
-    several = rest > 0
+    several = n_others > 0
     n = size[several].sum()
-    unlike = np.einsum("na,ab,nb->n", mine, apart, others)
-    observed = (unlike[several] / rest[several]).sum() / max(n, 1.0)
-    both = mine[several].sum(axis=0) + mine[several].sum(axis=0)[::-1]  # in both orders
+    unlike = np.einsum("na,ab,nb->n", votes_of_judge, apart, votes_of_others)
+    observed = (unlike[several] / n_others[several]).sum() / max(n, 1.0)
+    both = votes_of_judge[several].sum(axis=0) + votes_of_judge[several].sum(axis=0)[::-1]  # in both orders
     expected = (both / 2) @ apart @ (both / 2) / max(n * (n - 1.0), 1.0)
-    alike = np.bincount(judge, (mine * others).sum(axis=1), n_judges)
-    met = np.bincount(judge, size * rest, n_judges)
+    alike = np.bincount(judge, (votes_of_judge * votes_of_others).sum(axis=1), n_judges)
+    met = np.bincount(judge, size * n_others, n_judges)
     agreement = np.divide(alike, met, out=np.full(n_judges, np.nan), where=met > 0)
     alpha = float(1.0 - observed / expected) if expected > 0 else np.nan
     return alpha, len(np.unique(unit[several])), agreement
@@ -217,11 +224,9 @@ def compare_orders(votes: Votes, n_judges: int, stood: Float64) -> tuple[int, fl
 
     ``stood`` is 1 where the first item of the pair stood first, −1 where it stood second, else 0.
     """
-    cells, cell = np.unique(votes.unit * n_judges + votes.judge, return_inverse=True)
-    outcome = cell.ravel() * 3 + (2 * votes.score).astype(np.int64)
+    units, entry = votes.by_judge(n_judges)
     before, after = (
-        np.bincount(outcome, votes.counts * (stood == side), 3 * len(cells)).reshape(-1, 3)
-        for side in (1, -1)
+        np.bincount(entry, votes.counts * (stood == side), 3 * len(units)).reshape(-1, 3) for side in (1, -1)
     )
     times = before.sum(axis=1) * after.sum(axis=1)
     both = times > 0
@@ -233,20 +238,20 @@ def compare_orders(votes: Votes, n_judges: int, stood: Float64) -> tuple[int, fl
     return len(times), alike, first, second
 
 
-def _measure_shift(full: ChoiceFit, part: ChoiceFit) -> tuple[Any, float, float]:
+def _measure_shift(full: ChoiceFit, without: ChoiceFit) -> tuple[Any, float, float]:
     """The item of the largest component whose rating moves most, by how much, and in standard errors.
 
     The first item that has no finite rating without the judge comes before all others, with NaN.
     """
     component = full.model.components.component_of_node[: len(full.items)]
     main = [full.items[k] for k in np.flatnonzero(component == np.bincount(component).argmax()).tolist()]
-    group = dict(zip(part.items, part.model.components.component_of_node.tolist(), strict=False))
+    group = dict(zip(without.items, without.model.components.component_of_node.tolist(), strict=False))
     numbers = [group.get(item, -1) for item in main]
     largest = max(set(numbers) - {-1}, key=numbers.count, default=None)
     for item, number in zip(main, numbers, strict=True):
         if number != largest:
             return item, np.nan, np.nan
-    shift = np.array([part.scores[item] - full.scores[item] for item in main])
+    shift = np.array([without.scores[item] - full.scores[item] for item in main])
     shift -= shift.mean()
     ratio = shift / np.array([full.standard_errors[item] for item in main])
     most = int(np.argmax(np.abs(shift if np.isnan(ratio).all() else np.nan_to_num(ratio))))

@@ -498,7 +498,7 @@ class ChoiceFit(Tabular, AssessedItems):
     def _describe_categories(self) -> list[str]:
         if not self.by:
             return []
-        names = [f"{name} ({fit.model.tally.n_choices:,.12g})" for name, fit in self.by.items()]
+        names = [f"{name} ({show_count(fit.model.tally.n_choices)})" for name, fit in self.by.items()]
         more = f" and {len(names) - SHOWN:,} more" * (len(names) > SHOWN)
         return [f"choices by category, each fitted by itself in .by: {', '.join(names[:SHOWN])}{more}"]
 

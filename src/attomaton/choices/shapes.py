@@ -34,7 +34,7 @@ def read_games(lines: Iterable[str]) -> tuple[dict[str, list[str | None]], list[
                 starts.append(number)
             games[-1][tag[1]] = re.sub(r"\\(.)", r"\1", tag[2])
         tagged = tag is not None or (tagged and not line.strip())
-    finished = [place for place, game in enumerate(games) if game.get("Result", "*") != "*"]
+    finished = [position for position, game in enumerate(games) if game.get("Result", "*") != "*"]
     names = dict.fromkeys(name for game in games for name in game)
     return {name: [games[k].get(name) for k in finished] for name in names}, [starts[k] for k in finished]
 
@@ -61,7 +61,7 @@ def read_matrix(data: Any) -> tuple[dict[Any, Any], dict[str, Any]] | None:
 
 
 def pair_scores(
-    there: Mapping[Any, Any], columns: Mapping[str, Any], side: Mapping[str, Any]
+    table_columns: Mapping[Any, Any], columns: Mapping[str, Any], side: Mapping[str, Any]
 ) -> tuple[dict[Any, Any], dict[str, Any], dict[str, Any]]:
     """Scores that a judge gave to several items, as a comparison of each two of them.
 
@@ -71,16 +71,18 @@ def pair_scores(
     named = columns["scores"]
     if isinstance(named, list | tuple):
         titles = list(cast("Sequence[Any]", named))
-        cells = [as_list(find_column(there, title, "scores")) for title in titles]
+        cells = [as_list(find_column(table_columns, title, "scores")) for title in titles]
         judges: Any = list(range(len(cells[0]) if cells else 0))
         columns_of_items = zip(titles, cells, strict=True)
         entries = [
             (row, row, title, cell) for title, column in columns_of_items for row, cell in enumerate(column)
         ]
     else:
-        judge, judges = number_values(find_column(there, columns.get("situation", "situation"), "situation"))
-        items = as_list(find_column(there, columns.get("alternative", "alternative"), "alternative"))
-        cells = as_list(find_column(there, named, "scores"))
+        judge, judges = number_values(
+            find_column(table_columns, columns.get("situation", "situation"), "situation")
+        )
+        items = as_list(find_column(table_columns, columns.get("alternative", "alternative"), "alternative"))
+        cells = as_list(find_column(table_columns, named, "scores"))
         entries = list(zip(range(len(cells)), judge.tolist(), items, cells, strict=True))
     scored: list[list[tuple[int, Any, float]]] = [[] for _ in cast("list[Any]", judges)]
     bad = list[int]()
@@ -103,20 +105,22 @@ def pair_scores(
         "outcome": [0.5 * (1 + (one[2] > two[2]) - (one[2] < two[2])) for _, one, two in pairs],
     }
     rows = [np.array([pair[side_of][0] for pair in pairs], np.int64) for side_of in (1, 2)]
-    described = _repeat_labels(there, side, rows[0])
+    described = _repeat_labels(table_columns, side, rows[0])
     described.setdefault("cluster", [number for number, _, _ in pairs])
     features = side.get("features")
     if features is not None and not isinstance(features, Mapping):
         names = cast("Sequence[Any]", features if isinstance(features, list | tuple) else [features])
         described["features"] = {}
         for name in names:
-            values = read_numbers(find_column(there, name, "features"), f"the feature {name!r}", len(entries))
+            values = read_numbers(
+                find_column(table_columns, name, "features"), f"the feature {name!r}", len(entries)
+            )
             described["features"][str(name)] = tuple(list(values[row]) for row in rows)
     return table, {"first": "first", "second": "second", "outcome": "outcome"}, described
 
 
 def lengthen(
-    there: Mapping[Any, Any], columns: Mapping[str, Any], side: Mapping[str, Any]
+    table_columns: Mapping[Any, Any], columns: Mapping[str, Any], side: Mapping[str, Any]
 ) -> tuple[dict[Any, Any], dict[str, Any], dict[str, Any]]:
     """A survey with one row per choice, as a table with one row per alternative.
 
@@ -124,55 +128,57 @@ def lengthen(
     number from 1, ``available`` lists columns of 1 and 0, and each feature one column per alternative.
     """
     names = list(cast("Sequence[Any]", columns["alternative"]))
-    number, distinct = number_values(find_column(there, columns.get("chosen", "chosen"), "chosen"))
-    places: dict[Any, int] = {key: k for k in range(1, len(names) + 1) for key in (k, str(k))}
-    places |= {name: k for k, name in enumerate(names, 1)}
-    place: Int64 = np.array([places.get(value, 0) for value in distinct], np.int64)[number]
-    if (place == 0).any():
-        value = distinct[number[int(np.argmax(place == 0))]]
+    number, distinct = number_values(find_column(table_columns, columns.get("chosen", "chosen"), "chosen"))
+    position_of: dict[Any, int] = {key: k for k in range(1, len(names) + 1) for key in (k, str(k))}
+    position_of |= {name: k for k, name in enumerate(names, 1)}
+    position: Int64 = np.array([position_of.get(value, 0) for value in distinct], np.int64)[number]
+    if (position == 0).any():
+        value = distinct[number[int(np.argmax(position == 0))]]
         listed = f"{show(names[0])}, …, {show(names[-1])}, or 1 to {len(names)}"
-        raise BadRows(f"chosen is {show(value)} in ", place == 0, f"; give {listed}, or drop the row")
-    size, wide = len(place), len(names)
+        raise BadRows(f"chosen is {show(value)} in ", position == 0, f"; give {listed}, or drop the row")
+    size, wide = len(position), len(names)
     row, alternative = np.repeat(np.arange(size), wide), np.tile(np.arange(wide), size)
     use = np.ones(len(row), bool)
     if "available" in columns:
-        use = _flatten(there, columns["available"], "available", names, size) > 0
-        if not use[np.arange(size) * wide + place - 1].all():
-            gone = ~use[np.arange(size) * wide + place - 1]
+        use = _flatten(table_columns, columns["available"], "available", names, size) > 0
+        if not use[np.arange(size) * wide + position - 1].all():
+            gone = ~use[np.arange(size) * wide + position - 1]
             raise BadRows("the chosen alternative in ", gone, " was not available; mend it, or drop the row")
-    described = _repeat_labels(there, side, row[use])
+    described = _repeat_labels(table_columns, side, row[use])
     if "features" in side:
         if not isinstance(side["features"], Mapping):
             raise InvalidSamples(
                 "features of a table with one row per choice have one column per alternative: "
                 "features={'price': ['price_car', 'price_train']}"
             )
-        given = cast("Mapping[Any, Any]", side["features"])
+        titles_of = cast("Mapping[Any, Any]", side["features"])
         described["features"] = {
-            str(name): list(_flatten(there, titles, f"the feature {name!r}", names, size)[use])
-            for name, titles in given.items()
+            str(name): list(_flatten(table_columns, titles, f"the feature {name!r}", names, size)[use])
+            for name, titles in titles_of.items()
         }
     table: dict[Any, Any] = {
         "situation": row[use],
         "alternative": [names[k] for k in alternative[use].tolist()],
-        "chosen": (alternative == place[row] - 1)[use].astype(np.int64),
+        "chosen": (alternative == position[row] - 1)[use].astype(np.int64),
     }
     return table, {name: name for name in table}, described
 
 
-def _repeat_labels(there: Mapping[Any, Any], side: Mapping[str, Any], rows: Int64) -> dict[str, Any]:
+def _repeat_labels(table_columns: Mapping[Any, Any], side: Mapping[str, Any], rows: Int64) -> dict[str, Any]:
     """What describes the rows of a table, with the clusters and categories of these rows."""
     described = dict(side)
     for name in ("cluster", "by"):
         if name in side:
             values = as_list(
-                find_column(there, side[name], name) if isinstance(side[name], str) else side[name]
+                find_column(table_columns, side[name], name) if isinstance(side[name], str) else side[name]
             )
             described[name] = [values[row] for row in rows.tolist()]
     return described
 
 
-def _flatten(there: Mapping[Any, Any], titles: Any, role: str, names: Sequence[Any], size: int) -> Float64:
+def _flatten(
+    table_columns: Mapping[Any, Any], titles: Any, role: str, names: Sequence[Any], size: int
+) -> Float64:
     """One column per alternative as one column, row by row."""
     listed = list(cast("Sequence[Any]", titles)) if isinstance(titles, list | tuple) else [titles]
     if len(listed) != len(names):
@@ -180,7 +186,7 @@ def _flatten(there: Mapping[Any, Any], titles: Any, role: str, names: Sequence[A
             f"{role} has {len(listed)} columns for {len(names)} alternatives; give one for each"
         )
     return np.column_stack(
-        [read_numbers(find_column(there, title, role), role, size) for title in listed]
+        [read_numbers(find_column(table_columns, title, role), role, size) for title in listed]
     ).ravel()
 
 

@@ -11,7 +11,7 @@ from scipy.sparse import coo_array, csr_array
 from attomaton.base.borders import trusted
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.options import real_number
-from attomaton.base.printing import name_item
+from attomaton.base.printing import name_item, show_count, tell_accuracy
 from attomaton.base.ragged import group_borders, occurs, offsets_of, rows_of
 from attomaton.base.solutions import score_table
 from attomaton.base.tables import Float64, Int64, column, ragged_column
@@ -296,8 +296,8 @@ def describe_half_ties(n_ties: float) -> str:
     """What half wins mean."""
     rule = "half a win each way (a tie of more than two: the average over its orders)"
     return (
-        f"ties: {n_ties:,.12g}, each counted as {rule}; scores give the expected score of a pair, not the "
-        "odds of a win"
+        f"ties: {show_count(n_ties)}, each counted as {rule}; scores give the expected score of a pair, not "
+        "the odds of a win"
     )
 
 
@@ -420,12 +420,8 @@ class LuceScores:
         """What is proved, in one sentence."""
         if not self.certified:
             return f"not certified: {self.proof}"
-        if self.joined or len(self.components) == 2:  # one component of items, and the query
-            return f"certified: every rating is within {SCORES_WITHIN:.0e} of the best fit"
-        return (
-            f"certified: every finite rating is within {SCORES_WITHIN:.0e} of the best fit; "
-            "which ratings are infinite is proved"
-        )
+        apart = not self.joined and len(self.components) > 2  # the query is a component, too
+        return tell_accuracy("rating", f"{SCORES_WITHIN:.0e}", infinite=apart)
 
     def expect(self) -> None:
         """Raise ``UncertifiedSolution`` if the scores are not certified."""

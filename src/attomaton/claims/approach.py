@@ -223,7 +223,8 @@ def tangent_of(correlation: float) -> float:
 
 
 def find_worst(shortfall: Float64, among: Bool) -> int:
-    """The trial with the largest shortfall, among those that count."""
+    """The trial with the largest shortfall, among those that count; among all if none does."""
+    among = among if among.any() else np.ones_like(among)
     return int(np.where(among, np.nan_to_num(shortfall, nan=np.inf), -np.inf).argmax())
 
 

@@ -13,7 +13,15 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from attomaton.base.tables import Bool, Float64, Int64, column
-from attomaton.claims.approach import SETTLED, compute_way, find_time, follow_trial, swings_of
+from attomaton.claims.approach import (
+    SETTLED,
+    compute_way,
+    find_time,
+    find_worst,
+    follow_trial,
+    name_trials,
+    swings_of,
+)
 from attomaton.claims.evidence import Evidence
 from attomaton.claims.measures import dense
 from attomaton.claims.verdicts import Judgement
@@ -89,7 +97,7 @@ def count_components(
 def measure_gaps(components: Components, table: Float64, weights: Float64) -> Float64:
     """The gap of every edge, winner over loser, shape (n_records, n_edges)."""
     query, winner, loser = (column(components.edges.rows, name) for name in ("query", "winner", "loser"))
-    keys = [table @ one for one in weights]
+    keys = [table @ matrix for matrix in weights]
     return np.stack([np.sum((key[winner] - key[loser]) * table[query], axis=1) for key in keys])
 
 
@@ -119,9 +127,9 @@ def _compare(components: Components, moved: Float64) -> ComponentCounts:
 
 def find_readable(evidence: Evidence) -> Bool:
     """Trials whose gaps can be told apart by the end of the computed path, shape (n_trials,)."""
-    way = evidence.once(compute_way)
+    course = evidence.once(compute_way)
     readable = np.zeros(evidence.trace.n_trials, bool)
-    for trial in np.flatnonzero(way.known).tolist():
+    for trial in np.flatnonzero(course.known).tolist():
         readable[trial] = _is_readable(evidence, trial, *_find_halves(evidence, trial))
     return readable
 
@@ -136,9 +144,9 @@ def _is_readable(evidence: Evidence, trial: int, halves: Float64, ends: Float64,
     before, after = (measure_gaps(components, table, weights) for weights in (halves, ends))
     moved, (above, below) = after[:, None] - before, _ends(components)
     tied = components.component_of_node[above] == components.component_of_node[below]
-    across, inside = moved[..., ~tied].min(initial=np.inf), np.abs(moved[..., tied]).max(initial=0.0)
+    between, inside = moved[..., ~tied].min(initial=np.inf), np.abs(moved[..., tied]).max(initial=0.0)
     separated = evidence.automata[trial].hard.kind is Kind.EVERY_PRIORITY
-    return separated and across - slack > GROWTH > inside + slack
+    return separated and between - slack > GROWTH > inside + slack
 
 
 def _find_halves(evidence: Evidence, trial: int) -> tuple[Float64, Float64, float]:
@@ -148,8 +156,8 @@ def _find_halves(evidence: Evidence, trial: int) -> tuple[Float64, Float64, floa
     """
     trace, path = evidence.trace, follow_trial(evidence, trial)
     if not evidence.normalized:
-        way = evidence.once(compute_way)
-        return way.weights[:1, trial], way.weights[-1:, trial], float(way.error[trial])
+        course = evidence.once(compute_way)
+        return course.weights[:1, trial], course.weights[-1:, trial], float(course.error[trial])
     half, last = (find_time(path, float(trace.losses[record, trial])) for record in (evidence.middle, -1))
     times = [half, LATE * half, last, LATE * last]
     weights = np.stack([dense(path.weights_at(time)) for time in times])
@@ -180,17 +188,17 @@ def need_readable(evidence: Evidence) -> str:
 def judge_components(evidence: Evidence) -> Judgement:
     """The weights have the components of the graph."""
     readable = evidence.once(find_readable)
-    trials = np.flatnonzero(readable if readable.any() else ~readable).tolist()
-    counts = [
-        count_components(evidence.trace, evidence.automata[trial].components, trial=trial) for trial in trials
-    ]
-    shares = [count.recovered / count.all for count in counts]
-    worst = int(np.argmin(shares))
-    every = sum(count.recovered == count.all for count in counts)
+    judged = readable if readable.any() else ~readable
+    counts = {
+        trial: count_components(evidence.trace, evidence.automata[trial].components, trial=trial)
+        for trial in np.flatnonzero(judged).tolist()
+    }
+    share = np.zeros(len(judged))
+    share[judged] = [count.recovered / count.all for count in counts.values()]
+    worst = find_worst(-share, judged)
     meaning = (
-        f"share of the graph's components recovered (trial {trials[worst]}: {counts[worst].merged} merged, "
-        f"{counts[worst].split} split); all components in {every} of {len(trials)} trials"
+        f"share of the graph's components recovered ({counts[worst].merged} merged, {counts[worst].split} "
+        "split)"
     )
-    left = evidence.trace.n_trials - len(trials)
-    meaning += f"; trials not judged: {left}" * bool(left)
-    return Judgement(shares[worst], 1.0, shares[worst] == 1.0, meaning)
+    meaning = name_trials(meaning, worst, share == 1.0, judged)
+    return Judgement(float(share[worst]), 1.0, bool(share[worst] == 1.0), meaning)

@@ -472,7 +472,8 @@ def judge_margin(evidence: Evidence, norm: Norm) -> Judgement:
         bound = "that of the computed path at half of the steps"
     meaning = f"share of the best margin in the {norm} norm at the end; bound: {bound}"
     reached = bounds.among & (share >= bounds.asked)
-    return bounds.judge(share, bounds.asked, reached, bounds.asked - share, meaning)
+    shortfall = np.maximum(bounds.asked, 0.0) - share  # −inf asks nothing of a trial that is not judged
+    return bounds.judge(share, bounds.asked, reached, shortfall, meaning)
 
 
 def _need_sound_way(evidence: Evidence) -> str:
@@ -511,7 +512,7 @@ def _claim(norm: Norm) -> Claim[Evidence]:
         f"margin-{norm}",
         assumptions,
         partial(judge_margin, norm=norm),
-        (need_steps, with_share(need_memory), with_share(of_norm(need_reached))),
+        (need_steps, need_memory, of_norm(need_reached)),
         partial(forecast_margin, norm=norm),
     )
 

@@ -85,7 +85,7 @@ class Verdict:
         The measured value and its bound, for the worst trial. Too early, there is no bound; without an
         assumption, neither.
     reason : str
-        What the numbers mean, and why it is too early; or which assumption is missing.
+        What the numbers mean; or why it is too early, with what was measured; or which assumption is missing.
     more_steps : int or None
         About how many more steps a run that is too early needs; None if unknown.
 
@@ -112,8 +112,8 @@ class Verdict:
 
     @property
     def measured(self) -> str:
-        """The measured value, its bound and its meaning; only the reason if nothing was measured."""
-        return f"{self.numbers}: {self.reason}" if self.numbers else self.reason
+        """The measured value, its bound and its meaning; only the reason if the claim was not judged."""
+        return self.reason if self.bound is None else f"{self.numbers}: {self.reason}"
 
     @property
     def numbers(self) -> str:
@@ -275,15 +275,15 @@ class Claim(Generic[Evidence]):
         steps = "the number of steps is unknown"
         if self.forecast is not None:
             steps = self.forecast(evidence, lambda longer: not _first(self.ready, longer))
-        number, reason = (None, f"{early}; {steps}")
-        if isinstance(steps, int):
-            number, reason = steps, f"needs about {steps:,} more steps: {early}"
+        counted = isinstance(steps, int)
+        reason = f"needs about {steps:,} more steps: {early}" if counted else f"{early}; {steps}"
+        value = None
         with suppress(UnsupportedOption):  # a run may be too short even to measure
             now = self.judge(evidence)
             if isfinite(now.value):
-                reason = f"{now.meaning.partition(';')[0]}; {reason}"
-                return Verdict(self.name, VerdictStatus.TOO_EARLY, now.value, None, reason, number)
-        return Verdict(self.name, VerdictStatus.TOO_EARLY, None, None, reason, number)
+                value = now.value
+                reason += f"; measured: {value:.4g}, {now.meaning.partition(';')[0]}"
+        return Verdict(self.name, VerdictStatus.TOO_EARLY, value, None, reason, steps if counted else None)
 
     def judge_anyway(self, evidence: Evidence) -> Verdict:
         """The judgement without checking the assumptions: a claim may then fail, and should be able to."""

@@ -131,10 +131,12 @@ class NoisyProjections(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         if func in ROOTS:
             return result.detach()
-        known = next((self.weights[id(argument)] for argument in args if id(argument) in self.weights), None)
-        if known is None:
+        projection = next(
+            (self.weights[id(argument)] for argument in args if id(argument) in self.weights), None
+        )
+        if projection is None:
             return result
-        weight, _, transposed = known
+        weight, _, transposed = projection
         if func == TRANSPOSE:
             self.weights[id(result)] = weight, result, not transposed
         if func not in LINEAR or result.numel() != self.shape.numel() * result.shape[-1]:
@@ -447,8 +449,10 @@ class LiveModel:
             positions[row, column] = query[rows]
             read, tap = table[torch.as_tensor(contexts[batch], device=table.device)], Tap()
             with torch.no_grad(), tapped(self.model, tap, (n, contexts.shape[1]), self._modules):
-                seen = self._attend(layer, replace(calls[layer], tap=tap), read, torch.as_tensor(positions))
-            patterns = seen.cpu().double().numpy()[row, :, column]
+                rows_seen = self._attend(
+                    layer, replace(calls[layer], tap=tap), read, torch.as_tensor(positions)
+                )
+            patterns = rows_seen.cpu().double().numpy()[row, :, column]
             attention[rows] = np.take_along_axis(patterns, keys[rows, None], 2)
         return attention
 

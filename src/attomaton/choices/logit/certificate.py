@@ -14,6 +14,7 @@ import numpy as np
 import scipy.linalg
 
 from attomaton.base.errors import UncertifiedSolution
+from attomaton.base.printing import tell_accuracy
 from attomaton.base.tables import Bool, Float64
 from attomaton.choices.logit.exact import has_rank
 from attomaton.choices.logit.face import distinct_directions, solve_program
@@ -146,12 +147,8 @@ class LogitCertificate:
         """What is proved, in one sentence; the numbers of the proof where something is not."""
         if not self.certified:
             return f"not certified: {self}"
-        if self.rank == self.identified:
-            return f"certified: every estimate is within {SETTLED**0.5:.0e} standard errors of the best fit"
-        return (
-            f"certified: every finite estimate is within {SETTLED**0.5:.0e} standard errors of the best fit; "
-            "which estimates are infinite is proved"
-        )
+        distance = f"{SETTLED**0.5:.0e} standard errors"
+        return tell_accuracy("estimate", distance, infinite=self.rank < self.identified)
 
     def __str__(self) -> str:
         parts = list[str]()
