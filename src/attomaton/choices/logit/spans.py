@@ -233,7 +233,8 @@ def _reduce(rows: Float64) -> Float64:
         n_blocks = -(-len(rows) // height)
         blocks = np.zeros((n_blocks * height, size))
         blocks[: len(rows)] = rows
-        rows = np.linalg.qr(blocks.reshape(n_blocks, height, size), mode="r").reshape(-1, size)
+        triangles: Any = np.linalg.qr(blocks.reshape(n_blocks, height, size), mode="r")
+        rows = triangles.reshape(-1, size)
     return rows
 
 
