@@ -93,7 +93,8 @@ def _draw_types(axis: Any, audit: HeadAudit) -> None:
     axis.set_xticks(np.arange(n_heads) + 0.5, range(n_heads), fontsize=7)
     axis.set_yticks(np.arange(0, n_layers, 4) + 0.5, range(0, n_layers, 4), fontsize=7)
     axis.tick_params(length=0)
-    axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=8, handletextpad=0.1, labelspacing=0.55)
+    style = {"fontsize": 8, "handletextpad": 0.1, "labelspacing": 0.55}
+    axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), **style)
 
 
 def _draw_board(axis: Any) -> None:
@@ -107,7 +108,8 @@ def _draw_board(axis: Any) -> None:
             axis.plot(rating, -row, "o", color=BLUE, markersize=4)
         else:
             end = (high, -row)
-            axis.annotate("", (high - 170, -row), end, arrowprops={"arrowstyle": "-|>", "color": RED, "lw": 1.6})
+            arrow = {"arrowstyle": "-|>", "color": RED, "lw": 1.6}
+            axis.annotate("", (high - 170, -row), end, arrowprops=arrow)
             axis.plot([high, high], [-row - 0.25, -row + 0.25], color=RED, linewidth=1.6)
             axis.text(high + 25, -row, f"≤ {high:.0f} (95 %), or −∞", color=RED, fontsize=8, va="center")
     axis.set_yticks([-row for row in rows], board["item"], fontsize=8)
