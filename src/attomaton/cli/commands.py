@@ -40,7 +40,11 @@ PANELS = {
 """Options that many commands share, as ``--help`` groups them."""
 
 EXAMPLES = {
-    "example": ("attomaton example story.txt", "attomaton example arena.csv"),
+    "example": (
+        "attomaton example story.txt",
+        "attomaton example passages.jsonl",
+        "attomaton example llmfao.csv",
+    ),
     "learn": (
         "attomaton learn story.txt --window 8 --out run",
         "attomaton learn story.txt --tokenizer character --json",
