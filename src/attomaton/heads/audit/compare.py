@@ -128,7 +128,7 @@ def compare_audits(
     heads = tuple(head for head in first.heads if head in set(second.heads))
     if not heads:
         raise MismatchedParts("the audits have no head in common; give audits of models of one shape")
-    sizes = [(one.n_layers, max(head.number for head in one.heads) + 1) for one in (first, second)]
+    sizes = [(one.n_layers, one.n_heads) for one in (first, second)]
     if sizes[0] != sizes[1]:
         shapes = " and ".join(f"{layers} layers of {heads} heads" for layers, heads in sizes)
         raise MismatchedParts(f"the models have {shapes}; give audits of models of one shape")

@@ -137,6 +137,13 @@ class Rows:
         arrays = {name: getattr(self, name)[:, part] for name in OF_HEADS}
         return replace(self, heads=self.heads[part], **arrays)
 
+    def of_heads(self, heads: Sequence[Head]) -> "Rows":
+        """The rows of some heads."""
+        columns = [self.heads.index(head) for head in heads]
+        return replace(
+            self, heads=tuple(heads), **{name: getattr(self, name)[:, columns] for name in OF_HEADS}
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class MeanReads:
@@ -150,12 +157,15 @@ class MeanReads:
         The tokens that occur in the documents, ascending.
     counts : int64 array, shape (n_seen,)
         How often each occurs.
+    layers : tuple of int
+        The layers.
     means : float32 array, shape (n_layers, n_seen, dim)
         The mean normed input of attention where each token is, but not first.
     first : float32 array, shape (n_layers, dim)
         The mean at the first position.
     """
 
+    layers: tuple[int, ...]
     tokens: Int64
     counts: Int64
     means: Float32
@@ -230,6 +240,7 @@ def record(
     longest: int = 256,
     beside: Sequence[LayeredModel] = (),
     reads_of: Sequence[int] = (),
+    layers: Sequence[int] | None = None,
     most_bytes: int = 1 << 30,
     seed: int = 0,
     progress: Advance = silent,
@@ -238,8 +249,9 @@ def record(
 
     ``beside`` are models with random heads that read the residual stream of this model and write nothing:
     what ``rotate_beside`` defines, at sampled positions only. ``reads_of`` are the documents over which what
-    attention reads is averaged; none means that it is not recorded. ``most_bytes`` bounds the rows of all
-    heads together.
+    attention reads is averaged; none means that it is not recorded. ``layers`` are those that are recorded,
+    ascending; None means all. ``most_bytes`` bounds the rows that all heads would have together, so that
+    the rows of a layer do not depend on which other layers are recorded.
     """
     window = whole_number(window, "window", least=2)
     per_document = whole_number(per_document, "per_document", least=1)
@@ -260,7 +272,9 @@ def record(
     for number in numbers:  # each has a token before the window's first position, and a label after it
         free = np.arange(window, len(read[number]) - 1)
         places[number] = np.sort(rng.choice(free, min(each, len(free)), replace=False))
-    tape = _Tape(model, {number: read[number] for number in numbers}, places, window, beside, reads_of)
+    tape = _Tape(
+        model, {number: read[number] for number in numbers}, places, window, beside, reads_of, layers
+    )
     done = 0
     for batch in _batches(model, {number: len(read[number]) - 1 for number in numbers}, len(read)):
         tape.run(batch)
@@ -302,15 +316,18 @@ class _Tape:
         window: int,
         beside: Sequence[LayeredModel],
         reads_of: Sequence[int],
+        layers: Sequence[int] | None,
     ) -> None:
         self.model, self.documents, self.places, self.beside = model, documents, places, beside
+        self.layers = tuple(range(model.shape.n_layers) if layers is None else layers)
         at = np.concatenate(list(places.values()))
         number = np.repeat(np.fromiter(places, np.int32), [len(one) for one in places.values()])
         behind = at[:, None] - np.arange(window + EARLIER)
         offset = np.cumsum([0, *(len(ids) for ids in documents.values())])
         start = np.repeat(offset[:-1], [len(one) for one in places.values()])
         flat = np.concatenate(list(documents.values()))
-        heads, n_sets = tuple(model.shape.heads), 1 + len(beside)
+        heads = tuple(head for head in model.shape.heads if head.layer in self.layers)
+        n_sets = 1 + len(beside)
         empty = (np.empty((len(at), len(heads), *size), np.float32) for size in ((window,), (), (), (), ()))
         own = Rows(
             heads,
@@ -346,7 +363,7 @@ class _Tape:
             sums = torch.stack(self.sums).numpy()
             sums /= self.counts[:, None]
             first = (torch.stack(self.firsts) / len(self.reads_of)).numpy()
-            reads = MeanReads(self.tokens.astype(np.int64), self.counts, sums, first)
+            reads = MeanReads(self.layers, self.tokens.astype(np.int64), self.counts, sums, first)
         return Recorded(own, tuple(beside), reads)
 
     def run(self, numbers: Sequence[int]) -> None:
@@ -357,8 +374,9 @@ class _Tape:
             row[: len(self.documents[one]) - 1] = self.documents[one][:-1]
         batch = _Batch.of([self.places[one] for one in numbers], [self.rows[one] for one in numbers])
         if not isinstance(self.model, LayeredModel):
-            for layer, patterns in enumerate(self.model.watch(filled).patterns):
-                rows = _torch.take_along_dim(patterns.detach(), batch.places[:, None, :, None], 2)
+            patterns = self.model.watch(filled).patterns
+            for layer in self.layers:
+                rows = _torch.take_along_dim(patterns[layer].detach(), batch.places[:, None, :, None], 2)
                 self._write(self.sets[0], layer, batch, rows)
             return
 
@@ -368,7 +386,7 @@ class _Tape:
         def add(layer: int, read: Tensor) -> None:
             self._add(layer, numbers, read)
 
-        self.model.record(filled, batch.places, write, beside=self.beside, reads=add)
+        self.model.record(filled, batch.places, write, beside=self.beside, reads=add, layers=self.layers)
 
     def _write(self, rows: Rows, layer: int, batch: "_Batch", seen: Tensor) -> None:
         """Write the rows of a batch in a layer, from attention of shape (n, n_heads, n_places, length)."""
@@ -384,7 +402,8 @@ class _Tape:
             )
         kept /= np.maximum(inside, NOTHING)[..., None]
         kept[inside <= NOTHING] = 1.0 / rows.window  # no information about these positions
-        mine = (batch.rows, slice(layer * seen.shape[1], (layer + 1) * seen.shape[1]))
+        start = self.layers.index(layer) * seen.shape[1]
+        mine = (batch.rows, slice(start, start + seen.shape[1]))
         rows.attention[mine], rows.inside[mine], rows.first[mine] = kept, inside, first
         mass = seen.sum(-1, keepdim=True)
         entropy = _torch.special.entr(seen / mass.clamp_min(NOTHING)).sum(-1)
@@ -393,17 +412,18 @@ class _Tape:
 
     def _add(self, layer: int, numbers: Sequence[int], read: Tensor) -> None:
         """Add what attention reads in a layer to the sums of its tokens."""
+        at = self.layers.index(layer)
         for place, one in enumerate(numbers):
             if one not in self.reads_of:
                 continue
-            if len(self.sums) <= layer:
+            if len(self.sums) <= at:
                 self.sums.append(torch.zeros(len(self.tokens), read.shape[2]))
                 self.firsts.append(torch.zeros(read.shape[2]))
             mean = read[place].cpu().float()
-            self.firsts[layer] += mean[0]
+            self.firsts[at] += mean[0]
             ids = self.documents[one][1:-1]
             where = torch.as_tensor(np.searchsorted(self.tokens, ids))
-            self.sums[layer].index_add_(0, where, mean[1 : len(ids) + 1])
+            self.sums[at].index_add_(0, where, mean[1 : len(ids) + 1])
 
 
 def example_rows() -> Rows:
@@ -425,11 +445,13 @@ def example_rows() -> Rows:
     )
 
 
-def list_documents(documents: Any) -> list[Any]:
-    """Documents in order, from any container: Documents, lists, arrays, tensors, Arrow columns, series.
+def list_documents(documents: Any, limit: int | None = None) -> list[Any]:
+    """Documents in order, at most ``limit``, from any container: lists, arrays, tensors, columns, series.
 
     A pandas series gives its values: its index may be in another order.
     """
+    if limit is not None:
+        return list_documents(documents)[: whole_number(limit, "limit", least=1)]
     if isinstance(documents, Documents):
         return [documents.ids[first:last] for first, last in pairwise(documents.offsets.tolist())]
     if isinstance(documents, str | bytes | Mapping) or not isinstance(documents, Iterable):

@@ -159,7 +159,7 @@ def type_heads(
     measured = np.array([one.value for one in (*ladder.explained, ceiling.pairs)])
     apart = dict.fromkeys(np.flatnonzero(~measured.any(0)).tolist(), "uniform") | apart
     z = {
-        name: one.z(ladder.heads, stretch(parts[name])) if one.heads else np.full(n, np.nan)
+        name: one.z(ladder.heads, stretch(parts[name])) if len(one.layers) else np.full(n, np.nan)
         for name, one in zip(TESTED, null, strict=bool(null))
     }
 
@@ -285,5 +285,5 @@ def distribute(
         for name in TESTED
     }
     if not ceilings:
-        nulls["token-specific"] = NullDistribution((), np.empty(0), np.empty(0))
+        nulls["token-specific"] = NullDistribution(np.empty(0, np.int64), np.empty(0), np.empty(0))
     return tuple(nulls[name] for name in TESTED)
