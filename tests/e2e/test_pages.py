@@ -39,6 +39,7 @@ LONG_PAGES = {
     "beginning",
     "decoder",
     "figures",
+    "report",
     "scale",
     "scan-snap",
     "train-and-verify",
