@@ -41,6 +41,7 @@ LONG_PAGES = {
     "figures",
     "report",
     "scale",
+    "spark",
     "scan-snap",
     "train-and-verify",
 }
