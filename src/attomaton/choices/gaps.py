@@ -247,5 +247,5 @@ def lost_in_logit(
     slopes.sort_indices()
     leader = np.unique(component, return_index=True)[1]
     mean = problem.parameters(fit.evidence.beta)[leader] - score[leader]
-    start = fit.behind + slopes @ mean
+    start = fit.dying_log_odds + slopes @ mean
     return LostRows(slopes, start, problem.situation_of(rows), problem.totals, clusters)

@@ -148,7 +148,7 @@ def _pack_logit(model: "LogitScores") -> Run:
     from attomaton.choices.logit.folders import pack_fit
 
     logit, units = model.logit, model.units
-    run = pack_fit(logit.problem, logit.evidence, logit.way, logit.program_rows)
+    run = pack_fit(logit.problem, logit.evidence, logit.method, logit.program_rows)
     optional = {f"units/{name}": getattr(units, name) for name in ("clusters", "repeats", "rankings")}
     arrays = {f"logit-{name}": array for name, array in run.arrays.items()}
     arrays |= {name: array for name, array in optional.items() if array is not None}

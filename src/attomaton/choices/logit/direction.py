@@ -60,8 +60,8 @@ def find_direction(problem: ChoiceProblem, dying: Bool, finite: Span) -> HardDir
     complement = raw_complement(problem, finite)
     rows = np.flatnonzero(dying)
     slopes = np.empty((len(rows), complement.shape[1]))
-    for place, column in enumerate(np.ascontiguousarray(complement.T)):
-        slopes[:, place] = problem.gaps(problem.coordinates(column))[rows]
+    for position, column in enumerate(np.ascontiguousarray(complement.T)):
+        slopes[:, position] = problem.gaps(problem.coordinates(column))[rows]
     unit = float(np.abs(slopes).max())  # features of any size: the program has entries near 1
     slopes = slopes / unit
     if slopes.size < 4_000_000:
@@ -94,8 +94,8 @@ def _least_distance(slopes: Float64) -> tuple[Float64, Float64]:
         right = np.zeros(len(left))
         right[-1] = 1.0
         weight = np.asarray(nnls(left, right, maxiter=50 * left.shape[1])[0])
-        rest = left @ weight - right
-        weight = weight / -rest[-1]
+        residual = left @ weight - right
+        weight = weight / -residual[-1]
         heavy = weight > 1e-12 * weight.max(initial=0.0)
         support = active[heavy]
         # equalities on the support: A Aᵀ λ = 1

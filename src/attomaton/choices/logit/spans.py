@@ -198,7 +198,7 @@ def span_of(problem: ChoiceProblem, face: Bool | None) -> Span:
     large = values > GRAM_CUT * max(float(values[-1]), 1e-300)
     basis, complement = _split(scale[:, None] * vectors[:, large])
     top = max(float(values[-1]), 1e-300)
-    kept = float(np.sqrt(values[large][0] / top)) if large.any() else 1.0
+    smallest = float(np.sqrt(values[large][0] / top)) if large.any() else 1.0
     dropped = float(np.sqrt(max(values[~large][-1], 0.0) / top)) if (~large).any() else 0.0
     leak = _measure_leak(problem, inside, complement)
     for _ in range(2):
@@ -207,7 +207,7 @@ def span_of(problem: ChoiceProblem, face: Bool | None) -> Span:
         complement = _refine(problem, face, information, basis, complement)
         basis = _split(complement)[1]
         leak = _measure_leak(problem, inside, complement)
-    return DenseSpan(basis, complement, kept, dropped, leak)
+    return DenseSpan(basis, complement, smallest, dropped, leak)
 
 
 def span_of_vectors(vectors: Float64, size: int) -> DenseSpan:
@@ -221,8 +221,8 @@ def span_of_vectors(vectors: Float64, size: int) -> DenseSpan:
     rank = int((values > CUT * values[0]).sum())
     basis, complement = right[:rank].T, right[rank:].T
     leak = float(np.abs(directions @ complement).max(initial=0.0))
-    kept, dropped = values[rank - 1] / values[0], values[rank] / values[0] if rank < size else 0.0
-    return DenseSpan(basis, complement, float(kept), float(dropped), leak)
+    smallest, dropped = values[rank - 1] / values[0], values[rank] / values[0] if rank < size else 0.0
+    return DenseSpan(basis, complement, float(smallest), float(dropped), leak)
 
 
 def _reduce(rows: Float64) -> Float64:
