@@ -45,11 +45,11 @@ class Assessment(Tabular):
 
     def _table(self) -> pa.Table:
         values: Any = self
-        return next(one for one in self._values(values).values() if isinstance(one, pa.Table))
+        return next(value for value in self._values(values).values() if isinstance(value, pa.Table))
 
     @staticmethod
     def _values(values: Any) -> dict[str, Any]:
-        return {one.name: getattr(values, one.name) for one in fields(values)}
+        return {field.name: getattr(values, field.name) for field in fields(values)}
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers and the rows of the table as JSON represents them; an infinite one is ``infinite``."""
@@ -270,24 +270,24 @@ def cross_validate(
             if problem.offsets is not None:
                 probability *= np.exp(problem.offsets[numbers])
                 probability /= inside.spread(inside.sum(probability))
-            known = ~np.isnan(probability)
-            open_ += chosen[~known].sum()
+            decided = ~np.isnan(probability)
+            open_ += chosen[~decided].sum()
             impossible += chosen[probability == 0].sum()
-            likely = known & (chosen > 0)
+            likely = decided & (chosen > 0)
             with np.errstate(divide="ignore"):
                 loss -= float(chosen[likely] @ np.log(probability[likely]))
             times = inside.spread(inside.sum(chosen))
-            bins = np.minimum((probability[known] * BINS).astype(np.int64), BINS - 1)
+            bins = np.minimum((probability[decided] * BINS).astype(np.int64), BINS - 1)
             for total, value in zip(sums, (times, times * probability, chosen), strict=True):
-                total += np.bincount(bins, value[known], BINS)
-    some = np.flatnonzero(sums[0])
+                total += np.bincount(bins, value[decided], BINS)
+    filled = np.flatnonzero(sums[0])
     calibration = table_of(
         {
-            "low": some / BINS,
-            "high": (some + 1) / BINS,
-            "predicted": (sums[1] / np.maximum(sums[0], 1))[some],
-            "happened": (sums[2] / np.maximum(sums[0], 1))[some],
-            "alternatives": sums[0][some].astype(np.int64),
+            "low": filled / BINS,
+            "high": (filled + 1) / BINS,
+            "predicted": (sums[1] / np.maximum(sums[0], 1))[filled],
+            "happened": (sums[2] / np.maximum(sums[0], 1))[filled],
+            "alternatives": sums[0][filled].astype(np.int64),
         }
     )
     n_choices = problem.n_choices
@@ -317,16 +317,16 @@ def assess(
         how = f"parametric bootstrap, {n_draws:,} draws"
         drawn = fitted.draw(n_draws, np.random.default_rng(seed))
         again = zip(drawn, fitted.expect_again(drawn), strict=True)
-        others = [measure(fitted.cells, *both)[0] for both in again]
-        p_value = tail(deviance, np.array(others))
+        deviances = [measure(fitted.cells, *both)[0] for both in again]
+        p_value = tail(deviance, np.array(deviances))
     return GoodnessOfFit(deviance, pearson, degrees, p_value, how, _list_pairs(fitted, items))
 
 
 def measure(cells: Int64, counts: Float64, expected: Float64) -> tuple[float, float]:
     """The deviance and Pearson's statistic of the cells."""
     observed, right = np.bincount(cells, counts), np.bincount(cells, expected)
-    some, likely = observed > 0, right > 0
-    deviance = 2.0 * float((observed[some] * np.log(observed[some] / right[some])).sum())
+    occurred, likely = observed > 0, right > 0
+    deviance = 2.0 * float((observed[occurred] * np.log(observed[occurred] / right[occurred])).sum())
     pearson = float((np.square(observed - right)[likely] / right[likely]).sum())
     return max(deviance, 0.0), pearson
 
@@ -352,7 +352,10 @@ def _list_pairs(fitted: FittedChoices, items: tuple[Any, ...]) -> pa.Table:
     }
     numbers = (games, wins, right_wins, losses, right_losses, residual)
     names = ("games", "wins", "expected_wins", "losses", "expected_losses", "residual")
-    return table_of(columns | {name: part[order] for name, part in zip(names, numbers, strict=True)})
+    return table_of(
+        columns
+        | {name: numbers_of_pairs[order] for name, numbers_of_pairs in zip(names, numbers, strict=True)}
+    )
 
 
 def _net_wins(fitted: FittedChoices, expected: Float64) -> tuple[Float64, Float64]:
@@ -409,17 +412,17 @@ def _anticipate(fitted: FittedChoices, expected: Float64) -> float:
 
 def _list_cycles(ahead: Float64, margin: Float64, items: tuple[Any, ...]) -> pa.Table:
     """The cycles, each from its first item on, the clearest first."""
-    found = list[tuple[float, tuple[int, int, int]]]()
+    cycles = list[tuple[float, tuple[int, int, int]]]()
     for first in range(len(items)):
         later = ahead.copy()
         later[:, :first] = 0.0
         for second in np.flatnonzero(later[first]).tolist():
             for third in np.flatnonzero(later[second] * ahead[:, first]).tolist():
                 least = min(margin[first, second], margin[second, third], margin[third, first])
-                found.append((-float(least), (first, second, third)))
-    found.sort()
+                cycles.append((-float(least), (first, second, third)))
+    cycles.sort()
     columns = {
-        name: item_column([items[cycle[side]] for _, cycle in found])
+        name: item_column([items[cycle[side]] for _, cycle in cycles])
         for side, name in enumerate(("first", "second", "third"))
     }
-    return table_of(columns | {"margin": [-margin for margin, _ in found]})
+    return table_of(columns | {"margin": [-margin for margin, _ in cycles]})

@@ -263,10 +263,10 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         """The columns after a column of ones, if there is to be one."""
         if not self.fit_intercept:
             return matrix
-        ones = np.ones((matrix.shape[0], 1))
+        constant = np.ones((matrix.shape[0], 1))
         if _sparse.issparse(matrix):
-            return _sparse.csr_array(_sparse.hstack([ones, matrix]))
-        return np.column_stack([ones, matrix])
+            return _sparse.csr_array(_sparse.hstack([constant, matrix]))
+        return np.column_stack([constant, matrix])
 
     def _compare_classes(
         self, matrix: Any, number: Any, weights: Float64 | None, names: list[str] | None

@@ -207,27 +207,27 @@ class OpenGaps(Gaps):
 
 
 def lost_in_sets(
-    across: NumberedChoices, component: Int64, score: Float64, parts: int, n_components: int
+    crossing: NumberedChoices, component: Int64, score: Float64, denominator: int, n_components: int
 ) -> LostRows:
     """The lost alternatives of choices from sets: all items outside the component of the winner.
 
-    ``across`` has the choices with such items, whose counts are ``parts`` per choice, and ``score`` the score
-    of each item about the mean of its component. Items of one set and component make one row.
+    ``crossing`` has the choices with such items, counted in units of 1 / ``denominator``, and ``score`` the
+    score of each item about the mean of its component. Items of one set and component make one row.
     """
-    utility = np.log(across.multiplicity) + score[across.item]
-    key = across.choice * n_components + component[across.item]
+    utility = np.log(crossing.multiplicity) + score[crossing.item]
+    key = crossing.choice * n_components + component[crossing.item]
     order = np.argsort(key, kind="stable")
     key, first = np.unique(key[order], return_index=True)
     total = np.logaddexp.reduceat(utility[order], first) if len(first) else np.zeros(0)
     choice, number = key // max(n_components, 1), key % max(n_components, 1)
-    ahead = component[across.winner][choice]
+    ahead = component[crossing.winner][choice]
     face = total[number == ahead]  # of each choice
     lost = number != ahead
     choice, start = choice[lost], total[lost] - face[choice[lost]]
     ends = np.column_stack([ahead[lost], number[lost]])
     signs = np.tile([1.0, -1.0], len(ends))
     slopes = csr_array((signs, ends.ravel(), 2 * np.arange(len(ends) + 1)), shape=(len(ends), n_components))
-    return LostRows(slopes, start, choice, across.made / parts)
+    return LostRows(slopes, start, choice, crossing.times / denominator)
 
 
 def lost_in_logit(

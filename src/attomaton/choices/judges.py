@@ -21,7 +21,7 @@ from attomaton.choices.board import item_column
 from attomaton.choices.checks import SHOWN, Assessment
 from attomaton.choices.columns import columns_of, find_column, number_values
 from attomaton.choices.fit import fit_choices
-from attomaton.choices.given import Columns, read_columns, read_given, take_rows
+from attomaton.choices.inputs import Columns, read_choices, read_columns, take_rows
 from attomaton.choices.result import ChoiceFit
 from attomaton.choices.sequences import ChoiceData, PairChoices
 
@@ -143,7 +143,7 @@ def compare_judges(table: Any, *, cluster: Any, task: Any = None, **options: Any
     full = fit_choices(columns, **options, **({} if shrunk else {"cluster": cluster}))
     data = ChoiceData(columns, tied=options.get("tied"), counts=options.get("counts"))
     named = {name: option for name, option in options.items() if name in Columns.__annotations__}
-    parsed, side = read_given(data, {**named, "cluster": cluster if task is None else task})
+    parsed, side = read_choices(data, {**named, "cluster": cluster if task is None else task})
     choices = parsed.choices
     if not isinstance(choices, PairChoices) or side.cluster is None:
         raise UnsupportedOption("judges are compared on pairs; give two items and an outcome in each row")
