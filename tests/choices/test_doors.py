@@ -251,7 +251,9 @@ def test_shared_places_are_the_average_over_orders(ranking):
     assert fit.scores == pytest.approx(plain.scores, abs=1e-9)
     assert fit.log_likelihood == pytest.approx(plain.log_likelihood / size)
     found = unroll([ranking])
-    assert sum(found.weights) <= found.denominator * sum(len(p) if isinstance(p, list) else 1 for p in ranking)
+    assert sum(found.weights) <= found.denominator * sum(
+        len(p) if isinstance(p, list) else 1 for p in ranking
+    )
 
 
 def test_rankings():

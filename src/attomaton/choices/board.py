@@ -46,23 +46,23 @@ if TYPE_CHECKING:
 
 _arrow: Any = pa
 
-MOST_ITEMS = 2_048
+MOST_RATED = 2_048
 """Most items with standard errors, and most components; each needs a dense matrix of that size."""
 
-DRAWS, MOST_DRAWN, LEAST_BEYOND = 10_000, 400, 50
+SCORE_DRAWS, MOST_DRAWN, LEAST_BEYOND = 10_000, 400, 50
 """Draws of the scores, the largest component they are made for, and the fewest expected beyond the critical
 value; Bonferroni's takes over elsewhere."""
 
 SHOWN_ROWS, SHOWN_BOARDS = 20, 12
 """Items of each board, and boards, that are printed."""
 
-MOST, MOST_LINES = 40, 14
+MOST_ROWS_DRAWN, MOST_LINES = 40, 14
 """Items of each board that are drawn, and lines."""
 
 LINE_STYLES, LINES_HEIGHT, MOST_TICKS = ("-", "--", ":"), 2.6, 12
 """Styles of lines after the last colour; the height of a figure of lines in inches; named categories."""
 
-ROW, MARGIN, NAME = 0.17, 0.75, 28
+ROW_HEIGHT, MARGIN_HEIGHT, NAME_WIDTH = 0.17, 0.75, 28
 """Height of a line and of the margins in inches, and characters of a name in a figure."""
 
 LEAST_BATCH = 10
@@ -159,7 +159,7 @@ def draw_lines(boards: "Mapping[Any, Board]", items: Sequence[Any], ax: Any = No
             y = [row["rating"] for _, row in drawn]
             style = {
                 "linestyle": LINE_STYLES[number // 7 % len(LINE_STYLES)],
-                "label": drawable(str(item), NAME),
+                "label": drawable(str(item), NAME_WIDTH),
             }
             (line,) = axes.plot(x, y, marker="o", markersize=2.5, **style)
             ends = [
@@ -169,7 +169,7 @@ def draw_lines(boards: "Mapping[Any, Board]", items: Sequence[Any], ax: Any = No
             axes.vlines([position for position, _ in ends], *sides, color=line.get_color(), linewidth=0.5)
         for board in boards.values():
             scale, level = board.scale, board.level
-        names, every = [drawable(str(name), NAME) for name in boards], 1 + len(boards) // MOST_TICKS
+        names, every = [drawable(str(name), NAME_WIDTH) for name in boards], 1 + len(boards) // MOST_TICKS
         axes.set_xticks(range(0, len(names), every), names[::every], parse_math=False)
         axes.set_ylabel("Elo rating" if scale == "elo" else "rating (log odds)")
         axes.set_title(f"ratings with {100 * level:g} % intervals")
@@ -516,7 +516,7 @@ class Board(Tabular):
             current = add_comparison(current, score, source.tie, a, b, times)
         return chosen
 
-    def plot(self, ax: Any = None, *, limit: int = MOST) -> Any:
+    def plot(self, ax: Any = None, *, limit: int = MOST_ROWS_DRAWN) -> Any:
         """Draw the ratings with their intervals, best on top, in the house style; return the axes.
 
         A bound is a triangle that points to where the rating is; the rank interval stands on the right. At
@@ -549,7 +549,7 @@ class Board(Tabular):
                     level -= 1.0
                 _draw_row(axes, row, level, length)
                 ticks.append(level)
-                names.append(drawable(str(row["item"]), NAME))
+                names.append(drawable(str(row["item"]), NAME_WIDTH))
                 axes.text(1.02, level, rank_interval(row), transform=side, ha="left", va="center")
                 level -= 1.0
             axes.set_yticks(ticks, names, parse_math=False)
@@ -560,11 +560,11 @@ class Board(Tabular):
             axes.set_title(f"ratings with {100 * self.level:g} % intervals{shown}")
             return axes
 
-    def figure_height(self, limit: int = MOST) -> float:
+    def figure_height(self, limit: int = MOST_ROWS_DRAWN) -> float:
         """Inches of a figure with at most ``limit`` items of each board."""
         boards = self.by_board()
         n_rows = sum(min(len(rows), limit) for rows in boards) + 1.75 * len(boards) * (len(boards) > 1)
-        return MARGIN + ROW * (n_rows + 1)
+        return MARGIN_HEIGHT + ROW_HEIGHT * (n_rows + 1)
 
     def by_board(self) -> list[list[dict[str, Any]]]:
         """The rows of each board, best first."""
@@ -580,7 +580,7 @@ class Board(Tabular):
             "centre": self.centre,
             "level": self.level,
             "rows": as_records(self.rows),
-            "coefficients": [as_record(contrast) for contrast in self.coefficients.values()],
+            "coefficients": [record_coefficient(contrast) for contrast in self.coefficients.values()],
             "remarks": list(self.notes),
             "next_comparisons": [
                 {**comparison._asdict(), "first": first, "second": second}
@@ -660,8 +660,8 @@ class Board(Tabular):
         lines = [f"ranks: intervals that contain all true ranks of a board jointly with confidence {percent}"]
         if self.ratings.covariance is None:
             why = (
-                f"of all items, here more than {MOST_ITEMS:,}"
-                if len(self) > MOST_ITEMS
+                f"of all items, here more than {MOST_RATED:,}"
+                if len(self) > MOST_RATED
                 else "of the scores, which is lost in rounding"
             )
             lines = [
@@ -714,9 +714,9 @@ def make_board(
 
 def check_board(n_components: int) -> None:
     """Reject more components than a board can have."""
-    if n_components > MOST_ITEMS:
+    if n_components > MOST_RATED:
         raise UnsupportedOption(
-            f"a board has at most {MOST_ITEMS:,} components, and there are {n_components:,}; .table() has "
+            f"a board has at most {MOST_RATED:,} components, and there are {n_components:,}; .table() has "
             "the scores in each"
         )
 
@@ -771,7 +771,7 @@ def rescale(coefficients: "Mapping[str, Contrast]", unit: float) -> "dict[str, C
     }
 
 
-def as_record(contrast: "Contrast") -> dict[str, Any]:
+def record_coefficient(contrast: "Contrast") -> dict[str, Any]:
     """A coefficient as JSON represents it."""
     return {
         "name": contrast.label,
@@ -861,15 +861,15 @@ def critical_value(covariance: Float64, component: Int64, alpha: float) -> float
     if not n_pairs:
         return NormalDist().inv_cdf(1.0 - alpha / 2) if alpha > 0 else 0.0
     bonferroni = NormalDist().inv_cdf(1.0 - alpha / (2 * n_pairs))
-    if sizes.max() > MOST_DRAWN or alpha * DRAWS < LEAST_BEYOND:
+    if sizes.max() > MOST_DRAWN or alpha * SCORE_DRAWS < LEAST_BEYOND:
         return bonferroni
-    rng, largest = np.random.default_rng(0), np.zeros(DRAWS)
+    rng, largest = np.random.default_rng(0), np.zeros(SCORE_DRAWS)
     for number in np.flatnonzero(np.bincount(component) > 1).tolist():
         here = component == number
         inside = covariance[np.ix_(here, here)]
         values, vectors = np.linalg.eigh(inside)
         root, error = vectors * np.sqrt(np.maximum(values, 0.0)), difference_errors(inside)
-        drawn = root @ rng.standard_normal((len(inside), DRAWS))
+        drawn = root @ rng.standard_normal((len(inside), SCORE_DRAWS))
         for item in range(len(inside) - 1):
             spread = error[item, item + 1 :, None]
             away = np.abs(drawn[item + 1 :] - drawn[item]) * (spread > SCORES_WITHIN)

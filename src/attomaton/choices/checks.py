@@ -22,15 +22,15 @@ from attomaton.base.tables import Float64, Int64, table_of
 from attomaton.choices.board import item_column
 from attomaton.choices.logit.fit import LogitFit
 from attomaton.choices.logit.rows import Situations
-from attomaton.choices.simulation import AT_ONCE, FittedChoices
+from attomaton.choices.simulation import NUMBERS_AT_ONCE, FittedChoices
 
-ENOUGH = 5.0
+ENOUGH_EXPECTED = 5.0
 """Choices expected in every cell from which the chi-square distribution is used."""
 
-SHOWN = 5
+SHOWN_PAIRS = 5
 """Pairs or cycles that are printed."""
 
-MOST_ITEMS = 500
+MOST_IN_CYCLES = 500
 """Most items among which cycles are counted."""
 
 BINS = 10
@@ -107,7 +107,7 @@ class GoodnessOfFit(Assessment):
             f"deviance {self.deviance:.2f}, Pearson {self.pearson:.2f}, {self.degrees:,} degree{plural} of "
             f"freedom: p = {self.p_value:.3g} ({self.method})"
         )
-        rows: Any = self.pairs.slice(0, SHOWN).to_pylist()
+        rows: Any = self.pairs.slice(0, SHOWN_PAIRS).to_pylist()
         cells = [
             [
                 f"{row['first']} – {row['second']}",
@@ -118,7 +118,9 @@ class GoodnessOfFit(Assessment):
             ]
             for row in rows
         ]
-        more = [f"and {len(self.pairs) - SHOWN:,} more pairs; .table() has all"] * (len(self.pairs) > SHOWN)
+        more = [f"and {len(self.pairs) - SHOWN_PAIRS:,} more pairs; .table() has all"] * (
+            len(self.pairs) > SHOWN_PAIRS
+        )
         return [
             head,
             Listing(["pair", "games", "wins (expected)", "losses (expected)", "residual"], cells),
@@ -167,13 +169,15 @@ class Intransitivity(Assessment):
             f"{self.cyclic:,} of {self.triads:,} triads are cycles, {self.expected:.1f} expected: "
             f"p = {self.p_value:.3g} (parametric bootstrap, {self.n_draws:,} draws)"
         )
-        rows: Any = self.cycles.slice(0, SHOWN).to_pylist()
+        rows: Any = self.cycles.slice(0, SHOWN_PAIRS).to_pylist()
         lines = [
             f"  {row['first']} > {row['second']} > {row['third']} > {row['first']}, each by "
             f"{show_count(row['margin'])} or more"
             for row in rows
         ]
-        more = [f"  and {len(self.cycles) - SHOWN:,} more; .table() has all"] * (len(self.cycles) > SHOWN)
+        more = [f"  and {len(self.cycles) - SHOWN_PAIRS:,} more; .table() has all"] * (
+            len(self.cycles) > SHOWN_PAIRS
+        )
         return [head, *lines, *more]
 
 
@@ -263,7 +267,7 @@ def cross_validate(
     for number in range(n_folds):
         out = np.bincount(rows[fold == number], minlength=situations.n_rows).astype(np.float64)
         fit, met = fitted.refit(problem.counts - out), np.flatnonzero(situations.sum(out) > 0)
-        for few in np.array_split(met, 1 + len(met) * problem.rows.n_parameters // AT_ONCE):
+        for few in np.array_split(met, 1 + len(met) * problem.rows.n_parameters // NUMBERS_AT_ONCE):
             numbers = ranges_of(situations.starts[few], size[few])
             inside, chosen = Situations(offsets_of(size[few])), out[numbers]
             probability = predict(fit, problem.rows.take(numbers), inside)
@@ -308,7 +312,7 @@ def assess(
     counts, expected = fitted.problem.counts, fitted.expected
     deviance, pearson = measure(fitted.cells, counts, expected)
     degrees = fitted.n_free - fitted.fit.identified.rank
-    enough = fitted.plain and np.bincount(fitted.cells, expected).min(initial=np.inf) >= ENOUGH
+    enough = fitted.plain and np.bincount(fitted.cells, expected).min(initial=np.inf) >= ENOUGH_EXPECTED
     if method == "chi-square" or (method is None and enough):
         from scipy.special import chdtrc
 
@@ -370,8 +374,8 @@ def _net_wins(fitted: FittedChoices, expected: Float64) -> tuple[Float64, Float6
 def count_cycles(fitted: FittedChoices, items: tuple[Any, ...], n_draws: int, seed: int) -> Intransitivity:
     """The cyclic triads, against those of draws from the model."""
     n_draws = whole_number(n_draws, "n_draws", least=1)
-    if len(items) > MOST_ITEMS:
-        raise UnsupportedOption(f"cycles are counted among at most {MOST_ITEMS:,} items; fit fewer")
+    if len(items) > MOST_IN_CYCLES:
+        raise UnsupportedOption(f"cycles are counted among at most {MOST_IN_CYCLES:,} items; fit fewer")
     ahead, margin = _beats(fitted, fitted.problem.counts)
     cyclic = _cycles(ahead)
     statistic = cyclic - _anticipate(fitted, fitted.expected)

@@ -21,7 +21,7 @@ from attomaton.graphs.grouping import distinct_keys, find_keys
 _arrow: Any = pa
 _is: Any = pa.types
 
-SHOWN = 12
+LISTED_COLUMNS = 12
 """Maximum number of column names that an error lists."""
 
 
@@ -79,7 +79,9 @@ def find_column(columns: Mapping[Any, Any], name: Any, role: str) -> Any:
         return column
     if isinstance(name, Hashable) and name in columns:
         raise InvalidSamples(f"there are two columns {name!r}; rename one of them")
-    listed = ", ".join(show(key) for key in list(columns)[:SHOWN]) + ", …" * (len(columns) > SHOWN)
+    listed = ", ".join(show(key) for key in list(columns)[:LISTED_COLUMNS]) + ", …" * (
+        len(columns) > LISTED_COLUMNS
+    )
     raise InvalidSamples(
         f"there is no column {show(name)} for the {role}; the columns are {listed or 'none'}: "
         f"name the right one with {role}="

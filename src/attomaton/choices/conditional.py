@@ -16,7 +16,7 @@ from attomaton.base.printing import show_count
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.gaps import Gaps, OpenGaps, lost_in_logit
 from attomaton.choices.inputs import Side
-from attomaton.choices.logit.clusters import FEWEST, ClusterErrors, SingleResiduals
+from attomaton.choices.logit.clusters import FEWEST_CLUSTERS, ClusterErrors, SingleResiduals
 from attomaton.choices.logit.contrasts import CLOSE, Contrast, ContrastKind
 from attomaton.choices.logit.fit import LogitFit, fit_logit
 from attomaton.choices.logit.identification import relate
@@ -32,7 +32,7 @@ from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.grouping import count_keys
 from attomaton.graphs.paths import QueryOrder, graph_of
 
-ALIASED = 1e-6
+ALIAS_ENTRY = 1e-6
 """Entries of unit vectors that no comparison sees above which a feature follows from other columns."""
 
 MANY = 8
@@ -299,11 +299,12 @@ class LogitScores:
             if component.max(initial=0)
             else ""
         )
-        if number < FEWEST:
+        if number < FEWEST_CLUSTERS:
             remedy = (
                 "give whole numbers as counts" if weights else "leave cluster out if choices are independent"
             )
-            return f"no standard errors: {weights}{units}, but at least {FEWEST} are needed; {remedy}{bounds}"
+            least = f"at least {FEWEST_CLUSTERS} are needed"
+            return f"no standard errors: {weights}{units}, but {least}; {remedy}{bounds}"
         finite = spread.degrees[~np.isnan(spread.degrees)]
         sentence = f"standard errors: {weights or 'clustered, '}{units}"
         if len(finite):
@@ -336,7 +337,7 @@ def _find_aliases(fitted: LogitScores, names: Sequence[str]) -> dict[str, str]:
     null = fitted.logit.identified.aliases
     for column in range(fitted.n_items + len(names) - 1, fitted.n_items - 1, -1):
         size = np.linalg.norm(null[column])
-        if size > ALIASED:
+        if size > ALIAS_ENTRY:
             direction = null[column] / size
             vector = null @ direction
             aliases[names[column - fitted.n_items]] = _describe_alias(

@@ -9,7 +9,7 @@ from typing import Any, Unpack, cast
 
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.options import real_number, show
-from attomaton.choices.inputs import SIDE, Columns, Side, read_choices
+from attomaton.choices.inputs import SIDE, Columns, Side, parse_choices
 from attomaton.choices.order import SCALES, Comparison
 from attomaton.choices.rankings import unroll_rankings
 from attomaton.choices.result import ChoiceFit
@@ -139,7 +139,7 @@ def fit_choices(
         if value not in allowed:
             words = " or ".join(repr(name) for name in allowed if name is not None)
             raise UnsupportedOption(f"{option} is {show(value)}; give {words}")
-    parsed, side = read_choices(ChoiceData(winners, choice_sets, losers, rankings, tied, counts), columns)
+    parsed, side = parse_choices(ChoiceData(winners, choice_sets, losers, rankings, tied, counts), columns)
     if len(parsed.items) >= MAX_TOKENS:
         raise InvalidSamples(f"{len(parsed.items):,} items; at most {MAX_TOKENS - 1:,} are supported")
     if ties == "davidson" and parsed.ranked is not None:

@@ -26,7 +26,7 @@ MOST_BETWEEN = 20
 LEAST_SLOPE = 0.25
 """Slopes of rows are 0 or at least ½, but for rounding."""
 
-FARTHEST, HALVINGS = 800.0, 64
+FARTHEST, GAP_HALVINGS = 800.0, 64
 """Largest gap that is looked for, and how often that range is halved."""
 
 
@@ -108,7 +108,7 @@ class Gaps:
             rows, (cells, pair, weight, slope, start) = self._rows, self._pairwise
             low, limit = np.full(len(self.above), -FARTHEST), np.log1p(-level)
             high = -low
-            for _ in range(HALVINGS if len(rows.start) else 0):
+            for _ in range(GAP_HALVINGS if len(rows.start) else 0):
                 middle = (low + high) / 2
                 odds = np.logaddexp.reduceat(
                     start - slope * np.repeat(middle[pair], np.diff(cells)), cells[:-1]

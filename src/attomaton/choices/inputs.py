@@ -27,9 +27,9 @@ from attomaton.choices.columns import (
 from attomaton.choices.numbering import (
     BadRows,
     SetChoices,
-    check_counts,
     check_items,
     check_unrolled,
+    counts_of,
     is_missing,
     number_choices,
 )
@@ -47,7 +47,7 @@ from attomaton.choices.sequences import (
 )
 from attomaton.choices.shapes import (
     ARENA_STYLE,
-    lengthen,
+    list_alternatives,
     pair_scores,
     read_games,
     read_matrix,
@@ -176,7 +176,7 @@ class Side(NamedTuple):
     by: tuple[Int64, list[Any]] | None = None
 
 
-def read_choices(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoices, Side]:
+def parse_choices(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoices, Side]:
     """The choices, supplied in any form, and what describes them further."""
     most = columns.get("most_per_pair")
     parsed, side = _read_form(
@@ -258,7 +258,7 @@ def _read_file(
             if not file.skip_bad or not good.any():
                 raise InvalidSamples(message) from error
             rows, first = rows[good], first or message
-            remaining = {name: take_rows(column, good) for name, column in remaining.items()}
+            remaining = {name: select_rows(column, good) for name, column in remaining.items()}
         else:
             break
     skipped = max(map(_length, file.values()), default=0) - len(rows)
@@ -271,7 +271,7 @@ def _length(column: Any) -> int:
     return 0 if column is None else len(column)
 
 
-def take_rows(column: Any, rows: Bool) -> Any:
+def select_rows(column: Any, rows: Bool) -> Any:
     """Some rows of a column of a file; None is a name that occurs twice."""
     if column is None:
         return None
@@ -298,7 +298,7 @@ def _read_frame(
     if "scores" in columns:
         table, columns, side = pair_scores(table, columns, side)
     elif isinstance(columns.get("alternative"), list | tuple):
-        table, columns, side = lengthen(table, columns, side)
+        table, columns, side = list_alternatives(table, columns, side)
     form = _find_form(columns, table)
 
     def take(role: str) -> Any:
@@ -628,7 +628,7 @@ def _frame_best_worst(
     if (members == against).any():
         twice = np.unique(row[members == against])
         raise BadRows("the set in ", twice, " names an item twice; name each item once")
-    counts = check_counts(data.counts, len(best))
+    counts = counts_of(data.counts, len(best))
     if (sets.winner == last).any():
         raise BadRows("best and worst are the same item in ", sets.winner == last, "; drop such rows")
     chosen = ((members == sets.winner[row]) & (against == last[row])) * counts[row]

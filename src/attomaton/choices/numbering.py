@@ -217,7 +217,7 @@ def check_unrolled(n_entries: int, n_items: int, usual: int) -> None:
         )
 
 
-def check_counts(counts: object, n_choices: int) -> NDArray[Any]:
+def counts_of(counts: object, n_choices: int) -> NDArray[Any]:
     """The count of each choice, shape (n_choices,): int64 if all are whole, else float64; None means 1.
 
     A choice that was never made has the count 0.

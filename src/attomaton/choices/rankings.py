@@ -19,7 +19,7 @@ RANKING_SCHEMA = pa.schema(
 )
 """Counted rankings: the numbers of the items, best first, and the place of each; tied items share a place."""
 
-MOST_ENTRIES = 3_000_000
+MOST_UNROLLED = 3_000_000
 """Number of entries of choice sets beyond which rankings may not be long; they take 0.8 GB."""
 
 LARGEST_TIE = 6
@@ -76,7 +76,7 @@ def unroll(rankings: Sequence[Any]) -> Unrolled:
         for row in sizes
         for tied, after in zip(reversed(row), accumulate(reversed(row)), strict=True)
     )
-    check_unrolled(n_entries, sum(map(sum, sizes)), MOST_ENTRIES)
+    check_unrolled(n_entries, sum(map(sum, sizes)), MOST_UNROLLED)
     choices = Unrolled(
         [], [], [], [], denominator_of(len(tier) for tiers in placed for tier in tiers), placed
     )

@@ -20,13 +20,12 @@ from attomaton.base.printing import Block, Listing, Signal, draw_text, shorten, 
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.assessment import AssessedItems
 from attomaton.choices.board import (
-    MOST,
-    MOST_ITEMS,
     MOST_LINES,
+    MOST_RATED,
+    MOST_ROWS_DRAWN,
     SHOWN_ROWS,
     Board,
     Ratings,
-    as_record,
     as_records,
     check_board,
     draw_lines,
@@ -34,6 +33,7 @@ from attomaton.choices.board import (
     list_coefficients,
     make_board,
     outcome_probabilities,
+    record_coefficient,
     rescale,
     rows_without_board,
 )
@@ -44,7 +44,7 @@ from attomaton.choices.uncertainty import LuceScores, ScoreDifference
 if TYPE_CHECKING:
     from attomaton.choices.logit.contrasts import Contrast
 
-SHOWN = 12
+SHOWN_COMPARISONS = 12
 """Maximum number of comparisons and categories that a summary prints."""
 
 LEAST_TAIL = 1e-15
@@ -282,9 +282,9 @@ class ChoiceFit(Tabular, AssessedItems):
         """Why there is no board; empty if there is one."""
         if not self.certified:
             return "no ratings and ranks: the scores are not certified"
-        if len(self.components) > MOST_ITEMS and not self.model.joined:
+        if len(self.components) > MOST_RATED and not self.model.joined:
             return (
-                f"no ranks and standard errors: more than {MOST_ITEMS:,} components; ratings are about the "
+                f"no ranks and standard errors: more than {MOST_RATED:,} components; ratings are about the "
                 "mean of each"
             )
         return ""
@@ -356,7 +356,7 @@ class ChoiceFit(Tabular, AssessedItems):
         component = self._component
         check_board(int(component.max(initial=-1)) + 1)
         gaps, covariance = self._gaps, None
-        if size <= MOST_ITEMS:
+        if size <= MOST_RATED:
             with suppress(UnsupportedOption):  # it is lost in rounding
                 covariance = model.covariance(np.arange(size))
         errors = None if covariance is None else model.board_errors
@@ -394,7 +394,7 @@ class ChoiceFit(Tabular, AssessedItems):
             "remarks": self._remarks,
             "scale": self.scale,
             "standings": as_records(self._rows),
-            "coefficients": [as_record(contrast) for contrast in self.coefficients.values()]
+            "coefficients": [record_coefficient(contrast) for contrast in self.coefficients.values()]
             if self.certified
             else [],
             "order": [{"above": above + 1, "below": below + 1} for above, below in self.order],
@@ -427,7 +427,7 @@ class ChoiceFit(Tabular, AssessedItems):
         """
         board = self.board()
         if not self.by:
-            return board.plot(ax, limit=MOST if limit is None else limit)
+            return board.plot(ax, limit=MOST_ROWS_DRAWN if limit is None else limit)
         limit = MOST_LINES if limit is None else whole_number(limit, "limit", least=1)
         items = [board.ratings.items[row] for row in board.best_first[:limit].tolist()]
         return draw_lines({name: fit.board() for name, fit in self.by.items()}, items, ax)
@@ -507,17 +507,19 @@ class ChoiceFit(Tabular, AssessedItems):
         if not self.by:
             return []
         names = [f"{name} ({show_count(fit.model.tally.n_choices)})" for name, fit in self.by.items()]
-        more = f" and {len(names) - SHOWN:,} more" * (len(names) > SHOWN)
-        return [f"choices by category, each fitted by itself in .by: {', '.join(names[:SHOWN])}{more}"]
+        more = f" and {len(names) - SHOWN_COMPARISONS:,} more" * (len(names) > SHOWN_COMPARISONS)
+        return [
+            f"choices by category, each fitted by itself in .by: {', '.join(names[:SHOWN_COMPARISONS])}{more}"
+        ]
 
     def _describe_missing(self) -> list[str]:
         if len(self.components) < 2:
             return []
         fewest = "the fewest comparisons" if self.logit is None else "comparisons"
         lines = [f"{fewest} that would connect all components:"]
-        lines += [f"  {comparison!s}" for comparison in self.missing[:SHOWN]]
-        if len(self.missing) > SHOWN:
-            lines.append(f"  and {len(self.missing) - SHOWN:,} more")
+        lines += [f"  {comparison!s}" for comparison in self.missing[:SHOWN_COMPARISONS]]
+        if len(self.missing) > SHOWN_COMPARISONS:
+            lines.append(f"  and {len(self.missing) - SHOWN_COMPARISONS:,} more")
         return lines
 
 

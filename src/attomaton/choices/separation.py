@@ -7,8 +7,8 @@ import numpy as np
 
 from attomaton.base.errors import InvalidSamples
 from attomaton.choices.coefficients import SeparationCheck, check_classes
-from attomaton.choices.design import Regression, check_index, read_column, read_columns
-from attomaton.choices.hazards import check_counts, check_hazards
+from attomaton.choices.design import Regression, check_index, read_column, read_regressors
+from attomaton.choices.hazards import check_hazards, check_poisson
 
 INTERCEPT = "intercept"
 """What the column of ones that is added is called."""
@@ -84,7 +84,7 @@ def check_separation(
     = 0). The other coefficient is finite: intercept.
     """
     regression = Regression(X, y, names, model, intercept, counts, event, strata).read()
-    matrix, columns = read_columns(regression.X, regression.names)
+    matrix, columns = read_regressors(regression.X, regression.names)
     check_index(regression.X, regression.y)
     size, note = len(matrix), ""
     times = np.ones(size) if regression.counts is None else read_column(regression.counts, "counts")
@@ -112,5 +112,5 @@ def check_separation(
     if regression.model == "cox":
         return check_hazards(regression, matrix, names_used, target)
     if regression.model == "poisson":
-        return check_counts(regression, matrix, names_used, target, times, constants)
+        return check_poisson(regression, matrix, names_used, target, times, constants)
     return check_classes(regression, matrix, names_used, target, times, reference, note)

@@ -25,8 +25,8 @@ from attomaton.choices.numbering import (
     NumberedChoices,
     SetChoices,
     arrange,
-    check_counts,
     check_items,
+    counts_of,
     is_missing,
     make_item_edges,
     number_choices,
@@ -203,7 +203,7 @@ class ParsedChoices(NamedTuple):
         if not tied.any():
             return pair_up(winner, loser, counts), 1, None
         both = np.concatenate([np.where(tied, 1, 2) * counts, counts[tied]])
-        check_counts(both, len(both))
+        counts_of(both, len(both))
         rankings = table_pairs(winner, loser, tied, counts)
         winner, loser = np.concatenate([winner, loser[tied]]), np.concatenate([loser, winner[tied]])
         return pair_up(winner, loser, both), 2, rankings
@@ -253,7 +253,7 @@ def read_sequences(data: ChoiceData) -> ParsedChoices:
             as_list(members) if hasattr(members, "tolist") else members for members in sets
         ]  # entries as Python objects
     items, choices = number_choices(winners, sets, data.counts)
-    return ParsedChoices(items, choices, check_counts(data.counts, len(choices.winner)))
+    return ParsedChoices(items, choices, counts_of(data.counts, len(choices.winner)))
 
 
 def _number_lists(data: ChoiceData, lengths: Int64, flat: Any) -> ParsedChoices:
@@ -268,7 +268,7 @@ def _number_lists(data: ChoiceData, lengths: Int64, flat: Any) -> ParsedChoices:
             "", absent, f": the winner {item!r} is not in its choice set; add it or drop both", noun="choice"
         )
     choices = SetChoices(winner, lengths, members, np.arange(len(winner)))
-    return ParsedChoices(items, choices, check_counts(data.counts, len(winner)))
+    return ParsedChoices(items, choices, counts_of(data.counts, len(winner)))
 
 
 def _read_losers(data: ChoiceData) -> ParsedChoices:
@@ -320,7 +320,7 @@ def _read_lists_of_losers(data: ChoiceData) -> ParsedChoices:
     sets = [[winner, *losers] for winner, losers in zip(winners, rows, strict=True)]
     items, choices = number_choices(winners, sets, data.counts)
     check_items(items)
-    return ParsedChoices(items, choices, check_counts(data.counts, len(rows)))
+    return ParsedChoices(items, choices, counts_of(data.counts, len(rows)))
 
 
 def _members(entry: Any) -> list[Any]:
@@ -337,7 +337,7 @@ def pair_rows(items: tuple[Any, ...], pairs: PairChoices, counts: Any) -> Parsed
     if alone.any():
         item = items[pairs.first[np.argmax(alone)]]
         raise BadRows("", alone, f" compares {item!r} with itself; drop such rows")
-    return ParsedChoices(items, pairs, check_counts(counts, len(pairs.first)))
+    return ParsedChoices(items, pairs, counts_of(counts, len(pairs.first)))
 
 
 def _read_rankings(data: ChoiceData) -> ParsedChoices:
@@ -353,10 +353,10 @@ def _read_rankings(data: ChoiceData) -> ParsedChoices:
     counts = data.counts
     if counts is not None and not (isinstance(counts, Sized) and len(counts) == len(rankings)):
         raise InvalidSamples(f"{len(rankings)} rankings and their counts must have equal lengths")
-    times = check_counts(counts, len(rankings))
+    times = counts_of(counts, len(rankings))
     unrolled = unroll(rankings)
     row = np.array(unrolled.ranking, np.int64)
-    totals = check_counts(np.array(unrolled.weights, np.int64) * times[row], len(row))
+    totals = counts_of(np.array(unrolled.weights, np.int64) * times[row], len(row))
     items, choices = number_choices(unrolled.winners, unrolled.choice_sets)
     check_items(items)
     ranked = None if unrolled.denominator == 1 else Ranked(unrolled.tiers, times, np.arange(len(times)))

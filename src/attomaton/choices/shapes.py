@@ -122,7 +122,7 @@ def pair_scores(
     return table, {"first": "first", "second": "second", "outcome": "outcome"}, described
 
 
-def lengthen(
+def list_alternatives(
     table_columns: Mapping[Any, Any], columns: Mapping[str, Any], side: Mapping[str, Any]
 ) -> tuple[dict[Any, Any], dict[str, Any], dict[str, Any]]:
     """A survey with one row per choice, as a table with one row per alternative.

@@ -24,13 +24,13 @@ from attomaton.choices.uncertainty import LuceScores
 
 linalg: Any = np.linalg
 
-MOST_ROWS = 200_000
+MOST_ALTERNATIVES = 200_000
 """Most alternatives of all situations that are drawn again."""
 
-AT_ONCE = 1 << 22
+NUMBERS_AT_ONCE = 1 << 22
 """Numbers in memory up to which the maxima of many draws are found together."""
 
-MOST_STEPS, SETTLED = 30, 1e-12
+DRAW_STEPS, DRAW_SETTLED = 30, 1e-12
 """Newton steps of draws at most, and the decrement at which they stop: separated ones never do."""
 
 
@@ -66,10 +66,10 @@ class FittedChoices:
     def draw(self, n_draws: int, rng: np.random.Generator) -> Float64:
         """How often each row is chosen, drawn again, shape (n_draws, n_rows)."""
         situations, totals = self.problem.situations, self.problem.totals.astype(np.int64)
-        if situations.n_rows > MOST_ROWS:
+        if situations.n_rows > MOST_ALTERNATIVES:
             raise UnsupportedOption(
-                f"there are {situations.n_rows:,} alternatives, and at most {MOST_ROWS:,} are drawn again; "
-                "fit a part of the choices"
+                f"there are {situations.n_rows:,} alternatives, and at most {MOST_ALTERNATIVES:,} are drawn "
+                "again; fit a part of the choices"
             )
         drawn = np.zeros((n_draws, situations.n_rows))
         for chosen, rows in split_by_size(situations):
@@ -82,15 +82,15 @@ class FittedChoices:
         """How often each row would be chosen by the maxima for other counts, shape (n_draws, n_rows)."""
         problem = self.problem
         basis = self.fit.identified.basis
-        if len(self._meetings[0]) * basis.shape[1] ** 2 <= AT_ONCE:
+        if len(self._meetings[0]) * basis.shape[1] ** 2 <= NUMBERS_AT_ONCE:
             matrix = (problem.rows.take(np.arange(problem.situations.n_rows)) / problem.scale) @ basis
-            start, n_parts = basis.T @ self.source[0], 1 + drawn.size // AT_ONCE
+            start, n_parts = basis.T @ self.source[0], 1 + drawn.size // NUMBERS_AT_ONCE
             batches = [
                 self._climb_together(matrix, start, batch.T).T for batch in np.array_split(drawn, n_parts)
             ]
             return np.concatenate(batches)
         climb, expected = (
-            NewtonClimb(most_steps=MOST_STEPS, settled=SETTLED, chord=False),
+            NewtonClimb(most_steps=DRAW_STEPS, settled=DRAW_SETTLED, chord=False),
             np.empty_like(drawn),
         )
         for counts, row in zip(drawn, expected, strict=True):
@@ -113,7 +113,7 @@ class FittedChoices:
             np.full(counts.shape[1], -np.inf),
         )
         probability = np.zeros_like(counts)
-        for _ in range(MOST_STEPS):
+        for _ in range(DRAW_STEPS):
             ahead = point + length * step
             utility = matrix @ ahead + offsets
             utility -= situations.spread(situations.top(utility))
@@ -129,7 +129,7 @@ class FittedChoices:
             ridge = 1e-12 * np.trace(information, axis1=1, axis2=2)[:, None, None] * np.eye(size)
             newton: Float64 = linalg.solve(information + ridge, gradient.T[:, :, None])[:, :, 0].T
             step, length = np.where(up, newton, step), np.where(up, 1.0, 0.5 * length)
-            if (up & ((gradient * newton).sum(axis=0) < SETTLED)).all():
+            if (up & ((gradient * newton).sum(axis=0) < DRAW_SETTLED)).all():
                 break
         return times * probability
 

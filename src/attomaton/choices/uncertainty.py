@@ -31,7 +31,7 @@ from attomaton.solvers.soft.tied import prove_groups, solve_groups
 if TYPE_CHECKING:
     from attomaton.choices.logit.contrasts import Contrast
 
-AT_ONCE = 1 << 22
+CURVATURES_AT_ONCE = 1 << 22
 """Maximum size in memory: entries of curvatures times the items of a component."""
 
 
@@ -112,7 +112,7 @@ def differentiate(rankings: Rankings, scores: Float64) -> Iterator[RankingSlopes
         for number, pattern in enumerate(patterns):
             tiers = np.split(np.arange(length, dtype=np.int64), np.flatnonzero(pattern) + 1)
             chosen = np.flatnonzero(pattern_of.ravel() == number)
-            for few in np.array_split(chosen, 1 + len(chosen) * length * len(scores) // AT_ONCE):
+            for few in np.array_split(chosen, 1 + len(chosen) * length * len(scores) // CURVATURES_AT_ONCE):
                 items = rankings.items[entries[few]]
                 derivatives = _differentiate_alike(scores[items], [tier.tolist() for tier in tiers])
                 yield RankingSlopes(items, *derivatives, rankings.often[rows[few]].astype(np.float64))

@@ -20,11 +20,11 @@ from attomaton.choices.logit.exact import has_rank
 from attomaton.choices.logit.face import distinct_directions, solve_program
 from attomaton.choices.logit.newton import LARGEST_FALL, LEAST_PROBABILITY, measure_fall
 from attomaton.choices.logit.problem import ChoiceProblem
-from attomaton.choices.logit.spans import CUT, ROUNDING, Span
+from attomaton.choices.logit.spans import CUT, SPAN_ROUNDING, Span
 
 linalg: Any = scipy.linalg
 
-SETTLED = 1e-10
+CONVERGED = 1e-10
 """The decrement g·u at which a fit counts as converged; the error of its contrasts in s.e. is its root."""
 
 LEAST_INFORMATION = 1e-13
@@ -128,14 +128,14 @@ class LogitCertificate:
         """Certified, treated as equal, or not certified."""
         if not (self.rise > 0 and self.survival and self.converged):
             return LogitState.UNCERTIFIED
-        if self.exact or self.outside <= ROUNDING * max(self.n_parameters, 1) ** 0.5:
+        if self.exact or self.outside <= SPAN_ROUNDING * max(self.n_parameters, 1) ** 0.5:
             return LogitState.CERTIFIED
         return LogitState.EQUAL if self.outside <= 10 * CUT else LogitState.UNCERTIFIED
 
     @property
     def converged(self) -> bool:
         """Whether the finite part is proved."""
-        return self.decrement < SETTLED and self.least_information > LEAST_INFORMATION
+        return self.decrement < CONVERGED and self.least_information > LEAST_INFORMATION
 
     @property
     def certified(self) -> bool:
@@ -147,7 +147,7 @@ class LogitCertificate:
         """What is proved, in one sentence; the numbers of the proof where something is not."""
         if not self.certified:
             return f"not certified: {self}"
-        distance = f"{SETTLED**0.5:.0e} standard errors"
+        distance = f"{CONVERGED**0.5:.0e} standard errors"
         return tell_accuracy("estimate", distance, infinite=self.rank < self.identified)
 
     def __str__(self) -> str:

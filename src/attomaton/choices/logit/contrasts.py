@@ -16,7 +16,7 @@ from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.printing import show_count
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.logit.curvature import solve_information
-from attomaton.choices.logit.face import CHUNK, distinct_directions, solve_cone, solve_program
+from attomaton.choices.logit.face import PROGRAM_CHUNK, distinct_directions, solve_cone, solve_program
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import Span, span_of_vectors
 from attomaton.choices.spread import student_quantile
@@ -24,14 +24,14 @@ from attomaton.choices.spread import student_quantile
 CLOSE = 1e-8
 """The part of a contrast of length 1 that may be outside a span or cone it is said to be in."""
 
-SURE = 2e-14
+SURELY_INSIDE = 2e-14
 """Up to here that part is rounding (1.5e-15 at most in what was measured); between the two, a tiny difference
 decides and is treated as none."""
 
 DOUBLINGS = 64
 """How often a point is doubled until all that happened is probable enough there."""
 
-MOST_STEPS = 200
+BOUND_STEPS = 200
 """Newton steps, and changes of the price, in the search for a bound."""
 
 
@@ -183,9 +183,9 @@ class Cone:
         target = target / np.linalg.norm(target)
         down, up = self._lowest(target), self._lowest(-target)
         if down.height >= -CLOSE:
-            return Proof(ContrastKind.PLUS, down.distance <= SURE and up.height < -CLOSE)
+            return Proof(ContrastKind.PLUS, down.distance <= SURELY_INSIDE and up.height < -CLOSE)
         if up.height >= -CLOSE:
-            return Proof(ContrastKind.MINUS, up.distance <= SURE and down.height < -CLOSE)
+            return Proof(ContrastKind.MINUS, up.distance <= SURELY_INSIDE and down.height < -CLOSE)
         return Proof(ContrastKind.UNDECIDED, True)
 
     def binding(self, contrast: Float64) -> Bool | None:
@@ -213,7 +213,7 @@ class Cone:
 
         units = self.units
         use = np.zeros(len(units), bool)
-        use[:CHUNK] = True
+        use[:PROGRAM_CHUNK] = True
         box = np.array([(-1.0, 1.0)] * len(target))
         while True:
             rows = np.flatnonzero(use)
@@ -222,7 +222,7 @@ class Cone:
             low = np.flatnonzero((units @ point < -1e-9) & ~use)
             if not len(low):
                 break
-            use[low[:CHUNK]] = True
+            use[low[:PROGRAM_CHUNK]] = True
         heights = units @ point
         lift = max(-float(heights.min(initial=0.0)), 0.0)  # v raises all by 1 or more: add what is missing
         raised = float(target @ (point + lift * self._lifting))
@@ -257,9 +257,9 @@ def classify(contrast: Float64, finite: Span, identified: Span, cone: Callable[[
         return Proof(ContrastKind.UNIDENTIFIED, True)
     off = float(np.linalg.norm(finite.reject(contrast))) / length
     if off <= CLOSE:
-        return Proof(ContrastKind.FINITE, max(off, outside) <= SURE)
+        return Proof(ContrastKind.FINITE, max(off, outside) <= SURELY_INSIDE)
     proof = cone().decide(contrast)
-    return Proof(proof.kind, proof.certified and outside <= SURE)
+    return Proof(proof.kind, proof.certified and outside <= SURELY_INSIDE)
 
 
 def classify_all(contrasts: Float64, finite: Span, identified: Span, cone: Cone) -> Any:
@@ -283,7 +283,7 @@ def classify_all(contrasts: Float64, finite: Span, identified: Span, cone: Cone)
     classes = np.full(len(directions), None, object)
     tree: Any = cKDTree(cone.units)
     for sign, kind in ((1.0, ContrastKind.PLUS), (-1.0, ContrastKind.MINUS)):
-        classes[np.isfinite(tree.query(sign * directions, distance_upper_bound=SURE)[0])] = kind
+        classes[np.isfinite(tree.query(sign * directions, distance_upper_bound=SURELY_INSIDE)[0])] = kind
     for row in np.flatnonzero(classes == None).tolist():  # noqa: E711  one by one
         classes[row] = cone.decide(cone.complement @ directions[row]).kind
     kinds[undecided] = classes[number]
@@ -356,7 +356,7 @@ def lowest_height(target: Float64, merged: "Merged", point: Float64, level: floa
     low, high, best = -np.inf, np.inf, -np.inf
     under, over = np.nan, np.nan  # log-probabilities at both ends, less the limit
     middle = float(np.log(np.linalg.norm(target) / max(-limit, 1e-3)))
-    for step in range(MOST_STEPS):
+    for step in range(BOUND_STEPS):
         price = float(np.exp(middle))
         end, value, left = _minimise(target, price, merged, point, 4.0 * limit - 20.0)
         if left is not None:
@@ -418,7 +418,7 @@ def _minimise(
     """
     value, share, face = data.measure(point)
     n_low = 0
-    for _ in range(MOST_STEPS):
+    for _ in range(BOUND_STEPS):
         weight = data.totals[data.situation] * share
         gradient = target - price * (data.slopes.T @ weight)
         means = np.add.reduceat(

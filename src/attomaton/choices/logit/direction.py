@@ -13,7 +13,7 @@ from attomaton.base.tables import Bool, Float64
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import Span
 
-CHUNK = 200
+ROWS_ADDED = 200
 """Rows by which the program grows."""
 
 
@@ -87,7 +87,7 @@ def _least_distance(slopes: Float64) -> tuple[Float64, Float64]:
     from scipy.optimize import nnls
 
     use = np.zeros(len(slopes), bool)
-    use[np.argsort(np.linalg.norm(slopes, axis=1))[:CHUNK]] = True
+    use[np.argsort(np.linalg.norm(slopes, axis=1))[:ROWS_ADDED]] = True
     while True:
         active = slopes[use]
         left = np.vstack([active.T, np.ones(len(active))])
@@ -104,4 +104,4 @@ def _least_distance(slopes: Float64) -> tuple[Float64, Float64]:
         low = np.flatnonzero((slopes @ point < 1 - 1e-9) & ~use)
         if not len(low):
             return exact, support
-        use[low[np.argsort(slopes[low] @ point)[:CHUNK]]] = True
+        use[low[np.argsort(slopes[low] @ point)[:ROWS_ADDED]]] = True

@@ -15,7 +15,7 @@ from attomaton.choices.logit.contrasts import ContrastKind
 from attomaton.choices.logit.face import solve_program
 from attomaton.choices.logit.problem import ChoiceProblem
 
-MOST_ENTRIES = 20_000
+MOST_FRACTIONS = 20_000
 """Entries of the distinct differences up to which fractions are used."""
 
 LARGEST_ENTRY = 2.0**20
@@ -46,13 +46,13 @@ def prove_in_fractions(
     ``direction`` is v, about, in scaled coordinates.
     """
     rows = np.flatnonzero(problem.is_pair & (problem.norms > 0))
-    if len(rows) * problem.rows.n_parameters > 50 * MOST_ENTRIES:
+    if len(rows) * problem.rows.n_parameters > 50 * MOST_FRACTIONS:
         return False
     raw = problem.differences(rows) * problem.scale  # exact: the scale is a power of two
     if not _is_half(raw):
         return False
     level, both, rising = _divide(raw, dying[rows], problem.also_chosen[rows])
-    if (len(level) + len(rising)) * problem.rows.n_parameters > MOST_ENTRIES:
+    if (len(level) + len(rising)) * problem.rows.n_parameters > MOST_FRACTIONS:
         return False
     reduced, pivots = reduce_rows(level)
     if (len(pivots), len(reduce_rows([*level, *rising])[1])) != ranks:

@@ -34,7 +34,7 @@ FEW_PARAMETERS, FEW_ROWS = 20, 200_000
 ATTEMPTS = 4
 """How often the face is guessed."""
 
-CHUNK = 2_000
+PROGRAM_CHUNK = 2_000
 """Rows by which a large linear program grows."""
 
 TOLERANCE = 1e-7
@@ -223,23 +223,23 @@ def solve_cone(directions: Float64) -> ConeProgram:
     survive do not span.
     """
     size = len(directions)
-    if size <= 3 * CHUNK:
+    if size <= 3 * PROGRAM_CHUNK:
         return ConeProgram(*_solve_program(directions), size)
     use = np.zeros(size, bool)
-    use[np.random.default_rng(0).choice(size, CHUNK, replace=False)] = True
+    use[np.random.default_rng(0).choice(size, PROGRAM_CHUNK, replace=False)] = True
     while True:
         rows = np.flatnonzero(use)
         direction, dies = _solve_program(directions[rows])
         height = directions @ direction
         low = np.flatnonzero((height < -TOLERANCE) & ~use)
         if len(low):
-            use[low[np.argsort(height[low])[:CHUNK]]] = True
+            use[low[np.argsort(height[low])[:PROGRAM_CHUNK]]] = True
             continue
         level = np.flatnonzero((np.abs(height) <= TOLERANCE) & ~use)
         span = span_of_vectors(directions[rows[~dies]], directions.shape[1])
         outside = np.abs(directions[level] @ span.complement).max(axis=1, initial=0.0) > TOLERANCE
         if outside.any():
-            use[level[outside][:CHUNK]] = True
+            use[level[outside][:PROGRAM_CHUNK]] = True
             continue
         whole = height > TOLERANCE
         whole[rows] = dies

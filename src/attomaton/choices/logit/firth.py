@@ -25,7 +25,7 @@ from attomaton.choices.logit.rows import Situations
 
 linalg: Any = scipy.linalg
 
-MOST_STEPS, MOST_MOVED = 500, 4.0
+FIRTH_STEPS, MOST_MOVED = 500, 4.0
 """Steps, and the largest change of a utility in one of them."""
 
 MEMORY = 8
@@ -33,7 +33,7 @@ MEMORY = 8
 
 LOST = "the information is lost in rounding; scale features to a common size"
 
-SETTLED, LEVEL = 1e-18, 1e-9
+FIRTH_SETTLED, LEVEL = 1e-18, 1e-9
 """The decrement at which it stops, and the largest at which what it found is a maximum."""
 
 MOST_AT_ONCE = 1 << 24
@@ -71,7 +71,7 @@ class FirthClimb:
         if here is None:
             raise UncertifiedSolution(LOST)
         before, n_level, secants = np.inf, 0, list[tuple[Float64, Float64]]()
-        for _ in range(MOST_STEPS):
+        for _ in range(FIRTH_STEPS):
             step = self._step(here, fixed, secants)
             decrement = float(here.gradient @ step)
             if decrement <= 0:  # what earlier steps said is no longer true
@@ -79,7 +79,7 @@ class FirthClimb:
                 step = self._step(here, fixed, secants)
                 decrement = float(here.gradient @ step)
             n_level = n_level + 1 if decrement < LEVEL and decrement > 0.9 * before else 0
-            if decrement <= SETTLED or n_level > MEMORY:
+            if decrement <= FIRTH_SETTLED or n_level > MEMORY:
                 return here
             before = decrement
             moved = float(np.abs(self.problem.utilities(self.basis @ step)).max(initial=0.0))

@@ -22,7 +22,7 @@ from attomaton.choices.logit.certificate import (
     certify,
     find_multipliers,
 )
-from attomaton.choices.logit.clusters import FEWEST, ClusterErrors, SingleResiduals
+from attomaton.choices.logit.clusters import FEWEST_CLUSTERS, ClusterErrors, SingleResiduals
 from attomaton.choices.logit.contrasts import (
     CLOSE,
     Cone,
@@ -376,10 +376,10 @@ class LogitFit(Tabular):
         whole = (problem.counts % 1 == 0).all()
         single = None if whole else SingleResiduals(problem.residuals(probability))
         errors = ClusterErrors(problem, probability, self.finite.basis, groups, single=single)
-        if errors.n_clusters < FEWEST:
+        if errors.n_clusters < FEWEST_CLUSTERS:
             raise UnsupportedOption(
-                f"clustered errors need at least {FEWEST} clusters, and there are {errors.n_clusters}; leave "
-                "clusters out if choices are independent"
+                f"clustered errors need at least {FEWEST_CLUSTERS} clusters, and there are "
+                f"{errors.n_clusters}; leave clusters out if choices are independent"
             )
         return errors.covariance
 

@@ -28,7 +28,7 @@ LARGEST_RESIDUAL = 1e-11
 """How much of g − H u may be left, in units of the score's standard deviation."""
 
 
-CLOSE = 1e-2
+CHORD_DECREMENT = 1e-2
 """The decrement below which, after a proof, steps use the information of an earlier point."""
 
 
@@ -104,7 +104,7 @@ class NewtonClimb:
         here = self._look(problem, face, beta, probability, value, 0)
         for number in range(self.most_steps + 1):
             if number:
-                close = self.chord and proof is not None and before < CLOSE
+                close = self.chord and proof is not None and before < CHORD_DECREMENT
                 near = here.curvature if close else None
                 here = self._look(problem, face, beta, probability, value, number, near)
                 if close and here.decrement > max(

@@ -16,7 +16,7 @@ from attomaton.choices.logit.direction import raw_complement
 from attomaton.choices.logit.fit import LogitFit
 from attomaton.choices.logit.rows import Situations
 
-BLOCK = 4_000_000
+MOST_DIFFERENCES = 4_000_000
 """Entries of differences that are formed at a time."""
 
 
@@ -40,7 +40,7 @@ def predict_rows(
         Whether the probabilities of a situation that the data leave open are NaN instead.
     """
     probability = np.empty(situations.n_rows)
-    most = max(BLOCK // max(matrix.shape[1], 1), 1)
+    most = max(MOST_DIFFERENCES // max(matrix.shape[1], 1), 1)
     starts = situations.starts
     begin = 0
     while begin < len(situations):

@@ -40,10 +40,10 @@ take minutes, and the time grows with their cube."""
 MOST_BESIDE = 64
 """Columns beside the items up to which the information of many items is kept on the graph of games."""
 
-LARGEST, SMALLEST = 1e100, 1e-100
+LARGEST_VALUE, SMALLEST_VALUE = 1e100, 1e-100
 """Sizes of a column between which squares neither overflow nor underflow."""
 
-SMALL = 2_000_000
+FEW_ENTRIES = 2_000_000
 """Entries of all rows up to which their own singular values are computed, not the Gram matrix's."""
 
 DENSE_SHARE = 0.25
@@ -352,7 +352,7 @@ class ChoiceProblem:
 
     def weighted_rows(self, probability: Float64, basis: Float64) -> Float64 | None:
         """√(N p) (x − x̄)·basis of each row, whose Gram matrix is the information; None if it is too large."""
-        if self.situations.n_rows * self.rows.n_parameters > SMALL:
+        if self.situations.n_rows * self.rows.n_parameters > FEW_ENTRIES:
             return None
         inside = (self.rows.take(np.arange(self.situations.n_rows)) / self.scale) @ basis
         away = inside - self.situations.spread(self.situations.sum(probability[:, None] * inside))
@@ -469,7 +469,7 @@ def _check_sizes(values: Any, names: Sequence[str]) -> None:
     if not values.shape[0]:
         return
     top: Any = np.maximum(_dense(values.max(axis=0)), -_dense(values.min(axis=0)))
-    bad = np.flatnonzero((top > LARGEST) | ((top > 0) & (top < SMALLEST)))
+    bad = np.flatnonzero((top > LARGEST_VALUE) | ((top > 0) & (top < SMALLEST_VALUE)))
     if len(bad):
         raise InvalidSamples(
             f"column {names[bad[0]]!r} has values up to {top[bad[0]]:.3g}; scale it to a size near 1"

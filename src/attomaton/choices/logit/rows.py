@@ -18,10 +18,10 @@ from attomaton.base.tables import Float64, Int64
 
 csr_array: Any = scipy.sparse.csr_array
 
-AT_ONCE = 1 << 17
+BLOCK_ENTRIES = 1 << 17
 """Entries of a block of dense rows that are weighted at once: they stay in the cache."""
 
-FEW = 12
+FEW_ALTERNATIVES = 12
 """Alternatives per situation up to which sums run over columns instead of over segments."""
 
 CACHED_ITEMS = 256
@@ -70,7 +70,7 @@ class Situations:
 
     def apply(self, operation: Any, values: Float64, of_situation: Float64) -> Float64:
         """Such as np.subtract: each row's value and its situation's, in place of the row's."""
-        if self.size is None or self.size > FEW:
+        if self.size is None or self.size > FEW_ALTERNATIVES:
             return operation(values, self.spread(of_situation), out=values)
         for column in self.columns(values):
             operation(column, of_situation, out=column)
@@ -81,7 +81,7 @@ class Situations:
         return [values[alternative :: self.size] for alternative in range(self.size or 0)]
 
     def _reduce(self, operation: Any, values: Float64) -> Float64:
-        if self.size is None or self.size > FEW:
+        if self.size is None or self.size > FEW_ALTERNATIVES:
             return operation.reduceat(values, self.starts[:-1], axis=0) if len(self) else values[:0]
         first, *following = self.columns(values)
         total = first.copy()
@@ -220,7 +220,7 @@ class DenseRows:
 
     def _blocks(self) -> list[tuple[int, int]]:
         mean = max(self.matrix.size / max(len(self.situations), 1), 1.0)
-        step = max(int(AT_ONCE / mean), 1)
+        step = max(int(BLOCK_ENTRIES / mean), 1)
         edges = [*range(0, len(self.situations), step), len(self.situations)]
         return list(pairwise(edges))
 
