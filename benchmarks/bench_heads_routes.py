@@ -26,7 +26,11 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
-from attomaton.heads import HeadAudit, audit_heads
+from attomaton.base.progress import as_stages
+from attomaton.heads import Audit, HeadAudit, audit_heads
+from attomaton.heads.audit.ceiling import OwnScores
+from attomaton.heads.audit.heads import join_audits, measure_layer, prepare, record_all
+from attomaton.heads.audit.rows import list_documents
 from attomaton.heads.audit.types import SPECIFIC, distribute
 from attomaton.heads.live import LiveModel
 from attomaton.heads.texts import read_for
@@ -84,9 +88,15 @@ def judge_random(live: LiveModel, documents: Any, kind: str) -> dict[str, Any]:
         live = replace(live)
         live.__dict__["_layouts"] = [[]]  # as if no weight were in reach
     start = time.process_time()
+    draws = [live.rotate(seed=seed) for seed in range(DRAWS)]
+    how, ids = Audit(), list_documents(documents)
+    plan = prepare(live, ids, None, how, vocabulary=documents.vocabulary)
+    recorded = record_all(live, draws, ids, how, as_stages(False), layers=layers, reads_of=plan.fit_on)
     audits = list[HeadAudit]()
-    for seed in range(DRAWS):
-        audits.append(audit_heads(live.rotate(seed=seed), documents, layers=layers, random=0))
+    for draw, part in zip(draws, recorded[1:], strict=True):
+        scores = [OwnScores(draw, part.reads)]
+        rows = [[part.own.of_layer(layer)] for layer in layers]
+        audits.append(join_audits([measure_layer(plan, one, [plan.rungs], scores) for one in rows]))
     names, z, rungs = list[str](), list[Any](), list[Any]()
     for at, audit in enumerate(audits):
         rivals = [*audits[at + 1 :], *audits[:at]][: RIVALS[kind]]
@@ -104,7 +114,7 @@ def judge_random(live: LiveModel, documents: Any, kind: str) -> dict[str, Any]:
     beyond = (np.abs(np.array(rungs)) > 2).mean((0, 2))
     return {
         "random_heads": len(names),
-        "rotations_are_shared": live.rotate(seed=0).shares_rotations,
+        "rotations_are_shared": draws[0].shares_rotations,
         "layers": layers,
         "specific": round(len(specific) / len(names), 4),
         "specific_types": {name: specific.count(name) for name in sorted(set(specific))},
