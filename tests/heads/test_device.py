@@ -9,8 +9,8 @@ import pytest
 
 @pytest.mark.costly("starts a process that imports transformers, for eight audits: a device stays registered")
 def test_an_audit_on_another_device_has_the_numbers_of_the_cpu():
-    """Through the attention interface, with sinks, in bfloat16, and with attention that is written out."""
-    names = ["llama", "gpt_oss", "qwen3", "bloom"]
+    """Through the attention interface, with soft caps, in bfloat16, and with attention that is written out."""
+    names = ["llama", "gemma2", "qwen3", "bloom"]
     ended = subprocess.run(
         [sys.executable, "-m", "tests.heads.device", *names],
         cwd=Path(__file__).parents[2],
