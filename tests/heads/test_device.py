@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.costly("starts a process that imports transformers, for eight audits: a device stays registered")
+@pytest.mark.costly("starts a process, because a device stays registered, for eight audits")
 def test_an_audit_on_another_device_has_the_numbers_of_the_cpu():
     """Through the attention interface, with soft caps, in bfloat16, and with attention that is written out."""
     names = ["llama", "gemma2", "qwen3", "bloom"]
