@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.costly("starts a process, because a device stays registered, for eight audits")
-def test_an_audit_on_another_device_has_the_numbers_of_the_cpu():
 @pytest.mark.costly("eight audits in a process of their own, because a device stays registered")
+def test_an_audit_on_another_device_has_the_numbers_of_the_cpu():
+    """Through the attention interface, with soft caps, in bfloat16, and where attention is written out."""
     names = ["llama", "gemma2", "qwen3", "bloom"]
     ended = subprocess.run(
         [sys.executable, "-m", "tests.heads.device", *names],
