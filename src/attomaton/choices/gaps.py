@@ -10,15 +10,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse
+from scipy.sparse import csr_array
 
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.numbering import NumberedChoices
 
 if TYPE_CHECKING:
     from attomaton.choices.logit.fit import LogitFit
-
-csr_array: Any = scipy.sparse.csr_array
 
 MOST_BETWEEN = 20
 """Most components on the way from one to another of which all choices are used at once."""

@@ -8,10 +8,9 @@ multipliers stored as such. Both proofs have margins of order 1, so that a round
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 
 from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.printing import tell_accuracy
@@ -21,8 +20,7 @@ from attomaton.choices.logit.face import distinct_directions, solve_program
 from attomaton.choices.logit.newton import LARGEST_FALL, LEAST_PROBABILITY, measure_fall
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import CUT, SPAN_ROUNDING, Span
-
-linalg: Any = scipy.linalg
+from attomaton.choices.logit.untyped import linalg
 
 CONVERGED = 1e-10
 """The decrement g·u at which a fit counts as converged; the error of its contrasts in s.e. is its root."""

@@ -21,15 +21,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
 
 from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.rows import BattleRows
+from attomaton.choices.logit.untyped import linalg
 from attomaton.choices.spread import Spread
-
-linalg: Any = scipy.linalg
 
 FEWEST_CLUSTERS = 3
 """Fewest clusters with errors."""

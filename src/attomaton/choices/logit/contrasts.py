@@ -172,10 +172,7 @@ class Cone:
         """The cone of a face."""
         rows = np.flatnonzero(dying)
         complement = finite.complement
-        slopes = np.empty((len(rows), complement.shape[1]))
-        for position, column in enumerate(np.ascontiguousarray(complement.T)):
-            slopes[:, position] = problem.gaps(column)[rows]
-        return cls(problem, rows, slopes, complement, complement.T @ direction)
+        return cls(problem, rows, problem.slopes(complement, rows), complement, complement.T @ direction)
 
     def decide(self, contrast: Float64) -> Proof:
         """+∞, −∞ or undecided, for a contrast in R and not in S."""
@@ -469,8 +466,13 @@ def weights_of(names: tuple[Any, ...]) -> dict[str, float]:
 
 def describe_contrast(weights: Mapping[str, float]) -> str:
     """A contrast in words: ``a - b``, ``2 a + c``."""
+    return add_up(dict(sorted(weights.items(), key=lambda entry: entry[1] < 0)))
+
+
+def add_up(weights: Mapping[str, float]) -> str:
+    """A sum of names with these weights, in their order."""
     terms = list[str]()
-    for name, weight in sorted(weights.items(), key=lambda entry: entry[1] < 0):
+    for name, weight in weights.items():
         sign = ("- " if weight < 0 else "+ ") if terms else ("-" if weight < 0 else "")
         size = "" if abs(weight) == 1 else f"{abs(weight):g} "
         terms.append(f"{sign}{size}{name}")

@@ -16,15 +16,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse
 
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.logit.graph import GameGraph
+from attomaton.choices.logit.untyped import linalg
 from attomaton.graphs.strong import connected_nodes
-
-linalg: Any = scipy.linalg
-csr_array: Any = scipy.sparse.csr_array
 
 GOAL = 1e-13
 """What may be left of an entry of G x = b, as a share of the largest of b, for the solver to stop."""

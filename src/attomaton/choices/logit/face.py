@@ -179,9 +179,7 @@ def _solve_reduced(problem: ChoiceProblem, proven: Bool, metric: Float64 | None)
     alive[problem.reference] = True
     complement = span_of(problem, alive).complement
     undecided = np.flatnonzero(problem.is_pair & ~proven & (problem.norms > 0))
-    slopes = np.empty((len(undecided), complement.shape[1]))
-    for position, column in enumerate(np.ascontiguousarray(complement.T)):
-        slopes[:, position] = problem.gaps(column)[undecided] / problem.norms[undecided]
+    slopes = problem.slopes(complement, undecided) / problem.norms[undecided, None]
     steep = np.abs(slopes).max(axis=1, initial=0.0) > CUT
     undecided, slopes = undecided[steep], slopes[steep]
     if metric is not None:

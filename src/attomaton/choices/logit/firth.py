@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import scipy.linalg
 
-from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
+from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number
 from attomaton.base.printing import Block, Grid, show_count
@@ -22,8 +21,7 @@ from attomaton.base.tables import Float64, table_of
 from attomaton.choices.logit.contrasts import CLOSE, Contrast, ContrastKind, weights_of
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.rows import Situations
-
-linalg: Any = scipy.linalg
+from attomaton.choices.logit.untyped import linalg
 
 FIRTH_STEPS, MOST_MOVED = 500, 4.0
 """Steps, and the largest change of a utility in one of them."""
@@ -388,14 +386,3 @@ class FirthFit(Tabular):
         head += "Firth's penalty: half the log determinant of the information"
         headers = ["parameter", "estimate", "s.e.", "95 % profile", "p", "maximum"]
         return [head, Grid("", headers, cells), f"without the penalty, {self.proof}"]
-
-
-def fit_firth(
-    problem: ChoiceProblem, basis: Float64, maximum: Callable[..., Contrast], proof: str
-) -> FirthFit:
-    """The maximum of ℓ* on the identified span."""
-    if (problem.counts < 0).any():
-        raise UnsupportedOption("counts are negative; give counts of at least 0")
-    climb = FirthClimb(problem, basis)
-    start: Float64 = np.zeros(int(basis.shape[1]))
-    return FirthFit(problem, climb, climb.run(start), maximum, proof)

@@ -3,12 +3,10 @@
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.choices.logit.untyped import csr_array
 from attomaton.graphs.strong import connected_nodes
-
-csr_array: Any = scipy.sparse.csr_array
 
 
 class GameGraph:
