@@ -171,14 +171,7 @@ class Gaps:
 
 
 class OpenGaps(Gaps):
-    """Gaps where a coefficient of a feature is infinite too, so that not only components move apart.
-
-    Parameters
-    ----------
-    bound : callable
-        The bound of the gap of two components with a confidence, or None; it takes a linear program.
-    above, below, n_components : as for :class:`Gaps`
-    """
+    """Gaps where a coefficient of a feature is infinite too, so that not only components move apart."""
 
     def __init__(
         self,

@@ -173,19 +173,7 @@ def certify(
     *,
     exact: bool = False,
 ) -> tuple[LogitCertificate, Float64 | None]:
-    """Compute the proof of a fit from its vectors, and with it S (SᵀHS)⁻¹ Sᵀ at β (None on a graph).
-
-    Parameters
-    ----------
-    problem : ChoiceProblem
-        The data.
-    evidence : LogitEvidence
-        The vectors.
-    finite, identified : Span
-        The spans S of the surviving pairs and R of all pairs.
-    exact : bool
-        Whether fractions have proved which pairs die, so that v and λ need not be looked at.
-    """
+    """Compute the proof of a fit from its vectors, and with it S (SᵀHS)⁻¹ Sᵀ at β (None on a graph)."""
     face = ~evidence.dying if evidence.dying.any() else None
     rise, leak = measure_direction(problem, evidence.dying, evidence.direction, finite)
     here = prove_by_step(problem, face, evidence.beta, finite)

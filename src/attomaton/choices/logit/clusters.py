@@ -67,21 +67,9 @@ class SingleResiduals(NamedTuple):
 
 
 class ClusterErrors:
-    """The errors of a conditional logit whose choices come in clusters.
+    """The errors of a conditional logit whose choices come in clusters, for contrasts in the span of ``basis``.
 
-    Parameters
-    ----------
-    problem : ChoiceProblem
-        The choices.
-    probability : float64 array, shape (n_rows,)
-        The fitted probability of each row; 0 for rows that die.
-    basis : float64 array, shape (n_parameters, rank)
-        A basis of the contrasts with finite estimates, in scaled coordinates.
-    clusters : int64 array, shape (n_situations,)
-        The cluster of each situation, numbered from 0.
-    single : SingleResiduals, optional
-        What single choices leave, if counts are parts of choices or weights; the information is then no
-        floor of the variance.
+    With ``single``, where counts are parts of choices or weights, the information is no floor of the variance.
     """
 
     def __init__(

@@ -299,22 +299,8 @@ def bound_below(
 
     min f·γ subject to Σ_i N_i log P_i(face) ≥ log(1 − level); rows that can be raised at no cost are gone in
     the limit. What is returned is the value of the dual problem, which is never above the minimum; None
-    where no price was found at which it is near.
-
-    Parameters
-    ----------
-    cone : Cone
-        The dying pairs.
-    contrast : float64 array
-        f, whose class is +∞.
-    binding : bool array
-        Which rows of the cone say so.
-    log_odds : float64 array, shape (n_rows of the cone,)
-        log odds of each dying row against the face of its situation, at β*.
-    level : float
-        The confidence.
-    clusters : int64 array, shape (n_situations,), or None
-        The cluster of each situation; all choices of a cluster count as one.
+    where no price was found at which it is near. ``log_odds`` are those of each dying row against the face of
+    its situation, at β*.
     """
     problem, rows = cone.problem, cone.rows[binding]
     situation = problem.situation_of(rows)

@@ -84,19 +84,7 @@ class WideColumns(NamedTuple):
 
 
 class GraphCurvature:
-    """The information on the graph of games.
-
-    Parameters
-    ----------
-    graph : GameGraph
-        Who met whom.
-    weight : float64 array, shape (n_battles,)
-        The weight of each battle in L.
-    border, corner : float64 array, shape (n_items, n_wide) and (n_wide, n_wide)
-        C and W.
-    scale : float64 array, shape (n_parameters,)
-        The unit of each parameter, a power of two.
-    """
+    """The information on the graph of games: ``border`` is C and ``corner`` W, in units of ``scale``."""
 
     def __init__(
         self, graph: GameGraph, weight: Float64, border: Float64, corner: Float64, scale: Float64

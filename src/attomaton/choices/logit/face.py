@@ -77,19 +77,7 @@ class ConeProgram(NamedTuple):
 def find_face(
     problem: ChoiceProblem, start: Float64, *, guess: bool | None = None, metric: Float64 | None = None
 ) -> Face:
-    """Decide which pairs die, where Newton's method has not proved that none do.
-
-    Parameters
-    ----------
-    problem : ChoiceProblem
-        The data.
-    start : float64 array
-        Where Newton's method was after some steps.
-    guess : bool, optional
-        Whether to guess the face first; None means by the number of columns.
-    metric : float64 array, shape (n_parameters, n_parameters), optional
-        Coordinates of the linear program; those of the problem if not given.
-    """
+    """Decide which pairs die, where Newton's method has not proved that none do."""
     arcs = problem.rows.arcs(problem.reference)
     if arcs is not None and guess is None:
         return find_components_face(problem, arcs, start)

@@ -50,15 +50,7 @@ class PenalisedPoint(NamedTuple):
 
 
 class FirthClimb:
-    """The maximum of ℓ*, on all of the identified span or where one contrast has a given value.
-
-    Parameters
-    ----------
-    problem : ChoiceProblem
-        The choices.
-    basis : float64 array, shape (n_parameters, rank)
-        A basis of the identified span, in scaled coordinates.
-    """
+    """The maximum of ℓ*, on all of the identified span or where one contrast has a given value."""
 
     def __init__(self, problem: ChoiceProblem, basis: Float64) -> None:
         self.problem, self.basis = problem, basis
@@ -153,17 +145,7 @@ class FirthClimb:
 
 
 class Profile:
-    """The profile of ℓ* along a contrast: its interval and its p-value.
-
-    Parameters
-    ----------
-    climb : FirthClimb
-        How a maximum is found.
-    top : PenalisedPoint
-        The maximum.
-    contrast : float64 array, shape (rank,)
-        The contrast in coordinates of the span.
-    """
+    """The profile of ℓ* along a contrast: its interval and its p-value."""
 
     def __init__(self, climb: FirthClimb, top: PenalisedPoint, contrast: Float64) -> None:
         self._climb, self._top, self._contrast = climb, top, contrast

@@ -10,15 +10,7 @@ from attomaton.graphs.strong import connected_nodes
 
 
 class GameGraph:
-    """The pairs of items that met, each once.
-
-    Parameters
-    ----------
-    first, second : int64 array, shape (n_battles,)
-        The items of each battle, which differ.
-    n_items : int
-        The number of items.
-    """
+    """The pairs of items that met, each once."""
 
     def __init__(self, first: Int64, second: Int64, n_items: int) -> None:
         low, high = np.minimum(first, second), np.maximum(first, second)
