@@ -67,9 +67,10 @@ class SingleResiduals(NamedTuple):
 
 
 class ClusterErrors:
-    """The errors of a conditional logit whose choices come in clusters, for contrasts in the span of ``basis``.
+    """The errors of a conditional logit with clusters of choices, for contrasts in the span of ``basis``.
 
-    With ``single``, where counts are parts of choices or weights, the information is no floor of the variance.
+    ``single`` is given where counts are parts of choices or weights: the information is then no floor of the
+    variance.
     """
 
     def __init__(
