@@ -292,7 +292,7 @@ def _read_frame(
         columns["ranking"] = list(table)
     if columns.keys() <= {"drop", "count"} and "loser" not in table:
         for arena in ARENAS:
-            if table.keys() >= _names_of(arena):
+            if table.keys() >= {name for names in arena.values() for name in _as_sequence(names)}:
                 columns.update(arena)
                 break
     if "scores" in columns:
@@ -334,11 +334,6 @@ def _read_frame(
         dropped = _as_sequence(columns["drop"])
         parsed = parsed.restrict(np.array([value not in dropped for value in distinct], bool)[number])
     return parsed, described
-
-
-def _names_of(columns: Mapping[str, Any]) -> set[Any]:
-    """The names of all columns of some roles."""
-    return {name for names in columns.values() for name in _as_sequence(names)}
 
 
 def read_side(

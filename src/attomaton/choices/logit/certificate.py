@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.printing import tell_accuracy
 from attomaton.base.tables import Bool, Float64
 from attomaton.choices.logit.exact import has_rank
-from attomaton.choices.logit.face import distinct_directions, solve_program
+from attomaton.choices.logit.face import distinct_directions, find_balance
 from attomaton.choices.logit.newton import LARGEST_FALL, LEAST_PROBABILITY, measure_fall
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import CUT, SPAN_ROUNDING, Span
@@ -324,14 +323,9 @@ def find_multipliers(problem: ChoiceProblem, dying: Bool) -> Float64 | None:
     directions, both = surviving_directions(problem, dying)
     if not len(directions):
         return np.zeros(0)
-    bounds = np.array([(-np.inf if free else 1.0, np.inf) for free in both])
-    try:
-        cost = np.where(both, 0.0, 1.0)
-        right = np.zeros(directions.shape[1])
-        answer = solve_program(cost, A_eq=directions.T, b_eq=right, bounds=bounds)
-    except UncertifiedSolution:
+    multipliers = find_balance(directions, both)
+    if multipliers is None:
         return None
-    multipliers = np.asarray(answer.x, np.float64)
     for _ in range(2):  # what is left of Σ λ d, put on all pairs evenly
         multipliers = multipliers - np.linalg.lstsq(directions.T, directions.T @ multipliers, rcond=1e-12)[0]
     return multipliers

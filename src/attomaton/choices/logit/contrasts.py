@@ -222,7 +222,8 @@ class Cone:
             use[low[:PROGRAM_CHUNK]] = True
         heights = units @ point
         lift = max(-float(heights.min(initial=0.0)), 0.0)  # v raises all by 1 or more: add what is missing
-        raised = float(target @ (point + lift * self._lifting))
+        lifting = self.direction / float((units @ self.direction).min())
+        raised = float(target @ (point + lift * lifting))
         weight = -np.asarray(answer.ineqlin.marginals)
         support = units[rows[weight > 1e-12]]
         return Lowest(raised, float(nnls(support.T, target)[1]) if len(support) else 1.0)
@@ -231,10 +232,6 @@ class Cone:
     def units(self) -> Float64:
         """The directions of dying pairs, equal ones once."""
         return distinct_directions(self.slopes)[0]
-
-    @cached_property
-    def _lifting(self) -> Float64:
-        return self.direction / float((self.units @ self.direction).min())
 
 
 class Lowest(NamedTuple):

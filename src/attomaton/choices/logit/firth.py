@@ -168,12 +168,9 @@ class Profile:
             near, far = 0.0, sign * reach
             while self.drop(far) < reach**2:
                 near, far = far, 2.0 * far
-            root: Any = brentq(self._excess, near, far, (reach,), xtol=1e-9)
+            root: Any = brentq(lambda distance: self.drop(distance) ** 0.5 - reach, near, far, xtol=1e-9)
             ends.append(self.estimate + self.error * float(root))
         return ends[0], ends[1]
-
-    def _excess(self, distance: float, reach: float) -> float:
-        return self.drop(distance) ** 0.5 - reach
 
     @property
     def estimate(self) -> float:
