@@ -508,5 +508,6 @@ def _describe_alias(logit: LogitFit, n_items: int, column: int, null: Float64) -
     if len(members) == 1:
         return "it never differs between the alternatives of a comparison"
     if len(members) > MANY:
-        return "it follows from the items in all comparisons: their scores contain it"
-    return f"{relate(vector, logit.problem.names)} in all comparisons: the scores contain it"
+        return "it follows from the items in all comparisons: their scores already include its effect"
+    equation = relate(vector, logit.problem.names)
+    return f"{equation} in all comparisons: the items' scores already include its effect"

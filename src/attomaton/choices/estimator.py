@@ -246,8 +246,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         if np.isnan(probability).any():
             number = int(situations.of_row[np.isnan(probability).argmax()])
             raise UndeterminedChoice(
-                f"the data do not bear on the alternatives of situation {number}: a difference of them is "
-                "not identified; leave that row out, or fit rows that vary in the same columns"
+                f"the data do not determine a difference between alternatives of situation {number}; leave "
+                "it out, or fit rows that vary in the same columns"
             )
         return probability
 

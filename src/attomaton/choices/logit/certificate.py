@@ -38,7 +38,7 @@ MOST_MULTIPLIERS = 20_000
 
 
 class LogitState(Enum):
-    """How well a fit is proved; the value is the message.
+    """How well a fit is proved; the value of a member says so in words.
 
     Examples
     --------

@@ -64,7 +64,7 @@ class Contrast:
     value : float
         The estimate; ±inf; NaN where it is undecided or not identified.
     standard_error, robust_error : float or None
-        Of a finite contrast: by the information, and by the sandwich.
+        Of a finite contrast, from the information matrix and from the sandwich; otherwise None.
     bound : float or None
         Of an infinite one: at least (+inf) or at most (−inf) this, with confidence ``level``.
     level : float
@@ -76,8 +76,8 @@ class Contrast:
     degrees : float
         The degrees of freedom of Student's t for :meth:`interval`; infinite without clusters.
     certified : bool
-        Whether its class is proved; else differences below 1e-8 of the contrast decide, and were treated as
-        none.
+        Whether ``kind`` is proved. If not, it depends on differences below 1e-8 relative to the contrast,
+        which were taken as 0.
 
     Examples
     --------
@@ -475,7 +475,7 @@ def describe_settling(weights: Mapping[str, float], kind: ContrastKind) -> str:
             return f"a comparison of {leading} with {trailing} in which {leading} wins"
         return f"a comparison of {leading} with {trailing}, and one that the other wins to make it finite"
     if kind is ContrastKind.PLUS:
-        return f"a choice of an alternative over another that is ahead in {label} and equal otherwise"
+        return f"an alternative chosen over one with a higher {label}, all else equal"
     if kind is ContrastKind.MINUS:
-        return f"a choice of an alternative over another that is behind in {label} and equal otherwise"
+        return f"an alternative chosen over one with a lower {label}, all else equal"
     return f"choices between alternatives that differ in {label} and are equal otherwise"

@@ -372,7 +372,7 @@ class _Walk:
     def count(self, what: str) -> int:
         number = self.take("Q")
         if number > MOST_ENTRIES:
-            raise UnreadableModel(f"it has {number:,} {what}, as no file has")
+            raise UnreadableModel(f"it claims {number:,} {what}, more than any file has")
         return number
 
     def text(self) -> str:
