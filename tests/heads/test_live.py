@@ -75,7 +75,7 @@ def test_rows_logits_and_edits_are_those_of_the_model(name):
     def write(layer, number, seen):
         rows[layer, number] = seen
 
-    live.record(IDS, positions, write, beside=[live.rotate(seed=0)])
+    live.record(IDS, positions, write, random=[live.rotate(seed=0)])
     for layer, pattern in enumerate(theirs):
         torch.testing.assert_close(seen.patterns[layer], pattern, atol=1e-5, rtol=0)
         index = positions[:, None, :, None]
@@ -95,7 +95,7 @@ def test_two_passes_agree(name):
         for own, other in zip(ours.watch(IDS).patterns, theirs.watch(IDS).patterns, strict=True):
             torch.testing.assert_close(own, other, atol=1e-5, rtol=0)
     recorded = [
-        record(one, DOCUMENTS, beside=[beside], reads_of=range(15), **SIZES)
+        record(one, DOCUMENTS, random=[beside], reads_of=range(15), **SIZES)
         for one, beside in zip((live, reference), drawn, strict=True)
     ]
     for own, other in zip(*([part.own, *part.beside] for part in recorded), strict=True):

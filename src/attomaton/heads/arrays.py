@@ -59,11 +59,12 @@ def from_arrays(
     shapes = {"key": (key, queries.shape), "value": (value, queries.shape)}
     shapes["output"] = (output, (layers, heads, width, dim))
     shapes["decoder"] = (table.T if decoder is None else decoder, (dim, len(table)))
-    arrays = {one: _numbers(array, one, len(shape)) for one, (array, shape) in shapes.items()}
-    for one, (_, shape) in shapes.items():
-        if arrays[one].shape != shape or table.shape[1] != dim:
+    arrays = {argument: _numbers(array, argument, len(shape)) for argument, (array, shape) in shapes.items()}
+    for argument, (_, shape) in shapes.items():
+        if arrays[argument].shape != shape or table.shape[1] != dim:
             raise MismatchedParts(
-                f"embedding has shape {table.shape}, query {queries.shape} and {one} {arrays[one].shape}; "
+                f"embedding has shape {table.shape}, query {queries.shape} and "
+                f"{argument} {arrays[argument].shape}; "
                 "give shapes that fit (see from_arrays)"
             )
     factor = width**-0.5 if scale is None else real_number(scale, "scale")

@@ -327,11 +327,11 @@ class LiveModel:
         positions: Tensor,
         write: WriteRows,
         *,
-        beside: Sequence["LiveModel"] = (),
+        random: Sequence["LiveModel"] = (),
         reads: WriteReads = silent,
     ) -> None:
         """Run the model and hand on rows, see :class:`~attomaton.heads.model.LayeredModel`."""
-        sets: list[LiveModel] = [self, *beside]
+        sets: list[LiveModel] = [self, *random]
 
         def read(layer: int, call: ModuleCall) -> None:
             reads(layer, call.inputs)

@@ -150,13 +150,13 @@ class PatternModel:
         if first is None:
             raise InvalidSamples("there are no patterns; give an item for each document")
         layers = _layers_of(first, name)
-        rest = chain([first], stream)
+        remaining = chain([first], stream)
         n_tokens = whole_number(n_tokens, "n_tokens", least=1, most=VOCABULARY_SIZE)
         count = 0
 
         def run(ids: Tensor) -> tuple[Tensor | None, Sequence[Any]]:
             nonlocal count
-            item = next(rest, None)
+            item = next(remaining, None)
             if item is None or len(ids) != 1:
                 raise InvalidSamples(
                     f"the patterns end after {count} documents; give an item for each document, in their "
@@ -172,7 +172,7 @@ class PatternModel:
             return None, [pattern[:, :, :length, :length] for pattern in patterns]
 
         shape = ModelShape(len(layers), layers[0].shape[1], n_tokens)
-        return cls(name, shape, run, items=rest)
+        return cls(name, shape, run, items=remaining)
 
     def watch(
         self,
@@ -207,10 +207,10 @@ class PatternModel:
         del head, tokens
         self._need_weights("what a head writes")
 
-    def _need_weights(self, what: str) -> NoReturn:
+    def _need_weights(self, missing: str) -> NoReturn:
         why = f" ({self.reason})" if self.reason else ""
         raise UnsupportedOption(
-            f"{what} need the weights of a model, and attomaton reads only attention patterns from "
+            f"{missing} need the weights of a model, and attomaton reads only attention patterns from "
             f"{self.name}{why}; leave that out, or give a model of the type {', '.join(FAMILIES)}"
         )
 

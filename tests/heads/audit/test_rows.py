@@ -116,8 +116,8 @@ def test_one_pass_records_what_several_define(family):
     model = read_object(made.make(family))
     documents = [np.random.default_rng(one).integers(0, model.shape.n_tokens, 12 + one) for one in range(9)]
     models = [rotate_beside(model, seed=seed) for seed in (3, 4)]
-    seen = record(model, documents, window=5, beside=models, reads_of=[2, 5])
-    for rows, slow in zip((seen.own, *seen.beside), (model, *models), strict=True):
+    seen = record(model, documents, window=5, random=models, reads_of=[2, 5])
+    for rows, slow in zip((seen.rows, *seen.random), (model, *models), strict=True):
         alone = watch_rows(slow, documents, window=5)
         np.testing.assert_array_equal(rows.tokens, alone.tokens)
         for name in ("attention", "inside", "first"):

@@ -34,13 +34,13 @@ class Resampled:
     @classmethod
     def over(cls, documents: Integers) -> "Resampled":
         """The documents of rows, shape (n_rows,)."""
-        distinct, place = np.unique(documents, return_inverse=True)
+        distinct, indices = np.unique(documents, return_inverse=True)
         n = len(distinct)
         if n < FEWEST:
             raise InvalidSamples(
                 f"{n} documents are too few to tell how they vary; give at least {FEWEST}, or cut long ones"
             )
-        return cls(place.astype(np.int64), n)
+        return cls(indices.astype(np.int64), n)
 
     def sums(self, values: Float64) -> Float64:
         """Sums over the rows of each document, shape (n_documents, ...), of values of shape (n_rows, ...)."""
@@ -111,9 +111,9 @@ class Estimates:
         n = len(self.without)
         return n * self.value - (n - 1) * self.without[documents].mean(0)
 
-    def minus(self, other: "Estimates") -> "Estimates":
+    def minus(self, subtrahend: "Estimates") -> "Estimates":
         """The difference, document by document."""
-        return Estimates(self.value - other.value, self.without - other.without)
+        return Estimates(self.value - subtrahend.value, self.without - subtrahend.without)
 
 
 def as_rare(student: Float64, freedom: Float64 | float) -> Float64:
@@ -192,7 +192,7 @@ class NullDistribution:
             len(measured) if shared else 0,
         )
 
-    def z(self, heads: Sequence[Head], told: Estimates) -> Float64:
+    def z(self, heads: Sequence[Head], measured: Estimates) -> Float64:
         """How far each head lies from random heads of its layer, shape (n_heads,), in normal deviates.
 
         (value − mean of random heads) / their spread, as Student's t for that number of random heads, as
@@ -201,29 +201,31 @@ class NullDistribution:
         """
         layers = np.array([head.layer for head in self.heads])
         inside = _spread_inside(self.values, layers)
-        centre, spread, usual, behind = (np.empty(len(heads)) for _ in range(4))
-        for place, head in enumerate(heads):
-            mine = layers == head.layer
-            if mine.sum() < FEWEST_HEADS:
-                mine = np.ones(len(layers), bool)
-            values, errors = self.values[mine], self.errors[mine]
-            centre[place], behind[place] = values.mean(), self.n_draws or len(values)
-            own = _spread(values - centre[place])
-            spread[place] = (own if len(values) >= MANY_HEADS else max(own, inside)) ** 2
-            usual[place] = np.mean(errors**2)
-        beyond = np.maximum(told.error**2 - usual, 0.0)
-        return as_normal(divide(told.value - centre, np.sqrt(spread + beyond)), behind)
+        centre, spread, usual, sizes = (np.empty(len(heads)) for _ in range(4))
+        for index, head in enumerate(heads):
+            in_layer = layers == head.layer
+            if in_layer.sum() < FEWEST_HEADS:
+                in_layer = np.ones(len(layers), bool)
+            values, errors = self.values[in_layer], self.errors[in_layer]
+            centre[index], sizes[index] = values.mean(), self.n_draws or len(values)
+            spread_of_layer = _spread(values - centre[index])
+            spread[index] = (
+                spread_of_layer if len(values) >= MANY_HEADS else max(spread_of_layer, inside)
+            ) ** 2
+            usual[index] = np.mean(errors**2)
+        beyond = np.maximum(measured.error**2 - usual, 0.0)
+        return as_normal(divide(measured.value - centre, np.sqrt(spread + beyond)), sizes)
 
 
-def as_normal(apart: Float64, behind: Float64) -> Float64:
+def as_normal(apart: Float64, sizes: Float64) -> Float64:
     """Distances from the mean of a sample, in standard deviations, as equally rare normal deviates."""
-    return as_rare(apart / np.sqrt(1.0 + 1.0 / behind), np.maximum(behind - 1.0, 1.0))
+    return as_rare(apart / np.sqrt(1.0 + 1.0 / sizes), np.maximum(sizes - 1.0, 1.0))
 
 
 def _spread_inside(values: Float64, layers: Int64) -> float:
     """The standard deviation of random heads from the mean of their layer, over all layers."""
-    _, place, counts = np.unique(layers, return_inverse=True, return_counts=True)
-    apart = values - (np.bincount(place, values) / counts)[place]
+    _, indices, counts = np.unique(layers, return_inverse=True, return_counts=True)
+    apart = values - (np.bincount(indices, values) / counts)[indices]
     return float(np.sqrt(np.sum(apart**2) / max(len(values) - len(counts), 1)))
 
 

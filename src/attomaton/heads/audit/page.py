@@ -66,7 +66,8 @@ def _values(table: Any, name: str) -> list[Any]:
     """A column for JSON: numbers are rounded, and null if they are not finite."""
     values: list[Any] = table.column(name).to_pylist()
     return [
-        (round(one, DIGITS) if isfinite(one) else None) if isinstance(one, float) else one for one in values
+        (round(value, DIGITS) if isfinite(value) else None) if isinstance(value, float) else value
+        for value in values
     ]
 
 
@@ -88,5 +89,5 @@ def _number_contexts(
         window = (context["document"], context["position"], *words)
         return [windows.setdefault(window, len(windows)), context["first"], *context["attention"]]
 
-    contexts = [[pack(one) for one in head] for head in heads]
-    return list(tokens), [list(one) for one in windows], contexts
+    contexts = [[pack(context) for context in head] for head in heads]
+    return list(tokens), [list(window) for window in windows], contexts

@@ -43,7 +43,7 @@ def draw_audit(heads: Sequence[Head], types: Sequence[str], seeks: Bool, ax: Any
     A dot marks heads that seek the next token; the legend counts the heads of each type.
     """
     names = [name for name in COLOURS if name in types]
-    n_layers, n_heads = (max(one) + 1 for one in zip(*heads, strict=True))
+    n_layers, n_heads = (max(numbers) + 1 for numbers in zip(*heads, strict=True))
     numbers = np.full((n_layers, n_heads), np.nan)
     for (layer, number), name in zip(heads, types, strict=True):
         numbers[layer, number] = names.index(name)
@@ -60,15 +60,15 @@ def draw_audit(heads: Sequence[Head], types: Sequence[str], seeks: Bool, ax: Any
         for name in names:
             count = types.count(name)
             axes.plot([], [], "s", color=COLOURS[name], label=f"{name} ({count})")
-        seekers = [head for head, one in zip(heads, seeks, strict=True) if one]
+        seekers = [head for head, is_seeking in zip(heads, seeks, strict=True) if is_seeking]
         if seekers:
             at = np.array(seekers) + 0.5
             axes.plot(at[:, 1], at[:, 0], ".", color="black", markersize=3, label="seeks the next token")
         axes.set_xlabel("head")
         axes.set_ylabel("layer")
-        for place, count in ((axes.set_xticks, n_heads), (axes.set_yticks, n_layers)):
+        for set_ticks, count in ((axes.set_xticks, n_heads), (axes.set_yticks, n_layers)):
             every = -(-count // 16)
-            place(np.arange(0, count, every) + 0.5, [str(one) for one in range(0, count, every)])
+            set_ticks(np.arange(0, count, every) + 0.5, [str(label) for label in range(0, count, every)])
         axes.tick_params(length=0)
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     return axes
@@ -116,11 +116,11 @@ def draw_course(
 
 def _mark_ends(axes: Any, steps: Sequence[int], heads: Sequence[str]) -> None:
     """Label as many heads and steps as there is room for."""
-    for place, names, room in (
+    for set_ticks, names, room in (
         (axes.set_yticks, list(heads), int(HIGHEST / ROW)),
         (axes.set_xticks, [f"{step:,}" for step in steps], MOST_STEPS),
     ):
         every = -(-len(names) // room)
-        turned = {"rotation": 90} if place == axes.set_xticks else {}
-        place(np.arange(0, len(names), every) + 0.5, names[::every], **turned)
+        rotation = {"rotation": 90} if set_ticks == axes.set_xticks else {}
+        set_ticks(np.arange(0, len(names), every) + 0.5, names[::every], **rotation)
     axes.tick_params(length=0)

@@ -146,11 +146,11 @@ def check_weights(model: HeadModel) -> Transformer:
     )
 
 
-def _change_maps(part: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def _change_maps(module: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """A part with the weight of every linear map in it changed."""
-    if isinstance(part, Linear):
-        return replace(part, weight=change(part.weight))
-    if not is_dataclass(part) or isinstance(part, type):
-        return part
-    inner = {one.name: _change_maps(getattr(part, one.name), change) for one in fields(part)}
-    return replace(part, **inner)
+    if isinstance(module, Linear):
+        return replace(module, weight=change(module.weight))
+    if not is_dataclass(module) or isinstance(module, type):
+        return module
+    inner = {member.name: _change_maps(getattr(module, member.name), change) for member in fields(module)}
+    return replace(module, **inner)

@@ -170,7 +170,7 @@ def cut_windows(documents: Sequence[Int64], length: int) -> Int64:
         for number, ids in enumerate(documents)
         for start in range(0, len(ids) - length, length)
     ]
-    return np.array([one for *_, one in sorted(cut, key=lambda each: each[:2])])
+    return np.array([window for *_, window in sorted(cut, key=lambda each: each[:2])])
 
 
 def settle_rungs(rungs: Sequence[Step | OfModel], model: HeadModel) -> tuple[Step, ...]:

@@ -154,9 +154,9 @@ def read_saved(path: str | PathLike[str]) -> tuple[pa.Table, About]:
     attomaton.base.errors.UnreadableSource: nowhere.parquet cannot be read (No such file or directory); give a
     file that attomaton heads --out wrote
     """
-    place, advice = Path(path), "give a file that attomaton heads --out wrote"
+    file, advice = Path(path), "give a file that attomaton heads --out wrote"
     try:
-        blob = place.read_bytes() if place.stat().st_size <= MOST_BYTES else b""
+        blob = file.read_bytes() if file.stat().st_size <= MOST_BYTES else b""
         source: Any = pa.BufferReader(blob)
         if not blob or arrow_parquet().ParquetFile(source).metadata.num_rows > MOST_ROWS:
             raise ValueError
@@ -185,7 +185,7 @@ def _about(record: Any) -> About:
     whole = all(type(getattr(about, name)) is int and getattr(about, name) >= 0 for name in names)
     texts = all(isinstance(getattr(about, name), str) for name in ("model", "left_out", "digest"))
     lists = all(
-        isinstance(of, tuple) and all(isinstance(one, kind) for one in cast("tuple[Any, ...]", of))
+        isinstance(of, tuple) and all(isinstance(entry, kind) for entry in cast("tuple[Any, ...]", of))
         for of, kind in ((about.rungs, str), (about.alone, str), (about.whole, float))
     )
     if not (whole and texts and lists and about.rungs and about.null in SAID_OF_NULL):
@@ -196,7 +196,7 @@ def _about(record: Any) -> About:
 def store(audit: Any) -> pa.Table:
     """The table of a :class:`~attomaton.heads.HeadAudit` with the lists behind it."""
     table: Any = audit.table()
-    heads = {head: place for place, head in enumerate(audit.heads)}
+    heads = {head: row for row, head in enumerate(audit.heads)}
 
     def add(name: str, values: Any) -> None:
         nonlocal table
@@ -205,12 +205,12 @@ def store(audit: Any) -> pa.Table:
     def add_null(name: str, null: NullDistribution | None) -> None:
         if null is None:
             return
-        place = np.array([heads[head] for head in null.heads], np.int64)
-        order = np.argsort(place, kind="stable")  # the draws of each head, one after the other
-        mine = np.unique(place)
+        rows = np.array([heads[head] for head in null.heads], np.int64)
+        order = np.argsort(rows, kind="stable")  # the draws of each head, one after the other
+        filled = np.unique(rows)
         for kind, values in (("random", null.values), ("random_error", null.errors)):
             whole = np.full((len(heads), audit.n_random), np.nan)  # some layers have none
-            whole[mine] = values[order].reshape(len(mine), audit.n_random)
+            whole[filled] = values[order].reshape(len(filled), audit.n_random)
             add(f"{kind}_{name}", whole)
 
     for kind, ladder in (("explained", audit.ladder), ("alone", audit.alone)):
@@ -231,12 +231,12 @@ def store(audit: Any) -> pa.Table:
         add(f"without_seeking_{name}", getattr(seeking, name).without.T)
     add_null("seeking_excess", seeking.null)
     if audit.causal is not None:
-        place = [heads[one[0]] for one in audit.causal.sets]
+        rows = [heads[heads_of_set[0]] for heads_of_set in audit.causal.sets]
         for kind in ("pattern", "ablation"):
             rise, drop = getattr(audit.causal, kind), getattr(audit.causal, f"{kind}_drop")
             for name, values in ((f"{kind}_drop", drop), (f"without_{kind}_rise", rise.without.T)):
                 whole = np.full((len(heads), *np.shape(values)[1:]), np.nan)
-                whole[place] = values
+                whole[rows] = values
                 add(name, whole)
     return mark(table, audit.about)
 
@@ -281,7 +281,7 @@ class _Restored:
             "ceiling": Ceiling(self.estimates("pairs"), self.column("rank").astype(np.int64)),
             "contexts": self.contexts,
             "null_types": tuple(
-                one for one in (self.null(column_of("type", name)) for name in TESTED) if one is not None
+                null for null in (self.null(column_of("type", name)) for name in TESTED) if null is not None
             ),
             "causal": self.causal() if about.whole else None,
             "inside": self.column("inside"),
@@ -293,8 +293,8 @@ class _Restored:
     @property
     def contexts(self) -> Any:
         """The contexts of each head, if there are any."""
-        there = "contexts" in self.table.column_names
-        return self.table.column("contexts").combine_chunks() if there else None
+        has_contexts = "contexts" in self.table.column_names
+        return self.table.column("contexts").combine_chunks() if has_contexts else None
 
     def column(self, name: str) -> Any:
         """A column of numbers, NaN where it is null."""
@@ -312,34 +312,36 @@ class _Restored:
         if not self.about.n_random or f"random_{name}" not in self.table.column_names:
             return None
         values, errors = self.lists(f"random_{name}"), self.lists(f"random_error_{name}")
-        mine = np.flatnonzero(~np.isnan(values).any(1)).tolist()
-        if not mine:
+        filled = np.flatnonzero(~np.isnan(values).any(1)).tolist()
+        if not filled:
             return NullDistribution((), np.empty(0), np.empty(0))
         n_draws = values.shape[1] if self.about.null == "inputs" else 0
-        every = ((draw, at) for draw in range(values.shape[1]) for at in mine)
-        order = sorted(every, key=lambda one: self.heads[one[1]].layer)  # as layers were measured and joined
-        draws, places = (np.array(one) for one in zip(*order, strict=True))
+        every = ((draw, at) for draw in range(values.shape[1]) for at in filled)
+        order = sorted(
+            every, key=lambda pair: self.heads[pair[1]].layer
+        )  # as layers were measured and joined
+        draws, rows = (np.array(column) for column in zip(*order, strict=True))
         heads = tuple(self.heads[at] for _, at in order)
-        return NullDistribution(heads, values[places, draws], errors[places, draws], n_draws)
+        return NullDistribution(heads, values[rows, draws], errors[rows, draws], n_draws)
 
     def ladder(self, kind: str, names: tuple[str, ...], *, nested: bool) -> Ladder:
         columns = [column_of(kind, name) for name in names]
         shares = [self.estimates(column) for column in columns]
-        added = [one.minus(shares[at - 1]) if nested and at else one for at, one in enumerate(shares)]
+        added = [share.minus(shares[at - 1]) if nested and at else share for at, share in enumerate(shares)]
         scales = np.array([self.column(f"scale_{column}") for column in columns])
-        nulls = tuple(one for one in map(self.null, columns) if one is not None)
+        nulls = tuple(null for null in map(self.null, columns) if null is not None)
         return Ladder(self.heads, names, nested, tuple(shares), tuple(added), scales, nulls)
 
     def causal(self) -> Causal:
         loss, accuracy = self.about.whole
-        there = np.flatnonzero(~np.isnan(self.column("pattern_drop")))
+        measured = np.flatnonzero(~np.isnan(self.column("pattern_drop")))
         pattern, ablation = (self.estimates(f"{kind}_rise") for kind in ("pattern", "ablation"))
         pattern, ablation = (
-            Estimates(one.value[there], np.ascontiguousarray(one.without[:, there]))
-            for one in (pattern, ablation)
+            Estimates(rise.value[measured], np.ascontiguousarray(rise.without[:, measured]))
+            for rise in (pattern, ablation)
         )
-        drops = [self.column(f"{kind}_drop")[there] for kind in ("pattern", "ablation")]
-        sets = tuple((self.heads[at],) for at in there.tolist())
+        drops = [self.column(f"{kind}_drop")[measured] for kind in ("pattern", "ablation")]
+        sets = tuple((self.heads[at],) for at in measured.tolist())
         return Causal(sets, loss, accuracy, pattern, ablation, drops[0], drops[1])
 
 
@@ -353,7 +355,7 @@ def _lists(values: Any) -> Any:
 
 def _check_columns(table: Any, about: About) -> None:
     """Refuse a table with missing columns, columns of other types, or only one causal column."""
-    kinds = {one.name: one.type for one in table.schema}
+    kinds = {column.name: column.type for column in table.schema}
     if len(kinds) != len(table.schema) or not table.num_rows:
         raise ValueError("it has no rows, or two columns of the same name")
     rises = [name for name in ("pattern_rise", "ablation_rise") if name in kinds]

@@ -284,10 +284,10 @@ def _parse_llama(values: "_ConfigObject", family: str) -> Settings:
     )
 
 
-def _divide(whole: int, parts: int, whole_name: str, parts_name: str) -> int:
-    if whole % parts:
-        raise UnreadableModel(f"{whole_name} {whole} is not a multiple of {parts_name} {parts}")
-    return whole // parts
+def _divide(whole: int, divisor: int, whole_name: str, parts_name: str) -> int:
+    if whole % divisor:
+        raise UnreadableModel(f"{whole_name} {whole} is not a multiple of {parts_name} {divisor}")
+    return whole // divisor
 
 
 class _ConfigObject:
@@ -362,9 +362,9 @@ class _ConfigObject:
             pair = cast("list[Any]", group) if isinstance(group, list | tuple) else []
             if len(pair) != 2 or not isinstance(pair[0], list | tuple) or type(pair[1]) is not int:
                 raise UnreadableModel("attention_types is not a list of kinds, each with a count")
-            some = list(cast("list[Any]", pair[0]))
+            group_kinds = list(cast("list[Any]", pair[0]))
             if len(kinds) <= layers:  # more are refused below, however many
-                kinds += some * min(max(pair[1], 0), layers // max(len(some), 1) + 1)
+                kinds += group_kinds * min(max(pair[1], 0), layers // max(len(group_kinds), 1) + 1)
         kinds = self.get("attention_layers", kinds)
         names = cast("list[Any]", kinds) if isinstance(kinds, list | tuple) else []
         if len(names) != layers or not all(name in ("global", "local") for name in names):
@@ -407,12 +407,12 @@ class _ConfigObject:
 
     def rotary(self, rope: "_ConfigObject", width: int, theta: float, share: float = 1.0) -> Rotary:
         """RoPE, possibly scaled for contexts longer than in training."""
-        turned = int(width * share)
-        if turned < 2 or turned % 2:
+        n_rotated = int(width * share)
+        if n_rotated < 2 or n_rotated % 2:
             raise UnreadableModel(
-                f"RoPE rotates {turned} of {width} coordinates of a head; the number must be even"
+                f"RoPE rotates {n_rotated} of {width} coordinates of a head; the number must be even"
             )
-        plain = Rotary(turned, rope.real("rope_theta", default=theta))
+        plain = Rotary(n_rotated, rope.real("rope_theta", default=theta))
         kind, family = rope.get("rope_type", "default"), self.get("model_type")
         length = rope.get("original_max_position_embeddings", self.get("max_position_embeddings"))
         if family != "gemma3_text":
@@ -427,7 +427,7 @@ class _ConfigObject:
             )
         factor = rope.real("factor", most=1e6)
         if kind == "linear":
-            return replace(plain, divisors=(factor,) * (turned // 2))
+            return replace(plain, divisors=(factor,) * (n_rotated // 2))
         low, high = rope.real("low_freq_factor"), rope.real("high_freq_factor")
         if low >= high:
             raise UnreadableModel(f"low_freq_factor {low:g} is not below high_freq_factor {high:g}")

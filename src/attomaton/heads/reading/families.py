@@ -104,7 +104,7 @@ def build_model(
     stem = stem if f"{stem}{table}" in weights else ""
     embedding = weights.take(f"{stem}{table}", size, dim)
     of_positions = settings.family in ("gpt2", "gpt_neo")
-    places = weights.take(f"{stem}wpe.weight", settings.longest, dim) if of_positions else None
+    position_embeddings = weights.take(f"{stem}wpe.weight", settings.longest, dim) if of_positions else None
     layers = [
         build(settings, weights, f"{stem}{inner}.{number}.", number) for number in range(settings.n_layers)
     ]
@@ -117,7 +117,7 @@ def build_model(
         tuple(layers),
         weights.decoder("embed_out.weight" if in_files else "lm_head.weight", embedding, settings),
         weights.norm(f"{stem}{last}", settings),
-        places,
+        position_embeddings,
         settings.rotary,
         settings.parallel,
         settings.longest,
@@ -145,7 +145,7 @@ def _gpt2_layer(settings: Settings, weights: NamedTensors, stem: str, number: in
     )
     attention = AttentionMaps(query, key, value, linear("attn.c_proj", dim, dim), scale)
     feed = FeedForward(linear("mlp.c_fc", dim, inner), linear("mlp.c_proj", inner, dim), settings.activation)
-    norms = [weights.norm(f"{stem}{one}", settings) for one in ("ln_1", "ln_2")]
+    norms = [weights.norm(f"{stem}{name}", settings) for name in ("ln_1", "ln_2")]
     return Layer(attention, norms[0], feed, norms[1])
 
 
@@ -155,8 +155,8 @@ def _neox_layer(settings: Settings, weights: NamedTensors, stem: str, _: int) ->
     by_head = whole.weight.reshape(dim, settings.n_heads, 3, width)  # query, key and value of each head
     biases = None if whole.bias is None else whole.bias.reshape(settings.n_heads, 3, width)
     query, key, value = (
-        Linear(by_head[:, :, one].flatten(1), None if biases is None else biases[:, one].flatten())
-        for one in range(3)
+        Linear(by_head[:, :, which].flatten(1), None if biases is None else biases[:, which].flatten())
+        for which in range(3)
     )
     output = weights.linear(f"{stem}attention.dense", dim, dim, biased=biased)
     feed = FeedForward(
@@ -171,45 +171,49 @@ def _neox_layer(settings: Settings, weights: NamedTensors, stem: str, _: int) ->
 def _gpt_neo_layer(settings: Settings, weights: NamedTensors, stem: str, number: int) -> Layer:
     dim, inner = settings.dim, settings.inner
     query, key, value = (
-        weights.linear(f"{stem}attn.attention.{one}_proj", dim, dim, biased=False) for one in "qkv"
+        weights.linear(f"{stem}attn.attention.{letter}_proj", dim, dim, biased=False) for letter in "qkv"
     )
     output = weights.linear(f"{stem}attn.attention.out_proj", dim, dim, biased=True)
     attention = AttentionMaps(query, key, value, output, 1.0, window=settings.window_of(number))
     into = weights.linear(f"{stem}mlp.c_fc", dim, inner, biased=True)
     out = weights.linear(f"{stem}mlp.c_proj", inner, dim, biased=True)
-    norms = [weights.norm(f"{stem}{one}", settings) for one in ("ln_1", "ln_2")]
+    norms = [weights.norm(f"{stem}{name}", settings) for name in ("ln_1", "ln_2")]
     return Layer(attention, norms[0], FeedForward(into, out, settings.activation), norms[1])
 
 
 def _llama_layer(settings: Settings, weights: NamedTensors, stem: str, number: int) -> Layer:
     """A layer of Llama and of what was made after it: of Mistral, Qwen, Gemma 3, OLMo 2 and Phi-3."""
     family, dim, inner, width = settings.family, settings.dim, settings.inner, settings.width
-    asked, shared = settings.n_heads * width, settings.n_groups * width
+    query_width, shared = settings.n_heads * width, settings.n_groups * width
     biased = settings.biased or family == "qwen2"  # which has no bias after its heads
     if family == "phi3":
-        together = weights.linear(f"{stem}self_attn.qkv_proj", dim, asked + 2 * shared, biased=False)
-        borders = [slice(0, asked), slice(asked, asked + shared), slice(asked + shared, None)]
+        together = weights.linear(f"{stem}self_attn.qkv_proj", dim, query_width + 2 * shared, biased=False)
+        borders = [
+            slice(0, query_width),
+            slice(query_width, query_width + shared),
+            slice(query_width + shared, None),
+        ]
         looks = [Linear(together.weight[:, border]) for border in borders]
         both = weights.linear(f"{stem}mlp.gate_up_proj", dim, 2 * inner, biased=False)
         gate, into = Linear(both.weight[:, :inner]), Linear(both.weight[:, inner:])
     else:
         looks = [
-            weights.linear(f"{stem}self_attn.{one}_proj", dim, size, biased=biased)
-            for one, size in (("q", asked), ("k", shared), ("v", shared))
+            weights.linear(f"{stem}self_attn.{letter}_proj", dim, size, biased=biased)
+            for letter, size in (("q", query_width), ("k", shared), ("v", shared))
         ]
         gate, into = (
-            weights.linear(f"{stem}mlp.{one}_proj", dim, inner, biased=settings.feed_biased)
-            for one in ("gate", "up")
+            weights.linear(f"{stem}mlp.{name}_proj", dim, inner, biased=settings.feed_biased)
+            for name in ("gate", "up")
         )
     query, key, value = looks
-    output = weights.linear(f"{stem}self_attn.o_proj", asked, dim, biased=settings.biased)
+    output = weights.linear(f"{stem}self_attn.o_proj", query_width, dim, biased=settings.biased)
     out = weights.linear(f"{stem}mlp.down_proj", inner, dim, biased=settings.feed_biased)
     query_norm = key_norm = None
     if family in ("qwen3", "gemma3_text", "olmo2"):
-        sizes = (asked, shared) if family == "olmo2" else (width, width)
+        sizes = (query_width, shared) if family == "olmo2" else (width, width)
         query_norm, key_norm = (
-            weights.norm(f"{stem}self_attn.{one}_norm", settings, size)
-            for one, size in zip("qk", sizes, strict=True)
+            weights.norm(f"{stem}self_attn.{letter}_norm", settings, size)
+            for letter, size in zip("qk", sizes, strict=True)
         )
     attention = AttentionMaps(
         query,

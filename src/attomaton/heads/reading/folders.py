@@ -24,11 +24,11 @@ def read_folder(
     folder: str | PathLike[str], *, name: str | None = None, dtype: torch.dtype = torch.float32
 ) -> Transformer:
     """The model in a folder; its weights are mapped into memory and read on demand."""
-    place = Path(folder)
-    settings = read_settings(place)
-    tensors = _map_weights(place)
-    with named(place, "cannot be read as a model"):
-        return build_model(settings, tensors, str(place) if name is None else name, dtype)
+    path = Path(folder)
+    settings = read_settings(path)
+    tensors = _map_weights(path)
+    with named(path, "cannot be read as a model"):
+        return build_model(settings, tensors, str(path) if name is None else name, dtype)
 
 
 def read_settings(folder: Path) -> Settings:
@@ -43,7 +43,7 @@ def _map_weights(folder: Path) -> dict[str, Tensor]:
         return map_file(folder / SINGLE)
     if (folder / INDEX).exists():
         return map_shards(folder, parse_index(read_json(folder / INDEX), folder / INDEX))
-    pickled = sorted(one.name for kind in ("*.bin", "*.pt", "*.pth") for one in folder.glob(kind))
+    pickled = sorted(file.name for kind in ("*.bin", "*.pt", "*.pth") for file in folder.glob(kind))
     advice = f"; {pickled[0]} is a pickle, which is never opened; convert it" if pickled else f"; {RESTORE}"
     raise UnreadableModel(f"{folder} has neither {SINGLE} nor {INDEX}{advice}")
 

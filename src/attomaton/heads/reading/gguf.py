@@ -202,8 +202,8 @@ class GGUFFile:
 
 def open_gguf(path: str | PathLike[str]) -> GGUFFile:
     """The file, with its header read and checked."""
-    place = Path(path)
-    with named(place, "is no GGUF file that can be read"), open_regular(place) as stream:
+    file = Path(path)
+    with named(file, "is no GGUF file that can be read"), open_regular(file) as stream:
         content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         walk = _Walk(content)
         magic, version = walk.take("4s"), walk.take("I")
@@ -219,7 +219,7 @@ def open_gguf(path: str | PathLike[str]) -> GGUFFile:
             raise UnreadableModel(f"general.alignment is {brief(repr(step))}; it is a number of bytes")
         first = -(-walk.at // step) * step
         moved = {name: replace(tensor, start=tensor.start + first) for name, tensor in tensors.items()}
-        return GGUFFile(place, fields, moved, content)
+        return GGUFFile(file, fields, moved, content)
 
 
 def read_gguf(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32) -> Transformer:
@@ -263,15 +263,16 @@ def parse_gguf(file: GGUFFile) -> Settings:
         config["query_pre_attn_scalar"] = config["head_dim"]
         if config["num_hidden_layers"] == 62 and type(heads) is int and heads > 0 and type(dim) is int:
             config["query_pre_attn_scalar"] = dim // heads  # only Gemma 3 27B does so
-    turned = file.get("rope.dimension_count")
+    n_rotated = file.get("rope.dimension_count")
     settings = parse_settings({name: value for name, value in config.items() if value is not None})
     rotary = settings.rotary
-    if rotary is not None and turned is not None:
-        if type(turned) is not int or not 0 < turned <= settings.width or turned % 2:
+    if rotary is not None and n_rotated is not None:
+        if type(n_rotated) is not int or not 0 < n_rotated <= settings.width or n_rotated % 2:
             raise UnreadableModel(
-                f"rope.dimension_count is {brief(repr(turned))}; it must be even and at most {settings.width}"
+                f"rope.dimension_count is {brief(repr(n_rotated))}; it must be even and at most "
+                f"{settings.width}"
             )
-        rotary = replace(rotary, width=turned, divisors=rotary.divisors[: turned // 2])
+        rotary = replace(rotary, width=n_rotated, divisors=rotary.divisors[: n_rotated // 2])
     if rotary is not None and "rope_freqs.weight" in file.tensors:  # of Llama 3.1 and later
         divisors = file.read("rope_freqs.weight").flatten()
         if len(divisors) != rotary.width // 2 or not bool((divisors.isfinite() & (divisors > 0)).all()):
@@ -284,12 +285,12 @@ def parse_gguf(file: GGUFFile) -> Settings:
 
 def _check_keys(file: GGUFFile) -> None:
     """Raise if a key of the architecture was not read and may change what the model computes."""
-    known = {*CONFIG, *READ, *HARMLESS}
+    read_keys = {*CONFIG, *READ, *HARMLESS}
     if file.architecture == "gemma3":
-        known.add("rope.freq_base_swa")
+        read_keys.add("rope.freq_base_swa")
     for key, value in file.fields.items():
         name = key.removeprefix(f"{file.architecture}.")
-        if name == key or name in known or (name in NEUTRAL and value == NEUTRAL[name]):
+        if name == key or name in read_keys or (name in NEUTRAL and value == NEUTRAL[name]):
             continue
         raise UnreadableModel(
             f"{brief(key)} is {brief(repr(value))}, which is not supported and may change what the model "
@@ -339,12 +340,12 @@ def _rename(architecture: str, name: str) -> str:
     stem, _, ending = name.rpartition(".")
     if stem in MODEL_NAMES:
         return f"{MODEL_NAMES[stem]}.{ending}"
-    block, _, rest = stem.partition(".")
-    layer, _, part = rest.partition(".")
-    own = OWN_NAMES.get(architecture, {}).get(part) or LAYER_NAMES.get(part)
-    if block != "blk" or own is None:
+    block, _, name_in_block = stem.partition(".")
+    layer, _, module = name_in_block.partition(".")
+    renamed = OWN_NAMES.get(architecture, {}).get(module) or LAYER_NAMES.get(module)
+    if block != "blk" or renamed is None:
         raise UnreadableModel(f"tensor {brief(name)!r} does not belong to a model of this architecture")
-    return f"model.layers.{layer}.{own}.{ending}"
+    return f"model.layers.{layer}.{renamed}.{ending}"
 
 
 def _unpermute(weight: Tensor, heads: Any, name: str) -> Tensor:
@@ -369,21 +370,21 @@ class _Walk:
     def take(self, kind: str) -> Any:
         return struct.unpack(f"<{kind}", self.bytes(struct.calcsize(f"<{kind}")))[0]
 
-    def count(self, what: str) -> int:
+    def count(self, entries: str) -> int:
         number = self.take("Q")
         if number > MOST_ENTRIES:
-            raise UnreadableModel(f"it has {number:,} {what}, as no file has")
+            raise UnreadableModel(f"it has {number:,} {entries}, as no file has")
         return number
 
     def text(self) -> str:
         return self.bytes(self.take("Q")).decode("utf-8", "replace")
 
-    def named(self, count: int, what: str, read: Callable[[], Any]) -> dict[str, Any]:
+    def named(self, count: int, entry: str, read: Callable[[], Any]) -> dict[str, Any]:
         entries: dict[str, Any] = {}
         for _ in range(count):
             name = self.text()
             if name in entries:
-                raise UnreadableModel(f"its {what} {brief(name)!r} is there twice")
+                raise UnreadableModel(f"its {entry} {brief(name)!r} is there twice")
             entries[name] = read()
         return entries
 
