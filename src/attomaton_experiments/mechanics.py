@@ -94,7 +94,7 @@ def measure_training(settings: Settings, *, judged: bool = True) -> Outcome:
     measured = _panels(settings, MEASURES, curves, predicted)
     notes: list[str] = []
     if settings.get("authors"):
-        projected = np.einsum("rba,bax->rbx", target.cyclic_places(trace.weights), target.axes)
+        projected = np.einsum("rba,bax->rbx", target.cyclic_coordinates(trace.weights), target.axes)
         theirs = measure_authors(trace, automata, projected.reshape(trace.weights.shape))
         measured |= {
             name: _panel(settings, name, AUTHORS[name], trace.steps, values, log=name == "authors_distance")

@@ -43,7 +43,7 @@ def draw_plain(rng, *, most_layers=2):
         n_layers, heads, groups, width, norm, float(rng.choice([1e-5, 1e-6])), embedding,
         embedding.T / large if rng.random() < 0.5 else drawn(dim, n_tokens), maps, biases,
         [1.0 + drawn(dim, scale=0.5) for _ in range(count)], [drawn(dim, scale=0.5) for _ in range(count)],
-        places=drawn(12, dim, scale=large) if positions == "learned" else None,
+        position_embeddings=drawn(12, dim, scale=large) if positions == "learned" else None,
         turned=int(rng.choice([2, width])) if positions == "rotary" else 0,
         activation=feed, gated=gated, parallel=rng.random() < 0.3,
         lags=[drawn(heads, 12) for _ in range(n_layers)] if positions == "lags" else None,

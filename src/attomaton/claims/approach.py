@@ -58,7 +58,7 @@ ROUNDED = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class ComputedPath:
     """Where the trials should be, from half of the steps on.
 
     ``curves`` and ``weights`` (n_times, n_trials, dim, dim) are computed, ``error`` (n_trials,) bounds
@@ -71,12 +71,12 @@ class Way:
     reason: str
 
     @property
-    def known(self) -> Bool:
+    def is_known(self) -> Bool:
         """Trials whose path is known, shape (n_trials,)."""
         return np.isfinite(self.error)
 
 
-def compute_way(evidence: Evidence) -> Way:
+def compute_path(evidence: Evidence) -> ComputedPath:
     """The computed path of every trial; steps must be those of gradient descent."""
     trace = evidence.trace
     weights = np.zeros((len(TIMES), *trace.weights.shape[1:]))
@@ -95,7 +95,7 @@ def compute_way(evidence: Evidence) -> Way:
             reason = reason or f"trial {trial}: {path.caveat}"
     unknown = np.full(weights.shape[:2], np.nan)
     computed = replace(trace, steps=np.arange(len(TIMES)), weights=weights, losses=unknown)
-    return Way(measure_against(computed, evidence.target), weights, error, reason)
+    return ComputedPath(measure_against(computed, evidence.target), weights, error, reason)
 
 
 def lengthen(evidence: Evidence, steps: int) -> Evidence:
@@ -107,7 +107,7 @@ def lengthen(evidence: Evidence, steps: int) -> Evidence:
     weights = np.zeros((3, *trace.weights.shape[1:]))
     losses = np.full(weights.shape[:2], np.nan)
     weights[0] = trace.weights[0]
-    for trial in np.flatnonzero(evidence.once(compute_way).known).tolist():
+    for trial in np.flatnonzero(evidence.once(compute_path).is_known).tolist():
         path = follow_trial(evidence, trial)
         times = _times_ahead(evidence, path, trial, halves) if evidence.normalized else halves
         for at, time in enumerate(map(float, times), start=1):  # one by one: a path keeps only its last point
@@ -136,8 +136,8 @@ def look_ahead(evidence: Evidence, is_ready: Callable[[Evidence], bool]) -> int 
     It is the shortest run, tried in factors of 2^¼, whose computed path can be judged.
     """
     missing = need_descent(evidence) or need_log_loss(evidence) or need_mass_head(evidence)
-    if missing or not evidence.once(compute_way).known.any():
-        missing = missing or evidence.once(compute_way).reason
+    if missing or not evidence.once(compute_path).is_known.any():
+        missing = missing or evidence.once(compute_path).reason
         return f"the number of steps is unknown, since a longer run cannot be predicted ({missing})"
     last = int(evidence.trace.steps[-1])
     if not last:
@@ -210,7 +210,7 @@ NEAR = 0.9
 MISSED = 0.1
 """A path that leaves more attention than this below the best component at half of the steps is not near."""
 
-TOLD = 0.1
+UNINFORMATIVE = 0.1
 """A difference from the Luce odds (total variation, at most 1) above this gives no information."""
 
 SWINGS = 2.0
@@ -242,7 +242,7 @@ def name_trials(meaning: str, worst: int, reached: Bool, judged: Bool) -> str:
 class ApproachBounds:
     """The bound of each trial, and which trials can be judged, shape (n_trials,) each."""
 
-    asked: Float64
+    bound: Float64
     among: Bool
 
     def missing(self, short: str) -> str:
@@ -258,10 +258,10 @@ class ApproachBounds:
         return Judgement(float(values[worst]), float(bounds[worst]), bool(reached[worst]), meaning)
 
 
-def _reach(evidence: Evidence) -> tuple[Way, Float64]:
+def _reach(evidence: Evidence) -> tuple[ComputedPath, Float64]:
     """The computed path, and how far from it a sound run may be: its error plus the oscillation of steps."""
-    way = evidence.once(compute_way)
-    return way, way.error + swings_of(evidence) + SETTLED
+    path = evidence.once(compute_path)
+    return path, path.error + swings_of(evidence) + SETTLED
 
 
 def swings_of(evidence: Evidence) -> float:
@@ -274,10 +274,10 @@ def _longest(evidence: Evidence) -> Float64:
     return np.sum(evidence.trace.embeddings**2, axis=2).max(axis=1)
 
 
-def need_way(evidence: Evidence) -> str:
+def need_known_path(evidence: Evidence) -> str:
     """The path of some trial can be computed."""
-    way = evidence.once(compute_way)
-    return "" if way.known.any() else f"the path of the run is unknown ({way.reason})"
+    path = evidence.once(compute_path)
+    return "" if path.is_known.any() else f"the path of the run is unknown ({path.reason})"
 
 
 def _safe_directions(evidence: Evidence) -> Float64:
@@ -286,12 +286,12 @@ def _safe_directions(evidence: Evidence) -> Float64:
 
 def bound_direction(evidence: Evidence) -> ApproachBounds:
     """The tangent to W_svm of the computed path at half of the steps, if it is near and decreasing."""
-    way, reach = _reach(evidence)
-    tangent, level = find_tangents(way.weights, _safe_directions(evidence))
+    path, reach = _reach(evidence)
+    tangent, level = find_tangents(path.weights, _safe_directions(evidence))
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         bound = np.where(level[0] > 0, tangent[0] + reach / level[0], np.inf)
     closing = tangent[-1] <= tangent[0] + SETTLED
-    return ApproachBounds(bound, evidence.directed & way.known & closing & (bound <= tangent_of(NEAR)))
+    return ApproachBounds(bound, evidence.directed & path.is_known & closing & (bound <= tangent_of(NEAR)))
 
 
 def need_near_direction(evidence: Evidence) -> str:
@@ -307,21 +307,23 @@ def judge_direction(evidence: Evidence) -> Judgement:
     meaning = "correlation of W with W_svm at the end; bound: that of the computed path at half of the steps"
     return bounds.judge(
         correlation_of(tangent),
-        correlation_of(bounds.asked),
-        tangent <= bounds.asked,
-        tangent / bounds.asked,
+        correlation_of(bounds.bound),
+        tangent <= bounds.bound,
+        tangent / bounds.bound,
         meaning,
     )
 
 
 def bound_growth(evidence: Evidence) -> ApproachBounds:
     """Half of the growth of the computed path in the second half; just 1 if steps are normalised."""
-    way, _ = _reach(evidence)
-    norm, normalized = way.curves.norm, evidence.normalized
+    path, _ = _reach(evidence)
+    norm, normalized = path.curves.norm, evidence.normalized
     growth = norm[-1] / np.maximum(norm[0], np.finfo(float).tiny)
     bound = np.ones_like(growth) if normalized else 1.0 + 0.5 * (growth - 1.0)
-    grows = norm[-1] - norm[0] > 4.0 * way.error
-    return ApproachBounds(bound, evidence.directed & way.known & (grows | normalized) & (norm[-1] >= norm[0]))
+    grows = norm[-1] - norm[0] > 4.0 * path.error
+    return ApproachBounds(
+        bound, evidence.directed & path.is_known & (grows | normalized) & (norm[-1] >= norm[0])
+    )
 
 
 def need_growth(evidence: Evidence) -> str:
@@ -335,7 +337,7 @@ def judge_norm(evidence: Evidence) -> Judgement:
     growth = norm[-1] / np.maximum(norm[evidence.middle], np.finfo(float).tiny)
     bound = "any growth" if evidence.normalized else "half of the computed growth"
     meaning = f"‖W‖ at the end / ‖W‖ at half of the steps; bound: {bound}"
-    return bounds.judge(growth, bounds.asked, growth > bounds.asked, bounds.asked - growth, meaning)
+    return bounds.judge(growth, bounds.bound, growth > bounds.bound, bounds.bound - growth, meaning)
 
 
 def bound_finite(evidence: Evidence) -> ApproachBounds:
@@ -343,21 +345,21 @@ def bound_finite(evidence: Evidence) -> ApproachBounds:
 
     Tokens below the best components must have lost their attention: otherwise W_fin is near by accident.
     """
-    way, reach = _reach(evidence)
-    bound = way.curves.finite_distance.max(axis=0) + reach
-    late = ~evidence.directed | (way.curves.missed[0] <= MISSED)
-    telling = 0.5 * _longest(evidence) * bound <= TOLD
-    return ApproachBounds(bound, ~evidence.acyclic & way.known & late & telling)
+    path, reach = _reach(evidence)
+    bound = path.curves.finite_distance.max(axis=0) + reach
+    late = ~evidence.directed | (path.curves.missed[0] <= MISSED)
+    telling = 0.5 * _longest(evidence) * bound <= UNINFORMATIVE
+    return ApproachBounds(bound, ~evidence.acyclic & path.is_known & late & telling)
 
 
 def need_short_steps(evidence: Evidence) -> str:
     """Steps of constant length oscillate around W_fin so little that the claim can be judged."""
     swings, among = swings_of(evidence), ~evidence.acyclic
-    if not (swings and (0.5 * _longest(evidence) * swings > TOLD)[among].all()):
+    if not (swings and (0.5 * _longest(evidence) * swings > UNINFORMATIVE)[among].all()):
         return ""
     return (
         f"normalised steps of length {evidence.step_size:g} may oscillate around W_fin by {swings:g}, which "
-        f"moves attention by more than {TOLD}: use shorter steps"
+        f"moves attention by more than {UNINFORMATIVE}: use shorter steps"
     )
 
 
@@ -365,7 +367,7 @@ def need_near_finite(evidence: Evidence) -> str:
     """The remaining distance to W_fin is small enough to judge the claim."""
     reason = (
         "at half of the steps the computed path is far from its limit in every trial: attention is off "
-        f"by more than {TOLD}"
+        f"by more than {UNINFORMATIVE}"
     )
     return evidence.once(bound_finite).missing(reason)
 
@@ -375,7 +377,7 @@ def judge_finite(evidence: Evidence) -> Judgement:
     steps, bounds = evidence.trace.steps, evidence.once(bound_finite)
     distance = evidence.curves.finite_distance[steps >= 0.9 * steps[-1]].max(axis=0)
     meaning = "largest ‖Π_fin W − W_fin‖ in the last tenth of the steps"
-    return bounds.judge(distance, bounds.asked, distance <= bounds.asked, distance / bounds.asked, meaning)
+    return bounds.judge(distance, bounds.bound, distance <= bounds.bound, distance / bounds.bound, meaning)
 
 
 def judge_composition(evidence: Evidence) -> Judgement:
@@ -389,19 +391,19 @@ def judge_composition(evidence: Evidence) -> Judgement:
         both = both / contexts.sums(both)[:, contexts.bags.sample]
         apart[trial] = 0.5 * contexts.sums(np.abs(both[0] - both[1])).max()
     bounds = evidence.once(bound_finite)
-    bound = 0.5 * _longest(evidence) * bounds.asked
+    bound = 0.5 * _longest(evidence) * bounds.bound
     meaning = "largest difference from the Luce odds in any context"
     return bounds.judge(apart, bound, apart <= bound, apart / bound, meaning)
 
 
 def bound_missed(evidence: Evidence) -> ApproachBounds:
     """The mass below the highest component that the computed path leaves at half of the steps."""
-    way, reach = _reach(evidence)
-    missed = way.curves.missed
+    path, reach = _reach(evidence)
+    missed = path.curves.missed
     with np.errstate(over="ignore"):
         bound = missed[0] * np.exp(2.0 * _longest(evidence) * reach)
     falling = missed[-1] <= missed[0]
-    return ApproachBounds(bound, evidence.directed & way.known & falling & (bound <= MISSED))
+    return ApproachBounds(bound, evidence.directed & path.is_known & falling & (bound <= MISSED))
 
 
 def need_near_retrieval(evidence: Evidence) -> str:
@@ -413,9 +415,9 @@ def need_near_retrieval(evidence: Evidence) -> str:
 def judge_retrieval(evidence: Evidence) -> Judgement:
     """The attention mass below the highest component vanishes."""
     bounds, missed = evidence.once(bound_missed), evidence.curves.missed[-1]
-    shortfall = missed / np.maximum(bounds.asked, np.finfo(float).tiny)
+    shortfall = missed / np.maximum(bounds.bound, np.finfo(float).tiny)
     meaning = "mean attention below the best component at the end"
-    return bounds.judge(missed, bounds.asked, missed <= bounds.asked, shortfall, meaning)
+    return bounds.judge(missed, bounds.bound, missed <= bounds.bound, shortfall, meaning)
 
 
 N_POINTS = 1_000
@@ -471,10 +473,10 @@ def draw_curvature(evidence: Evidence) -> Curvature:
         allowed = np.square(trace.embeddings[trials]).sum(-1).max(-1) ** 2
         largest = np.maximum(np.abs(values).max(1), np.finfo(float).tiny)
         least += (values[:, 0] / np.maximum(largest, FLAT * allowed)).tolist()
-        for one, frame, unit in zip(bent, axes[trials], largest, strict=True):
+        for hessian, frame, unit in zip(bent, axes[trials], largest, strict=True):
             used = frame[frame.any(axis=1)]
             if len(used):
-                least_cyclic.append(float(np.linalg.eigvalsh(used @ one @ used.T)[0] / unit))
+                least_cyclic.append(float(np.linalg.eigvalsh(used @ hessian @ used.T)[0] / unit))
     return Curvature(np.array(least), np.array(least_cyclic))
 
 
@@ -525,7 +527,7 @@ def _span_ties(evidence: Evidence, trial: int) -> float:
     tied = components.components_of(query, winner) == components.components_of(query, loser)
     axes = evidence.target.axes[trial]
     axes = axes[axes.any(axis=1)].reshape(-1, table.shape[1], table.shape[1])
-    apart, along = table[winner[tied]] - table[loser[tied]], table[query[tied]]
-    places = np.einsum("aij,ei,ej->ae", axes, apart, along, optimize=True)
-    values = np.linalg.eigvalsh(places @ places.T)
+    apart, of_query = table[winner[tied]] - table[loser[tied]], table[query[tied]]
+    coordinates = np.einsum("aij,ei,ej->ae", axes, apart, of_query, optimize=True)
+    values = np.linalg.eigvalsh(coordinates @ coordinates.T)
     return float(values[0] / values[-1])

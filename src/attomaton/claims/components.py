@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 from attomaton.base.tables import Bool, Float64, Int64, column
 from attomaton.claims.approach import (
     SETTLED,
-    compute_way,
+    compute_path,
     find_time,
     find_worst,
     follow_trial,
@@ -127,9 +127,9 @@ def _compare(components: Components, moved: Float64) -> ComponentCounts:
 
 def find_readable(evidence: Evidence) -> Bool:
     """Trials whose gaps can be told apart by the end of the computed path, shape (n_trials,)."""
-    course = evidence.once(compute_way)
+    course = evidence.once(compute_path)
     readable = np.zeros(evidence.trace.n_trials, bool)
-    for trial in np.flatnonzero(course.known).tolist():
+    for trial in np.flatnonzero(course.is_known).tolist():
         readable[trial] = _is_readable(evidence, trial, *_find_halves(evidence, trial))
     return readable
 
@@ -156,7 +156,7 @@ def _find_halves(evidence: Evidence, trial: int) -> tuple[Float64, Float64, floa
     """
     trace, path = evidence.trace, follow_trial(evidence, trial)
     if not evidence.normalized:
-        course = evidence.once(compute_way)
+        course = evidence.once(compute_path)
         return course.weights[:1, trial], course.weights[-1:, trial], float(course.error[trial])
     half, last = (find_time(path, float(trace.losses[record, trial])) for record in (evidence.middle, -1))
     times = [half, LATE * half, last, LATE * last]

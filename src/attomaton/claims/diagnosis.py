@@ -124,10 +124,10 @@ def _crowded(evidence: Evidence) -> str:
 
 def _left_out(trace: Trace) -> str:
     tables = [extract_edges(samples) for samples in {id(corpus): corpus for corpus in trace.samples}.values()]
-    left, kept = sum(t.n_unrealisable for t in tables), sum(t.n_samples for t in tables)
-    if left <= kept:
+    left, realisable = sum(t.n_unrealisable for t in tables), sum(t.n_samples for t in tables)
+    if left <= realisable:
         return ""
     return (
-        f"{left:,} of {left + kept:,} samples have a label outside their context and were left out; "
+        f"{left:,} of {left + realisable:,} samples have a label outside their context and were left out; "
         "use longer contexts, or state that the model is about the others only"
     )

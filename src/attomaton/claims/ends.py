@@ -112,7 +112,7 @@ class Ends(Tabular):
         return make_table(
             SCHEMA,
             {
-                **{name: one.astype(np.int32) for name, one in columns.items()},
+                **{name: tokens.astype(np.int32) for name, tokens in columns.items()},
                 "size": self.sizes,
                 "samples": self.samples,
                 "agreement": self.agreements,
@@ -170,12 +170,12 @@ def compare_ends(automaton: Automaton, beginning: Beginning) -> Ends:
 
 def correlate_ranks(group: Int64, first: Float64, second: Float64, n_groups: int) -> Float64:
     """Spearman's correlation within each group, shape (n_groups,); equal values share a rank."""
-    ranks = [_ranks(group, one) for one in (first, second)]
+    ranks = [_ranks(group, values) for values in (first, second)]
     sizes = np.bincount(group, minlength=n_groups)
     apart = [rank - (np.bincount(group, rank, n_groups) / sizes)[group] for rank in ranks]
     products = [
-        np.bincount(group, one * other, n_groups)
-        for one, other in ((apart[0], apart[1]), (apart[0], apart[0]), (apart[1], apart[1]))
+        np.bincount(group, left * right, n_groups)
+        for left, right in ((apart[0], apart[1]), (apart[0], apart[0]), (apart[1], apart[1]))
     ]
     with np.errstate(invalid="ignore", divide="ignore"):
         return products[0] / np.sqrt(products[1] * products[2])
@@ -202,7 +202,7 @@ def _tops(group: Int64, values: Float64, n_groups: int) -> Int64:
 
 def _look_up(looks: Any, queries: Int64, tokens: Int64) -> Float64:
     """Q̄ at these pairs; NaN if a pair does not occur in it."""
-    there = looks.copy()
-    there.data = np.ones_like(there.data)
-    gains, present = (np.asarray(table[queries, tokens]).ravel() for table in (looks, there))
+    entries = looks.copy()
+    entries.data = np.ones_like(entries.data)
+    gains, present = (np.asarray(table[queries, tokens]).ravel() for table in (looks, entries))
     return np.where(present > 0, gains, np.nan)

@@ -20,7 +20,7 @@ import numpy as np
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.claims.approach import ApproachBounds, compute_way, look_ahead, need_way
+from attomaton.claims.approach import ApproachBounds, compute_path, look_ahead, need_known_path
 from attomaton.claims.evidence import (
     FEWEST_STEPS,
     Evidence,
@@ -47,7 +47,7 @@ Norm = Literal["frobenius", "max", "spectral"]
 
 NORMS: tuple[Norm, ...] = ("frobenius", "max", "spectral")
 
-OWN: dict[type, Norm] = {
+NORM_OF_STEP: dict[type, Norm] = {
     GradientDescent: "frobenius",
     SignDescent: "max",
     Adam: "max",
@@ -68,7 +68,7 @@ def own_norm(step: Step) -> Norm | None:
     >>> own_norm(Adam(0.1)), own_norm(GradientDescent(1.0)), own_norm(Muon(0.1))
     ('max', 'frobenius', 'spectral')
     """
-    return OWN.get(type(step))
+    return NORM_OF_STEP.get(type(step))
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,8 +179,8 @@ def find_strict(components: Components) -> tuple[Int64, Int64, Int64]:
     edges, n_tokens = components.edges, components.edges.n_tokens
     query, winner, loser = (np.asarray(edges[name], np.int64) for name in ("query", "winner", "loser"))
     keys = components.query_of_node.astype(np.int64) * n_tokens + components.token_of_node
-    part = components.component_of_node
-    ends = (part[np.searchsorted(keys, query * n_tokens + end)] for end in (winner, loser))
+    component = components.component_of_node
+    ends = (component[np.searchsorted(keys, query * n_tokens + end)] for end in (winner, loser))
     strict = np.not_equal(*ends)
     return query[strict], winner[strict], loser[strict]
 
@@ -265,9 +265,9 @@ def describe_share(evidence: Evidence, norm: Norm) -> str:
 def need_own_norm(evidence: Evidence, norm: Norm) -> str:
     """The step maximises the margin in this norm, and W itself was trained."""
     step = evidence.trace.step
-    own = own_norm(step)
-    if own != norm:
-        return f"{type(step).__name__} maximises the margin in the {own} norm: see margin-{own}"
+    natural = own_norm(step)
+    if natural != norm:
+        return f"{type(step).__name__} maximises the margin in the {natural} norm: see margin-{natural}"
     return "" if evidence.trace.model.rank is None else "W is a product of two factors, which were trained"
 
 
@@ -343,8 +343,8 @@ def need_order(evidence: Evidence) -> str:
     trial = int(evidence.directed.argmax())
     automaton = evidence.automata[trial]
     ties = automaton.components.nodes.num_rows - len(automaton.components)
-    what = f"{ties} ties in trial {trial}" if ties else "priorities contradict each other"
-    return f"every trial with a priority has a cycle ({what}), but the theorem is about data without cycles"
+    reason = f"{ties} ties in trial {trial}" if ties else "priorities contradict each other"
+    return f"every trial with a priority has a cycle ({reason}), but the theorem is about data without cycles"
 
 
 def find_ordered(evidence: Evidence) -> Bool:
@@ -452,11 +452,11 @@ def _prove(evidence: Evidence, margins: Margins, trial: int, record: int, steps:
 
 def _expect(evidence: Evidence, margins: Margins, trial: int) -> float:
     """The share of the computed path of plain descent at half of the steps, if it is increasing."""
-    way, table = evidence.once(compute_way), evidence.trace.embeddings[trial]
-    if not way.known[trial]:
+    path, table = evidence.once(compute_path), evidence.trace.embeddings[trial]
+    if not path.is_known[trial]:
         return -np.inf
-    components, weights = evidence.automata[trial].components, way.weights[:, trial]
-    reach, error = find_reach(components, table, margins.norm), float(way.error[trial])
+    components, weights = evidence.automata[trial].components, path.weights[:, trial]
+    reach, error = find_reach(components, table, margins.norm), float(path.error[trial])
     margin = read_differences(components, table, weights).min(axis=1) - reach * error
     share: Float64 = margin / (measure_norm(weights, margins.norm) + error) / margins.best[trial]
     return float(share[0]) if share[-1] >= share[0] else -np.inf
@@ -471,15 +471,15 @@ def judge_margin(evidence: Evidence, norm: Norm) -> Judgement:
     elif isinstance(evidence.trace.step, GradientDescent):
         bound = "that of the computed path at half of the steps"
     meaning = f"share of the best margin in the {norm} norm at the end; bound: {bound}"
-    reached = bounds.among & (share >= bounds.asked)
-    shortfall = np.maximum(bounds.asked, 0.0) - share  # −inf asks nothing of a trial that is not judged
-    return bounds.judge(share, bounds.asked, reached, shortfall, meaning)
+    reached = bounds.among & (share >= bounds.bound)
+    shortfall = np.maximum(bounds.bound, 0.0) - share  # −inf asks nothing of a trial that is not judged
+    return bounds.judge(share, bounds.bound, reached, shortfall, meaning)
 
 
-def _need_sound_way(evidence: Evidence) -> str:
+def _need_sound_path(evidence: Evidence) -> str:
     """Plain descent is below the edge of stability, and its path is known."""
     plain = isinstance(evidence.trace.step, GradientDescent) and not evidence.normalized
-    return (need_stable_step(evidence) or need_way(evidence)) if plain else ""
+    return (need_stable_step(evidence) or need_known_path(evidence)) if plain else ""
 
 
 def _claim(norm: Norm) -> Claim[Evidence]:
@@ -503,7 +503,7 @@ def _claim(norm: Norm) -> Claim[Evidence]:
         with_share(need_rule),
         with_share(need_small_epsilon),
         with_share(need_order),
-        _need_sound_way,
+        _need_sound_path,
         need_records,
         of_norm(need_best),
         with_share(of_norm(need_short_paces)),

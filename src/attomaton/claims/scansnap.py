@@ -196,12 +196,12 @@ def _judge_ratios(evidence: ScanEvidence) -> Judgement:
     """ln r(t) − ln r(0) against 2 (z_l(t) − z_l(0)), for the leading token and the others of its class."""
     reduced, scores = evidence.flow.reduced, evidence.flow.scores[-1]
     worst = 0.0
-    for number, own in enumerate(reduced.is_own):
-        law, lifted = reduced.law[number, own], scores[reduced.query_of[number], own]
+    for number, is_own in enumerate(reduced.is_own):
+        law, lifted = reduced.law[number, is_own], scores[reduced.query_of[number], is_own]
         lead = law.argmax()
-        others = law < law[lead]
-        before = (law[lead] / law[others]) ** 2
-        after = before * np.exp(2 * (lifted[lead] - lifted[others]))
+        lesser = law < law[lead]
+        before = (law[lead] / law[lesser]) ** 2
+        after = before * np.exp(2 * (lifted[lead] - lifted[lesser]))
         bent = np.log((after - 1) / (before - 1)) - 2 * lifted[lead]
         worst = max(worst, float(np.abs(bent).max(initial=0.0)) / (2 * float(lifted[lead])))
     return Judgement(
@@ -212,10 +212,10 @@ def _judge_ratios(evidence: ScanEvidence) -> Judgement:
 def _judge_bounds(evidence: ScanEvidence) -> Judgement:
     """f²(0) B ≤ z_l ≤ B for the dominant token."""
     reduced, grown = evidence.flow.reduced, evidence.flow.growth[-1]
-    own = reduced.law * reduced.is_own
-    lead = own.argmax(axis=1)
+    own_law = reduced.law * reduced.is_own
+    lead = own_law.argmax(axis=1)
     lifted = evidence.flow.scores[-1][reduced.query_of, lead] / grown
-    floor = (own.max(axis=1) / np.linalg.norm(reduced.law, axis=1)) ** 2
+    floor = (own_law.max(axis=1) / np.linalg.norm(reduced.law, axis=1)) ** 2
     inside = bool((lifted >= floor - 1e-9).all() and (lifted <= 1 + 1e-9).all())
     meaning = (
         f"½ ln χ/B of the dominant token, smallest over the classes; claimed: f²(0) = {floor.min():.3g} to 1"
@@ -272,10 +272,10 @@ def measure_freezing(flow: LayerFlow) -> Float64:
     """
     attention, times = flow.attention(), flow.times
     first = flow.reduced.attention(np.zeros_like(flow.scores[:1]))
-    known, every = np.concatenate([first, attention]), np.concatenate([[0.0], times])
+    with_start, every = np.concatenate([first, attention]), np.concatenate([[0.0], times])
     half = np.searchsorted(every, times / 2, side="right") - 1
     share = (times / 2 - every[half]) / (every[half + 1] - every[half])
-    middle = known[half] + share[:, None, None] * (known[half + 1] - known[half])
+    middle = with_start[half] + share[:, None, None] * (with_start[half + 1] - with_start[half])
     since = np.abs(attention - first).sum(axis=2)
     moved = np.abs(attention - middle).sum(axis=2)
     return (moved / np.maximum(since, np.finfo(float).tiny)).mean(axis=1)
@@ -316,11 +316,12 @@ def judge_rates(flows: Sequence[LayerFlow]) -> Verdict:
     >>> verdict.status.words, round(verdict.value, 2)
     ('holds', 0.4)
     """
-    found = [ScanEvidence(flow) for flow in flows]
-    snaps = np.array([find_snap(one.flow.times, one.growth, one.turn) for one in found])
+    evidence = [ScanEvidence(flow) for flow in flows]
+    snaps = np.array([find_snap(of_flow.flow.times, of_flow.growth, of_flow.turn) for of_flow in evidence])
     largest = float((snaps[1:] / snaps[:-1]).max())
     listed = ", ".join(
-        f"{one.flow.rates.decoder:g}: {snap:.4g}" for one, snap in zip(found, snaps.tolist(), strict=True)
+        f"{of_flow.flow.rates.decoder:g}: {snap:.4g}"
+        for of_flow, snap in zip(evidence, snaps.tolist(), strict=True)
     )
     meaning = f"largest ratio of the measured snap at one η_Y to that at the next smaller one; snaps {listed}"
     return Judgement(largest, 1.0, largest < 1.0, meaning).about("larger η_Y: earlier (4)")

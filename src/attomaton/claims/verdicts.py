@@ -167,7 +167,7 @@ class Verdicts(Tabular, list[Verdict]):
     @property
     def counts(self) -> dict[str, int]:
         """The number of claims with each status, by its value."""
-        return {status.value: sum(one.status is status for one in self) for status in VerdictStatus}
+        return {status.value: sum(verdict.status is status for verdict in self) for status in VerdictStatus}
 
     @property
     def summary(self) -> str:
@@ -185,11 +185,14 @@ class Verdicts(Tabular, list[Verdict]):
 
     def _table(self) -> pa.Table:
         names = ("claim", "value", "bound", "reason", "more_steps")
-        columns = {name: [getattr(one, name) for one in self] for name in names}
-        return make_table(VERDICT_SCHEMA, {**columns, "status": [one.status.value for one in self]})
+        columns = {name: [getattr(verdict, name) for verdict in self] for name in names}
+        return make_table(VERDICT_SCHEMA, {**columns, "status": [verdict.status.value for verdict in self]})
 
     def _blocks(self) -> list[Block]:
-        rows = [(one.claim, Signal(one.status.words, one.status.good), one.measured) for one in self]
+        rows = [
+            (verdict.claim, Signal(verdict.status.words, verdict.status.good), verdict.measured)
+            for verdict in self
+        ]
         headers = ["claim", "verdict", "measurement and bound"]
         good = False if self.counts["fails"] else True if self.counts["holds"] else None
         summary = Signal(self.summary, good)
@@ -222,16 +225,16 @@ class Verdicts(Tabular, list[Verdict]):
         return axes
 
 
-def _number(count: int, one: str, more: str) -> str:
-    return f"{count} {one if count == 1 else more}"
+def _number(count: int, singular: str, plural: str) -> str:
+    return f"{count} {singular if count == 1 else plural}"
 
 
 def as_record(verdict: Verdict) -> dict[str, Any]:
     """A verdict as a JSON record; non-finite numbers become null."""
     numbers = (verdict.value, verdict.bound)
     value, bound = (None if number is None or not isfinite(number) else number for number in numbers)
-    parts = {"claim": verdict.claim, "status": verdict.status.value, "value": value, "bound": bound}
-    return {**parts, "reason": verdict.reason, "more_steps": verdict.more_steps}
+    record = {"claim": verdict.claim, "status": verdict.status.value, "value": value, "bound": bound}
+    return {**record, "reason": verdict.reason, "more_steps": verdict.more_steps}
 
 
 @dataclass(frozen=True)
@@ -306,15 +309,15 @@ def write_verdicts(run: str | Path, verdicts: Sequence[Mapping[str, Any]], trace
 
     A run that cannot be written to, or that another process writes to, can still be judged.
     """
-    place = Path(os.path.realpath(run))
-    manifest = read_sealed(place / MANIFEST)
+    folder = Path(os.path.realpath(run))
+    manifest = read_sealed(folder / MANIFEST)
     if manifest is None or manifest.get("kind") != "run":
         return f"{run} is not a run folder of attomaton"
     try:
         about = {"kind": "verdicts", "format": FORMAT, "trace": trace}
-        with lock_target(place) as lock, explained(place):
-            path = place / VERDICTS
-            if digest_trace(place) != trace:
+        with lock_target(folder) as lock, explained(folder):
+            path = folder / VERDICTS
+            if digest_trace(folder) != trace:
                 return f"the training run in {run} was replaced in the meantime; verify again"
             if os.path.lexists(path) and read_sealed(path) is None:
                 return f"{path} exists, but attomaton did not write it"

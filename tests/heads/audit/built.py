@@ -51,7 +51,7 @@ def build_heads(kind, rng, *, n_heads=8, n_tokens=14, longest=64):
     decoder = Linear(axes[:, :n_tokens].contiguous())
     return Transformer(
         kind, n_heads, n_heads, axes[:n_tokens], (Layer(attention),), decoder,
-        places=first, longest=longest, dtype=torch.float64,
+        position_embeddings=first, longest=longest, dtype=torch.float64,
     )  # fmt: skip
 
 
@@ -317,7 +317,9 @@ def build_pairs(rng, *, n_heads=4, n_tokens=14):
         form = left @ right.T
         forms.append(rng.uniform(1.5, 3) * form / form.std())
     maps = replace(model.layers[0].attention, query=Linear(torch.as_tensor(np.concatenate(forms, 1))))
-    return replace(model, layers=(Layer(maps),), places=torch.zeros_like(model.position_embeddings))
+    return replace(
+        model, layers=(Layer(maps),), position_embeddings=torch.zeros_like(model.position_embeddings)
+    )
 
 
 def build_two_before(rng, *, n_heads=4):
