@@ -24,7 +24,7 @@ from attomaton.automaton import Automaton
 from attomaton.base.printing import Grid
 from attomaton.base.progress import Progress
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.claims.approach import MISSED, TOLD
+from attomaton.claims.approach import MISSED, UNINFORMATIVE
 from attomaton.claims.measures import dense, solve_trial
 from attomaton.corpora import Samples
 from attomaton.report.figures import Line, LinePanel, draw_line_panels
@@ -92,7 +92,7 @@ def run_layers(settings: Settings, progress: Progress) -> Page:
         verdicts=(),
         notes=(
             f"A trial retrieves if at most {MISSED} of the attention is below the best component, and it "
-            f"composes if no odds in it differ from those of W_fin by more than {TOLD} (total variation).",
+            f"composes if no odds in it differ from those of W_fin by more than {UNINFORMATIVE} (total variation).",
         ),
     )
 
@@ -208,7 +208,7 @@ def _table(curves: dict[str, tuple[Float64, Float64]], batch: LayerBatch) -> Gri
             name,
             f"{int((missed[-1] <= MISSED).sum())} of {len(tied)}",
             f"{np.median(missed[-1]):.2g}",
-            f"{int((apart[-1] <= TOLD)[tied].sum())} of {int(tied.sum())}",
+            f"{int((apart[-1] <= UNINFORMATIVE)[tied].sum())} of {int(tied.sum())}",
             f"{np.median(apart[-1][tied]):.2g}",
         ]
         for name, (missed, apart) in curves.items()

@@ -18,7 +18,7 @@ from attomaton.base.printing import Grid
 from attomaton.base.progress import Progress
 from attomaton.claims import Verdict, measure_margins, solve_trials
 from attomaton.claims.evidence import Evidence
-from attomaton.claims.margins import MARGIN_CLAIMS, NORMS, OWN, Margins, Norm
+from attomaton.claims.margins import MARGIN_CLAIMS, NORM_OF_STEP, NORMS, Margins, Norm
 from attomaton.claims.verdicts import Judgement
 from attomaton.corpora import Samples
 from attomaton.corpora.synthetic import draw_ordered
@@ -147,7 +147,7 @@ def train_optimiser(
     store = None if work is None else Store(Path(work) / slug, resume=True)
     trace = train(corpora, AttentionModel(Orthonormal()), step, steps=steps, watch=watch, out=store)
     automata = tuple(solve_trials(trace))
-    own = OWN[type(step)]
+    own = NORM_OF_STEP[type(step)]
     claim = next(one for one in MARGIN_CLAIMS if one.name == f"margin-{own}")
     found = claim.check(Evidence(trace, automata))
     verdict = replace(found, claim=f"{found.claim}, {asked['name']}, {DRAWS[draw]}")

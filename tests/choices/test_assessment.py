@@ -268,6 +268,16 @@ def test_new_pairs_with_position_and_features(rng):
         fit.predict_proba({"first": ["z"], "second": ["a"]})
 
 
+def test_new_pairs_need_style_on_the_scale_of_the_fit():
+    games = {"model_a": list("abab"), "model_b": list("baba"), "winner": ["model_a"] * 3 + ["model_b"]}
+    games |= {"length_a": [9, 5, 7, 3], "length_b": [4, 6, 2, 8]}
+    fit, name = at.fit_choices(games, style="length"), "length (relative)"
+    with pytest.raises(UnsupportedOption, match="standardised over the pairs of the fit"):
+        fit.predict_proba(games)
+    probability = fit.predict_proba(games | {"level": [0.0] * 4}, features={name: "level"})
+    assert probability[0, 0] == pytest.approx(fit.outcomes("a", "b").win)
+
+
 def test_what_is_not_drawn_again(rng):
     games = simulate(rng, 3, 30)
     for fit, reason in (

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression as Penalised
@@ -25,12 +26,17 @@ def expected_failures(estimator):
     """The checks that cannot hold, and why."""
     if estimator.undecided == "descent":
         return {}
-    why = "it asks for rows that were not fitted (weight 0) and that separated data leave open"
+    why = "it asks for rows that were not fitted (weight 0), which the fitted rows leave open"
     return {f"check_sample_weight_equivalence_on_{kind}_data": why for kind in ("dense", "sparse")}
 
 
 @parametrize_with_checks(
-    [LogisticRegression(), LogisticRegression(undecided="descent"), LogisticRegression(fit_intercept=False)],
+    [
+        LogisticRegression(),
+        LogisticRegression(undecided="descent"),
+        LogisticRegression(fit_intercept=False),
+        LogisticRegression(penalty="firth"),
+    ],
     expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_checks(estimator, check):
@@ -58,6 +64,45 @@ def test_coefficients_are_those_of_check_separation(seed, intercept):
     np.testing.assert_allclose(np.column_stack(own), errors, rtol=1e-6, atol=1e-7)
     assert model.separation_ == answer.separation == answer.fit.separation
     assert model.certificate_.certified == answer.fit.certificate.certified
+
+
+def penalised_loss(beta, X, y):
+    """−ln likelihood − ½ ln det of the information, with labels 0 and 1."""
+    utilities = X @ beta
+    p = 1 / (1 + np.exp(-utilities))
+    information = (X.T * (p * (1 - p))) @ X
+    return np.logaddexp(0, utilities).sum() - y @ utilities - np.linalg.slogdet(information)[1] / 2
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_firth_is_the_minimum_of_the_penalised_loss(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(20, 2))
+    y = (X[:, 0] > 0).astype(int)  # separated by the first column
+    model = LogisticRegression(penalty="firth").fit(X, y)
+    assert model.separation_ == "complete"
+    rows = np.column_stack([np.ones(len(X)), X])
+    best = minimize(penalised_loss, np.zeros(3), (rows, y), tol=1e-12).x
+    np.testing.assert_allclose(np.append(model.intercept_, model.coef_[0]), best, atol=1e-4)
+    new = np.column_stack([np.ones(5), rng.normal(size=(5, 2))])
+    expected = 1 / (1 + np.exp(-new @ best))
+    np.testing.assert_allclose(model.predict_proba(new[:, 1:])[:, 1], expected, atol=1e-4)
+    assert "Firth" in str(model.summary())
+
+
+def test_firth_refuses_what_it_does_not_have():
+    X, y = [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]], [0, 1, 1]
+    with pytest.raises(UnsupportedOption, match="penalty is 'l2'"):
+        LogisticRegression(penalty="l2").fit(X, y)
+    with pytest.raises(UnsupportedOption, match="gradient descent"):
+        LogisticRegression(penalty="firth", undecided="descent").fit(X, y)
+    model = LogisticRegression(penalty="firth").fit(X, y)
+    assert np.isnan(model.coef_).all()  # the two columns are equal
+    assert model.predict([[3.0, 3.0]]).tolist() == [1]
+    with pytest.raises(UndeterminedChoice, match="not identified"):
+        model.predict([[3.0, 2.0]])
+    with pytest.raises(UnsupportedOption, match="robust"):
+        model.summary(robust=True)
 
 
 @pytest.mark.parametrize("seed", range(20))

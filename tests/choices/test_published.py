@@ -1,6 +1,7 @@
 """Our figures are the published ones to their digits: LLMFAO, baseball, NASCAR, hockey, endometrial."""
 
 import os
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -47,9 +48,8 @@ LLMFAO = {
 
 
 def test_the_leaderboard_of_llmfao():
-    fit = at.fit_choices(
-        DATA / "llmfao.csv.gz", first="left", second="right", outcome="winner", ties="half"
-    ).expect()
+    votes = files("attomaton.choices") / "llmfao.csv.gz"
+    fit = at.fit_choices(votes, first="left", second="right", outcome="winner", ties="half").expect()
     total = sum(np.exp(list(fit.scores.values())))
     scores = {name: np.exp(fit.scores[name]) / total for name in LLMFAO}
     assert len(fit.items) == 59

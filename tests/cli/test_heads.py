@@ -62,7 +62,7 @@ def test_a_table_a_file_and_a_figure(folder):
 
 
 def test_one_head_is_shown_with_every_rung(folder):
-    ended = run_inside(*PLAIN, "--head", "L0H1", "--limit", "2", cwd=folder, COLUMNS="160")
+    ended = run_inside(*PLAIN, "--show", "L0H1", "--examples", "2", cwd=folder, COLUMNS="160")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("Document") == 2
     assert "automaton" in ended.stdout
@@ -71,9 +71,9 @@ def test_one_head_is_shown_with_every_rung(folder):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (["--head", "first"], "such as 4.0 or L4H0"),
-        (["--head", "3.0"], "there is no head 3.0"),
-        (["--head", "0.0", "--figure", "one.pdf"], "leave --head out"),
+        (["--show", "first"], "such as 4.0 or L4H0"),
+        (["--show", "3.0"], "there is no head 3.0"),
+        (["--show", "0.0", "--figure", "one.pdf"], "leave --show out"),
         (["--figure", "heads.gif"], "draw to .pdf"),
     ],
 )
@@ -195,7 +195,7 @@ def test_a_run_of_attomaton_is_read_with_its_own_words(own):
     ("asked", "said"),
     [
         (["--figure", "heads.gif"], "draw to .pdf, .png or .svg"),
-        (["--head", "0.0", "--figure", "heads.png"], "leave --head out"),
+        (["--show", "0.0", "--figure", "heads.png"], "leave --show out"),
         (["--out", "notes.txt"], "notes.txt"),
     ],
 )
@@ -288,7 +288,7 @@ def test_a_gguf_file_brings_its_tokenizer(tmp_path):
     )
     text = "\n".join(f"Once upon a time there's {n} girl{'s' * (n % 3)} and a dog." for n in range(40))
     (tmp_path / "text.txt").write_text(text)
-    ended = run_inside("heads", "model.gguf", "text.txt", *SERIES, "--head", "1.3", cwd=tmp_path)
+    ended = run_inside("heads", "model.gguf", "text.txt", *SERIES, "--show", "1.3", cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
     assert "query Ġ" in ended.stdout
 
@@ -376,3 +376,30 @@ def test_a_killed_audit_goes_on(deeper):
     tables = [HeadAudit.load(deeper / f"{name}.parquet").table() for name in ("whole", "killed")]
     assert tables[0].equals(tables[1])
     assert not (deeper / "killed.parquet.partial").exists()
+
+
+def test_some_heads_on_some_documents(folder):
+    chosen = ["--heads", "L0H1", "--limit", "22", "--json"]
+    answer = json.loads(run_inside(*PLAIN, *chosen, cwd=folder).stdout)
+    assert [answer[name] for name in ("layers", "heads", "limit")] == [None, ["0.1"], 22]
+    assert [row["head"] for row in answer["rows"]] == ["0.1"]
+    answer = json.loads(run_inside(*PLAIN, "--layers", "0-0", "--json", cwd=folder).stdout)
+    assert [answer[name] for name in ("layers", "heads", "limit")] == [[0], None, None]
+    assert [row["head"] for row in answer["rows"]] == ["0.0", "0.1"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "words"),
+    [
+        (["--layers", "first"], "'first' is not a layer or a range"),
+        (["--layers", "2-1"], "'2-1' is not a layer"),
+        (["--layers", "0,1"], "layers is 1"),
+        (["--heads", "0.1,0"], "--heads: '0' is not a head"),
+        (["--heads", "0.1", "--layers", "0"], "give one of them"),
+        (["--show", "0.1", "--layers", "0"], "leave --layers and --heads out"),
+    ],
+)
+def test_a_wrong_choice_of_heads_is_one_sentence(folder, chosen, words):
+    ended = run_inside(*PLAIN, *chosen, cwd=folder)
+    assert ended.returncode == 2
+    assert words in ended.stderr

@@ -87,8 +87,7 @@ def prepare_inputs(folder):
     (folder / "games.csv").write_text("winner,loser\nAnn,Bob\nBob,Ann\nAnn,Cat\n", encoding="utf-8")
     battle = '{"model_a": "large", "model_b": "small", "winner": "model_a"}\n'
     (folder / "battles.jsonl").write_text(battle * 2, encoding="utf-8")
-    for name in ("llmfao.csv.gz", "endometrial.csv"):
-        (folder / name).write_bytes((ROOT / "docs" / "data" / name).read_bytes())
+    (folder / "endometrial.csv").write_bytes((ROOT / "docs" / "data" / "endometrial.csv").read_bytes())
     games = "Ann,Bob,1,1\nBob,Ann,1,1\nBob,Cat,2,1\nCat,Ann,1,2\n"
     (folder / "baseball.csv").write_text(
         "home.team,away.team,home.wins,away.wins\n" + games, encoding="utf-8"

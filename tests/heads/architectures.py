@@ -1,6 +1,6 @@
 """Small models of many architectures with random weights, and a table of what can be audited of each.
 
-Run ``python -m tests.heads.architectures`` for the table of docs/heads.md, or name some architectures.
+Run ``python -m tests.heads.architectures`` for the table of docs/heads-models.md, or name some architectures.
 """
 
 import sys

@@ -70,7 +70,7 @@ def test_a_path_and_texts_are_all_that_an_audit_needs(folder):
     assert same.first.tolist() == audit.first.tolist()
     assert same.seeking.table().equals(audit.seeking.table())
     assert set(audit.ladder.names) - set(same.ladder.names) == {"delimiters", "sentence start"}
-    shown = show_head(folder / "model", TEXTS, "L1H1", how=how, n=1)
+    shown = show_head(folder / "model", TEXTS, "L1H1", how=how, examples=1)
     assert "Ġ" in str(shown)
 
 
@@ -112,5 +112,5 @@ def test_frames_datasets_and_records_are_read_as_corpora(folder):
 def test_a_head_is_shown_on_texts_by_the_tokenizer_of_a_model_in_memory():
     how = Audit(window=4, per_document=2)
     model = made.make("llama", vocab_size=300)
-    shown = show_head(model, TEXTS, "L1H1", tokenizer=learn_tokens(300), how=how, n=1)
+    shown = show_head(model, TEXTS, "L1H1", tokenizer=learn_tokens(300), how=how, examples=1)
     assert shown.vocabulary is not None

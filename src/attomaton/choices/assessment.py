@@ -11,7 +11,7 @@ from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownTok
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.board import outcome_probabilities
 from attomaton.choices.columns import columns_of, find_column, number_values
-from attomaton.choices.given import read_side
+from attomaton.choices.given import RELATIVE, read_side
 from attomaton.choices.order import OrderedItems
 from attomaton.choices.sequences import PairChoices, ParsedChoices
 from attomaton.choices.uncertainty import LuceScores
@@ -193,6 +193,12 @@ class AssessedItems(OrderedItems):
         )
         known = () if self.logit is None else self.logit.problem.names
         fitted = [name for name in self.model.coefficients if name in known and name not in EFFECTS]
+        relative = next((name for name in fitted if name.endswith(RELATIVE)), None)
+        if features is None and relative is not None:
+            raise UnsupportedOption(
+                f"{relative!r} was standardised over the pairs of the fit; give features={{{relative!r}: …}} "
+                "with (a − b) / (a + b), less the mean and divided by the standard deviation of these pairs"
+            )
         described = {"moved_first": moved_first, "features": fitted if features is None else features}
         parsed = ParsedChoices(self.items, PairChoices(one, other, np.zeros_like(one)), np.ones(len(one)))
         given = {name: source for name, source in described.items() if source is not None}

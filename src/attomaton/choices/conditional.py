@@ -163,10 +163,10 @@ class LogitScores:
     def _contrasts(self, numbers: Int64) -> Float64:
         """Items less the means of their components as contrasts, shape (n_numbers, n_parameters)."""
         component = self.components.component_of_node[: self.n_items]
-        size, own = np.bincount(component), component[numbers]
+        size, of_item = np.bincount(component), component[numbers]
         centred = np.zeros((len(numbers), len(self.logit.problem.scale)))
         centred[np.arange(len(numbers)), numbers] = 1.0
-        centred[:, : self.n_items] -= (own[:, None] == component) / size[own][:, None]
+        centred[:, : self.n_items] -= (of_item[:, None] == component) / size[of_item][:, None]
         return centred
 
     @cached_property

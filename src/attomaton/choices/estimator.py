@@ -7,12 +7,13 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from attomaton.base.errors import InvalidSamples, UnsupportedOption, needing
+from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnsupportedOption, needing
 from attomaton.base.options import show
 from attomaton.base.tables import Float64
 from attomaton.choices.logit.builders import choose_classes, offer_classes
 from attomaton.choices.logit.certificate import LogitState
 from attomaton.choices.logit.contrasts import ContrastKind
+from attomaton.choices.logit.firth import FirthFit
 from attomaton.choices.logit.fit import LogitFit, fit_logit
 from attomaton.choices.logit.prediction import predict_rows
 from attomaton.choices.logit.problem import ChoiceProblem
@@ -32,15 +33,18 @@ UNDECIDED = ("refuse", "descent")
 
 
 class LogisticRegression(ClassifierMixin, BaseEstimator):
-    """Logistic regression for scikit-learn with standard errors and p-values, and without a penalty.
+    """Logistic regression for scikit-learn with standard errors and p-values.
 
     Binary, multinomial or conditional (with ``groups``), by maximum likelihood. Where the estimate does not
-    exist (perfect separation), coefficients are infinite, and probabilities are their limits.
+    exist (perfect separation), coefficients are infinite, and probabilities are their limits; Firth's penalty
+    makes them finite.
 
     Parameters
     ----------
     fit_intercept : bool
         Whether to add an intercept. With ``groups`` there is none: alternatives of a group share it.
+    penalty : str, optional
+        "firth" for Firth's penalised likelihood, whose estimates are finite; None for the maximum.
     undecided : str
         What ``predict`` and ``predict_proba`` do where the data leave a probability open: "refuse" raises
         ``UndeterminedChoice``; "descent" answers as gradient descent from 0 does in the limit, which depends
@@ -58,7 +62,9 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
     coef_standard_errors_, intercept_standard_errors_ : float64 arrays
         The standard errors of ``coef_`` and ``intercept_``; NaN where an estimate is not finite.
     fit_ : LogitFit
-        The fit behind it: bounds, contrasts, the direction of gradient descent.
+        The fit behind it, without a penalty: bounds, contrasts, the direction of gradient descent.
+    firth_ : FirthFit
+        The estimates with Firth's penalty, if that was chosen: profile intervals, p-values.
     separation_ : str
         "none", "quasi-complete" or "complete".
     certificate_ : LogitCertificate
@@ -85,6 +91,9 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
     [1.2247]
     >>> model.predict_proba([[0], [1], [2]]).round(4).tolist()
     [[0.6667, 0.3333], [0.0, 1.0], [0.0, 1.0]]
+    >>> finite = LogisticRegression(penalty="firth").fit([[0], [0], [0], [1], [1]], [0, 1, 0, 1, 1])
+    >>> finite.coef_.round(4).tolist()
+    [[2.1203]]
 
     Three trips, each with two offers:
 
@@ -96,8 +105,11 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
     [0.571, 0.286, 0.143]
     """
 
-    def __init__(self, *, fit_intercept: bool = True, undecided: str = "refuse") -> None:
+    def __init__(
+        self, *, fit_intercept: bool = True, penalty: str | None = None, undecided: str = "refuse"
+    ) -> None:
         self.fit_intercept = fit_intercept
+        self.penalty = penalty
         self.undecided = undecided
 
     def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:  # noqa: N803
@@ -117,6 +129,12 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         if self.undecided not in UNDECIDED:
             raise UnsupportedOption(
                 f"undecided is {show(self.undecided)}; give one of {', '.join(UNDECIDED)}"
+            )
+        if self.penalty not in (None, "firth"):
+            raise UnsupportedOption(f"penalty is {show(self.penalty)}; give None, or 'firth'")
+        if self.penalty and self.undecided == "descent":
+            raise UnsupportedOption(
+                "gradient descent has no penalty; leave undecided='descent' or penalty out"
             )
         matrix, labels = _validation.validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         _multiclass.check_classification_targets(labels)
@@ -145,22 +163,30 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
             )
         self.certificate_, self.separation_ = self.fit_.certificate, self.fit_.separation
         shape, first = (len(self.classes_) - 1, -1), int(self.fit_intercept and not self.has_groups_)
-        estimates, errors = (numbers.reshape(shape) for numbers in _limits(self.fit_))
+        if self.penalty:
+            self.firth_ = self.fit_.firth()
+        numbers = _limits(self.fit_) if not self.penalty else _estimates(self.firth_)
+        estimates, errors = (row.reshape(shape) for row in numbers)
         nothing = np.zeros(len(estimates))
         self.intercept_, self.coef_ = estimates[:, 0] if first else nothing, estimates[:, first:]
         self.intercept_standard_errors_ = errors[:, 0] if first else nothing
         self.coef_standard_errors_ = errors[:, first:]
         return self
 
-    def summary(self, *, robust: bool = False) -> LogitSummary:
+    def summary(self, *, robust: bool = False) -> LogitSummary | FirthFit:
         """The table that statsmodels prints: estimates, standard errors, z, p-values and intervals.
 
         Parameters
         ----------
         robust : bool
-            Whether to use the errors of the sandwich, statsmodels' HC0.
+            Whether to use the errors of the sandwich, statsmodels' HC0; not with a penalty, whose table has
+            profile intervals.
         """
         _validation.check_is_fitted(self)
+        if self.penalty and robust:
+            raise UnsupportedOption("errors under Firth's penalty are not robust; leave robust out")
+        if self.penalty:
+            return self.firth_
         return self.fit_.summary(robust=robust)
 
     def predict_proba(self, X: Any, groups: Any = None) -> Float64:  # noqa: N803
@@ -174,7 +200,6 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
             Rows that belong to one choice, if the model was fitted with groups.
         """
         matrix = self._read(X)
-        descent = self.undecided == "descent"
         if not self.has_groups_:
             if groups is not None:
                 raise InvalidSamples(
@@ -183,12 +208,12 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
             size = len(self.classes_)
             rows = offer_classes(self._with_constant(matrix), np.arange(size) > 0)
             situations = Situations(size * np.arange(matrix.shape[0] + 1, dtype=np.int64))
-            return predict_rows(self.fit_, rows, situations, descent=descent).reshape(-1, size)
+            return self._predict(rows, situations).reshape(-1, size)
         if groups is None:
             raise InvalidSamples("the model was fitted with groups; give the groups of these rows, too")
         order, situations = _sort_groups(_check_groups(groups, matrix.shape[0]))
         chosen = np.empty(len(order))
-        chosen[order] = predict_rows(self.fit_, matrix[order], situations, descent=descent)
+        chosen[order] = self._predict(matrix[order], situations)
         return np.column_stack([1.0 - chosen, chosen])
 
     def predict(self, X: Any, groups: Any = None) -> NDArray[Any]:  # noqa: N803
@@ -210,6 +235,19 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         marks = np.zeros(len(order), np.int64)
         marks[order[best[np.searchsorted(best, situations.starts[:-1])]]] = 1
         return self.classes_[marks]
+
+    def _predict(self, rows: Any, situations: Situations) -> Float64:
+        """The probability of each row of new situations."""
+        if not self.penalty:
+            return predict_rows(self.fit_, rows, situations, descent=self.undecided == "descent")
+        probability = self.firth_.predict(rows, situations)
+        if np.isnan(probability).any():
+            number = int(situations.of_row[np.isnan(probability).argmax()])
+            raise UndeterminedChoice(
+                f"the data do not bear on the alternatives of situation {number}: a difference of them is "
+                "not identified; leave that row out, or fit rows that vary in the same columns"
+            )
+        return probability
 
     def __sklearn_tags__(self) -> Any:
         parent: Any = super()
@@ -254,10 +292,10 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         chosen = np.asarray(number == 1, np.float64)
         n_chosen = situations.sum(chosen[order])
         if (n_chosen != 1).any():
-            place = int(np.flatnonzero(n_chosen != 1)[0])
-            group = groups[order[situations.starts[place]]]
+            first = int(np.flatnonzero(n_chosen != 1)[0])
+            group = groups[order[situations.starts[first]]]
             raise InvalidSamples(
-                f"group {show(group)} has {int(n_chosen[place])} chosen rows; mark one with "
+                f"group {show(group)} has {int(n_chosen[first])} chosen rows; mark one with "
                 f"{show(self.classes_[1])}, or drop the group"
             )
         counts = chosen if weights is None else chosen * weights
@@ -277,6 +315,12 @@ def _limits(fit: LogitFit) -> tuple[Float64, Float64]:
     errors = np.full(len(finite), np.nan)
     errors[finite] = [np.sqrt(max(row @ fit.deviate(row), 0.0)) for row in scaled]
     return values, errors
+
+
+def _estimates(fit: FirthFit) -> tuple[Float64, Float64]:
+    """Of each parameter, the penalised estimate (NaN where it is not identified) and its standard error."""
+    numbers = np.array([(contrast.value, contrast.standard_error) for contrast in fit.contrasts])
+    return numbers[:, 0], numbers[:, 1]
 
 
 def _check_groups(groups: Any, size: int) -> Any:

@@ -100,24 +100,17 @@ class FirthScores(LogitScores):
     @cached_property
     def coefficients(self) -> dict[str, Contrast]:
         """Position, features and the tie parameter by name, finite where they are identified."""
-        found = dict(LogitScores.coefficients.func(self))
-        for name, contrast in found.items():
+        coefficients = dict(LogitScores.coefficients.func(self))
+        for name, contrast in coefficients.items():
             if contrast.kind is not ContrastKind.UNIDENTIFIED:
                 estimate = self.penalised.contrast(name)
                 value, error = estimate.value, estimate.standard_error
-                found[name] = Contrast(name, ContrastKind.FINITE, value, error, level=contrast.level)
-        return found
+                coefficients[name] = Contrast(name, ContrastKind.FINITE, value, error, level=contrast.level)
+        return coefficients
 
     def predict(self, rows: Any, situations: Situations) -> Float64:
         """The probability of each row of new situations; NaN where the data do not bear on it."""
-        dense: Any = rows.toarray() if hasattr(rows, "toarray") else rows
-        scaled = self.logit.problem.scaled(dense)
-        away = scaled - situations.spread(scaled[situations.starts[:-1]])
-        outside = np.linalg.norm(away @ self.logit.identified.complement, axis=1)
-        known = outside <= CLOSE * np.linalg.norm(away, axis=1)
-        height = np.where(known, away @ self.penalised.scaled, np.nan)
-        odds = np.exp(height - situations.spread(situations.top(height)))
-        return odds / situations.spread(situations.sum(odds))
+        return self.penalised.predict(rows, situations)
 
     def remarks(self) -> list[str]:
         """Notes on ties, the penalty, and what is infinite without it."""

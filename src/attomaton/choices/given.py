@@ -152,6 +152,9 @@ class Columns(TypedDict, total=False):
 MOST_CATEGORIES = 1000
 """Maximum number of categories, each of which is fitted in about 15 ms or more."""
 
+RELATIVE = " (relative)"
+"""What the names of coefficients of ``style=`` end in."""
+
 SIDE = ("moved_first", "features", "style", "cluster", "by")
 """What describes choices further, in any form."""
 
@@ -367,7 +370,7 @@ def read_side(
         features[name] = _read_feature(parsed, name, source, there, contestants, n_rows)
     style = side.get("style")
     for name, source in _name_features(ARENA_STYLE if style == "arena" else style).items():
-        features[f"{name.rpartition('.')[2]} (relative)"] = _read_style(
+        features[name.rpartition(".")[2] + RELATIVE] = _read_style(
             choices, name, source, there, contestants, n_rows
         )
     labels = {

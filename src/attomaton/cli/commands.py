@@ -40,7 +40,11 @@ PANELS = {
 """Options that many commands share, as ``--help`` groups them."""
 
 EXAMPLES = {
-    "example": ("attomaton example story.txt", "attomaton example arena.csv"),
+    "example": (
+        "attomaton example story.txt",
+        "attomaton example passages.jsonl",
+        "attomaton example llmfao.csv",
+    ),
     "learn": (
         "attomaton learn story.txt --window 8 --out run",
         "attomaton learn story.txt --tokenizer character --json",
@@ -69,7 +73,7 @@ EXAMPLES = {
     ),
     "heads": (
         "attomaton heads model story.jsonl --window 8 --out heads.parquet",
-        "attomaton heads model story.jsonl --window 8 --head L0H1 --limit 1",
+        "attomaton heads model story.jsonl --window 8 --show L0H1 --examples 1",
         "attomaton heads 'steps/checkpoint-*' story.jsonl --window 8",
     ),
     "tokenize": ("attomaton tokenize story.txt --out tokens", "attomaton learn tokens --window 8"),

@@ -1,5 +1,6 @@
-"""``attomaton example``: a small text, or a table of comparisons, to try things on."""
+"""``attomaton example``: a text, passages, or a table of comparisons, to try things on."""
 
+import gzip
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,30 +12,44 @@ from attomaton.cli.values import path_argument
 def example(
     path: Annotated[
         Path,
-        path_argument("File to write: story.txt; battles.csv (few comparisons) or arena.csv (50,000)."),
+        path_argument(
+            "File to write: story.txt, passages.jsonl, battles.csv (few comparisons), arena.csv (50,000, "
+            "simulated) or llmfao.csv (8,931 votes of people on 59 language models)."
+        ),
     ],
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a sample text to PATH, or sample comparisons if PATH ends in .csv: arena.csv is simulated."""
+    """Write sample data to PATH: its name says which; other names by ending (.jsonl, .csv, or text)."""
     from attomaton.base.artifacts import write_target
 
-    is_table = path.suffix.lower() == ".csv"
-    if path.name.lower() == "arena.csv":
-        text = _simulate_csv()
-    else:
-        source = files("attomaton.choices" if is_table else "attomaton.corpora")
-        text = source.joinpath("example.csv" if is_table else "example.txt").read_text(encoding="utf-8")
+    text = _read_sample(path)
     write_target(
         path,
         lambda draft: draft.write_bytes(text.encode()),
         is_ours=lambda target: target.read_bytes() == text.encode(),
     )
-    unit, number = ("rows", text.count("\n") - 1) if is_table else ("words", len(text.split()))
+    units = {".csv": "rows", ".jsonl": "passages", ".json": "passages"}
+    unit = units.get(path.suffix.lower(), "words")
+    number = len(text.split()) if unit == "words" else text.count("\n") - (unit == "rows")
     if as_json:
         print_json({"path": str(path), unit: number})
     elif not quiet:
         print_line(f"Wrote {number:,} {unit} to {path}.")
+
+
+def _read_sample(path: Path) -> str:
+    """The data that this name asks for."""
+    name, ending = path.name.lower(), path.suffix.lower()
+    if name == "arena.csv":
+        return _simulate_csv()
+    choices = files("attomaton.choices")
+    if name == "llmfao.csv":
+        return gzip.decompress(choices.joinpath("llmfao.csv.gz").read_bytes()).decode("utf-8")
+    if ending == ".csv":
+        return choices.joinpath("example.csv").read_text(encoding="utf-8")
+    source = "example.jsonl" if ending in (".jsonl", ".json") else "example.txt"
+    return files("attomaton.corpora").joinpath(source).read_text(encoding="utf-8")
 
 
 def _simulate_csv() -> str:

@@ -1,6 +1,7 @@
 """``attomaton heads``: what explains where the heads of a trained model look."""
 
 import os
+import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attomaton.base.errors import MismatchedParts, SameWeights, UnsupportedOption, needing
+from attomaton.base.options import show as show_value
 from attomaton.cli.output import (
     AsJson,
     Quiet,
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 THREADS = {"OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 """Variables that keep threads from spinning: fits of heads solve small systems, where a second thread of
 OpenBLAS only waits."""
+
+LAYERS = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)
+"""A layer, or a range of layers."""
 
 
 @reads_beside_model
@@ -73,8 +78,15 @@ def heads(
         bool,
         typer.Option("--theory", help="Add the rungs of the theory: automaton, shrink and utility."),
     ] = False,
-    head: Annotated[str | None, words("Show contexts of this head only, such as 4.0 or L4H0.")] = None,
-    limit: Annotated[int, whole("Number of contexts to show with --head.", least=1)] = 5,
+    layers: Annotated[
+        str | None, words("Audit the heads of these layers only, such as 17 or 4,10-12.")
+    ] = None,
+    heads: Annotated[str | None, words("Audit these heads only, such as 17.5 or 17.5,L18H6.")] = None,
+    limit: Annotated[int | None, whole("Audit on this many documents at most, the first.", least=1)] = None,
+    show: Annotated[
+        str | None, words("Show contexts of this head instead of an audit, such as 4.0 or L4H0.")
+    ] = None,
+    examples: Annotated[int, whole("Number of contexts to show with --show.", least=1)] = 5,
     seed: Annotated[int, whole("Random seed.")] = 0,
     out: Annotated[Path | None, path_option("Parquet file for the table.")] = None,
     figure: Annotated[
@@ -99,9 +111,13 @@ def heads(
         from attomaton.heads.audit.heads import Audit
 
     settings = Audit(window, per_document, longest, rows, length=length, contexts=contexts, seed=seed)
-    chosen = None if head is None else read_head(head)
-    _check_targets(out, figure, page, head)
-    keeps = out is not None and chosen is None and str(out) != "-"
+    shown = None if show is None else parse_heads("--show", show)[0]
+    chosen_layers = None if layers is None else parse_layers(layers)
+    chosen_heads = None if heads is None else parse_heads("--heads", heads)
+    _check_targets(out, figure, page, show)
+    if shown is not None and (layers or heads):
+        raise UnsupportedOption("--show shows one head; leave --layers and --heads out")
+    keeps = out is not None and shown is None and str(out) != "-"
     work = out.with_name(f"{out.name}.partial") if out is not None and keeps else None
     with resumable(work is not None), stages(quiet) as announce, warnings_as_lines(SameWeights):
         announce("reading")
@@ -111,12 +127,13 @@ def heads(
             raise UnsupportedOption("--page shows one model; leave it out, or give one model")
         last = models_given[-1].open()  # says what is wrong with the model before the corpus is read
         documents = read_documents(models_given, corpus, how, on_hub=on_hub)
-        options: Any = {"theory": theory, "how": settings, "progress": announce}
-        if chosen is None:
+        options: Any = {"theory": theory, "how": settings, "progress": announce, "limit": limit}
+        if shown is None:
             options |= {"random": random, "null": null, "causal": causal}
+            options |= {"layers": chosen_layers, "heads": chosen_heads}
             value = _audit(models_given, last, documents, options, out, work)
         else:
-            value = _show(models_given, last, documents, chosen, limit, options)
+            value = _show(models_given, last, documents, shown, options | {"examples": examples})
         _write(value, out, figure, page)
         if work is not None:
             from attomaton.heads.audit.course import remove_finished
@@ -127,7 +144,9 @@ def heads(
         paths = {
             name: path and str(path) for name, path in (("out", out), ("figure", figure), ("page", page))
         }
-        print_json({"model": last.name, "rows": _finite(table.to_pylist()), **paths})
+        names = None if chosen_heads is None else list(map(str, chosen_heads))
+        about = {"model": last.name, "layers": chosen_layers, "heads": names, "limit": limit}
+        print_json({**about, "rows": _finite(table.to_pylist()), **paths})
     elif not quiet:
         print_value(value)
         for path in (out, figure, page):
@@ -168,28 +187,41 @@ def _show(
     last: "HeadModel",
     documents: "Documents",
     head: "Head",
-    limit: int,
     options: dict[str, Any],
 ) -> Any:
     """Contexts of one head."""
     from attomaton.heads.audit.contexts import show_head
 
     if len(models) > 1:
-        raise UnsupportedOption("--head shows contexts of one model; leave it out, or give one model")
-    return show_head(last, documents, head, n=limit, **options)
+        raise UnsupportedOption("--show shows contexts of one model; leave it out, or give one model")
+    return show_head(last, documents, head, **options)
 
 
-def read_head(text: str) -> "Head":
-    """A head as it is written: 4.0 or L4H0."""
+def parse_heads(option: str, text: str) -> "list[Head]":
+    """Heads as they are written, with commas between them: 4.0 or L4H0."""
     from attomaton.heads.model import Head
 
     try:
-        return Head.of(text)
+        return [Head.of(name) for name in text.split(",")]
     except MismatchedParts as error:
-        raise UnsupportedOption(f"--head: {error}") from error
+        raise UnsupportedOption(f"{option}: {error}") from error
 
 
-def _check_targets(out: Path | None, figure: Path | None, page: Path | None, head: str | None) -> None:
+def parse_layers(text: str) -> list[int]:
+    """Layers as they are written: numbers and ranges, with commas between them."""
+    numbers = set[int]()
+    for part in text.split(","):
+        ends = LAYERS.fullmatch(part.strip())
+        if ends is None or int(ends[2] or ends[1]) < int(ends[1]):
+            raise UnsupportedOption(
+                f"--layers: {show_value(part)} is not a layer or a range of layers; give numbers such as "
+                "4,10-12"
+            )
+        numbers.update(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
+    return sorted(numbers)
+
+
+def _check_targets(out: Path | None, figure: Path | None, page: Path | None, show: str | None) -> None:
     """Say at once why a file cannot be written: before the audit, not after."""
     from attomaton.base.artifacts import check_target, is_parquet
     from attomaton.base.pages import is_page
@@ -197,8 +229,8 @@ def _check_targets(out: Path | None, figure: Path | None, page: Path | None, hea
 
     if out is not None:
         check_target(out, is_ours=is_parquet)
-    if head is not None and (figure is not None or page is not None):
-        raise UnsupportedOption("--figure and --page draw all heads; leave --head out")
+    if show is not None and (figure is not None or page is not None):
+        raise UnsupportedOption("--figure and --page draw all heads; leave --show out")
     if figure is not None:
         check_figure(figure)
     if page is not None:

@@ -329,21 +329,29 @@ class LiveModel:
         *,
         random: Sequence["LiveModel"] = (),
         reads: WriteReads = silent,
+        layers: Sequence[int] | None = None,
     ) -> None:
         """Run the model and hand on rows, see :class:`~attomaton.heads.model.LayeredModel`."""
         sets: list[LiveModel] = [self, *random]
+        wanted = range(self.shape.n_layers) if layers is None else layers
+        # hooks that offload weights need the whole run
+        last = None if any(hasattr(module, "_hf_hook") for module in self.model.modules()) else max(wanted)
 
         def read(layer: int, call: ModuleCall) -> None:
+            if layer not in wanted:
+                return
             reads(layer, call.inputs)
             for number, model in enumerate(sets):
                 if model.seed is not None:
                     write(layer, number, model._attend(layer, call, call.inputs, positions))
 
         def see(layer: int, attention: Attention) -> None:
-            if self.seed is None:
+            if self.seed is None and layer in wanted:
                 write(layer, 0, attention.rows(positions))
+            if layer == last:
+                raise StopAtAttention
 
-        with torch.no_grad():
+        with torch.no_grad(), suppress(StopAtAttention):
             ids = check_contexts(tokens, self.shape)
             self._run(ids, Tap(see=see), read if self.attends_once else None, logits=False)
 

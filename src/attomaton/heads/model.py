@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attomaton.base.errors import InvalidSamples, MismatchedParts, TokenOutOfRange
-from attomaton.base.options import show
+from attomaton.base.errors import InvalidSamples, MismatchedParts, TokenOutOfRange, UnsupportedOption
+from attomaton.base.options import show, whole_number
 from attomaton.base.progress import silent
 from attomaton.base.tables import Float64, Int64, Integers
 
@@ -207,10 +207,12 @@ class LayeredModel(RotatableModel, Protocol):
         *,
         random: Sequence[Any] = (),
         reads: WriteReads = silent,
+        layers: Sequence[int] | None = None,
     ) -> None:
         """Run the model on contexts and hand on the rows of positions (n, n_positions).
 
         ``random`` are models with random heads that read from this one; their rows come from the same run.
+        ``layers`` are those whose rows are wanted, ascending; None means all. The run may end after the last.
         """
         ...
 
@@ -303,6 +305,27 @@ def check_heads(heads: Iterable[Head | str], shape: ModelShape) -> list[Head]:
     if twice:
         raise MismatchedParts(f"head {twice[0]} is given twice; give each head once")
     return checked
+
+
+def choose_heads(
+    shape: ModelShape, layers: int | Sequence[int] | None, heads: str | Sequence[Head | str] | None
+) -> list[Head]:
+    """The heads of some layers, or some heads, in the order of the model; None for both means all."""
+    if layers is not None and heads is not None:
+        raise UnsupportedOption("layers and heads are both given; give one of them")
+    if heads is not None:
+        chosen = sorted(check_heads([heads] if isinstance(heads, str) else heads, shape))
+    elif layers is not None:
+        numbers = {
+            whole_number(layer, "layers", most=shape.n_layers - 1)
+            for layer in ([layers] if isinstance(layers, int) else layers)
+        }
+        chosen = [head for head in shape.heads if head.layer in numbers]
+    else:
+        chosen = shape.heads
+    if not chosen:
+        raise UnsupportedOption("layers or heads is empty; name one at least, or leave it out")
+    return chosen
 
 
 def keep_shape(edited: Tensor, original: Tensor, argument: str) -> Tensor:

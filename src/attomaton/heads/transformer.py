@@ -194,16 +194,20 @@ class Transformer:
         *,
         random: Sequence["Transformer"] = (),
         reads: WriteReads = silent,
+        layers: Sequence[int] | None = None,
     ) -> None:
         """Run the model and hand on rows, see :class:`~attomaton.heads.model.LayeredModel`."""
+        wanted = range(len(self.layers)) if layers is None else layers
 
         def see(layer: int, read: Tensor) -> None:
+            if layer not in wanted:
+                return
             reads(layer, read)
             for number, model in enumerate((self, *random)):
                 maps = model.layers[layer].attention if model.recorded is None else model.recorded[layer]
                 write(layer, number, self.attend(maps, read, positions=positions))
 
-        self.run_layers(self.embed(tokens), range(len(self.layers)), see=see)
+        self.run_layers(self.embed(tokens), range(max(wanted) + 1), see=see)
 
     def run_edits(
         self, tokens: Integers | Tensor, runs: Sequence[tuple[int, Edits]], scored: Tensor

@@ -15,7 +15,7 @@ from tests.heads.audit.standin import StandIn, draw_documents
 def test_a_rung_keeps_its_column_and_takes_no_other():
     documents = draw_documents(20)
     rungs = (Position(), Last("attention"))
-    shown = show_head(StandIn(), documents, Head(1, 0), rungs=rungs, how=Audit(window=6), n=2)
+    shown = show_head(StandIn(), documents, Head(1, 0), rungs=rungs, how=Audit(window=6), examples=2)
     table = shown.table()
     assert table.column_names[-2:] == ["fitted position", "fitted attention"]
     for row in table.to_pylist():
@@ -26,7 +26,7 @@ def test_a_rung_keeps_its_column_and_takes_no_other():
 
 def test_the_printed_tables_fit_80_columns():
     rungs = [Position(), *(Last(f"a rung with a long name {number}") for number in range(8))]
-    shown = show_head(StandIn(), draw_documents(20), Head(1, 0), rungs=rungs, how=Audit(window=6), n=2)
+    shown = show_head(StandIn(), draw_documents(20), Head(1, 0), rungs=rungs, how=Audit(window=6), examples=2)
     lines = str(shown).splitlines()
     assert max(map(len, lines)) <= 80
     assert sum(" own ┃ +1 ┃ +2 " in line and line.endswith(" +9 ┃") for line in lines) == 2
@@ -34,8 +34,8 @@ def test_the_printed_tables_fit_80_columns():
 
 def test_a_head_may_be_a_pair_and_must_be_there():
     documents, how = draw_documents(20), Audit(window=6)
-    assert "head 1.0" in repr(show_head(StandIn(), documents, (1, 0), how=how, n=1))
-    assert "head 1.0" in repr(show_head(StandIn(), documents, "L1H0", how=how, n=1))
+    assert "head 1.0" in repr(show_head(StandIn(), documents, (1, 0), how=how, examples=1))
+    assert "head 1.0" in repr(show_head(StandIn(), documents, "L1H0", how=how, examples=1))
     with pytest.raises(
         MismatchedParts, match=r"'1' is not a head; give layer and number, such as 4\.0 or L4H0"
     ):

@@ -69,6 +69,6 @@ def test_rows_outside_have_no_part_in_the_shares():
 
 def test_the_contexts_of_such_a_head_are_shown():
     model = PatternModel.from_function(hard_heads, n_tokens=N_TOKENS)
-    shown = show_head(model, DOCUMENTS, "0.1", how=HOW, n=2)
+    shown = show_head(model, DOCUMENTS, "0.1", how=HOW, examples=2)
     assert len(shown.rows) == 2
     assert np.isfinite(shown.fitted).all()

@@ -73,7 +73,7 @@ def test_utility_explains_what_the_usual_rungs_leave(text, model):
     found = audit_heads(model, text, rungs=rungs, how=how)
     assert found.ladder.names == ("position", "utility in closed form", "utility")
     assert (np.array(found.ladder.added[1].value) > 0.1).any()
-    shown = show_head(model, text, Head(0, 1), rungs=rungs, how=how, n=3)
+    shown = show_head(model, text, Head(0, 1), rungs=rungs, how=how, examples=3)
     assert shown.table().num_rows == 3 * 9
 
 

@@ -39,7 +39,7 @@ def find_type(pairs=None, *, excess=0.0, null=None, away=(), **shares_of):
     seeking = Seeking(heads, settled([0.1]), settled([0.0]), settled([excess]), 90, 9)
     nulls = ()
     if null is not None:
-        many = tuple(Head(0, number) for number in range(20))
+        many = np.zeros(20, np.int64)
         nulls = (NullDistribution(many, null + np.linspace(-0.1, 0.1, 20), np.zeros(20)),) * len(TESTED)
         spread = NullDistribution(many, np.linspace(-0.1, 0.1, 20), np.zeros(20))
         seeking = replace(seeking, null=spread)

@@ -134,15 +134,16 @@ class ClusterErrors:
         least_side = min(len(self._heavy), white.shape[1])
         is_exact = len(self._heavy) * white.shape[1] * least_side * independent.size <= MOST_PRODUCTS
         for eigenvalues, directions, _ in self._heavy:
-            along, rest = white @ directions, 1.0 - eigenvalues
-            known = rest > ALONE
-            inverse = np.where(known, 1.0 / np.where(known, rest, 1.0), 0.0)
-            omega, d = product(along * eigenvalues, along), product(along * eigenvalues * inverse, along)
+            projected, excess = white @ directions, 1.0 - eigenvalues
+            shared = excess > ALONE
+            inverse = np.where(shared, 1.0 / np.where(shared, excess, 1.0), 0.0)
+            weighted = projected * eigenvalues
+            omega, d = product(weighted, projected), product(weighted * inverse, projected)
             diagonal, upper = diagonal + omega, upper + d
             squares, bound = squares + omega**2, bound + omega * d
-            alone += product(along * ~known, along)
+            alone += product(projected * ~shared, projected)
             if is_exact:
-                rows_of_b.append(along * eigenvalues * np.sqrt(inverse) @ directions.T)
+                rows_of_b.append(weighted * np.sqrt(inverse) @ directions.T)
         if is_exact and rows_of_b:
             bound = squares + cross_squares(np.stack(rows_of_b, axis=1))
         light = LIGHT / (1.0 - LIGHT) * np.maximum(independent - diagonal, 0.0)
@@ -176,32 +177,36 @@ class ClusterErrors:
     @cached_property
     def _heavy(self) -> "list[HeavyCluster]":
         """Every cluster that is not light."""
-        problem, result = self._problem, list[HeavyCluster]()
+        problem, rank, result = self._problem, self._root.shape[1], list[HeavyCluster]()
+        sizes = np.diff(problem.situations.starts)
         order = np.argsort(self._clusters, kind="stable")
         borders = np.searchsorted(self._clusters[order], np.arange(self.n_clusters + 1))
         for number in np.flatnonzero(self._is_heavy).tolist():
-            rows, score = np.zeros((0, self._root.shape[1])), np.zeros(self._root.shape[1])
             situations = order[borders[number] : borders[number + 1]]
-            pieces = 1 + len(situations) * problem.rows.n_parameters // AT_ONCE
-            for few in np.array_split(situations, pieces):
-                block, slope = self._differentiate(few)
-                rows = np.vstack([rows, block])
-                if len(rows) > rows.shape[1]:  # fewer rows with the same products
-                    rows = np.linalg.qr(rows, mode="r")
-                score += slope
-            singular, vectors = np.linalg.svd(rows, full_matrices=False)[1:]
-            values, vectors = singular**2, vectors.T
-            some = values > 1e-12
-            values, vectors = np.minimum(values[some], 1.0), vectors[:, some]
-            rest = 1.0 - values
-            scaling = np.where(rest > ALONE, 1.0 / np.sqrt(np.maximum(rest, ALONE)) - 1.0, -1.0)
+            if sizes[situations].sum() <= rank:
+                block, score = self._differentiate(situations)
+                singular, right = np.linalg.svd(block, full_matrices=False)[1:]
+                values, vectors = singular**2, right.T
+            else:
+                gram, score = np.zeros((rank, rank)), np.zeros(rank)
+                n_blocks = 1 + len(situations) * problem.rows.n_parameters // AT_ONCE
+                for few in np.array_split(situations, n_blocks):
+                    block, slope = self._differentiate(few)
+                    gram += block.T @ block
+                    score += slope
+                values, vectors = np.linalg.eigh(gram)
+            positive = values > 1e-12
+            values, vectors = np.minimum(values[positive], 1.0), vectors[:, positive]
+            excess = 1.0 - values
+            scaling = np.where(excess > ALONE, 1.0 / np.sqrt(np.maximum(excess, ALONE)) - 1.0, -1.0)
             result.append(HeavyCluster(values, vectors, score + vectors @ (scaling * (vectors.T @ score))))
         return result
 
     def _differentiate(self, situations: Int64) -> tuple[Float64, Float64]:
         """√(N p) (x − x̄) of the rows of some situations, and their score, where H is the identity."""
         problem = self._problem
-        starts, sizes = problem.situations.starts[situations], np.diff(problem.situations.starts)[situations]
+        starts, ends = problem.situations.starts[situations], problem.situations.starts[situations + 1]
+        sizes = ends - starts
         rows, first = ranges_of(starts, sizes), offsets_of(sizes)[:-1]
         values = (problem.rows.take(rows) / problem.scale) @ self._root
         probability = self._probability[rows, None]
@@ -244,10 +249,10 @@ def _products(left: Float64, right: Float64) -> Float64:
 
 def _cross_squares(rows: Float64) -> Float64:
     """Σ (b_g·b_h)² over g ≠ h for each contrast, from b of shape (n_contrasts, n_clusters, rank)."""
-    turned = rows.transpose(0, 2, 1)
-    gram = turned @ rows if rows.shape[1] > rows.shape[2] else rows @ turned
-    own = np.square(rows).sum(axis=2)
-    return np.maximum(np.square(gram).sum(axis=(1, 2)) - np.square(own).sum(axis=1), 0.0)
+    transposed = rows.transpose(0, 2, 1)
+    gram = transposed @ rows if rows.shape[1] > rows.shape[2] else rows @ transposed
+    squares = np.square(rows).sum(axis=2)
+    return np.maximum(np.square(gram).sum(axis=(1, 2)) - np.square(squares).sum(axis=1), 0.0)
 
 
 def _cross_squares_between(rows: Float64) -> Float64:
@@ -257,5 +262,5 @@ def _cross_squares_between(rows: Float64) -> Float64:
 
 def _products_between(left: Float64, right: Float64) -> Float64:
     products = left @ right.T
-    own = np.diag(products)
-    return own[:, None] + own - products - products.T
+    squares = np.diag(products)
+    return squares[:, None] + squares - products - products.T

@@ -21,6 +21,7 @@ from attomaton.base.printing import Block, Grid, show_count
 from attomaton.base.tables import Float64, table_of
 from attomaton.choices.logit.contrasts import CLOSE, Contrast, ContrastKind, weights_of
 from attomaton.choices.logit.problem import ChoiceProblem
+from attomaton.choices.logit.rows import Situations
 
 linalg: Any = scipy.linalg
 
@@ -336,6 +337,18 @@ class FirthFit(Tabular):
         return FirthContrast(
             maximum.label, unit * profile.estimate, unit * profile.error, maximum, profile, unit
         )
+
+    def predict(self, rows: Any, situations: Situations) -> Float64:
+        """The probability of each row of new situations; NaN where the data do not bear on it."""
+        dense: Any = rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows, np.float64)
+        scaled = self.problem.scaled(dense)
+        gaps = scaled - situations.spread(scaled[situations.starts[:-1]])
+        inside = gaps @ self.climb.basis
+        outside = np.linalg.norm(gaps - inside @ self.climb.basis.T, axis=1)
+        identified = outside <= CLOSE * np.linalg.norm(gaps, axis=1)
+        height = np.where(identified, inside @ self.top.position, np.nan)
+        odds = np.exp(height - situations.spread(situations.top(height)))
+        return odds / situations.spread(situations.sum(odds))
 
     @cached_property
     def contrasts(self) -> tuple[FirthContrast, ...]:

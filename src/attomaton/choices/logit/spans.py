@@ -216,15 +216,26 @@ def span_of_vectors(vectors: Float64, size: int) -> DenseSpan:
     directions = vectors[norm > 0] / norm[norm > 0, None]
     if not len(directions):
         return DenseSpan(np.zeros((size, 0)), np.eye(size), 1.0, 0.0, 0.0)
-    if len(directions) > 4 * size:  # the triangle of a QR factorisation has the same singular values
-        directions = linalg.qr(directions, mode="r", check_finite=False)[0][:size]
-    values, right = linalg.svd(directions, check_finite=False)[1:]
+    values, right = linalg.svd(_reduce(directions), check_finite=False)[1:]
     values = np.concatenate([values, np.zeros(size - len(values))])
     rank = int((values > CUT * values[0]).sum())
     basis, complement = right[:rank].T, right[rank:].T
-    leak = float(np.abs((vectors[norm > 0] / norm[norm > 0, None]) @ complement).max(initial=0.0))
+    leak = float(np.abs(directions @ complement).max(initial=0.0))
     kept, dropped = values[rank - 1] / values[0], values[rank] / values[0] if rank < size else 0.0
     return DenseSpan(basis, complement, float(kept), float(dropped), leak)
+
+
+def _reduce(rows: Float64) -> Float64:
+    """Fewer rows with the same singular values: triangles of QR factorisations, block after block."""
+    size = rows.shape[1]
+    height = 16 * size  # a block that stays in the cache of a processor
+    while len(rows) > height:
+        n_blocks = -(-len(rows) // height)
+        blocks = np.zeros((n_blocks * height, size))
+        blocks[: len(rows)] = rows
+        triangles: Any = np.linalg.qr(blocks.reshape(n_blocks, height, size), mode="r")
+        rows = triangles.reshape(-1, size)
+    return rows
 
 
 def _split(columns: Float64) -> tuple[Float64, Float64]:

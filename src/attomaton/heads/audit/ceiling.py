@@ -68,8 +68,9 @@ class OwnScores:
         lags = np.concatenate([window_lags, np.repeat(rows.positions[:, None], 2, 1)], 1).astype(np.int64)
         scores, texts = np.empty((n, len(rows.heads), window + 2)), rows.documents.astype(np.int64)
         for layer in sorted({head.layer for head in rows.heads}):
-            average = reads.counts @ reads.means[layer] / reads.counts.sum()
-            inputs = np.concatenate([reads.means[layer], average[None], reads.first[layer][None]])
+            means, first = (of[reads.layers.index(layer)] for of in (reads.means, reads.first))
+            average = reads.counts @ means / reads.counts.sum()
+            inputs = np.concatenate([means, average[None], first[None]])
             every = self.model.score_inputs(layer, inputs.astype(np.float32), keys, lags, texts)
             for index, head in enumerate(rows.heads):
                 if head.layer == layer:

@@ -130,7 +130,7 @@ def compare_audits(
     heads = tuple(head for head in first.heads if head in set(second.heads))
     if not heads:
         raise MismatchedParts("the audits have no head in common; give audits of models of one shape")
-    sizes = [(audit.n_layers, max(head.number for head in audit.heads) + 1) for audit in (first, second)]
+    sizes = [(audit.n_layers, audit.n_heads) for audit in (first, second)]
     if sizes[0] != sizes[1]:
         shapes = " and ".join(f"{layers} layers of {heads} heads" for layers, heads in sizes)
         raise MismatchedParts(f"the models have {shapes}; give audits of models of one shape")

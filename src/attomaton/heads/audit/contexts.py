@@ -1,7 +1,7 @@
 """One head, context by context: its attention beside the attention that each rung fits."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
@@ -21,7 +21,7 @@ from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.heads.audit.excerpts import most_apart
 from attomaton.heads.audit.heads import Audit, of_heads, prepare, record_all
 from attomaton.heads.audit.ladder import Features, climb_head, divergence
-from attomaton.heads.audit.rows import OF_HEADS, Rows, list_documents
+from attomaton.heads.audit.rows import Rows, list_documents
 from attomaton.heads.audit.rungs import Rungs, settle_rungs
 from attomaton.heads.model import Head, check_head
 from attomaton.heads.opening import open_model
@@ -131,7 +131,8 @@ def show_head(
     rungs: Rungs = None,
     theory: bool = False,
     how: Audit | None = None,
-    n: int = 5,
+    limit: int | None = None,
+    examples: int = 5,
     tokenizer: Any = None,
     reading: Reading | None = None,
     vocabulary: Vocabulary | None = None,
@@ -145,10 +146,10 @@ def show_head(
         As for :func:`~attomaton.heads.audit.heads.audit_heads`.
     head : Head or str
         Which, such as ``Head(17, 5)``, ``"17.5"`` or ``"L17H5"``.
-    rungs, theory, how
+    rungs, theory, how, limit
         As for :func:`~attomaton.heads.audit.heads.audit_heads`.
-    n : int
-        Number of contexts.
+    examples : int
+        Number of contexts to show.
     tokenizer, reading
         As for :func:`~attomaton.heads.audit.heads.audit_heads`.
     vocabulary : Vocabulary, optional
@@ -161,7 +162,7 @@ def show_head(
     --------
     >>> from attomaton.heads.arrays import example_audit
     >>> model, documents = example_audit()
-    >>> shown = show_head(model, documents, Head(0, 1), how=Audit(window=8), n=2)
+    >>> shown = show_head(model, documents, Head(0, 1), how=Audit(window=8), examples=2)
     >>> shown, shown.table().num_rows
     (HeadContexts(head 0.1, 2 contexts), 18)
     """
@@ -172,17 +173,14 @@ def show_head(
     documents = read_for([source], corpus, tokenizer=tokenizer, reading=reading)
     if vocabulary is None and isinstance(documents, Documents):
         vocabulary = documents.vocabulary
-    documents = list_documents(documents)
+    documents = list_documents(documents, limit)
     plan = prepare(model, documents, rungs, how, theory=theory, vocabulary=vocabulary)
-    rows = record_all(model, (), documents, how, tell)[0].rows
-    index = [rows.heads.index(head)]
-    arrays = {name: getattr(rows, name)[:, index] for name in OF_HEADS}
-    rows = replace(rows, heads=(head,), **arrays)
+    rows = record_all(model, (), documents, how, tell, layers=[head.layer])[0].rows.of_heads([head])
     fitted, scored = plan.split(rows)
     rungs_of_head = [of_heads(rung, [head], model) for rung in settle_rungs(plan.rungs, model)]
     sets = Features.of(rungs_of_head, fitted, scored)
     fits = list(climb_head(sets[0], sets[1], 0))
     apart = divergence(scored.of_head(0), fits[0].logs)
-    chosen = most_apart(apart, scored.documents, whole_number(n, "n", least=1))
+    chosen = most_apart(apart, scored.documents, whole_number(examples, "examples", least=1))
     weights = np.array([np.exp(fit.logs[chosen]) for fit in fits])
     return HeadContexts(head, scored.take(chosen), tuple(fit.name for fit in fits), weights, vocabulary)

@@ -333,13 +333,16 @@ def audit_course(
     random: int = 2,
     null: str = "intact",
     causal: str = "none",
+    layers: int | Sequence[int] | None = None,
+    heads: str | Sequence[Head | str] | None = None,
+    limit: int | None = None,
     tokenizer: Any = None,
     reading: Reading | None = None,
     how: Audit | None = None,
     work: str | PathLike[str] | None = None,
     progress: bool | Callable[[str], object] = False,
 ) -> HeadCourse:
-    """Audit every head of a model at several steps of its training, on the same contexts.
+    """Audit every head of a model, or some, at several steps of its training, on the same contexts.
 
     Parameters
     ----------
@@ -355,7 +358,7 @@ def audit_course(
         As for ``audit_heads``; made once, from the documents to fit on.
     random : int
         How many sets of random heads are drawn for each model, to compare its heads with.
-    null, causal, tokenizer, reading
+    null, causal, layers, heads, limit, tokenizer, reading
         As for ``audit_heads``.
     how : Audit, optional
         Sizes and the seed.
@@ -390,7 +393,7 @@ def audit_course(
     ordered = order_steps(models, steps)
     named = [_path_text(model) or model for model in models if not isinstance(model, ModelStep)]
     read = read_for(named, corpus, tokenizer=tokenizer, reading=reading)
-    documents, vocabulary = list_documents(read), getattr(read, "vocabulary", None)
+    documents, vocabulary = list_documents(read, limit), getattr(read, "vocabulary", None)
     first: tuple[str, ModelShape] | None = None
     climbed: tuple[Step | OfModel, ...] = ()
     audits: list[HeadAudit] = []
@@ -405,6 +408,7 @@ def audit_course(
             check_alike(first, (model_step.name, model.shape))
             stages = _within(tell, stage)
             options: Any = {"random": random, "null": null, "causal": causal, "how": how, "progress": stages}
+            options |= {"layers": layers, "heads": heads}
             folder = None if work is None else Path(work) / STEP.format(model_step.step)
             audits.append(audit_heads(model, documents, rungs=climbed, work=folder, **options))
             _warn_of_copies(ordered, audits)

@@ -44,10 +44,10 @@ from attomaton.heads.audit.rows import (
     split_documents,
 )
 from attomaton.heads.audit.rungs import OfModel, Rungs, learned_rungs, plain_rungs, settle_rungs, useful_rungs
-from attomaton.heads.audit.saved import NO_EVIDENCE, About, mark, restore, store, write_saved
+from attomaton.heads.audit.saved import NO_EVIDENCE, SIZES, About, mark, restore, store, write_saved
 from attomaton.heads.audit.seeking import YES_NO, Seeking, seek_labels
 from attomaton.heads.audit.types import HeadType, distribute, may_be_tokens, type_heads
-from attomaton.heads.model import Head, HeadModel, LayeredModel
+from attomaton.heads.model import Head, HeadModel, LayeredModel, choose_heads
 from attomaton.heads.opening import open_model
 from attomaton.heads.texts import read_for
 
@@ -222,6 +222,7 @@ def record_all(
     how: Audit,
     tell: Stages,
     *,
+    layers: Sequence[int],
     reads_of: Sequence[int] = (),
 ) -> list[Recorded]:
     """The attention rows of a model and of models with random heads, and what their attention reads.
@@ -229,7 +230,7 @@ def record_all(
     Random heads that read the model's own residual stream are recorded in the same pass.
     """
     sizes: Any = {"window": how.window, "per_document": how.per_document, "longest": how.longest}
-    sizes |= {"seed": how.seed, "progress": tell.advance}
+    sizes |= {"seed": how.seed, "progress": tell.advance, "layers": layers}
     same_stream = [
         control for control in controls if isinstance(control, LayeredModel) and control.reads_from(model)
     ]
@@ -303,8 +304,10 @@ class HeadAudit(Tabular):
         or ``"given"``.
     left_out : str
         Why causal value or random heads are missing, if the caller did not leave them out.
-    n_layers : int
-        The layers of the model. Fewer were audited if an audit was stopped.
+    n_layers, n_heads : int
+        The layers of the model, and the heads of each.
+    n_chosen : int
+        How many heads were to be audited. There are fewer if the audit was stopped.
     digest : str
         Identifies the scored rows: audits with the same digest are compared document by document.
     null_types : tuple of NullDistribution
@@ -347,12 +350,15 @@ class HeadAudit(Tabular):
     null: str = "intact"
     left_out: str = ""
     n_layers: int = 0
+    n_heads: int = 0
+    n_chosen: int = 0
     digest: str = ""
     null_types: tuple[NullDistribution, ...] = ()
     contexts: Any = None
 
     def __repr__(self) -> str:
-        partial = f" of {len(self.layers)} of {self.n_layers} layers" if self.is_partial else ""
+        n_layers = len(self.layers)
+        partial = f" of {n_layers} of {self.n_layers} layers" if n_layers < self.n_layers else ""
         rows = f"{self.n_rows:,} rows of {self.n_documents:,} documents"
         return f"HeadAudit({len(self.heads)} heads{partial}, {rows})"
 
@@ -364,7 +370,7 @@ class HeadAudit(Tabular):
     @property
     def is_partial(self) -> bool:
         """Whether the audit was stopped before the last layer."""
-        return len(self.layers) < self.n_layers
+        return len(self.heads) < self.n_chosen
 
     @property
     def rises(self) -> tuple[Float64, Float64] | None:
@@ -463,7 +469,7 @@ class HeadAudit(Tabular):
             seeking_documents=self.seeking.n_documents,
             whole=() if self.causal is None else (self.causal.loss, self.causal.accuracy),
             left_out=self.left_out,
-            n_layers=self.n_layers,
+            **{name: getattr(self, name) for name in SIZES},
             digest=self.digest,
         )
 
@@ -590,13 +596,16 @@ def audit_heads(
     random: int | Sequence[HeadModel] = 2,
     null: str = "intact",
     causal: str = "none",
+    layers: int | Sequence[int] | None = None,
+    heads: str | Sequence[Head | str] | None = None,
+    limit: int | None = None,
     tokenizer: Any = None,
     reading: Reading | None = None,
     how: Audit | None = None,
     work: str | PathLike[str] | None = None,
     progress: bool | Callable[[str], object] = False,
 ) -> HeadAudit:
-    """Audit every head of a model on a corpus.
+    """Audit every head of a model on a corpus, or some of them.
 
     Parameters
     ----------
@@ -622,6 +631,13 @@ def audit_heads(
     causal : str
         Whose causal value to measure: ``"none"``, ``"all"``, or ``"top"``, the ten heads with the largest |z|
         of next-token seeking.
+    layers : int or sequence of int, optional
+        Audit the heads of these layers only, such as ``[17, 18]``.
+    heads : str, or sequence of Head or str, optional
+        Audit these heads only, such as ``["17.5", "L18H6"]``. They are compared with all random heads of
+        their layers.
+    limit : int, optional
+        Audit on the first documents of the corpus, at most this many.
     tokenizer : str, path, Vocabulary or callable, optional
         What tokenises text: a file, or a tokenizer of ``transformers``. None means the model's own, which
         stands beside a model on disk and in models of TransformerLens and nnsight.
@@ -645,8 +661,9 @@ def audit_heads(
     how, tell = how or Audit(), as_stages(progress)
     check_kind(how, Audit, "how")
     source, model = model, open_model(model)
+    chosen = choose_heads(model.shape, layers, heads)
     read = read_for([source], corpus, tokenizer=tokenizer, reading=reading)
-    documents, vocabulary = list_documents(read), getattr(read, "vocabulary", None)
+    documents, vocabulary = list_documents(read, limit), getattr(read, "vocabulary", None)
     length, no_causal = causal_length(model, how, causal)
     plan = prepare(model, documents, rungs, how, theory=theory, length=length, vocabulary=vocabulary)
     controls, null, no_controls = draw_random(model, random, null, seed=how.seed)
@@ -663,9 +680,12 @@ def audit_heads(
         "null": null,
         "left_out": " ".join(why for why in (no_controls, no_causal) if why),
         "n_layers": model.shape.n_layers,
+        "n_heads": model.shape.n_heads,
+        "n_chosen": len(chosen),
     }
     settings = {
         "how": asdict(how),
+        "heads": [str(head) for head in chosen],
         "rungs": [[rung.name, fingerprint(rung)] for rung in plan.rungs],
         "random": len(controls)
         if null != "given"
@@ -674,29 +694,26 @@ def audit_heads(
         **about,
     }
     with nullcontext() if work is None else FinishedLayers.open(work, model, documents, settings) as finished:
-        layers = (
-            {}
-            if finished is None
-            else {layer: HeadAudit(**fields_of_audit) for layer, fields_of_audit in finished.read().items()}
-        )
-        missing = [layer for layer in range(model.shape.n_layers) if layer not in layers]
+        entries = {} if finished is None else finished.read()
+        by_layer = {layer: HeadAudit(**values) for layer, values in entries.items()}
+        missing = [head for head in chosen if head.layer not in by_layer]
         for layer, audit in measure_layers(
             model, controls, documents, plan, null, missing, how, tell, vocabulary
         ):
-            layers[layer] = replace(audit, **about)
+            by_layer[layer] = replace(audit, **about)
             if finished is not None:
-                finished.write(layer, layers[layer])
+                finished.write(layer, by_layer[layer])
         if length:
-            every = join_audits([layers[layer] for layer in sorted(layers)])
+            every = join_audits([by_layer[layer] for layer in sorted(by_layer)])
             scored = [documents[number] for number in plan.score_on]
             contexts = LabelledContexts.of(
                 scored, length=length, n_tokens=model.shape.n_tokens, most=how.contexts
             )
-            for layer, audit in add_causal(model, contexts, every, causal, layers, tell):
-                layers[layer] = audit
+            for layer, audit in add_causal(model, contexts, every, causal, by_layer, tell):
+                by_layer[layer] = audit
                 if finished is not None:
                     finished.write(layer, audit)
-        return join_audits([layers[layer] for layer in sorted(layers)])
+        return join_audits([by_layer[layer] for layer in sorted(by_layer)])
 
 
 def add_causal(
@@ -732,15 +749,16 @@ def measure_layers(
     documents: Sequence[Any],
     plan: Plan,
     null: str,
-    layers: Sequence[int],
+    heads: Sequence[Head],
     how: Audit,
     tell: Stages,
     vocabulary: Vocabulary | None,
 ) -> Iterator[tuple[int, HeadAudit]]:
-    """The audits of some layers, one after the other, from one pass over the documents."""
-    if not layers:
+    """The audits of some heads, layer after layer, from one pass over the documents."""
+    if not heads:
         return
-    recorded = record_all(model, controls, documents, how, tell, reads_of=plan.fit_on)
+    layers = sorted({head.layer for head in heads})
+    recorded = record_all(model, controls, documents, how, tell, layers=layers, reads_of=plan.fit_on)
     scores = [
         OwnScores(each_model, of_model.reads)
         for each_model, of_model in zip((model, *controls), recorded, strict=True)
@@ -759,7 +777,11 @@ def measure_layers(
     tell("explaining heads")
     for done, layer in enumerate(layers):
         sets = [of_model.rows.of_layer(layer) for of_model in recorded]
-        rungs_of = [[of_heads(rung, sets[0].heads, model) for rung in rungs] for rungs in settled]
+        sets[0] = sets[0].of_heads([head for head in heads if head.layer == layer])
+        rungs_of = [
+            [of_heads(rung, rows.heads, model) for rung in rungs]
+            for rows, rungs in zip(sets, settled, strict=True)
+        ]
         contexts = choose_contexts(plan.split(sets[0])[1], documents, vocabulary=vocabulary)
         own_scores = scores if len(scores) == len(sets) else []
         audit = measure_layer(plan, sets, rungs_of, own_scores, shared=null == "inputs")

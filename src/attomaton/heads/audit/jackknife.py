@@ -154,8 +154,8 @@ class NullDistribution:
 
     Attributes
     ----------
-    heads : tuple of Head
-        The random heads, over all draws.
+    layers : int64 array, shape (n,)
+        The layer of each random head, over all draws.
     values, errors : float64 array, shape (n,)
         The measure of each head, and its standard error over documents.
     n_draws : int
@@ -164,8 +164,7 @@ class NullDistribution:
 
     Examples
     --------
-    >>> heads = tuple(Head(0, number) for number in range(8))
-    >>> null = NullDistribution(heads, np.arange(8) - 3.5, np.full(8, 1.0))
+    >>> null = NullDistribution(np.zeros(8, np.int64), np.arange(8) - 3.5, np.full(8, 1.0))
     >>> one = Estimates(np.array([7.0]), np.zeros((2, 1)))
     >>> null.z((Head(0, 0),), one).round(2).tolist()
     [2.16]
@@ -173,7 +172,7 @@ class NullDistribution:
     [7.0, 7.0]
     """
 
-    heads: tuple[Head, ...]
+    layers: Int64
     values: Float64
     errors: Float64
     n_draws: int = 0
@@ -186,7 +185,7 @@ class NullDistribution:
         if not measured:
             raise InvalidSamples("a null distribution needs random heads; measure at least one random model")
         return cls(
-            tuple(head for heads, _ in measured for head in heads),
+            np.array([head.layer for heads, _ in measured for head in heads], np.int64),
             np.concatenate([estimates.value for _, estimates in measured]),
             np.concatenate([estimates.error for _, estimates in measured]),
             len(measured) if shared else 0,
@@ -199,13 +198,12 @@ class NullDistribution:
         the equally rare normal deviate. Where a head's own error over documents is larger than theirs, the
         spread is increased accordingly.
         """
-        layers = np.array([head.layer for head in self.heads])
-        inside = _spread_inside(self.values, layers)
+        inside = _spread_inside(self.values, self.layers)
         centre, spread, usual, sizes = (np.empty(len(heads)) for _ in range(4))
         for index, head in enumerate(heads):
-            in_layer = layers == head.layer
+            in_layer = self.layers == head.layer
             if in_layer.sum() < FEWEST_HEADS:
-                in_layer = np.ones(len(layers), bool)
+                in_layer = np.ones(len(self.layers), bool)
             values, errors = self.values[in_layer], self.errors[in_layer]
             centre[index], sizes[index] = values.mean(), self.n_draws or len(values)
             spread_of_layer = _spread(values - centre[index])

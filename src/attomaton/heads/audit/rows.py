@@ -139,6 +139,13 @@ class Rows:
         arrays = {name: getattr(self, name)[:, span] for name in OF_HEADS}
         return replace(self, heads=self.heads[span], **arrays)
 
+    def of_heads(self, heads: Sequence[Head]) -> "Rows":
+        """The rows of some heads."""
+        columns = [self.heads.index(head) for head in heads]
+        return replace(
+            self, heads=tuple(heads), **{name: getattr(self, name)[:, columns] for name in OF_HEADS}
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class MeanReads:
@@ -152,12 +159,15 @@ class MeanReads:
         The tokens that occur in the documents, ascending.
     counts : int64 array, shape (n_seen,)
         How often each occurs.
+    layers : tuple of int
+        The layers.
     means : float32 array, shape (n_layers, n_seen, dim)
         The mean normed input of attention where each token is, but not first.
     first : float32 array, shape (n_layers, dim)
         The mean at the first position.
     """
 
+    layers: tuple[int, ...]
     tokens: Int64
     counts: Int64
     means: Float32
@@ -232,6 +242,7 @@ def record(
     longest: int = 256,
     random: Sequence[LayeredModel] = (),
     reads_of: Sequence[int] = (),
+    layers: Sequence[int] | None = None,
     most_bytes: int = 1 << 30,
     seed: int = 0,
     progress: Advance = silent,
@@ -240,8 +251,9 @@ def record(
 
     ``random`` are models with random heads that read the residual stream of this model and write nothing:
     what ``rotate_beside`` defines, at sampled positions only. ``reads_of`` are the documents over which what
-    attention reads is averaged; none means that it is not recorded. ``most_bytes`` bounds the rows of all
-    heads together.
+    attention reads is averaged; none means that it is not recorded. ``layers`` are those that are recorded,
+    ascending; None means all. ``most_bytes`` bounds the rows that all heads would have together, so that
+    the rows of a layer do not depend on which other layers are recorded.
     """
     window = whole_number(window, "window", least=2)
     per_document = whole_number(per_document, "per_document", least=1)
@@ -262,7 +274,9 @@ def record(
     for number in numbers:  # each has a token before the window's first position, and a label after it
         free = np.arange(window, len(read[number]) - 1)
         positions[number] = np.sort(rng.choice(free, min(each, len(free)), replace=False))
-    tape = _Tape(model, {number: read[number] for number in numbers}, positions, window, random, reads_of)
+    tape = _Tape(
+        model, {number: read[number] for number in numbers}, positions, window, random, reads_of, layers
+    )
     done = 0
     for batch in _batches(model, {number: len(read[number]) - 1 for number in numbers}, len(read)):
         tape.run(batch)
@@ -304,15 +318,18 @@ class _Tape:
         window: int,
         random: Sequence[LayeredModel],
         reads_of: Sequence[int],
+        layers: Sequence[int] | None,
     ) -> None:
         self.model, self.documents, self.positions, self.random = model, documents, positions, random
+        self.layers = tuple(range(model.shape.n_layers) if layers is None else layers)
         at = np.concatenate(list(positions.values()))
         number = np.repeat(np.fromiter(positions, np.int32), [len(sampled) for sampled in positions.values()])
         past_positions = at[:, None] - np.arange(window + EARLIER)
         offset = np.cumsum([0, *(len(ids) for ids in documents.values())])
         start = np.repeat(offset[:-1], [len(sampled) for sampled in positions.values()])
         flat = np.concatenate(list(documents.values()))
-        heads, n_sets = tuple(model.shape.heads), 1 + len(random)
+        heads = tuple(head for head in model.shape.heads if head.layer in self.layers)
+        n_sets = 1 + len(random)
         empty = (np.empty((len(at), len(heads), *size), np.float32) for size in ((window,), (), (), (), ()))
         rows = Rows(
             heads,
@@ -350,7 +367,7 @@ class _Tape:
             sums = torch.stack(self.sums).numpy()
             sums /= self.counts[:, None]
             first = (torch.stack(self.firsts) / len(self.reads_of)).numpy()
-            reads = MeanReads(self.tokens.astype(np.int64), self.counts, sums, first)
+            reads = MeanReads(self.layers, self.tokens.astype(np.int64), self.counts, sums, first)
         return Recorded(rows, tuple(random), reads)
 
     def run(self, numbers: Sequence[int]) -> None:
@@ -363,8 +380,9 @@ class _Tape:
             [self.positions[number] for number in numbers], [self.rows[number] for number in numbers]
         )
         if not isinstance(self.model, LayeredModel):
-            for layer, patterns in enumerate(self.model.watch(filled).patterns):
-                rows = _torch.take_along_dim(patterns.detach(), batch.positions[:, None, :, None], 2)
+            patterns = self.model.watch(filled).patterns
+            for layer in self.layers:
+                rows = _torch.take_along_dim(patterns[layer].detach(), batch.positions[:, None, :, None], 2)
                 self._write(self.sets[0], layer, batch, rows)
             return
 
@@ -374,7 +392,7 @@ class _Tape:
         def add(layer: int, read: Tensor) -> None:
             self._add(layer, numbers, read)
 
-        self.model.record(filled, batch.positions, write, random=self.random, reads=add)
+        self.model.record(filled, batch.positions, write, random=self.random, reads=add, layers=self.layers)
 
     def _write(self, rows: Rows, layer: int, batch: "_Batch", patterns: Tensor) -> None:
         """Write the rows of a batch in a layer, from attention of shape (n, n_heads, n_positions, length)."""
@@ -396,7 +414,8 @@ class _Tape:
             )
         attention /= np.maximum(inside, NOTHING)[..., None]
         attention[inside <= NOTHING] = 1.0 / rows.window  # no information about these positions
-        entries = (batch.rows, slice(layer * patterns.shape[1], (layer + 1) * patterns.shape[1]))
+        start = self.layers.index(layer) * patterns.shape[1]
+        entries = (batch.rows, slice(start, start + patterns.shape[1]))
         rows.attention[entries], rows.inside[entries], rows.first[entries] = attention, inside, first
         mass = patterns.sum(-1, keepdim=True)
         entropy = _torch.special.entr(patterns / mass.clamp_min(NOTHING)).sum(-1)
@@ -405,17 +424,18 @@ class _Tape:
 
     def _add(self, layer: int, numbers: Sequence[int], read: Tensor) -> None:
         """Add what attention reads in a layer to the sums of its tokens."""
+        at = self.layers.index(layer)
         for row, number in enumerate(numbers):
             if number not in self.reads_of:
                 continue
-            if len(self.sums) <= layer:
+            if len(self.sums) <= at:
                 self.sums.append(torch.zeros(len(self.tokens), read.shape[2]))
                 self.firsts.append(torch.zeros(read.shape[2]))
             mean = read[row].cpu().float()
-            self.firsts[layer] += mean[0]
+            self.firsts[at] += mean[0]
             ids = self.documents[number][1:-1]
             where = torch.as_tensor(np.searchsorted(self.tokens, ids))
-            self.sums[layer].index_add_(0, where, mean[1 : len(ids) + 1])
+            self.sums[at].index_add_(0, where, mean[1 : len(ids) + 1])
 
 
 def example_rows() -> Rows:
@@ -437,11 +457,13 @@ def example_rows() -> Rows:
     )
 
 
-def list_documents(documents: Any) -> list[Any]:
-    """Documents in order, from any container: Documents, lists, arrays, tensors, Arrow columns, series.
+def list_documents(documents: Any, limit: int | None = None) -> list[Any]:
+    """Documents in order, at most ``limit``, from any container: lists, arrays, tensors, columns, series.
 
     A pandas series gives its values: its index may be in another order.
     """
+    if limit is not None:
+        return list_documents(documents)[: whole_number(limit, "limit", least=1)]
     if isinstance(documents, Documents):
         return [documents.ids[first:last] for first, last in pairwise(documents.offsets.tolist())]
     if isinstance(documents, str | bytes | Mapping) or not isinstance(documents, Iterable):

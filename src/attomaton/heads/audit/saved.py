@@ -1,8 +1,8 @@
 """Saved audits: a table for readers, and beside it what its errors and z come from.
 
 A file of one audit has the columns of ``HeadAudit.table()``, and lists: ``without_<column>``, the estimate
-without each document in turn, and ``random_<column>`` and ``random_error_<column>``, the same measure of the
-random heads of this layer and number. From these the audit is restored exactly.
+without each document in turn, and ``random_<column>`` and ``random_error_<column>``, the same measure of all
+random heads of a layer, at the first of its heads. From these the audit is restored exactly.
 """
 
 import json
@@ -44,6 +44,9 @@ MOST_BYTES, MOST_ROWS = 1 << 28, 1 << 20
 
 SEEKING = ("mass", "over_profile", "excess")
 """The measures of next-token seeking."""
+
+SIZES = ("n_layers", "n_heads", "n_chosen")
+"""Fields of an audit about the model and the heads to audit."""
 
 TEXTS = ("head",)
 NUMBERS = ("layer", "number", "inside", "first", "seeking_mass", "seeking_excess", "seeking_z")
@@ -93,8 +96,10 @@ class About:
         Loss and accuracy of the unchanged model; empty if causal value was not measured.
     left_out : str
         What was left out, and why.
-    n_layers : int
-        The layers of the model; the file has fewer if the audit was stopped.
+    n_layers, n_heads : int
+        The layers of the model, and the heads of each.
+    n_chosen : int
+        The heads to audit; the file has fewer if the audit was stopped.
     digest : str
         Identifies the scored rows.
 
@@ -116,6 +121,8 @@ class About:
     whole: tuple[float, ...] = ()
     left_out: str = ""
     n_layers: int = 0
+    n_heads: int = 0
+    n_chosen: int = 0
     digest: str = ""
 
     @property
@@ -181,7 +188,7 @@ def _about(record: Any) -> About:
         for name, entry in cast("dict[str, Any]", record).items()
     }
     about: Any = About(**entries)
-    names = ("n_documents", "n_rows", "n_random", "seeking_rows", "seeking_documents", "n_layers")
+    names = ("n_documents", "n_rows", "n_random", "seeking_rows", "seeking_documents", *SIZES)
     whole = all(type(getattr(about, name)) is int and getattr(about, name) >= 0 for name in names)
     texts = all(isinstance(getattr(about, name), str) for name in ("model", "left_out", "digest"))
     lists = all(
@@ -197,6 +204,8 @@ def store(audit: Any) -> pa.Table:
     """The table of a :class:`~attomaton.heads.HeadAudit` with the lists behind it."""
     table: Any = audit.table()
     heads = {head: row for row, head in enumerate(audit.heads)}
+    layers = np.array([head.layer for head in audit.heads])
+    first = {layer: int((layers == layer).argmax()) for layer in audit.layers}
 
     def add(name: str, values: Any) -> None:
         nonlocal table
@@ -205,13 +214,12 @@ def store(audit: Any) -> pa.Table:
     def add_null(name: str, null: NullDistribution | None) -> None:
         if null is None:
             return
-        rows = np.array([heads[head] for head in null.heads], np.int64)
-        order = np.argsort(rows, kind="stable")  # the draws of each head, one after the other
-        filled = np.unique(rows)
         for kind, values in (("random", null.values), ("random_error", null.errors)):
-            whole = np.full((len(heads), audit.n_random), np.nan)  # some layers have none
-            whole[filled] = values[order].reshape(len(filled), audit.n_random)
-            add(f"{kind}_{name}", whole)
+            lists = [list[float]() for _ in heads]
+            for layer, row in first.items():  # some layers have none
+                lists[row] = values[null.layers == layer].tolist()
+            nonlocal table
+            table = table.append_column(f"{kind}_{name}", _arrow.array(lists, _arrow.list_(pa.float64())))
 
     for kind, ladder in (("explained", audit.ladder), ("alone", audit.alone)):
         for at, name in enumerate(ladder.names):
@@ -272,7 +280,7 @@ class _Restored:
         mass, over_profile, excess = (self.estimates(f"seeking_{name}") for name in SEEKING)
         sizes = (about.seeking_rows, about.seeking_documents)
         seeking = Seeking(self.heads, mass, over_profile, excess, *sizes, self.null("seeking_excess"))
-        names = ("model", "n_documents", "n_rows", "n_random", "null", "left_out", "n_layers", "digest")
+        names = ("model", "n_documents", "n_rows", "n_random", "null", "left_out", *SIZES, "digest")
         return {
             "heads": self.heads,
             "ladder": self.ladder("explained", about.rungs, nested=True),
@@ -302,8 +310,12 @@ class _Restored:
 
     def lists(self, name: str) -> Any:
         """A column of lists of numbers, shape (n_heads, n)."""
+        return self.flat(name).reshape(len(self.heads), -1)
+
+    def flat(self, name: str) -> Any:
+        """The numbers in a column of lists, one list after the other."""
         values: Any = self.table.column(name).combine_chunks().flatten()
-        return np.asarray(values.to_numpy(), np.float64).reshape(len(self.heads), -1)
+        return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
 
     def estimates(self, name: str) -> Estimates:
         return Estimates(self.column(name), np.ascontiguousarray(self.lists(f"without_{name}").T))
@@ -311,18 +323,13 @@ class _Restored:
     def null(self, name: str) -> NullDistribution | None:
         if not self.about.n_random or f"random_{name}" not in self.table.column_names:
             return None
-        values, errors = self.lists(f"random_{name}"), self.lists(f"random_error_{name}")
-        filled = np.flatnonzero(~np.isnan(values).any(1)).tolist()
-        if not filled:
-            return NullDistribution((), np.empty(0), np.empty(0))
-        n_draws = values.shape[1] if self.about.null == "inputs" else 0
-        every = ((draw, at) for draw in range(values.shape[1]) for at in filled)
-        order = sorted(
-            every, key=lambda pair: self.heads[pair[1]].layer
-        )  # as layers were measured and joined
-        draws, rows = (np.array(column) for column in zip(*order, strict=True))
-        heads = tuple(self.heads[at] for _, at in order)
-        return NullDistribution(heads, values[rows, draws], errors[rows, draws], n_draws)
+        counts = self.table.column(f"random_{name}").combine_chunks().value_lengths().to_numpy()
+        values, errors = (self.flat(f"{kind}_{name}") for kind in ("random", "random_error"))
+        layers = np.repeat(np.array([head.layer for head in self.heads]), counts)
+        if not len(layers) == len(values) == len(errors):
+            raise ValueError("its random heads have other numbers of values than of errors")
+        n_draws = self.about.n_random if self.about.null == "inputs" and len(values) else 0
+        return NullDistribution(layers, values, errors, n_draws)
 
     def ladder(self, kind: str, names: tuple[str, ...], *, nested: bool) -> Ladder:
         columns = [column_of(kind, name) for name in names]

@@ -160,7 +160,7 @@ def type_heads(
     apart = dict.fromkeys(np.flatnonzero(~measured.any(0)).tolist(), "uniform") | apart
     z = {
         name: distribution.z(ladder.heads, stretch(share_of[name]))
-        if distribution.heads
+        if len(distribution.layers)
         else np.full(n, np.nan)
         for name, distribution in zip(TESTED, null, strict=bool(null))
     }
@@ -308,5 +308,5 @@ def distribute(
         for name in TESTED
     }
     if not ceilings:
-        nulls["token-specific"] = NullDistribution((), np.empty(0), np.empty(0))
+        nulls["token-specific"] = NullDistribution(np.empty(0, np.int64), np.empty(0), np.empty(0))
     return tuple(nulls[name] for name in TESTED)
