@@ -92,7 +92,8 @@ def run_layers(settings: Settings, progress: Progress) -> Page:
         verdicts=(),
         notes=(
             f"A trial retrieves if at most {MISSED} of the attention is below the best component, and it "
-            f"composes if no odds in it differ from those of W_fin by more than {UNINFORMATIVE} (total variation).",
+            f"composes if no odds in it differ from those of W_fin by more than {UNINFORMATIVE} (total "
+            "variation).",
         ),
     )
 
