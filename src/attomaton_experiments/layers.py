@@ -111,7 +111,7 @@ def gather_trials(settings: Settings) -> LayerBatch:
         [rng.normal(size=(settings["data"]["n_tokens"], settings["model"]["dim"])) for rng in rngs]
     )
     tables /= np.linalg.norm(tables, axis=2, keepdims=True)
-    arrays_of = [_place(samples, table) for samples, table in zip(corpora, tables, strict=True)]
+    arrays_of = [_arrays_of(samples, table) for samples, table in zip(corpora, tables, strict=True)]
     tokens, labels, inside, odds = (np.stack(arrays) for arrays in zip(*arrays_of, strict=True))
     keys = np.take_along_axis(tables[:, None], tokens[..., None], axis=2)
     hit = tokens == labels[:, :, None]
@@ -122,7 +122,7 @@ def gather_trials(settings: Settings) -> LayerBatch:
     )
 
 
-def _place(samples: Samples, table: Float64) -> tuple[Float64, ...]:
+def _arrays_of(samples: Samples, table: Float64) -> tuple[Float64, ...]:
     """Tokens and label of each context, the positions of its best component, and the odds of W_fin there."""
     automaton: Automaton = solve_trial(samples, table)
     scores = table @ dense(automaton.soft.weights) @ table.T
