@@ -95,8 +95,9 @@ def test_generic_identifiers_become_fewer():
     names = defaultdict(list)
     for path in LIBRARY.rglob("*.py"):
         names[path.relative_to(LIBRARY).parts[0]] += words_of(path)
-    for path in (ROOT / "native").rglob("*.[ch]pp"):
-        names["native"] += words_of(path)
+    for room, pattern in (("native", "*.[ch]pp"), ("src/attomaton_experiments", "*.py")):
+        for path in (ROOT / room).rglob(pattern):
+            names[Path(room).name] += words_of(path)
     shares = {room: sum(map(is_generic, words)) / len(words) for room, words in names.items()}
     worst = {room: Counter(filter(is_generic, names[room])).most_common(5) for room in names}
     wrong = {room: worst[room] for room, share in shares.items() if share > MOST.get(room, 0.001)}

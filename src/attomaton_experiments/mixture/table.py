@@ -187,7 +187,7 @@ def judge_networks(
     spent = trained.processor_seconds + time.process_time() - began
     alone = Judged(
         "transformer of one layer",
-        *((np.exp(logs), _ones(logs)) for logs, _ in (held_out, valid)),
+        *((np.exp(logs), _constant(logs)) for logs, _ in (held_out, valid)),
         seconds=spent,
     )
     progress("remembering", 0, 0)
@@ -216,5 +216,5 @@ def remember(
     return Judged("cache", held_out, valid, time.process_time() - began)
 
 
-def _ones(values: Float64) -> Int64:
+def _constant(values: Float64) -> Int64:
     return np.ones(len(values), np.int64)

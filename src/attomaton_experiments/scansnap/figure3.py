@@ -89,8 +89,8 @@ def _moments(settings: Settings) -> Grid:
         law = _law(settings, rate)
         _, growth = integrate_law(law, MOMENTS)
         for at, moment in enumerate(MOMENTS):
-            told = (growth[at], law.growth(moment), law.growth_as_printed(moment))
-            rows.append([f"{rate:g}", f"{moment:g}", *(f"{value:.4f}" for value in told)])
+            growths = (growth[at], law.growth(moment), law.growth_as_printed(moment))
+            rows.append([f"{rate:g}", f"{moment:g}", *(f"{value:.4f}" for value in growths)])
     return Grid("Growth B", ["η_Y", "t", "equation", "closed form", "as printed"], rows)
 
 
@@ -118,11 +118,16 @@ def _grid(grid: dict[str, Any]) -> list[Row]:
 def _grid_table(grid: list[Row]) -> Grid:
     rows: list[list[str]] = []
     for size in sorted({row["n_tokens"] for row in grid}):
-        some = [row for row in grid if row["n_tokens"] == size]
-        told = (max(row[name] for row in some) for name in ("error", "error_as_printed"))
-        least, most = (pick(row["growth"] for row in some) for pick in (min, max))
+        of_size = [row for row in grid if row["n_tokens"] == size]
+        errors = (max(row[name] for row in of_size) for name in ("error", "error_as_printed"))
+        least, most = (pick(row["growth"] for row in of_size) for pick in (min, max))
         rows.append(
-            [f"{size:,}", f"{len(some)}", f"{least:.2f} to {most:.2f}", *(f"{one:.2g}" for one in told)]
+            [
+                f"{size:,}",
+                f"{len(of_size)}",
+                f"{least:.2f} to {most:.2f}",
+                *(f"{error:.2g}" for error in errors),
+            ]
         )
     headers = ["M", "cells (K, η_Y/η_Z)", "B at the end", "largest |ΔB|", "largest |ΔB| as printed"]
     return Grid("Closed form compared with the equation", headers, rows)
@@ -207,11 +212,11 @@ def _draw(curves: list[Row], path: Path, *, caption: str) -> list[Path]:
     gains: list[Line] = []
     growths: list[Line] = []
     for colour, rate in enumerate(rates):
-        some = [row for row in curves if row["decoder_rate"] == rate]
-        times = [row["time"] for row in some]
-        gains.append(Line(f"η_Y = {rate:g}", times, [row["gain"] for row in some], colour))
-        growths.append(Line(f"η_Y = {rate:g}", times, [row["growth"] for row in some], colour))
-        printed = [row["growth_as_printed"] for row in some]
+        points = [row for row in curves if row["decoder_rate"] == rate]
+        times = [row["time"] for row in points]
+        gains.append(Line(f"η_Y = {rate:g}", times, [row["gain"] for row in points], colour))
+        growths.append(Line(f"η_Y = {rate:g}", times, [row["growth"] for row in points], colour))
+        printed = [row["growth_as_printed"] for row in points]
         growths.append(Line(f"η_Y = {rate:g}, as printed", times, printed, colour, 1))
     panels = [
         LinePanel("gain γ(t)", gains, least=0.0, axis="t"),
