@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 
 import attomaton as at
 from attomaton.automaton.finite import FiniteAttention
@@ -89,7 +90,7 @@ def row(rule: str, score: Score, first: Score, **chosen: float) -> dict:
         "top1": shown(score.top1),
         "zero_share": shown(score.zero_share),
         "unseen": shown(score.unseen),
-        "backed_off": shown(score.backed_off),
+        "no_evidence": shown(score.no_evidence),
         f"first_{FIRST}": [shown(first.log_loss), shown(first.top1)],
         **{name: shown(number) for name, number in chosen.items()},
     }
@@ -119,6 +120,24 @@ def limit(split: Split) -> list[dict]:
     return [
         row("limit", *(auto.score(part) for part in tested), zero_and_unseen=unseen),
         row("limit with uniform", *mixed, epsilon=epsilon),
+    ]
+
+
+def without_soft(auto: at.Automaton) -> at.Automaton:
+    """Hard retrieval alone: every occurrence in the retrieved component is as likely."""
+    scores = auto.soft.scores.set_column(2, "score", pa.array(np.zeros(auto.soft.scores.num_rows)))
+    return replace(auto, soft=replace(auto.soft, scores=scores))
+
+
+def ablation(split: Split) -> list[dict]:
+    """The limit without W_fin, mixed with uniform, and W_fin without the limit's direction."""
+    epsilon = fit_epsilon(without_soft(at.learn(split.learned)).predict_bags(count_tokens(split.held_back)))
+    auto, tested = at.learn(split.train), (split.valid, split.first)
+    hard, soft = without_soft(auto), FiniteAttention(auto.soft.scores, np.zeros(auto.n_tokens))
+    return [
+        row("limit without W_fin", *(hard.score(part) for part in tested)),
+        row("that with uniform", *(hard.score(part, epsilon=epsilon) for part in tested), epsilon=epsilon),
+        row("W_fin alone", *(soft.score(part) for part in tested)),
     ]
 
 
@@ -167,7 +186,7 @@ def lowest_point(losses: list[float]) -> float:
 def measure() -> dict:
     split = read_split()
     found = curves(split)
-    rows = [*baselines(split), *limit(split), *shrunken(split, found[-1]["best_strength"])]
+    rows = [*baselines(split), *limit(split), *ablation(split), *shrunken(split, found[-1]["best_strength"])]
     samples = {"read": len(split.valid), "realisable": int(find_realisable(split.valid).sum())}
     return {"samples": samples, "rows": rows, "curves": found}
 

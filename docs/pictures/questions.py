@@ -24,7 +24,7 @@ CONTEXT = "the wind saw the lamp and the"
 COMMANDS = (
     'attomaton explain run "the wind saw\n  the lamp and the"',
     "attomaton heads MODEL passages.jsonl\n  --figure heads.png",
-    "attomaton choices arena.csv\n  --scale elo --page board.html",
+    "attomaton choices arena.csv --scale elo\n  --moved-first model_a --features length …",
 )
 QUESTIONS = ("What will attention learn?", "What did my model's heads learn?", "How to rate who never won?")
 PRINTED = (("arena-rank", "−1256 ± 0"), ("choix", "−1290"), ("scikit-learn", "548"))

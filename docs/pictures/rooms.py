@@ -1,4 +1,4 @@
-"""Draw the imports between rooms, and list every file, for docs/architecture.md.
+"""Draw the imports between rooms for docs/architecture.md, and list every file in docs/files.md.
 
     python docs/pictures/rooms.py
 
@@ -27,9 +27,8 @@ LAYERS = [
 ]
 """Rooms from top to bottom, with the place of each in its row."""
 PICTURE = ROOT / "docs" / "assets" / "rooms.svg"
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs" / "files.md"
 NATIVE = ROOT / "native"
-BEGIN, END = "<!-- files: begin -->", "<!-- files: end -->"
 WIDTH, ROW, BOX, TALL = 720, 76, 118, 34
 
 
@@ -96,7 +95,7 @@ def list_files() -> str:
         folder = SOURCE / "attomaton" / room
         lines += [
             "",
-            f"### {room}/",
+            f"## {room}/",
             "",
             f"{sentence(folder / '__init__.py')}.",
             "",
@@ -108,7 +107,7 @@ def list_files() -> str:
             if inside.as_posix() != "__init__.py":
                 name = f"{inside.parent.as_posix()}/" if inside.name == "__init__.py" else inside.as_posix()
                 lines.append(f"| `{name}` | {sentence(path)} |")
-    lines += ["", "### native/", "", "The kernels in C++, one folder for each room."]
+    lines += ["", "## native/", "", "The kernels in C++, one folder for each room."]
     lines += ["", "| file | |", "|---|---|"]
     for path in sorted({*NATIVE.rglob("*.hpp"), *NATIVE.rglob("bindings.cpp"), NATIVE / "module.cpp"}):
         comment = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("//").strip().rstrip(".")
@@ -117,9 +116,9 @@ def list_files() -> str:
 
 
 def make_page() -> str:
-    """The page as it stands, with the lists made anew."""
-    text = PAGE.read_text(encoding="utf-8")
-    return f"{text.partition(BEGIN)[0]}{BEGIN}\n{list_files()}\n{END}{text.partition(END)[2]}"
+    """The page."""
+    opening = "`python docs/pictures/rooms.py` writes this page from the first sentence of each file."
+    return f"# Every file\n\n{opening}\n{list_files()}"
 
 
 def find_rising(graph: dict[str, set[str]]) -> list[tuple[str, str]]:

@@ -1,16 +1,18 @@
-"""Two layers, skip connections and an MLP in the first paper's setting, with its one-layer claims.
+"""More heads and layers, skip connections, layer norm and an MLP, with the first paper's one-layer claims.
 
 Layers before the last attend from every position, with identity values as in the authors' code; a skip
 connection adds their input and halves the sum. The last layer attends from the last token. It reads a
-mixture of the context's tokens, so there is an attention mass on every token, to which both claims apply. An
-MLP behind the last layer leaves that mass as it is, but the prediction is the softmax of a tied head.
+mixture of the context's tokens, so there is an attention mass on every token, to which both claims apply.
+Heads have equal shares in that mass. Layer norm, with a trained gain and bias for every position and
+dimension, changes what the next layer reads, and an MLP what the head reads; neither changes the mass. Then
+the prediction is the softmax of a tied head.
 
-Settings: ``data``, ``model`` and ``step`` as for training; ``hidden`` and ``temperature`` where there is a
-softmax.
+Settings: ``data``, ``model`` and ``step`` as for training; ``temperature`` of the softmax. With a folder for
+``work`` the result of each model is stored there.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ from attomaton.corpora import Samples
 from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton_experiments.mechanics import draw_corpora
 from attomaton_experiments.page import Page
+from attomaton_experiments.parts import Parts
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.settings import Settings
 
@@ -37,24 +40,42 @@ RECORDS = 40
 """Records of a run."""
 
 
+SETTLED = 0.95
+"""A trial still moves if its measure has fallen below this share of its value at half of the steps."""
+
+
 @dataclass(frozen=True)
 class LayerVariant:
-    """Attention layers, skip connections around all but the last, softmax of a tied head, and an MLP."""
+    """Attention layers and heads, what is between layers, a softmax of a tied head, and the MLP's width."""
 
     name: str
     n_layers: int = 1
+    n_heads: int = 1
     skip: bool = False
+    norm: bool = False
     softmax: bool = False
-    mlp: bool = False
+    mlp: int = 0
+
+    def shapes(self, dim: int, window: int) -> list[tuple[int, int]]:
+        """The parameters: W of each head, layer by layer; gain and bias of each norm; the MLP's matrices."""
+        attention = [(dim, dim)] * (self.n_layers * self.n_heads)
+        norms = [(window, dim)] * (2 * (self.n_layers - 1) * self.norm)
+        return attention + norms + [(self.mlp, dim), (dim, self.mlp)] * (self.mlp > 0)
 
 
 VARIANTS = (
     LayerVariant("one layer"),
+    LayerVariant("one layer, two heads", n_heads=2),
+    LayerVariant("one layer, four heads", n_heads=4),
     LayerVariant("two layers", 2),
+    LayerVariant("two layers, two heads each", 2, 2),
     LayerVariant("two layers, skip connection", 2, skip=True),
     LayerVariant("three layers, skip connections", 3, skip=True),
     LayerVariant("one layer, cross-entropy", softmax=True),
-    LayerVariant("one layer and an MLP, cross-entropy", softmax=True, mlp=True),
+    LayerVariant("two layers, skip connection, cross-entropy", 2, skip=True, softmax=True),
+    LayerVariant("the same with layer norm", 2, skip=True, norm=True, softmax=True),
+    LayerVariant("one layer and an MLP of 4, cross-entropy", softmax=True, mlp=4),
+    LayerVariant("one layer and an MLP of 16, cross-entropy", softmax=True, mlp=16),
 )
 
 
@@ -77,11 +98,13 @@ class LayerBatch:
 
 def run_layers(settings: Settings, progress: Progress) -> Page:
     """Train every variant on the same draws, and measure retrieval and composition."""
-    batch = gather_trials(settings)
+    batch, parts = gather_trials(settings), Parts(settings["work"])
+    about = {name: settings[name] for name in ("seed", "trials", "data", "model", "step", "temperature")}
     curves: dict[str, tuple[Float64, Float64]] = {}
     for number, variant in enumerate(VARIANTS):
         progress(f"{settings['name']}: {variant.name}", number, len(VARIANTS))
-        curves[variant.name] = _train(settings, variant, batch)
+        numbers = parts.take(variant.name, about | asdict(variant), partial(_train, settings, variant, batch))
+        curves[variant.name] = np.array(numbers["missed"]), np.array(numbers["apart"])
     steps = _records(settings)
     return render_figure(
         settings,
@@ -91,9 +114,11 @@ def run_layers(settings: Settings, progress: Progress) -> Page:
         partial(_draw, curves, steps),
         verdicts=(),
         notes=(
-            f"A trial retrieves if at most {MISSED} of the attention is below the best component, and it "
+            f"A trial retrieves if at most {MISSED} of the attention is below the best component. It "
             f"composes if no odds in it differ from those of W_fin by more than {UNINFORMATIVE} (total "
-            "variation).",
+            "variation). "
+            f"Otherwise it still moves if its measure has fallen by more than {100 * (1 - SETTLED):.0f} % "
+            "since half of the steps.",
         ),
     )
 
@@ -136,61 +161,69 @@ def _arrays_of(samples: Samples, table: Float64) -> tuple[Float64, ...]:
     return tokens, labels, inside, odds / odds.sum(axis=1, keepdims=True)
 
 
-def _train(settings: Settings, variant: LayerVariant, batch: LayerBatch) -> tuple[Float64, Float64]:
+def _train(settings: Settings, variant: LayerVariant, batch: LayerBatch) -> dict[str, Any]:
     """Mass below the best component, and the largest distance from the odds of W_fin, by record and trial."""
     generator = torch.Generator().manual_seed(settings["seed"])
-    n_trials, dim = batch.keys.shape[0], batch.keys.shape[-1]
-
-    def draw(*shape: int) -> Tensor:
-        bound = shape[-1] ** -0.5
-        values = torch.rand(n_trials, *shape, generator=generator, dtype=torch.float64)
-        return (bound * (2 * values - 1)).requires_grad_()
-
-    parameters = [draw(dim, dim) for _ in range(variant.n_layers)]
-    if variant.mlp:
-        parameters += [draw(settings["hidden"], dim), draw(dim, settings["hidden"])]
+    n_trials, _, window, dim = batch.keys.shape
+    parameters: list[Tensor] = []
+    for rows, columns in variant.shapes(dim, window):
+        uniform = 2 * torch.rand(n_trials, rows, columns, generator=generator, dtype=torch.float64) - 1
+        parameters.append(columns**-0.5 * uniform)
+    for norm in range(variant.norm * 2 * (variant.n_layers - 1)):  # gains are 1, biases 0
+        parameters[variant.n_layers * variant.n_heads + norm].fill_(1 - norm % 2)
+    for parameter in parameters:
+        parameter.requires_grad_()
     n_steps, size = settings["step"]["steps"], settings["step"]["size"]
     records = set(_records(settings).tolist())
-    missed: list[Float64] = []
-    apart: list[Float64] = []
+    missed: list[list[float]] = []
+    apart: list[list[float]] = []
     for step in range(n_steps + 1):
         masses, loss = predict_masses(settings, variant, batch, parameters)
         if step in records:
             attention = masses.detach().numpy()
-            missed.append((attention * ~batch.inside).sum(axis=2).mean(axis=1))
+            missed.append((attention * ~batch.inside).sum(axis=2).mean(axis=1).tolist())
             within = attention * batch.inside
             share = within / np.maximum(within.sum(axis=2, keepdims=True), np.finfo(float).tiny)
-            apart.append(0.5 * np.abs(share - batch.odds).sum(axis=2).max(axis=1))
+            apart.append((0.5 * np.abs(share - batch.odds).sum(axis=2).max(axis=1)).tolist())
         slopes = torch.autograd.grad(loss.sum(), parameters)
         with torch.no_grad():
             for parameter, slope in zip(parameters, slopes, strict=True):
                 length = (slope**2).sum((1, 2), keepdim=True).sqrt() + torch.finfo(slope.dtype).eps
                 parameter -= size * slope / length
-    return np.stack(missed), np.stack(apart)
+    return {"missed": missed, "apart": apart}
 
 
 def predict_masses(
     settings: Settings, variant: LayerVariant, batch: LayerBatch, parameters: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor]:
     """The mass on every position of the context, and the loss of every trial."""
-    window = batch.keys.shape[2]
+    n_attention, window = variant.n_layers * variant.n_heads, batch.keys.shape[2]
     reach = torch.eye(window, dtype=torch.float64).expand(*batch.keys.shape[:2], window, window)
     read = batch.keys
-    for weights in parameters[: variant.n_layers - 1]:
-        pattern = torch.softmax(torch.einsum("bntd,bde,bnse->bnst", read, weights, read), dim=-1)
-        reach = (pattern @ reach + reach) / 2 if variant.skip else pattern @ reach
-        read = reach @ batch.keys
-    scores = torch.einsum("bntd,bde,bne->bnt", read, parameters[variant.n_layers - 1], batch.keys[:, :, -1])
-    masses = torch.einsum("bnt,bnts->bns", torch.softmax(scores, dim=-1), reach)
+    for layer in range(variant.n_layers - 1):
+        pattern = _attend(parameters[layer * variant.n_heads :][: variant.n_heads], read, read)
+        halved = variant.skip / 2
+        reach, read = ((1 - halved) * (pattern @ flow) + halved * flow for flow in (reach, read))
+        if variant.norm:
+            gain, bias = (part[:, None] for part in parameters[n_attention + 2 * layer :][:2])
+            read = torch.nn.functional.layer_norm(read, read.shape[2:]) * gain + bias
+    pattern = _attend(parameters[n_attention - variant.n_heads : n_attention], read, batch.keys[:, :, -1:])
+    masses = (pattern @ reach)[:, :, 0]
     if not variant.softmax:
         return masses, -torch.log((masses * batch.hit).sum(-1)).mean(-1)
-    output = torch.einsum("bns,bnsd->bnd", masses, batch.keys)
+    output = (pattern @ read)[:, :, 0]
     if variant.mlp:
         hidden = torch.relu(torch.einsum("bhd,bnd->bnh", parameters[-2], output))
         output = output + torch.einsum("bdh,bnh->bnd", parameters[-1], hidden)
     logits = torch.einsum("bnd,bdk->bnk", output, batch.head) / settings["temperature"]
     loss = torch.logsumexp(logits, -1) - torch.gather(logits, 2, batch.labels[:, :, None])[..., 0]
     return masses, loss.mean(-1)
+
+
+def _attend(heads: Sequence[Tensor], read: Tensor, queries: Tensor) -> Tensor:
+    """The mean of the heads' attention patterns, from each of the queries to each position."""
+    scores = (torch.einsum("bnsd,bde,bnte->bnts", read, weights, queries) for weights in heads)
+    return torch.stack([torch.softmax(score, dim=-1) for score in scores]).mean(0)
 
 
 def _caption(settings: Settings) -> str:
@@ -207,21 +240,30 @@ def _table(curves: dict[str, tuple[Float64, Float64]], batch: LayerBatch) -> Gri
     rows = [
         [
             name,
-            f"{int((missed[-1] <= MISSED).sum())} of {len(tied)}",
+            *_judge(missed, MISSED),
             f"{np.median(missed[-1]):.2g}",
-            f"{int((apart[-1] <= UNINFORMATIVE)[tied].sum())} of {int(tied.sum())}",
+            *_judge(apart[:, tied], UNINFORMATIVE),
             f"{np.median(apart[-1][tied]):.2g}",
         ]
         for name, (missed, apart) in curves.items()
     ]
+    claims = [("retrieve", "mass elsewhere"), ("compose", "distance")]
     headers = [
-        "model",
-        "trials that retrieve",
-        "median mass elsewhere",
-        "trials that compose",
-        "median distance",
+        header
+        for verb, measure in claims
+        for header in (f"trials that {verb}", "do not", "still move", f"median {measure}")
     ]
-    return Grid("Hard retrieval and soft composition at the end", headers, rows)
+    title = (
+        f"Hard retrieval ({len(tied)} trials) and soft composition ({int(tied.sum())} with ties) at the end"
+    )
+    return Grid(title, ["model", *headers], rows)
+
+
+def _judge(values: Float64, bound: float) -> list[str]:
+    """The number of trials within the bound at the end, settled beyond it, and still moving."""
+    inside = values[-1] <= bound
+    settled = ~inside & (values[-1] > SETTLED * values[len(values) // 2])
+    return [str(int(flags.sum())) for flags in (inside, settled, ~inside & ~settled)]
 
 
 def _numbers(curves: dict[str, tuple[Float64, Float64]], steps: Int64) -> pa.Table:
@@ -252,8 +294,8 @@ def _draw(
                 name,
                 steps[1:].tolist(),
                 np.median(both[number], axis=1)[1:].tolist(),
-                colour % 3,
-                colour // 3,
+                colour % 6,
+                colour // 6,
             )
             for colour, (name, both) in enumerate(curves.items())
         ]

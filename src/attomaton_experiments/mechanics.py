@@ -1,6 +1,7 @@
 """Training experiments of the first paper: draw, train, solve, measure, predict, judge.
 
-Settings: ``data`` (how samples are drawn), ``model`` (what is trained) and ``step`` (the optimiser);
+Settings: ``data`` (how samples are drawn), ``model`` (what is trained; ``embeddings`` if not random) and
+``step`` (the optimiser);
 ``local`` to measure also relative to the tokens that the model selects; ``authors`` to measure also as
 the authors' code does (:mod:`attomaton_experiments.authors`); ``slope_from``, the step from which
 the decay of ‖Π_fin W − W_fin‖ is fitted; ``published``, the values of ten trials, by the name of
@@ -10,6 +11,7 @@ axis. ``record_every`` in ``step``: how many steps lie between records.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,9 @@ from attomaton.claims.mechanics import expand_trial
 from attomaton.corpora import Samples, synthetic
 from attomaton.training import (
     AttentionModel,
+    Equicorrelated,
     GradientDescent,
+    Orthonormal,
     RandomUnit,
     Store,
     TokenId,
@@ -66,6 +70,13 @@ LOCAL_MEASURES = {
 """The same relative to the Graph-SVM of the tokens that the model selects."""
 
 LOGARITHMIC = ("finite_distance", "surprise")
+EMBEDDINGS: dict[str, Callable[[int], Any]] = {
+    "random": RandomUnit,
+    "orthonormal": Orthonormal,
+    "equicorrelated": partial(Equicorrelated, correlation=0.5),
+}
+"""The embeddings of the authors' ``token_choice``, by name."""
+
 HEADS: dict[str, Any] = {"token-id": TokenId(), "softmax": Untied(1.0)}
 
 PREDICTED = 40
@@ -143,7 +154,8 @@ def train_trials(settings: Settings) -> Trace:
     """The training runs of an experiment."""
     options, step = settings["model"], settings["step"]
     head, loss = HEADS[options["head"]], as_loss(options["loss"])
-    model = AttentionModel(RandomUnit(options["dim"]), head, loss, start=options["start"])
+    embeddings = EMBEDDINGS[options.get("embeddings", "random")](options["dim"])
+    model = AttentionModel(embeddings, head, loss, start=options["start"])
     descent = GradientDescent(step["size"], normalized=step["normalized"])
     corpora = draw_corpora(settings, settings["data"]["draw"])
     work = settings.get("work")

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 from scipy.optimize import linprog
 from scipy.special import expit
+from sklearn import linear_model
 
 import attomaton as at
-from attomaton.base.errors import InvalidSamples, UncertifiedSolution
+from attomaton.base.errors import InvalidSamples, UncertifiedSolution, UnsupportedOption
 from attomaton.choices.logit.certificate import LogitState
 
 # 79 patients, published by Heinze and Schemper, "A solution to the problem of separation in logistic
@@ -572,3 +573,22 @@ def test_a_constant_column_is_a_multiple_of_the_intercept(constant):
     (alias,) = at.check_separation(columns, [0, 1, 0, 1]).aliases
     expected = f"a = {constant:g} intercept" if constant > 1 else f"intercept = {1 / constant:g} a"
     assert alias == f"{expected} in every case"
+
+
+def test_a_border_has_few_digits():
+    rng = np.random.default_rng(0)
+    for scale in (1e-8, 1.0, 1e12):
+        dose = scale * rng.normal(size=40)
+        answer = at.check_separation({"dose": dose}, dose > dose[0])
+        border = float(answer.reason("dose").partition("> ")[2].partition(" ")[0])
+        assert dose[0] <= border < dose[dose > dose[0]].min()
+    near = np.array([0.1, np.nextafter(0.1, 1), 0.3])
+    assert "x > 0.1 had" in at.check_separation({"x": near}, [0, 1, 1]).reason("x")
+
+
+def test_an_estimator_goes_with_its_data():
+    X, y = [[0.0], [1.0], [2.0]], [0, 1, 1]
+    estimator = linear_model.LogisticRegression().fit(X, y)
+    with pytest.raises(UnsupportedOption, match="model=estimator"):
+        at.check_separation(estimator, X, y)
+    assert not at.check_separation(X, y, model=estimator).exists

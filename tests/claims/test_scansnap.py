@@ -65,11 +65,13 @@ def test_growth_is_judged_in_both_regimes_and_larger_rates_are_earlier():
     assert judge_rates(flows[::-1]).fails
 
 
-@pytest.mark.parametrize("name", ["sound", "broken"])
-def test_no_sound_flow_fails_and_no_broken_one_holds(name):
-    counts, wrong = scan_campaign.play(name, 18, seed=5)
+def test_no_sound_flow_fails_and_no_broken_one_holds():
+    counts, wrong = scan_campaign.play(4, seed=5)
     assert wrong == []
-    assert sum(counts.values()) >= 18
+    failed = {claim for kind, claim, status in counts if kind != "sound" and status == "fails"}
+    in_time = {"distinct tokens grow (2)", "the common token shrinks (2)", "several common tokens shrink (2)"}
+    growth = {"order in time (3)", "scanning (4)", "snapping (4)", "freezing (4)", "larger η_Y: earlier (4)"}
+    assert failed == in_time | growth
 
 
 def test_overlapping_classes_are_outside_most_claims():

@@ -1,4 +1,4 @@
-"""What ``--json`` prints is what docs/command-line.md lists, key by key, for every command."""
+"""What ``--json`` prints is what docs/json.md lists, key by key, for every command."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from attomaton.cli.commands import EXAMPLES
 from tests.cli.inside import run_inside
 from tests.heads.audit.small import write_model
 
-PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
 CASES = [
     ("learn", 0, [["learn", "story.txt", "--window", "8"], ["learn", "visits.txt", "--documents", "line"]]),
     ("explain", 0, [["explain", "run", "the wind saw the lamp and the"]]),

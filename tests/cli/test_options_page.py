@@ -1,4 +1,4 @@
-"""docs/command-line.md lists the options that the parser takes, and no others."""
+"""The pages of the command line list the options that the parser takes, and no others."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,9 @@ import typer
 
 from attomaton.cli.commands import EXAMPLES, load_command
 
-PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("command-line.md", "command-line-models.md", "command-line-choices.md")
+PAGE = "".join((DOCS / name).read_text(encoding="utf-8") for name in PAGES)
 EVERYWHERE = {"--json", "--quiet", "--help"}
 CORPUS = set(
     re.findall(r"`(--[a-z-]+)`", PAGE[PAGE.index("**Corpora.**") : PAGE.index("## `attomaton learn")])

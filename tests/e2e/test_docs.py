@@ -24,7 +24,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_every_test_named_in_theory_to_code_exists():
-    page = (ROOT / "docs" / "theory-to-code.md").read_text(encoding="utf-8")
+    page = "".join(
+        (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("theory-to-code.md", "definitions.md")
+    )
     named = re.findall(r"`((?:\w+/)+\w+\.py)?(?:::(\w+))?`", page)
     file, seen = "", 0
     for path, name in named:
@@ -70,7 +72,7 @@ def test_statements_name_what_exists():
 
 
 def test_every_picture_is_on_the_page_of_figures_with_its_command():
-    page = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
     figures = {f"figures/{path.name}" for path in (ROOT / "docs" / "figures").iterdir()}
     rows = re.findall(r"^\| !\[[^\]]+\]\((\S+?)\).*\| (?:`(.+)`|the same) \|$", page, flags=re.MULTILINE)
     assert figures <= {picture for picture, _ in rows}
@@ -112,7 +114,7 @@ def test_every_claim_is_explained():
 
 
 def test_every_experiment_with_a_figure_is_on_its_page():
-    page = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
     names = [name for name in find_experiments(ALL) if name != "mechanics-path"]
     assert [name for name in names if f"`{name}`" not in page] == []
 

@@ -39,7 +39,9 @@ LONG_PAGES = {
     "beginning",
     "decoder",
     "figures",
+    "report",
     "scale",
+    "spark",
     "scan-snap",
     "train-and-verify",
 }

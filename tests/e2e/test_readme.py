@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.environments import ROOT
 
-EXTRAS = {"beginning.md", "choices.md", "figures.md", "scale.md", "train-and-verify.md"}
+EXTRAS = {"beginning.md", "choices.md", "figures.md", "scale.md", "spark.md", "train-and-verify.md"}
 """Pages whose Python needs an extra, or shards, as those of heads do: test_pages.py runs all pages."""
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 

@@ -51,12 +51,12 @@ NOT_HERE = {"SparkEngine": "needs Java and a session; tests/engines/test_spark.p
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def directives(page: str) -> list[str]:
-    """The names that a page shows."""
-    return re.findall(r"^::: (\S+)$", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE)
-
-
-DIRECTIVES, WORKBENCH = directives("reference.md"), directives("workbench.md")
+LAST = "## Named in signatures and tutorials only"
+DIRECTIVES, WORKBENCH = (
+    re.findall(r"^::: (\S+)$", part, re.MULTILINE)
+    for part in (DOCS / "reference.md").read_text(encoding="utf-8").split(LAST)
+)
+"""The names that the page shows, and those of its last section, which need no example."""
 
 
 def find(name: str) -> object:

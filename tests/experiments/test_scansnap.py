@@ -29,8 +29,19 @@ def test_figure_3_corrects_the_printed_growth(tmp_path):
     grid = [row for row in page.numbers.to_pylist() if row["part"] == "grid"]
     assert len(grid) == 75
     assert max(row["error"] for row in grid) < 1e-6 < 0.5 < max(row["error_as_printed"] for row in grid)
+    steps = [row for row in page.numbers.to_pylist() if row["part"] == "steps"]
+    apart = np.array([row["h_by_steps"] - row["h"] for row in steps])
+    assert (apart >= -1e-15).all()
+    assert (apart <= [2 / row["n_tokens"] for row in steps]).all()
+    snaps = {}
+    for row in page.numbers.to_pylist():
+        if row["part"] == "snaps":
+            snaps.setdefault((row["n_classes"], row["n_tokens"], row["ratio"]), []).append(row["growth"])
+    assert len(snaps) == 20
+    assert all(max(found) - min(found) < 1e-12 for found in snaps.values())
     files = {path.name for path in write_page(page, tmp_path)}
-    assert files == {"figure.png", "figure.pdf", "numbers.parquet", "verdicts.json", "summary.md"}
+    drawn = {f"figure{name}.{kind}" for name in ("", "-lemmas") for kind in ("png", "pdf")}
+    assert files == drawn | {"numbers.parquet", "verdicts.json", "summary.md"}
     assert pq.read_table(tmp_path / "numbers.parquet").num_rows == page.numbers.num_rows
 
 

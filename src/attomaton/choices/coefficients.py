@@ -246,10 +246,11 @@ class SeparationCheck(Tabular):
         least, most = float(values[is_of_class].min()), float(values[~is_of_class].max())
         if least < most:
             return ""
-        above = f"{among}every case with {column} > {shortest(most)} had {self.target} = {kind}"
+        border = shortest(_short_border(most, least) if least > most else most)
+        above = f"{among}every case with {column} > {border} had {self.target} = {kind}"
         if least > most:
             return f"{above}, every other {self.target} = {other_label}"
-        return f"{above}, every one with {column} < {shortest(most)} had {self.target} = {other_label}"
+        return f"{above}, every one with {column} < {border} had {self.target} = {other_label}"
 
     @property
     def _happening(self) -> str:
@@ -411,6 +412,12 @@ def say_level(column: str, level: float) -> str:
     if dummy is None:
         return f"{column} = {shortest(level)}"
     return f"{dummy[1]} = {dummy[2]}" if level == 1 else f"{dummy[1]} other than {dummy[2]}"
+
+
+def _short_border(low: float, high: float) -> float:
+    """A number with few digits, at least ``low`` and below ``high``."""
+    rounded = (float(f"{value:.{digits}g}") for digits in range(1, 18) for value in (low, (low + high) / 2))
+    return next(value for value in rounded if low <= value < high)
 
 
 def shortest(value: float) -> str:

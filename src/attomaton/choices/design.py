@@ -55,6 +55,11 @@ class Regression(NamedTuple):
             return self._read_formula()
         if library_of(self.X) == "statsmodels":
             return self._read_statsmodels()
+        if hasattr(self.X, "predict"):
+            raise UnsupportedOption(
+                "the first argument is a fitted estimator, which keeps no data; give check_separation(X, y, "
+                "model=estimator)"
+            )
         return self if self.model in ("logit", "poisson", "cox") else self._read_sklearn()
 
     def _read_formula(self) -> "Regression":

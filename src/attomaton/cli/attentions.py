@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from attomaton.base.errors import MismatchedParts, TokenOutOfRange, UnsupportedOption
 from attomaton.base.options import show
 from attomaton.cli.output import print_error
-from attomaton.cli.sources import How
+from attomaton.cli.sources import CorpusOptions
 from attomaton.cli.values import read_number, real, words
 
 if TYPE_CHECKING:
@@ -29,7 +29,12 @@ LearnedOption = Annotated[
 
 
 def pick_attention(
-    run: Any, how: How, corpus: str | None, *, step: float | None = None, strength: float | None = None
+    run: Any,
+    corpus_options: CorpusOptions,
+    corpus: str | None,
+    *,
+    step: float | None = None,
+    strength: float | None = None,
 ) -> "Attention":
     """The limit, or what these options ask for; the corpus must be the one that the run was learned from."""
     from attomaton.automaton.automaton import Automaton
@@ -53,7 +58,7 @@ def pick_attention(
             "a run folder does not hold its samples; name the corpus that it was learned from: "
             "--learned-from CORPUS"
         )
-    samples = automaton.read(corpus, tokenizer=how.tokenizer, reading=how.reading)
+    samples = automaton.read(corpus, tokenizer=corpus_options.tokenizer, reading=corpus_options.reading)
     edges = automaton.components.edges
     if samples.n_tokens > automaton.n_tokens or not gives_edges(samples, edges.rows):
         raise MismatchedParts(

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from attomaton.cli import output
-from attomaton.cli.sources import CorpusArgument, How, Master, Memory, Threads, reads
+from attomaton.cli.sources import CorpusArgument, CorpusOptions, Master, Memory, Threads, reads
 from attomaton.cli.stopping import resumable
 from attomaton.cli.values import check_folder, path_option, read_queries, real, whole, words
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @reads
 def begin(
     corpus: CorpusArgument,
-    how: How,
+    corpus_options: CorpusOptions,
     window: Annotated[int, whole("Tokens per sequence; each predicts the next one.", least=1)] = 32,
     most_frequent: Annotated[
         int | None,
@@ -61,8 +61,8 @@ def begin(
             work=work,
             progress=announce,
             window=window,
-            tokenizer=how.tokenizer,
-            reading=how.reading,
+            tokenizer=corpus_options.tokenizer,
+            reading=corpus_options.reading,
         )
         shown = _choose(beginning, chosen)
         promise: dict[str, Any] = {"valid_until": None, "missing": None}

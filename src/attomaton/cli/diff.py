@@ -4,7 +4,7 @@ import warnings
 from typing import TYPE_CHECKING, Annotated, Any
 
 from attomaton.cli.output import AsJson, Quiet, print_blocks, print_json, print_line
-from attomaton.cli.sources import How, reads_beside_run
+from attomaton.cli.sources import CorpusOptions, reads_beside_run
 from attomaton.cli.values import source_argument, whole
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ def diff(
         str, source_argument("Folder written by `attomaton learn --out`, or a corpus to learn from.")
     ],
     run_b: Annotated[str, source_argument("Another such folder or corpus.")],
-    how: How,
+    corpus_options: CorpusOptions,
     window: Annotated[
         int | None,
         whole("Longest context of a corpus, in tokens; default: that of the run, or 32.", least=1),
@@ -32,7 +32,9 @@ def diff(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingRealisable)  # no pairs say it
-        difference = compare(run_a, run_b, window=window, tokenizer=how.tokenizer, reading=how.reading)
+        difference = compare(
+            run_a, run_b, window=window, tokenizer=corpus_options.tokenizer, reading=corpus_options.reading
+        )
     if as_json:
         print_json(_record(difference, limit))
     elif quiet:

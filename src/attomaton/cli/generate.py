@@ -14,7 +14,7 @@ from attomaton.cli.attentions import (
     read_words,
 )
 from attomaton.cli.output import AsJson, Quiet, print_error, print_json, print_text
-from attomaton.cli.sources import How, reads_beside_run
+from attomaton.cli.sources import CorpusOptions, reads_beside_run
 from attomaton.cli.values import run_argument, whole, words_argument
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def generate(
     run: Annotated[Path, run_argument("Folder written by `attomaton learn --out`: a path or URL.")],
     prompt: Annotated[str, words_argument("The text to continue.")],
-    how: How,
+    corpus_options: CorpusOptions,
     n: Annotated[int, whole("Number of tokens to write.", names=("--n", "-n"))] = 20,
     seed: Annotated[int, whole("Random seed of the draws.")] = 0,
     greedy: Annotated[
@@ -44,7 +44,7 @@ def generate(
 
     Attention can only retrieve tokens of its context, so every token written is in PROMPT.
     """
-    attention = pick_attention(run, how, learned_from, step=step, strength=shrink)
+    attention = pick_attention(run, corpus_options, learned_from, step=step, strength=shrink)
     written = attention.generate(read_words(attention, prompt), n, seed=seed, greedy=greedy, window=window)
     if as_json:
         print_json(_record(written))

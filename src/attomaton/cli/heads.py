@@ -20,7 +20,7 @@ from attomaton.cli.output import (
     stages,
     warnings_as_lines,
 )
-from attomaton.cli.sources import CorpusArgument, How, reads_beside_model
+from attomaton.cli.sources import CorpusArgument, CorpusOptions, reads_beside_model
 from attomaton.cli.stopping import resumable
 from attomaton.cli.values import path_option, whole, words, words_argument
 
@@ -48,7 +48,7 @@ def heads(
         ),
     ],
     corpus: CorpusArgument,
-    how: How,
+    corpus_options: CorpusOptions,
     revision: Annotated[
         list[str] | None,
         words("Commit, branch or tag of a hub model. Give it several times to audit a series."),
@@ -126,7 +126,7 @@ def heads(
         if page is not None and models_given[1:]:
             raise UnsupportedOption("--page shows one model; leave it out, or give one model")
         last = models_given[-1].open()  # says what is wrong with the model before the corpus is read
-        documents = read_documents(models_given, corpus, how, on_hub=on_hub)
+        documents = read_documents(models_given, corpus, corpus_options, on_hub=on_hub)
         options: Any = {"theory": theory, "how": settings, "progress": announce, "limit": limit}
         if shown is None:
             options |= {"random": random, "null": null, "causal": causal}
@@ -284,11 +284,17 @@ def find_models(
     return find_steps(names, most=steps)
 
 
-def read_documents(models: "Sequence[ModelStep]", corpus: str, how: "How", *, on_hub: bool) -> "Documents":
+def read_documents(
+    models: "Sequence[ModelStep]", corpus: str, corpus_options: "CorpusOptions", *, on_hub: bool
+) -> "Documents":
     """The corpus as ids of the models."""
     from attomaton.heads.texts import read_for
 
     read: Any = read_for(
-        [model.name for model in models], corpus, tokenizer=how.tokenizer, reading=how.reading, on_hub=on_hub
+        [model.name for model in models],
+        corpus,
+        tokenizer=corpus_options.tokenizer,
+        reading=corpus_options.reading,
+        on_hub=on_hub,
     )
     return read

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attomaton.cli import output
-from attomaton.cli.sources import CorpusArgument, How, Master, Memory, Threads, WindowOption, reads
+from attomaton.cli.sources import CorpusArgument, CorpusOptions, Master, Memory, Threads, WindowOption, reads
 from attomaton.cli.stopping import resumable
 from attomaton.cli.values import fraction, read_queries, run_option, whole, words
 
@@ -29,7 +29,7 @@ RULE_MEANINGS = {
 @reads
 def learn(
     corpus: CorpusArgument,
-    how: How,
+    corpus_options: CorpusOptions,
     window: WindowOption = 32,
     engine: Annotated[
         str, words("auto, memory, duckdb (bounded memory, resumable in --out), or spark.")
@@ -79,7 +79,11 @@ def learn(
     with resumable(resumes), output.stages(quiet) as announce, warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingRealisable)  # the report says it
         keep = Selection(window, max_window, min_support, read_queries(queries), sample_queries)
-        read: dict[str, Any] = {"tokenizer": how.tokenizer, "reading": how.reading, "keep": keep}
+        read: dict[str, Any] = {
+            "tokenizer": corpus_options.tokenizer,
+            "reading": corpus_options.reading,
+            "keep": keep,
+        }
         written: dict[str, Any] = {"out": out, "overwrite": overwrite, "progress": announce}
         where = as_engine(Engine(engine, memory, threads, master))
         if writes is None or writes == IDENTITY_MAP:

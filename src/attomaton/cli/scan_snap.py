@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import Annotated
 
 from attomaton.cli.output import AsJson, Quiet, print_blocks, print_json, print_line, stages
-from attomaton.cli.sources import CorpusArgument, How, reads
+from attomaton.cli.sources import CorpusArgument, CorpusOptions, reads
 from attomaton.cli.values import check_folder, path_option, real, whole
 
 
 @reads
 def scan_snap(
     corpus: CorpusArgument,
-    how: How,
+    corpus_options: CorpusOptions,
     window: Annotated[int, whole("Longest context, in tokens, including the query.", least=2)] = 32,
     queries: Annotated[int, whole("Number of queries to report, most frequent first.", least=1)] = 20,
     tolerance: Annotated[
@@ -57,8 +57,8 @@ def scan_snap(
             min_samples=min_samples,
             announce=announce,
             window=window,
-            tokenizer=how.tokenizer,
-            reading=how.reading,
+            tokenizer=corpus_options.tokenizer,
+            reading=corpus_options.reading,
         )
         if out is not None:
             announce("writing")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from attomaton.cli.attentions import LearnedOption, StepOption, Strength, pick_attention
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_value, stages
-from attomaton.cli.sources import CorpusArgument, How, reads_beside_run
+from attomaton.cli.sources import CorpusArgument, CorpusOptions, reads_beside_run
 from attomaton.cli.values import real, run_argument, whole
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def score(
     run: Annotated[Path, run_argument("Folder written by `attomaton learn --out`: a path or URL.")],
     corpus: CorpusArgument,
-    how: How,
+    corpus_options: CorpusOptions,
     window: Annotated[
         int | None, whole("Longest context, in tokens; default: that of the run.", least=1)
     ] = None,
@@ -34,8 +34,8 @@ def score(
     """
     with stages(quiet) as announce:
         announce("reading")
-        attention = pick_attention(run, how, learned_from, step=step, strength=shrink)
-        options: ReadingOptions = {"tokenizer": how.tokenizer, "reading": how.reading}
+        attention = pick_attention(run, corpus_options, learned_from, step=step, strength=shrink)
+        options: ReadingOptions = {"tokenizer": corpus_options.tokenizer, "reading": corpus_options.reading}
         if window is not None:
             options["window"] = window
         scored = attention.score(corpus, epsilon=epsilon, **options)

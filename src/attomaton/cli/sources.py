@@ -1,7 +1,7 @@
 """What every command that reads a corpus takes: the corpus, and the options that say how it is read.
 
 A command has an argument ``corpus: Corpus`` and a parameter ``how: How``, in whose place :func:`reads` puts
-the options; ``how`` then holds what they say::
+the options; ``corpus_options`` then holds what they say::
 
     @reads
     def learn(corpus: Corpus, how: How, window: Window = 32) -> None: ...
@@ -48,7 +48,7 @@ Master = Annotated[
 
 
 @dataclass(frozen=True)
-class How:
+class CorpusOptions:
     """How a corpus is read: the tokenizer (None: that of a run, where a command has one), and all else."""
 
     tokenizer: Any
@@ -56,7 +56,7 @@ class How:
 
 
 def reads(command: Callable[..., None], tokenizer: str | None = None) -> Callable[..., None]:
-    """Give a command the options of :func:`_options` in the place of its parameter ``how``.
+    """Give a command the options of :func:`_options` in the place of its parameter ``corpus_options``.
 
     ``tokenizer`` is the help of that option where something else says which reads the corpus by default.
     """
@@ -64,7 +64,7 @@ def reads(command: Callable[..., None], tokenizer: str | None = None) -> Callabl
     if tokenizer is not None:
         shared[0] = shared[0].replace(default=None, annotation=Annotated[str | None, words(tokenizer)])
     declared = list(inspect.signature(command).parameters.values())
-    at = [parameter.name for parameter in declared].index("how")
+    at = [parameter.name for parameter in declared].index("corpus_options")
     parameters = [
         parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
         for parameter in (*declared[:at], *shared, *declared[at + 1 :])
@@ -72,9 +72,9 @@ def reads(command: Callable[..., None], tokenizer: str | None = None) -> Callabl
 
     @wraps(command)
     def run(**values: Any) -> None:
-        how = _options(**{parameter.name: values.pop(parameter.name) for parameter in shared})
+        corpus_options = _options(**{parameter.name: values.pop(parameter.name) for parameter in shared})
         with counting_skipped():
-            command(how=how, **values)
+            command(corpus_options=corpus_options, **values)
 
     annotations = {parameter.name: parameter.annotation for parameter in parameters}
     run.__annotations__ = annotations | {"return": None}
@@ -113,7 +113,7 @@ def _options(
     ] = "uint16",
     max_document: Annotated[int, whole("Longest document, in megabytes.", least=1, most=MOST_MEGABYTES)] = 64,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad documents.")] = False,
-) -> How:
+) -> CorpusOptions:
     """The options, and what they say."""
     from attomaton.corpora.readers.batches import Reading
 
@@ -126,4 +126,4 @@ def _options(
         skip_bad=skip_bad,
         format=format,
     )
-    return How(tokenizer, reading)
+    return CorpusOptions(tokenizer, reading)

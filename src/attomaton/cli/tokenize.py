@@ -5,7 +5,7 @@ from typing import Annotated
 
 from attomaton.base.options import MOST_THREADS
 from attomaton.cli import output
-from attomaton.cli.sources import CorpusArgument, How, reads
+from attomaton.cli.sources import CorpusArgument, CorpusOptions, reads
 from attomaton.cli.stopping import resumable
 from attomaton.cli.values import path_option, whole
 
@@ -13,7 +13,7 @@ from attomaton.cli.values import path_option, whole
 @reads
 def tokenize(
     corpus: CorpusArgument,
-    how: How,
+    corpus_options: CorpusOptions,
     out: Annotated[Path, path_option("Folder for the shards.")],
     workers: Annotated[int, whole("Number of processes.", least=1, most=MOST_THREADS)] = 1,
     overwrite: output.Overwrite = False,
@@ -29,8 +29,8 @@ def tokenize(
         tokens = tokenize_corpus(
             corpus,
             out,
-            tokenizer=how.tokenizer,
-            reading=how.reading,
+            tokenizer=corpus_options.tokenizer,
+            reading=corpus_options.reading,
             workers=workers,
             overwrite=overwrite,
             progress=announce.advance,

@@ -8,7 +8,7 @@ import typer
 
 from attomaton.base.options import MOST_TRAINING_STEPS
 from attomaton.cli import output
-from attomaton.cli.sources import CorpusArgument, How, WindowOption, reads
+from attomaton.cli.sources import CorpusArgument, CorpusOptions, WindowOption, reads
 from attomaton.cli.stopping import resumable
 from attomaton.cli.values import path_option, real, whole, words
 
@@ -25,7 +25,7 @@ MOST_EMBEDDED = (
 @reads
 def train(
     corpus: CorpusArgument,
-    how: How,
+    corpus_options: CorpusOptions,
     out: Annotated[Path, path_option("Run folder; files go to its subfolder training.")],
     window: WindowOption = 32,
     steps: Annotated[int, whole("Number of steps.", least=1, most=MOST_TRAINING_STEPS)] = 5000,
@@ -63,7 +63,9 @@ def train(
     going_on = resumable(corpus != "-", "--resume")
     with going_on, output.stages(quiet) as announce, output.warnings_as_lines(StepBeyondEdge):
         announce("reading")
-        read = read_samples(corpus, window=window, tokenizer=how.tokenizer, reading=how.reading)
+        read = read_samples(
+            corpus, window=window, tokenizer=corpus_options.tokenizer, reading=corpus_options.reading
+        )
         samples = read.take(find_realisable(read))  # the others teach nothing, and need not be laid out
         _check_size(samples, samples.n_tokens if dim is None else dim)
         announce("training")

@@ -1,4 +1,4 @@
-"""Figure 3: gain γ(t) and growth B(t): closed form, printed form and the differential equation."""
+"""Figures 3, 8 and 9: gain and growth by the closed form, as printed and by the equation; h* and h; B(t₀)."""
 
 from functools import partial
 from itertools import product
@@ -16,6 +16,7 @@ from attomaton.claims.verdicts import Judgement
 from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton.theories import Rates, SnapLaw, solve_flow
 from attomaton.theories.scansnap.flow import LayerFlow, find_snap, find_turn, measure_gain
+from attomaton.theories.scansnap.law import solve_exponent
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.scansnap.star import integrate_law, make_star, star_constant
@@ -30,7 +31,8 @@ def run_figure3(settings: Settings, _: Progress) -> Page:
     """Compute every curve and table of the page; nothing is random."""
     curves, grid = _curves(settings), _grid(settings["grid"])
     stars = _stars(settings["star"])
-    rows = [*curves, *grid, *stars]
+    steps, snaps = _steps(settings["steps"]), _snaps(settings["snaps"])
+    rows = [*curves, *grid, *stars, *steps, *snaps]
     names = sorted({name for row in rows for name in row})
     numbers = pa.table({name: [row.get(name) for row in rows] for name in names})
     worst = max(row["error"] for row in grid)
@@ -42,7 +44,7 @@ def run_figure3(settings: Settings, _: Progress) -> Page:
         f"Gain and growth for {size}, C₀ = 1/K",
         (_moments(settings), _grid_table(grid), _turn_table(stars), _growth_table(stars)),
         numbers,
-        partial(_draw, curves),
+        partial(_draw, curves, steps, snaps),
         verdicts=(
             judged.about("closed form"),
             *verify_flow(_flow(settings["star"], 10, 1000, 10.0)),
@@ -63,6 +65,9 @@ NOTES = (
 )
 
 
+LEMMAS = "Steps are ahead of the flow by little; B(t₀) depends on K, M and η_Y/η_Z alone (three η_Z coincide)"
+
+
 def _law(settings: Settings, decoder_rate: float) -> SnapLaw:
     rates = Rates(decoder_rate, settings["attention_rate"])
     return SnapLaw(settings["n_classes"], settings["n_tokens"], rates)
@@ -80,6 +85,34 @@ def _curves(settings: Settings) -> list[Row]:
             {"part": "curves", "decoder_rate": rate, **dict(zip(names, map(float, values), strict=True))}
             for values in zip(*columns, strict=True)
         ]
+    return rows
+
+
+def _steps(settings: Settings) -> list[Row]:
+    """Figure 8: h* by the recursion of Lemma 5, and h of Lemma 6, by number of tokens."""
+    rows: list[Row] = []
+    rate: float = settings["decoder_rate"]
+    times = np.arange(int(settings["until"]) + 1, dtype=np.float64)
+    for n_tokens in settings["n_tokens"]:
+        heights = [0.0]
+        for _ in times[1:]:
+            heights.append(heights[-1] + rate / (n_tokens - 1 + np.exp(n_tokens * heights[-1])))
+        flow = solve_exponent(rate * times, n_tokens) / n_tokens
+        rows += [
+            {"part": "steps", "n_tokens": n_tokens, "time": time, "h_by_steps": ahead, "h": behind}
+            for time, ahead, behind in zip(times.tolist(), heights, flow.tolist(), strict=True)
+        ]
+    return rows
+
+
+def _snaps(settings: Settings) -> list[Row]:
+    """Figure 9: B(t₀) by K, M and η_Y/η_Z, at each of several η_Z."""
+    sizes = product(*(settings[name] for name in ("n_classes", "n_tokens", "ratios", "attention_rates")))
+    rows: list[Row] = []
+    for n_classes, n_tokens, ratio, slow in sizes:
+        law = SnapLaw(n_classes, n_tokens, Rates(ratio * slow, slow))
+        row = {"n_classes": n_classes, "n_tokens": n_tokens, "ratio": ratio, "attention_rate": slow}
+        rows.append({"part": "snaps"} | row | {"growth": float(law.growth(law.snap_start))})
     return rows
 
 
@@ -207,7 +240,7 @@ def _growth_table(stars: list[Row]) -> Grid:
     return Grid("Growth in the flow of Y and Z at 100 turns, with the derived C₀", headers, rows)
 
 
-def _draw(curves: list[Row], path: Path, *, caption: str) -> list[Path]:
+def _draw(curves: list[Row], steps: list[Row], snaps: list[Row], path: Path, *, caption: str) -> list[Path]:
     rates = sorted({row["decoder_rate"] for row in curves})
     gains: list[Line] = []
     growths: list[Line] = []
@@ -222,4 +255,24 @@ def _draw(curves: list[Row], path: Path, *, caption: str) -> list[Path]:
         LinePanel("gain γ(t)", gains, least=0.0, axis="t"),
         LinePanel("growth B(t)", growths, axis="t"),
     ]
-    return draw_line_panels(panels, path, caption=caption)
+    written = draw_line_panels(panels, path, caption=caption)
+    heights: list[Line] = []
+    for colour, size in enumerate(sorted({row["n_tokens"] for row in steps})):
+        some = [row for row in steps if row["n_tokens"] == size and row["time"] > 0]
+        for dash, (name, key) in enumerate({"M h*": "h_by_steps", "M h": "h"}.items()):
+            values = [size * row[key] for row in some]
+            heights.append(Line(f"{name}, M = {size:,}", [row["time"] for row in some], values, colour, dash))
+    grown: list[Line] = []
+    slowest = min(row["attention_rate"] for row in snaps)
+    for colour, size in enumerate(sorted({(row["n_classes"], row["n_tokens"]) for row in snaps})):
+        some = [row for row in snaps if (row["n_classes"], row["n_tokens"]) == size]
+        for dash, slow in enumerate(sorted({row["attention_rate"] for row in some})):
+            chosen = [row for row in some if row["attention_rate"] == slow]
+            name = f"K = {size[0]}, M = {size[1]:,}" if slow == slowest else ""
+            values = [row["growth"] for row in chosen]
+            grown.append(Line(name, [row["ratio"] for row in chosen], values, 3 + colour, dash))
+    panels = [
+        LinePanel("Figure 8: M h* (steps, solid) and M h (flow, dashed) over t", heights, axis="t"),
+        LinePanel("Figure 9: growth at the start of the snap over η_Y/η_Z", grown, axis="η_Y/η_Z"),
+    ]
+    return written + draw_line_panels(panels, path.with_name(f"{path.name}-lemmas"), caption=LEMMAS)
