@@ -30,9 +30,9 @@ from attomaton.claims.approach import MISSED, UNINFORMATIVE
 from attomaton.claims.measures import dense, solve_trial
 from attomaton.corpora import Samples
 from attomaton.report.figures import Line, LinePanel, draw_line_panels
+from attomaton_experiments.finished import FinishedResults
 from attomaton_experiments.mechanics import draw_corpora
 from attomaton_experiments.page import Page
-from attomaton_experiments.parts import Parts
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.settings import Settings
 
@@ -98,12 +98,14 @@ class LayerBatch:
 
 def run_layers(settings: Settings, progress: Progress) -> Page:
     """Train every variant on the same draws, and measure retrieval and composition."""
-    batch, parts = gather_trials(settings), Parts(settings["work"])
+    batch, finished = gather_trials(settings), FinishedResults(settings["work"])
     about = {name: settings[name] for name in ("seed", "trials", "data", "model", "step", "temperature")}
     curves: dict[str, tuple[Float64, Float64]] = {}
     for number, variant in enumerate(VARIANTS):
         progress(f"{settings['name']}: {variant.name}", number, len(VARIANTS))
-        numbers = parts.take(variant.name, about | asdict(variant), partial(_train, settings, variant, batch))
+        numbers = finished.take(
+            variant.name, about | asdict(variant), partial(_train, settings, variant, batch)
+        )
         curves[variant.name] = np.array(numbers["missed"]), np.array(numbers["apart"])
     steps = _records(settings)
     return render_figure(
@@ -205,7 +207,7 @@ def predict_masses(
         halved = variant.skip / 2
         reach, read = ((1 - halved) * (pattern @ flow) + halved * flow for flow in (reach, read))
         if variant.norm:
-            gain, bias = (part[:, None] for part in parameters[n_attention + 2 * layer :][:2])
+            gain, bias = (values[:, None] for values in parameters[n_attention + 2 * layer :][:2])
             read = torch.nn.functional.layer_norm(read, read.shape[2:]) * gain + bias
     pattern = _attend(parameters[n_attention - variant.n_heads : n_attention], read, batch.keys[:, :, -1:])
     masses = (pattern @ reach)[:, :, 0]
