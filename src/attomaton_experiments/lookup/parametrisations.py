@@ -73,7 +73,7 @@ class IndexedPairs:
     >>> from attomaton_experiments.lookup.lookup import find_pairs
     >>> pairs = find_pairs([count_tokens(Samples.from_lists([[0, 1], [1, 2]], [0, 1]))])
     >>> indexed = IndexedPairs.of(pairs)
-    >>> indexed.query.tolist(), places.token.tolist(), places.flat.tolist()
+    >>> indexed.query.tolist(), indexed.token.tolist(), indexed.flat.tolist()
     ([1, 1, 2, 2], [0, 1, 1, 2], [1, 4, 5, 8])
     """
 
