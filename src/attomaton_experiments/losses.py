@@ -21,7 +21,7 @@ from attomaton.claims import Verdict, solve_trials
 from attomaton.claims.approach import MISSED
 from attomaton.claims.evidence import Evidence
 from attomaton.claims.local import find_local_directions
-from attomaton.claims.mechanics import CLAIMS
+from attomaton.claims.mechanics import MECHANICS_CLAIMS
 from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton.training import (
     AttentionModel,
@@ -157,7 +157,7 @@ def measure_cell(cell: Cell, trace: Trace, automata: list[Automaton]) -> CellRes
     local = find_local_directions(trace)
     unit = local / np.maximum(np.linalg.norm(local, axis=(1, 2), keepdims=True), np.finfo(float).tiny)
     norms = np.linalg.norm(trace.weights, axis=(2, 3))
-    claims = {claim.name: claim for claim in CLAIMS}
+    claims = {claim.name: claim for claim in MECHANICS_CLAIMS}
     return CellResult(
         cell,
         trace.steps,

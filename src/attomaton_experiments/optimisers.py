@@ -18,7 +18,7 @@ from attomaton.base.printing import Grid
 from attomaton.base.progress import Progress
 from attomaton.claims import Verdict, measure_margins, solve_trials
 from attomaton.claims.evidence import Evidence
-from attomaton.claims.margins import MARGIN_CLAIMS, NORM_OF_STEP, NORMS, Margins, Norm
+from attomaton.claims.margins import MARGIN_CLAIMS, MARGIN_NORMS, NORM_OF_STEP, Margins, Norm
 from attomaton.claims.verdicts import Judgement
 from attomaton.corpora import Samples
 from attomaton.corpora.synthetic import draw_ordered
@@ -153,7 +153,7 @@ def train_optimiser(
     )
     judged = claim.check(Evidence(trace, automata))
     verdict = replace(judged, claim=f"{judged.claim}, {optimiser['name']}, {DRAWS[draw]}")
-    margins: dict[Norm, Margins] = {norm: measure_margins(trace, automata, norm) for norm in NORMS}
+    margins: dict[Norm, Margins] = {norm: measure_margins(trace, automata, norm) for norm in MARGIN_NORMS}
     return OptimiserRun(optimiser, draw, natural_norm, margins, verdict)
 
 
@@ -181,13 +181,20 @@ def _caption(settings: Settings, corpora: dict[str, list[Samples]]) -> str:
 
 
 def _table(runs: list[OptimiserRun], draw: str) -> Grid:
-    headers = ["optimiser", "own norm", "median", "5 %", "smallest", *(f"median, {norm}" for norm in NORMS)]
+    headers = [
+        "optimiser",
+        "own norm",
+        "median",
+        "5 %",
+        "smallest",
+        *(f"median, {norm}" for norm in MARGIN_NORMS),
+    ]
     rows = [
         [
             run.optimiser["name"],
             run.natural_norm,
             *(f"{share:.3f}" for share in np.quantile(run.ends, [0.5, 0.05, 0.0])),
-            *(f"{np.median(run.margins[norm].share[-1]):.3f}" for norm in NORMS),
+            *(f"{np.median(run.margins[norm].share[-1]):.3f}" for norm in MARGIN_NORMS),
         ]
         for run in runs
         if run.draw == draw
@@ -222,7 +229,7 @@ def _draw(runs: list[OptimiserRun], path: Path, *, caption: str) -> list[Path]:
             [_line(run, norm, names) for run in runs if run.draw == "acyclic"],
             least=0.0,
         )
-        for norm in NORMS
+        for norm in MARGIN_NORMS
     ]
     lines = [_line(run, run.natural_norm, names) for run in runs if run.draw == "cyclic"]
     return draw_line_panels(

@@ -2,7 +2,7 @@
 
 import torch
 
-from attomaton.heads.parts import AttentionMaps, FeedForward, Layer, Linear, Norm, Rotary
+from attomaton.heads.parts import AttentionMaps, FeedForward, Layer, Linear, Normalisation, Rotary
 from attomaton.heads.transformer import Transformer
 from tests.adversary.reference.forward import Plain
 
@@ -43,7 +43,7 @@ def draw_plain(rng, *, most_layers=2):
         n_layers, heads, groups, width, norm, float(rng.choice([1e-5, 1e-6])), embedding,
         embedding.T / large if rng.random() < 0.5 else drawn(dim, n_tokens), maps, biases,
         [1.0 + drawn(dim, scale=0.5) for _ in range(count)], [drawn(dim, scale=0.5) for _ in range(count)],
-        position_embeddings=drawn(12, dim, scale=large) if positions == "learned" else None,
+        places=drawn(12, dim, scale=large) if positions == "learned" else None,
         turned=int(rng.choice([2, width])) if positions == "rotary" else 0,
         activation=feed, gated=gated, parallel=rng.random() < 0.3,
         lags=[drawn(heads, 12) for _ in range(n_layers)] if positions == "lags" else None,
@@ -57,7 +57,7 @@ def build(plain):
         if plain.norm == "none":
             return None
         centred = plain.norm == "layer"
-        return Norm(centred, plain.eps, plain.gains[at], plain.shifts[at] if centred else None)
+        return Normalisation(centred, plain.eps, plain.gains[at], plain.shifts[at] if centred else None)
 
     layers = []
     for at, (maps, biases) in enumerate(zip(plain.maps, plain.biases, strict=True)):

@@ -48,7 +48,7 @@ GENERIC = frozenset(
 
 FOREIGN = {"ones", "parts"}  # attributes of NumPy, PyTorch and pathlib
 
-MOST = {"choices": 0.040, "native": 0.028}
+MOST = {"choices": 0.040}
 """Room → the largest share of generic identifiers, 0.001 by default. Lower these, never raise them."""
 
 REPEATED = {

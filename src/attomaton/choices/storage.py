@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from attomaton.base.artifacts import FolderKind, Run
 from attomaton.base.borders import (
-    check_counts,
+    check_count_range,
     check_ids,
     check_int64,
     check_lengths,
@@ -135,8 +135,8 @@ def _check_choices(choices: NumberedChoices, n_items: int) -> NumberedChoices:
         check_ids(getattr(choices, name), n_items, name)
     check_ids(choices.choice, len(choices.winner), "choice")
     check_rising(choices.choice * n_items + choices.item, "options")
-    check_counts(choices.made, 1, "made")
-    check_counts(choices.multiplicity, 1, "multiplicity")
+    check_count_range(choices.made, 1, "made")
+    check_count_range(choices.multiplicity, 1, "multiplicity")
     check_ids(choices.multiplicity, 1 << 31, "multiplicity")
     own = choices.choice[choices.item == choices.winner[choices.choice]]
     if not np.array_equal(own, np.arange(len(choices.winner))):
@@ -201,7 +201,7 @@ def _check_rankings(rankings: pa.Table, n_items: int) -> pa.Table:
     check_table(rankings, RANKING_SCHEMA, "the table of rankings")
     (offsets, items), (others, _) = (ragged_column(rankings, name) for name in ("items", "places"))
     check_ids(items, n_items, "an item of the rankings")
-    check_counts(column(rankings, "count"), 1, "count in the table of rankings")
+    check_count_range(column(rankings, "count"), 1, "count in the table of rankings")
     if not np.array_equal(offsets, others):
         raise ValueError("a ranking has more or fewer places than items")
     return rankings

@@ -41,19 +41,19 @@ LATER = np.array([1.0, 1.5, 2.0, 4.0, 8.0])
 GENTLE = 0.1
 """η λ of the plain descent whose path normalised steps follow: small, so that it is nearly a flow."""
 
-LONGEST = 1e12
+LAST_STEP = 1e12
 """The path is computed up to this step of plain descent; runs beyond it are judged as if they were here."""
 
-FURTHEST = 1024
+MOST_LENGTHENING = 1024
 """To find when a claim can be judged, runs of up to this multiple of the steps are computed."""
 
 QUARTERS = 2.0 ** np.array([0.25, 0.5, 0.75, 1.0])
 """The factor by which a run that is too short is lengthened for the next try."""
 
-HALVINGS = 3
+TIME_HALVINGS = 3
 """The time at which the path has a given loss is found to the 8th root of ten, and rounded down."""
 
-ROUNDED = 1e-12
+LOSS_TOLERANCE = 1e-12
 """Tolerance for comparing losses, relative to 1."""
 
 
@@ -98,7 +98,7 @@ def compute_path(evidence: Evidence) -> ComputedPath:
     return ComputedPath(measure_against(computed, evidence.target), weights, error, reason)
 
 
-def lengthen(evidence: Evidence, steps: int) -> Evidence:
+def lengthen_run(evidence: Evidence, steps: int) -> Evidence:
     """The run as it would be after more steps, at none, half and all of them, from its computed path.
 
     Normalised steps are assumed to continue along the path as fast as in the second half of the run.
@@ -121,7 +121,7 @@ def _times_ahead(evidence: Evidence, path: Trajectory, trial: int, steps: Int64)
     trace, middle = evidence.trace, evidence.middle
     half, last = np.linalg.norm(trace.weights[[middle, -1], trial], axis=(1, 2))
     pace = (last - half) / (trace.steps[-1] - trace.steps[middle])
-    grid = 10.0 ** np.arange(0.0, np.log10(LONGEST), 0.125)
+    grid = 10.0 ** np.arange(0.0, np.log10(LAST_STEP), 0.125)
     norms = [last + pace * (step - trace.steps[-1]) for step in steps.tolist()]
 
     def norm_at(time: float) -> float:
@@ -143,12 +143,14 @@ def look_ahead(evidence: Evidence, is_ready: Callable[[Evidence], bool]) -> int 
     if not last:
         return "the number of steps is unknown, since none was taken"
     short = max(last, FEWEST_STEPS // 2)
-    while not is_ready(evidence.once(lengthen, 2 * short)):
+    while not is_ready(evidence.once(lengthen_run, 2 * short)):
         short *= 2
-        if short >= FURTHEST * max(last, FEWEST_STEPS // 2):
+        if short >= MOST_LENGTHENING * max(last, FEWEST_STEPS // 2):
             return f"{short:,} steps would still be too few"
     steps = next(
-        steps for steps in np.ceil(short * QUARTERS).astype(int) if is_ready(evidence.once(lengthen, steps))
+        steps
+        for steps in np.ceil(short * QUARTERS).astype(int)
+        if is_ready(evidence.once(lengthen_run, steps))
     )
     number = int(steps) - last
     unit = 10 ** max(len(str(number)) - 2, 0)
@@ -180,31 +182,31 @@ def _times(evidence: Evidence, path: Trajectory, trial: int) -> Float64:
     trace = evidence.trace
     if evidence.normalized:
         loss = float(trace.losses[evidence.middle, trial])
-        return np.minimum(LATER * find_time(path, loss), LONGEST)
+        return np.minimum(LATER * find_time(path, loss), LAST_STEP)
     half, last = float(trace.steps[evidence.middle]), float(trace.steps[-1])
     return np.floor(half + (last - half) * (TIMES - TIMES[0]) / (TIMES[-1] - TIMES[0]))
 
 
 def find_time(path: Trajectory, loss: float) -> float:
     """A step at which the path still has at least this loss, close to the last such; 0 if it never has."""
-    least = loss + ROUNDED * max(abs(loss), 1.0)
+    least = loss + LOSS_TOLERANCE * max(abs(loss), 1.0)
     if not path.loss_at(1.0) >= least:
         return 0.0
     low = 0.0
-    while low < np.log10(LONGEST) and path.loss_at(10.0 ** (low + 1.0)) >= least:
+    while low < np.log10(LAST_STEP) and path.loss_at(10.0 ** (low + 1.0)) >= least:
         low += 1.0
     width = 1.0
-    for _ in range(HALVINGS):
+    for _ in range(TIME_HALVINGS):
         width /= 2.0
         if path.loss_at(10.0 ** (low + width)) >= least:
             low += width
     return 10.0**low
 
 
-SETTLED = 1e-6
+NEGLIGIBLE = 1e-6
 """Distances and angles below this count as zero."""
 
-NEAR = 0.9
+NEAR_CORRELATION = 0.9
 """A path with a lower correlation with W_svm at half of the steps is not near: it is 26° away."""
 
 MISSED = 0.1
@@ -261,7 +263,7 @@ class ApproachBounds:
 def _reach(evidence: Evidence) -> tuple[ComputedPath, Float64]:
     """The computed path, and how far from it a sound run may be: its error plus the oscillation of steps."""
     path = evidence.once(compute_path)
-    return path, path.error + swings_of(evidence) + SETTLED
+    return path, path.error + swings_of(evidence) + NEGLIGIBLE
 
 
 def swings_of(evidence: Evidence) -> float:
@@ -290,13 +292,16 @@ def bound_direction(evidence: Evidence) -> ApproachBounds:
     tangent, level = find_tangents(path.weights, _safe_directions(evidence))
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         bound = np.where(level[0] > 0, tangent[0] + reach / level[0], np.inf)
-    closing = tangent[-1] <= tangent[0] + SETTLED
-    return ApproachBounds(bound, evidence.directed & path.is_known & closing & (bound <= tangent_of(NEAR)))
+    closing = tangent[-1] <= tangent[0] + NEGLIGIBLE
+    return ApproachBounds(
+        bound, evidence.directed & path.is_known & closing & (bound <= tangent_of(NEAR_CORRELATION))
+    )
 
 
 def need_near_direction(evidence: Evidence) -> str:
     """Some trial should be near W_svm by half of the steps."""
-    reason = f"at half of the steps the computed path has no correlation of {NEAR} with W_svm in any trial"
+    correlation = f"no correlation of {NEAR_CORRELATION} with W_svm"
+    reason = f"at half of the steps the computed path has {correlation} in any trial"
     return evidence.once(bound_direction).missing(reason)
 
 
@@ -423,13 +428,13 @@ def judge_retrieval(evidence: Evidence) -> Judgement:
 N_POINTS = 1_000
 """Random points at which the curvature is computed, over all trials."""
 
-MOST_DIMENSIONS = 16
+MOST_HESSIAN_DIMENSIONS = 16
 """Limit of dimensions: a Hessian has dim² rows, and a thousand of them are decomposed."""
 
-AT_ONCE = 2_000_000
+HESSIAN_NUMBERS = 2_000_000
 """Numbers of Hessians computed at once."""
 
-ROUNDING = 1e-12
+EIGENVALUE_ROUNDING = 1e-12
 """Eigenvalues above −this, relative to the largest, count as nonnegative."""
 
 FLAT = 1e-3
@@ -461,7 +466,7 @@ def draw_curvature(evidence: Evidence) -> Curvature:
     axes = evidence.target.axes
     least: list[float] = []
     least_cyclic: list[float] = []
-    at_once = max(AT_ONCE // dim**4, 1)
+    at_once = max(HESSIAN_NUMBERS // dim**4, 1)
     for first in range(0, N_POINTS, at_once):
         numbers = range(first, min(first + at_once, N_POINTS))
         trials = [number % trace.n_trials for number in numbers]
@@ -489,7 +494,7 @@ STRICT = f"{PROVED}, and none is 0 in the span of the edges, since every token o
 
 def _is_sampled(evidence: Evidence) -> bool:
     """Whether Hessians are computed: where they are small, and for losses and heads without a proof."""
-    return evidence.trace.weights.shape[2] <= MOST_DIMENSIONS or not _is_proved(evidence)
+    return evidence.trace.weights.shape[2] <= MOST_HESSIAN_DIMENSIONS or not _is_proved(evidence)
 
 
 def _is_proved(evidence: Evidence) -> bool:
@@ -504,7 +509,7 @@ def judge_convexity(evidence: Evidence) -> Judgement:
     meaning = f"smallest eigenvalue of the Hessian at {N_POINTS:,} random points, relative to its largest"
     if _is_proved(evidence):
         meaning += f"; {PROVED}"
-    return Judgement(least, -ROUNDING, least >= -ROUNDING, meaning)
+    return Judgement(least, -EIGENVALUE_ROUNDING, least >= -EIGENVALUE_ROUNDING, meaning)
 
 
 def judge_strictness(evidence: Evidence) -> Judgement:
@@ -514,10 +519,10 @@ def judge_strictness(evidence: Evidence) -> Judgement:
         meaning = f"the same within the cyclic subspace, at {N_POINTS:,} random points"
         if _is_proved(evidence):
             meaning += f"; {STRICT}"
-        return Judgement(least, ROUNDING, least > ROUNDING, meaning)
+        return Judgement(least, EIGENVALUE_ROUNDING, least > EIGENVALUE_ROUNDING, meaning)
     least = min(_span_ties(evidence, trial) for trial in np.flatnonzero(~evidence.acyclic).tolist())
     meaning = f"smallest eigenvalue of the ties within the cyclic subspace, relative to the largest; {STRICT}"
-    return Judgement(least, ROUNDING, least > ROUNDING, meaning)
+    return Judgement(least, EIGENVALUE_ROUNDING, least > EIGENVALUE_ROUNDING, meaning)
 
 
 def _span_ties(evidence: Evidence, trial: int) -> float:

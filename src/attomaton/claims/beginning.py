@@ -25,7 +25,7 @@ from attomaton.theories.beginning.theorem import WEIGHT_SIGNS, Coefficients, The
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import DeepTrace
 
-SCHEMA = pa.schema(
+AGREEMENT_SCHEMA = pa.schema(
     [
         *((name, pa.int64()) for name in ("step", "trial")),
         ("weights", pa.string()),
@@ -113,7 +113,7 @@ class Agreement(Tabular):
         return find_crossings(self.trace.steps, self.near["attention"].cosine, AWAY)
 
     def _table(self) -> pa.Table:
-        columns: dict[str, list[Any]] = {name: [] for name in SCHEMA.names}
+        columns: dict[str, list[Any]] = {name: [] for name in AGREEMENT_SCHEMA.names}
         for name, near in self.near.items():
             record, trial, layer, head = (axis.ravel() for axis in np.indices(near.cosine.shape))
             bounds = np.array([getattr(bound, name) for bound in self.bounds])
@@ -127,7 +127,7 @@ class Agreement(Tabular):
             }
             for column, values in entries.items():
                 columns[column].extend(values)
-        return make_table(SCHEMA, columns)
+        return make_table(AGREEMENT_SCHEMA, columns)
 
 
 def find_crossings(steps: Int64, values: Float64, level: float) -> Float64:
@@ -271,7 +271,7 @@ def _measure(weights: Float64, forecasts: Sequence[Float64], name: str) -> tuple
     return cosine, size, np.linalg.norm(flat - forecast, axis=3)
 
 
-NEAR = 0.98
+NEAR_COSINE = 0.98
 """The smallest cos(W, Q̄) of every layer while the loss has hardly fallen."""
 
 FALLEN = 0.05
@@ -283,7 +283,7 @@ LEAST_COSINE = 0.8
 FOLLOWED = 0.4
 """The relative fall of the loss up to which the course is judged."""
 
-FIRST = 3
+FIRST_STEP = 3
 """The first step after which the forecast of W is not zero."""
 
 FADED = 0.1
@@ -304,7 +304,7 @@ def verify_beginning(run: DeepTrace | Agreement) -> Verdicts:
      ('beginning-values', 'holds'), ('beginning-output', 'holds')]
     """
     agreement = run if isinstance(run, Agreement) else compare_beginning(run)
-    return Verdicts(claim.check(agreement) for claim in CLAIMS)
+    return Verdicts(claim.check(agreement) for claim in BEGINNING_CLAIMS)
 
 
 def _need_plain_descent(agreement: Agreement) -> str:
@@ -366,7 +366,7 @@ def _early(agreement: Agreement) -> Any:
     looks = [float(np.linalg.norm(beginning.statistics.look_table)) for beginning in agreement.beginnings]
     sizes = [Coefficients.at(step, trace.step_size).attention for step in trace.steps.tolist()]
     grown = np.outer(sizes, looks) * FADED >= trace.model.start * trace.n_tokens
-    return moved & (agreement.fallen <= FALLEN) & (trace.steps >= FIRST)[:, None] & grown
+    return moved & (agreement.fallen <= FALLEN) & (trace.steps >= FIRST_STEP)[:, None] & grown
 
 
 def _need_early_records(agreement: Agreement) -> str:
@@ -381,7 +381,7 @@ def _need_early_records(agreement: Agreement) -> str:
 def _judge_direction(agreement: Agreement) -> Judgement:
     least = float(agreement.near["attention"].cosine.min(axis=(2, 3))[_early(agreement)].min())
     meaning = "smallest cos(W, Q̄) of any layer while the loss has fallen by at most 5 % of its start"
-    return Judgement(least, NEAR, least >= NEAR, meaning)
+    return Judgement(least, NEAR_COSINE, least >= NEAR_COSINE, meaning)
 
 
 def _need_turn(agreement: Agreement) -> str:
@@ -453,7 +453,7 @@ def judge_course(agreement: Agreement, near: Near) -> Verdict:
 _THEOREM = (_need_plain_descent, _need_attention_only, _need_zero_start, _need_promise)
 
 
-CLAIMS: tuple[Claim[Agreement], ...] = (
+BEGINNING_CLAIMS: tuple[Claim[Agreement], ...] = (
     *(Claim(f"beginning-{name}", _THEOREM, partial(_judge_bound, name)) for name in WEIGHT_SIGNS),
     Claim("beginning-direction", (_need_plain_descent, _need_early_records), _judge_direction),
     Claim("beginning-turn", (_need_plain_descent, _need_turn), _judge_turn),

@@ -19,13 +19,13 @@ from attomaton.base.tables import Bool, Float64, Int64, column, make_table
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.theories.beginning.result import Beginning
 
-FEWEST = 5
+FEWEST_TOKENS = 5
 """Tokens that a query must have: fewer have no meaningful order."""
 
-SURE = 1.96
+SIGNIFICANT_DEVIATIONS = 1.96
 """An order is kept, or turned, if the agreement is this many deviations from that of two random orders."""
 
-SCHEMA = pa.schema(
+ENDS_SCHEMA = pa.schema(
     [
         ("query", pa.int32()),
         *((name, pa.int64()) for name in ("size", "samples")),
@@ -87,7 +87,7 @@ class Ends(Tabular):
     @cached_property
     def _sure(self) -> Float64:
         """The agreement beyond which two orders of that many tokens are unlikely to be random."""
-        return SURE / np.sqrt(self.sizes - 1)
+        return SIGNIFICANT_DEVIATIONS / np.sqrt(self.sizes - 1)
 
     @property
     def keeps(self) -> Bool:
@@ -110,7 +110,7 @@ class Ends(Tabular):
         course = np.where(self.keeps, "keeps", np.where(self.turns, "turns", "neither"))
         columns = {"query": self.queries, "first": self.first, "last": self.last}
         return make_table(
-            SCHEMA,
+            ENDS_SCHEMA,
             {
                 **{name: tokens.astype(np.int32) for name, tokens in columns.items()},
                 "size": self.sizes,
@@ -155,7 +155,7 @@ def compare_ends(automaton: Automaton, beginning: Beginning) -> Ends:
     rows = rows[np.lexsort((tokens[rows], queries[rows]))]
     tokens, gains, lasting = tokens[rows], gains[rows], lasting[rows]
     names, group, sizes = np.unique(queries[rows], return_inverse=True, return_counts=True)
-    enough = sizes >= FEWEST
+    enough = sizes >= FEWEST_TOKENS
     counts = np.asarray(statistics.counts.sum(axis=1)).ravel().astype(np.int64)
     return Ends(
         names[enough],

@@ -27,10 +27,10 @@ FEWEST_STEPS, FEWEST_RECORDS = 100, 10
 """Shorter runs are not judged by their limit."""
 
 
-DIGITS = 1e-290
+LEAST_MASS = 1e-290
 """If less attention than this is below the best component, it underflows and normalised steps are 0/0."""
 
-DIGITS_TIED = 1e-20
+LEAST_MASS_TIED = 1e-20
 """The same with a tied head: C Eᵀ is the identity only up to rounding, so steps go wrong earlier."""
 
 
@@ -41,7 +41,7 @@ class Evidence:
     trace: Trace
     automata: tuple[Automaton, ...]
     of_data: dict[Any, Any] = field(default_factory=dict[Any, Any])
-    """Depends only on data, W(0) and step; kept by :func:`~attomaton.claims.approach.lengthen`."""
+    """Depends only on data, W(0) and step; kept by :func:`~attomaton.claims.approach.lengthen_run`."""
 
     @cached_property
     def target(self) -> Target:
@@ -159,7 +159,7 @@ def need_start(evidence: Evidence) -> str:
 def find_lost_digits(evidence: Evidence) -> tuple[str, Float64, float]:
     """A message if weights are not finite, the attention left to move, and the least that float64 keeps."""
     broken = ~np.isfinite(evidence.trace.weights).all(axis=(0, 2, 3))
-    least = DIGITS_TIED if isinstance(evidence.trace.model.head, Tied) else DIGITS
+    least = LEAST_MASS_TIED if isinstance(evidence.trace.model.head, Tied) else LEAST_MASS
     if broken.any():
         return (
             f"the weights of trial {int(broken.argmax())} are not finite",

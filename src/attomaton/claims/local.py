@@ -12,7 +12,14 @@ import numpy as np
 
 from attomaton.base.ragged import ranges_of
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.claims.approach import NEAR, SETTLED, bound_direction, find_worst, name_trials, tangent_of
+from attomaton.claims.approach import (
+    NEAR_CORRELATION,
+    NEGLIGIBLE,
+    bound_direction,
+    find_worst,
+    name_trials,
+    tangent_of,
+)
 from attomaton.claims.evidence import (
     Evidence,
     correlation_of,
@@ -43,7 +50,7 @@ from attomaton.training.trace import Trace
 SELECTED = 1e-2
 """A token with more attention mass than this is selected."""
 
-UNDECIDED = 9e-3
+LEAST_UNDECIDED = 9e-3
 """A token with more mass than this that is not selected is ignored."""
 
 FAR = 30.0
@@ -153,7 +160,7 @@ def selected_edges(contexts: TrialContexts, mass: Float64) -> EdgeTable:
     context_sizes = sizes[bags.sample[winner]]
     loser = ranges_of(first[bags.sample[winner]], context_sizes)
     winner = np.repeat(winner, context_sizes)
-    clear = (winner != loser) & ((mass[loser] > SELECTED) | (mass[loser] <= UNDECIDED))
+    clear = (winner != loser) & ((mass[loser] > SELECTED) | (mass[loser] <= LEAST_UNDECIDED))
     winner, loser = winner[clear], loser[clear]
     queries = bags.samples.queries
     keys, support = count_keys(
@@ -203,7 +210,7 @@ class Angles:
     @property
     def judged(self) -> Bool:
         """All except trials that approach but are not near yet: they may or may not arrive."""
-        early = (self.last <= self.bound) & ~(self.half <= tangent_of(NEAR))
+        early = (self.last <= self.bound) & ~(self.half <= tangent_of(NEAR_CORRELATION))
         return self.among & ~early
 
     def judge(self, meaning: str) -> Judgement:
@@ -248,7 +255,7 @@ def _find_local(evidence: Evidence) -> Angles:
         among = among & bounds.among & _alike(evidence.once(_local_directions), evidence.directions)
         return Angles(tangent[-1], np.zeros(len(among)), bounds.bound, among)
     before = np.abs(level[: middle + 1] - level[middle] / 2).argmin(axis=0)
-    bound = np.maximum(CLOSER * tangent[before, np.arange(len(before))], SETTLED)
+    bound = np.maximum(CLOSER * tangent[before, np.arange(len(before))], NEGLIGIBLE)
     return Angles(tangent[-1], tangent[middle], bound, among)
 
 
@@ -270,7 +277,7 @@ def _decided(evidence: Evidence) -> Bool:
     for trial, contexts in enumerate(evidence.target.contexts):
         before, after = contexts.masses(trace.weights[[evidence.middle, -1], trial])
         keeps = after >= KEEPS * before
-        clear = (after > SELECTED) | (after <= UNDECIDED)
+        clear = (after > SELECTED) | (after <= LEAST_UNDECIDED)
         settled[trial] = bool((clear & (keeps == (after > SELECTED)))[after > 0].all())
     first, half = trace.weights[0], trace.weights[evidence.middle]
     moved = np.linalg.norm(half - first, axis=(1, 2)) >= FORGOTTEN * np.linalg.norm(first, axis=(1, 2))
@@ -325,7 +332,7 @@ def _follow_path(evidence: Evidence) -> Angles:
         radii=LEVELS[:, None] * np.linalg.norm(directions, axis=(1, 2)),
     )
     tangent, _ = find_tangents(path.weights, directions)
-    bound = np.maximum(CLOSER * tangent[-2], SETTLED)
+    bound = np.maximum(CLOSER * tangent[-2], NEGLIGIBLE)
     return Angles(tangent[-1], tangent[-2], bound, np.ones(len(chosen), bool))
 
 

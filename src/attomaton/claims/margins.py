@@ -45,7 +45,7 @@ from attomaton.training.trace import Trace
 
 Norm = Literal["frobenius", "max", "spectral"]
 
-NORMS: tuple[Norm, ...] = ("frobenius", "max", "spectral")
+MARGIN_NORMS: tuple[Norm, ...] = ("frobenius", "max", "spectral")
 
 NORM_OF_STEP: dict[type, Norm] = {
     GradientDescent: "frobenius",
@@ -56,7 +56,7 @@ NORM_OF_STEP: dict[type, Norm] = {
 }
 """The norm in which each kind of step maximises the margin."""
 
-MOST_DIMENSIONS = 64
+MOST_NORM_DIMENSIONS = 64
 """Size limit: larger problems in the spectral norm, or in the max norm with embeddings, take too long."""
 
 
@@ -157,7 +157,7 @@ def find_best(automaton: Automaton, table: Float64, norm: Norm) -> float:
         return 1.0 / np.sqrt(squared) if squared > 0 else np.nan
     embeddings = unless_orthonormal(table)
     closed = norm == "max" and embeddings is None
-    if (not closed and max(table.shape) > MOST_DIMENSIONS) or not components.order.num_rows:
+    if (not closed and max(table.shape) > MOST_NORM_DIMENSIONS) or not components.order.num_rows:
         return np.nan
     try:
         return solve_normed(components, norm=norm, embeddings=embeddings).expect().best_margin
@@ -207,7 +207,7 @@ def bound_share(
     paces: Float64, *, best: float, reach: float, size: float, surprise: float, odds: float
 ) -> float:
     """The share of the best margin that steps of these lengths must reach; −inf if none is proved."""
-    gains = find_gains(paces, best=best, reach=reach)
+    gains = gain_per_step(paces, best=best, reach=reach)
     if not len(paces) or gains.min() < 0 or not 0 < surprise < np.inf:
         return -np.inf
     least_share = -np.expm1(-surprise) / surprise  # κ: least G over L
@@ -218,15 +218,15 @@ def bound_share(
     return float(margin / (best * (size + float(paces.sum()))))
 
 
-def find_gains(paces: Float64, *, best: float, reach: float) -> Float64:
+def gain_per_step(paces: Float64, *, best: float, reach: float) -> Float64:
     """γη − ψ(Rη) of each step: the fall of the loss / G; below zero if the step is too long."""
     return best * paces - (np.expm1(reach * paces) - reach * paces)
 
 
-ROUNDING = 1e-6
+SHARE_TOLERANCE = 1e-6
 """Tolerance for comparing shares with proved bounds."""
 
-FURTHEST = 64
+MOST_MULTIPLE = 64
 """Bounds of steepest descent are computed for runs of up to this multiple of the steps."""
 
 WOBBLE = 0.05
@@ -235,7 +235,7 @@ WOBBLE = 0.05
 If it falls by more and stays above 0, it is too early: shares of Muon were seen to fall by 0.15 at first.
 """
 
-SMALL = 1e-3
+SMALL_EPSILON = 1e-3
 """ε of Adam is small if it is below this share of the attention that is left to move."""
 
 
@@ -318,7 +318,7 @@ def need_small_epsilon(evidence: Evidence) -> str:
     if not isinstance(step, Adam) or not step.epsilon:
         return ""
     missed = float(np.where(evidence.directed, evidence.curves.missed[-1], 1.0).min())
-    if step.epsilon <= SMALL * missed:
+    if step.epsilon <= SMALL_EPSILON * missed:
         return ""
     return (
         f"ε = {step.epsilon:g} is not small compared with the final gradients ({missed:.0e} of the attention "
@@ -358,8 +358,8 @@ def need_best(evidence: Evidence, norm: Norm) -> str:
     if np.isfinite(evidence.once(find_margins, norm).best[find_ordered(evidence)]).any():
         return ""
     n_tokens = evidence.trace.embeddings.shape[1]
-    if n_tokens > MOST_DIMENSIONS:
-        return f"the best margin is computed for at most {MOST_DIMENSIONS} tokens, not {n_tokens:,}"
+    if n_tokens > MOST_NORM_DIMENSIONS:
+        return f"the best margin is computed for at most {MOST_NORM_DIMENSIONS} tokens, not {n_tokens:,}"
     return "the best margin was not proved in any trial"
 
 
@@ -371,7 +371,7 @@ def need_short_paces(evidence: Evidence, norm: Norm) -> str:
     best = evidence.once(find_margins, norm).best
     for trial in np.flatnonzero(find_ordered(evidence) & np.isfinite(best)).tolist():
         reach = find_reach(evidence.automata[trial].components, evidence.trace.embeddings[trial], norm)
-        if find_gains(np.array([pace]), best=float(best[trial]), reach=reach)[0] >= 0:
+        if gain_per_step(np.array([pace]), best=float(best[trial]), reach=reach)[0] >= 0:
             return ""
     return f"nothing is proved about steps as long as {pace:.3g}: use shorter steps"
 
@@ -393,7 +393,7 @@ def forecast_margin(evidence: Evidence, is_ready: Callable[[Evidence], bool], no
         return look_ahead(evidence, is_ready)
     steps = max(2 * last, 2 * int(np.ceil(_memory(evidence))), FEWEST_STEPS)
     while not (_ask(evidence, norm, len(evidence.trace.steps) - 1, steps) > 0).any():
-        if not is_proved(evidence) or steps > FURTHEST * last:
+        if not is_proved(evidence) or steps > MOST_MULTIPLE * last:
             return (
                 "the number of steps is unknown, since the theorem's rate has no known constants this early"
             )
@@ -417,9 +417,9 @@ def _ask(evidence: Evidence, norm: Norm, record: int, steps: int) -> Float64:
     bounds = np.full(evidence.trace.n_trials, -np.inf)
     for trial in np.flatnonzero(find_ordered(evidence) & np.isfinite(margins.best)):
         if is_proved(evidence):
-            bounds[trial] = _prove(evidence, margins, int(trial), record, steps) - ROUNDING
+            bounds[trial] = _prove(evidence, margins, int(trial), record, steps) - SHARE_TOLERANCE
         elif isinstance(evidence.trace.step, GradientDescent):
-            bounds[trial] = _expect(evidence, margins, int(trial)) - ROUNDING
+            bounds[trial] = _expect(evidence, margins, int(trial)) - SHARE_TOLERANCE
         else:
             bounds[trial] = margins.share[record, trial] - WOBBLE
     return bounds
@@ -517,5 +517,5 @@ def _claim(norm: Norm) -> Claim[Evidence]:
     )
 
 
-MARGIN_CLAIMS = tuple(_claim(norm) for norm in NORMS)
+MARGIN_CLAIMS = tuple(_claim(norm) for norm in MARGIN_NORMS)
 """One claim per norm; a run has one optimiser, so at most one of them applies."""

@@ -98,7 +98,7 @@ def read_contexts(samples: Samples, table: Float64) -> TrialContexts:
     return TrialContexts(count_tokens(samples), table)
 
 
-MOST_NUMBERS = 20_000_000
+MOST_MASSES = 20_000_000
 """Largest number of attention entries computed at once."""
 
 
@@ -371,7 +371,7 @@ def _nonzero(norms: Float64) -> Float64:
 def _missed(trace: Trace, target: Target, trial: int) -> Float64:
     """Mean attention mass below the highest component, shape (n_records,)."""
     contexts, below = target.contexts[trial], target.below[trial]
-    n_at_once = max(MOST_NUMBERS // max(len(below), len(contexts.table) ** 2), 1)
+    n_at_once = max(MOST_MASSES // max(len(below), len(contexts.table) ** 2), 1)
     pieces = [
         contexts.masses(trace.weights[first : first + n_at_once, trial])[:, below].sum(1)
         for first in range(0, len(trace.steps), n_at_once)

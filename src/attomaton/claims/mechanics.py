@@ -78,10 +78,10 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
         automata = solve_trials(trace)
     check_automata(trace, automata)
     evidence = Evidence(trace, tuple(automata))
-    return Verdicts(claim.check(evidence) for claim in CLAIMS)
+    return Verdicts(claim.check(evidence) for claim in MECHANICS_CLAIMS)
 
 
-LATE = 1_000
+LATE_STEP = 1_000
 """From this step on, fast-forward is compared with the run."""
 
 RECORDS = 20
@@ -90,7 +90,7 @@ RECORDS = 20
 CLOSELY = 0.5
 """W moves by half ‖W_svm‖ while steps grow 1.6-fold; larger errors give no information about a step."""
 
-ROUNDING = 1e-12
+WEIGHT_ROUNDING = 1e-12
 """Rounding errors of a tensor program, relative to ‖W‖."""
 
 
@@ -175,12 +175,12 @@ def judge_third_term(evidence: Evidence) -> Judgement:
 
 def need_late_records(evidence: Evidence) -> str:
     """Some record is late enough."""
-    return "" if evidence.trace.steps[-1] >= LATE else f"training ended before step {LATE:,}"
+    return "" if evidence.trace.steps[-1] >= LATE_STEP else f"training ended before step {LATE_STEP:,}"
 
 
 def count_to_late(evidence: Evidence, *_: object) -> int:
     """The steps until the first that is late enough."""
-    return LATE - int(evidence.trace.steps[-1])
+    return LATE_STEP - int(evidence.trace.steps[-1])
 
 
 def need_steady_head(evidence: Evidence) -> str:
@@ -200,7 +200,7 @@ def need_steady_head(evidence: Evidence) -> str:
 def follow_run(evidence: Evidence) -> Misses:
     """Late records compared with fast-forward from the same W(0)."""
     trace = evidence.trace
-    late = np.flatnonzero(trace.steps >= LATE)
+    late = np.flatnonzero(trace.steps >= LATE_STEP)
     late = late[np.unique(np.linspace(0, len(late) - 1, RECORDS if len(late) else 0).astype(int))]
     close, share = np.zeros(trace.n_trials, bool), np.zeros(trace.n_trials)
     for trial in np.flatnonzero(evidence.directed).tolist():
@@ -212,7 +212,7 @@ def follow_run(evidence: Evidence) -> Misses:
             step, weights = float(trace.steps[record]), trace.weights[record, trial]
             computed = dense(forward.weights_at(step))
             away = np.nan_to_num(np.linalg.norm(weights - computed), nan=np.inf)
-            allowed = forward.error_at(step) + ROUNDING * float(np.linalg.norm(computed))
+            allowed = forward.error_at(step) + WEIGHT_ROUNDING * float(np.linalg.norm(computed))
             share[trial] = max(share[trial], away / allowed)
     return Misses(close, share)
 
@@ -225,7 +225,7 @@ def need_followed(evidence: Evidence) -> str:
 
 def judge_fast_forward(evidence: Evidence) -> Judgement:
     """From the same W(0), fast-forward has the weights of the run at every late record."""
-    meaning = f"largest ‖W − computed‖ / error bound of fast-forward, from step {LATE:,} on"
+    meaning = f"largest ‖W − computed‖ / error bound of fast-forward, from step {LATE_STEP:,} on"
     return evidence.once(follow_run).judge(meaning)
 
 
@@ -266,7 +266,7 @@ def _limit(
     return Claim(name, assumptions, judge, (need_steps, near), approach.look_ahead)
 
 
-CLAIMS = (
+MECHANICS_CLAIMS = (
     Claim("feasible", (need_independence, _need_priorities), judge_feasibility),
     Claim("convex", _CONVEX, approach.judge_convexity),
     Claim("strictly convex inside", (*_CONVEX, need_ties), approach.judge_strictness),

@@ -17,7 +17,7 @@ from attomaton.theories.scansnap.assumptions import largest_overlap
 from attomaton.theories.scansnap.flow import LayerFlow, find_snap, find_turn, fit_power, measure_gain
 from attomaton.theories.scansnap.law import SnapLaw
 
-NEAR = 0.25
+TIME_TOLERANCE = 0.25
 """Relative tolerance of times compared with their formulas."""
 
 POWER = 0.1
@@ -83,7 +83,7 @@ def verify_flow(flow: LayerFlow) -> Verdicts:
     ['several common tokens shrink (2)', 'ratios (3)', 'order in time (3)']
     """
     evidence = ScanEvidence(flow)
-    return Verdicts(claim.check(evidence) for claim in CLAIMS)
+    return Verdicts(claim.check(evidence) for claim in SCANSNAP_CLAIMS)
 
 
 def _need_weak(evidence: ScanEvidence) -> str:
@@ -240,7 +240,7 @@ def _judge_snapping(evidence: ScanEvidence) -> Judgement:
         f"power of ln(M η_Y t/K) at which e^{{4B}} − 1 grows after 3 t₀, t₀ = 2 (1 + ω₁) K ln M/η_Y; the "
         f"power of t is {plain:.2g}"
     )
-    return Judgement(power, 2.0, abs(power - 2) <= 2 * NEAR, meaning)
+    return Judgement(power, 2.0, abs(power - 2) <= 2 * TIME_TOLERANCE, meaning)
 
 
 def _judge_freezing(evidence: ScanEvidence) -> Judgement:
@@ -285,14 +285,14 @@ def _judge_turn(evidence: ScanEvidence) -> Judgement:
     share = evidence.turn / evidence.law.turn
     before = evidence.turn / evidence.law.scan_end
     meaning = f"turn / ((K/η_Y)(w + 1/(w − 1))), w = 1 + W((M − 1)/e); the turn is at {before:.3f} t₀'"
-    return Judgement(share, 1.0, abs(share - 1) <= NEAR, meaning)
+    return Judgement(share, 1.0, abs(share - 1) <= TIME_TOLERANCE, meaning)
 
 
 def _judge_snap(evidence: ScanEvidence) -> Judgement:
     snap = find_snap(evidence.flow.times, evidence.growth, evidence.turn)
     share, before = snap / evidence.law.snap_of_slow_growth, snap / evidence.law.snap_start
     meaning = f"snap / ((K/η_Y)(w + w/(w − 2))), w = ln M + ln(w/(w − 2)); the snap is at {before:.3f} t₀"
-    return Judgement(share, 1.0, abs(share - 1) <= NEAR, meaning)
+    return Judgement(share, 1.0, abs(share - 1) <= TIME_TOLERANCE, meaning)
 
 
 def judge_rates(flows: Sequence[LayerFlow]) -> Verdict:
@@ -329,7 +329,7 @@ def judge_rates(flows: Sequence[LayerFlow]) -> Verdict:
 
 _GROWTH = (_need_weak, _need_times, _need_distinct, _need_own_queries, _need_fast_decoder)
 
-CLAIMS: tuple[Claim[ScanEvidence], ...] = (
+SCANSNAP_CLAIMS: tuple[Claim[ScanEvidence], ...] = (
     Claim("gain rises (1)", (_need_weak, _need_times), _judge_rise),
     Claim("gain falls (1)", (_need_weak, _need_times), _judge_fall),
     Claim("distinct tokens grow (2)", (_need_distinct, _need_own_queries), _judge_distinct),

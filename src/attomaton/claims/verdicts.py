@@ -20,7 +20,7 @@ from attomaton.base.frames import Tabular
 from attomaton.base.printing import GREEN, ORANGE, Block, Grid, Signal
 from attomaton.base.tables import make_table
 
-ROW, BESIDES = 0.17, 0.6
+VERDICT_HEIGHT, BESIDES = 0.17, 0.6
 """Height in inches of one row, and of everything else."""
 
 REACH = 10.0
@@ -29,7 +29,7 @@ REACH = 10.0
 MARKS = {"holds": ("o", GREEN), "fails": ("X", ORANGE)}
 """Marker and colour of judged claims: either alone tells them apart."""
 
-Evidence = TypeVar("Evidence")
+AnyEvidence = TypeVar("AnyEvidence")
 """The evidence for a claim: each theory has its own type."""
 
 
@@ -200,7 +200,9 @@ class Verdicts(Tabular, list[Verdict]):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the ratio of each claim's value to its bound; returns the matplotlib axes."""
-        with house_axes(ax, height=ROW * max(len(self), 1) + BESIDES, width=0.75 * TWO_COLUMNS) as axes:
+        with house_axes(
+            ax, height=VERDICT_HEIGHT * max(len(self), 1) + BESIDES, width=0.75 * TWO_COLUMNS
+        ) as axes:
             axes.axvline(1.0, color="black", linewidth=0.6)
             for row, verdict in enumerate(self):
                 mark, colour = MARKS.get(verdict.status.value, ("", HOUSE_GREY))
@@ -229,7 +231,7 @@ def _number(count: int, singular: str, plural: str) -> str:
     return f"{count} {singular if count == 1 else plural}"
 
 
-def as_record(verdict: Verdict) -> dict[str, Any]:
+def verdict_record(verdict: Verdict) -> dict[str, Any]:
     """A verdict as a JSON record; non-finite numbers become null."""
     numbers = (verdict.value, verdict.bound)
     value, bound = (None if number is None or not isfinite(number) else number for number in numbers)
@@ -253,7 +255,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Claim(Generic[Evidence]):
+class Claim(Generic[AnyEvidence]):
     """A theorem with its assumptions; each returns what the evidence lacks, or an empty text.
 
     ``judge`` tests the evidence regardless of the assumptions; ``ready`` say why a run must be longer;
@@ -262,12 +264,12 @@ class Claim(Generic[Evidence]):
     """
 
     name: str
-    assumptions: tuple[Callable[[Evidence], str], ...]
-    judge: Callable[[Evidence], Judgement]
-    ready: tuple[Callable[[Evidence], str], ...] = ()
-    forecast: Callable[[Evidence, Callable[[Evidence], bool]], int | str] | None = None
+    assumptions: tuple[Callable[[AnyEvidence], str], ...]
+    judge: Callable[[AnyEvidence], Judgement]
+    ready: tuple[Callable[[AnyEvidence], str], ...] = ()
+    forecast: Callable[[AnyEvidence, Callable[[AnyEvidence], bool]], int | str] | None = None
 
-    def check(self, evidence: Evidence) -> Verdict:
+    def check(self, evidence: AnyEvidence) -> Verdict:
         """Not applicable if an assumption is missing, too early if the run is short, else as judged."""
         missing = _first(self.assumptions, evidence)
         if missing:
@@ -288,12 +290,12 @@ class Claim(Generic[Evidence]):
                 reason += f"; measured: {value:.4g}, {now.meaning.partition(';')[0]}"
         return Verdict(self.name, VerdictStatus.TOO_EARLY, value, None, reason, steps if counted else None)
 
-    def judge_anyway(self, evidence: Evidence) -> Verdict:
+    def judge_anyway(self, evidence: AnyEvidence) -> Verdict:
         """The judgement without checking the assumptions: a claim may then fail, and should be able to."""
         return self.judge(evidence).about(self.name)
 
 
-def _first(needs: tuple[Callable[[Evidence], str], ...], evidence: Evidence) -> str:
+def _first(needs: tuple[Callable[[AnyEvidence], str], ...], evidence: AnyEvidence) -> str:
     """The first unmet need; empty if all are met."""
     return next(filter(None, (need(evidence) for need in needs)), "")
 

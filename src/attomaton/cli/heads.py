@@ -268,7 +268,7 @@ def find_models(
     sources: Sequence[str], *, revisions: Sequence[str] = (), steps: int | None = None
 ) -> "tuple[ModelStep, ...]":
     """What the arguments name: one model, as it is, or the steps of a training; none is opened."""
-    from attomaton.heads.audit.course import ModelStep, expand, find_revisions, find_steps, spread
+    from attomaton.heads.audit.course import ModelStep, expand_globs, find_revisions, find_steps, spread
     from attomaton.heads.opening import open_model
 
     if revisions:
@@ -276,7 +276,7 @@ def find_models(
             raise UnsupportedOption("--revision is for one model of the hub; leave it out, or give one model")
         series = find_revisions(sources[0], revisions)
         return series if steps is None else spread(series, steps)
-    names = expand(sources)
+    names = expand_globs(sources)
     for missing in (name for name in names if not Path(name).exists()):
         open_model(missing)  # says what is missing, before the corpus is read
     if len(names) == 1 and steps is None:

@@ -83,10 +83,10 @@ def reproduce(
 
 
 def _record(page: "Page", seconds: float) -> dict[str, Any]:
-    from attomaton.claims.verdicts import as_record
+    from attomaton.claims.verdicts import verdict_record
 
     verdicts = (
-        {} if page.verdicts is None else {"verdicts": [as_record(verdict) for verdict in page.verdicts]}
+        {} if page.verdicts is None else {"verdicts": [verdict_record(verdict) for verdict in page.verdicts]}
     )
     return {"experiment": page.name, **page.record, "seconds": seconds, **verdicts}
 

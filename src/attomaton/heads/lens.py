@@ -14,10 +14,18 @@ from torch import Tensor
 
 from attomaton.base.errors import UnreadableModel
 from attomaton.corpora.budgets import brief
-from attomaton.heads.parts import ACTIVATIONS, AttentionMaps, FeedForward, Layer, Linear, Norm, Rotary
+from attomaton.heads.parts import (
+    ACTIVATIONS,
+    AttentionMaps,
+    FeedForward,
+    Layer,
+    Linear,
+    Normalisation,
+    Rotary,
+)
 from attomaton.heads.transformer import Transformer
 
-NORMS = {"LN": True, "LNPre": True, "RMS": False, "RMSPre": False}
+LENS_NORMS = {"LN": True, "LNPre": True, "RMS": False, "RMSPre": False}
 """Kind of norm → whether it subtracts the mean. Those that end in ``Pre`` have no gain."""
 
 PLAIN = {
@@ -123,13 +131,15 @@ def _check_logits(model: Any, transformer: Transformer) -> None:
         )
 
 
-def _norm(cfg: Any, weights: _Weights, name: str, role: str) -> Norm | None:
+def _norm(cfg: Any, weights: _Weights, name: str, role: str) -> Normalisation | None:
     kind = getattr(cfg, "normalization_type", None)
     if kind is None:
         return None
-    if kind not in NORMS:
-        raise UnreadableModel(f"its {role} norm is {brief(repr(kind))}; supported are {', '.join(NORMS)}")
-    return Norm(NORMS[kind], float(cfg.eps), weights.get(f"{name}.w"), weights.get(f"{name}.b"))
+    if kind not in LENS_NORMS:
+        raise UnreadableModel(
+            f"its {role} norm is {brief(repr(kind))}; supported are {', '.join(LENS_NORMS)}"
+        )
+    return Normalisation(LENS_NORMS[kind], float(cfg.eps), weights.get(f"{name}.w"), weights.get(f"{name}.b"))
 
 
 def _layer(cfg: Any, weights: _Weights, number: int) -> Layer:

@@ -36,24 +36,24 @@ from attomaton.training.checkpoints import (
 from attomaton.training.models.attention import combine
 from attomaton.training.trace import DeepTrace, Trace
 
-MOST_BYTES = 1 << 28
+MOST_MINGPT_BYTES = 1 << 28
 """Largest size of such a file: 256 MB. The only one in use has half a megabyte."""
 
-SIZES = ("n_layer", "n_head", "n_embd", "vocab_size")
+MINGPT_SIZES = ("n_layer", "n_head", "n_embd", "vocab_size")
 
 
 def read_mingpt(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32) -> Transformer:
     """The model of a file; its layers are those of GPT-2, with weight matrices stored transposed."""
     file = Path(path)
     with named(file, "is not a minGPT model"), open_regular(file) as stream:
-        text = stream.read(MOST_BYTES + 1)
-        if len(text) > MOST_BYTES:
-            raise UnreadableModel(f"it has more than {MOST_BYTES:,} bytes")
+        text = stream.read(MOST_MINGPT_BYTES + 1)
+        if len(text) > MOST_MINGPT_BYTES:
+            raise UnreadableModel(f"it has more than {MOST_MINGPT_BYTES:,} bytes")
         whole = parse_json(text, "it")
         tensors = cast("dict[str, Any]", whole) if isinstance(whole, dict) else {}
         record = tensors.pop("config", None)
         config = cast("dict[str, Any]", record) if isinstance(record, dict) else {}
-        sizes = {name: config.get(name) for name in SIZES} | {"n_positions": config.get("block_size")}
+        sizes = {name: config.get(name) for name in MINGPT_SIZES} | {"n_positions": config.get("block_size")}
         settings = parse_settings({**sizes, "tie_word_embeddings": False, "model_type": "gpt2"})
         parsed = {name: _parse_tensor(name, tensor) for name, tensor in tensors.items()}
         for name, tensor in parsed.items():
@@ -87,7 +87,7 @@ def is_run(folder: Path) -> bool:
     return (folder / TRAINING_FOLDER).is_dir() or (folder / MANIFEST).is_file()
 
 
-def read_run(folder: str | PathLike[str]) -> Trace | DeepTrace:
+def read_any_trace(folder: str | PathLike[str]) -> Trace | DeepTrace:
     """The trace of a run folder, from one layer or a deep model."""
     training = Path(folder) / TRAINING_FOLDER
     if not (training / TRACE_FILE).is_file():
@@ -99,7 +99,7 @@ def read_run(folder: str | PathLike[str]) -> Trace | DeepTrace:
 
 
 def open_checkpoint(
-    file: str | PathLike[str], *, read: Callable[[Path], Trace | DeepTrace] = read_run
+    file: str | PathLike[str], *, read: Callable[[Path], Trace | DeepTrace] = read_any_trace
 ) -> HeadModel:
     """The first trial of a run at the step of a checkpoint."""
     path = Path(file).absolute()
@@ -202,7 +202,7 @@ def _open_place(path: Path, source: str, revision: str | None, dtype: torch.dtyp
     if revision is not None:
         return read_hub(source, revision, dtype=dtype)
     if is_run(path):
-        return watch_trace(read_run(path))
+        return watch_trace(read_any_trace(path))
     if path.is_dir():
         return read_folder(path, dtype=dtype)
     if path.suffix == ".safetensors" and path.exists():

@@ -57,7 +57,7 @@ class Linear:
 
 
 @dataclass(frozen=True, eq=False)
-class Norm:
+class Normalisation:
     """x / √(mean(x²) + eps) · gain + shift; LayerNorm subtracts the mean of x first, RMSNorm does not.
 
     ``centred`` means LayerNorm. ``gain`` and ``shift`` have shape (dim,); None means one and zero.
@@ -239,8 +239,8 @@ class AttentionMaps:
     output: Linear
     scale: float
     lags: Tensor | None = None
-    query_norm: Norm | None = None
-    key_norm: Norm | None = None
+    query_norm: Normalisation | None = None
+    key_norm: Normalisation | None = None
     window: int | None = None
     rotary: Rotary | None = None
 
@@ -253,7 +253,7 @@ class AttentionMaps:
         return _norm_heads(self.key_norm, self.key.apply(read))
 
 
-def _norm_heads(norm: Norm | None, projected: Tensor) -> Tensor:
+def _norm_heads(norm: Normalisation | None, projected: Tensor) -> Tensor:
     """Normalise each part of the last axis that is as long as the norm's gain."""
     if norm is None or norm.gain is None:
         return projected
@@ -285,11 +285,11 @@ class Layer:
     """
 
     attention: AttentionMaps
-    norm: Norm | None = None
+    norm: Normalisation | None = None
     feed: FeedForward | None = None
-    feed_norm: Norm | None = None
-    output_norm: Norm | None = None
-    feed_output_norm: Norm | None = None
+    feed_norm: Normalisation | None = None
+    output_norm: Normalisation | None = None
+    feed_output_norm: Normalisation | None = None
 
 
 def in_dtype(module: Module, dtype: torch.dtype) -> Module:

@@ -21,7 +21,7 @@ from attomaton.corpora.budgets import VOCABULARY_SIZE, brief
 from attomaton.heads.model import Head, ModelShape, OutputEdit, PatternEdit, Watched, check_contexts
 from attomaton.heads.reading.configs import FAMILIES
 
-Run = Callable[[Tensor], tuple[Tensor | None, Sequence[Any]]]
+RunPatterns = Callable[[Tensor], tuple[Tensor | None, Sequence[Any]]]
 """Contexts of one length, shape (n, length), to logits, if there are any, and the patterns of each layer."""
 
 EAGER = "load it again with attn_implementation='eager'"
@@ -31,7 +31,7 @@ PROBE = 11
 
 A prime, so that few sizes in a model are equal to it."""
 
-AHEAD, ROUNDED = 1e-6, 0.05
+AHEAD, ROW_TOLERANCE = 1e-6, 0.05
 """What attention to later tokens, and a row's sum above 1, may come to by rounding (bfloat16 rounds much)."""
 
 
@@ -69,7 +69,7 @@ class PatternModel:
 
     name: str
     shape: ModelShape
-    run: Run = field(repr=False)
+    run: RunPatterns = field(repr=False)
     reason: str = ""
     items: Iterator[Any] | None = field(default=None, repr=False)
     weights: tuple[Tensor, ...] = field(default=(), repr=False)
@@ -304,7 +304,7 @@ def _check_patterns(layers: list[Tensor], ids: Tensor, shape: ModelShape, name: 
             raise UnreadableModel(
                 f"layer {number} of {name} attends to later tokens; give a causal model (decoder only)"
             )
-        if float(layer.min()) < 0 or float(layer.sum(-1).max()) > 1 + ROUNDED:
+        if float(layer.min()) < 0 or float(layer.sum(-1).max()) > 1 + ROW_TOLERANCE:
             raise UnreadableModel(
                 f"the patterns of layer {number} of {name} are no probabilities; give attention after the "
                 "softmax, rows as queries"

@@ -27,10 +27,10 @@ _interface: Any = AttentionInterface
 _masks: Any = AttentionMaskInterface
 _mask_functions: Any = masking_utils
 
-NAME = "attomaton"
+IMPLEMENTATION = "attomaton"
 """The attention implementation of a model while it is tapped."""
 
-BLOCK = 64
+PATTERN_ROWS = 64
 """Rows of attention that are computed at once where no pattern is edited."""
 
 SWITCH = "_attn_implementation_internal"
@@ -98,8 +98,8 @@ class AttentionCall:
                 self.module, self.query, self.key, self.value, self.mask, **self.options
             )[0]
         blocks = list[Tensor]()
-        for start in range(0, self.query.shape[2], BLOCK):
-            rows = slice(start, start + BLOCK)
+        for start in range(0, self.query.shape[2], PATTERN_ROWS):
+            rows = slice(start, start + PATTERN_ROWS)
             mask = None if self.mask is None else self.mask[:, :, rows]
             query = self.query[:, :, rows]
             blocks.append(self.eager(self.module, query, self.key, self.value, mask, **self.options)[0])
@@ -122,7 +122,7 @@ class WrittenPattern:
         )
 
 
-Attention = AttentionCall | WrittenPattern
+AttentionReading = AttentionCall | WrittenPattern
 
 
 @dataclass(eq=False)
@@ -132,16 +132,16 @@ class Tap:
     ``stopping`` says that an attention module is run only to see its attention, which is then ``caught``.
     """
 
-    see: Callable[[int, Attention], object] | None = None
+    see: Callable[[int, AttentionReading], object] | None = None
     edit_patterns: PatternEdit | None = None
     edit_outputs: OutputEdit | None = None
     layer: int = 0
     stopping: bool = False
-    caught: Attention | None = None
+    caught: AttentionReading | None = None
     modules: list[Any] = field(default_factory=list[Any])
     usual: dict[int, str | None] = field(default_factory=dict[int, str | None])
 
-    def enter(self, module: Any, attention: Attention) -> int:
+    def enter(self, module: Any, attention: AttentionReading) -> int:
         """Count a layer, and show its attention."""
         layer, self.layer = self.layer, self.layer + 1
         self.modules.append(module)
@@ -194,8 +194,8 @@ def _attend(
     return current_tap().attend(call), None
 
 
-_interface.register(NAME, _attend)
-_masks.register(NAME, _mask_functions.eager_mask)
+_interface.register(IMPLEMENTATION, _attend)
+_masks.register(IMPLEMENTATION, _mask_functions.eager_mask)
 
 
 class WrittenAttention(TorchFunctionMode):
@@ -284,7 +284,7 @@ def tapped(model: Any, tap: Tap, shape: Sequence[int], modules: Sequence[Any]) -
             for module in training:
                 module.training = False
             for config in configs.values():
-                setattr(config, SWITCH, NAME if interface else "eager")
+                setattr(config, SWITCH, IMPLEMENTATION if interface else "eager")
             tap.usual, tap.layer = usual, 0
             if interface:
                 yield

@@ -30,7 +30,7 @@ from attomaton.heads.model import (
     check_tokens,
     keep_shape,
 )
-from attomaton.heads.parts import AttentionMaps, Layer, Linear, Norm, Rotary, in_dtype
+from attomaton.heads.parts import AttentionMaps, Layer, Linear, Normalisation, Rotary, in_dtype
 from attomaton.heads.rotations import rotate_maps
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
@@ -95,7 +95,7 @@ class Transformer:
     embedding: Tensor = field(repr=False)
     layers: tuple[Layer, ...] = field(repr=False)
     decoder: Linear = field(repr=False)
-    last: Norm | None = field(default=None, repr=False)
+    last: Normalisation | None = field(default=None, repr=False)
     position_embeddings: Tensor | None = field(default=None, repr=False)
     rotary: Rotary | None = None
     parallel: bool = False

@@ -91,15 +91,15 @@ def _named(automaton: Automaton, names: Sequence[str]) -> list[int]:
     return [int(name) for name in names]
 
 
-BATCH = 1 << 16
+ROWS_AT_A_TIME = 1 << 16
 """Rows converted to text at a time."""
 
 
 def scan_queries(automaton: Automaton, table: str, queries: Bool) -> Iterator[pa.Table]:
     """The rows of these queries of one table, in batches; the first may be empty."""
     for batch in automaton.scan(table, np.flatnonzero(queries)):
-        for start in range(0, max(batch.num_rows, 1), BATCH):
-            rows = batch.slice(start, BATCH)
+        for start in range(0, max(batch.num_rows, 1), ROWS_AT_A_TIME):
+            rows = batch.slice(start, ROWS_AT_A_TIME)
             yield keep_rows(rows, queries[column(rows, "query")])
 
 

@@ -17,7 +17,7 @@ from attomaton.base.progress import Progress
 from attomaton.base.tables import make_table
 from attomaton.claims import Verdict, VerdictStatus, compare_beginning, verify_beginning
 from attomaton.claims.beginning import Agreement
-from attomaton.claims.verdicts import as_record
+from attomaton.claims.verdicts import verdict_record
 from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton.theories.beginning.theorem import WEIGHT_SIGNS
 from attomaton.training import DeepModel, Watch, train_deep
@@ -77,7 +77,7 @@ def _train(settings: Settings, text: Sequences, size: float) -> dict[str, Any]:
         seed=settings["seed"],
     )
     agreement = compare_beginning(trace)
-    verdicts = [as_record(verdict) for verdict in verify_beginning(agreement)]
+    verdicts = [verdict_record(verdict) for verdict in verify_beginning(agreement)]
     return {**measured(agreement), "verdicts": verdicts}
 
 

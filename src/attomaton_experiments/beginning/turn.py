@@ -16,7 +16,7 @@ from attomaton.base.progress import Progress
 from attomaton.base.tables import Float64
 from attomaton.claims import compare_beginning, compare_course, verify_beginning
 from attomaton.claims.beginning import Agreement, judge_course
-from attomaton.claims.verdicts import as_record
+from attomaton.claims.verdicts import verdict_record
 from attomaton.theories import follow_course
 from attomaton.training import DeepModel, Watch, train_deep
 from attomaton_experiments.beginning.curves import measured
@@ -96,7 +96,7 @@ def _train(settings: Settings, text: Sequences, run: TurnRun) -> dict[str, Any]:
         seed=settings["seed"],
     )
     agreement = compare_beginning(trace)
-    verdicts = [as_record(verdict) for verdict in verify_beginning(agreement)]
+    verdicts = [verdict_record(verdict) for verdict in verify_beginning(agreement)]
     numbers = measured(agreement)
     numbers["turns"] = [None if np.isnan(turn) else float(turn) for turn in agreement.turns[0, :, 0]]
     numbers["keys"] = _name_keys(agreement, text)
@@ -110,7 +110,7 @@ def _train(settings: Settings, text: Sequences, run: TurnRun) -> dict[str, Any]:
             every=run.every,
         )
         near = compare_course(trace, course)
-        verdicts.append(as_record(judge_course(agreement, near["attention"])))
+        verdicts.append(verdict_record(judge_course(agreement, near["attention"])))
         records = [trace.steps.tolist().index(step) for step in numbers["steps"]]
         numbers["course"] = {
             name: weights.cosine[records, 0, :, 0].T.tolist() for name, weights in near.items()

@@ -18,7 +18,7 @@ from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.grouping import find_rows, pack_pairs
 from attomaton.heads import Head, find_closed_utility, measure_utility
 from attomaton.heads.utility.closed import PairCounts, count_pairs
-from attomaton.heads.utility.measured import STRENGTH, UtilityTable, make_table
+from attomaton.heads.utility.measured import MEAN_STRENGTH, UtilityTable, shrink_to_means
 from attomaton_experiments.head_study.measures import correlate, explain_share, fit_scale, share_obeyed
 from attomaton_experiments.head_study.relabelled import relabel_by_utility
 from attomaton_experiments.head_study.small import SmallModel
@@ -80,7 +80,7 @@ class StudyText:
         return fitted[:, :-1], draw_windows(self.held_out, self.window, self.n_contexts, 1)[:, :-1]
 
 
-def find_copy_utility(counts: PairCounts, *, strength: float = STRENGTH) -> UtilityTable:
+def find_copy_utility(counts: PairCounts, *, strength: float = MEAN_STRENGTH) -> UtilityTable:
     """The exact utility of the theory's layer: T·(contexts with the label x)/(occurrences of x) − 1.
 
     Its loss is −ln of the attention on the label, so at uniform attention over T positions −∂loss/∂a_i is
@@ -96,7 +96,7 @@ def find_copy_utility(counts: PairCounts, *, strength: float = STRENGTH) -> Util
     """
     size = len(counts.shares)
     keys, sums = counts.queries * size + counts.tokens, counts.length * counts.copied - counts.times
-    return make_table(Head(0, 0), (keys, counts.times.astype(np.int64)), sums, size, strength)
+    return shrink_to_means(Head(0, 0), (keys, counts.times.astype(np.int64)), sums, size, strength)
 
 
 def prepare_text(

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from attomaton.base import Tabular
 from attomaton.base.errors import MismatchedParts
-from attomaton.base.machine import share_out
+from attomaton.base.machine import divide_work
 from attomaton.base.native import count_obeyed, score_pairs
 from attomaton.base.tables import Float64, Int32, Int64, table_of
 from attomaton.corpora import Samples
@@ -226,7 +226,7 @@ def _measure(model: ProjectsTokens, blocks: _Blocks, lag: int, threads: int | No
         same = queries.shape[1] // keys.shape[1]
         shared = keys if same == 1 else keys.repeat_interleave(same, 1)
         queried, offered = (_heads_last(vectors) for vectors in (queries, shared))
-        counts = share_out(partial(_measure_block, blocks, queried, offered), blocks.cuts, threads)
+        counts = divide_work(partial(_measure_block, blocks, queried, offered), blocks.cuts, threads)
         shares.append(np.sum(counts, axis=0) / total)
     return np.concatenate(shares)
 

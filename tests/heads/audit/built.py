@@ -9,7 +9,7 @@ from attomaton.heads.audit.ceiling import OwnScores, find_ceiling
 from attomaton.heads.audit.ladder import Position, climb
 from attomaton.heads.audit.rows import record
 from attomaton.heads.model import Watched
-from attomaton.heads.parts import AttentionMaps, Layer, Linear, Norm
+from attomaton.heads.parts import AttentionMaps, Layer, Linear, Normalisation
 from attomaton.heads.transformer import Transformer
 
 KINDS = ("same token", "previous", "key token", "uniform", "first token", "random")
@@ -66,7 +66,7 @@ def draw_deep(rng, *, n_layers=12, n_heads=8, n_tokens=40, dim=32, width=8, heav
     layers = tuple(
         Layer(
             AttentionMaps(draw(dim, wide), draw(dim, wide), draw(dim, wide), draw(wide, dim), 1.0),
-            Norm(centred=False, eps=1e-6),
+            Normalisation(centred=False, eps=1e-6),
         )
         for _ in range(n_layers)
     )

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attomaton.base.errors import InvalidSamples, TokenOutOfRange, UnreadableModel, UnsupportedOption
-from attomaton.heads.audit.jackknife import FEWEST
+from attomaton.heads.audit.jackknife import FEWEST_DOCUMENTS
 from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.rows import EARLIER, record, split_documents, watch_rows
 from attomaton.heads.reading.families import read_object
@@ -59,7 +59,7 @@ def test_the_budget_holds():
     assert len(rows) == 20
     documents = draw_documents(60)
     rows = watch_rows(MODEL, documents, window=6, most_bytes=1)  # fewer documents, not more memory
-    assert len(rows) == len(np.unique(rows.documents)) == 2 * FEWEST
+    assert len(rows) == len(np.unique(rows.documents)) == 2 * FEWEST_DOCUMENTS
     np.testing.assert_array_equal(rows.starts, [documents[one][0] for one in rows.documents])
 
 

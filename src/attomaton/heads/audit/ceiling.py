@@ -31,7 +31,7 @@ RANKS = (1, 2, 4, 8, 16)
 RIDGE = 1e-3
 """Half of it times the squares of the table's factors is added to the loss, in nats per row."""
 
-MOST_STEPS = 60
+MOST_TABLE_STEPS = 60
 """Iterations of L-BFGS per table."""
 
 GAIN = 3e-3
@@ -268,7 +268,7 @@ class RowPairs:
             loss, slopes = self.loss(flat.reshape(start.shape), fixed, attention)
             return loss, slopes.ravel()
 
-        options: Any = {"maxiter": MOST_STEPS, "maxcor": 8}
+        options: Any = {"maxiter": MOST_TABLE_STEPS, "maxcor": 8}
         find: Any = minimize
         result = find(value, start.ravel(), jac=True, method="L-BFGS-B", options=options)
         return result.x.reshape(start.shape)

@@ -14,10 +14,10 @@ from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Bool, Float64, table_of
 from attomaton.heads.audit.heads import HeadAudit
 from attomaton.heads.audit.jackknife import Estimates, as_rare, divide
-from attomaton.heads.audit.ladder import column_of
+from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.model import Head
 
-PRINTED = 10
+PRINTED_HEADS = 10
 """Heads that are printed for each measure: those with the largest |z|."""
 
 
@@ -100,7 +100,7 @@ class AuditDifference(Tabular):
     def _largest(self, at: int) -> str:
         """The heads with the largest |z| among those that differ in a measure."""
         order = np.argsort(-np.abs(self.z[at]), kind="stable")
-        differing = [index for index in order.tolist() if self.holds[at, index]][:PRINTED]
+        differing = [index for index in order.tolist() if self.holds[at, index]][:PRINTED_HEADS]
         return ", ".join(f"{self.heads[index]} {self.difference[at, index]:+.3f}" for index in differing)
 
 
@@ -154,7 +154,7 @@ def _measures(audit: HeadAudit, heads: tuple[Head, ...], rungs: int) -> dict[str
         ("alone", audit.alone, audit.alone.names),
     ]
     named = {
-        column_of(kind, name): ladder.explained[at]
+        name_column(kind, name): ladder.explained[at]
         for kind, ladder, names in ladders
         for at, name in enumerate(names)
     }

@@ -27,7 +27,7 @@ from attomaton.heads.model import Head, check_head
 from attomaton.heads.opening import open_model
 from attomaton.heads.texts import read_for
 
-SHOWN = 8
+SHOWN_POSITIONS = 8
 """Positions of a context that are printed: those with the most attention."""
 
 
@@ -112,7 +112,7 @@ class HeadContexts(Tabular):
                     self._name(int(tokens[position])) + " *" * (int(tokens[position]) == label),
                     *(f"{100 * fit[position]:.0f}" for fit in (weights, *self.fitted[:, at])),
                 )
-                for position in np.argsort(-weights, kind="stable")[:SHOWN].tolist()
+                for position in np.argsort(-weights, kind="stable")[:SHOWN_POSITIONS].tolist()
             ]
             title = (
                 f"Document {self.rows.documents[at]}, position {self.rows.positions[at]}: query "

@@ -31,22 +31,22 @@ from attomaton.base.tables import Float64
 from attomaton.corpora.readers.batches import Reading
 from attomaton.heads.audit.finished import FinishedLayers, alone_in, numbered
 from attomaton.heads.audit.heads import Audit, HeadAudit, audit_heads, prepare, read_finished
-from attomaton.heads.audit.ladder import Step
+from attomaton.heads.audit.ladder import LadderRung
 from attomaton.heads.audit.pictures import draw_course
 from attomaton.heads.audit.rows import list_documents
 from attomaton.heads.audit.rungs import OfModel, Rungs
 from attomaton.heads.audit.saved import NO_EVIDENCE, mark, write_saved
 from attomaton.heads.model import Head, HeadModel, ModelShape
-from attomaton.heads.opening import is_run, open_checkpoint, open_model, read_run
+from attomaton.heads.opening import is_run, open_checkpoint, open_model, read_any_trace
 from attomaton.heads.own import watch_trace
 from attomaton.heads.texts import read_for
 
-NAMED = re.compile(
+NAMED_NUMBER = re.compile(
     r"(?:step|checkpoint|ckpt|iteration|iter|epoch)s?[-_=. ]?([0-9]{1,18})(?![0-9A-Za-z])", re.I
 )
 """A number whose prefix says what it counts."""
 
-NUMBER = re.compile(r"(?<![0-9A-Za-z])([0-9]{1,18})(?![0-9A-Za-z])")
+BARE_NUMBER = re.compile(r"(?<![0-9A-Za-z])([0-9]{1,18})(?![0-9A-Za-z])")
 """Any other whole number."""
 
 
@@ -98,9 +98,9 @@ def find_steps(sources: Sequence[str], *, most: int | None = None) -> tuple[Mode
     attomaton.base.errors.UnreadableModel: run/final is not named after a step; give names with one whole
     number, such as checkpoint-100
     """
-    read = cache(read_run)
+    read = cache(read_any_trace)
     models: list[ModelStep] = []
-    for source in expand(sources):
+    for source in expand_globs(sources):
         models += _steps_of(source, read, whole=most is not None)
     models = sort_steps(models)
     return tuple(models) if most is None else spread(models, most)
@@ -142,7 +142,7 @@ def sort_steps(models: Iterable[ModelStep]) -> list[ModelStep]:
     return ordered
 
 
-def expand(sources: Sequence[str]) -> list[str]:
+def expand_globs(sources: Sequence[str]) -> list[str]:
     """The sources, with each glob replaced by the paths it matches."""
     paths: list[str] = []
     for source in sources:
@@ -159,7 +159,7 @@ def expand(sources: Sequence[str]) -> list[str]:
 def step_of(source: str) -> int:
     """The step in the name of a folder or file."""
     name = Path(source).name.removesuffix(".safetensors").removesuffix(".gguf")
-    numbers = NAMED.findall(name) or NUMBER.findall(name)
+    numbers = NAMED_NUMBER.findall(name) or BARE_NUMBER.findall(name)
     if len(numbers) != 1:
         raise UnreadableModel(
             f"{source} is not named after a step; give names with one whole number, such as checkpoint-100"
@@ -189,7 +189,7 @@ def _steps_of(source: str, read: Callable[[Path], Any], *, whole: bool) -> list[
     return [ModelStep(step, source, partial(open_model, source))]
 
 
-PRINTED = 5
+PRINTED_STEPS = 5
 """Steps that fit side by side in a printed table."""
 
 _arrow: Any = pa
@@ -275,7 +275,7 @@ class HeadCourse(Tabular):
         return draw_course(self.steps, names, self.rungs, self.shares, self.excess, ax)
 
     def _blocks(self) -> list[Block]:
-        columns = sorted({int(at) for at in np.linspace(0, len(self.steps) - 1, PRINTED).round()})
+        columns = sorted({int(at) for at in np.linspace(0, len(self.steps) - 1, PRINTED_STEPS).round()})
         steps = [f"step {self.steps[at]:,}" for at in columns]
         shares, excess, z, last = self.shares, self.excess, self.z, self.audits[-1]
 
@@ -395,7 +395,7 @@ def audit_course(
     read = read_for(named, corpus, tokenizer=tokenizer, reading=reading)
     documents, vocabulary = list_documents(read, limit), getattr(read, "vocabulary", None)
     first: tuple[str, ModelShape] | None = None
-    climbed: tuple[Step | OfModel, ...] = ()
+    climbed: tuple[LadderRung | OfModel, ...] = ()
     audits: list[HeadAudit] = []
     with nullcontext() if work is None else alone_in(work):
         for number, model_step in enumerate(ordered):

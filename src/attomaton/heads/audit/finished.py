@@ -33,7 +33,7 @@ LAYER = "layer-{:04}.parquet"
 AUDIT = b"attomaton audit"
 """The metadata key in the file of a layer: the SHA-256 of ``IDENTITY``."""
 
-NUMBER = re.compile(r"\d+")
+DIGITS = re.compile(r"\d+")
 
 PROVENANCE = ("_attn_implementation", "_name_or_path", "transformers_version")
 """Keys of a configuration that say where a model comes from and how it is run, not what it computes."""
@@ -43,7 +43,7 @@ def numbered(folder: Path, name: str) -> dict[int, Path]:
     """What a folder has under a name with a number, by that number; under other names are files of others."""
     entries: dict[int, Path] = {}
     for entry in folder.iterdir() if folder.is_dir() else ():
-        number = NUMBER.search(entry.name)
+        number = DIGITS.search(entry.name)
         if number is not None and entry.name == name.format(int(number[0])):
             entries[int(number[0])] = entry
     return dict(sorted(entries.items()))
@@ -82,7 +82,7 @@ class FinishedLayers:
         identity = {
             "version": version("attomaton"),
             "shape": str(model.shape),
-            "weights": fingerprint(model),
+            "weights": digest_value(model),
             "documents": digest_arrays(*(np.asarray(ids, np.int64) for ids in documents)),
             **settings,
         }
@@ -153,7 +153,7 @@ class FinishedLayers:
             self.folder.rmdir()
 
 
-def fingerprint(value: Any) -> str:
+def digest_value(value: Any) -> str:
     """The SHA-256 of a model or a rung: of every byte of its arrays, and of every number and text in it.
 
     Classes from elsewhere and functions count with their code, PyTorch modules with their weights and printed

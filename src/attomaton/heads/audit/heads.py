@@ -26,12 +26,12 @@ from attomaton.heads.audit.causal import Causal, LabelledContexts, measure_means
 from attomaton.heads.audit.ceiling import Ceiling, OwnScores, find_ceiling
 from attomaton.heads.audit.excerpts import choose_contexts
 from attomaton.heads.audit.explanations import Bigram, Frequency, Last, Table, TokenCounts
-from attomaton.heads.audit.finished import FinishedLayers, fingerprint
-from attomaton.heads.audit.jackknife import FEWEST, NullDistribution
-from attomaton.heads.audit.ladder import Ladder, Step, climb, column_of
+from attomaton.heads.audit.finished import FinishedLayers, digest_value
+from attomaton.heads.audit.jackknife import FEWEST_DOCUMENTS, NullDistribution
+from attomaton.heads.audit.ladder import Ladder, LadderRung, climb, name_column
 from attomaton.heads.audit.page import render_audit, write_audit
 from attomaton.heads.audit.pictures import draw_audit
-from attomaton.heads.audit.randomised import draw_random
+from attomaton.heads.audit.randomised import draw_random_heads
 from attomaton.heads.audit.rows import (
     OF_HEADS,
     Recorded,
@@ -44,7 +44,7 @@ from attomaton.heads.audit.rows import (
     split_documents,
 )
 from attomaton.heads.audit.rungs import OfModel, Rungs, learned_rungs, plain_rungs, settle_rungs, useful_rungs
-from attomaton.heads.audit.saved import NO_EVIDENCE, SIZES, About, mark, restore, store, write_saved
+from attomaton.heads.audit.saved import NO_EVIDENCE, SIZE_FIELDS, About, mark, restore, store, write_saved
 from attomaton.heads.audit.seeking import YES_NO, Seeking, seek_labels
 from attomaton.heads.audit.types import HeadType, distribute, may_be_tokens, type_heads
 from attomaton.heads.model import Head, HeadModel, LayeredModel, choose_heads
@@ -53,7 +53,7 @@ from attomaton.heads.texts import read_for
 
 _arrow: Any = pa
 
-NAMED, SHOWN = 12, 40
+NAMED_HEADS, SHOWN_HEADS = 12, 40
 """Heads that are named for each type, and shown in the table, at most."""
 
 TYPE_COLUMNS = {
@@ -100,10 +100,10 @@ class Audit(Checked):
     window: int = field(default=32, metadata=checked(whole_number, least=2))
     per_document: int = field(default=20, metadata=checked(whole_number, least=1))
     longest: int = field(default=256, metadata=checked(whole_number, least=3))
-    rows: int = field(default=2_400, metadata=checked(whole_number, least=2 * FEWEST))
+    rows: int = field(default=2_400, metadata=checked(whole_number, least=2 * FEWEST_DOCUMENTS))
     fitted: float = field(default=0.6, metadata=checked(share))
     length: int = field(default=64, metadata=checked(whole_number, least=2))
-    contexts: int = field(default=64, metadata=checked(whole_number, least=FEWEST))
+    contexts: int = field(default=64, metadata=checked(whole_number, least=FEWEST_DOCUMENTS))
     seed: int = field(default=0, metadata=checked(whole_number))
 
 
@@ -118,11 +118,11 @@ class Plan:
     fit_on: list[int]
     score_on: list[int]
     counts: TokenCounts
-    rungs: tuple[Step | OfModel, ...]
+    rungs: tuple[LadderRung | OfModel, ...]
     most: tuple[int, int]
 
     @property
-    def alone_only(self) -> list[Step]:
+    def alone_only(self) -> list[LadderRung]:
         """Rungs that are measured alone although the ladder does not have them."""
         names = {rung.name for rung in self.rungs}
         alone_only = (Last(), Frequency(self.counts), Bigram(self.counts))
@@ -203,7 +203,7 @@ def prepare(
         learned = (Remembered(rung) for rung in learned_rungs(counted, **sizes))
         steps = (*steps, *learned, *useful_rungs(counted, **sizes))
     to_fit = round(how.rows * how.fitted)
-    most = (max(to_fit, FEWEST), max(how.rows - to_fit, FEWEST))
+    most = (max(to_fit, FEWEST_DOCUMENTS), max(how.rows - to_fit, FEWEST_DOCUMENTS))
     return Plan(fit_on, score_on, TokenCounts.of(counted, n_tokens=n_tokens), steps, most)
 
 
@@ -440,11 +440,11 @@ class HeadAudit(Tabular):
         columns["contextual"] = self.contextual
         z = self.ladder.z
         for at, name in enumerate(self.ladder.names):
-            columns[column_of("explained", name)] = self.ladder.explained[at].value
-            columns[column_of("added", name)] = self.ladder.added[at].value
-            columns[column_of("z", name)] = z[at]
+            columns[name_column("explained", name)] = self.ladder.explained[at].value
+            columns[name_column("added", name)] = self.ladder.added[at].value
+            columns[name_column("z", name)] = z[at]
         for at, name in enumerate(self.alone.names):
-            columns[column_of("alone", name)] = self.alone.explained[at].value
+            columns[name_column("alone", name)] = self.alone.explained[at].value
         columns["seeking_mass"] = self.seeking.mass.value
         columns["seeking_excess"] = self.seeking.excess.value
         columns["seeking_z"] = self.seeking.z
@@ -469,7 +469,7 @@ class HeadAudit(Tabular):
             seeking_documents=self.seeking.n_documents,
             whole=() if self.causal is None else (self.causal.loss, self.causal.accuracy),
             left_out=self.left_out,
-            **{name: getattr(self, name) for name in SIZES},
+            **{name: getattr(self, name) for name in SIZE_FIELDS},
             digest=self.digest,
         )
 
@@ -521,13 +521,13 @@ class HeadAudit(Tabular):
         kinds = list(dict.fromkeys(names[at] for at in order))
         of_kind = {kind: [str(self.heads[at]) for at in order if names[at] == kind] for kind in kinds}
         types = [
-            (kind, str(len(heads)), ", ".join(heads[:NAMED]) + ", …" * (len(heads) > NAMED))
+            (kind, str(len(heads)), ", ".join(heads[:NAMED_HEADS]) + ", …" * (len(heads) > NAMED_HEADS))
             for kind, heads in of_kind.items()
         ]
         headers = ["head", "type", "share", "z", "first", "named", "pairs", "seeks"]
         headers += [] if self.causal is None else ["own mean pattern", "mean output"]
         judged, rows = self.seeking.judged, list[tuple[str, ...]]()
-        for at in order[:SHOWN]:
+        for at in order[:SHOWN_HEADS]:
             head_type = self.types[at]
             z = "" if np.isnan(head_type.z) else f"{head_type.z:+.1f}"
             shares = (self.first[at], self.named[at], self.ceiling.pairs.value[at])
@@ -544,16 +544,16 @@ class HeadAudit(Tabular):
                 row += tuple("" if np.isnan(rise[at]) else f"{rise[at]:+.4f}" for rise in self.rises)
             rows.append(row)
         words: list[Block] = [self.about.said_of_z]
-        if len(order) > SHOWN:
-            words.insert(0, f"and {len(order) - SHOWN} more heads; .table() and --out have all")
+        if len(order) > SHOWN_HEADS:
+            words.insert(0, f"and {len(order) - SHOWN_HEADS} more heads; .table() and --out have all")
         if not all(head_type.is_stable for head_type in self.types):
             words.append("* marks types that differ between the two halves of the documents.")
         if self.outside.any():
             worst: list[int] = np.argsort(-self.outside, kind="stable")[: (self.outside > 0).sum()].tolist()
-            counts = ", ".join(f"{self.heads[at]} ({self.outside[at]:,})" for at in worst[:NAMED])
+            counts = ", ".join(f"{self.heads[at]} ({self.outside[at]:,})" for at in worst[:NAMED_HEADS])
             words.append(
                 f"Heads that attend to neither the window nor the first token in some of {self.n_rows:,} "
-                f"rows, which are left out for them: {counts}{', …' * (len(worst) > NAMED)}."
+                f"rows, which are left out for them: {counts}{', …' * (len(worst) > NAMED_HEADS)}."
             )
         if self.is_partial:
             words.append(f"The audit was stopped: {said_of_layers(self)}.")
@@ -666,7 +666,7 @@ def audit_heads(
     documents, vocabulary = list_documents(read, limit), getattr(read, "vocabulary", None)
     length, no_causal = causal_length(model, how, causal)
     plan = prepare(model, documents, rungs, how, theory=theory, length=length, vocabulary=vocabulary)
-    controls, null, no_controls = draw_random(model, random, null, seed=how.seed)
+    controls, null, no_controls = draw_random_heads(model, random, null, seed=how.seed)
     for control in controls:
         if control.shape.heads != model.shape.heads:
             raise MismatchedParts(f"{control.name} has other heads than {model.name}; give the same shape")
@@ -686,10 +686,10 @@ def audit_heads(
     settings = {
         "how": asdict(how),
         "heads": [str(head) for head in chosen],
-        "rungs": [[rung.name, fingerprint(rung)] for rung in plan.rungs],
+        "rungs": [[rung.name, digest_value(rung)] for rung in plan.rungs],
         "random": len(controls)
         if null != "given"
-        else [[control.name, fingerprint(control)] for control in controls],
+        else [[control.name, digest_value(control)] for control in controls],
         "causal": causal,
         **about,
     }
@@ -792,7 +792,7 @@ def measure_layers(
 def measure_layer(
     plan: Plan,
     sets: Sequence[Rows],
-    rungs_of: Sequence[Sequence[Step]],
+    rungs_of: Sequence[Sequence[LadderRung]],
     scores: Sequence[OwnScores],
     *,
     shared: bool = False,
@@ -852,7 +852,7 @@ def measure_layer(
     )
 
 
-def of_heads(rung: Step, heads: Sequence[Head], model: HeadModel) -> Step:
+def of_heads(rung: LadderRung, heads: Sequence[Head], model: HeadModel) -> LadderRung:
     """A rung for the rows of some heads of a model: a table with scores for every head keeps only theirs."""
     if not isinstance(rung, Table):
         return rung

@@ -14,10 +14,10 @@ from attomaton.base.errors import InvalidSamples
 from attomaton.base.tables import Bool, Float64, Int64, Integers
 from attomaton.heads.model import Head
 
-FEWEST = 8
+FEWEST_DOCUMENTS = 8
 """Documents that an interval over documents needs at least."""
 
-SMALLEST = 1e-300
+SMALLEST_TAIL = 1e-300
 """The smallest probability that is distinguished from 0: a finite distance has |z| of at most 37."""
 
 
@@ -36,9 +36,10 @@ class Resampled:
         """The documents of rows, shape (n_rows,)."""
         distinct, indices = np.unique(documents, return_inverse=True)
         n = len(distinct)
-        if n < FEWEST:
+        if n < FEWEST_DOCUMENTS:
             raise InvalidSamples(
-                f"{n} documents are too few to tell how they vary; give at least {FEWEST}, or cut long ones"
+                f"{n} documents are too few to tell how they vary; give at least "
+                f"{FEWEST_DOCUMENTS}, or cut long ones"
             )
         return cls(indices.astype(np.int64), n)
 
@@ -119,7 +120,7 @@ class Estimates:
 def as_rare(student: Float64, freedom: Float64 | float) -> Float64:
     """Student's t with this many degrees of freedom, as the equally rare normal deviate."""
     tails = stdtr(freedom, -np.abs(student))
-    tails = np.where(np.isfinite(student), np.maximum(tails, SMALLEST), tails)
+    tails = np.where(np.isfinite(student), np.maximum(tails, SMALLEST_TAIL), tails)
     return np.where(student == 0, 0.0, np.copysign(ndtri(tails), student))
 
 

@@ -29,14 +29,20 @@ from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, Int64, table_of
 from attomaton.heads.audit.explanations import Rung
-from attomaton.heads.audit.jackknife import FEWEST, Estimates, NullDistribution, Resampled, above_null
+from attomaton.heads.audit.jackknife import (
+    FEWEST_DOCUMENTS,
+    Estimates,
+    NullDistribution,
+    Resampled,
+    above_null,
+)
 from attomaton.heads.audit.rows import NOTHING, Rows
 from attomaton.heads.model import Head
 
 TINY = 1e-6
 """Ridge of offsets and scales: it only chooses among equal fits and bounds divergent coefficients."""
 
-ENOUGH = 1e-8
+GRADIENT_TOLERANCE = 1e-8
 """The largest gradient entry at which a fit stops, in nats, for a head one nat away from uniform.
 
 It is far below ``TINY``, which alone bounds the offsets of positions that a sharp head never attends to. It
@@ -46,8 +52,8 @@ is scaled by the root of the distance to uniform, so that the share is equally e
 LOSS_ROUNDING = 1e-14
 """By how much rounding may raise a loss."""
 
-MOST_STEPS = 60
-MOST_TURNS = 60
+MOST_NEWTON_STEPS = 60
+MOST_CONJUGATE_STEPS = 60
 """Newton steps of a fit, and conjugate-gradient iterations of each."""
 
 
@@ -125,7 +131,7 @@ def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -
     """The coefficients that explain attention rows of shape (n_rows, n_places) best, shape (size,).
 
     The loss is convex: mean cross-entropy in nats plus half the penalties. It is minimised by damped Newton
-    steps until no entry of the gradient is above ``ENOUGH``
+    steps until no entry of the gradient is above ``GRADIENT_TOLERANCE``
     times the root of the mean KL(attention ‖ uniform).
     """
     penalty, n = design.penalty, len(attention)
@@ -134,8 +140,8 @@ def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -
     logs = log_softmax(design.scores(coefficients), axis=-1)
     value = -np.vdot(attention, logs) / n + 0.5 * np.vdot(penalty, coefficients**2)
     flat = np.full((1, attention.shape[1]), -np.log(attention.shape[1]))
-    enough = ENOUGH * np.sqrt(np.clip(divergence(attention, flat).mean(), 1e-12, 1.0))
-    for _ in range(MOST_STEPS):
+    enough = GRADIENT_TOLERANCE * np.sqrt(np.clip(divergence(attention, flat).mean(), 1e-12, 1.0))
+    for _ in range(MOST_NEWTON_STEPS):
         probabilities = np.exp(logs)
         gradient = design.collect((probabilities - attention) / n) + penalty * coefficients
         if np.abs(gradient).max(initial=0.0) <= enough:
@@ -177,7 +183,7 @@ def _conjugate_step(design: Design, probabilities: Float64, penalty: Float64, gr
     scaled = residual / diagonal
     direction, product = scaled.copy(), np.vdot(residual, scaled)
     enough = min(0.1, np.sqrt(product)) * np.sqrt(product)
-    for _ in range(MOST_TURNS):
+    for _ in range(MOST_CONJUGATE_STEPS):
         slopes = design.scores(direction)
         slopes -= np.einsum("nw,nw->n", probabilities, slopes)[:, None]
         bent = design.collect(probabilities * slopes / n) + penalty * direction
@@ -201,7 +207,7 @@ def divergence(attention: Float64, logs: Float64) -> Float64:
 UNIFORM = 1e-12
 """Mean KL(attention ‖ uniform) over rows, in nats, up to which a head counts as uniform."""
 
-ROUNDING = 1e-9
+SHARE_ROUNDING = 1e-9
 """A share of attention below which a rung neither adds nor removes anything."""
 
 
@@ -239,7 +245,7 @@ class KeyToken(Checked):
     name: str = "key token"
 
 
-Step = Position | KeyToken | Rung
+LadderRung = Position | KeyToken | Rung
 """A rung of the ladder: free offsets, free effects, or scores with one fitted scale."""
 
 
@@ -311,7 +317,7 @@ class Ladder(Tabular):
     @property
     def harm(self) -> list[str]:
         """For each rung, how many heads it harms on held-out documents, and whether more than half."""
-        counts = [int((share.value < -ROUNDING).sum()) for share in self.added]
+        counts = [int((share.value < -SHARE_ROUNDING).sum()) for share in self.added]
         return [f"{n}, more than half" if 2 * n > len(self.heads) else str(n) for n in counts]
 
     @property
@@ -385,7 +391,7 @@ class Ladder(Tabular):
         return [repr(self), Grid("Explained share on held-out documents", ["head", *headers], rows)]
 
 
-def column_of(kind: str, name: str) -> str:
+def name_column(kind: str, name: str) -> str:
     """The column of a measure of a rung or a type.
 
     Examples
@@ -399,7 +405,7 @@ def column_of(kind: str, name: str) -> str:
 def climb(
     fitted: Rows,
     scored: Rows,
-    rungs: Sequence[Step],
+    rungs: Sequence[LadderRung],
     *,
     nested: bool = True,
     progress: Advance = silent,
@@ -428,7 +434,7 @@ def climb(
     Ladder(2 heads, 2 rungs, nested)
     """
     names = tuple(rung.name for rung in rungs)
-    if not names or len({column_of("", name) for name in names}) < len(names):
+    if not names or len({name_column("", name) for name in names}) < len(names):
         raise UnsupportedOption(f"the rungs of a ladder need different names, not {list(names)}")
     if fitted.heads != scored.heads or fitted.window != scored.window:
         raise MismatchedParts("the rows to fit on and those to score differ in heads or window")
@@ -454,7 +460,9 @@ def explain_rows(scored: Rows, unexplained: Float64) -> list[Estimates]:
     for index in range(len(scored.heads)):
         uniform[:, index] = divergence(scored.of_head(index), flat)
     measured = drawn.sums(scored.attends.astype(np.float64)) > 0
-    everywhere = (uniform.mean(0) <= UNIFORM) | (measured.sum(0) < FEWEST)  # nothing is there to explain
+    everywhere = (uniform.mean(0) <= UNIFORM) | (
+        measured.sum(0) < FEWEST_DOCUMENTS
+    )  # nothing is there to explain
     uniform[:, everywhere] = 1.0
     ratios = [drawn.ratio(np.where(everywhere, 1.0, fit), uniform) for fit in unexplained]
     return [Estimates(1.0 - ratio.value, 1.0 - ratio.without) for ratio in ratios]
@@ -470,19 +478,20 @@ class Features:
     """
 
     rows: Rows
-    rungs: tuple[Step, ...]
+    rungs: tuple[LadderRung, ...]
     scores: tuple[Float64 | None, ...]
     tokens: Int64
     n_tokens: int
 
     @classmethod
-    def of(cls, rungs: Sequence[Step], *sets: Rows) -> "list[Features]":
+    def of(cls, rungs: Sequence[LadderRung], *sets: Rows) -> "list[Features]":
         """Compute the scores of every rung for several parts, whose tokens have the same numbers."""
         tokens_seen = np.unique(np.concatenate([rows.tokens.ravel() for rows in sets]))
         features: list[Features] = []
         for rows in sets:
             scores = [
-                None if isinstance(rung, Position | KeyToken) else check_scores(rung, rows) for rung in rungs
+                None if isinstance(rung, Position | KeyToken) else check_rung_scores(rung, rows)
+                for rung in rungs
             ]
             tokens = np.pad(
                 np.searchsorted(tokens_seen, rows.tokens), ((0, 0), (0, 1)), constant_values=len(tokens_seen)
@@ -533,7 +542,7 @@ class Features:
         return deviations
 
 
-def check_scores(rung: Rung, rows: Rows) -> Float64:
+def check_rung_scores(rung: Rung, rows: Rows) -> Float64:
     """The scores of a rung about their mean in each row, if they fit the rows and are finite.
 
     Where a rung has none, the first token gets the median of its row: 0 for a rung of zeros and few ones.

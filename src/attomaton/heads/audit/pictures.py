@@ -30,10 +30,10 @@ COLOURS = {
 CELL = 0.16
 """Height in inches of a layer's row in the map of an audit."""
 
-ROW, HIGHEST = 0.1, 5.0
+HEAD_HEIGHT, HIGHEST = 0.1, 5.0
 """Height in inches of a head's row in a map, and of all rows at most."""
 
-MOST_STEPS = 12
+MOST_STEP_LABELS = 12
 """Steps labelled below a map, at most."""
 
 
@@ -88,7 +88,7 @@ def draw_course(
     has shape (n_steps, n_rungs, n_heads), ``excess`` (n_steps, n_heads). ``ax`` is None or three axes, which
     are returned. Shares below 0 are drawn as 0.
     """
-    height = min(max(ROW * len(heads), 0.6), HIGHEST) + 0.75
+    height = min(max(HEAD_HEIGHT * len(heads), 0.6), HIGHEST) + 0.75
     with house_axes(ax, height=height, width=TWO_COLUMNS, n=3, side_by_side=True) as three:
         most = float(np.nanmax(np.abs(excess), initial=1e-12))
         titles = (
@@ -117,8 +117,8 @@ def draw_course(
 def _mark_ends(axes: Any, steps: Sequence[int], heads: Sequence[str]) -> None:
     """Label as many heads and steps as there is room for."""
     for set_ticks, names, room in (
-        (axes.set_yticks, list(heads), int(HIGHEST / ROW)),
-        (axes.set_xticks, [f"{step:,}" for step in steps], MOST_STEPS),
+        (axes.set_yticks, list(heads), int(HIGHEST / HEAD_HEIGHT)),
+        (axes.set_xticks, [f"{step:,}" for step in steps], MOST_STEP_LABELS),
     ):
         every = -(-len(names) // room)
         rotation = {"rotation": 90} if set_ticks == axes.set_xticks else {}

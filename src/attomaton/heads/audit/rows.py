@@ -15,7 +15,7 @@ from attomaton.base.options import LARGEST_WHOLE, make_rng, whole_number
 from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, Int32, Int64
 from attomaton.corpora.documents import Documents
-from attomaton.heads.audit.jackknife import FEWEST
+from attomaton.heads.audit.jackknife import FEWEST_DOCUMENTS
 from attomaton.heads.model import Head, HeadModel, LayeredModel
 from attomaton.heads.patterns import PatternModel
 
@@ -265,7 +265,9 @@ def record(
             f"no document has {window + 2} tokens, which rows of {window} positions need; "
             "give longer documents or a smaller window"
         )
-    most_rows = max(most_bytes // (4 * len(model.shape.heads) * (window + 2) * (1 + len(random))), 2 * FEWEST)
+    most_rows = max(
+        most_bytes // (4 * len(model.shape.heads) * (window + 2) * (1 + len(random))), 2 * FEWEST_DOCUMENTS
+    )
     rng = make_rng(seed)
     if len(numbers) > most_rows:
         numbers = np.sort(rng.choice(numbers, most_rows, replace=False)).tolist()
@@ -523,11 +525,11 @@ def check_parts(
         )
     for least, size in ((window + 2, f"a window of {window}"), (length + 1, f"a length of {length}")):
         long = sum(n_tokens >= least for n_tokens in scored)
-        if least > 1 and long < FEWEST:
+        if least > 1 and long < FEWEST_DOCUMENTS:
             raise InvalidSamples(
                 f"{len(scored)} of {len(documents)} documents are drawn to be scored, and {long} of them "
-                f"have the {least} tokens that {size} needs; {FEWEST} are required: give more documents, cut "
-                "long ones, or choose a smaller window or length"
+                f"have the {least} tokens that {size} needs; {FEWEST_DOCUMENTS} are required: give "
+                "more documents, cut long ones, or choose a smaller window or length"
             )
 
 

@@ -21,7 +21,7 @@ from attomaton.base.tables import arrow_parquet, read_parquet, write_parquet
 from attomaton.heads.audit.causal import Causal
 from attomaton.heads.audit.ceiling import Ceiling
 from attomaton.heads.audit.jackknife import Estimates, NullDistribution
-from attomaton.heads.audit.ladder import Ladder, column_of
+from attomaton.heads.audit.ladder import Ladder, name_column
 from attomaton.heads.audit.seeking import Seeking
 from attomaton.heads.audit.types import TESTED
 from attomaton.heads.model import Head
@@ -39,17 +39,17 @@ SAID_OF_NULL = {
 
 NO_EVIDENCE = "Mean output alone is not evidence about where a head looks."
 
-MOST_BYTES, MOST_ROWS = 1 << 28, 1 << 20
+MOST_SAVED_BYTES, MOST_SAVED_ROWS = 1 << 28, 1 << 20
 """The largest file of heads that is read, and the largest number of rows."""
 
 SEEKING = ("mass", "over_profile", "excess")
 """The measures of next-token seeking."""
 
-SIZES = ("n_layers", "n_heads", "n_chosen")
+SIZE_FIELDS = ("n_layers", "n_heads", "n_chosen")
 """Fields of an audit about the model and the heads to audit."""
 
 TEXTS = ("head",)
-NUMBERS = ("layer", "number", "inside", "first", "seeking_mass", "seeking_excess", "seeking_z")
+NUMBER_COLUMNS = ("layer", "number", "inside", "first", "seeking_mass", "seeking_excess", "seeking_z")
 
 _arrow: Any = pa
 
@@ -163,9 +163,9 @@ def read_saved(path: str | PathLike[str]) -> tuple[pa.Table, About]:
     """
     file, advice = Path(path), "give a file that attomaton heads --out wrote"
     try:
-        blob = file.read_bytes() if file.stat().st_size <= MOST_BYTES else b""
+        blob = file.read_bytes() if file.stat().st_size <= MOST_SAVED_BYTES else b""
         source: Any = pa.BufferReader(blob)
-        if not blob or arrow_parquet().ParquetFile(source).metadata.num_rows > MOST_ROWS:
+        if not blob or arrow_parquet().ParquetFile(source).metadata.num_rows > MOST_SAVED_ROWS:
             raise ValueError
         table: Any = read_parquet(blob)
     except (OSError, ValueError, pa.ArrowException) as error:
@@ -188,7 +188,7 @@ def _about(record: Any) -> About:
         for name, entry in cast("dict[str, Any]", record).items()
     }
     about: Any = About(**entries)
-    names = ("n_documents", "n_rows", "n_random", "seeking_rows", "seeking_documents", *SIZES)
+    names = ("n_documents", "n_rows", "n_random", "seeking_rows", "seeking_documents", *SIZE_FIELDS)
     whole = all(type(getattr(about, name)) is int and getattr(about, name) >= 0 for name in names)
     texts = all(isinstance(getattr(about, name), str) for name in ("model", "left_out", "digest"))
     lists = all(
@@ -223,12 +223,12 @@ def store(audit: Any) -> pa.Table:
 
     for kind, ladder in (("explained", audit.ladder), ("alone", audit.alone)):
         for at, name in enumerate(ladder.names):
-            column = column_of(kind, name)
+            column = name_column(kind, name)
             add(f"without_{column}", ladder.explained[at].without.T)
             add(f"scale_{column}", ladder.scales[at])
             add_null(column, ladder.null[at] if ladder.null else None)
     for name, null in zip(TESTED, audit.null_types, strict=bool(audit.null_types)):
-        add_null(column_of("type", name), null)
+        add_null(name_column("type", name), null)
     add("without_pairs", audit.ceiling.pairs.without.T)
     add("rank", audit.ceiling.ranks)
     if audit.contexts is not None:
@@ -280,7 +280,7 @@ class _Restored:
         mass, over_profile, excess = (self.estimates(f"seeking_{name}") for name in SEEKING)
         sizes = (about.seeking_rows, about.seeking_documents)
         seeking = Seeking(self.heads, mass, over_profile, excess, *sizes, self.null("seeking_excess"))
-        names = ("model", "n_documents", "n_rows", "n_random", "null", "left_out", *SIZES, "digest")
+        names = ("model", "n_documents", "n_rows", "n_random", "null", "left_out", *SIZE_FIELDS, "digest")
         return {
             "heads": self.heads,
             "ladder": self.ladder("explained", about.rungs, nested=True),
@@ -289,7 +289,7 @@ class _Restored:
             "ceiling": Ceiling(self.estimates("pairs"), self.column("rank").astype(np.int64)),
             "contexts": self.contexts,
             "null_types": tuple(
-                null for null in (self.null(column_of("type", name)) for name in TESTED) if null is not None
+                null for null in (self.null(name_column("type", name)) for name in TESTED) if null is not None
             ),
             "causal": self.causal() if about.whole else None,
             "inside": self.column("inside"),
@@ -332,7 +332,7 @@ class _Restored:
         return NullDistribution(layers, values, errors, n_draws)
 
     def ladder(self, kind: str, names: tuple[str, ...], *, nested: bool) -> Ladder:
-        columns = [column_of(kind, name) for name in names]
+        columns = [name_column(kind, name) for name in names]
         shares = [self.estimates(column) for column in columns]
         added = [share.minus(shares[at - 1]) if nested and at else share for at, share in enumerate(shares)]
         scales = np.array([self.column(f"scale_{column}") for column in columns])
@@ -370,10 +370,10 @@ def _check_columns(table: Any, about: About) -> None:
         raise ValueError("one of the two causal columns is missing")
     steps = ["step"] if "step" in kinds else []
     numeric = [
-        *NUMBERS,
+        *NUMBER_COLUMNS,
         *steps,
         *rises,
-        *(column_of(kind, rung) for kind in ("explained", "z") for rung in about.rungs),
+        *(name_column(kind, rung) for kind in ("explained", "z") for rung in about.rungs),
     ]
     for name in (*TEXTS, *numeric, "seeks"):
         if name not in kinds:

@@ -34,7 +34,7 @@ from attomaton.heads.audit.jackknife import Estimates, NullDistribution, Resampl
 from attomaton.heads.audit.rows import Rows
 from attomaton.heads.model import Head
 
-STRENGTH = 5.0
+PSEUDO_COUNTS = 5.0
 """Pseudo-counts of the shrinkage, in positions: of a token to the average, of a pair to its token."""
 
 
@@ -76,7 +76,7 @@ class Habits:
         pair, token = pair.ravel(), rows.tokens.ravel()
         of_key = np.empty(len(keys), np.int64)
         of_key[pair] = token
-        profile, strength = rows.profile, STRENGTH / rows.window
+        profile, strength = rows.profile, PSEUDO_COUNTS / rows.window
         tokens, pairs = np.empty((len(profile), rows.n_tokens)), np.empty((len(profile), len(keys)))
         for head, of_head in enumerate(profile):
             attention, usual = rows.attention[:, head].ravel(), np.tile(of_head, len(rows))

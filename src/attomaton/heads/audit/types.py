@@ -52,7 +52,7 @@ RUNGS = {
 }
 """Type → the rungs that make up its part."""
 
-FIRST = {"induction": FIFTH, "duplicate": FIFTH, "previous token": MUCH}
+EARLY_TYPES = {"induction": FIFTH, "duplicate": FIFTH, "previous token": MUCH}
 """Types that come before larger parts → the share of the rest that they need."""
 
 TESTED = ("sink", *RUNGS)
@@ -153,7 +153,7 @@ def type_heads(
     ``outside`` is the share of each head's rows outside; ``null`` has the distribution of each type of
     ``TESTED`` among random heads, or nothing.
     """
-    share_of = divide(ladder, ceiling)
+    share_of = divide_into_types(ladder, ceiling)
     n = len(ladder.heads)
     apart = dict.fromkeys(np.flatnonzero(outside >= OUTSIDE).tolist(), "outside the window")
     measured = np.array([estimates.value for estimates in (*ladder.explained, ceiling.pairs)])
@@ -179,7 +179,10 @@ def type_heads(
 
     values = {name: estimates.value for name, estimates in share_of.items()}
     names = name_heads(values, np.ones(n, bool))
-    first = np.array([name in FIRST for name in names]) & exceed([n if n in FIRST else "" for n in names])[1]
+    first = (
+        np.array([name in EARLY_TYPES for name in names])
+        & exceed([n if n in EARLY_TYPES else "" for n in names])[1]
+    )
     names = name_heads(values, first)
     deviates, exceeds = exceed(names)
     half = np.arange(len(ladder.added[0].without)) < len(ladder.added[0].without) / 2
@@ -215,8 +218,8 @@ def type_heads(
 
 
 def name_head(shares: Mapping[str, float], first: bool) -> str:
-    """The type by shares alone; the types of ``FIRST`` only if ``first``."""
-    reached = {name: shares[name] for name, least in FIRST.items() if first and shares[name] >= least}
+    """The type by shares alone; the types of ``EARLY_TYPES`` only if ``first``."""
+    reached = {name: shares[name] for name, least in EARLY_TYPES.items() if first and shares[name] >= least}
     if reached:
         return max(reached, key=lambda name: reached[name])
     if shares["sink"] >= SINK:
@@ -236,7 +239,7 @@ def largest_part(shares: Mapping[str, Float64], at: int) -> str:
 
 def may_be_tokens(ladder: Ladder, ceiling: Ceiling) -> bool:
     """Whether a head may become token-specific, so that the ceilings of random heads are needed."""
-    shares = divide(ladder, ceiling)
+    shares = divide_into_types(ladder, ceiling)
     return any(
         name_head({name: float(estimates.value[at]) for name, estimates in shares.items()}, first=False)
         == "token-specific"
@@ -244,7 +247,7 @@ def may_be_tokens(ladder: Ladder, ceiling: Ceiling) -> bool:
     )
 
 
-def divide(ladder: Ladder, ceiling: Ceiling | None) -> dict[str, Estimates]:
+def divide_into_types(ladder: Ladder, ceiling: Ceiling | None) -> dict[str, Estimates]:
     """The parts of each head by type: the sink's of all, the others of what is beside the sink.
 
     Position includes the previous token; apart from that the parts beside the sink add up to one, unless the
@@ -298,7 +301,7 @@ def distribute(
     Without ceilings, that of token-specific heads is empty.
     """
     shares = [
-        (ladder.heads, divide(ladder, ceilings[at] if ceilings else None))
+        (ladder.heads, divide_into_types(ladder, ceilings[at] if ceilings else None))
         for at, ladder in enumerate(ladders)
     ]
     nulls = {

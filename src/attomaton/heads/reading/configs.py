@@ -26,14 +26,14 @@ FAMILIES = (
 IN_MEMORY = "load it with transformers and give the model itself, which then runs its own code"
 """The way round for unsupported models."""
 
-LARGEST = 1 << 20
+LARGEST_SIZE = 1 << 20
 """Limit of layers, heads and widths: above any real model, and small enough to multiply."""
 
 MOST_HEADS, WIDEST = 1 << 10, 256
 """Limits of heads in a layer, and of how many times as wide as the residual stream its parts are: the largest
 models have 232 and 8. Attention patterns and hidden layers take memory that a file does not show."""
 
-HARMLESS = frozenset(
+HARMLESS_KEYS = frozenset(
     """
     _attn_implementation _attn_implementation_autoset _commit_hash _name_or_path _num_labels
     _sliding_window_pattern architectures attn_implementation auto_map bad_words_ids base_model_name_or_path
@@ -55,7 +55,7 @@ HARMLESS = frozenset(
 
 HARMLESS_ENDINGS = ("_token_id", "dropout", "dropout_prob", "_pdrop")
 
-NEUTRAL: dict[str, Any] = {
+NEUTRAL_VALUES: dict[str, Any] = {
     "add_cross_attention": False,
     "attention_bias": False,
     "clip_qkv": None,
@@ -308,7 +308,7 @@ class _ConfigObject:
         default: int | None = None,
         null: int | None = None,
         least: int = 1,
-        most: int = LARGEST,
+        most: int = LARGEST_SIZE,
     ) -> int:
         """A whole number; ``null`` is what null stands for, and without a default a missing key too."""
         value = self.get(name, default)
@@ -345,8 +345,8 @@ class _ConfigObject:
     def finish(self, family: str) -> None:
         """Raise if a key was not read and may change what the model computes."""
         for name, value in self.entries.items():
-            is_known = name in self._read or name in HARMLESS or name.endswith(HARMLESS_ENDINGS)
-            if not is_known and not (name in NEUTRAL and value == NEUTRAL[name]):
+            is_known = name in self._read or name in HARMLESS_KEYS or name.endswith(HARMLESS_ENDINGS)
+            if not is_known and not (name in NEUTRAL_VALUES and value == NEUTRAL_VALUES[name]):
                 raise UnreadableModel(
                     f"{self.path}{brief(name)} is {brief(repr(value))}, which is not supported for {family} "
                     f"and may change what the model computes; {IN_MEMORY}"

@@ -9,14 +9,14 @@ from torch import Tensor
 
 from attomaton.base.errors import UnreadableModel
 from attomaton.corpora.budgets import brief
-from attomaton.heads.parts import AttentionMaps, FeedForward, Layer, Linear, Norm
+from attomaton.heads.parts import AttentionMaps, FeedForward, Layer, Linear, Normalisation
 from attomaton.heads.reading.configs import Settings, parse_settings
 from attomaton.heads.transformer import Transformer
 
 BUFFERS = re.compile(r"\.(attn|attention)\.(masked_)?bias$|rotary_emb\.inv_freq$")
 """Masks and frequencies that old files store beside the weights; they follow from the configuration."""
 
-NORMS = ("input_layernorm", "post_attention_layernorm")
+NORM_NAMES = ("input_layernorm", "post_attention_layernorm")
 
 FOUR_NORMS = {
     "gemma3_text": (
@@ -29,7 +29,7 @@ FOUR_NORMS = {
 }
 """Family → the norms before attention and the feed-forward part, and of what each of them adds."""
 
-CHUNK = 1 << 24
+CHECKED_AT_ONCE = 1 << 24
 """Numbers that are checked at once."""
 
 
@@ -56,8 +56,8 @@ class NamedTensors:
         if not tensor.dtype.is_floating_point:
             raise UnreadableModel(f"tensor {name!r} holds {tensor.dtype}; weights must be floats")
         flat = tensor.reshape(-1)
-        for first in range(0, len(flat), CHUNK):
-            if not bool(torch.isfinite(flat[first : first + CHUNK]).all()):
+        for first in range(0, len(flat), CHECKED_AT_ONCE):
+            if not bool(torch.isfinite(flat[first : first + CHECKED_AT_ONCE]).all()):
                 raise UnreadableModel(f"tensor {name!r} holds numbers that are not finite")
         return tensor
 
@@ -66,14 +66,14 @@ class NamedTensors:
         weight = self.take(f"{name}.weight", n_out, n_in).T
         return Linear(weight, self.take(f"{name}.bias", n_out) if biased else None)
 
-    def norm(self, name: str, settings: Settings, size: int | None = None) -> Norm:
+    def norm(self, name: str, settings: Settings, size: int | None = None) -> Normalisation:
         """A LayerNorm; in the Llama family an RMSNorm, which has no shift. Gemma stores gain − 1."""
         centred = settings.family in ("gpt2", "gpt_neo", "gpt_neox")
         gain = self.take(f"{name}.weight", settings.dim if size is None else size)
         if settings.family == "gemma3_text":
             gain = 1.0 + gain.to(torch.promote_types(gain.dtype, torch.float32))
         shift = self.take(f"{name}.bias", settings.dim) if centred else None
-        return Norm(centred=centred, eps=settings.eps, gain=gain, shift=shift)
+        return Normalisation(centred=centred, eps=settings.eps, gain=gain, shift=shift)
 
     def decoder(self, name: str, embedding: Tensor, settings: Settings) -> Linear:
         """The decoder, or the embedding if the two are tied."""
@@ -164,7 +164,7 @@ def _neox_layer(settings: Settings, weights: NamedTensors, stem: str, _: int) ->
         weights.linear(f"{stem}mlp.dense_4h_to_h", inner, dim, biased=True),
         settings.activation,
     )
-    norms = [weights.norm(f"{stem}{name}", settings) for name in NORMS]
+    norms = [weights.norm(f"{stem}{name}", settings) for name in NORM_NAMES]
     return Layer(AttentionMaps(query, key, value, output, width**-0.5), norms[0], feed, norms[1])
 
 
@@ -228,7 +228,7 @@ def _llama_layer(settings: Settings, weights: NamedTensors, stem: str, number: i
     )
     before, before_feed, after, after_feed = (
         None if name is None else weights.norm(f"{stem}{name}", settings)
-        for name in FOUR_NORMS.get(family, (*NORMS, None, None))
+        for name in FOUR_NORMS.get(family, (*NORM_NAMES, None, None))
     )
     feed = FeedForward(into, out, settings.activation, gate)
     return Layer(attention, before, feed, before_feed, after, after_feed)

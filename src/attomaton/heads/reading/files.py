@@ -12,7 +12,7 @@ from torch import Tensor
 from attomaton.base.errors import UnreadableModel, UnreadableSource
 from attomaton.corpora.budgets import brief, open_regular
 
-READ = ("F16", "BF16", "F32", "F64", "BOOL", "U8", "I8", "I16", "I32", "I64")
+READ_TYPES = ("F16", "BF16", "F32", "F64", "BOOL", "U8", "I8", "I16", "I32", "I64")
 """The types that are read. Integers are masks in old files; weights are one of the first four."""
 
 CONFIG_BYTES = 1 << 24
@@ -30,7 +30,7 @@ def map_file(path: Path) -> dict[str, Tensor]:
             with _open(str(path), "pt") as file:
                 for name in file.keys():  # noqa: SIM118  no mapping
                     dtype = file.get_slice(name).get_dtype()
-                    if dtype not in READ:
+                    if dtype not in READ_TYPES:
                         raise UnreadableModel(
                             f"tensor {brief(name)!r} has dtype {dtype}; weights must be F16, BF16, F32 or F64"
                         )

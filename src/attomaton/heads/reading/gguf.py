@@ -35,15 +35,15 @@ ARCHITECTURES = {
 }
 """Architectures of GGUF files that are read → their ``model_type``."""
 
-NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+NUMBER_FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 """Type of a value in the header → how it is stored."""
 
 TEXT, ARRAY = 8, 9
 
-MOST_ENTRIES = 1 << 20
+MOST_HEADER_ENTRIES = 1 << 20
 """Keys, and tensors, of a file: more than any has."""
 
-CONFIG = {
+CONFIG_FIELDS = {
     "block_count": "num_hidden_layers",
     "context_length": "max_position_embeddings",
     "embedding_length": "hidden_size",
@@ -57,7 +57,7 @@ CONFIG = {
 }
 """Key, after the architecture → its name in a configuration."""
 
-READ = (
+READ_FIELDS = (
     "expert_count",
     "rope.dimension_count",
     "rope.scaling.factor",
@@ -66,10 +66,10 @@ READ = (
 )
 """Other keys that are read, or that count for kinds of scaling alone which are refused."""
 
-HARMLESS = ("attention.value_length", "mm.tokens_per_image", "rope.scaling.finetuned", "vocab_size")
+HARMLESS_FIELDS = ("attention.value_length", "mm.tokens_per_image", "rope.scaling.finetuned", "vocab_size")
 """Keys that say what the shapes of the tensors say, or that change no number of a forward pass."""
 
-NEUTRAL: dict[str, Any] = {
+NEUTRAL_FIELDS: dict[str, Any] = {
     "attention.causal": True,
     "attention.scale": 0.0,
     "embedding_scale": 1.0,
@@ -241,7 +241,7 @@ def parse_gguf(file: GGUFFile) -> Settings:
     if file.get("expert_count"):
         raise UnreadableModel("it is a mixture of experts, which is not supported")
     config: dict[str, Any] = {"model_type": ARCHITECTURES[kind]}
-    config |= {name: file.get(key) for key, name in CONFIG.items()}
+    config |= {name: file.get(key) for key, name in CONFIG_FIELDS.items()}
     if isinstance(config["num_key_value_heads"], np.ndarray):
         raise UnreadableModel("the number of its keys differs between layers, which is not supported")
     if config["num_key_value_heads"] is None:
@@ -285,12 +285,12 @@ def parse_gguf(file: GGUFFile) -> Settings:
 
 def _check_keys(file: GGUFFile) -> None:
     """Raise if a key of the architecture was not read and may change what the model computes."""
-    read_keys = {*CONFIG, *READ, *HARMLESS}
+    read_keys = {*CONFIG_FIELDS, *READ_FIELDS, *HARMLESS_FIELDS}
     if file.architecture == "gemma3":
         read_keys.add("rope.freq_base_swa")
     for key, value in file.fields.items():
         name = key.removeprefix(f"{file.architecture}.")
-        if name == key or name in read_keys or (name in NEUTRAL and value == NEUTRAL[name]):
+        if name == key or name in read_keys or (name in NEUTRAL_FIELDS and value == NEUTRAL_FIELDS[name]):
             continue
         raise UnreadableModel(
             f"{brief(key)} is {brief(repr(value))}, which is not supported and may change what the model "
@@ -372,7 +372,7 @@ class _Walk:
 
     def count(self, entries: str) -> int:
         number = self.take("Q")
-        if number > MOST_ENTRIES:
+        if number > MOST_HEADER_ENTRIES:
             raise UnreadableModel(f"it has {number:,} {entries}, as no file has")
         return number
 
@@ -391,8 +391,8 @@ class _Walk:
     def value(self, kind: int) -> Any:
         if kind == TEXT:
             return self.text()
-        if kind in NUMBERS:
-            return self.take(NUMBERS[kind])
+        if kind in NUMBER_FORMATS:
+            return self.take(NUMBER_FORMATS[kind])
         if kind != ARRAY:
             raise UnreadableModel(f"its header has a value of type {kind}, which is not known")
         inner, length = self.take("I"), self.take("Q")
@@ -400,9 +400,9 @@ class _Walk:
             if length > (len(self.content) - self.at) // 8:
                 raise UnreadableModel("its header ends before its end")
             return [self.text() for _ in range(length)]
-        if inner not in NUMBERS:
+        if inner not in NUMBER_FORMATS:
             raise UnreadableModel(f"its header has an array of type {inner}, which is not known")
-        dtype = np.dtype(NUMBERS[inner]).newbyteorder("<")
+        dtype = np.dtype(NUMBER_FORMATS[inner]).newbyteorder("<")
         return np.frombuffer(self.bytes(length * dtype.itemsize), dtype)
 
     def tensor(self) -> StoredTensor:

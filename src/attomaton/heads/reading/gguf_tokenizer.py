@@ -19,7 +19,7 @@ PUNCTUATION_AND_SPACE = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 LLAMA_3 = rf"{ENDINGS}|{WORDS}|\p{{N}}{{1,3}}|{PUNCTUATION_AND_SPACE}"
 QWEN_2 = rf"{ENDINGS}|{WORDS}|\p{{N}}|{PUNCTUATION_AND_SPACE}"
 
-GPT_2, DIGITS = "as GPT-2", "as GPT-2, digits apart"
+GPT_2, GPT_2_DIGITS = "as GPT-2", "as GPT-2, digits apart"
 
 SPLITS = {
     "default": GPT_2,
@@ -28,11 +28,11 @@ SPLITS = {
     "mpt": GPT_2,
     "olmo": GPT_2,
     "phi-2": GPT_2,
-    "codeshell": DIGITS,
-    "command-r": DIGITS,
-    "refact": DIGITS,
-    "smollm": DIGITS,
-    "starcoder": DIGITS,
+    "codeshell": GPT_2_DIGITS,
+    "command-r": GPT_2_DIGITS,
+    "refact": GPT_2_DIGITS,
+    "smollm": GPT_2_DIGITS,
+    "starcoder": GPT_2_DIGITS,
     "dbrx": LLAMA_3,
     "llama-bpe": LLAMA_3,
     "llama-v3": LLAMA_3,
@@ -113,8 +113,8 @@ def _byte_level(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
     with running("its merges and tokens do not fit together"):
         model = library.models.BPE(vocab=ids, merges=pairs, ignore_merges=split == LLAMA_3)
     tokenizer, before = library.Tokenizer(model), library.pre_tokenizers
-    byte_level = before.ByteLevel(add_prefix_space=False, use_regex=split in (GPT_2, DIGITS))
-    first = {GPT_2: [], DIGITS: [before.Digits(individual_digits=True)]}
+    byte_level = before.ByteLevel(add_prefix_space=False, use_regex=split in (GPT_2, GPT_2_DIGITS))
+    first = {GPT_2: [], GPT_2_DIGITS: [before.Digits(individual_digits=True)]}
     splitters = first.get(split)
     if splitters is None:
         splitters = [before.Split(library.Regex(split), behavior="isolated")]

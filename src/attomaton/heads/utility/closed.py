@@ -30,7 +30,7 @@ from attomaton.graphs.bags import count_all_tokens
 from attomaton.heads.model import Head, HeadModel, check_heads
 from attomaton.heads.utility.measured import UtilityTable
 
-FEW = 512
+LONE_TOKENS = 512
 """Tokens that are run at once."""
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
@@ -211,7 +211,7 @@ def correct_copies(model: HeadModel, head: Head, counts: PairCounts) -> Float64:
     self_logit, mean = np.empty(size), np.empty(len(counts.tokens))
     order = np.argsort(counts.tokens, kind="stable")
     borders = np.searchsorted(counts.tokens[order], np.arange(size + 1))
-    for tokens in np.array_split(np.arange(size), -(-size // FEW)):
+    for tokens in np.array_split(np.arange(size), -(-size // LONE_TOKENS)):
         written = model.write_logits(head, tokens)
         self_logit[tokens] = written[np.arange(len(tokens)), tokens]
         rows = order[borders[tokens[0]] : borders[tokens[-1] + 1]]
@@ -268,7 +268,7 @@ def _repeat(tokens: Int64, repeated: int) -> Integers:
 
 def _batches_of_tokens(model: HeadModel, repeated: int) -> list[Int64]:
     every = np.arange(model.shape.n_tokens, dtype=np.int64)
-    few = min(FEW, model.shape.batch_of(repeated))
+    few = min(LONE_TOKENS, model.shape.batch_of(repeated))
     return np.array_split(every, -(-len(every) // few))
 
 

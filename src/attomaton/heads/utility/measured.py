@@ -28,10 +28,10 @@ from attomaton.heads.model import Head, HeadModel, check_contexts, check_heads
 Baseline = Literal["uniform", "position"]
 """The attention at which utility is measured: uniform, or the head's mean pattern."""
 
-STRENGTH = 5.0
+MEAN_STRENGTH = 5.0
 """The weight of a token's mean over all queries, in occurrences."""
 
-FEW = 64
+CONTEXTS_AT_ONCE = 64
 """Contexts that are run at once, at most."""
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
@@ -124,7 +124,7 @@ def measure_utility(
     alone: bool = False,
     first: int = 1,
     copies: bool = False,
-    strength: float = STRENGTH,
+    strength: float = MEAN_STRENGTH,
     heads: Sequence[Head] | None = None,
 ) -> list[UtilityTable]:
     """Measure the utility tables of heads.
@@ -177,7 +177,7 @@ def measure_utility(
     distinct, total = _add_equal(np.concatenate(keys), np.concatenate(sums, axis=1))
     counts = np.rint(total[0]).astype(np.int64)
     return [
-        make_table(head, (distinct, counts), total[1 + index], model.shape.n_tokens, strength)
+        shrink_to_means(head, (distinct, counts), total[1 + index], model.shape.n_tokens, strength)
         for index, head in enumerate(checked)
     ]
 
@@ -194,7 +194,7 @@ def find_gains(
             f"the windows have shape {table.shape}; give (n, length + 1) with a length of at least 2"
         )
     base = _baseline(model, table[:, :-1], baseline)
-    few = min(FEW, model.shape.batch_of(table.shape[1]))
+    few = min(CONTEXTS_AT_ONCE, model.shape.batch_of(table.shape[1]))
     for start in range(0, len(table), few):
         batch = table[start : start + few]
         values: dict[Head, Float64] = {}
@@ -206,7 +206,7 @@ def find_gains(
 def find_mean_patterns(model: HeadModel, contexts: Integers) -> list[Tensor]:
     """The mean pattern of every layer over contexts, each of shape (n_heads, length, length)."""
     total: list[Tensor] = []
-    few = min(FEW, model.shape.batch_of(np.shape(contexts)[1]))
+    few = min(CONTEXTS_AT_ONCE, model.shape.batch_of(np.shape(contexts)[1]))
     for start in range(0, len(contexts), few):
         patterns = model.watch(np.asarray(contexts[start : start + few])).patterns
         sums = [pattern.detach().sum(0) for pattern in patterns]
@@ -214,7 +214,7 @@ def find_mean_patterns(model: HeadModel, contexts: Integers) -> list[Tensor]:
     return [total_of_layer / len(contexts) for total_of_layer in total]
 
 
-def make_table(
+def shrink_to_means(
     head: Head, pairs: tuple[Int64, Int64], sums: Float64, n_tokens: int, strength: float
 ) -> UtilityTable:
     """A table from sums over pairs, given as ascending keys query · n_tokens + token, and their counts.

@@ -4,7 +4,7 @@ from math import isfinite
 from os import PathLike
 from typing import Any
 
-from attomaton.heads.audit.ladder import column_of
+from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.saved import NO_EVIDENCE, read_saved
 
 MOST_SHOWN_HEADS = 2_000
@@ -13,7 +13,7 @@ MOST_SHOWN_HEADS = 2_000
 DECIMALS = 4
 """Digits after the decimal point."""
 
-LONGEST_NAME = 200
+MOST_NAME_CHARACTERS = 200
 """Maximum number of characters of a name."""
 
 
@@ -31,7 +31,7 @@ def read_heads(path: str | PathLike[str]) -> dict[str, Any]:
     last = None if steps is None else max(steps)
     rows = [at for at in range(read.num_rows) if steps is None or steps[at] == last]
     causal = "pattern_rise" in columns
-    explained = [column_of("explained", name) for name in about.rungs]
+    explained = [name_column("explained", name) for name in about.rungs]
 
     def row(at: int) -> list[Any]:
         shares = [_number(columns[name][at]) for name in explained]
@@ -76,4 +76,4 @@ def _number(value: Any) -> float | None:
 
 def _text(value: Any) -> str:
     text = "–" if value is None else str(value)
-    return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}…"
+    return text if len(text) <= MOST_NAME_CHARACTERS else f"{text[:MOST_NAME_CHARACTERS]}…"

@@ -14,7 +14,7 @@ from scipy import sparse
 from attomaton.base.artifacts import FolderKind, Run, load_run, write_run
 from attomaton.base.borders import (
     MOST_COUNTED,
-    check_counts,
+    check_count_range,
     check_floats,
     check_ids,
     check_int64,
@@ -24,7 +24,7 @@ from attomaton.base.borders import (
 from attomaton.base.errors import UnknownToken
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
-from attomaton.base.printing import SHOWN, Block, Grid, Printed, blocks_of
+from attomaton.base.printing import TABLE_ROWS, Block, Grid, Printed, blocks_of
 from attomaton.base.tables import Float64, Int64, make_table
 from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Skipped
 from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary, vocabulary_records
@@ -64,7 +64,7 @@ def _table(run: Run, name: str, size: int) -> Any:
         raise ValueError(f"the sizes in {name} are inconsistent")
     if name == "counts":
         values: Any = check_int64(stored, name)
-        check_counts(values, 1, name)
+        check_count_range(values, 1, name)
     else:
         values = check_floats(stored, (None,), name)
     return _sparse.csr_array((values, columns, offsets), shape=(size, size))
@@ -370,7 +370,7 @@ class Beginning(Tabular):
 
         By default the ``queries`` are the 8 most frequent ones; ``shown`` is the number of tokens of each.
         """
-        chosen = self.queries[:SHOWN].tolist() if queries is None else queries
+        chosen = self.queries[:TABLE_ROWS].tolist() if queries is None else queries
         statistics = self.statistics
         return {
             "documents": statistics.n_documents,
