@@ -68,7 +68,7 @@ def run_ours(n_battles: int, *, separated: bool) -> dict:
         "sandwich_cpu_s": round(robust - fitted, 2),
         "gb": peak_gigabytes(),
         "certified": fit.certificate.certified,
-        "way": fit.way,
+        "way": fit.method,
         "program_rows": fit.program_rows,
         "dying": int(fit.dying.sum()),
         "style 0": round(fit.contrast("style 0").value, 4),

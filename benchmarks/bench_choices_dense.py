@@ -38,7 +38,7 @@ def run(n_situations: int, *, separated: bool) -> dict:
     return {
         "cpu_s": round(time.process_time() - start, 2),
         "certified": fit.certificate.certified,
-        "way": fit.way,
+        "way": fit.method,
         "dying": int(fit.dying.sum()),
         "first": fit.contrast("x1").kind.value,
         "largest_error": round(float(np.abs(fit.coefficients - truth)[1:].max()), 4),

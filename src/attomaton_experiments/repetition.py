@@ -159,8 +159,8 @@ def _judge(trials: list[Trial]) -> list[Verdict]:
 def _caption(settings: Settings) -> str:
     return (
         f"{settings['trials']} layers of {settings['n_tokens']} tokens with random odds, texts of "
-        f"{settings['length']:,} tokens: shares over the length of the text, drawn (solid) and predicted "
-        "(dashed)"
+        f"{settings['length']:,} tokens: the shares of the tokens as the text grows, sampled (solid) "
+        "and predicted (dashed)"
     )
 
 

@@ -308,7 +308,7 @@ def test_maxima_of_draws_found_together_are_those_found_alone(seed, monkeypatch)
         drawn = fitted.draw(20, rng)
         with monkeypatch.context() as patch:
             together = fitted.expect_again(drawn)
-            patch.setattr(simulation, "AT_ONCE", -1)
+            patch.setattr(simulation, "NUMBERS_AT_ONCE", -1)
             np.testing.assert_allclose(together, fitted.expect_again(drawn), atol=1e-5)
 
 

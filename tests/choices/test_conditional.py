@@ -236,7 +236,7 @@ def test_a_feature_of_items_is_named_as_part_of_the_scores():
     assert fit.scores == pytest.approx(plain.scores)
     assert fit.coefficients["size"].kind is ContrastKind.UNIDENTIFIED
     assert "size = " in str(fit)
-    assert "the scores contain it" in str(fit)
+    assert "scores already include its effect" in str(fit)
     assert "same" in str(fit)
     assert "never differs" in str(fit)
     assert set(fit.coefficients) == {"tie", "size", "same"}

@@ -146,7 +146,7 @@ def test_ties_are_half_a_win_each_way():
     double = at.fit_choices(["a", "a", "b", "b"], losers=["b", "b", "a", "a"], counts=[2, 1, 1, 2])
     assert fit.scores == pytest.approx(double.scores, abs=1e-9)
     assert fit.log_likelihood == pytest.approx(double.log_likelihood / 2)
-    assert (fit.n_ties, fit.model.parts) == (1, 2)
+    assert (fit.n_ties, fit.model.denominator) == (1, 2)
     assert "ties: 1, each counted as half a win each way" in str(fit)
     assert "3 choices between 2 items" in str(fit)
     assert fit.board()["wins"] == [1.5, 1.5]
@@ -251,7 +251,9 @@ def test_shared_places_are_the_average_over_orders(ranking):
     assert fit.scores == pytest.approx(plain.scores, abs=1e-9)
     assert fit.log_likelihood == pytest.approx(plain.log_likelihood / size)
     found = unroll([ranking])
-    assert sum(found.weights) <= found.parts * sum(len(p) if isinstance(p, list) else 1 for p in ranking)
+    assert sum(found.weights) <= found.denominator * sum(
+        len(p) if isinstance(p, list) else 1 for p in ranking
+    )
 
 
 def test_rankings():

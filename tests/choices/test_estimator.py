@@ -99,7 +99,7 @@ def test_firth_refuses_what_it_does_not_have():
     model = LogisticRegression(penalty="firth").fit(X, y)
     assert np.isnan(model.coef_).all()  # the two columns are equal
     assert model.predict([[3.0, 3.0]]).tolist() == [1]
-    with pytest.raises(UndeterminedChoice, match="not identified"):
+    with pytest.raises(UndeterminedChoice, match="do not determine"):
         model.predict([[3.0, 2.0]])
     with pytest.raises(UnsupportedOption, match="robust"):
         model.summary(robust=True)
@@ -184,7 +184,7 @@ def test_descent_takes_rows_that_are_not_identified_to_what_was_seen():
     model = LogisticRegression(undecided="descent").fit(X, y)
     assert np.isnan(model.coef_).all()
     np.testing.assert_allclose(model.predict_proba([[2.0, 0.0]]), model.predict_proba([[1.0, 1.0]]))
-    with pytest.raises(UndeterminedChoice, match="not identified"):
+    with pytest.raises(UndeterminedChoice, match="do not determine"):
         LogisticRegression().fit(X, y).predict_proba([[2.0, 0.0]])
 
 

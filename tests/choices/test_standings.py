@@ -245,7 +245,11 @@ def test_saved_and_loaded(make, tmp_path):
     assert (again.items, again.components, again.order) == (fit.items, fit.components, fit.order)
     assert again.scores == pytest.approx(fit.scores, abs=0, nan_ok=True)
     assert again.standard_errors == pytest.approx(fit.standard_errors, abs=0, nan_ok=True)
-    assert (again.prior, again.model.parts, again.n_ties) == (fit.prior, fit.model.parts, fit.n_ties)
+    assert (again.prior, again.model.denominator, again.n_ties) == (
+        fit.prior,
+        fit.model.denominator,
+        fit.n_ties,
+    )
     assert str(again) == str(fit)
     assert again.log_likelihood == fit.log_likelihood
     with pytest.raises(UnwritablePlace, match="already holds a fit of choices"):

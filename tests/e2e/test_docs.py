@@ -90,6 +90,9 @@ def test_the_picture_of_the_landing_page_is_what_its_command_draws():
     place = ROOT / "docs" / "pictures" / "automaton.py"
     picture = runpy.run_path(str(place))
     assert picture["PLACE"].read_text(encoding="utf-8") == picture["draw"]()
+    trees = runpy.run_path(str(place.with_name("trees.py")))
+    drawn = {name: draw() for name, draw in trees["PICTURES"].items()}
+    assert {name: (trees["ASSETS"] / name).read_text(encoding="utf-8") for name in drawn} == drawn
 
 
 @pytest.mark.slow  # reads the whole site

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import attomaton as at
-from attomaton.choices.given import read_columns
+from attomaton.choices.inputs import read_columns
 from attomaton.corpora.readers import Reading
 from tests.faults.mutants import mutate_bytes, mutate_json
 

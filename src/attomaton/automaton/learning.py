@@ -65,7 +65,8 @@ def learn(
         The part of the corpus to keep: some queries, edges with enough samples, the last tokens of long
         contexts. Results for that part are exact.
     reading : Reading, optional
-        How to read files: their format, the column of the documents, the unit of a document in plain text,
+        How to read files: their format, the column of the documents, whether a text file or each of its lines
+        is a document,
         the treatment of bad ones.
     engine : str or Engine
         ``"memory"``; ``"duckdb"``: over shards on disk, with bounded memory, resumable in ``out``;

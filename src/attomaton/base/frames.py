@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.errors import MismatchedParts
-from attomaton.base.printing import TABLE_ROWS, Block, Grid, Printed
+from attomaton.base.printing import PRINTED_ROWS, Block, Grid, Printed
 from attomaton.base.tables import to_pandas, to_polars
 
 TOKEN_COLUMNS = ("query", "token", "winner", "loser", "rival", "label", "tokens", "context")
@@ -79,9 +79,9 @@ class Tabular(Printed):
 
 def first_rows(table: pa.Table, words: Worded | None = None, *, n_rows: int | None = None) -> list[Block]:
     """The first rows of a table, and how many more there are; ``n_rows`` if the table itself is cut."""
-    first: Any = table.slice(0, TABLE_ROWS)
+    first: Any = table.slice(0, PRINTED_ROWS)
     first = first if words is None else name_tokens(first, words.tokens)
-    remaining = (table.num_rows if n_rows is None else n_rows) - TABLE_ROWS
+    remaining = (table.num_rows if n_rows is None else n_rows) - PRINTED_ROWS
     rows = [[_cell(value) for value in row.values()] for row in first.to_pylist()]
     blocks: list[Block] = [Grid("", table.column_names, rows)] if rows else []
     return blocks + ([f"and {remaining:,} more row{'s' * (remaining != 1)}"] if remaining > 0 else [])
@@ -121,5 +121,5 @@ def _cell(value: object) -> str:
         return f"{value:.6g}"
     if isinstance(value, list):
         shown = cast("list[Any]", value)
-        return " ".join(map(str, shown[:TABLE_ROWS])) + " …" * (len(shown) > TABLE_ROWS)
+        return " ".join(map(str, shown[:PRINTED_ROWS])) + " …" * (len(shown) > PRINTED_ROWS)
     return str(value)

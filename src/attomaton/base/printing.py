@@ -18,7 +18,7 @@ from html import escape
 from io import StringIO
 from typing import Any
 
-TABLE_ROWS = 8  # rows shown of a table
+PRINTED_ROWS = 8  # rows shown of a table
 TOKEN_LENGTH, TEXT_LENGTH = 40, 600  # characters shown of a token, and of any other text
 LONGEST_UNCUT, CUT_WORD, LONGEST_CELL = 4096, 200, 20_000
 """Longest word that a terminal shows in full (no path is longer), characters shown of a longer one, and

@@ -22,7 +22,7 @@ SCORE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("score"
 
 
 class Status(Enum):
-    """How a solve ended; the value is the message.
+    """How a solve ended; the value of a member says so in words.
 
     Examples
     --------

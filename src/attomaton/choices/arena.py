@@ -33,7 +33,7 @@ CATEGORIES = {"writing": {}, "code": {"cobalt": 0.8, "atlas": -0.4}, "math": {"f
 """What a category adds to the strength of a model."""
 
 
-MOVED_FIRST, LENGTH, TIE = 0.15, 0.4, -0.8
+MOVED_FIRST, LENGTH, TIE_ODDS = 0.15, 0.4, -0.8
 """What standing first, a standard deviation of length, and a tie are worth."""
 
 TASTE = 0.3
@@ -91,7 +91,7 @@ def simulate_arena(n_battles: int = 50_000, *, seed: int = 0) -> pa.Table:
     taste = LENGTH + TASTE * rng.normal(size=n_battles // 100)
     gap = strength[category, first] - strength[category, second] + MOVED_FIRST
     half = 0.5 * (gap + taste[judge] * (length[0] - length[1]))
-    utility = np.stack([half, -half, np.full(n_battles, TIE)], axis=1)
+    utility = np.stack([half, -half, np.full(n_battles, TIE_ODDS)], axis=1)
     outcome = (utility + rng.gumbel(size=utility.shape)).argmax(axis=1)
     outcome[new] = 1
     bad = (outcome == 2) & (rng.random(n_battles) < 0.3)

@@ -11,7 +11,7 @@ from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownTok
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.board import outcome_probabilities
 from attomaton.choices.columns import columns_of, find_column, number_values
-from attomaton.choices.given import RELATIVE, read_side
+from attomaton.choices.inputs import RELATIVE, read_side
 from attomaton.choices.order import OrderedItems
 from attomaton.choices.sequences import PairChoices, ParsedChoices
 from attomaton.choices.uncertainty import LuceScores
@@ -187,12 +187,12 @@ class AssessedItems(OrderedItems):
         columns = columns_of(frame)
         usual = (pair for pair in PAIR_COLUMNS if all(name in columns for name in pair))
         names = (first, second) if first is not None else next(usual, ("first", "second"))
-        one, other = (
+        a, b = (
             self._number(find_column(columns, name, role))
             for name, role in zip(names, ("first", "second"), strict=True)
         )
-        known = () if self.logit is None else self.logit.problem.names
-        fitted = [name for name in self.model.coefficients if name in known and name not in EFFECTS]
+        parameters = () if self.logit is None else self.logit.problem.names
+        fitted = [name for name in self.model.coefficients if name in parameters and name not in EFFECTS]
         relative = next((name for name in fitted if name.endswith(RELATIVE)), None)
         if features is None and relative is not None:
             raise UnsupportedOption(
@@ -200,9 +200,9 @@ class AssessedItems(OrderedItems):
                 "with (a − b) / (a + b), less the mean and divided by the standard deviation of these pairs"
             )
         described = {"moved_first": moved_first, "features": fitted if features is None else features}
-        parsed = ParsedChoices(self.items, PairChoices(one, other, np.zeros_like(one)), np.ones(len(one)))
-        given = {name: source for name, source in described.items() if source is not None}
-        return self._predict_pairs(one, other, read_side(parsed, given, columns, names).features)
+        parsed = ParsedChoices(self.items, PairChoices(a, b, np.zeros_like(a)), np.ones(len(a)))
+        options = {name: source for name, source in described.items() if source is not None}
+        return self._predict_pairs(a, b, read_side(parsed, options, columns, names).features)
 
     def _number(self, column: Any) -> Int64:
         """The number of each item of a column."""
@@ -239,7 +239,7 @@ class AssessedItems(OrderedItems):
         if n_outcomes == 3:
             half = [(rows + 2, column, 0.5 * value) for _, column, value in entries]
             entries += [*half, (rows + 2, np.full(size, names.index("tie")), once)]
-        row, column, value = (np.concatenate(part) for part in zip(*entries, strict=True))
+        row, column, value = (np.concatenate(stack) for stack in zip(*entries, strict=True))
         matrix = csr_array((value, (row, column)), shape=(n_outcomes * size, len(names)))
         starts = n_outcomes * np.arange(size + 1, dtype=np.int64)
         win, loss, *tie = model.predict(matrix, Situations(starts)).reshape(size, n_outcomes).T
@@ -331,7 +331,7 @@ class AssessedItems(OrderedItems):
                 "more features, and give the one with some of these left out"
             )
         statistic = 2.0 * (self.log_likelihood - nested.log_likelihood)
-        infinite = any(one.model.n_parameters < one.model.n_identified for one in (self, nested))
+        infinite = any(fit.model.n_parameters < fit.model.n_identified for fit in (self, nested))
         return LikelihoodRatio(max(statistic, 0.0), degrees, infinite)
 
     def goodness_of_fit(
@@ -452,13 +452,13 @@ class AssessedItems(OrderedItems):
         except TypeError:  # it cannot be hashed
             return False
 
-    def _undetermined(self, one: Any, other: Any) -> UndeterminedChoice:
+    def _undetermined(self, first: Any, second: Any) -> UndeterminedChoice:
         if self.logit is not None:
             return UndeterminedChoice(
-                f"the choices leave the difference of {one!r} and {other!r} open; add comparisons of the two "
-                "(see .missing and .coefficients)"
+                f"the choices leave the difference of {first!r} and {second!r} open; add comparisons of the "
+                "two (see .missing and .coefficients)"
             )
         return UndeterminedChoice(
-            f"no chain of choices leads from {one!r} to {other!r} or back, so neither is "
+            f"no chain of choices leads from {first!r} to {second!r} or back, so neither is "
             "preferred; add comparisons that connect them (see .missing)"
         )

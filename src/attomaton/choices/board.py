@@ -46,23 +46,23 @@ if TYPE_CHECKING:
 
 _arrow: Any = pa
 
-MOST_ITEMS = 2_048
+MOST_RATED = 2_048
 """Most items with standard errors, and most components; each needs a dense matrix of that size."""
 
-DRAWS, MOST_DRAWN, LEAST_BEYOND = 10_000, 400, 50
+SCORE_DRAWS, MOST_DRAWN, LEAST_BEYOND = 10_000, 400, 50
 """Draws of the scores, the largest component they are made for, and the fewest expected beyond the critical
 value; Bonferroni's takes over elsewhere."""
 
 SHOWN_ROWS, SHOWN_BOARDS = 20, 12
 """Items of each board, and boards, that are printed."""
 
-MOST, MOST_LINES = 40, 14
+MOST_ROWS_DRAWN, MOST_LINES = 40, 14
 """Items of each board that are drawn, and lines."""
 
 LINE_STYLES, LINES_HEIGHT, MOST_TICKS = ("-", "--", ":"), 2.6, 12
 """Styles of lines after the last colour; the height of a figure of lines in inches; named categories."""
 
-ROW, MARGIN, NAME = 0.17, 0.75, 28
+ROW_HEIGHT, MARGIN_HEIGHT, NAME_WIDTH = 0.17, 0.75, 28
 """Height of a line and of the margins in inches, and characters of a name in a figure."""
 
 LEAST_BATCH = 10
@@ -151,23 +151,25 @@ def draw_lines(boards: "Mapping[Any, Board]", items: Sequence[Any], ax: Any = No
     with house_axes(ax, height=LINES_HEIGHT, width=TWO_COLUMNS / 1.5) as axes:
         labels, scale, level = item_column(items).to_pylist(), "log-odds", 0.95
         for number, item in enumerate(labels):
-            found = [(place, rows[item]) for place, rows in enumerate(first.values()) if item in rows]
-            drawn = [(place, row) for place, row in found if isfinite(row["rating"])]
+            rated = [(position, rows[item]) for position, rows in enumerate(first.values()) if item in rows]
+            drawn = [(position, row) for position, row in rated if isfinite(row["rating"])]
             if not drawn:
                 continue
-            x = [place + 0.04 * (number - len(labels) / 2) / len(labels) for place, _ in drawn]
+            x = [position + 0.04 * (number - len(labels) / 2) / len(labels) for position, _ in drawn]
             y = [row["rating"] for _, row in drawn]
             style = {
                 "linestyle": LINE_STYLES[number // 7 % len(LINE_STYLES)],
-                "label": drawable(str(item), NAME),
+                "label": drawable(str(item), NAME_WIDTH),
             }
             (line,) = axes.plot(x, y, marker="o", markersize=2.5, **style)
-            ends = [(place, row) for place, (_, row) in zip(x, drawn, strict=True) if row["low"] is not None]
+            ends = [
+                (position, row) for position, (_, row) in zip(x, drawn, strict=True) if row["low"] is not None
+            ]
             sides = ([row[side] for _, row in ends] for side in ("low", "high"))
-            axes.vlines([place for place, _ in ends], *sides, color=line.get_color(), linewidth=0.5)
+            axes.vlines([position for position, _ in ends], *sides, color=line.get_color(), linewidth=0.5)
         for board in boards.values():
             scale, level = board.scale, board.level
-        names, every = [drawable(str(name), NAME) for name in boards], 1 + len(boards) // MOST_TICKS
+        names, every = [drawable(str(name), NAME_WIDTH) for name in boards], 1 + len(boards) // MOST_TICKS
         axes.set_xticks(range(0, len(names), every), names[::every], parse_math=False)
         axes.set_ylabel("Elo rating" if scale == "elo" else "rating (log odds)")
         axes.set_title(f"ratings with {100 * level:g} % intervals")
@@ -243,25 +245,25 @@ class Board(Tabular):
         ``ahead`` (the rating less that of the next row; null where the two cannot be compared), ``wins``,
         ``losses``, ``games`` and ``component``.
         """
-        places, source, row = self._places, self.ratings, self.best_first
+        ranks, source, row = self._ranks, self.ratings, self.best_first
         unit = SCALES[self.scale][0]
         low, high = (self.centre + unit * side[row] for side in self._intervals)
         infinite = np.array([0.0, np.inf, -np.inf])[self._side]
         rating = self.centre + unit * (source.score + infinite)[row]
         error = unit * self._errors.error[row]
         ahead = unit * np.append(self._gaps(row[:-1], row[1:]), np.nan)[: len(row)]
-        ahead[np.flatnonzero(np.diff(places.board[row]))] = np.nan
+        ahead[np.flatnonzero(np.diff(ranks.board[row]))] = np.nan
         columns = {
-            "board": column_of(places.board[row] + 1),
-            "rank": column_of(places.rank[row]),
-            "rank_low": column_of(places.low[row], places.low[row] == 0),
-            "rank_high": column_of(places.high[row], places.high[row] == 0),
+            "board": column_of(ranks.board[row] + 1),
+            "rank": column_of(ranks.rank[row]),
+            "rank_low": column_of(ranks.low[row], ranks.low[row] == 0),
+            "rank_high": column_of(ranks.high[row], ranks.high[row] == 0),
             "item": item_column([source.items[number] for number in row.tolist()]),
             "rating": column_of(rating),
-            "standard_error": _known(np.where(self._side[row] == 0, error, np.nan)),
-            "low": _known(low),
-            "high": _known(high),
-            "ahead": _known(ahead),
+            "standard_error": _nullable(np.where(self._side[row] == 0, error, np.nan)),
+            "low": _nullable(low),
+            "high": _nullable(high),
+            "ahead": _nullable(ahead),
             "wins": column_of(source.wins[row]),
             "losses": column_of(source.losses[row]),
             "games": column_of((source.wins + source.losses)[row]),
@@ -272,8 +274,8 @@ class Board(Tabular):
     @cached_property
     def best_first(self) -> Int64:
         """The numbers of the items, board by board, best first."""
-        places, source = self._places, self.ratings
-        return np.lexsort((-source.score, source.component, places.rank, places.board))
+        ranks, source = self._ranks, self.ratings
+        return np.lexsort((-source.score, source.component, ranks.rank, ranks.board))
 
     @property
     def _precedes(self) -> Bool:
@@ -340,7 +342,7 @@ class Board(Tabular):
         return np.where(a == b, source.score[first] - source.score[second], gaps)
 
     @cached_property
-    def _places(self) -> "RankIntervals":
+    def _ranks(self) -> "RankIntervals":
         source, on_board = self.ratings, self._anchors[1]
         ahead = self._precedes & (on_board[:, None] == on_board)
         sizes = np.bincount(source.component, minlength=len(on_board))
@@ -373,8 +375,8 @@ class Board(Tabular):
         n_inside = float(inside.sum() - len(here)) / 2
         alpha = 1.0 - self.level
         if source.errors is None:
-            known: Any = source.covariance
-            covariance = np.where(inside, np.nan_to_num(known[np.ix_(here, here)]), 0.0)
+            whole: Any = source.covariance
+            covariance = np.where(inside, np.nan_to_num(whole[np.ix_(here, here)]), 0.0)
             critical = critical_value(covariance, component, alpha * n_inside / max(n_pairs, 1.0))
             reach, apart = critical * np.sqrt(np.diag(covariance)), critical * difference_errors(covariance)
         else:
@@ -385,15 +387,15 @@ class Board(Tabular):
         sure = inside & (np.nan_to_num(gaps, nan=0.0) > apart)
         np.fill_diagonal(sure, False)
         if n_pairs > n_inside:
-            parts, place = np.unique(component, return_inverse=True)
+            components, position = np.unique(component, return_inverse=True)
             above, below = source.gaps.above, source.gaps.below
-            near = np.isin(above, parts) & np.isin(below, parts)
-            least = np.full((len(parts), len(parts)), -np.inf)
-            least[np.searchsorted(parts, above[near]), np.searchsorted(parts, below[near])] = (
+            near = np.isin(above, components) & np.isin(below, components)
+            least = np.full((len(components), len(components)), -np.inf)
+            least[np.searchsorted(components, above[near]), np.searchsorted(components, below[near])] = (
                 source.gaps.each(1.0 - alpha / (2.0 * n_pairs))[near]
             )
-            own = source.score[here]
-            bound = least[np.ix_(place, place)] + (own - reach)[:, None] - (own + reach)
+            middle = source.score[here]
+            bound = least[np.ix_(position, position)] + (middle - reach)[:, None] - (middle + reach)
             sure |= bound > 0
         return here, close(sure), apart
 
@@ -457,17 +459,17 @@ class Board(Tabular):
         for component in range(source.gaps.n_components):
             anchor = int(anchors[board[component]])
             if self._precedes[component, anchor]:
-                pair = ahead, behind = int(rows[component][-1]), int(rows[anchor][0])
+                pair = leading, trailing = int(rows[component][-1]), int(rows[anchor][0])
             elif self._precedes[anchor, component]:
-                pair = behind, ahead = int(rows[component][0]), int(rows[anchor][-1])
+                pair = trailing, leading = int(rows[component][0]), int(rows[anchor][-1])
             else:
                 continue
             if self._decided:
                 here, sure, _ = self._decided[int(board[component])]
-                if sure[np.searchsorted(here, ahead), np.searchsorted(here, behind)]:
+                if sure[np.searchsorted(here, leading), np.searchsorted(here, trailing)]:
                     continue
             first, second = (source.items[row] for row in pair)
-            winner, unbounded = name_item(source.items[behind]), name_item(first)
+            winner, unbounded = name_item(source.items[trailing]), name_item(first)
             reason = f"which is ahead is open; a win of {winner} makes the rating of {unbounded} finite"
             bounding.append(NextComparison(first, second, 1, None, reason))
         deciding = [
@@ -487,34 +489,34 @@ class Board(Tabular):
         source, (here, sure, apart) = self.ratings, self._decided[number]
         component, score, errors = source.component[here], source.score[here], source.errors
         covariance: Any = source.covariance if errors is None else errors.independent
-        known: Float64 = np.nan_to_num(covariance[np.ix_(here, here)])
-        before = difference_errors(known)
+        current: Float64 = np.nan_to_num(covariance[np.ix_(here, here)])
+        before = difference_errors(current)
         error = before if errors is None else errors.difference.error[np.ix_(here, here)]
         is_open = (component[:, None] == component) & ~sure & ~sure.T & (error > 0)
-        one, other = np.nonzero(np.triu(is_open, 1))
+        low, high = np.nonzero(np.triu(is_open, 1))
         games = float((source.wins + source.losses)[here].sum()) / max(len(here) * (len(here) - 1), 1)
         times = batch or max(round(games), LEAST_BATCH)
-        gap = np.abs(score[one] - score[other])
+        gap = np.abs(score[low] - score[high])
         weight = times * information(gap, source.tie)
         chosen = list[NextComparison]()
-        left = np.ones(len(one), bool)
+        left = np.ones(len(low), bool)
         while len(chosen) < limit and left.any():
-            now = difference_errors(known)[one, other]
-            narrowed, shrink = now / before[one, other], 1.0 / np.sqrt(1.0 + weight * now**2)
-            least = narrowed * shrink * apart[one, other]
-            step = narrowed * np.sqrt(1.0 - shrink**2) * error[one, other]
+            now = difference_errors(current)[low, high]
+            narrowed, shrink = now / before[low, high], 1.0 / np.sqrt(1.0 + weight * now**2)
+            least = narrowed * shrink * apart[low, high]
+            step = narrowed * np.sqrt(1.0 - shrink**2) * error[low, high]
             gain = np.where(left, ndtr((gap - least) / step) + ndtr((-gap - least) / step), -1.0)
             best = int(gain.argmax())
-            a, b = sorted((int(one[best]), int(other[best])), key=lambda place: -score[place])
+            a, b = sorted((int(low[best]), int(high[best])), key=lambda item: -score[item])
             first, second = source.items[here[a]], source.items[here[b]]
             percent = f"{100 * gain[best]:.2g} %" if gain[best] >= 1e-4 else "less than 0.01 %"
             reason = f"decides which is ahead with probability {percent}"
             chosen.append(NextComparison(first, second, times, float(gain[best]), reason))
             left[best] = False
-            known = add_comparison(known, score, source.tie, a, b, times)
+            current = add_comparison(current, score, source.tie, a, b, times)
         return chosen
 
-    def plot(self, ax: Any = None, *, limit: int = MOST) -> Any:
+    def plot(self, ax: Any = None, *, limit: int = MOST_ROWS_DRAWN) -> Any:
         """Draw the ratings with their intervals, best on top, in the house style; return the axes.
 
         A bound is a triangle that points to where the rating is; the rank interval stands on the right. At
@@ -547,22 +549,22 @@ class Board(Tabular):
                     level -= 1.0
                 _draw_row(axes, row, level, length)
                 ticks.append(level)
-                names.append(drawable(str(row["item"]), NAME))
+                names.append(drawable(str(row["item"]), NAME_WIDTH))
                 axes.text(1.02, level, rank_interval(row), transform=side, ha="left", va="center")
                 level -= 1.0
             axes.set_yticks(ticks, names, parse_math=False)
             axes.set_ylim(level + 0.25, 0.75)
             axes.tick_params(axis="y", length=0)
             axes.set_xlabel("Elo rating" if self.scale == "elo" else "rating (log odds)")
-            part = f", the first {len(drawn):,} of {len(self):,}" * (len(drawn) < len(self))
-            axes.set_title(f"ratings with {100 * self.level:g} % intervals{part}")
+            shown = f", the first {len(drawn):,} of {len(self):,}" * (len(drawn) < len(self))
+            axes.set_title(f"ratings with {100 * self.level:g} % intervals{shown}")
             return axes
 
-    def figure_height(self, limit: int = MOST) -> float:
+    def figure_height(self, limit: int = MOST_ROWS_DRAWN) -> float:
         """Inches of a figure with at most ``limit`` items of each board."""
         boards = self.by_board()
         n_rows = sum(min(len(rows), limit) for rows in boards) + 1.75 * len(boards) * (len(boards) > 1)
-        return MARGIN + ROW * (n_rows + 1)
+        return MARGIN_HEIGHT + ROW_HEIGHT * (n_rows + 1)
 
     def by_board(self) -> list[list[dict[str, Any]]]:
         """The rows of each board, best first."""
@@ -578,7 +580,7 @@ class Board(Tabular):
             "centre": self.centre,
             "level": self.level,
             "rows": as_records(self.rows),
-            "coefficients": [as_record(one) for one in self.coefficients.values()],
+            "coefficients": [record_coefficient(contrast) for contrast in self.coefficients.values()],
             "remarks": list(self.notes),
             "next_comparisons": [
                 {**comparison._asdict(), "first": first, "second": second}
@@ -592,17 +594,21 @@ class Board(Tabular):
         if self.coefficients:
             blocks.append(list_coefficients(self.coefficients, self.scale))
         blocks += self.notes
-        return [*blocks, *["compare next:"] * bool(comparisons), *(f"  {one}" for one in comparisons)]
+        return [
+            *blocks,
+            *["compare next:"] * bool(comparisons),
+            *(f"  {comparison}" for comparison in comparisons),
+        ]
 
-    def listings(self, limit: int = SHOWN_ROWS, rest: str = ".table() has all") -> list[Block]:
-        """Each board as a table of at most ``limit`` items, with a note on where to find the ``rest``."""
+    def listings(self, limit: int = SHOWN_ROWS, pointer: str = ".table() has all") -> list[Block]:
+        """Each board as a table of at most ``limit`` items, ``pointer`` says where to find the others."""
         boards, blocks = self.by_board(), list[Block]()
         for number, rows in enumerate(boards[:SHOWN_BOARDS], 1):
             if len(boards) > 1:
                 blocks.append(f"board {number}: {len(rows):,} item{'s' * (len(rows) != 1)}")
             blocks.append(Listing(HEADERS, [self.cells(row) for row in rows[:limit]]))
             if len(rows) > limit:
-                blocks.append(f"and {len(rows) - limit:,} more; {rest}")
+                blocks.append(f"and {len(rows) - limit:,} more; {pointer}")
         if len(boards) > SHOWN_BOARDS:
             n_items = sum(map(len, boards[SHOWN_BOARDS:]))
             blocks.append(
@@ -614,8 +620,8 @@ class Board(Tabular):
         """How many items there are, and what their ratings are relative to."""
         equal = [
             "position" if name == "moved_first" else shorten(name)
-            for name, one in self.coefficients.items()
-            if name != "tie" and one.kind.value != "not identified"
+            for name, contrast in self.coefficients.items()
+            if name != "tie" and contrast.kind.value != "not identified"
         ]
         where = f", at equal {list_words(equal)}" if equal else ""
         return f"{len(self):,} item{'s' * (len(self) != 1)} {self.explain_scale()}{where}"
@@ -654,8 +660,8 @@ class Board(Tabular):
         lines = [f"ranks: intervals that contain all true ranks of a board jointly with confidence {percent}"]
         if self.ratings.covariance is None:
             why = (
-                f"of all items, here more than {MOST_ITEMS:,}"
-                if len(self) > MOST_ITEMS
+                f"of all items, here more than {MOST_RATED:,}"
+                if len(self) > MOST_RATED
                 else "of the scores, which is lost in rounding"
             )
             lines = [
@@ -708,9 +714,9 @@ def make_board(
 
 def check_board(n_components: int) -> None:
     """Reject more components than a board can have."""
-    if n_components > MOST_ITEMS:
+    if n_components > MOST_RATED:
         raise UnsupportedOption(
-            f"a board has at most {MOST_ITEMS:,} components, and there are {n_components:,}; .table() has "
+            f"a board has at most {MOST_RATED:,} components, and there are {n_components:,}; .table() has "
             "the scores in each"
         )
 
@@ -731,9 +737,9 @@ def rows_without_board(
             for name in ("board", "rank", "rank_low", "rank_high")
         },
         "item": item_column([items[number] for number in row.tolist()]),
-        "rating": _known(rating[row]),
-        **dict.fromkeys(("standard_error", "low", "high"), _known(empty)),
-        "ahead": _known(ahead[: len(row)]),
+        "rating": _nullable(rating[row]),
+        **dict.fromkeys(("standard_error", "low", "high"), _nullable(empty)),
+        "ahead": _nullable(ahead[: len(row)]),
         "wins": column_of(wins[row]),
         "losses": column_of(losses[row]),
         "games": column_of((wins + losses)[row]),
@@ -756,43 +762,43 @@ def rescale(coefficients: "Mapping[str, Contrast]", unit: float) -> "dict[str, C
     """Coefficients in this unit instead of log odds."""
     return {
         name: replace(
-            one,
-            value=unit * one.value,
-            standard_error=None if one.standard_error is None else unit * one.standard_error,
-            bound=None if one.bound is None else unit * one.bound,
+            contrast,
+            value=unit * contrast.value,
+            standard_error=None if contrast.standard_error is None else unit * contrast.standard_error,
+            bound=None if contrast.bound is None else unit * contrast.bound,
         )
-        for name, one in coefficients.items()
+        for name, contrast in coefficients.items()
     }
 
 
-def as_record(one: "Contrast") -> dict[str, Any]:
+def record_coefficient(contrast: "Contrast") -> dict[str, Any]:
     """A coefficient as JSON represents it."""
     return {
-        "name": one.label,
-        "kind": one.kind.value,
-        "estimate": one.value if isfinite(one.value) else None,
-        "standard_error": one.standard_error,
-        "degrees": one.degrees if isfinite(one.degrees) else None,
-        "bound": one.bound,
-        "comparisons": one.comparisons,
-        "reading": one.settle,
+        "name": contrast.label,
+        "kind": contrast.kind.value,
+        "estimate": contrast.value if isfinite(contrast.value) else None,
+        "standard_error": contrast.standard_error,
+        "degrees": contrast.degrees if isfinite(contrast.degrees) else None,
+        "bound": contrast.bound,
+        "comparisons": contrast.comparisons,
+        "reading": contrast.settle,
     }
 
 
 def list_coefficients(coefficients: "Mapping[str, Contrast]", scale: str) -> Listing:
     """The coefficients: estimate, standard error, and what an infinite or open one means."""
     cells = list[list[str]]()
-    for name, one in coefficients.items():
-        error = one.standard_error or 1.0  # of which two digits are shown, at least
+    for name, contrast in coefficients.items():
+        error = contrast.standard_error or 1.0  # of which two digits are shown, at least
         digits = f".{max(3 if scale == 'log-odds' else 1, min(1 - floor(log10(error)), 9))}f"
-        reading = one.settle if one.kind.value == "not identified" else ""
-        if one.bound is not None:
-            many = f"{show_count(one.comparisons)} comparison{'s' * (one.comparisons != 1)}"
-            side = "or more" if one.value > 0 else "or less"
-            reading = f"{many}: {one.bound:+{digits}} {side} ({100 * one.level:g} %)"
-        known = f"{one.value:+{digits}}" if isfinite(one.value) else one.kind.value
-        spread = "-" if one.standard_error is None else f"{one.standard_error:{digits}}"
-        cells.append([shorten(name), known, spread, reading])
+        reading = contrast.settle if contrast.kind.value == "not identified" else ""
+        if contrast.bound is not None:
+            many = f"{show_count(contrast.comparisons)} comparison{'s' * (contrast.comparisons != 1)}"
+            side = "or more" if contrast.value > 0 else "or less"
+            reading = f"{many}: {contrast.bound:+{digits}} {side} ({100 * contrast.level:g} %)"
+        estimate = f"{contrast.value:+{digits}}" if isfinite(contrast.value) else contrast.kind.value
+        spread = "-" if contrast.standard_error is None else f"{contrast.standard_error:{digits}}"
+        cells.append([shorten(name), estimate, spread, reading])
     return Listing(["coefficient", "estimate", "s.e.", ""], cells)
 
 
@@ -855,15 +861,15 @@ def critical_value(covariance: Float64, component: Int64, alpha: float) -> float
     if not n_pairs:
         return NormalDist().inv_cdf(1.0 - alpha / 2) if alpha > 0 else 0.0
     bonferroni = NormalDist().inv_cdf(1.0 - alpha / (2 * n_pairs))
-    if sizes.max() > MOST_DRAWN or alpha * DRAWS < LEAST_BEYOND:
+    if sizes.max() > MOST_DRAWN or alpha * SCORE_DRAWS < LEAST_BEYOND:
         return bonferroni
-    rng, largest = np.random.default_rng(0), np.zeros(DRAWS)
+    rng, largest = np.random.default_rng(0), np.zeros(SCORE_DRAWS)
     for number in np.flatnonzero(np.bincount(component) > 1).tolist():
         here = component == number
         inside = covariance[np.ix_(here, here)]
         values, vectors = np.linalg.eigh(inside)
         root, error = vectors * np.sqrt(np.maximum(values, 0.0)), difference_errors(inside)
-        drawn = root @ rng.standard_normal((len(inside), DRAWS))
+        drawn = root @ rng.standard_normal((len(inside), SCORE_DRAWS))
         for item in range(len(inside) - 1):
             spread = error[item, item + 1 :, None]
             away = np.abs(drawn[item + 1 :] - drawn[item]) * (spread > SCORES_WITHIN)
@@ -901,5 +907,5 @@ def close(relation: Bool) -> Bool:
         relation = further
 
 
-def _known(values: Float64) -> Any:
+def _nullable(values: Float64) -> Any:
     return column_of(values, np.isnan(values))

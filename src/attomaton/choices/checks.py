@@ -22,15 +22,15 @@ from attomaton.base.tables import Float64, Int64, table_of
 from attomaton.choices.board import item_column
 from attomaton.choices.logit.fit import LogitFit
 from attomaton.choices.logit.rows import Situations
-from attomaton.choices.simulation import AT_ONCE, FittedChoices
+from attomaton.choices.simulation import NUMBERS_AT_ONCE, FittedChoices
 
-ENOUGH = 5.0
+ENOUGH_EXPECTED = 5.0
 """Choices expected in every cell from which the chi-square distribution is used."""
 
-SHOWN = 5
+SHOWN_PAIRS = 5
 """Pairs or cycles that are printed."""
 
-MOST_ITEMS = 500
+MOST_IN_CYCLES = 500
 """Most items among which cycles are counted."""
 
 BINS = 10
@@ -45,11 +45,11 @@ class Assessment(Tabular):
 
     def _table(self) -> pa.Table:
         values: Any = self
-        return next(one for one in self._values(values).values() if isinstance(one, pa.Table))
+        return next(value for value in self._values(values).values() if isinstance(value, pa.Table))
 
     @staticmethod
     def _values(values: Any) -> dict[str, Any]:
-        return {one.name: getattr(values, one.name) for one in fields(values)}
+        return {field.name: getattr(values, field.name) for field in fields(values)}
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers and the rows of the table as JSON represents them; an infinite one is ``infinite``."""
@@ -107,7 +107,7 @@ class GoodnessOfFit(Assessment):
             f"deviance {self.deviance:.2f}, Pearson {self.pearson:.2f}, {self.degrees:,} degree{plural} of "
             f"freedom: p = {self.p_value:.3g} ({self.method})"
         )
-        rows: Any = self.pairs.slice(0, SHOWN).to_pylist()
+        rows: Any = self.pairs.slice(0, SHOWN_PAIRS).to_pylist()
         cells = [
             [
                 f"{row['first']} – {row['second']}",
@@ -118,7 +118,9 @@ class GoodnessOfFit(Assessment):
             ]
             for row in rows
         ]
-        more = [f"and {len(self.pairs) - SHOWN:,} more pairs; .table() has all"] * (len(self.pairs) > SHOWN)
+        more = [f"and {len(self.pairs) - SHOWN_PAIRS:,} more pairs; .table() has all"] * (
+            len(self.pairs) > SHOWN_PAIRS
+        )
         return [
             head,
             Listing(["pair", "games", "wins (expected)", "losses (expected)", "residual"], cells),
@@ -167,13 +169,15 @@ class Intransitivity(Assessment):
             f"{self.cyclic:,} of {self.triads:,} triads are cycles, {self.expected:.1f} expected: "
             f"p = {self.p_value:.3g} (parametric bootstrap, {self.n_draws:,} draws)"
         )
-        rows: Any = self.cycles.slice(0, SHOWN).to_pylist()
+        rows: Any = self.cycles.slice(0, SHOWN_PAIRS).to_pylist()
         lines = [
             f"  {row['first']} > {row['second']} > {row['third']} > {row['first']}, each by "
             f"{show_count(row['margin'])} or more"
             for row in rows
         ]
-        more = [f"  and {len(self.cycles) - SHOWN:,} more; .table() has all"] * (len(self.cycles) > SHOWN)
+        more = [f"  and {len(self.cycles) - SHOWN_PAIRS:,} more; .table() has all"] * (
+            len(self.cycles) > SHOWN_PAIRS
+        )
         return [head, *lines, *more]
 
 
@@ -263,31 +267,31 @@ def cross_validate(
     for number in range(n_folds):
         out = np.bincount(rows[fold == number], minlength=situations.n_rows).astype(np.float64)
         fit, met = fitted.refit(problem.counts - out), np.flatnonzero(situations.sum(out) > 0)
-        for few in np.array_split(met, 1 + len(met) * problem.rows.n_parameters // AT_ONCE):
+        for few in np.array_split(met, 1 + len(met) * problem.rows.n_parameters // NUMBERS_AT_ONCE):
             numbers = ranges_of(situations.starts[few], size[few])
             inside, chosen = Situations(offsets_of(size[few])), out[numbers]
             probability = predict(fit, problem.rows.take(numbers), inside)
             if problem.offsets is not None:
                 probability *= np.exp(problem.offsets[numbers])
                 probability /= inside.spread(inside.sum(probability))
-            known = ~np.isnan(probability)
-            open_ += chosen[~known].sum()
+            decided = ~np.isnan(probability)
+            open_ += chosen[~decided].sum()
             impossible += chosen[probability == 0].sum()
-            likely = known & (chosen > 0)
+            likely = decided & (chosen > 0)
             with np.errstate(divide="ignore"):
                 loss -= float(chosen[likely] @ np.log(probability[likely]))
             times = inside.spread(inside.sum(chosen))
-            bins = np.minimum((probability[known] * BINS).astype(np.int64), BINS - 1)
+            bins = np.minimum((probability[decided] * BINS).astype(np.int64), BINS - 1)
             for total, value in zip(sums, (times, times * probability, chosen), strict=True):
-                total += np.bincount(bins, value[known], BINS)
-    some = np.flatnonzero(sums[0])
+                total += np.bincount(bins, value[decided], BINS)
+    filled = np.flatnonzero(sums[0])
     calibration = table_of(
         {
-            "low": some / BINS,
-            "high": (some + 1) / BINS,
-            "predicted": (sums[1] / np.maximum(sums[0], 1))[some],
-            "happened": (sums[2] / np.maximum(sums[0], 1))[some],
-            "alternatives": sums[0][some].astype(np.int64),
+            "low": filled / BINS,
+            "high": (filled + 1) / BINS,
+            "predicted": (sums[1] / np.maximum(sums[0], 1))[filled],
+            "happened": (sums[2] / np.maximum(sums[0], 1))[filled],
+            "alternatives": sums[0][filled].astype(np.int64),
         }
     )
     n_choices = problem.n_choices
@@ -308,7 +312,7 @@ def assess(
     counts, expected = fitted.problem.counts, fitted.expected
     deviance, pearson = measure(fitted.cells, counts, expected)
     degrees = fitted.n_free - fitted.fit.identified.rank
-    enough = fitted.plain and np.bincount(fitted.cells, expected).min(initial=np.inf) >= ENOUGH
+    enough = fitted.plain and np.bincount(fitted.cells, expected).min(initial=np.inf) >= ENOUGH_EXPECTED
     if method == "chi-square" or (method is None and enough):
         from scipy.special import chdtrc
 
@@ -317,16 +321,16 @@ def assess(
         how = f"parametric bootstrap, {n_draws:,} draws"
         drawn = fitted.draw(n_draws, np.random.default_rng(seed))
         again = zip(drawn, fitted.expect_again(drawn), strict=True)
-        others = [measure(fitted.cells, *both)[0] for both in again]
-        p_value = tail(deviance, np.array(others))
+        deviances = [measure(fitted.cells, *both)[0] for both in again]
+        p_value = tail(deviance, np.array(deviances))
     return GoodnessOfFit(deviance, pearson, degrees, p_value, how, _list_pairs(fitted, items))
 
 
 def measure(cells: Int64, counts: Float64, expected: Float64) -> tuple[float, float]:
     """The deviance and Pearson's statistic of the cells."""
     observed, right = np.bincount(cells, counts), np.bincount(cells, expected)
-    some, likely = observed > 0, right > 0
-    deviance = 2.0 * float((observed[some] * np.log(observed[some] / right[some])).sum())
+    occurred, likely = observed > 0, right > 0
+    deviance = 2.0 * float((observed[occurred] * np.log(observed[occurred] / right[occurred])).sum())
     pearson = float((np.square(observed - right)[likely] / right[likely]).sum())
     return max(deviance, 0.0), pearson
 
@@ -352,7 +356,10 @@ def _list_pairs(fitted: FittedChoices, items: tuple[Any, ...]) -> pa.Table:
     }
     numbers = (games, wins, right_wins, losses, right_losses, residual)
     names = ("games", "wins", "expected_wins", "losses", "expected_losses", "residual")
-    return table_of(columns | {name: part[order] for name, part in zip(names, numbers, strict=True)})
+    return table_of(
+        columns
+        | {name: numbers_of_pairs[order] for name, numbers_of_pairs in zip(names, numbers, strict=True)}
+    )
 
 
 def _net_wins(fitted: FittedChoices, expected: Float64) -> tuple[Float64, Float64]:
@@ -367,8 +374,8 @@ def _net_wins(fitted: FittedChoices, expected: Float64) -> tuple[Float64, Float6
 def count_cycles(fitted: FittedChoices, items: tuple[Any, ...], n_draws: int, seed: int) -> Intransitivity:
     """The cyclic triads, against those of draws from the model."""
     n_draws = whole_number(n_draws, "n_draws", least=1)
-    if len(items) > MOST_ITEMS:
-        raise UnsupportedOption(f"cycles are counted among at most {MOST_ITEMS:,} items; fit fewer")
+    if len(items) > MOST_IN_CYCLES:
+        raise UnsupportedOption(f"cycles are counted among at most {MOST_IN_CYCLES:,} items; fit fewer")
     ahead, margin = _beats(fitted, fitted.problem.counts)
     cyclic = _cycles(ahead)
     statistic = cyclic - _anticipate(fitted, fitted.expected)
@@ -409,17 +416,17 @@ def _anticipate(fitted: FittedChoices, expected: Float64) -> float:
 
 def _list_cycles(ahead: Float64, margin: Float64, items: tuple[Any, ...]) -> pa.Table:
     """The cycles, each from its first item on, the clearest first."""
-    found = list[tuple[float, tuple[int, int, int]]]()
+    cycles = list[tuple[float, tuple[int, int, int]]]()
     for first in range(len(items)):
         later = ahead.copy()
         later[:, :first] = 0.0
         for second in np.flatnonzero(later[first]).tolist():
             for third in np.flatnonzero(later[second] * ahead[:, first]).tolist():
                 least = min(margin[first, second], margin[second, third], margin[third, first])
-                found.append((-float(least), (first, second, third)))
-    found.sort()
+                cycles.append((-float(least), (first, second, third)))
+    cycles.sort()
     columns = {
-        name: item_column([items[cycle[side]] for _, cycle in found])
+        name: item_column([items[cycle[side]] for _, cycle in cycles])
         for side, name in enumerate(("first", "second", "third"))
     }
-    return table_of(columns | {"margin": [-margin for margin, _ in found]})
+    return table_of(columns | {"margin": [-margin for margin, _ in cycles]})

@@ -21,7 +21,7 @@ from attomaton.graphs.grouping import distinct_keys, find_keys
 _arrow: Any = pa
 _is: Any = pa.types
 
-SHOWN = 12
+LISTED_COLUMNS = 12
 """Maximum number of column names that an error lists."""
 
 
@@ -35,8 +35,8 @@ def is_frame(values: object) -> bool:
     kind = type(values)  # a lazy frame warns if its attributes are read
     if library_of(values) == "datasets":
         return hasattr(kind, "column_names")
-    known = library_of(values) in ("narwhals", "pandas", "polars") or hasattr(kind, "__arrow_c_stream__")
-    return known and hasattr(kind, "columns")
+    supported = library_of(values) in ("narwhals", "pandas", "polars") or hasattr(kind, "__arrow_c_stream__")
+    return supported and hasattr(kind, "columns")
 
 
 def columns_of(frame: Any) -> dict[Any, Any]:
@@ -79,9 +79,11 @@ def find_column(columns: Mapping[Any, Any], name: Any, role: str) -> Any:
         return column
     if isinstance(name, Hashable) and name in columns:
         raise InvalidSamples(f"there are two columns {name!r}; rename one of them")
-    there = ", ".join(show(key) for key in list(columns)[:SHOWN]) + ", …" * (len(columns) > SHOWN)
+    listed = ", ".join(show(key) for key in list(columns)[:LISTED_COLUMNS]) + ", …" * (
+        len(columns) > LISTED_COLUMNS
+    )
     raise InvalidSamples(
-        f"there is no column {show(name)} for the {role}; the columns are {there or 'none'}: "
+        f"there is no column {show(name)} for the {role}; the columns are {listed or 'none'}: "
         f"name the right one with {role}="
     )
 
@@ -178,8 +180,8 @@ def number_values(values: Any) -> tuple[Int64, list[Any]]:
         odd: list[Any] = [cell for cell in plain if isinstance(cell, list | dict | set)]
         if odd:
             raise InvalidSamples(f"a column holds {show(odd[0])}; name a column of text or numbers")
-        place = {value: number for number, value in enumerate(dict.fromkeys(plain))}
-        return np.fromiter(map(place.__getitem__, plain), np.int64, len(plain)), list(place)
+        number_of = {value: number for number, value in enumerate(dict.fromkeys(plain))}
+        return np.fromiter(map(number_of.__getitem__, plain), np.int64, len(plain)), list(number_of)
     coded = array.dictionary_encode("encode")
     return numbers_of(coded.indices).astype(np.int64), coded.dictionary.to_pylist()
 
@@ -196,8 +198,8 @@ def read_numbers(values: Any, role: str, n_rows: int) -> Float64:
     odd = ~np.isfinite(numbers)
     if odd.any():
         value = array[int(np.argmax(odd))].as_py()
-        what = "missing" if is_missing(value) else show(value)
-        raise BadRows(f"{role} is {what} in ", odd, "; give a finite number, or drop the row")
+        shown = "missing" if is_missing(value) else show(value)
+        raise BadRows(f"{role} is {shown} in ", odd, "; give a finite number, or drop the row")
     return numbers
 
 
@@ -236,9 +238,9 @@ def _number_in_arrow(arrays: Mapping[str, Any]) -> tuple[tuple[Any, ...], Int64]
         holdings = " and ".join(f"{role} holds {kind}" for role, kind in kinds.items())
         raise InvalidSamples(f"items must be of one type, but {holdings}; convert both columns to one type")
     if "number" in kinds.values():
-        parts = [_as_numbers(array) for array in arrays.values()]
-        values = np.concatenate(parts)
-        large = any(part.dtype.kind == "i" and (np.abs(part) >= 1 << 53).any() for part in parts)
+        numbers = [_as_numbers(array) for array in arrays.values()]
+        values = np.concatenate(numbers)
+        large = any(array.dtype.kind == "i" and (np.abs(array) >= 1 << 53).any() for array in numbers)
         if values.dtype.kind == "f" and large:
             raise InvalidSamples(
                 "some items are large whole numbers and others are floats, which cannot represent "
@@ -263,14 +265,14 @@ def _number_in_arrow(arrays: Mapping[str, Any]) -> tuple[tuple[Any, ...], Int64]
     order = np.argsort(first)
     number = np.empty_like(order)
     number[order] = np.arange(len(order))
-    return tuple(items[place] for place in order.tolist()), number[codes]
+    return tuple(items[index] for index in order.tolist()), number[codes]
 
 
 def _number_in_python(lists: Mapping[str, list[Any]]) -> tuple[tuple[Any, ...], Int64]:
     """The same with a Python object for each entry."""
     flat = list(chain.from_iterable(lists.values()))
     by_row = _by_row(np.arange(len(flat)), [len(values) for values in lists.values()])
-    items, numbers = number_hashable([flat[place] for place in by_row.tolist()])
+    items, numbers = number_hashable([flat[index] for index in by_row.tolist()])
     column_by_column = np.empty_like(numbers)
     column_by_column[by_row] = numbers
     return items, column_by_column
@@ -310,10 +312,10 @@ def _refuse_missing(columns: Mapping[str, Any]) -> None:
         cells = as_list(values)
         rows = np.flatnonzero([is_missing(cell) for cell in cells])
         if len(rows):
-            what = "empty" if isinstance(cells[rows[0]], str) else f"missing ({cells[rows[0]]!r})"
+            content = "empty" if isinstance(cells[rows[0]], str) else f"missing ({cells[rows[0]]!r})"
             raise BadRows(
                 f"the {role} in ",
                 rows,
-                f" is {what}; drop such rows first (in pandas: frame.dropna(); on the command line: "
+                f" is {content}; drop such rows first (in pandas: frame.dropna(); on the command line: "
                 "--skip-bad), or name them",
             )

@@ -15,8 +15,8 @@ from scipy.sparse import csr_array, hstack
 from attomaton.base.printing import show_count
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.gaps import Gaps, OpenGaps, lost_in_logit
-from attomaton.choices.given import Side
-from attomaton.choices.logit.clusters import FEWEST, ClusterErrors, SingleResiduals
+from attomaton.choices.inputs import Side
+from attomaton.choices.logit.clusters import FEWEST_CLUSTERS, ClusterErrors, SingleResiduals
 from attomaton.choices.logit.contrasts import CLOSE, Contrast, ContrastKind
 from attomaton.choices.logit.fit import LogitFit, fit_logit
 from attomaton.choices.logit.identification import relate
@@ -32,7 +32,7 @@ from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.grouping import count_keys
 from attomaton.graphs.paths import QueryOrder, graph_of
 
-ALIASED = 1e-6
+ALIAS_ENTRY = 1e-6
 """Entries of unit vectors that no comparison sees above which a feature follows from other columns."""
 
 MANY = 8
@@ -135,8 +135,8 @@ class LogitScores:
     def _residuals(self) -> Float64:
         """The residuals of each row as of one choice, where counts are parts of choices or weights."""
         problem, repeats = self.logit.problem, self.units.repeats
-        rest = problem.residuals(self.logit.probabilities)
-        return rest if repeats is None else rest / problem.situations.spread(np.sqrt(repeats))
+        residuals = problem.residuals(self.logit.probabilities)
+        return residuals if repeats is None else residuals / problem.situations.spread(np.sqrt(repeats))
 
     @cached_property
     def _clusters(self) -> ClusterErrors | None:
@@ -157,8 +157,8 @@ class LogitScores:
         """The covariance of these items about the means of their components."""
         centred, component = self._contrasts(numbers), self.components.component_of_node[numbers]
         result = centred @ covariance @ centred.T
-        known = (component[:, None] == component) & centred.any(axis=1)
-        return np.where(known, (result + result.T) / 2, np.nan)
+        alike = (component[:, None] == component) & centred.any(axis=1)
+        return np.where(alike, (result + result.T) / 2, np.nan)
 
     def _contrasts(self, numbers: Int64) -> Float64:
         """Items less the means of their components as contrasts, shape (n_numbers, n_parameters)."""
@@ -216,7 +216,7 @@ class LogitScores:
     def gaps(self, component: Int64, above: Int64, below: Int64) -> Gaps:
         """The infinite gaps between components, given the component of each item and the pairs in order."""
         number, clusters = int(component.max(initial=-1)) + 1, self.units.clusters
-        if all(one.kind is ContrastKind.FINITE for one in self.coefficients.values()):
+        if all(contrast.kind is ContrastKind.FINITE for contrast in self.coefficients.values()):
             lost = lost_in_logit(self.logit, component, self.values, number, clusters)
             return Gaps(lost, above, below, number)
         leader = np.unique(component, return_index=True)[1]
@@ -259,17 +259,17 @@ class LogitScores:
     @cached_property
     def coefficients(self) -> dict[str, Contrast]:
         """Position, features and the tie parameter by name, each finite, infinite, undecided or aliased."""
-        found = dict[str, Contrast]()
+        contrasts = dict[str, Contrast]()
         for number, name in enumerate(self.logit.problem.names[self.n_items :], self.n_items):
             contrast = self.logit.contrast(name, clusters=self.units.clusters)
             error, degrees = None, np.inf
             if contrast.kind is ContrastKind.FINITE:
                 error, degrees = self._error(np.eye(1, len(self.logit.problem.names), number)[0])
                 error = None if np.isnan(error) else error
-            found[name] = replace(contrast, standard_error=error, robust_error=None, degrees=degrees)
+            contrasts[name] = replace(contrast, standard_error=error, robust_error=None, degrees=degrees)
         for name, sentence in self.aliases.items():
-            found[name] = Contrast(name, ContrastKind.UNIDENTIFIED, np.nan, settle=sentence)
-        return found
+            contrasts[name] = Contrast(name, ContrastKind.UNIDENTIFIED, np.nan, settle=sentence)
+        return contrasts
 
     def remarks(self) -> list[str]:
         """Notes on ties, standard errors and features that were left out."""
@@ -299,15 +299,16 @@ class LogitScores:
             if component.max(initial=0)
             else ""
         )
-        if number < FEWEST:
+        if number < FEWEST_CLUSTERS:
             remedy = (
                 "give whole numbers as counts" if weights else "leave cluster out if choices are independent"
             )
-            return f"no standard errors: {weights}{units}, but at least {FEWEST} are needed; {remedy}{bounds}"
-        known = spread.degrees[~np.isnan(spread.degrees)]
+            least = f"at least {FEWEST_CLUSTERS} are needed"
+            return f"no standard errors: {weights}{units}, but {least}; {remedy}{bounds}"
+        finite = spread.degrees[~np.isnan(spread.degrees)]
         sentence = f"standard errors: {weights or 'clustered, '}{units}"
-        if len(known):
-            low, high = (f"{end:.3g}" if end < 100 else f"{end:,.0f}" for end in (known.min(), known.max()))
+        if len(finite):
+            low, high = (f"{end:.3g}" if end < 100 else f"{end:,.0f}" for end in (finite.min(), finite.max()))
             degrees = low if low == high else f"{low} to {high}"
             sentence += f"; intervals by Student's t with {degrees} degrees of freedom (CR2)"
         unknown = int((np.isnan(spread.error) & (np.bincount(component)[component] > 1)).sum())
@@ -323,11 +324,11 @@ def fit_conditional(parsed: ParsedChoices, side: Side, ties: str) -> LogitScores
     check_columns(len(names))
     while True:
         fitted = _fit_named(parsed, side, ties, names)
-        found = _find_aliases(fitted, names)
-        if not found:
+        dependent = _find_aliases(fitted, names)
+        if not dependent:
             return replace(fitted, aliases=aliases)
-        aliases |= found
-        names = [name for name in names if name not in found]
+        aliases |= dependent
+        names = [name for name in names if name not in dependent]
 
 
 def _find_aliases(fitted: LogitScores, names: Sequence[str]) -> dict[str, str]:
@@ -336,13 +337,13 @@ def _find_aliases(fitted: LogitScores, names: Sequence[str]) -> dict[str, str]:
     null = fitted.logit.identified.aliases
     for column in range(fitted.n_items + len(names) - 1, fitted.n_items - 1, -1):
         size = np.linalg.norm(null[column])
-        if size > ALIASED:
-            along = null[column] / size
-            vector = null @ along
+        if size > ALIAS_ENTRY:
+            direction = null[column] / size
+            vector = null @ direction
             aliases[names[column - fitted.n_items]] = _describe_alias(
                 fitted.logit, fitted.n_items, column, vector
             )
-            null = null - np.outer(vector, along)  # the null vectors without this feature
+            null = null - np.outer(vector, direction)  # the null vectors without this feature
     return aliases
 
 
@@ -406,8 +407,8 @@ def _fit_pairs(
     if rule == "half":
         times[tied] = 0.5 * parsed.counts[tied, None]
     features = np.empty((len(names), len(first)))
-    for place, name in enumerate(names):
-        features[place] = side.features[name] if row is None else side.features[name][row]
+    for number, name in enumerate(names):
+        features[number] = side.features[name] if row is None else side.features[name][row]
     problem = ChoiceProblem.from_battles(
         first,
         second,
@@ -420,10 +421,10 @@ def _fit_pairs(
     return LogitScores(fit_logit(problem), len(parsed.items), edges, tally, units, rule, dict[str, str]())
 
 
-def label_items(items: Sequence[Any], others: Sequence[str]) -> list[str]:
+def label_items(items: Sequence[Any], reserved: Sequence[str]) -> list[str]:
     """The names of the items as columns, different from each other and from ``others``."""
     labels = [str(item) for item in items]
-    plain = len({*labels, *others}) == len(labels) + len(others)
+    plain = len({*labels, *reserved}) == len(labels) + len(reserved)
     return labels if plain else [f"item {item!r}" for item in items]
 
 
@@ -432,7 +433,7 @@ def _spread_sets(parsed: ParsedChoices, sets: SetChoices) -> tuple[Alternatives,
     choice = np.repeat(np.arange(len(sets.winner)), sets.lengths)
     keys, times = np.unique(choice * len(parsed.items) + sets.members, return_counts=True)
     choice, members = keys // len(parsed.items), keys % len(parsed.items)
-    counts = np.where(members == sets.winner[choice], parsed.counts[choice] / parsed.parts, 0.0)
+    counts = np.where(members == sets.winner[choice], parsed.counts[choice] / parsed.denominator, 0.0)
     lengths = np.bincount(choice, minlength=len(sets.winner))
     alternatives = Alternatives(lengths, sets.row, counts, sets.row[choice], members)
     return alternatives, counts, np.log(times) if (times > 1).any() else None
@@ -446,8 +447,8 @@ def order_items(logit: LogitFit, n_items: int, edges: EdgeTable | None) -> Compo
     every pair of components is decided by :func:`~attomaton.choices.logit.contrasts.classify`.
     """
     graph = None if edges is None else find_components(edges)
-    others = np.abs(logit.finite.aliases[n_items:]).max(initial=0.0)
-    if graph is not None and others <= CLOSE:
+    largest = np.abs(logit.finite.aliases[n_items:]).max(initial=0.0)
+    if graph is not None and largest <= CLOSE:
         return graph
     return order_by_contrasts(logit, n_items, graph)
 
@@ -470,19 +471,19 @@ def order_by_contrasts(logit: LogitFit, n_items: int, graph: Components | None) 
     paths = None if graph is None else QueryOrder(graph_of(graph, n_items))
     above = np.zeros((len(leaders), len(leaders)), bool)
     rising = np.argsort(height).tolist()
-    for place, one in enumerate(rising):
+    for position, upper in enumerate(rising):
         reached = None
         if paths is not None and graph is not None:
-            reach = paths.search(int(graph.component_of_node[leaders[one]]))[0]
+            reach = paths.search(int(graph.component_of_node[leaders[upper]]))[0]
             reached = reach[graph.component_of_node[leaders]]
-        for other in reversed(rising[:place]):
-            if above[one, other] or (reached is not None and not reached[other]):
+        for lower in reversed(rising[:position]):
+            if above[upper, lower] or (reached is not None and not reached[lower]):
                 continue
             contrast = np.zeros(len(logit.problem.scale))
-            contrast[[leaders[one], leaders[other]]] = 1.0, -1.0
+            contrast[[leaders[upper], leaders[lower]]] = 1.0, -1.0
             if logit.classify(contrast[None])[0] is ContrastKind.PLUS:
-                above[one] |= above[other]
-                above[one, other] = True
+                above[upper] |= above[lower]
+                above[upper, lower] = True
     ends = [*np.nonzero(above)]
     order = np.lexsort((np.arange(n_items), component))
     follows = component[order[1:]] == component[order[:-1]]
@@ -498,8 +499,8 @@ def order_by_contrasts(logit: LogitFit, n_items: int, graph: Components | None) 
 
 def _describe_alias(logit: LogitFit, n_items: int, column: int, null: Float64) -> str:
     """What a feature follows from, by a null vector that has this feature and no later one."""
-    given = logit.problem.parameters(null)
-    vector: Float64 = given / given[column]
+    original = logit.problem.parameters(null)
+    vector: Float64 = original / original[column]
     values, often = np.unique(np.round(vector[:n_items], 8), return_counts=True)
     vector[:n_items] -= values[np.argmax(often)]  # what all items share makes no difference
     vector = np.where(np.abs(vector) < 1e-7, 0.0, np.round(vector, 6))
@@ -507,5 +508,6 @@ def _describe_alias(logit: LogitFit, n_items: int, column: int, null: Float64) -
     if len(members) == 1:
         return "it never differs between the alternatives of a comparison"
     if len(members) > MANY:
-        return "it follows from the items in all comparisons: their scores contain it"
-    return f"{relate(vector, logit.problem.names)} in all comparisons: the scores contain it"
+        return "it follows from the items in all comparisons: their scores already include its effect"
+    equation = relate(vector, logit.problem.names)
+    return f"{equation} in all comparisons: the items' scores already include its effect"

@@ -138,7 +138,7 @@ class Labels(NamedTuple):
     outcome: Any
 
 
-def read_columns(source: Any, names: Sequence[str] | None) -> tuple[Float64, list[str]]:
+def read_regressors(source: Any, names: Sequence[str] | None) -> tuple[Float64, list[str]]:
     """The columns as numbers, and their names."""
     if is_frame(source):
         columns = columns_of(source)

@@ -29,7 +29,7 @@ _multiclass: Any = multiclass  # scikit-learn's functions are not typed
 _validation: Any = validation
 _sparse: Any = scipy.sparse
 
-UNDECIDED = ("refuse", "descent")
+UNDECIDED_RULES = ("refuse", "descent")
 
 
 class LogisticRegression(ClassifierMixin, BaseEstimator):
@@ -126,9 +126,9 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         sample_weight : sequence of float, shape (n_samples,), optional
             How often each row was observed; of a group, the weight of its chosen row counts.
         """
-        if self.undecided not in UNDECIDED:
+        if self.undecided not in UNDECIDED_RULES:
             raise UnsupportedOption(
-                f"undecided is {show(self.undecided)}; give one of {', '.join(UNDECIDED)}"
+                f"undecided is {show(self.undecided)}; give one of {', '.join(UNDECIDED_RULES)}"
             )
         if self.penalty not in (None, "firth"):
             raise UnsupportedOption(f"penalty is {show(self.penalty)}; give None, or 'firth'")
@@ -244,8 +244,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         if np.isnan(probability).any():
             number = int(situations.of_row[np.isnan(probability).argmax()])
             raise UndeterminedChoice(
-                f"the data do not bear on the alternatives of situation {number}: a difference of them is "
-                "not identified; leave that row out, or fit rows that vary in the same columns"
+                f"the data do not determine a difference between alternatives of situation {number}; leave "
+                "it out, or fit rows that vary in the same columns"
             )
         return probability
 
@@ -263,10 +263,10 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         """The columns after a column of ones, if there is to be one."""
         if not self.fit_intercept:
             return matrix
-        ones = np.ones((matrix.shape[0], 1))
+        constant = np.ones((matrix.shape[0], 1))
         if _sparse.issparse(matrix):
-            return _sparse.csr_array(_sparse.hstack([ones, matrix]))
-        return np.column_stack([ones, matrix])
+            return _sparse.csr_array(_sparse.hstack([constant, matrix]))
+        return np.column_stack([constant, matrix])
 
     def _compare_classes(
         self, matrix: Any, number: Any, weights: Float64 | None, names: list[str] | None

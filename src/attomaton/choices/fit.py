@@ -9,7 +9,7 @@ from typing import Any, Unpack, cast
 
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.options import real_number, show
-from attomaton.choices.given import SIDE, Columns, Side, read_given
+from attomaton.choices.inputs import SIDE, Columns, Side, parse_choices
 from attomaton.choices.order import SCALES, Comparison
 from attomaton.choices.rankings import unroll_rankings
 from attomaton.choices.result import ChoiceFit
@@ -135,26 +135,26 @@ def fit_choices(
         raise UnsupportedOption("a penalty takes the place of a ridge or prior; give only one of them")
     known_values = {"ties": (None, "davidson", "half"), "scale": tuple(SCALES), "penalty": (None, "firth")}
     for option, value in (("ties", ties), ("scale", scale), ("penalty", penalty)):
-        known = known_values[option]
-        if value not in known:
-            words = " or ".join(repr(one) for one in known if one is not None)
+        allowed = known_values[option]
+        if value not in allowed:
+            words = " or ".join(repr(name) for name in allowed if name is not None)
             raise UnsupportedOption(f"{option} is {show(value)}; give {words}")
-    parsed, side = read_given(ChoiceData(winners, choice_sets, losers, rankings, tied, counts), columns)
+    parsed, side = parse_choices(ChoiceData(winners, choice_sets, losers, rankings, tied, counts), columns)
     if len(parsed.items) >= MAX_TOKENS:
         raise InvalidSamples(f"{len(parsed.items):,} items; at most {MAX_TOKENS - 1:,} are supported")
     if ties == "davidson" and parsed.ranked is not None:
         raise UnsupportedOption('tied items of a ranking count as the average over their orders: ties="half"')
 
-    def fit(part: ParsedChoices, by: dict[Any, ChoiceFit]) -> ChoiceFit:
-        why = _why_conditional(part, side, ties) or "a penalty" * (penalty is not None)
+    def fit(subset: ParsedChoices, by: dict[Any, ChoiceFit]) -> ChoiceFit:
+        why = _why_conditional(subset, side, ties) or "a penalty" * (penalty is not None)
         if not why:
-            choices, parts, rankings = part.tabulate()
-            graph = find_components(cast("EdgeTable", part.edges()))
-            tally = part.tally()
+            choices, denominator, rankings = subset.tabulate()
+            graph = find_components(cast("EdgeTable", subset.edges()))
+            tally = subset.tally()
             model = LuceScores(
-                choices, graph, tally, ridge=ridge, prior=prior, parts=parts, rankings=rankings
+                choices, graph, tally, ridge=ridge, prior=prior, denominator=denominator, rankings=rankings
             )
-            return ChoiceFit(part.items, graph, model, scale, by, part.reading)
+            return ChoiceFit(subset.items, graph, model, scale, by, subset.reading)
         if ridge or prior is not None:
             name = "ridge" if ridge else "prior"
             raise UnsupportedOption(
@@ -163,19 +163,19 @@ def fit_choices(
             )
         from attomaton.choices.conditional import fit_conditional  # a tenth of the start-up time
 
-        model = fit_conditional(part, side, ties or "davidson")
+        model = fit_conditional(subset, side, ties or "davidson")
         graph = model.components
         if penalty is not None:
             from attomaton.choices.firth import FirthScores
 
             model = FirthScores.of(model)
-        return ChoiceFit(part.items, graph, model, scale, by, part.reading)
+        return ChoiceFit(subset.items, graph, model, scale, by, subset.reading)
 
     by = dict[Any, ChoiceFit]()
     if side.by is not None:
         number, categories = side.by
-        parts = {name: parsed.restrict(number == index) for index, name in enumerate(categories)}
-        by = {name: fit(part, {}) for name, part in parts.items() if part.items}
+        subsets = {name: parsed.restrict(number == index) for index, name in enumerate(categories)}
+        by = {name: fit(subset, {}) for name, subset in subsets.items() if subset.items}
     return fit(parsed, by)
 
 

@@ -26,7 +26,7 @@ MOST_BETWEEN = 20
 LEAST_SLOPE = 0.25
 """Slopes of rows are 0 or at least ½, but for rounding."""
 
-FARTHEST, HALVINGS = 800.0, 64
+FARTHEST, GAP_HALVINGS = 800.0, 64
 """Largest gap that is looked for, and how often that range is halved."""
 
 
@@ -108,7 +108,7 @@ class Gaps:
             rows, (cells, pair, weight, slope, start) = self._rows, self._pairwise
             low, limit = np.full(len(self.above), -FARTHEST), np.log1p(-level)
             high = -low
-            for _ in range(HALVINGS if len(rows.start) else 0):
+            for _ in range(GAP_HALVINGS if len(rows.start) else 0):
                 middle = (low + high) / 2
                 odds = np.logaddexp.reduceat(
                     start - slope * np.repeat(middle[pair], np.diff(cells)), cells[:-1]
@@ -207,27 +207,27 @@ class OpenGaps(Gaps):
 
 
 def lost_in_sets(
-    across: NumberedChoices, component: Int64, score: Float64, parts: int, n_components: int
+    crossing: NumberedChoices, component: Int64, score: Float64, denominator: int, n_components: int
 ) -> LostRows:
     """The lost alternatives of choices from sets: all items outside the component of the winner.
 
-    ``across`` has the choices with such items, whose counts are ``parts`` per choice, and ``score`` the score
-    of each item about the mean of its component. Items of one set and component make one row.
+    ``crossing`` has the choices with such items, counted in units of 1 / ``denominator``, and ``score`` the
+    score of each item about the mean of its component. Items of one set and component make one row.
     """
-    utility = np.log(across.multiplicity) + score[across.item]
-    key = across.choice * n_components + component[across.item]
+    utility = np.log(crossing.multiplicity) + score[crossing.item]
+    key = crossing.choice * n_components + component[crossing.item]
     order = np.argsort(key, kind="stable")
     key, first = np.unique(key[order], return_index=True)
     total = np.logaddexp.reduceat(utility[order], first) if len(first) else np.zeros(0)
     choice, number = key // max(n_components, 1), key % max(n_components, 1)
-    ahead = component[across.winner][choice]
+    ahead = component[crossing.winner][choice]
     face = total[number == ahead]  # of each choice
     lost = number != ahead
     choice, start = choice[lost], total[lost] - face[choice[lost]]
     ends = np.column_stack([ahead[lost], number[lost]])
     signs = np.tile([1.0, -1.0], len(ends))
     slopes = csr_array((signs, ends.ravel(), 2 * np.arange(len(ends) + 1)), shape=(len(ends), n_components))
-    return LostRows(slopes, start, choice, across.made / parts)
+    return LostRows(slopes, start, choice, crossing.times / denominator)
 
 
 def lost_in_logit(
@@ -247,5 +247,5 @@ def lost_in_logit(
     slopes.sort_indices()
     leader = np.unique(component, return_index=True)[1]
     mean = problem.parameters(fit.evidence.beta)[leader] - score[leader]
-    start = fit.behind + slopes @ mean
+    start = fit.dying_log_odds + slopes @ mean
     return LostRows(slopes, start, problem.situation_of(rows), problem.totals, clusters)

@@ -30,11 +30,11 @@ from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.summary import LogitSummary
 from attomaton.choices.outcomes import read_flags
 
-MOST_NUMBERS = 10**8
+MOST_AT_RISK = 10**8
 """Numbers in the rows of all cases at risk at all events: 0.8 GB."""
 
 
-def check_counts(
+def check_poisson(
     regression: Regression,
     matrix: Float64,
     names: list[str],
@@ -207,9 +207,9 @@ def _find_risk_sets(time: Float64, event: Any, strata: Int64, entry: Float64 | N
             case = order[: np.searchsorted(-time[order], -moment, side="right")]
             case = case if entry is None else case[entry[case] <= moment]  # as statsmodels has it
             total += len(case) * width
-            if total > MOST_NUMBERS:
+            if total > MOST_AT_RISK:
                 raise InvalidSamples(
-                    f"the cases at risk at all events have more than {MOST_NUMBERS:,} numbers; give fewer "
+                    f"the cases at risk at all events have more than {MOST_AT_RISK:,} numbers; give fewer "
                     "columns, strata, or fewer cases"
                 )
             cases.append(case)

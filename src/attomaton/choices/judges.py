@@ -18,10 +18,10 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton.base.printing import Block, Listing, show_count
 from attomaton.base.tables import Bool, Float64, Int64, column_of, table_of
 from attomaton.choices.board import item_column
-from attomaton.choices.checks import SHOWN, Assessment
+from attomaton.choices.checks import SHOWN_PAIRS, Assessment
 from attomaton.choices.columns import columns_of, find_column, number_values
 from attomaton.choices.fit import fit_choices
-from attomaton.choices.given import Columns, read_columns, read_given, take_rows
+from attomaton.choices.inputs import Columns, parse_choices, read_columns, select_rows
 from attomaton.choices.result import ChoiceFit
 from attomaton.choices.sequences import ChoiceData, PairChoices
 
@@ -86,7 +86,7 @@ class JudgeComparison(Assessment):
                 f"{self.alike:.0%} alike, {self.always_first:.0%} the first both times, "
                 f"{self.always_second:.0%} the second"
             )
-        rows: Any = self.judges.slice(0, SHOWN).to_pylist()
+        rows: Any = self.judges.slice(0, SHOWN_PAIRS).to_pylist()
         cells = [
             [
                 str(row["judge"]),
@@ -98,8 +98,8 @@ class JudgeComparison(Assessment):
             ]
             for row in rows
         ]
-        more = [f"and {len(self.judges) - SHOWN:,} more judges; .table() has all"] * (
-            len(self.judges) > SHOWN
+        more = [f"and {len(self.judges) - SHOWN_PAIRS:,} more judges; .table() has all"] * (
+            len(self.judges) > SHOWN_PAIRS
         )
         headers = ["judge", "choices", "agreement", "item", "shift", "in s.e."]
         return [*lines, Listing(headers, cells), *more]
@@ -143,7 +143,7 @@ def compare_judges(table: Any, *, cluster: Any, task: Any = None, **options: Any
     full = fit_choices(columns, **options, **({} if shrunk else {"cluster": cluster}))
     data = ChoiceData(columns, tied=options.get("tied"), counts=options.get("counts"))
     named = {name: option for name, option in options.items() if name in Columns.__annotations__}
-    parsed, side = read_given(data, {**named, "cluster": cluster if task is None else task})
+    parsed, side = parse_choices(data, {**named, "cluster": cluster if task is None else task})
     choices = parsed.choices
     if not isinstance(choices, PairChoices) or side.cluster is None:
         raise UnsupportedOption("judges are compared on pairs; give two items and an outcome in each row")
@@ -176,7 +176,7 @@ def compare_judges(table: Any, *, cluster: Any, task: Any = None, **options: Any
 
 
 def _take(columns: Mapping[Any, Any], rows: Bool) -> dict[Any, Any]:
-    return {name: take_rows(column, rows) for name, column in columns.items()}
+    return {name: select_rows(column, rows) for name, column in columns.items()}
 
 
 class Votes(NamedTuple):

@@ -70,7 +70,7 @@ class NumberedChoices(NamedTuple):
     """Numbered choices, sorted by winner: the items of each choice set, with multiplicity."""
 
     winner: Int64  # (n_choices,)
-    made: Int64  # (n_choices,), how often
+    times: Int64  # (n_choices,), how often
     choice: Int64  # (n_entries,), ascending
     item: Int64  # (n_entries,)
     multiplicity: Int64  # (n_entries,)
@@ -81,7 +81,7 @@ class NumberedChoices(NamedTuple):
         choice = (np.cumsum(choices) - 1)[self.choice[entries]]
         return NumberedChoices(
             self.winner[choices],
-            self.made[choices],
+            self.times[choices],
             choice,
             self.item[entries],
             self.multiplicity[entries],
@@ -126,14 +126,14 @@ def number_choices(
     if not all(fits.values()):
         bad = [not fits[type(members)] for members in choice_sets]
         members = choice_sets[bad.index(True)]
-        what = (
+        fault = (
             f" is the string {members!r}; give a list of items (list({members!r}) for single characters), or "
             "use losers=… if each row has one loser"
             if isinstance(members, str | bytes)
             else f" is of type {type(members).__name__}; give a list, in which an item that is an option m "
             "times occurs m times"
         )
-        raise BadRows("", bad, what, noun="choice set")
+        raise BadRows("", bad, fault, noun="choice set")
     lengths = np.fromiter(map(len, choice_sets), np.int64, len(choice_sets))
     flat_items = [*chain.from_iterable(choice_sets), *winners]
     try:
@@ -157,27 +157,27 @@ def number_choices(
     return items, SetChoices(winner, lengths, flat, np.arange(len(winner)))
 
 
-def arrange(sets: SetChoices, made: Int64) -> NumberedChoices:
+def arrange(sets: SetChoices, counts: Int64) -> NumberedChoices:
     """Choices from sets, sorted by winner, with the multiplicity of each option and equal ones added up."""
     choice = np.repeat(np.arange(len(sets.winner)), sets.lengths)
     keys, multiplicity = count_keys(pack_pairs(choice, sets.members))
     choice, item = unpack_pairs(keys)
     offsets, nobody = group_borders(choice, len(sets.winner)), np.zeros(len(sets.winner), np.int32)
     winner, times = sets.winner.astype(np.int32), multiplicity.astype(np.int32)
-    table = count_choices([make_choices(nobody, winner, offsets, item, times, made)])
+    table = count_choices([make_choices(nobody, winner, offsets, item, times, counts)])
     (offsets, item), (_, times) = (ragged_column(table.rows, name) for name in ("tokens", "multiplicities"))
     columns = table["winner"], table["count"], rows_of(offsets), item, times
     return NumberedChoices(*(column.astype(np.int64) for column in columns))
 
 
-def pair_up(winner: Int64, loser: Int64, made: Int64) -> NumberedChoices:
+def pair_up(winner: Int64, loser: Int64, times: Int64) -> NumberedChoices:
     """Numbered choices from pairs of different items, with equal pairs added up."""
-    keys, made = sum_by_key(pack_pairs(winner, loser), made)
-    winner, other = unpack_pairs(keys)
-    loser = other.astype(np.int64)
+    keys, times = sum_by_key(pack_pairs(winner, loser), times)
+    winner, low_loser = unpack_pairs(keys)
+    loser = low_loser.astype(np.int64)
     members = np.column_stack([np.minimum(winner, loser), np.maximum(winner, loser)]).ravel()
     choice = np.repeat(np.arange(len(winner)), 2)
-    return NumberedChoices(winner, made, choice, members, np.ones_like(members))
+    return NumberedChoices(winner, times, choice, members, np.ones_like(members))
 
 
 def check_items(items: Sequence[Any]) -> None:
@@ -185,11 +185,13 @@ def check_items(items: Sequence[Any]) -> None:
     missing = [item for item in items if is_missing(item)]
     if missing:
         raise InvalidSamples(f"an item is missing ({missing[0]!r}); drop its choices, or name it")
-    number = next((one for one in items if isinstance(one, int | float) and not isinstance(one, bool)), None)
-    other = next((one for one in items if isinstance(one, str | bytes | bool)), None)
-    if number is not None and other is not None:
+    number = next(
+        (item for item in items if isinstance(item, int | float) and not isinstance(item, bool)), None
+    )
+    text = next((item for item in items if isinstance(item, str | bytes | bool)), None)
+    if number is not None and text is not None:
         raise InvalidSamples(
-            f"items are of different types, such as {other!r} and {number!r}; convert all to text, or all "
+            f"items are of different types, such as {text!r} and {number!r}; convert all to text, or all "
             "to numbers"
         )
     names: dict[str, str] = {}
@@ -215,7 +217,7 @@ def check_unrolled(n_entries: int, n_items: int, usual: int) -> None:
         )
 
 
-def check_counts(counts: object, n_choices: int) -> NDArray[Any]:
+def counts_of(counts: object, n_choices: int) -> NDArray[Any]:
     """The count of each choice, shape (n_choices,): int64 if all are whole, else float64; None means 1.
 
     A choice that was never made has the count 0.
@@ -233,8 +235,8 @@ def check_counts(counts: object, n_choices: int) -> NDArray[Any]:
         raise InvalidSamples("counts must be numbers, at least 0, one per choice; give one for each")
     if wrong.any():
         value = values[np.argmax(wrong)]
-        what = "missing" if np.isnan(value) else f"{value:g}"
-        raise BadRows("the count in ", wrong, f" is {what}; give a finite number, at least 0")
+        shown = "missing" if np.isnan(value) else f"{value:g}"
+        raise BadRows("the count in ", wrong, f" is {shown}; give a finite number, at least 0")
     if len(values) and not values.any():
         raise InvalidSamples("all counts are 0, so no choice was made; give at least one count above 0")
     if values.sum(dtype=np.float64) > MOST_MADE:

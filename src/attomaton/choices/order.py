@@ -220,13 +220,13 @@ class OrderedItems:
         would take time quadratic in its length.
         """
         order, size = self.graph.order, len(self._numbers)
-        above, below = self._places[column(order, "above")], self._places[column(order, "below")]
+        above, below = self._positions[column(order, "above")], self._positions[column(order, "below")]
         keys = np.sort(above[below < size] * size + below[below < size])
         return keys // max(size, 1), keys % max(size, 1)
 
     @cached_property
-    def _places(self) -> Int64:
+    def _positions(self) -> Int64:
         """The position of each component of the graph in ``components``."""
-        places = np.full(len(self.graph), len(self.graph))
-        places[self._numbers] = np.arange(len(self._numbers))
-        return places
+        positions = np.full(len(self.graph), len(self.graph))
+        positions[self._numbers] = np.arange(len(self._numbers))
+        return positions

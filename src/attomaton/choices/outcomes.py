@@ -53,7 +53,7 @@ HIGHER = "the higher one wins, equal scores are a tie"
 
 _ADORNED = re.compile(r"(?:model|player|team|response|answer|option|assistant)?(.+?)(?:wins|win|won)?")
 _RESULT = re.compile(r"(\d{0,3}(?:\.\d)?)\s*[-–:]\s*(\d{0,3}(?:\.\d)?)")
-_NAME_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
 def read_flags(values: Any) -> Bool:
@@ -105,8 +105,10 @@ def read_outcomes(
     if len(number) != len(pair[0]):
         raise InvalidSamples("the outcome is not a column with one entry per row; give one for each pair")
     special = {*names, *TIES, 0, 0.5, 1, *SCORES}
-    known = set(items)
-    both = next((value for value in distinct if value in known and (value in special or is_tie(value))), None)
+    item_names = set(items)
+    both = next(
+        (value for value in distinct if value in item_names and (value in special or is_tie(value))), None
+    )
     if both is not None:
         raise InvalidSamples(
             f"the outcome {show(both)} is also the name of an item; give columns of winner and loser"
@@ -151,7 +153,7 @@ def _read_values(
     words = dict[Any, str]()
     scores = dict[Any, float]()
     results = dict[Any, int]()
-    known = set(items)
+    item_names = set(items)
     for value in values:
         if is_missing(value):
             continue
@@ -161,16 +163,16 @@ def _read_values(
             ends[value] = TIE
         elif (score := _score(value)) is not None:
             scores[value] = score
-        elif isinstance(value, bool) or value in known:
+        elif isinstance(value, bool) or value in item_names:
             continue
         elif (result := _compare_result(value)) is not None:
             results[value] = result
         else:
             words[value] = _squash(int(value) if isinstance(value, float) and value.is_integer() else value)
-    ones = [value for value, score in scores.items() if score == 1]
-    if "2" in map(_strip, words.values()) and not isinstance(next(iter(ones), None), bool):
-        if len(ones) == len(scores):  # 1 and 2 name the sides
-            words.update(dict.fromkeys(ones, "1"))
+    wins = [value for value, score in scores.items() if score == 1]
+    if "2" in map(_strip, words.values()) and not isinstance(next(iter(wins), None), bool):
+        if len(wins) == len(scores):  # 1 and 2 name the sides
+            words.update(dict.fromkeys(wins, "1"))
             scores = {}
         else:  # beside 0 or 0.5, a 2 has no meaning
             words = {value: word for value, word in words.items() if _strip(word) != "2"}
@@ -226,7 +228,7 @@ def _compare_result(value: Any) -> int | None:
 def _describe_scores(scores: Collection[Any], names: tuple[Any, Any], column: Any) -> str:
     """How scores were read; rejects 0 and 1 that may be those of the second, or the index of the winner."""
     (first, second), name = map(show, names), str(column).lower()
-    of_first, of_second = (bool(parts & _parts_of(column)) for parts in parts_apart(names))
+    of_first, of_second = (bool(apart & _words_of(column)) for apart in words_apart(names))
     if of_second and not of_first:
         raise InvalidSamples(
             f"the column {show(column)} seems to say when {second} wins, not when {first} does; name "
@@ -243,10 +245,10 @@ def _describe_scores(scores: Collection[Any], names: tuple[Any, Any], column: An
 
 def _read_words(words: set[str], names: tuple[Any, Any], column: Any) -> Mapping[str, int]:
     """The side of each word, by the names of the two columns or by usual words; empty if there is none."""
-    apart = parts_apart(names)
+    apart = words_apart(names)
     sides = {_squash(name): side for side, name in enumerate(names)}
-    sides |= {part: side for side, parts in enumerate(apart) for part in parts}
-    initials = [{part[0] for part in parts} for parts in apart]
+    sides |= {token: side for side, tokens in enumerate(apart) for token in tokens}
+    initials = [{token[0] for token in tokens} for tokens in apart]
     words = words & {*sides, *initials[FIRST], *initials[SECOND], *USUAL_WORDS}  # others have no meaning
     if words <= sides.keys():
         return sides
@@ -269,15 +271,15 @@ def _read_words(words: set[str], names: tuple[Any, Any], column: Any) -> Mapping
     return readings[0] if readings else {}
 
 
-def parts_apart(names: tuple[Any, Any]) -> tuple[set[str], set[str]]:
+def words_apart(names: tuple[Any, Any]) -> tuple[set[str], set[str]]:
     """The parts of each of two names that the other lacks: home and away of ``HomeTeam``, ``AwayTeam``."""
-    first, second = map(_parts_of, names)
+    first, second = map(_words_of, names)
     return first - second, second - first
 
 
-def _parts_of(name: Any) -> set[str]:
+def _words_of(name: Any) -> set[str]:
     """The words of a name such as ``HomeTeam`` or ``model_a``."""
-    return set(map(str.casefold, _NAME_PARTS.findall(str(name))))
+    return set(map(str.casefold, _NAME_WORDS.findall(str(name))))
 
 
 def read_score_columns(
@@ -290,9 +292,9 @@ def read_score_columns(
             f"the outcome has {len(columns)} columns ({listed}); give the scores of {first} and {second}, or "
             f"three columns that mark a win of {first}, a win of {second}, and a tie"
         )
-    apart = parts_apart(names)
-    parts = [_parts_of(title) for title in titles]
-    if apart[SECOND] & parts[0] and apart[FIRST] & parts[1]:
+    apart = words_apart(names)
+    words = [_words_of(title) for title in titles]
+    if apart[SECOND] & words[0] and apart[FIRST] & words[1]:
         raise InvalidSamples(
             f"the columns of the outcome are {listed}; name that of {first} before that of {second}"
         )

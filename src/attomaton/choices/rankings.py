@@ -19,7 +19,7 @@ RANKING_SCHEMA = pa.schema(
 )
 """Counted rankings: the numbers of the items, best first, and the place of each; tied items share a place."""
 
-MOST_ENTRIES = 3_000_000
+MOST_UNROLLED = 3_000_000
 """Number of entries of choice sets beyond which rankings may not be long; they take 0.8 GB."""
 
 LARGEST_TIE = 6
@@ -29,16 +29,16 @@ LARGEST_TIE = 6
 class Unrolled(NamedTuple):
     """The choices that rankings consist of.
 
-    ``weights`` gives the number of ``parts`` of one choice in each; ``ranking`` the ranking it comes from,
-    and ``places`` the items at each place of every ranking.
+    Each counts ``weights`` / ``denominator``. ``ranking`` is the ranking it comes from, and ``tiers`` has the
+    items at each place of every ranking.
     """
 
     winners: list[Any]
     choice_sets: list[list[Any]]
     weights: list[int]
     ranking: list[int]
-    parts: int
-    places: list[list[list[Any]]]
+    denominator: int
+    tiers: list[list[list[Any]]]
 
 
 def unroll_rankings(rankings: Sequence[Sequence[Any]]) -> tuple[list[Any], list[list[Any]]]:
@@ -51,7 +51,7 @@ def unroll_rankings(rankings: Sequence[Sequence[Any]]) -> tuple[list[Any], list[
     >>> unroll_rankings([["a", "b", "c"]])
     (['a', 'b'], [['a', 'b', 'c'], ['b', 'c']])
     """
-    steps = [list(ranking[place:]) for ranking in rankings for place in range(len(ranking) - 1)]
+    steps = [list(ranking[start:]) for ranking in rankings for start in range(len(ranking) - 1)]
     return [step[0] for step in steps], steps
 
 
@@ -67,19 +67,21 @@ def unroll(rankings: Sequence[Any]) -> Unrolled:
         if fault:
             faults[number] = fault
         else:
-            placed.append(_places(ranking))
+            placed.append(_tiers(ranking))
     if faults:
         raise BadRows("", list(faults), f" {next(iter(faults.values()))}", noun="ranking")
-    sizes = [list(map(len, places)) for places in placed]
+    sizes = [list(map(len, tiers)) for tiers in placed]
     n_entries = sum(
         tied * 2 ** (tied - 1) * after
         for row in sizes
         for tied, after in zip(reversed(row), accumulate(reversed(row)), strict=True)
     )
-    check_unrolled(n_entries, sum(map(sum, sizes)), MOST_ENTRIES)
-    choices = Unrolled([], [], [], [], parts_of(len(place) for places in placed for place in places), placed)
-    for number, places in enumerate(placed):
-        for winner, members, weight in steps_of(places, choices.parts):
+    check_unrolled(n_entries, sum(map(sum, sizes)), MOST_UNROLLED)
+    choices = Unrolled(
+        [], [], [], [], denominator_of(len(tier) for tiers in placed for tier in tiers), placed
+    )
+    for number, tiers in enumerate(placed):
+        for winner, members, weight in steps_of(tiers, choices.denominator):
             choices.winners.append(winner)
             choices.choice_sets.append(members)
             choices.weights.append(weight)
@@ -87,30 +89,30 @@ def unroll(rankings: Sequence[Any]) -> Unrolled:
     return choices
 
 
-def parts_of(sizes: Iterable[int]) -> int:
-    """Number of parts into which a choice is cut where items tie; 1 if none do."""
+def denominator_of(sizes: Iterable[int]) -> int:
+    """The common denominator of the weights of choices where items tie; 1 if none do."""
     return lcm(*(size * comb(size - 1, chosen) for size in set(sizes) for chosen in range(size)))
 
 
-def steps_of(places: list[list[Any]], parts: int) -> Iterator[tuple[Any, list[Any], int]]:
-    """The choices of one ranking: winner, choice set, and number of parts of one choice."""
-    rest = [item for place in places for item in place]
-    if len(rest) == 1:
-        yield rest[0], rest, parts  # carries no preference, but names an item
-    for place in places:
-        rest = rest[len(place) :]
-        for winner in place:
-            others = [item for item in place if item != winner]
-            for size in range(len(place)):  # number of tied items beside the winner
-                weight = parts // (len(place) * comb(len(others), size))
-                for beside in combinations(others, size):
-                    if beside or rest:
-                        yield winner, [winner, *beside, *rest], weight
+def steps_of(tiers: list[list[Any]], denominator: int) -> Iterator[tuple[Any, list[Any], int]]:
+    """The choices of one ranking: winner, choice set, and weight times the denominator."""
+    remaining = [item for tier in tiers for item in tier]
+    if len(remaining) == 1:
+        yield remaining[0], remaining, denominator  # carries no preference, but names an item
+    for tier in tiers:
+        remaining = remaining[len(tier) :]
+        for winner in tier:
+            tied = [item for item in tier if item != winner]
+            for size in range(len(tier)):  # number of tied items beside the winner
+                weight = denominator // (len(tier) * comb(len(tied), size))
+                for subset in combinations(tied, size):
+                    if subset or remaining:
+                        yield winner, [winner, *subset, *remaining], weight
 
 
-def _places(ranking: Collection[Any]) -> list[list[Any]]:
+def _tiers(ranking: Collection[Any]) -> list[list[Any]]:
     """The items at each place of one ranking."""
-    return [list(cast("list[Any]", place)) if isinstance(place, list | set) else [place] for place in ranking]
+    return [list(cast("list[Any]", tier)) if isinstance(tier, list | set) else [tier] for tier in ranking]
 
 
 def _find_fault(ranking: Any) -> str:
@@ -120,15 +122,15 @@ def _find_fault(ranking: Any) -> str:
         return f"is {kind}; give a list of items, the best first"
     if isinstance(ranking, set | frozenset):
         return "is a set, which has no order; give a list, the best first"
-    places = _places(cast("Collection[Any]", ranking))
-    if len({isinstance(item, tuple) for place in places for item in place}) > 1:
+    tiers = _tiers(cast("Collection[Any]", ranking))
+    if len({isinstance(item, tuple) for tier in tiers for item in tier}) > 1:
         return "has a tuple among other items; put tied items in a list"
-    largest = max(map(len, places), default=0)
+    largest = max(map(len, tiers), default=0)
     if largest > LARGEST_TIE:
         return f"has {largest} items tied for one place; at most {LARGEST_TIE} can tie"
-    if not places or not all(places):
+    if not tiers or not all(tiers):
         return "is empty, or has a place without items; drop it"
-    items = [item for place in places for item in place]
+    items = [item for tier in tiers for item in tier]
     missing = [item for item in items if is_missing(item)]
     if missing:
         return f"has a gap: an item is missing ({missing[0]!r}); drop it, or name it"
@@ -144,10 +146,10 @@ def _find_fault(ranking: Any) -> str:
 
 def table_rankings(placed: Sequence[list[list[Any]]], items: Sequence[Any], count: Int64) -> pa.Table:
     """The items at each place of every ranking as a table of :data:`RANKING_SCHEMA`."""
-    number = {item: place for place, item in enumerate(items)}
-    flat = [(number[item], place) for places in placed for place, tied in enumerate(places) for item in tied]
-    offsets = offsets_of(np.array([sum(map(len, places)) for places in placed]))
-    columns = [(offsets, np.array(one, np.int32)) for one in zip(*flat, strict=True)]
+    number = {item: index for index, item in enumerate(items)}
+    flat = [(number[item], rank) for tiers in placed for rank, tier in enumerate(tiers) for item in tier]
+    offsets = offsets_of(np.array([sum(map(len, tiers)) for tiers in placed]))
+    columns = [(offsets, np.array(values, np.int32)) for values in zip(*flat, strict=True)]
     return make_table(RANKING_SCHEMA, {"items": columns[0], "places": columns[1], "count": count})
 
 
@@ -158,8 +160,8 @@ def table_pairs(winner: Int64, loser: Int64, tied: Bool, count: Int64) -> pa.Tab
     even, as_often = sum_by_key(pack_pairs(low, high), count[tied])
     keys = np.concatenate([won, even])
     items = np.column_stack(unpack_pairs(keys)).ravel().astype(np.int32)
-    places = np.where(np.arange(len(keys)) < len(won), 1, 0)
-    places = np.column_stack([np.zeros_like(places), places]).ravel().astype(np.int32)
+    ranks = np.where(np.arange(len(keys)) < len(won), 1, 0)
+    ranks = np.column_stack([np.zeros_like(ranks), ranks]).ravel().astype(np.int32)
     offsets = 2 * np.arange(len(keys) + 1)
-    columns = {"items": (offsets, items), "places": (offsets, places)}
+    columns = {"items": (offsets, items), "places": (offsets, ranks)}
     return make_table(RANKING_SCHEMA, {**columns, "count": np.concatenate([often, as_often])})

@@ -20,13 +20,12 @@ from attomaton.base.printing import Block, Listing, Signal, draw_text, shorten, 
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.assessment import AssessedItems
 from attomaton.choices.board import (
-    MOST,
-    MOST_ITEMS,
     MOST_LINES,
+    MOST_RATED,
+    MOST_ROWS_DRAWN,
     SHOWN_ROWS,
     Board,
     Ratings,
-    as_record,
     as_records,
     check_board,
     draw_lines,
@@ -34,6 +33,7 @@ from attomaton.choices.board import (
     list_coefficients,
     make_board,
     outcome_probabilities,
+    record_coefficient,
     rescale,
     rows_without_board,
 )
@@ -44,7 +44,7 @@ from attomaton.choices.uncertainty import LuceScores, ScoreDifference
 if TYPE_CHECKING:
     from attomaton.choices.logit.contrasts import Contrast
 
-SHOWN = 12
+SHOWN_COMPARISONS = 12
 """Maximum number of comparisons and categories that a summary prints."""
 
 LEAST_TAIL = 1e-15
@@ -160,28 +160,28 @@ class ChoiceFit(Tabular, AssessedItems):
         ``UncertifiedSolution``.
         """
         ids = self._lookup([winner, *self._members(winner, choice_set)])
-        own, present = ids[0], ids[1:]
-        if own not in present:
+        chosen, present = ids[0], ids[1:]
+        if chosen not in present:
             raise InvalidSamples(f"{winner!r} is not in the choice set; give a set that contains the winner")
         if self.model.ties == "davidson":
             if len(present) != 2 or len(set(present)) != 2:
                 raise UnsupportedOption(
                     'ties as outcomes (Davidson) are for pairs; give one opponent, or fit with ties="half"'
                 )
-            return self.outcomes(winner, *(self.items[item] for item in present if item != own)).win
+            return self.outcomes(winner, *(self.items[item] for item in present if item != chosen)).win
         component = self.model.components.component_of_node
-        others = {component[item]: item for item in present if component[item] != component[own]}
-        if any(self._below(number)[component[own]] for number in others):
+        outsiders = {component[item]: item for item in present if component[item] != component[chosen]}
+        if any(self._below(number)[component[chosen]] for number in outsiders):
             return 0.0
-        reached = self._below(component[own])
-        for number, item in others.items():
+        reached = self._below(component[chosen])
+        for number, item in outsiders.items():
             if not reached[number]:
                 raise self._undetermined(winner, self.items[item])
-        rivals = np.array([item for item in present if component[item] == component[own]])
-        if (rivals != own).any():
+        rivals = np.array([item for item in present if component[item] == component[chosen]])
+        if (rivals != chosen).any():
             self.model.expect()
-        odds = np.exp(self.model.values[rivals] - self.model.values[own])
-        return float((rivals == own).sum() / odds.sum())
+        odds = np.exp(self.model.values[rivals] - self.model.values[chosen])
+        return float((rivals == chosen).sum() / odds.sum())
 
     def difference(self, first: Any, second: Any) -> ScoreDifference:
         """The score of ``first`` minus that of ``second``, with its standard error.
@@ -212,13 +212,15 @@ class ChoiceFit(Tabular, AssessedItems):
             return ScoreDifference(first, second, 0.0, 0.0)
         value = self.model.values[a] - self.model.values[b]
         error, degrees = self.model.difference_error(a, b)
-        known = None if np.isnan(error) else self._unit * error
+        error_known = None if np.isnan(error) else self._unit * error
         maximum, limits = None, None
         if self.model.penalised is not None:
             names = self.model.penalised.problem.names
             limits = self.model.penalised.contrast(names[a], names[b], unit=self._unit)
             maximum = self._unit * limits.maximum.value
-        return ScoreDifference(first, second, self._unit * float(value), known, degrees, maximum, limits)
+        return ScoreDifference(
+            first, second, self._unit * float(value), error_known, degrees, maximum, limits
+        )
 
     def _least(self, above: int, below: int, level: float) -> float:
         """With this confidence, the least that the infinite difference of two items may be."""
@@ -271,8 +273,8 @@ class ChoiceFit(Tabular, AssessedItems):
         """The rows of the board; without ranks and intervals where there is no board."""
         if not self._why_no_board:
             return self._board.rows
-        known = ~self._alone if self.certified else np.zeros(len(self.items), bool)
-        rating = np.where(known, self._origin + self._unit * self.model.values, np.nan)
+        rated = ~self._alone if self.certified else np.zeros(len(self.items), bool)
+        rating = np.where(rated, self._origin + self._unit * self.model.values, np.nan)
         return rows_without_board(self.items, self._component, rating, *self._counts)
 
     @cached_property
@@ -280,9 +282,9 @@ class ChoiceFit(Tabular, AssessedItems):
         """Why there is no board; empty if there is one."""
         if not self.certified:
             return "no ratings and ranks: the scores are not certified"
-        if len(self.components) > MOST_ITEMS and not self.model.joined:
+        if len(self.components) > MOST_RATED and not self.model.joined:
             return (
-                f"no ranks and standard errors: more than {MOST_ITEMS:,} components; ratings are about the "
+                f"no ranks and standard errors: more than {MOST_RATED:,} components; ratings are about the "
                 "mean of each"
             )
         return ""
@@ -290,9 +292,9 @@ class ChoiceFit(Tabular, AssessedItems):
     @cached_property
     def _component(self) -> Int64:
         """The position of the component of each item in ``components``, or of its joined group."""
-        places = self._places[self.graph.component_of_node[: len(self.items)]]
+        positions = self._positions[self.graph.component_of_node[: len(self.items)]]
         if not self.model.joined:
-            return places
+            return positions
         groups = self.model.components.component_of_node[: len(self.items)]
         return np.unique(groups, return_inverse=True)[1].ravel()
 
@@ -338,7 +340,7 @@ class ChoiceFit(Tabular, AssessedItems):
         number = len(self.components) if self.prior is None else min(len(self.items), 1)
         nothing = np.zeros(0, np.int64)
         pairs = self._pairs if self.prior is None else (nothing, nothing)
-        lost = lost_in_sets(model.across, self._component, model.values, model.parts, number)
+        lost = lost_in_sets(model.crossing, self._component, model.values, model.denominator, number)
         return Gaps(lost, *pairs, number)
 
     @cached_property
@@ -354,7 +356,7 @@ class ChoiceFit(Tabular, AssessedItems):
         component = self._component
         check_board(int(component.max(initial=-1)) + 1)
         gaps, covariance = self._gaps, None
-        if size <= MOST_ITEMS:
+        if size <= MOST_RATED:
             with suppress(UnsupportedOption):  # it is lost in rounding
                 covariance = model.covariance(np.arange(size))
         errors = None if covariance is None else model.board_errors
@@ -375,9 +377,9 @@ class ChoiceFit(Tabular, AssessedItems):
         """How outcomes were read, and what ties, standard errors and priors mean."""
         return [*[self.reading] * bool(self.reading), *self.model.remarks()]
 
-    def describe(self, limit: int = SHOWN_ROWS, *, rest: str = ".table() has all") -> str:
-        """The text that ``print`` shows, with the first ``limit`` items; ``rest`` says where others are."""
-        return draw_text(self._tell(whole_number(limit, "limit", least=1), rest))
+    def describe(self, limit: int = SHOWN_ROWS, *, pointer: str = ".table() has all") -> str:
+        """The text that ``print`` shows, with ``limit`` items; ``pointer`` says where to find the others."""
+        return draw_text(self._tell(whole_number(limit, "limit", least=1), pointer))
 
     def to_dict(self) -> dict[str, Any]:
         """The fit as values that JSON can represent; an infinite number is the text ``infinite``."""
@@ -392,7 +394,9 @@ class ChoiceFit(Tabular, AssessedItems):
             "remarks": self._remarks,
             "scale": self.scale,
             "standings": as_records(self._rows),
-            "coefficients": [as_record(one) for one in self.coefficients.values()] if self.certified else [],
+            "coefficients": [record_coefficient(contrast) for contrast in self.coefficients.values()]
+            if self.certified
+            else [],
             "order": [{"above": above + 1, "below": below + 1} for above, below in self.order],
             "missing": [{"winner": won, "loser": lost} for won, lost in zip(*sides, strict=True)],
             "log_likelihood": self.log_likelihood if self.certified else None,
@@ -423,7 +427,7 @@ class ChoiceFit(Tabular, AssessedItems):
         """
         board = self.board()
         if not self.by:
-            return board.plot(ax, limit=MOST if limit is None else limit)
+            return board.plot(ax, limit=MOST_ROWS_DRAWN if limit is None else limit)
         limit = MOST_LINES if limit is None else whole_number(limit, "limit", least=1)
         items = [board.ratings.items[row] for row in board.best_first[:limit].tolist()]
         return draw_lines({name: fit.board() for name, fit in self.by.items()}, items, ax)
@@ -444,7 +448,7 @@ class ChoiceFit(Tabular, AssessedItems):
     @classmethod
     def _unpack(cls, run: Run) -> Self:
         items, graph, model, scale, fits, reading = unpack(run)
-        by = {name: cls._unpack(part) for name, part in fits.items()}
+        by = {name: cls._unpack(category_run) for name, category_run in fits.items()}
         return cls(items, graph, model, scale, by, reading)
 
     def _members(self, winner: Any, choice_set: Any) -> Any:
@@ -456,14 +460,18 @@ class ChoiceFit(Tabular, AssessedItems):
             raise InvalidSamples(f"{winner!r} against itself has no probability; give another item, or a set")
         return [winner, choice_set] if single else cast("Any", choice_set)
 
-    def _tell(self, limit: int = SHOWN_ROWS, rest: str = ".table() has all") -> list[Block]:
-        """The board with the first ``limit`` items, a note on where to find the ``rest``, and what else."""
+    def _tell(self, limit: int = SHOWN_ROWS, pointer: str = ".table() has all") -> list[Block]:
+        """The board with the first ``limit`` items, where to find the others (``pointer``), and what else."""
         n_items, number, total = len(self.items), len(self.components), self.model.tally.n_choices
         joined = f" of the data, joined by {self.model.joined}" * bool(self.model.joined and number > 1)
         return [
             f"{show_count(total)} choice{'s' * (total != 1)} between {n_items:,} item{'s' * (n_items != 1)}: "
             f"{number:,} component{'s' * (number != 1)}{joined}",
-            *(self._list_board(limit, rest) if not self._why_no_board else self._list_plainly(limit, rest)),
+            *(
+                self._list_board(limit, pointer)
+                if not self._why_no_board
+                else self._list_plainly(limit, pointer)
+            ),
             *(
                 [list_coefficients(self.coefficients, self.scale)]
                 if self.certified and self.coefficients
@@ -475,11 +483,11 @@ class ChoiceFit(Tabular, AssessedItems):
             *self._describe_categories(),
         ]
 
-    def _list_board(self, limit: int, rest: str) -> list[Block]:
+    def _list_board(self, limit: int, pointer: str) -> list[Block]:
         board = self._board
-        return [*board.listings(limit, rest), f"ratings are {board.explain_scale()}", *board.remarks()]
+        return [*board.listings(limit, pointer), f"ratings are {board.explain_scale()}", *board.remarks()]
 
-    def _list_plainly(self, limit: int, rest: str) -> list[Block]:
+    def _list_plainly(self, limit: int, pointer: str) -> list[Block]:
         """Items without a board: their components, and ratings in these."""
         rows: Any = self._rows.slice(0, limit).to_pylist()
         form = "+z.3f" if self.scale == "log-odds" else "z.0f"
@@ -492,24 +500,26 @@ class ChoiceFit(Tabular, AssessedItems):
             ]
             for row in rows
         ]
-        more = [f"and {len(self.items) - limit:,} more; {rest}"] * (len(self.items) > limit)
+        more = [f"and {len(self.items) - limit:,} more; {pointer}"] * (len(self.items) > limit)
         return [Listing(["item", "component", "rating", "games"], cells), *more, self._why_no_board]
 
     def _describe_categories(self) -> list[str]:
         if not self.by:
             return []
         names = [f"{name} ({show_count(fit.model.tally.n_choices)})" for name, fit in self.by.items()]
-        more = f" and {len(names) - SHOWN:,} more" * (len(names) > SHOWN)
-        return [f"choices by category, each fitted by itself in .by: {', '.join(names[:SHOWN])}{more}"]
+        more = f" and {len(names) - SHOWN_COMPARISONS:,} more" * (len(names) > SHOWN_COMPARISONS)
+        return [
+            f"choices by category, each fitted by itself in .by: {', '.join(names[:SHOWN_COMPARISONS])}{more}"
+        ]
 
     def _describe_missing(self) -> list[str]:
         if len(self.components) < 2:
             return []
         fewest = "the fewest comparisons" if self.logit is None else "comparisons"
         lines = [f"{fewest} that would connect all components:"]
-        lines += [f"  {comparison!s}" for comparison in self.missing[:SHOWN]]
-        if len(self.missing) > SHOWN:
-            lines.append(f"  and {len(self.missing) - SHOWN:,} more")
+        lines += [f"  {comparison!s}" for comparison in self.missing[:SHOWN_COMPARISONS]]
+        if len(self.missing) > SHOWN_COMPARISONS:
+            lines.append(f"  and {len(self.missing) - SHOWN_COMPARISONS:,} more")
         return lines
 
 

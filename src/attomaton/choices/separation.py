@@ -7,8 +7,8 @@ import numpy as np
 
 from attomaton.base.errors import InvalidSamples
 from attomaton.choices.coefficients import SeparationCheck, check_classes
-from attomaton.choices.design import Regression, check_index, read_column, read_columns
-from attomaton.choices.hazards import check_counts, check_hazards
+from attomaton.choices.design import Regression, check_index, read_column, read_regressors
+from attomaton.choices.hazards import check_hazards, check_poisson
 
 INTERCEPT = "intercept"
 """What the column of ones that is added is called."""
@@ -83,30 +83,34 @@ def check_separation(
     The estimate does not exist (quasi-complete separation): treated → −∞ (all 2 cases with treated = 1 had y
     = 0). The other coefficient is finite: intercept.
     """
-    given = Regression(X, y, names, model, intercept, counts, event, strata).read()
-    matrix, columns = read_columns(given.X, given.names)
-    check_index(given.X, given.y)
+    regression = Regression(X, y, names, model, intercept, counts, event, strata).read()
+    matrix, columns = read_regressors(regression.X, regression.names)
+    check_index(regression.X, regression.y)
     size, note = len(matrix), ""
-    times = np.ones(size) if given.counts is None else read_column(given.counts, "counts")
+    times = np.ones(size) if regression.counts is None else read_column(regression.counts, "counts")
     if len(times) != size or (times < 0).any() or (size and not times.any()):
         raise InvalidSamples(
             f"counts are one number for each of {size:,} cases, 0 or more and not all 0; mend them"
         )
-    target = given.target or str(getattr(given.y, "name", None) or "y")
+    target = regression.target or str(getattr(regression.y, "name", None) or "y")
     names_used = list(columns)
-    ones = np.flatnonzero((matrix == 1).all(axis=0)).tolist() if size else []
-    if given.intercept and given.model != "cox":
-        if ones and not isinstance(X, str):
-            note = f"{columns[ones[0]]} is 1 in every case and serves as the intercept"
-        elif not ones:
-            matrix, names_used, ones = np.column_stack([np.ones(size), matrix]), [INTERCEPT, *columns], [0]
+    constants = np.flatnonzero((matrix == 1).all(axis=0)).tolist() if size else []
+    if regression.intercept and regression.model != "cox":
+        if constants and not isinstance(X, str):
+            note = f"{columns[constants[0]]} is 1 in every case and serves as the intercept"
+        elif not constants:
+            matrix, names_used, constants = (
+                np.column_stack([np.ones(size), matrix]),
+                [INTERCEPT, *columns],
+                [0],
+            )
     if len(set(names_used)) < len(names_used):
         twice = next(name for name in names_used if names_used.count(name) > 1)
         raise InvalidSamples(f"two columns are called {twice!r}; give each its own name with names=")
     if not names_used:
         raise InvalidSamples("there are no columns; give at least one, or intercept=True")
-    if given.model == "cox":
-        return check_hazards(given, matrix, names_used, target)
-    if given.model == "poisson":
-        return check_counts(given, matrix, names_used, target, times, ones)
-    return check_classes(given, matrix, names_used, target, times, reference, note)
+    if regression.model == "cox":
+        return check_hazards(regression, matrix, names_used, target)
+    if regression.model == "poisson":
+        return check_poisson(regression, matrix, names_used, target, times, constants)
+    return check_classes(regression, matrix, names_used, target, times, reference, note)

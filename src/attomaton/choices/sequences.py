@@ -25,8 +25,8 @@ from attomaton.choices.numbering import (
     NumberedChoices,
     SetChoices,
     arrange,
-    check_counts,
     check_items,
+    counts_of,
     is_missing,
     make_item_edges,
     number_choices,
@@ -47,8 +47,8 @@ def read_movers(
         raise InvalidSamples(
             f"moved_first has {len(number):,} entries for {len(pair[0]):,} pairs; give one each"
         )
-    known = dict(zip(names, (FIRST, SECOND), strict=True))
-    ends = np.array([TIE if is_missing(value) else known.get(value, UNREAD) for value in distinct], np.int64)
+    sides = dict(zip(names, (FIRST, SECOND), strict=True))
+    ends = np.array([TIE if is_missing(value) else sides.get(value, UNREAD) for value in distinct], np.int64)
     side = find_side(number, distinct, items, pair, ends)
     bad = side == UNREAD
     if bad.any():
@@ -93,7 +93,7 @@ class Alternatives(NamedTuple):
 class Ranked(NamedTuple):
     """Rankings with ties: the items at each place, how often each was made, and its row in the data."""
 
-    places: list[list[list[Any]]]
+    tiers: list[list[list[Any]]]
     times: NDArray[Any]
     row: Int64
 
@@ -101,14 +101,14 @@ class Ranked(NamedTuple):
 class ParsedChoices(NamedTuple):
     """Items and numbered choices, as supplied.
 
-    Where rankings have ties, ``parts`` counts make one choice, and ``ranked`` has the originals. ``reading``
+    Where rankings have ties, counts are over ``denominator``, and ``ranked`` has the originals. ``reading``
     says how numbers among outcomes were read.
     """
 
     items: tuple[Any, ...]
     choices: PairChoices | SetChoices | Alternatives
     counts: NDArray[Any]  # of each pair, set or situation
-    parts: int = 1
+    denominator: int = 1
     ranked: Ranked | None = None
     reading: str = ""
 
@@ -134,23 +134,27 @@ class ParsedChoices(NamedTuple):
 
     def tally(self) -> ItemTally:
         """What each item won, and other choices that included it; an item twice in a set counts once."""
-        choices, size, n_ties, made = self.choices, len(self.items), 0.0, self.counts / self.parts
+        choices, size, n_ties, counts = self.choices, len(self.items), 0.0, self.counts / self.denominator
         if isinstance(choices, PairChoices):
-            won = np.array([1.0, 0.0, 0.5])[choices.outcome] * made
-            wins = np.bincount(choices.first, won, size) + np.bincount(choices.second, made - won, size)
+            won = np.array([1.0, 0.0, 0.5])[choices.outcome] * counts
+            wins = np.bincount(choices.first, won, size) + np.bincount(choices.second, counts - won, size)
             members, lengths = np.stack([choices.first, choices.second], axis=1).ravel(), 2
-            n_ties = float(made[choices.outcome == TIE].sum())
+            n_ties = float(counts[choices.outcome == TIE].sum())
         elif isinstance(choices, SetChoices):
-            wins, members, lengths = np.bincount(choices.winner, made, size), choices.members, choices.lengths
+            wins, members, lengths = (
+                np.bincount(choices.winner, counts, size),
+                choices.members,
+                choices.lengths,
+            )
         else:
             members, lengths = choices.members, choices.lengths
             wins = np.bincount(members, choices.chosen, size)
         if self.ranked is not None:
-            shared = [sum(len(place) > 1 for place in places) for places in self.ranked.places]
+            shared = [sum(len(tier) > 1 for tier in tiers) for tiers in self.ranked.tiers]
             n_ties = float(np.array(shared) @ self.ranked.times)
-        keys = distinct_keys(np.repeat(np.arange(len(made)), lengths) * size + members)
-        losses = np.bincount(keys % size, made[keys // size], size) - wins
-        return ItemTally(wins.astype(np.float64), losses.astype(np.float64), float(made.sum()), n_ties)
+        keys = distinct_keys(np.repeat(np.arange(len(counts)), lengths) * size + members)
+        losses = np.bincount(keys % size, counts[keys // size], size) - wins
+        return ItemTally(wins.astype(np.float64), losses.astype(np.float64), float(counts.sum()), n_ties)
 
     def restrict(self, rows: Bool) -> "ParsedChoices":
         """The choices of some rows of the data, with the items that occur in them."""
@@ -158,8 +162,8 @@ class ParsedChoices(NamedTuple):
         if isinstance(choices, PairChoices):
             rows = rows if choices.row is None else rows[choices.row]
             used, (first, second) = _renumber(choices.first[rows], choices.second[rows])
-            place = np.flatnonzero(rows) if choices.row is None else choices.row[rows]
-            choices, counts = PairChoices(first, second, choices.outcome[rows], place), counts[rows]
+            source = np.flatnonzero(rows) if choices.row is None else choices.row[rows]
+            choices, counts = PairChoices(first, second, choices.outcome[rows], source), counts[rows]
         elif isinstance(choices, SetChoices):
             here = rows[choices.row]
             inside = np.repeat(here, choices.lengths)
@@ -177,30 +181,30 @@ class ParsedChoices(NamedTuple):
             choices = Alternatives(sizes, row, choices.chosen[inside], choices.entry[inside], *numbered)
             counts = counts[here]
         if ranked is not None:
-            places = [one for one, use in zip(ranked.places, rows.tolist(), strict=True) if use]
-            ranked = Ranked(places, ranked.times[rows], ranked.row[rows])
+            tiers = [ranking for ranking, use in zip(ranked.tiers, rows.tolist(), strict=True) if use]
+            ranked = Ranked(tiers, ranked.times[rows], ranked.row[rows])
         items = tuple(self.items[k] for k in used.tolist())
         return self._replace(items=items, choices=choices, counts=counts, ranked=ranked)
 
     def tabulate(self) -> tuple[NumberedChoices, int, pa.Table | None]:
-        """The choices as the Luce model takes them, the parts of one choice, and the rankings if any tie.
+        """The choices as the Luce model takes them, the denominator of counts, and the rankings if any tie.
 
         In a tie of two each has half a win, so every count is doubled if there are ties.
         """
-        choices, made = self.choices, self.counts
+        choices, counts = self.choices, self.counts
         if isinstance(choices, SetChoices):
             ranked = self.ranked
-            rankings = None if ranked is None else table_rankings(ranked.places, self.items, ranked.times)
-            return arrange(choices, made), self.parts, rankings
+            rankings = None if ranked is None else table_rankings(ranked.tiers, self.items, ranked.times)
+            return arrange(choices, counts), self.denominator, rankings
         assert isinstance(choices, PairChoices)  # noqa: S101  alternatives have no such form
         first, second, outcome, _ = choices
         winner, loser = np.where(outcome == SECOND, second, first), np.where(outcome == SECOND, first, second)
         tied = outcome == TIE
         if not tied.any():
-            return pair_up(winner, loser, made), 1, None
-        both = np.concatenate([np.where(tied, 1, 2) * made, made[tied]])
-        check_counts(both, len(both))
-        rankings = table_pairs(winner, loser, tied, made)
+            return pair_up(winner, loser, counts), 1, None
+        both = np.concatenate([np.where(tied, 1, 2) * counts, counts[tied]])
+        counts_of(both, len(both))
+        rankings = table_pairs(winner, loser, tied, counts)
         winner, loser = np.concatenate([winner, loser[tied]]), np.concatenate([loser, winner[tied]])
         return pair_up(winner, loser, both), 2, rankings
 
@@ -245,9 +249,11 @@ def read_sequences(data: ChoiceData) -> ParsedChoices:
         return _number_lists(data, *lists)
     winners, sets = _plain(data.winners), _plain(data.choice_sets)
     if hasattr(sets, "__len__") and any(hasattr(kind, "tolist") for kind in set(map(type, sets))):
-        sets = [as_list(one) if hasattr(one, "tolist") else one for one in sets]  # entries as Python objects
+        sets = [
+            as_list(members) if hasattr(members, "tolist") else members for members in sets
+        ]  # entries as Python objects
     items, choices = number_choices(winners, sets, data.counts)
-    return ParsedChoices(items, choices, check_counts(data.counts, len(choices.winner)))
+    return ParsedChoices(items, choices, counts_of(data.counts, len(choices.winner)))
 
 
 def _number_lists(data: ChoiceData, lengths: Int64, flat: Any) -> ParsedChoices:
@@ -262,7 +268,7 @@ def _number_lists(data: ChoiceData, lengths: Int64, flat: Any) -> ParsedChoices:
             "", absent, f": the winner {item!r} is not in its choice set; add it or drop both", noun="choice"
         )
     choices = SetChoices(winner, lengths, members, np.arange(len(winner)))
-    return ParsedChoices(items, choices, check_counts(data.counts, len(winner)))
+    return ParsedChoices(items, choices, counts_of(data.counts, len(winner)))
 
 
 def _read_losers(data: ChoiceData) -> ParsedChoices:
@@ -299,7 +305,7 @@ def _read_losers(data: ChoiceData) -> ParsedChoices:
 def _read_lists_of_losers(data: ChoiceData) -> ParsedChoices:
     """Rows with several losers; an entry that is not a collection is one loser."""
     winners = as_list(data.winners)
-    rows = [_members(one) for one in as_list(data.losers)]
+    rows = [_members(entry) for entry in as_list(data.losers)]
     bad = [
         any(winner is loser or winner == loser for loser in losers)
         for winner, losers in zip(winners, rows, strict=True)
@@ -314,7 +320,7 @@ def _read_lists_of_losers(data: ChoiceData) -> ParsedChoices:
     sets = [[winner, *losers] for winner, losers in zip(winners, rows, strict=True)]
     items, choices = number_choices(winners, sets, data.counts)
     check_items(items)
-    return ParsedChoices(items, choices, check_counts(data.counts, len(rows)))
+    return ParsedChoices(items, choices, counts_of(data.counts, len(rows)))
 
 
 def _members(entry: Any) -> list[Any]:
@@ -331,7 +337,7 @@ def pair_rows(items: tuple[Any, ...], pairs: PairChoices, counts: Any) -> Parsed
     if alone.any():
         item = items[pairs.first[np.argmax(alone)]]
         raise BadRows("", alone, f" compares {item!r} with itself; drop such rows")
-    return ParsedChoices(items, pairs, check_counts(counts, len(pairs.first)))
+    return ParsedChoices(items, pairs, counts_of(counts, len(pairs.first)))
 
 
 def _read_rankings(data: ChoiceData) -> ParsedChoices:
@@ -343,18 +349,18 @@ def _read_rankings(data: ChoiceData) -> ParsedChoices:
     rankings = _plain(data.rankings)
     if not rankings:
         raise InvalidSamples("there are no rankings; give at least one")
-    rankings = [as_list(one) if hasattr(one, "tolist") else one for one in rankings]
+    rankings = [as_list(ranking) if hasattr(ranking, "tolist") else ranking for ranking in rankings]
     counts = data.counts
     if counts is not None and not (isinstance(counts, Sized) and len(counts) == len(rankings)):
         raise InvalidSamples(f"{len(rankings)} rankings and their counts must have equal lengths")
-    times = check_counts(counts, len(rankings))
+    times = counts_of(counts, len(rankings))
     unrolled = unroll(rankings)
     row = np.array(unrolled.ranking, np.int64)
-    made = check_counts(np.array(unrolled.weights, np.int64) * times[row], len(row))
+    totals = counts_of(np.array(unrolled.weights, np.int64) * times[row], len(row))
     items, choices = number_choices(unrolled.winners, unrolled.choice_sets)
     check_items(items)
-    ranked = None if unrolled.parts == 1 else Ranked(unrolled.places, times, np.arange(len(times)))
-    return ParsedChoices(items, choices._replace(row=row), made, unrolled.parts, ranked)
+    ranked = None if unrolled.denominator == 1 else Ranked(unrolled.tiers, times, np.arange(len(times)))
+    return ParsedChoices(items, choices._replace(row=row), totals, unrolled.denominator, ranked)
 
 
 def holds_items(values: Any) -> bool:
@@ -391,7 +397,7 @@ def _split_pairs(data: ChoiceData) -> ChoiceData:
     if not rows or not all(type(row) in (list, tuple) and len(row) == 2 for row in rows):
         raise InvalidSamples(f"only winners are given, without the sets they were chosen from; {HOW}")
     won, lost = [row[0] for row in rows], [row[1] for row in rows]
-    if any(isinstance(one, list | set) for one in [*won, *lost]):
+    if any(isinstance(entry, list | set) for entry in [*won, *lost]):
         raise InvalidSamples(
             "a pair holds a list; give winners and choice sets: fit_choices([w for w, _ in pairs], "
             "[[w, *others] for w, others in pairs])"
@@ -430,7 +436,9 @@ def _check_lengths(**columns: Any) -> None:
 
 def _check_index(*columns: Any) -> None:
     """Reject pandas Series with different indexes: rows are matched by position."""
-    indexes = [one.index for one in columns if library_of(one) == "pandas" and hasattr(one, "index")]
+    indexes = [
+        column.index for column in columns if library_of(column) == "pandas" and hasattr(column, "index")
+    ]
     if any(not index.equals(indexes[0]) for index in indexes):
         raise InvalidSamples(
             "the Series given have different indexes, so their rows may not belong together; give columns of "

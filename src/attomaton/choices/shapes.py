@@ -100,9 +100,12 @@ def pair_scores(
     if not pairs:
         raise InvalidSamples("no judge scored two items; give scores of at least two items by one judge")
     table: dict[Any, Any] = {
-        "first": [one[1] for _, one, _ in pairs],
+        "first": [winner_entry[1] for _, winner_entry, _ in pairs],
         "second": [two[1] for _, _, two in pairs],
-        "outcome": [0.5 * (1 + (one[2] > two[2]) - (one[2] < two[2])) for _, one, two in pairs],
+        "outcome": [
+            0.5 * (1 + (winner_entry[2] > two[2]) - (winner_entry[2] < two[2]))
+            for _, winner_entry, two in pairs
+        ],
     }
     rows = [np.array([pair[side_of][0] for pair in pairs], np.int64) for side_of in (1, 2)]
     described = _repeat_labels(table_columns, side, rows[0])
@@ -119,7 +122,7 @@ def pair_scores(
     return table, {"first": "first", "second": "second", "outcome": "outcome"}, described
 
 
-def lengthen(
+def list_alternatives(
     table_columns: Mapping[Any, Any], columns: Mapping[str, Any], side: Mapping[str, Any]
 ) -> tuple[dict[Any, Any], dict[str, Any], dict[str, Any]]:
     """A survey with one row per choice, as a table with one row per alternative.

@@ -24,13 +24,13 @@ from attomaton.choices.uncertainty import LuceScores
 
 linalg: Any = np.linalg
 
-MOST_ROWS = 200_000
+MOST_ALTERNATIVES = 200_000
 """Most alternatives of all situations that are drawn again."""
 
-AT_ONCE = 1 << 22
+NUMBERS_AT_ONCE = 1 << 22
 """Numbers in memory up to which the maxima of many draws are found together."""
 
-MOST_STEPS, SETTLED = 30, 1e-12
+DRAW_STEPS, DRAW_SETTLED = 30, 1e-12
 """Newton steps of draws at most, and the decrement at which they stop: separated ones never do."""
 
 
@@ -66,10 +66,10 @@ class FittedChoices:
     def draw(self, n_draws: int, rng: np.random.Generator) -> Float64:
         """How often each row is chosen, drawn again, shape (n_draws, n_rows)."""
         situations, totals = self.problem.situations, self.problem.totals.astype(np.int64)
-        if situations.n_rows > MOST_ROWS:
+        if situations.n_rows > MOST_ALTERNATIVES:
             raise UnsupportedOption(
-                f"there are {situations.n_rows:,} alternatives, and at most {MOST_ROWS:,} are drawn again; "
-                "fit a part of the choices"
+                f"there are {situations.n_rows:,} alternatives, and at most {MOST_ALTERNATIVES:,} are drawn "
+                "again; fit a part of the choices"
             )
         drawn = np.zeros((n_draws, situations.n_rows))
         for chosen, rows in split_by_size(situations):
@@ -82,18 +82,20 @@ class FittedChoices:
         """How often each row would be chosen by the maxima for other counts, shape (n_draws, n_rows)."""
         problem = self.problem
         basis = self.fit.identified.basis
-        if len(self._meetings[0]) * basis.shape[1] ** 2 <= AT_ONCE:
+        if len(self._meetings[0]) * basis.shape[1] ** 2 <= NUMBERS_AT_ONCE:
             matrix = (problem.rows.take(np.arange(problem.situations.n_rows)) / problem.scale) @ basis
-            start, n_parts = basis.T @ self.source[0], 1 + drawn.size // AT_ONCE
-            parts = [self._climb_together(matrix, start, part.T).T for part in np.array_split(drawn, n_parts)]
-            return np.concatenate(parts)
+            start, n_parts = basis.T @ self.source[0], 1 + drawn.size // NUMBERS_AT_ONCE
+            batches = [
+                self._climb_together(matrix, start, batch.T).T for batch in np.array_split(drawn, n_parts)
+            ]
+            return np.concatenate(batches)
         climb, expected = (
-            NewtonClimb(most_steps=MOST_STEPS, settled=SETTLED, chord=False),
+            NewtonClimb(most_steps=DRAW_STEPS, settled=DRAW_SETTLED, chord=False),
             np.empty_like(drawn),
         )
         for counts, row in zip(drawn, expected, strict=True):
-            other = replace(problem, counts=counts)
-            last = climb.run(other, None, self.source[0]).last
+            redrawn = replace(problem, counts=counts)
+            last = climb.run(redrawn, None, self.source[0]).last
             row[:] = problem.situations.spread(problem.totals) * last.probability
         return expected
 
@@ -104,22 +106,22 @@ class FittedChoices:
         away = matrix[first] - matrix[second]
         squares = (away[:, :, None] * away[:, None]).reshape(len(away), -1).T
         size, offsets = len(start), self.problem.with_offsets(np.zeros(len(matrix)))[:, None]
-        place = np.repeat(start[:, None], counts.shape[1], axis=1)
+        point = np.repeat(start[:, None], counts.shape[1], axis=1)
         step, length, value = (
-            np.zeros_like(place),
+            np.zeros_like(point),
             np.ones(counts.shape[1]),
             np.full(counts.shape[1], -np.inf),
         )
         probability = np.zeros_like(counts)
-        for _ in range(MOST_STEPS):
-            ahead = place + length * step
+        for _ in range(DRAW_STEPS):
+            ahead = point + length * step
             utility = matrix @ ahead + offsets
             utility -= situations.spread(situations.top(utility))
             odds = np.exp(utility)
             total = situations.spread(situations.sum(odds))
             reached = (counts * (utility - np.log(total))).sum(axis=0)
             up = reached >= value - 1e-9
-            place, value = np.where(up, ahead, place), np.where(up, reached, value)
+            point, value = np.where(up, ahead, point), np.where(up, reached, value)
             probability = np.where(up, odds / total, probability)
             gradient = matrix.T @ (counts - times * probability)
             weight = times[first] * probability[first] * probability[second]
@@ -127,7 +129,7 @@ class FittedChoices:
             ridge = 1e-12 * np.trace(information, axis1=1, axis2=2)[:, None, None] * np.eye(size)
             newton: Float64 = linalg.solve(information + ridge, gradient.T[:, :, None])[:, :, 0].T
             step, length = np.where(up, newton, step), np.where(up, 1.0, 0.5 * length)
-            if (up & ((gradient * newton).sum(axis=0) < SETTLED)).all():
+            if (up & ((gradient * newton).sum(axis=0) < DRAW_SETTLED)).all():
                 break
         return times * probability
 
@@ -135,7 +137,7 @@ class FittedChoices:
         """The fit of other counts; situations without a choice are left out."""
         problem, rows, names = self.problem, self.problem.rows, self.problem.names
         if isinstance(rows, BattleRows):
-            other = ChoiceProblem.from_battles(
+            changed = ChoiceProblem.from_battles(
                 rows.first,
                 rows.second,
                 counts.reshape(len(rows.first), -1),
@@ -146,8 +148,8 @@ class FittedChoices:
             )
         else:
             matrix, sizes = rows.pick(np.arange(len(counts))), np.diff(problem.situations.starts)
-            other = ChoiceProblem.from_rows(matrix, sizes, counts, names=names, offsets=problem.offsets)
-        return fit_logit(other)
+            changed = ChoiceProblem.from_rows(matrix, sizes, counts, names=names, offsets=problem.offsets)
+        return fit_logit(changed)
 
     @cached_property
     def cells(self) -> Int64:
@@ -203,8 +205,8 @@ class MetPairs:
 
     @cached_property
     def _incidence(self) -> tuple[Any, Any]:
-        shape, ones = (self.n_rows, len(self.first)), np.ones(len(self.number))
-        first, second = (csr_array((ones, (side, self.number)), shape=shape) for side in self.rows)
+        shape, units = (self.n_rows, len(self.first)), np.ones(len(self.number))
+        first, second = (csr_array((units, (side, self.number)), shape=shape) for side in self.rows)
         return first, second
 
     def wins(self, counts: Float64) -> tuple[Float64, Float64]:
@@ -257,20 +259,20 @@ def _members_of(problem: ChoiceProblem, n_items: int) -> Int64:
     references = differences.min(axis=1) < -0.5
     reference = np.zeros(len(problem.situations), np.int64)
     reference[problem.situations.of_row[references]] = differences[references].argmin(axis=1)
-    mine = differences.max(axis=1) > 0.5
-    return np.where(mine, differences.argmax(axis=1), reference[problem.situations.of_row])
+    differs = differences.max(axis=1) > 0.5
+    return np.where(differs, differences.argmax(axis=1), reference[problem.situations.of_row])
 
 
 def _whole_choices(model: LuceScores, n_items: int) -> tuple[ChoiceProblem, Int64]:
     """The choices of a Luce model, each set of options once, and the item of each row."""
     choices, merged = model.choices, dict[tuple[Any, Any], dict[int, float]]()
     borders = group_borders(choices.choice, len(choices.winner))
-    for row, (winner, made) in enumerate(zip(choices.winner.tolist(), choices.made.tolist(), strict=True)):
+    for row, (winner, count) in enumerate(zip(choices.winner.tolist(), choices.times.tolist(), strict=True)):
         inside = slice(borders[row], borders[row + 1])
         options = tuple(choices.item[inside].tolist()), tuple(choices.multiplicity[inside].tolist())
         if len(options[0]) > 1:
             wins = merged.setdefault(options, {})
-            wins[winner] = wins.get(winner, 0.0) + made
+            wins[winner] = wins.get(winner, 0.0) + count
     sizes = np.array([len(members) for members, _ in merged], np.int64)
     members = np.array([item for members, _ in merged for item in members], np.int64)
     often = np.array([times for _, every in merged for times in every], np.float64)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 KIND = FolderKind("choices", "a fit of choices", "attomaton choices --out")
 
-Parts = tuple[tuple[Any, ...], Components, "LuceScores | LogitScores", str, dict[Any, Run], str]
+StoredFit = tuple[tuple[Any, ...], Components, "LuceScores | LogitScores", str, dict[Any, Run], str]
 """Items, graph, model, scale, the folders of the fits of categories, and how outcomes were read."""
 
 
@@ -55,15 +55,15 @@ def pack(
     about = {"scale": scale, "reading": reading, "by": [_pack(category) for category in fits]}
     about |= {"n_choices": model.tally.n_choices, "n_ties": model.tally.n_ties}
     manifest = {**run.manifest, **about}
-    for number, part in enumerate(fits.values()):
-        tables |= {f"by{number}-{name}": table for name, table in part.tables.items()}
-        arrays |= {f"by{number}-{name}": array for name, array in part.arrays.items()}
-        records |= {f"by{number}-{name}": record for name, record in part.records.items()}
-        manifest |= {f"by{number}": dict(part.manifest)}
+    for number, category_run in enumerate(fits.values()):
+        tables |= {f"by{number}-{name}": table for name, table in category_run.tables.items()}
+        arrays |= {f"by{number}-{name}": array for name, array in category_run.arrays.items()}
+        records |= {f"by{number}-{name}": record for name, record in category_run.records.items()}
+        manifest |= {f"by{number}": dict(category_run.manifest)}
     return Run(tables=tables, arrays=arrays, records=records, manifest=manifest)
 
 
-def unpack(run: Run) -> Parts:
+def unpack(run: Run) -> StoredFit:
     """Construct every part, which also checks it, after the parts that it indexes."""
     items = tuple(_unpack(item) for item in run.records["items"])
     if len(set(items)) < len(items):
@@ -97,49 +97,59 @@ def unpack(run: Run) -> Parts:
 
 def _strip(entries: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """The entries whose names begin like this, without that beginning."""
-    return {name.removeprefix(prefix): one for name, one in entries.items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): entry for name, entry in entries.items() if name.startswith(prefix)}
 
 
 def _pack_luce(model: LuceScores) -> Run:
     rankings = {} if model.rankings is None else {"rankings": model.rankings}
-    arrays = {f"choices/{name}": np.ascontiguousarray(part) for name, part in model.choices._asdict().items()}
-    about = {"ridge": model.ridge, "prior": model.prior, "parts": model.parts}
+    arrays = {
+        f"choices/{name}": np.ascontiguousarray(array) for name, array in model.choices._asdict().items()
+    }
+    about = {"ridge": model.ridge, "prior": model.prior, "parts": model.denominator}
     return Run(tables=rankings, arrays={**arrays, "scores": model.values}, records={}, manifest=about)
 
 
 def _unpack_luce(run: Run, n_items: int, edges: EdgeTable, tally: ItemTally) -> tuple[Components, LuceScores]:
     about, graph = run.manifest, find_components(edges)
-    parts = (run.arrays[f"choices/{name}"] for name in NumberedChoices._fields)
-    choices = _check_choices(NumberedChoices(*parts), n_items)
+    columns = (run.arrays[f"choices/{name}"] for name in NumberedChoices._fields)
+    choices = _check_choices(NumberedChoices(*columns), n_items)
     if n_items != max(graph.nodes.num_rows - 1, 0):
         raise ValueError("items.json does not name each item once")
-    ridge, parts, scores = _real(about["ridge"]), about["parts"], np.asarray(run.arrays["scores"], np.float64)
+    ridge, denominator = _real(about["ridge"]), about["parts"]
+    scores = np.asarray(run.arrays["scores"], np.float64)
     prior = None if about["prior"] is None else _real(about["prior"])
-    if type(parts) is not int or parts < 1 or prior == 0:
+    if type(denominator) is not int or denominator < 1 or prior == 0:
         raise ValueError("parts or prior in manifest.json is not a positive number")
     if scores.shape != (n_items,) or not np.isfinite(scores).all():
         raise ValueError("the scores are not one finite number for each item")
-    rankings = _check_rankings(run.tables["rankings"], n_items) if parts > 1 else None
+    rankings = _check_rankings(run.tables["rankings"], n_items) if denominator > 1 else None
     return graph, LuceScores(
-        choices, graph, tally, ridge=ridge, prior=prior, parts=parts, rankings=rankings, scores=scores
+        choices,
+        graph,
+        tally,
+        ridge=ridge,
+        prior=prior,
+        denominator=denominator,
+        rankings=rankings,
+        scores=scores,
     )
 
 
 def _check_choices(choices: NumberedChoices, n_items: int) -> NumberedChoices:
     """Choices whose numbers can be trusted."""
-    for name, part in choices._asdict().items():
-        check_int64(part, name)
-    check_lengths("choices", winner=choices.winner, made=choices.made)
+    for name, array in choices._asdict().items():
+        check_int64(array, name)
+    check_lengths("choices", winner=choices.winner, times=choices.times)
     check_lengths("options", choice=choices.choice, item=choices.item, multiplicity=choices.multiplicity)
     for name in ("winner", "item"):
         check_ids(getattr(choices, name), n_items, name)
     check_ids(choices.choice, len(choices.winner), "choice")
     check_rising(choices.choice * n_items + choices.item, "options")
-    check_count_range(choices.made, 1, "made")
+    check_count_range(choices.times, 1, "times")
     check_count_range(choices.multiplicity, 1, "multiplicity")
     check_ids(choices.multiplicity, 1 << 31, "multiplicity")
-    own = choices.choice[choices.item == choices.winner[choices.choice]]
-    if not np.array_equal(own, np.arange(len(choices.winner))):
+    winning = choices.choice[choices.item == choices.winner[choices.choice]]
+    if not np.array_equal(winning, np.arange(len(choices.winner))):
         raise ValueError("a choice set lacks its winner")
     return choices
 
@@ -148,7 +158,7 @@ def _pack_logit(model: "LogitScores") -> Run:
     from attomaton.choices.logit.folders import pack_fit
 
     logit, units = model.logit, model.units
-    run = pack_fit(logit.problem, logit.evidence, logit.way, logit.program_rows)
+    run = pack_fit(logit.problem, logit.evidence, logit.method, logit.program_rows)
     optional = {f"units/{name}": getattr(units, name) for name in ("clusters", "repeats", "rankings")}
     arrays = {f"logit-{name}": array for name, array in run.arrays.items()}
     arrays |= {name: array for name, array in optional.items() if array is not None}
@@ -199,10 +209,10 @@ def _numbers(values: Any, size: int) -> Any:
 
 def _check_rankings(rankings: pa.Table, n_items: int) -> pa.Table:
     check_table(rankings, RANKING_SCHEMA, "the table of rankings")
-    (offsets, items), (others, _) = (ragged_column(rankings, name) for name in ("items", "places"))
+    (offsets, items), (rank_offsets, _) = (ragged_column(rankings, name) for name in ("items", "places"))
     check_ids(items, n_items, "an item of the rankings")
     check_count_range(column(rankings, "count"), 1, "count in the table of rankings")
-    if not np.array_equal(offsets, others):
+    if not np.array_equal(offsets, rank_offsets):
         raise ValueError("a ranking has more or fewer places than items")
     return rankings
 
@@ -218,7 +228,7 @@ def _pack(item: Any) -> Any:
     if item is None or type(item) in (str, int, bool) or (type(item) is float and np.isfinite(item)):
         return item
     if type(item) is tuple:
-        return {"tuple": [_pack(part) for part in cast("tuple[Any, ...]", item)]}
+        return {"tuple": [_pack(element) for element in cast("tuple[Any, ...]", item)]}
     raise UnsupportedOption(
         f"the item {item!r} of type {type(item).__name__} cannot be saved; fit strings or numbers"
     )
@@ -226,7 +236,7 @@ def _pack(item: Any) -> Any:
 
 def _unpack(record: Any) -> Any:
     if isinstance(record, Mapping):
-        return tuple(_unpack(part) for part in cast("Mapping[str, list[Any]]", record)["tuple"])
+        return tuple(_unpack(element) for element in cast("Mapping[str, list[Any]]", record)["tuple"])
     if isinstance(record, list):
         raise ValueError("an item in items.json is a list")
     return record

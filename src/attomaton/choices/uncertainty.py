@@ -16,7 +16,7 @@ from attomaton.base.ragged import group_borders, occurs, offsets_of, rows_of
 from attomaton.base.solutions import score_table
 from attomaton.base.tables import Float64, Int64, column, ragged_column
 from attomaton.choices.numbering import ItemTally, NumberedChoices
-from attomaton.choices.rankings import parts_of, steps_of
+from attomaton.choices.rankings import denominator_of, steps_of
 from attomaton.choices.spread import Spread, student_quantile, two_sided
 from attomaton.graphs.choices import make_choices
 from attomaton.graphs.components import Components, merge_components
@@ -31,7 +31,7 @@ from attomaton.solvers.soft.tied import prove_groups, solve_groups
 if TYPE_CHECKING:
     from attomaton.choices.logit.contrasts import Contrast
 
-AT_ONCE = 1 << 22
+CURVATURES_AT_ONCE = 1 << 22
 """Maximum size in memory: entries of curvatures times the items of a component."""
 
 
@@ -48,20 +48,20 @@ class Rankings(NamedTuple):
     """The rankings of the items of one component, concatenated, each best first."""
 
     items: Int64  # (n_entries,)
-    places: Int64  # (n_entries,), equal where items are tied
+    ranks: Int64  # (n_entries,), equal where items are tied
     lengths: Int64  # (n_rankings,)
     often: Int64  # (n_rankings,)
 
 
 class SplitRankings:
-    """Counted rankings restricted to each component; ``place`` is the index of each item in its component."""
+    """Counted rankings restricted to each component, with the index of each item there in ``position``."""
 
-    def __init__(self, rankings: pa.Table, components: Components, place: Int64) -> None:
+    def __init__(self, rankings: pa.Table, components: Components, position: Int64) -> None:
         offsets, items = ragged_column(rankings, "items")
         component, ranking = components.component_of_node[items], rows_of(offsets)
         order = np.lexsort((ranking, component))
-        self._items, self._ranking = place[items[order]], ranking[order]
-        self._places = ragged_column(rankings, "places")[1][order]
+        self._items, self._ranking = position[items[order]], ranking[order]
+        self._ranks = ragged_column(rankings, "places")[1][order]
         self._count = column(rankings, "count")
         self._borders = group_borders(component, len(components))
 
@@ -69,7 +69,7 @@ class SplitRankings:
         """The rankings of one component, its items numbered from 0."""
         here = slice(*self._borders[component : component + 2])
         ranking, lengths = np.unique(self._ranking[here], return_counts=True)
-        return Rankings(self._items[here], self._places[here], lengths, self._count[ranking])
+        return Rankings(self._items[here], self._ranks[here], lengths, self._count[ranking])
 
 
 class Sandwich:
@@ -78,23 +78,23 @@ class Sandwich:
     def __init__(self, rankings: Rankings, scores: Float64, ridge: float) -> None:
         size = len(scores)
         curvature = csr_array((size, size))
-        for part in differentiate(rankings, scores):
-            curvature += _gather(part.items, part.curvature * part.often[:, None, None], size)
+        for batch in differentiate(rankings, scores):
+            curvature += _gather(batch.items, batch.curvature * batch.often[:, None, None], size)
         self._information, self._ridge = Information(curvature, ridge=ridge), ridge
         root = self._information.halve(np.eye(size)).T
         self._slopes = csr_array((size, size))
-        for part in differentiate(rankings, scores):
-            bent = part.curvature @ root[part.items]
-            block = part.slope[:, :, None] * part.slope[:, None] + bent @ bent.transpose(0, 2, 1)
-            self._slopes += _gather(part.items, block * part.often[:, None, None], size)
+        for batch in differentiate(rankings, scores):
+            bent = batch.curvature @ root[batch.items]
+            block = batch.slope[:, :, None] * batch.slope[:, None] + bent @ bent.transpose(0, 2, 1)
+            self._slopes += _gather(batch.items, block * batch.often[:, None, None], size)
 
-    def covariance(self, places: Int64) -> Float64:
-        """The covariance of the scores at these indices about the mean of all, shape (n_places, n_places)."""
+    def covariance(self, positions: Int64) -> Float64:
+        """The covariance of the scores at these positions about the mean of all."""
         columns = self._information.solve(
-            np.equal.outer(np.arange(self._slopes.shape[0]), places).astype(np.float64)
+            np.equal.outer(np.arange(self._slopes.shape[0]), positions).astype(np.float64)
         )
-        found = columns.T @ (self._slopes @ columns + self._ridge * columns)
-        return (found + found.T) / 2
+        covariance = columns.T @ (self._slopes @ columns + self._ridge * columns)
+        return (covariance + covariance.T) / 2
 
     def variance(self, contrast: Float64) -> float:
         """The variance of Σ contrast · score; the contrast sums to 0."""
@@ -108,27 +108,27 @@ def differentiate(rankings: Rankings, scores: Float64) -> Iterator[RankingSlopes
     for length in np.unique(rankings.lengths[rankings.lengths > 1]).tolist():
         rows = np.flatnonzero(rankings.lengths == length)
         entries = np.add.outer(starts[rows], np.arange(length, dtype=np.int64))
-        patterns, which = np.unique(np.diff(rankings.places[entries]) != 0, axis=0, return_inverse=True)
+        patterns, pattern_of = np.unique(np.diff(rankings.ranks[entries]) != 0, axis=0, return_inverse=True)
         for number, pattern in enumerate(patterns):
-            places = np.split(np.arange(length, dtype=np.int64), np.flatnonzero(pattern) + 1)
-            chosen = np.flatnonzero(which.ravel() == number)
-            for few in np.array_split(chosen, 1 + len(chosen) * length * len(scores) // AT_ONCE):
+            tiers = np.split(np.arange(length, dtype=np.int64), np.flatnonzero(pattern) + 1)
+            chosen = np.flatnonzero(pattern_of.ravel() == number)
+            for few in np.array_split(chosen, 1 + len(chosen) * length * len(scores) // CURVATURES_AT_ONCE):
                 items = rankings.items[entries[few]]
-                derivatives = _differentiate_alike(scores[items], [place.tolist() for place in places])
+                derivatives = _differentiate_alike(scores[items], [tier.tolist() for tier in tiers])
                 yield RankingSlopes(items, *derivatives, rankings.often[rows[few]].astype(np.float64))
 
 
-def _differentiate_alike(scores: Float64, places: list[list[int]]) -> tuple[Float64, Float64]:
+def _differentiate_alike(scores: Float64, tiers: list[list[int]]) -> tuple[Float64, Float64]:
     slope, curvature = np.zeros_like(scores), np.zeros((*scores.shape, scores.shape[1]))
-    parts = parts_of(map(len, places))
-    for winner, members, weight in steps_of(places, parts):
+    denominator = denominator_of(map(len, tiers))
+    for winner, members, weight in steps_of(tiers, denominator):
         gaps = scores[:, members] - scores[:, members].max(axis=1, keepdims=True)
         probability = np.exp(gaps) / np.exp(gaps).sum(axis=1, keepdims=True)
-        slope[:, members] += weight / parts * probability
-        slope[:, winner] -= weight / parts
+        slope[:, members] += weight / denominator * probability
+        slope[:, winner] -= weight / denominator
         rows, columns = np.ix_(members, members)
-        curvature[:, rows, columns] -= weight / parts * probability[:, :, None] * probability[:, None]
-        curvature[:, members, members] += weight / parts * probability
+        curvature[:, rows, columns] -= weight / denominator * probability[:, :, None] * probability[:, None]
+        curvature[:, members, members] += weight / denominator * probability
     return slope, curvature
 
 
@@ -179,10 +179,12 @@ class Information:
         """Columns U with UᵀU = CᵀA⁺C for the ``columns`` C, if these sum to 0."""
         return _linalg().solve_triangular(self._factor[0], columns, lower=True)
 
-    def covariance(self, places: Int64) -> Float64:
-        """The covariance of the scores at these indices about the mean of all, shape (n_places, n_places)."""
-        found = self.solve(np.equal.outer(np.arange(len(self._factor[0])), places).astype(np.float64))[places]
-        return (found + found.T) / 2
+    def covariance(self, positions: Int64) -> Float64:
+        """The covariance of the scores at these positions about the mean of all."""
+        covariance = self.solve(
+            np.equal.outer(np.arange(len(self._factor[0])), positions).astype(np.float64)
+        )[positions]
+        return (covariance + covariance.T) / 2
 
     def variance(self, contrast: Float64) -> float:
         """The variance of Σ contrast · score, whose contrast sums to 0, without cancellation."""
@@ -319,7 +321,7 @@ class LuceScores:
     Parameters
     ----------
     choices : NumberedChoices
-        The choices, ``parts`` of which make one choice.
+        The choices, whose counts are numerators over ``denominator``.
     graph : Components
         The components of the items, and their order.
     tally : ItemTally
@@ -347,17 +349,17 @@ class LuceScores:
         *,
         ridge: float = 0.0,
         prior: float | None = None,
-        parts: int = 1,
+        denominator: int = 1,
         rankings: pa.Table | None = None,
         scores: Float64 | None = None,
     ) -> None:
         self.choices, self.graph, self.tally, self.rankings = choices, graph, tally, rankings
-        self.ridge, self.prior, self.parts = ridge, prior, parts
+        self.ridge, self.prior, self.denominator = ridge, prior, denominator
         self.ties = "" if rankings is None else "half"
         self.components = graph if prior is None else join_components(graph)
         self._component = self.components.component_of_node
-        self._pull = (ridge if prior is None else prior**-2) * parts
-        self._found = dict[int, Information | Sandwich]()
+        self._pull = (ridge if prior is None else prior**-2) * denominator
+        self._covariances = dict[int, Information | Sandwich]()
         self._level = self._component[choices.item] == self._component[choices.winner[choices.choice]]
         n_level = np.bincount(choices.choice[self._level], minlength=len(choices.winner))
         inside = choices.select(self._level, n_level > 1)
@@ -370,7 +372,7 @@ class LuceScores:
             offsets=group_borders(inside.choice, len(inside.winner)),
             log_multiplicity=np.log(inside.multiplicity),
             winner=number[inside.winner],
-            count=inside.made.astype(np.float64),
+            count=inside.times.astype(np.float64),
             component=np.unique(self._component[self._tied], return_inverse=True)[1],
         )
         groups = sort_by_group(self._problem)
@@ -434,7 +436,7 @@ class LuceScores:
     @property
     def log_likelihood(self) -> float:
         """Σ ln p, or its supremum; a tie counts as parts of choices."""
-        return -self._solved.loss / self.parts
+        return -self._solved.loss / self.denominator
 
     @property
     def n_parameters(self) -> int:
@@ -474,7 +476,7 @@ class LuceScores:
         return notes
 
     @cached_property
-    def across(self) -> NumberedChoices:
+    def crossing(self) -> NumberedChoices:
         """The choices from sets that reach beyond the component of the winner."""
         beyond = occurs(self.choices.choice[~self._level], len(self.choices.winner))
         return self.choices.select(np.ones_like(self._level), beyond)
@@ -486,15 +488,15 @@ class LuceScores:
         for number in np.unique(component).tolist():
             here = np.flatnonzero(component == number)
             if self.components.sizes[number] > 1:
-                places = self._place[numbers[here]]
-                covariance[np.ix_(here, here)] = self._inside(number).covariance(places)
+                positions = self._position[numbers[here]]
+                covariance[np.ix_(here, here)] = self._inside(number).covariance(positions)
         return covariance
 
     def difference_error(self, first: int, second: int) -> tuple[float, float]:
         """The standard error of the difference of two scores of one component, and its degrees of freedom."""
         component = int(self._component[first])
         contrast = np.zeros(self.components.sizes[component])
-        contrast[self._place[[first, second]]] = 1.0, -1.0
+        contrast[self._position[[first, second]]] = 1.0, -1.0
         return self._inside(component).variance(contrast) ** 0.5, np.inf
 
     def errors(self) -> Float64:
@@ -505,43 +507,45 @@ class LuceScores:
             return errors
         errors_by_node = np.full(len(self._component), np.nan)
         for number in np.flatnonzero(self.components.sizes > 1).tolist():
-            places = np.arange(int(self.components.sizes[number]))
-            errors_by_node[self._nodes(number)] = np.sqrt(np.diag(self._inside(number).covariance(places)))
+            positions = np.arange(int(self.components.sizes[number]))
+            errors_by_node[self._nodes(number)] = np.sqrt(np.diag(self._inside(number).covariance(positions)))
         return errors_by_node[:-1]
 
     @cached_property
     def _split(self) -> SplitRankings | None:
-        return None if self.rankings is None else SplitRankings(self.rankings, self.components, self._place)
+        return (
+            None if self.rankings is None else SplitRankings(self.rankings, self.components, self._position)
+        )
 
     def _nodes(self, component: int) -> Int64:
         borders, members = self.components.members
         return members[borders[component] : borders[component + 1]]
 
     @cached_property
-    def _place(self) -> Int64:
+    def _position(self) -> Int64:
         """The index of each node in its component."""
         borders, members = self.components.members
-        place = np.empty_like(members)
-        place[members] = np.arange(len(members)) - borders[self._component[members]]
-        return place
+        position = np.empty_like(members)
+        position[members] = np.arange(len(members)) - borders[self._component[members]]
+        return position
 
     def _inside(self, component: int) -> Information | Sandwich:
-        if component not in self._found:
+        if component not in self._covariances:
             scores = self.values[self._nodes(component)]
             if self._split is None:
-                self._found[component] = Information(
-                    self._curve(component, scores), ridge=self._pull / self.parts
+                self._covariances[component] = Information(
+                    self._curve(component, scores), ridge=self._pull / self.denominator
                 )
             else:
-                self._found[component] = Sandwich(
-                    self._split.inside(component), scores, self._pull / self.parts
+                self._covariances[component] = Sandwich(
+                    self._split.inside(component), scores, self._pull / self.denominator
                 )
-        return self._found[component]
+        return self._covariances[component]
 
     def _curve(self, component: int, scores: Float64) -> csr_array:
         """The Hessian of the summed loss of a component, without its diagonal."""
-        own = self._component[self._tied] == component
-        number = self._problem.component[np.argmax(own)]
+        inside = self._component[self._tied] == component
+        number = self._problem.component[np.argmax(inside)]
         _, alone = self._problem.restrict(np.arange(self._problem.n_components) == number)
         probability = alone.probabilities(scores)
         weight = np.repeat(alone.count, np.diff(alone.offsets)) * probability

@@ -82,7 +82,8 @@ class Ends(Tabular):
         return len(self.queries)
 
     def __repr__(self) -> str:
-        return f"Ends({len(self):,} queries: {int(self.keeps.sum()):,} keep, {int(self.turns.sum()):,} turn)"
+        keep, reverse = int(self.keeps.sum()), int(self.turns.sum())
+        return f"Ends({len(self):,} queries: {keep:,} keep their order, {reverse:,} reverse it)"
 
     @cached_property
     def _sure(self) -> Float64:
@@ -139,7 +140,7 @@ def compare_ends(automaton: Automaton, beginning: Beginning) -> Ends:
     >>> import attomaton as at
     >>> text = "a b a c a b a c a".split()
     >>> compare_ends(at.learn([text], window=4), at.begin([text], window=4))
-    Ends(0 queries: 0 keep, 0 turn)
+    Ends(0 queries: 0 keep their order, 0 reverse it)
     """
     statistics = beginning.statistics
     if automaton.components.edges.n_tokens != statistics.n_tokens:

@@ -144,7 +144,7 @@ def choices(
     """Rate the items of TABLE (Bradley-Terry, Plackett-Luce), also where a rating is infinite."""
     options = locals()
     from attomaton.choices.fit import fit_choices
-    from attomaton.choices.given import Columns, read_columns, split_column
+    from attomaton.choices.inputs import Columns, read_columns, split_column
     from attomaton.choices.storage import KIND
     from attomaton.corpora.readers.batches import Reading
 
@@ -211,7 +211,7 @@ def choices(
 
 
 def _describe(fit: "ChoiceFit", limit: int) -> str:
-    return fit.describe(limit, rest=f"--limit {len(fit.items)} shows all")
+    return fit.describe(limit, pointer=f"--limit {len(fit.items)} shows all")
 
 
 def _check_tests(names: list[str], cluster: str | None, task: str | None) -> None:

@@ -18,7 +18,7 @@ from attomaton.base.borders import CONTIGUOUS, check_int64, check_size, trusted
 from attomaton.base.errors import EmptyContext, InvalidSamples, TokenOutOfRange, UnsupportedOption
 from attomaton.base.frames import Tabular, first_rows
 from attomaton.base.options import settle, show, whole_number
-from attomaton.base.printing import TABLE_ROWS, Block
+from attomaton.base.printing import PRINTED_ROWS, Block
 from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.tables import Int32, Int64, make_table
 
@@ -222,7 +222,7 @@ class Samples(Tabular):
         return make_table(SAMPLE_SCHEMA, {"context": (offsets_of(self.lengths), flat), "label": self.labels})
 
     def _blocks(self) -> list[Block]:
-        first = self.take(slice(0, TABLE_ROWS))._table()
+        first = self.take(slice(0, PRINTED_ROWS))._table()
         return [repr(self), *first_rows(first, n_rows=len(self))]
 
     def __len__(self) -> int:

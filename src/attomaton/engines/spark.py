@@ -218,7 +218,7 @@ class SparkEngine:
         """Run a stage on partitions 0, 1, 2 … of the queries, on the executors; return the record of each.
 
         The heaviest partition comes first. Executors record each partition that they finish, and reuse
-        those that an earlier run finished; the driver receives numbers, and reads the records.
+        those that an earlier run finished; the driver is sent their numbers only, and reads the records.
         """
         with working_in(self.work) as work, explained(work):
             folder = work / stage.name

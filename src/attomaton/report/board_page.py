@@ -10,7 +10,7 @@ from attomaton.base.drawing import TWO_COLUMNS, paper_style
 from attomaton.base.options import given_path
 from attomaton.base.pages import COMMON, asset, frame_page, is_page
 from attomaton.base.printing import TEXT_LENGTH, TOKEN_LENGTH, shorten
-from attomaton.choices.board import HEADERS, LINES_HEIGHT, MOST, Board, list_coefficients
+from attomaton.choices.board import HEADERS, LINES_HEIGHT, MOST_ROWS_DRAWN, Board, list_coefficients
 from attomaton.choices.result import ChoiceFit
 from attomaton.report.figures import new_figure, write_figure
 
@@ -111,8 +111,8 @@ def draw_board(board: Board | ChoiceFit, out: str | Path = "board.pdf", *, limit
     """
     with paper_style():
         if isinstance(board, Board):
-            figure = new_figure(board.figure_height(limit or MOST))
-            axes = board.plot(figure.subplots(), limit=limit or MOST)
+            figure = new_figure(board.figure_height(limit or MOST_ROWS_DRAWN))
+            axes = board.plot(figure.subplots(), limit=limit or MOST_ROWS_DRAWN)
         else:
             figure = new_figure(LINES_HEIGHT, width=TWO_COLUMNS / 1.5)
             axes = board.plot(figure.subplots(), limit=limit)

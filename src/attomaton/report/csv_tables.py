@@ -30,7 +30,7 @@ def write_csv(automaton: Automaton, folder: Path, queries: Bool) -> dict[str, in
     automaton : Automaton
         The automaton to write.
     folder : Path
-        A new or empty folder, or one of earlier tables, which are replaced.
+        A new or empty folder, or one that holds earlier tables, which are replaced.
     queries : array of bool, shape (n_tokens,)
         Which queries to write.
 

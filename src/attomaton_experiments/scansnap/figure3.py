@@ -99,8 +99,8 @@ def _steps(settings: Settings) -> list[Row]:
             heights.append(heights[-1] + rate / (n_tokens - 1 + np.exp(n_tokens * heights[-1])))
         flow = solve_exponent(rate * times, n_tokens) / n_tokens
         rows += [
-            {"part": "steps", "n_tokens": n_tokens, "time": time, "h_by_steps": ahead, "h": behind}
-            for time, ahead, behind in zip(times.tolist(), heights, flow.tolist(), strict=True)
+            {"part": "steps", "n_tokens": n_tokens, "time": time, "h_by_steps": ahead, "h": flow_height}
+            for time, ahead, flow_height in zip(times.tolist(), heights, flow.tolist(), strict=True)
         ]
     return rows
 
@@ -258,16 +258,18 @@ def _draw(curves: list[Row], steps: list[Row], snaps: list[Row], path: Path, *, 
     written = draw_line_panels(panels, path, caption=caption)
     heights: list[Line] = []
     for colour, size in enumerate(sorted({row["n_tokens"] for row in steps})):
-        some = [row for row in steps if row["n_tokens"] == size and row["time"] > 0]
+        of_size = [row for row in steps if row["n_tokens"] == size and row["time"] > 0]
         for dash, (name, key) in enumerate({"M h*": "h_by_steps", "M h": "h"}.items()):
-            values = [size * row[key] for row in some]
-            heights.append(Line(f"{name}, M = {size:,}", [row["time"] for row in some], values, colour, dash))
+            values = [size * row[key] for row in of_size]
+            heights.append(
+                Line(f"{name}, M = {size:,}", [row["time"] for row in of_size], values, colour, dash)
+            )
     grown: list[Line] = []
     slowest = min(row["attention_rate"] for row in snaps)
     for colour, size in enumerate(sorted({(row["n_classes"], row["n_tokens"]) for row in snaps})):
-        some = [row for row in snaps if (row["n_classes"], row["n_tokens"]) == size]
-        for dash, slow in enumerate(sorted({row["attention_rate"] for row in some})):
-            chosen = [row for row in some if row["attention_rate"] == slow]
+        of_size = [row for row in snaps if (row["n_classes"], row["n_tokens"]) == size]
+        for dash, slow in enumerate(sorted({row["attention_rate"] for row in of_size})):
+            chosen = [row for row in of_size if row["attention_rate"] == slow]
             name = f"K = {size[0]}, M = {size[1]:,}" if slow == slowest else ""
             values = [row["growth"] for row in chosen]
             grown.append(Line(name, [row["ratio"] for row in chosen], values, 3 + colour, dash))

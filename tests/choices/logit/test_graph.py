@@ -79,7 +79,7 @@ def test_one_tie_among_many_games_is_quick():
     assert fit.problem.graph is not None
     assert fit.known_covariance is None
     assert fit.contrast("tie").standard_error < 0.1
-    again = restore_fit(pack_fit(fit.problem, fit.evidence, fit.way, fit.program_rows))
+    again = restore_fit(pack_fit(fit.problem, fit.evidence, fit.method, fit.program_rows))
     assert again.certificate.certified
 
 

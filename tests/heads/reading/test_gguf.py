@@ -226,7 +226,10 @@ BROKEN = {
     "empty": (lambda _: b"", "GGUF|cannot be read"),
     "another kind": (lambda whole: b"PK" + whole[2:], "does not begin with GGUF"),
     "big-endian": (lambda whole: whole[:4] + struct.pack(">I", 3) + whole[8:], "version is 50331648"),
-    "many tensors": (lambda whole: whole[:8] + struct.pack("<Q", 1 << 60) + whole[16:], "as no file has"),
+    "many tensors": (
+        lambda whole: whole[:8] + struct.pack("<Q", 1 << 60) + whole[16:],
+        "more than any file has",
+    ),
     "a cut header": (lambda whole: whole[:300], "ends before its end"),
     "cut weights": (lambda whole: whole[:-4000], "does not fit in the file"),
     "another kind of model": (lambda whole: whole.replace(b"llama", b"bloom"), "is 'bloom'.*gguf_file="),

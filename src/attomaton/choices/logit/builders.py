@@ -35,11 +35,11 @@ def long_table(
     '+inf'
     """
     groups = list(situation)
-    place = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-    number = np.array([place[group] for group in groups], np.int64)
+    number_of = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    number = np.array([number_of[group] for group in groups], np.int64)
     order = np.argsort(number, kind="stable")
     matrix = np.asarray(features, np.float64)
-    sizes = np.bincount(number, minlength=len(place))
+    sizes = np.bincount(number, minlength=len(number_of))
     return ChoiceProblem.from_rows(matrix[order], sizes, np.asarray(chosen, np.float64)[order], names=names)
 
 
@@ -116,9 +116,11 @@ def multinomial_logit(
     if reference is not None and str(reference) not in classes:
         raise InvalidSamples(f"no outcome is the reference {reference!r}; name one that occurs")
     labels = [f"x{k + 1}" for k in range(matrix.shape[1])] if names is None else list(names)
-    own = np.array([kind != str(reference) or reference is None for kind in classes])
-    wide = [f"{kind}: {label}" for kind, has in zip(classes, own, strict=True) if has for label in labels]
-    return choose_classes(matrix, own, np.eye(len(classes))[number], wide, counts)
+    has_columns = np.array([kind != str(reference) or reference is None for kind in classes])
+    wide = [
+        f"{kind}: {label}" for kind, has in zip(classes, has_columns, strict=True) if has for label in labels
+    ]
+    return choose_classes(matrix, has_columns, np.eye(len(classes))[number], wide, counts)
 
 
 def _read_matrix(features: Any) -> Any:
@@ -126,7 +128,7 @@ def _read_matrix(features: Any) -> Any:
 
 
 def choose_classes(
-    matrix: Any, own: Bool, chosen: Float64, names: Sequence[str] | None, counts: Any
+    matrix: Any, has_columns: Bool, chosen: Float64, names: Sequence[str] | None, counts: Any
 ) -> ChoiceProblem:
     """Each observation as a choice between classes, made ``counts`` times, with ``chosen`` 1 at its class."""
     if counts is not None:
@@ -136,28 +138,28 @@ def choose_classes(
                 f"there are {len(chosen):,} observations and {times.size:,} counts; give one for each"
             )
         chosen = chosen * times[:, None]
-    sizes = np.full(len(chosen), len(own))
-    return ChoiceProblem.from_rows(offer_classes(matrix, own), sizes, chosen.ravel(), names=names)
+    sizes = np.full(len(chosen), len(has_columns))
+    return ChoiceProblem.from_rows(offer_classes(matrix, has_columns), sizes, chosen.ravel(), names=names)
 
 
-def offer_classes(matrix: Any, own: Bool) -> Any:
+def offer_classes(matrix: Any, has_columns: Bool) -> Any:
     """Rows x ⊗ e_k of each observation x and class k; 0 for classes without columns of their own.
 
     The columns of one class follow those of another, and the rows of one observation those of another.
     """
     n_rows, width = int(matrix.shape[0]), int(matrix.shape[1])
-    size, n_own = len(own), int(own.sum())
-    if n_own == 1 and not issparse(matrix):
+    size, n_wide = len(has_columns), int(has_columns.sum())
+    if n_wide == 1 and not issparse(matrix):
         rows = np.zeros((n_rows * size, width))
-        rows[int(own.argmax()) :: size] = matrix
+        rows[int(has_columns.argmax()) :: size] = matrix
         return rows
-    copies: Any = csr_array(matrix)[np.repeat(np.arange(n_rows), n_own)]
+    copies: Any = csr_array(matrix)[np.repeat(np.arange(n_rows), n_wide)]
     lengths: Any = np.diff(copies.indptr)
-    shift = np.repeat(np.tile(width * np.arange(n_own), n_rows), lengths)
+    shift = np.repeat(np.tile(width * np.arange(n_wide), n_rows), lengths)
     filled = np.zeros(n_rows * size, np.int64)
-    filled[np.tile(own, n_rows)] = lengths
+    filled[np.tile(has_columns, n_rows)] = lengths
     starts = np.concatenate([[0], np.cumsum(filled)])
-    return csr_array((copies.data, copies.indices + shift, starts), shape=(n_rows * size, n_own * width))
+    return csr_array((copies.data, copies.indices + shift, starts), shape=(n_rows * size, n_wide * width))
 
 
 def number_items(*columns: Sequence[Hashable]) -> tuple[list[str], list[Int64]]:

@@ -26,14 +26,14 @@ class Centring(NamedTuple):
 
     def parameters(self, values: Float64) -> Float64:
         """β of the columns as given from β of the centred ones; axis 0 runs over columns."""
-        given = values.copy()
-        np.subtract.at(given, self.constants, (self.centres * values[self.columns].T).T)
-        return given
+        original = values.copy()
+        np.subtract.at(original, self.constants, (self.centres * values[self.columns].T).T)
+        return original
 
-    def coordinates(self, given: Float64) -> Float64:
+    def coordinates(self, original: Float64) -> Float64:
         """β of the centred columns from β of the columns as given; axis 0 runs over columns."""
-        values = given.copy()
-        np.add.at(values, self.constants, (self.centres * given[self.columns].T).T)
+        values = original.copy()
+        np.add.at(values, self.constants, (self.centres * original[self.columns].T).T)
         return values
 
     def centre(self, rows: Float64) -> Float64:
@@ -61,10 +61,12 @@ def centre_columns(matrix: Any) -> tuple[Any, Centring]:
     constants = [column for column in range(matrix.shape[1]) if far and _is_constant(by_column, column)]
     if not constants:
         return matrix, AS_GIVEN
-    beside, signs = by_column[:, constants], by_column[:, far]
+    candidates, signs = by_column[:, constants], by_column[:, far]
     signs = np.sign(signs) if by_column is matrix else signs.sign()
-    shared = _dense(signs.T @ beside)  # ± the number of values if all lie beside the constant with one sign
-    lengths, breadth = (_dense(abs(part).sum(axis=0)).ravel() for part in (signs, beside))
+    shared = _dense(
+        signs.T @ candidates
+    )  # ± the number of values if all lie beside the constant with one sign
+    lengths, breadth = (_dense(abs(block).sum(axis=0)).ravel() for block in (signs, candidates))
     narrow = np.where(np.abs(shared) == lengths[:, None], breadth, np.inf)
     best = narrow.argmin(axis=1)
     use = np.flatnonzero(np.isfinite(narrow.min(axis=1)))

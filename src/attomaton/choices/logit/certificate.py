@@ -20,11 +20,11 @@ from attomaton.choices.logit.exact import has_rank
 from attomaton.choices.logit.face import distinct_directions, solve_program
 from attomaton.choices.logit.newton import LARGEST_FALL, LEAST_PROBABILITY, measure_fall
 from attomaton.choices.logit.problem import ChoiceProblem
-from attomaton.choices.logit.spans import CUT, ROUNDING, Span
+from attomaton.choices.logit.spans import CUT, SPAN_ROUNDING, Span
 
 linalg: Any = scipy.linalg
 
-SETTLED = 1e-10
+CONVERGED = 1e-10
 """The decrement g·u at which a fit counts as converged; the error of its contrasts in s.e. is its root."""
 
 LEAST_INFORMATION = 1e-13
@@ -41,7 +41,7 @@ MOST_MULTIPLIERS = 20_000
 
 
 class LogitState(Enum):
-    """How well a fit is proved; the value is the message.
+    """How well a fit is proved; the value of a member says so in words.
 
     Examples
     --------
@@ -128,14 +128,14 @@ class LogitCertificate:
         """Certified, treated as equal, or not certified."""
         if not (self.rise > 0 and self.survival and self.converged):
             return LogitState.UNCERTIFIED
-        if self.exact or self.outside <= ROUNDING * max(self.n_parameters, 1) ** 0.5:
+        if self.exact or self.outside <= SPAN_ROUNDING * max(self.n_parameters, 1) ** 0.5:
             return LogitState.CERTIFIED
         return LogitState.EQUAL if self.outside <= 10 * CUT else LogitState.UNCERTIFIED
 
     @property
     def converged(self) -> bool:
         """Whether the finite part is proved."""
-        return self.decrement < SETTLED and self.least_information > LEAST_INFORMATION
+        return self.decrement < CONVERGED and self.least_information > LEAST_INFORMATION
 
     @property
     def certified(self) -> bool:
@@ -147,24 +147,24 @@ class LogitCertificate:
         """What is proved, in one sentence; the numbers of the proof where something is not."""
         if not self.certified:
             return f"not certified: {self}"
-        distance = f"{SETTLED**0.5:.0e} standard errors"
+        distance = f"{CONVERGED**0.5:.0e} standard errors"
         return tell_accuracy("estimate", distance, infinite=self.rank < self.identified)
 
     def __str__(self) -> str:
-        parts = list[str]()
+        phrases = list[str]()
         if self.rise < np.inf:
-            parts.append(f"dying pairs rise by {self.rise:.2g} or more, others by {self.leak:.1g} at most")
+            phrases.append(f"dying pairs rise by {self.rise:.2g} or more, others by {self.leak:.1g} at most")
         if self.survival == "Newton step":
-            parts.append(f"survival by a Newton step (fall {self.fall:.2g} < {LARGEST_FALL})")
+            phrases.append(f"survival by a Newton step (fall {self.fall:.2g} < {LARGEST_FALL})")
         elif self.survival == "multipliers":
             least, error = self.least_multiplier, self.multiplier_error
-            parts.append(f"survival by multipliers (least {least:.2g}, error {error:.1g})")
+            phrases.append(f"survival by multipliers (least {least:.2g}, error {error:.1g})")
         else:
-            parts.append(f"survival by {self.survival}" if self.survival else "survival not proved")
-        parts.append(f"decrement {self.decrement:.1g}")
-        parts.append(f"rank {self.rank} of {self.identified} (cut between {self.least_kept:.1g} and ")
-        parts[-1] += f"{self.largest_dropped:.1g})"
-        return f"{self.state.name.lower()}: {'; '.join(parts)}"
+            phrases.append(f"survival by {self.survival}" if self.survival else "survival not proved")
+        phrases.append(f"decrement {self.decrement:.1g}")
+        phrases.append(f"rank {self.rank} of {self.identified} (cut between {self.least_kept:.1g} and ")
+        phrases[-1] += f"{self.largest_dropped:.1g})"
+        return f"{self.state.name.lower()}: {'; '.join(phrases)}"
 
 
 def certify(
@@ -234,9 +234,9 @@ def measure_direction(
         return np.inf, 0.0
     norm = np.where(problem.norms > 0, problem.norms, 1.0)
     height = problem.gaps(direction) / norm
-    others = height[~dying]
-    leak = float(np.abs(others).max(initial=0.0))
-    off = float(np.linalg.norm(others)) / finite.least_kept if finite.rank else 0.0
+    surviving = height[~dying]
+    leak = float(np.abs(surviving).max(initial=0.0))
+    off = float(np.linalg.norm(surviving)) / finite.least_kept if finite.rank else 0.0
     terms = len(direction) if problem.graph is None else len(direction) - problem.graph.n_items + 3
     length = min(terms**0.5 * float(np.abs(direction).max()), float(np.linalg.norm(direction)))
     rounding = 4 * terms * np.finfo(float).eps * length
@@ -289,10 +289,10 @@ def prove_by_step(problem: ChoiceProblem, face: Bool | None, beta: Float64, fini
     step = np.zeros_like(gradient)
     for _ in range(3):
         step += vectors @ ((vectors.T @ (gradient - _times(inner, rows, step))) / values)
-    rest = vectors.T @ (gradient - _times(inner, rows, step))
+    residual = vectors.T @ (gradient - _times(inner, rows, step))
     moved = problem.utilities((basis @ step) / scale)
     fall, lowest = measure_fall(problem, face, probability, moved)
-    error = float(np.sqrt((rest**2 / values).sum())) / np.sqrt(
+    error = float(np.sqrt((residual**2 / values).sum())) / np.sqrt(
         max(lowest * float(problem.totals.min(initial=1.0)), 1e-300)
     )
     fall = fall + error if lowest >= LEAST_PROBABILITY else np.inf
@@ -307,8 +307,8 @@ def _prove_on_graph(
     curvature = problem.curvature(probability)
     gradient = problem.gradient(problem.residuals(probability))
     step = curvature.solve(gradient)
-    rest = np.abs(gradient - curvature.times(step)) + problem.rounding(utilities)
-    bound = curvature.bound(rest)
+    residual = np.abs(gradient - curvature.times(step)) + problem.rounding(utilities)
+    bound = curvature.bound(residual)
     fall, lowest = measure_fall(problem, face, probability, problem.utilities(step))
     fall += bound / np.sqrt(max(lowest * float(problem.totals.min(initial=1.0)), 1e-300))
     fall = fall if lowest >= LEAST_PROBABILITY else np.inf
@@ -345,10 +345,10 @@ def find_multipliers(problem: ChoiceProblem, dying: Bool) -> Float64 | None:
         answer = solve_program(cost, A_eq=directions.T, b_eq=right, bounds=bounds)
     except UncertifiedSolution:
         return None
-    found = np.asarray(answer.x, np.float64)
+    multipliers = np.asarray(answer.x, np.float64)
     for _ in range(2):  # what is left of Σ λ d, put on all pairs evenly
-        found = found - np.linalg.lstsq(directions.T, directions.T @ found, rcond=1e-12)[0]
-    return found
+        multipliers = multipliers - np.linalg.lstsq(directions.T, directions.T @ multipliers, rcond=1e-12)[0]
+    return multipliers
 
 
 def measure_multipliers(
@@ -358,6 +358,8 @@ def measure_multipliers(
     directions, both = surviving_directions(problem, dying)
     if len(multipliers) != len(directions):
         return -np.inf, np.inf
-    rest = float(np.linalg.norm(multipliers @ directions))
-    rest += 4 * np.finfo(float).eps * float(np.abs(multipliers).sum())
-    return float(multipliers[~both].min(initial=np.inf)), rest / finite.least_kept if finite.rank else 0.0
+    imbalance = float(np.linalg.norm(multipliers @ directions))
+    imbalance += 4 * np.finfo(float).eps * float(np.abs(multipliers).sum())
+    return float(
+        multipliers[~both].min(initial=np.inf)
+    ), imbalance / finite.least_kept if finite.rank else 0.0

@@ -31,7 +31,7 @@ from attomaton.choices.spread import Spread
 
 linalg: Any = scipy.linalg
 
-FEWEST = 3
+FEWEST_CLUSTERS = 3
 """Fewest clusters with errors."""
 
 LIGHT = 0.01
@@ -49,7 +49,7 @@ NO_RESIDUAL = 1e-12
 MOST_PRODUCTS = 10**10
 """Products of numbers up to which tr Ω² is computed; beyond that, a bound takes its place."""
 
-AT_ONCE = 1 << 20
+CLUSTER_ENTRIES = 1 << 20
 """Entries of dense rows in memory at once."""
 
 
@@ -125,7 +125,7 @@ class ClusterErrors:
         """The errors of contrasts, or of their differences: ``product`` has c·c' for each of them."""
         white = self._problem.scaled(contrasts) @ self._root
         independent = product(white, white)
-        if self.n_clusters < FEWEST:
+        if self.n_clusters < FEWEST_CLUSTERS:
             return Spread(np.full_like(independent, np.nan), np.full_like(independent, np.nan))
         least = independent if self._single_meat is None else _quadratic(white, self._single_meat, product)
         variance = np.maximum(_quadratic(white, self._meat, product), least)
@@ -189,7 +189,7 @@ class ClusterErrors:
                 values, vectors = singular**2, right.T
             else:
                 gram, score = np.zeros((rank, rank)), np.zeros(rank)
-                n_blocks = 1 + len(situations) * problem.rows.n_parameters // AT_ONCE
+                n_blocks = 1 + len(situations) * problem.rows.n_parameters // CLUSTER_ENTRIES
                 for few in np.array_split(situations, n_blocks):
                     block, slope = self._differentiate(few)
                     gram += block.T @ block

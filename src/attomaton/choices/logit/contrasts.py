@@ -16,7 +16,7 @@ from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.printing import show_count
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.logit.curvature import solve_information
-from attomaton.choices.logit.face import CHUNK, distinct_directions, solve_cone, solve_program
+from attomaton.choices.logit.face import PROGRAM_CHUNK, distinct_directions, solve_cone, solve_program
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import Span, span_of_vectors
 from attomaton.choices.spread import student_quantile
@@ -24,14 +24,14 @@ from attomaton.choices.spread import student_quantile
 CLOSE = 1e-8
 """The part of a contrast of length 1 that may be outside a span or cone it is said to be in."""
 
-SURE = 2e-14
+SURELY_INSIDE = 2e-14
 """Up to here that part is rounding (1.5e-15 at most in what was measured); between the two, a tiny difference
 decides and is treated as none."""
 
 DOUBLINGS = 64
 """How often a point is doubled until all that happened is probable enough there."""
 
-MOST_STEPS = 200
+BOUND_STEPS = 200
 """Newton steps, and changes of the price, in the search for a bound."""
 
 
@@ -64,7 +64,7 @@ class Contrast:
     value : float
         The estimate; ±inf; NaN where it is undecided or not identified.
     standard_error, robust_error : float or None
-        Of a finite contrast: by the information, and by the sandwich.
+        Of a finite contrast, from the information matrix and from the sandwich; otherwise None.
     bound : float or None
         Of an infinite one: at least (+inf) or at most (−inf) this, with confidence ``level``.
     level : float
@@ -76,8 +76,8 @@ class Contrast:
     degrees : float
         The degrees of freedom of Student's t for :meth:`interval`; infinite without clusters.
     certified : bool
-        Whether its class is proved; else differences below 1e-8 of the contrast decide, and were treated as
-        none.
+        Whether ``kind`` is proved. If not, it depends on differences below 1e-8 relative to the contrast,
+        which were taken as 0.
 
     Examples
     --------
@@ -145,8 +145,8 @@ class Contrast:
                 else "the comparison"
             )
             bear = "bear" if self.comparisons != 1 else "bears"
-            said = f"{self.label}: {self.kind.value}, in {many} that {bear} on it{bound}"
-            return f"{said}; what would make it finite: {self.settle}"
+            reading = f"{self.label}: {self.kind.value}, in {many} that {bear} on it{bound}"
+            return f"{reading}; what would make it finite: {self.settle}"
         return f"{self.label}: {self.kind.value}; what would decide it: {self.settle}"
 
 
@@ -173,8 +173,8 @@ class Cone:
         rows = np.flatnonzero(dying)
         complement = finite.complement
         slopes = np.empty((len(rows), complement.shape[1]))
-        for place, column in enumerate(np.ascontiguousarray(complement.T)):
-            slopes[:, place] = problem.gaps(column)[rows]
+        for position, column in enumerate(np.ascontiguousarray(complement.T)):
+            slopes[:, position] = problem.gaps(column)[rows]
         return cls(problem, rows, slopes, complement, complement.T @ direction)
 
     def decide(self, contrast: Float64) -> Proof:
@@ -183,9 +183,9 @@ class Cone:
         target = target / np.linalg.norm(target)
         down, up = self._lowest(target), self._lowest(-target)
         if down.height >= -CLOSE:
-            return Proof(ContrastKind.PLUS, down.distance <= SURE and up.height < -CLOSE)
+            return Proof(ContrastKind.PLUS, down.distance <= SURELY_INSIDE and up.height < -CLOSE)
         if up.height >= -CLOSE:
-            return Proof(ContrastKind.MINUS, up.distance <= SURE and down.height < -CLOSE)
+            return Proof(ContrastKind.MINUS, up.distance <= SURELY_INSIDE and down.height < -CLOSE)
         return Proof(ContrastKind.UNDECIDED, True)
 
     def binding(self, contrast: Float64) -> Bool | None:
@@ -194,15 +194,15 @@ class Cone:
         None where differences of rows are too small to tell.
         """
         target = self.complement.T @ contrast
-        along = span_of_vectors(target[None], len(target))
+        line = span_of_vectors(target[None], len(target))
         units, number = distinct_directions(self.slopes)
-        inside = units @ along.complement
+        inside = units @ line.complement
         steep = np.abs(inside).max(axis=1, initial=0.0) > CLOSE
         free = np.zeros(len(units), bool)
         if steep.any():
-            turned, which = distinct_directions(inside[steep])
+            directions, position = distinct_directions(inside[steep])
             try:
-                free[np.flatnonzero(steep)] = solve_cone(turned).dies[which]
+                free[np.flatnonzero(steep)] = solve_cone(directions).dies[position]
             except UncertifiedSolution:
                 return None
         return None if free.all() else ~free[number]
@@ -213,7 +213,7 @@ class Cone:
 
         units = self.units
         use = np.zeros(len(units), bool)
-        use[:CHUNK] = True
+        use[:PROGRAM_CHUNK] = True
         box = np.array([(-1.0, 1.0)] * len(target))
         while True:
             rows = np.flatnonzero(use)
@@ -222,7 +222,7 @@ class Cone:
             low = np.flatnonzero((units @ point < -1e-9) & ~use)
             if not len(low):
                 break
-            use[low[:CHUNK]] = True
+            use[low[:PROGRAM_CHUNK]] = True
         heights = units @ point
         lift = max(-float(heights.min(initial=0.0)), 0.0)  # v raises all by 1 or more: add what is missing
         raised = float(target @ (point + lift * self._lifting))
@@ -257,9 +257,9 @@ def classify(contrast: Float64, finite: Span, identified: Span, cone: Callable[[
         return Proof(ContrastKind.UNIDENTIFIED, True)
     off = float(np.linalg.norm(finite.reject(contrast))) / length
     if off <= CLOSE:
-        return Proof(ContrastKind.FINITE, max(off, outside) <= SURE)
+        return Proof(ContrastKind.FINITE, max(off, outside) <= SURELY_INSIDE)
     proof = cone().decide(contrast)
-    return Proof(proof.kind, proof.certified and outside <= SURE)
+    return Proof(proof.kind, proof.certified and outside <= SURELY_INSIDE)
 
 
 def classify_all(contrasts: Float64, finite: Span, identified: Span, cone: Cone) -> Any:
@@ -276,17 +276,17 @@ def classify_all(contrasts: Float64, finite: Span, identified: Span, cone: Cone)
         ContrastKind.UNIDENTIFIED
     )
     steep = np.linalg.norm(contrasts @ finite.complement, axis=1) > CLOSE * length
-    rest = np.flatnonzero(steep & (kinds == ContrastKind.FINITE))
-    if not len(rest):
+    undecided = np.flatnonzero(steep & (kinds == ContrastKind.FINITE))
+    if not len(undecided):
         return kinds
-    directions, number = distinct_directions(contrasts[rest] @ cone.complement, digits=None)
-    found = np.full(len(directions), None, object)
+    directions, number = distinct_directions(contrasts[undecided] @ cone.complement, digits=None)
+    classes = np.full(len(directions), None, object)
     tree: Any = cKDTree(cone.units)
     for sign, kind in ((1.0, ContrastKind.PLUS), (-1.0, ContrastKind.MINUS)):
-        found[np.isfinite(tree.query(sign * directions, distance_upper_bound=SURE)[0])] = kind
-    for place in np.flatnonzero(found == None).tolist():  # noqa: E711  one by one
-        found[place] = cone.decide(cone.complement @ directions[place]).kind
-    kinds[rest] = found[number]
+        classes[np.isfinite(tree.query(sign * directions, distance_upper_bound=SURELY_INSIDE)[0])] = kind
+    for row in np.flatnonzero(classes == None).tolist():  # noqa: E711  one by one
+        classes[row] = cone.decide(cone.complement @ directions[row]).kind
+    kinds[undecided] = classes[number]
     return kinds
 
 
@@ -294,7 +294,7 @@ def bound_below(
     cone: Cone,
     contrast: Float64,
     binding: Bool,
-    behind: Float64,
+    log_odds: Float64,
     level: float,
     clusters: Int64 | None,
 ) -> float | None:
@@ -312,7 +312,7 @@ def bound_below(
         f, whose class is +∞.
     binding : bool array
         Which rows of the cone say so.
-    behind : float64 array, shape (n_rows of the cone,)
+    log_odds : float64 array, shape (n_rows of the cone,)
         log odds of each dying row against the face of its situation, at β*.
     level : float
         The confidence.
@@ -321,14 +321,14 @@ def bound_below(
     """
     problem, rows = cone.problem, cone.rows[binding]
     situation = problem.situation_of(rows)
-    owners, place = np.unique(situation, return_inverse=True)
+    owners, position = np.unique(situation, return_inverse=True)
     basis = span_of_vectors(cone.slopes[binding], cone.slopes.shape[1]).basis
     slopes = cone.slopes[binding] @ basis
     target = basis.T @ (cone.complement.T @ contrast)
     unit = float(np.linalg.norm(target))
     target = target / unit
     totals = count_once(problem.totals[owners], None if clusters is None else clusters[owners])
-    merged = merge(slopes, behind[binding], place, totals)
+    merged = merge(slopes, log_odds[binding], position, totals)
     point = basis.T @ cone.direction
     height = lowest_height(target, merged, point / max(float((slopes @ point).min()), 1e-12), level)
     return None if height is None else unit * height
@@ -356,7 +356,7 @@ def lowest_height(target: Float64, merged: "Merged", point: Float64, level: floa
     low, high, best = -np.inf, np.inf, -np.inf
     under, over = np.nan, np.nan  # log-probabilities at both ends, less the limit
     middle = float(np.log(np.linalg.norm(target) / max(-limit, 1e-3)))
-    for step in range(MOST_STEPS):
+    for step in range(BOUND_STEPS):
         price = float(np.exp(middle))
         end, value, left = _minimise(target, price, merged, point, 4.0 * limit - 20.0)
         if left is not None:
@@ -383,28 +383,28 @@ class Merged(NamedTuple):
 
     slopes: Float64
     start: Float64
-    place: Int64
+    situation: Int64
     totals: Float64
 
     def measure(self, point: Float64) -> tuple[float, Float64, Float64]:
         """Σ N log P at w, the probability of each dying row there, and P, that of each situation's face."""
         height = self.start - self.slopes @ point
         top = np.zeros(len(self.totals))
-        np.maximum.at(top, self.place, height)
-        odds = np.exp(height - top[self.place])
-        sums: Any = np.exp(-top) + np.bincount(self.place, odds, len(self.totals))
+        np.maximum.at(top, self.situation, height)
+        odds = np.exp(height - top[self.situation])
+        sums: Any = np.exp(-top) + np.bincount(self.situation, odds, len(self.totals))
         value = -float(self.totals @ (top + np.log(sums)))
-        return value, odds / sums[self.place], np.exp(-top) / sums
+        return value, odds / sums[self.situation], np.exp(-top) / sums
 
 
-def merge(slopes: Float64, start: Float64, place: Int64, totals: Float64) -> Merged:
+def merge(slopes: Float64, start: Float64, situation: Int64, totals: Float64) -> Merged:
     """Situations with a single dying row that agree in slope and start are added up."""
-    alone = np.bincount(place)[place] == 1
+    alone = np.bincount(situation)[situation] == 1
     if not alone.all() or len(start) < 2:
-        return Merged(slopes, start, place, totals)
+        return Merged(slopes, start, situation, totals)
     key = np.round(np.column_stack([slopes, start]), 12) + 0.0
     _, first, number = np.unique(key, axis=0, return_index=True, return_inverse=True)
-    summed: Any = np.bincount(number.ravel(), totals[place])
+    summed: Any = np.bincount(number.ravel(), totals[situation])
     return Merged(slopes[first], start[first], np.arange(len(first)), summed)
 
 
@@ -418,11 +418,13 @@ def _minimise(
     """
     value, share, face = data.measure(point)
     n_low = 0
-    for _ in range(MOST_STEPS):
-        weight = data.totals[data.place] * share
+    for _ in range(BOUND_STEPS):
+        weight = data.totals[data.situation] * share
         gradient = target - price * (data.slopes.T @ weight)
-        means = np.add.reduceat(data.slopes * share[:, None], np.flatnonzero(np.diff(data.place, prepend=-1)))
-        away = data.slopes - means[data.place]
+        means = np.add.reduceat(
+            data.slopes * share[:, None], np.flatnonzero(np.diff(data.situation, prepend=-1))
+        )
+        away = data.slopes - means[data.situation]
         # the face itself has slope 0 and the rest of the probability, of which no digits may be lost
         curvature = price * ((away.T * weight) @ away + (means.T * (data.totals * face)) @ means)
         step = -solve_information(curvature, gradient)
@@ -467,12 +469,12 @@ def weights_of(names: tuple[Any, ...]) -> dict[str, float]:
 
 def describe_contrast(weights: Mapping[str, float]) -> str:
     """A contrast in words: ``a - b``, ``2 a + c``."""
-    parts = list[str]()
+    terms = list[str]()
     for name, weight in sorted(weights.items(), key=lambda entry: entry[1] < 0):
-        sign = ("- " if weight < 0 else "+ ") if parts else ("-" if weight < 0 else "")
+        sign = ("- " if weight < 0 else "+ ") if terms else ("-" if weight < 0 else "")
         size = "" if abs(weight) == 1 else f"{abs(weight):g} "
-        parts.append(f"{sign}{size}{name}")
-    return " ".join(parts) or "0"
+        terms.append(f"{sign}{size}{name}")
+    return " ".join(terms) or "0"
 
 
 def describe_settling(weights: Mapping[str, float], kind: ContrastKind) -> str:
@@ -481,14 +483,14 @@ def describe_settling(weights: Mapping[str, float], kind: ContrastKind) -> str:
     down = [name for name, weight in weights.items() if weight == -1]
     label = describe_contrast(weights)
     if len(weights) == 2 and up and down:
-        ahead, behind = up[0], down[0]
+        leading, trailing = up[0], down[0]
         if kind is ContrastKind.PLUS:
-            return f"a comparison of {ahead} with {behind} in which {behind} wins"
+            return f"a comparison of {leading} with {trailing} in which {trailing} wins"
         if kind is ContrastKind.MINUS:
-            return f"a comparison of {ahead} with {behind} in which {ahead} wins"
-        return f"a comparison of {ahead} with {behind}, and one that the other wins to make it finite"
+            return f"a comparison of {leading} with {trailing} in which {leading} wins"
+        return f"a comparison of {leading} with {trailing}, and one that the other wins to make it finite"
     if kind is ContrastKind.PLUS:
-        return f"a choice of an alternative over another that is ahead in {label} and equal otherwise"
+        return f"an alternative chosen over one with a higher {label}, all else equal"
     if kind is ContrastKind.MINUS:
-        return f"a choice of an alternative over another that is behind in {label} and equal otherwise"
+        return f"an alternative chosen over one with a lower {label}, all else equal"
     return f"choices between alternatives that differ in {label} and are equal otherwise"

@@ -66,11 +66,11 @@ class DenseCurvature:
         return solve_information(self.matrix, gradient)
 
 
-class OtherColumns(NamedTuple):
+class WideColumns(NamedTuple):
     """What is left of the information when the items are eliminated."""
 
-    shift: Float64  # X, (n_items, n_others)
-    rest: Float64  # C − G X
+    shift: Float64  # X, (n_items, n_wide)
+    remainder: Float64  # C − G X
     scale: Float64  # √diag W
     values: Float64  # eigenvalues of S / (scale scaleᵀ), and its eigenvectors
     vectors: Float64
@@ -82,9 +82,9 @@ class OtherColumns(NamedTuple):
 
     def solve(self, right: Float64) -> Float64:
         """S⁺ b."""
-        kept = self.values > ALIASED
-        turned = self.vectors[:, kept]
-        return (turned @ ((turned.T @ (right / self.scale)) / self.values[kept])) / self.scale
+        large = self.values > ALIASED
+        vectors = self.vectors[:, large]
+        return (vectors @ ((vectors.T @ (right / self.scale)) / self.values[large])) / self.scale
 
 
 class GraphCurvature:
@@ -96,19 +96,19 @@ class GraphCurvature:
         Who met whom.
     weight : float64 array, shape (n_battles,)
         The weight of each battle in L.
-    across, corner : float64 array, shape (n_items, n_others) and (n_others, n_others)
+    border, corner : float64 array, shape (n_items, n_wide) and (n_wide, n_wide)
         C and W.
     scale : float64 array, shape (n_parameters,)
         The unit of each parameter, a power of two.
     """
 
     def __init__(
-        self, graph: GameGraph, weight: Float64, across: Float64, corner: Float64, scale: Float64
+        self, graph: GameGraph, weight: Float64, border: Float64, corner: Float64, scale: Float64
     ) -> None:
         self._adjacency = graph.adjacency(weight)
         self._degree: Float64 = np.asarray(self._adjacency.sum(axis=1)).ravel()
-        self._across, self._corner, self._scale = across, corner, scale
-        self._n_items = len(across)
+        self._border, self._corner, self._scale = border, corner, scale
+        self._n_items = len(border)
 
     @property
     def diagonal(self) -> Float64:
@@ -117,27 +117,27 @@ class GraphCurvature:
 
     def times(self, vector: Float64) -> Float64:
         """H u."""
-        items, others = np.split(vector / self._scale, [self._n_items])
-        moved = self._degree * items - self._adjacency @ items + self._across @ others
-        return np.concatenate([moved, items @ self._across + self._corner @ others]) / self._scale
+        items, wide = np.split(vector / self._scale, [self._n_items])
+        moved = self._degree * items - self._adjacency @ items + self._border @ wide
+        return np.concatenate([moved, items @ self._border + self._corner @ wide]) / self._scale
 
     def solve(self, gradient: Float64) -> Float64:
         """A solution u of H u = g; axis 0 runs over parameters."""
         flat = (gradient.T * self._scale).T.reshape(len(gradient), -1)
-        items, others = np.split(flat, [self._n_items])
-        found = self._solve(items)
-        if len(others):
-            left = self._others
-            moved = np.stack([left.solve(b) for b in (others - left.shift.T @ items).T], axis=1)
-            found = np.concatenate([found - left.shift @ moved, moved])
-        return (found.reshape(gradient.shape).T * self._scale).T
+        items, wide = np.split(flat, [self._n_items])
+        solution = self._solve(items)
+        if len(wide):
+            left = self._wide
+            moved = np.stack([left.solve(b) for b in (wide - left.shift.T @ items).T], axis=1)
+            solution = np.concatenate([solution - left.shift @ moved, moved])
+        return (solution.reshape(gradient.shape).T * self._scale).T
 
     @cached_property
     def aliases(self) -> Float64:
         """Vectors u with H u = 0 that have other columns than items, shape (n_parameters, n_vectors)."""
-        left = self._others
-        others = left.vectors[:, left.values <= ALIASED] / left.scale[:, None]
-        vectors = np.concatenate([-left.shift @ others, others])
+        left = self._wide
+        wide = left.vectors[:, left.values <= ALIASED] / left.scale[:, None]
+        vectors = np.concatenate([-left.shift @ wide, wide])
         return vectors * self._scale[:, None]
 
     @cached_property
@@ -147,26 +147,26 @@ class GraphCurvature:
         0 where nothing is proved.
         """
         least = 1.0 / (self._row_sums * float(self._degree.max(initial=1e-300)))
-        return min(least, self._least_of_others) if len(self._corner) else least
+        return min(least, self._least_of_wide) if len(self._corner) else least
 
     @cached_property
-    def _least_of_others(self) -> float:
+    def _least_of_wide(self) -> float:
         """A lower bound on the eigenvalues of the scaled S that are not zero, less what rounding may add."""
-        left = self._others
-        bends = [self._bend(column, column) for column in left.rest.T]
+        left = self._wide
+        bends = [self._bend(column, column) for column in left.remainder.T]
         slack = float((bends / left.scale**2).sum()) + len(bends) * (LOOSE + EPSILON * self._n_items)
         return max(float(left.values[left.values > ALIASED].min(initial=1.0)) - slack, 0.0)
 
-    def bound(self, rest: Float64) -> float:
-        """At least √(rᵀ H⁺ r) for every r in the range of H with |r| ≤ ``rest`` in each entry."""
-        items, others = np.split(rest * self._scale, [self._n_items])
+    def bound(self, residual: Float64) -> float:
+        """At least √(rᵀ H⁺ r) for every r in the range of H with |r| ≤ ``residual`` in each entry."""
+        items, wide = np.split(residual * self._scale, [self._n_items])
         square = self._bend(items, items)
-        if len(others):
-            left = self._others
+        if len(wide):
+            left = self._wide
             near = items @ np.abs(left.shift)
-            far = np.array([self._bend(items, column) for column in left.rest.T])
-            square += float((((others + near + far) / left.scale) ** 2).sum()) / max(
-                self._least_of_others, 1e-300
+            far = np.array([self._bend(items, column) for column in left.remainder.T])
+            square += float((((wide + near + far) / left.scale) ** 2).sum()) / max(
+                self._least_of_wide, 1e-300
             )
         return square**0.5
 
@@ -175,14 +175,14 @@ class GraphCurvature:
         return self._row_sums * float(np.abs(left).sum()) * float(np.abs(right).max(initial=0.0))
 
     @cached_property
-    def _others(self) -> OtherColumns:
-        shift = self._solve(self._across)
+    def _wide(self) -> WideColumns:
+        shift = self._solve(self._border)
         image = self._grounded(shift)
-        inner = self._corner - self._across.T @ shift - shift.T @ self._across + shift.T @ image
+        inner = self._corner - self._border.T @ shift - shift.T @ self._border + shift.T @ image
         scale = np.sqrt(np.maximum(np.diag(self._corner), 0.0))
         scale = np.where(scale > 0, scale, 1.0)
         values, vectors = linalg.eigh((inner + inner.T) / 2 / np.outer(scale, scale), check_finite=False)
-        return OtherColumns(shift, self._across - image, scale, values, vectors)
+        return WideColumns(shift, self._border - image, scale, values, vectors)
 
     @cached_property
     def _roots(self) -> Int64:
@@ -207,32 +207,32 @@ class GraphCurvature:
     def _solve(self, right: Float64, goal: float = GOAL) -> Float64:
         """G⁻¹ times columns, shape (n_items, n_columns)."""
         small = goal * np.abs(right).max(axis=0, initial=0.0)
-        found = np.zeros_like(right)
+        solution = np.zeros_like(right)
         for _ in range(REFINEMENTS):
-            rest = right - self._grounded(found)
-            if (np.abs(rest).max(axis=0, initial=0.0) <= small).all():
+            residual = right - self._grounded(solution)
+            if (np.abs(residual).max(axis=0, initial=0.0) <= small).all():
                 break
-            found = found + self._approach(rest, small)
-        return found
+            solution = solution + self._approach(residual, small)
+        return solution
 
     def _approach(self, right: Float64, small: Float64) -> Float64:
         """The same by conjugate gradients, or by elimination on a graph that is like a long chain."""
         if "_factor" in vars(self):
             return self._factor.solve(right)
-        found, rest = np.zeros_like(right), right.copy()
+        solution, residual = np.zeros_like(right), right.copy()
         inverse = 1.0 / self._diagonal[:, None]
-        direction = scaled = rest * inverse
-        energy = (rest * scaled).sum(axis=0)
+        direction = scaled = residual * inverse
+        energy = (residual * scaled).sum(axis=0)
         for _ in range(TURNS):
             image = self._grounded(direction)
             bend = (direction * image).sum(axis=0)
             length = np.divide(energy, bend, out=np.zeros_like(bend), where=bend > 0)
-            found += length * direction
-            rest -= length * image
-            if (np.abs(rest).max(axis=0, initial=0.0) <= small).all():
-                return found
-            scaled = rest * inverse
-            fresh = (rest * scaled).sum(axis=0)
+            solution += length * direction
+            residual -= length * image
+            if (np.abs(residual).max(axis=0, initial=0.0) <= small).all():
+                return solution
+            scaled = residual * inverse
+            fresh = (residual * scaled).sum(axis=0)
             direction = (
                 scaled + np.divide(fresh, energy, out=np.zeros_like(fresh), where=energy > 0) * direction
             )
@@ -272,17 +272,17 @@ def solve_information(information: Float64, gradient: Float64) -> Float64:
         return np.zeros_like(gradient)
     try:
         factor: Any = linalg.cho_factor(matrix + LIFT * np.eye(len(matrix)), check_finite=False)
-        found = np.zeros_like(right)
+        solution = np.zeros_like(right)
         for _ in range(SOLVES):
-            rest = right - matrix @ found
-            if float(np.abs(rest).max()) <= 1e-14 * size:
-                return found / scale
-            found = found + linalg.cho_solve(factor, rest, check_finite=False)
-        if float(np.abs(right - matrix @ found).max()) <= 1e-13 * size:
-            return found / scale
+            residual = right - matrix @ solution
+            if float(np.abs(residual).max()) <= 1e-14 * size:
+                return solution / scale
+            solution = solution + linalg.cho_solve(factor, residual, check_finite=False)
+        if float(np.abs(right - matrix @ solution).max()) <= 1e-13 * size:
+            return solution / scale
     except linalg.LinAlgError:
         pass
     values, vectors = linalg.eigh(matrix, check_finite=False)
     large = values > 1e-12 * max(float(values[-1]), 1e-300)
-    found = vectors[:, large] @ ((vectors[:, large].T @ right) / values[large])
-    return found / scale
+    solution = vectors[:, large] @ ((vectors[:, large].T @ right) / values[large])
+    return solution / scale

@@ -13,7 +13,7 @@ from attomaton.base.tables import Bool, Float64
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import Span
 
-CHUNK = 200
+ROWS_ADDED = 200
 """Rows by which the program grows."""
 
 
@@ -60,8 +60,8 @@ def find_direction(problem: ChoiceProblem, dying: Bool, finite: Span) -> HardDir
     complement = raw_complement(problem, finite)
     rows = np.flatnonzero(dying)
     slopes = np.empty((len(rows), complement.shape[1]))
-    for place, column in enumerate(np.ascontiguousarray(complement.T)):
-        slopes[:, place] = problem.gaps(problem.coordinates(column))[rows]
+    for position, column in enumerate(np.ascontiguousarray(complement.T)):
+        slopes[:, position] = problem.gaps(problem.coordinates(column))[rows]
     unit = float(np.abs(slopes).max())  # features of any size: the program has entries near 1
     slopes = slopes / unit
     if slopes.size < 4_000_000:
@@ -87,15 +87,15 @@ def _least_distance(slopes: Float64) -> tuple[Float64, Float64]:
     from scipy.optimize import nnls
 
     use = np.zeros(len(slopes), bool)
-    use[np.argsort(np.linalg.norm(slopes, axis=1))[:CHUNK]] = True
+    use[np.argsort(np.linalg.norm(slopes, axis=1))[:ROWS_ADDED]] = True
     while True:
         active = slopes[use]
         left = np.vstack([active.T, np.ones(len(active))])
         right = np.zeros(len(left))
         right[-1] = 1.0
         weight = np.asarray(nnls(left, right, maxiter=50 * left.shape[1])[0])
-        rest = left @ weight - right
-        weight = weight / -rest[-1]
+        residual = left @ weight - right
+        weight = weight / -residual[-1]
         heavy = weight > 1e-12 * weight.max(initial=0.0)
         support = active[heavy]
         # equalities on the support: A Aᵀ λ = 1
@@ -104,4 +104,4 @@ def _least_distance(slopes: Float64) -> tuple[Float64, Float64]:
         low = np.flatnonzero((slopes @ point < 1 - 1e-9) & ~use)
         if not len(low):
             return exact, support
-        use[low[np.argsort(slopes[low] @ point)[:CHUNK]]] = True
+        use[low[np.argsort(slopes[low] @ point)[:ROWS_ADDED]]] = True

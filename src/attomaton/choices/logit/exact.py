@@ -15,7 +15,7 @@ from attomaton.choices.logit.contrasts import ContrastKind
 from attomaton.choices.logit.face import solve_program
 from attomaton.choices.logit.problem import ChoiceProblem
 
-MOST_ENTRIES = 20_000
+MOST_FRACTIONS = 20_000
 """Entries of the distinct differences up to which fractions are used."""
 
 LARGEST_ENTRY = 2.0**20
@@ -46,13 +46,13 @@ def prove_in_fractions(
     ``direction`` is v, about, in scaled coordinates.
     """
     rows = np.flatnonzero(problem.is_pair & (problem.norms > 0))
-    if len(rows) * problem.rows.n_parameters > 50 * MOST_ENTRIES:
+    if len(rows) * problem.rows.n_parameters > 50 * MOST_FRACTIONS:
         return False
     raw = problem.differences(rows) * problem.scale  # exact: the scale is a power of two
     if not _is_half(raw):
         return False
     level, both, rising = _divide(raw, dying[rows], problem.also_chosen[rows])
-    if (len(level) + len(rising)) * problem.rows.n_parameters > MOST_ENTRIES:
+    if (len(level) + len(rising)) * problem.rows.n_parameters > MOST_FRACTIONS:
         return False
     reduced, pivots = reduce_rows(level)
     if (len(pivots), len(reduce_rows([*level, *rising])[1])) != ranks:
@@ -72,7 +72,7 @@ def classify_in_fractions(problem: ChoiceProblem, dying: Bool, weights: Float64)
         return None
     target = [Fraction(float(weight)) for weight in weights]
     centring = problem.centring
-    for column, constant, centre in zip(*(part.tolist() for part in centring), strict=True):
+    for column, constant, centre in zip(*(numbers.tolist() for numbers in centring), strict=True):
         target[column] -= Fraction(centre) * Fraction(float(weights[constant]))
     if _independent([*level, *rising, target])[-1:] == [len(level) + len(rising)]:
         return ContrastKind.UNIDENTIFIED
@@ -126,15 +126,15 @@ def rank_modulo(values: Float64) -> int:
     mantissa, exponent = np.frexp(values)
     powers, number = np.unique(exponent, return_inverse=True)
     factor = np.array([pow(2, int(power) - 53, PRIME) for power in powers], np.int64)
-    rest = (mantissa * 2.0**53).astype(np.int64) % PRIME * factor[number.reshape(values.shape)] % PRIME
+    residues = (mantissa * 2.0**53).astype(np.int64) % PRIME * factor[number.reshape(values.shape)] % PRIME
     rank = 0
-    for column in range(rest.shape[1]):
-        nonzero = np.flatnonzero(rest[rank:, column])
+    for column in range(residues.shape[1]):
+        nonzero = np.flatnonzero(residues[rank:, column])
         if not len(nonzero):
             continue
-        rest[[rank, rank + nonzero[0]]] = rest[[rank + nonzero[0], rank]]
-        pivot = rest[rank] * pow(int(rest[rank, column]), -1, PRIME) % PRIME
-        below = rest[rank + 1 :]
+        residues[[rank, rank + nonzero[0]]] = residues[[rank + nonzero[0], rank]]
+        pivot = residues[rank] * pow(int(residues[rank, column]), -1, PRIME) % PRIME
+        below = residues[rank + 1 :]
         below -= below[:, [column]] * pivot % PRIME
         below %= PRIME
         rank += 1
@@ -145,21 +145,21 @@ def reduce_rows(rows: Sequence[Row]) -> tuple[list[Row], list[int]]:
     """The reduced echelon form of some rows, and its pivot columns."""
     reduced, pivots = list[Row](), list[int]()
     for row in rows:
-        rest = list(row)
+        remainder = list(row)
         for above, pivot in zip(reduced, pivots, strict=True):
-            if rest[pivot]:
-                factor = rest[pivot]
-                rest = [a - factor * b for a, b in zip(rest, above, strict=True)]
-        pivot = next((place for place, value in enumerate(rest) if value), None)
+            if remainder[pivot]:
+                factor = remainder[pivot]
+                remainder = [a - factor * b for a, b in zip(remainder, above, strict=True)]
+        pivot = next((position for position, value in enumerate(remainder) if value), None)
         if pivot is None:
             continue
-        first = rest[pivot]
-        rest = [value / first for value in rest]
-        for place, above in enumerate(reduced):
+        first = remainder[pivot]
+        remainder = [value / first for value in remainder]
+        for position, above in enumerate(reduced):
             if above[pivot]:
                 factor = above[pivot]
-                reduced[place] = [a - factor * b for a, b in zip(above, rest, strict=True)]
-        reduced.append(rest)
+                reduced[position] = [a - factor * b for a, b in zip(above, remainder, strict=True)]
+        reduced.append(remainder)
         pivots.append(pivot)
     return reduced, pivots
 
@@ -195,11 +195,11 @@ def _balances(level: list[Row], both: list[bool]) -> bool:
     basis = _independent([level[k] for k in order])
     solved = [order[k] for k in basis]
     weight = [Fraction(float(value)).limit_denominator(DENOMINATOR) for value in answer.x]
-    rest = [
+    remainder = [
         -sum((weight[k] * level[k][c] for k in range(len(level)) if k not in solved), Fraction(0))
         for c in range(matrix.shape[1])
     ]
-    columns = [[level[k][c] for k in solved] + [rest[c]] for c in range(matrix.shape[1])]
+    columns = [[level[k][c] for k in solved] + [remainder[c]] for c in range(matrix.shape[1])]
     reduced, pivots = reduce_rows(columns)
     if len(solved) in pivots:
         return False

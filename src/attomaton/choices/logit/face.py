@@ -34,7 +34,7 @@ FEW_PARAMETERS, FEW_ROWS = 20, 200_000
 ATTEMPTS = 4
 """How often the face is guessed."""
 
-CHUNK = 2_000
+PROGRAM_CHUNK = 2_000
 """Rows by which a large linear program grows."""
 
 TOLERANCE = 1e-7
@@ -53,7 +53,7 @@ class Face:
         v with d·v ≥ ½ on dying pairs of length 1 and 0 on the others, in scaled coordinates.
     start : float64 array, shape (n_parameters,)
         A point from which Newton's method on the face may begin.
-    way : str
+    method : str
         "Newton", "components", "linear program" or "guess and linear program".
     program_rows : int
         How many rows the linear program had.
@@ -62,7 +62,7 @@ class Face:
     dying: Bool
     direction: Float64
     start: Float64
-    way: str
+    method: str
     program_rows: int = 0
 
 
@@ -93,14 +93,14 @@ def find_face(
     arcs = problem.rows.arcs(problem.reference)
     if arcs is not None and guess is None:
         return find_components_face(problem, arcs, start)
-    proven, way = problem.also_chosen, "linear program"
+    proven, method = problem.also_chosen, "linear program"
     many = problem.rows.n_parameters > FEW_PARAMETERS or problem.situations.n_rows > FEW_ROWS
     if guess or (guess is None and many):
         alive, start = _guess_face(problem, start)
         if alive is not None:
-            proven, way = alive & problem.is_pair, "guess and linear program"
+            proven, method = alive & problem.is_pair, "guess and linear program"
     dying, direction, n_rows = _solve_reduced(problem, proven, metric)
-    return Face(dying, direction, start, way, n_rows)
+    return Face(dying, direction, start, method, n_rows)
 
 
 def find_components_face(problem: ChoiceProblem, arcs: tuple[Int64, Int64], start: Float64) -> Face:
@@ -123,9 +123,9 @@ def find_games_face(problem: ChoiceProblem) -> Face:
     """
     rows: Any = problem.rows
     won, lost, *tied = problem.situations.columns(problem.counts)
-    ahead, behind = won + sum(tied) > 0, lost + sum(tied) > 0
-    tails = np.concatenate([rows.first[ahead], rows.second[behind]])
-    heads = np.concatenate([rows.second[ahead], rows.first[behind]])
+    first_scored, second_scored = won + sum(tied) > 0, lost + sum(tied) > 0
+    tails = np.concatenate([rows.first[first_scored], rows.second[second_scored]])
+    heads = np.concatenate([rows.second[first_scored], rows.first[second_scored]])
     component = connected_nodes(tails, heads, rows.n_items, strongly=True)
     between = component[rows.first] != component[rows.second]
     dying = problem.situations.spread(between) & problem.is_pair
@@ -178,12 +178,12 @@ def _solve_reduced(problem: ChoiceProblem, proven: Bool, metric: Float64 | None)
     alive = proven.copy()
     alive[problem.reference] = True
     complement = span_of(problem, alive).complement
-    rest = np.flatnonzero(problem.is_pair & ~proven & (problem.norms > 0))
-    slopes = np.empty((len(rest), complement.shape[1]))
-    for place, column in enumerate(np.ascontiguousarray(complement.T)):
-        slopes[:, place] = problem.gaps(column)[rest] / problem.norms[rest]
+    undecided = np.flatnonzero(problem.is_pair & ~proven & (problem.norms > 0))
+    slopes = np.empty((len(undecided), complement.shape[1]))
+    for position, column in enumerate(np.ascontiguousarray(complement.T)):
+        slopes[:, position] = problem.gaps(column)[undecided] / problem.norms[undecided]
     steep = np.abs(slopes).max(axis=1, initial=0.0) > CUT
-    rest, slopes = rest[steep], slopes[steep]
+    undecided, slopes = undecided[steep], slopes[steep]
     if metric is not None:
         vectors, values, _ = np.linalg.svd(complement.T @ metric, full_matrices=False)
         vectors = vectors[:, values > 0] * values[values > 0]
@@ -191,7 +191,7 @@ def _solve_reduced(problem: ChoiceProblem, proven: Bool, metric: Float64 | None)
     directions, number = distinct_directions(slopes)
     program = solve_cone(directions)
     dying = np.zeros(problem.situations.n_rows, bool)
-    dying[rest[program.dies[number]]] = True
+    dying[undecided[program.dies[number]]] = True
     direction = complement @ program.direction
     return dying, direction if metric is None else _raise(problem, direction, dying), program.n_rows
 
@@ -223,23 +223,23 @@ def solve_cone(directions: Float64) -> ConeProgram:
     survive do not span.
     """
     size = len(directions)
-    if size <= 3 * CHUNK:
+    if size <= 3 * PROGRAM_CHUNK:
         return ConeProgram(*_solve_program(directions), size)
     use = np.zeros(size, bool)
-    use[np.random.default_rng(0).choice(size, CHUNK, replace=False)] = True
+    use[np.random.default_rng(0).choice(size, PROGRAM_CHUNK, replace=False)] = True
     while True:
         rows = np.flatnonzero(use)
         direction, dies = _solve_program(directions[rows])
         height = directions @ direction
         low = np.flatnonzero((height < -TOLERANCE) & ~use)
         if len(low):
-            use[low[np.argsort(height[low])[:CHUNK]]] = True
+            use[low[np.argsort(height[low])[:PROGRAM_CHUNK]]] = True
             continue
         level = np.flatnonzero((np.abs(height) <= TOLERANCE) & ~use)
         span = span_of_vectors(directions[rows[~dies]], directions.shape[1])
         outside = np.abs(directions[level] @ span.complement).max(axis=1, initial=0.0) > TOLERANCE
         if outside.any():
-            use[level[outside][:CHUNK]] = True
+            use[level[outside][:PROGRAM_CHUNK]] = True
             continue
         whole = height > TOLERANCE
         whole[rows] = dies

@@ -25,7 +25,7 @@ from attomaton.choices.logit.rows import Situations
 
 linalg: Any = scipy.linalg
 
-MOST_STEPS, MOST_MOVED = 500, 4.0
+FIRTH_STEPS, MOST_MOVED = 500, 4.0
 """Steps, and the largest change of a utility in one of them."""
 
 MEMORY = 8
@@ -33,7 +33,7 @@ MEMORY = 8
 
 LOST = "the information is lost in rounding; scale features to a common size"
 
-SETTLED, LEVEL = 1e-18, 1e-9
+FIRTH_SETTLED, LEVEL = 1e-18, 1e-9
 """The decrement at which it stops, and the largest at which what it found is a maximum."""
 
 MOST_AT_ONCE = 1 << 24
@@ -71,7 +71,7 @@ class FirthClimb:
         if here is None:
             raise UncertifiedSolution(LOST)
         before, n_level, secants = np.inf, 0, list[tuple[Float64, Float64]]()
-        for _ in range(MOST_STEPS):
+        for _ in range(FIRTH_STEPS):
             step = self._step(here, fixed, secants)
             decrement = float(here.gradient @ step)
             if decrement <= 0:  # what earlier steps said is no longer true
@@ -79,22 +79,22 @@ class FirthClimb:
                 step = self._step(here, fixed, secants)
                 decrement = float(here.gradient @ step)
             n_level = n_level + 1 if decrement < LEVEL and decrement > 0.9 * before else 0
-            if decrement <= SETTLED or n_level > MEMORY:
+            if decrement <= FIRTH_SETTLED or n_level > MEMORY:
                 return here
             before = decrement
             moved = float(np.abs(self.problem.utilities(self.basis @ step)).max(initial=0.0))
             length = min(1.0, MOST_MOVED / max(moved, 1e-300))
-            while (there := self.look(here.position + length * step)) is None or (
-                there.value < here.value - 1e-12 * abs(here.value)
+            while (candidate := self.look(here.position + length * step)) is None or (
+                candidate.value < here.value - 1e-12 * abs(here.value)
             ):
                 length /= 2
                 if length < 1e-10:
                     break
-            if there is None or length < 1e-10:
+            if candidate is None or length < 1e-10:
                 break
-            secants.append((np.asarray(length * step), here.gradient - there.gradient))
+            secants.append((np.asarray(length * step), here.gradient - candidate.gradient))
             del secants[:-MEMORY]
-            here = there
+            here = candidate
         if before > LEVEL:
             raise UncertifiedSolution(
                 f"Firth's estimate was not found (a step of {before**0.5:.1g} standard errors is left); "
@@ -106,16 +106,20 @@ class FirthClimb:
         self, here: PenalisedPoint, fixed: Float64 | None, secants: list[tuple[Float64, Float64]]
     ) -> Float64:
         """A step of the quasi-Newton method (L-BFGS) that begins with the information without the penalty."""
-        rest, shares, bent = here.gradient, list[float](), [pair for pair in secants if pair[0] @ pair[1] > 0]
-        across = None if fixed is None else linalg.cho_solve(here.factor, fixed)
-        if fixed is not None and across is not None:
-            rest = rest - float(across @ rest) / float(across @ fixed) * fixed
+        slope, shares, bent = (
+            here.gradient,
+            list[float](),
+            [pair for pair in secants if pair[0] @ pair[1] > 0],
+        )
+        response = None if fixed is None else linalg.cho_solve(here.factor, fixed)
+        if fixed is not None and response is not None:
+            slope = slope - float(response @ slope) / float(response @ fixed) * fixed
         for moved, fallen in reversed(bent):
-            shares.append(float(moved @ rest) / float(moved @ fallen))
-            rest = rest - shares[-1] * fallen
-        step = linalg.cho_solve(here.factor, rest)
-        if fixed is not None and across is not None:
-            step = step - float(fixed @ step) / float(fixed @ across) * across
+            shares.append(float(moved @ slope) / float(moved @ fallen))
+            slope = slope - shares[-1] * fallen
+        step = linalg.cho_solve(here.factor, slope)
+        if fixed is not None and response is not None:
+            step = step - float(fixed @ step) / float(fixed @ response) * response
         for (moved, fallen), share in zip(bent, reversed(shares), strict=True):
             step = step + (share - float(fallen @ step) / float(moved @ fallen)) * moved
         return step
@@ -143,8 +147,8 @@ class FirthClimb:
         problem = self.problem
         root = self.basis @ linalg.solve_triangular(factor[0], np.eye(len(factor[0])), lower=True).T
         total = np.zeros(len(probability))
-        for part in np.array_split(root, 1 + root.shape[1] * len(total) // MOST_AT_ONCE, axis=1):
-            inside = problem.utilities(part)
+        for columns in np.array_split(root, 1 + root.shape[1] * len(total) // MOST_AT_ONCE, axis=1):
+            inside = problem.utilities(columns)
             mean = problem.situations.sum(probability[:, None] * inside)
             total += np.square(inside - problem.situations.spread(mean)).sum(axis=1)
         return total
@@ -165,12 +169,12 @@ class Profile:
 
     def __init__(self, climb: FirthClimb, top: PenalisedPoint, contrast: Float64) -> None:
         self._climb, self._top, self._contrast = climb, top, contrast
-        self._along = linalg.cho_solve(top.factor, contrast)
-        self.error = float(contrast @ self._along) ** 0.5
+        self._response = linalg.cho_solve(top.factor, contrast)
+        self.error = float(contrast @ self._response) ** 0.5
 
     def drop(self, distance: float) -> float:
         """Twice the fall of ℓ* where the contrast is this many standard errors from its estimate."""
-        start = self._top.position + distance / self.error * self._along
+        start = self._top.position + distance / self.error * self._response
         return max(2.0 * (self._top.value - self._climb.run(start, self._contrast).value), 0.0)
 
     def interval(self, level: float) -> tuple[float, float]:
@@ -376,10 +380,10 @@ class FirthFit(Tabular):
             low, high = row.interval()
             infinite = row.maximum.kind is not ContrastKind.FINITE
             reading = row.maximum.kind.value if infinite else f"{row.maximum.value:+z.3f}"
-            known = row.profile is not None
+            identified = row.profile is not None
             numbers = [f"{row.value:+z.3f}", f"{row.standard_error:.3f}", f"{low:+z.3f} … {high:+z.3f}"]
             numbers.append(f"{row.p_value:.3g}")
-            cells.append([row.label, *(numbers if known else ["-"] * 4), reading])
+            cells.append([row.label, *(numbers if identified else ["-"] * 4), reading])
         head = f"{show_count(self.problem.n_choices)} choices, "
         head += "Firth's penalty: half the log determinant of the information"
         headers = ["parameter", "estimate", "s.e.", "95 % profile", "p", "maximum"]

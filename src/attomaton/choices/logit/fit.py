@@ -22,7 +22,7 @@ from attomaton.choices.logit.certificate import (
     certify,
     find_multipliers,
 )
-from attomaton.choices.logit.clusters import FEWEST, ClusterErrors, SingleResiduals
+from attomaton.choices.logit.clusters import FEWEST_CLUSTERS, ClusterErrors, SingleResiduals
 from attomaton.choices.logit.contrasts import (
     CLOSE,
     Cone,
@@ -109,7 +109,7 @@ def fit_logit(problem: ChoiceProblem, *, guess: bool | None = None, dense: bool 
         fit = _fit_on(problem, face, _climb(problem, face), identified)
     except UncertifiedSolution:
         fit = None
-    if fit is not None and (fit.certificate.certified or fit.way == "components"):
+    if fit is not None and (fit.certificate.certified or fit.method == "components"):
         return fit
     try:
         face = find_face(problem, zero, guess=guess, metric=find_metric(problem, identified.basis))
@@ -139,13 +139,13 @@ def _prove(problem: ChoiceProblem, face: Face, course: Course, finite: Span, ide
     """The fit with the strongest proof that is there: a Newton step, multipliers, fractions."""
     beta = finite.project(course.last.beta)
     evidence = LogitEvidence(face.dying, beta, finite.reject(face.direction), beta, None)
-    fit = _conclude(problem, evidence, finite, identified, face.way, face.program_rows)
+    fit = _conclude(problem, evidence, finite, identified, face.method, face.program_rows)
     if fit.certificate.survival:
         return fit
     if course.proof is not None:
         evidence = evidence._replace(witness=finite.project(course.proof.beta))
     evidence = evidence._replace(multipliers=find_multipliers(problem, face.dying))
-    return _conclude(problem, evidence, finite, identified, face.way, face.program_rows)
+    return _conclude(problem, evidence, finite, identified, face.method, face.program_rows)
 
 
 def _conclude(
@@ -153,7 +153,7 @@ def _conclude(
     evidence: LogitEvidence,
     finite: Span,
     identified: Span,
-    way: str,
+    method: str,
     program_rows: int,
 ) -> "LogitFit":
     """The fit with the certificate of its vectors, by fractions where floating point is not enough."""
@@ -165,15 +165,15 @@ def _conclude(
         and prove_in_fractions(problem, evidence.dying, evidence.direction, ranks)
     ):
         certificate, covariance = certify(problem, evidence, finite, identified, exact=True)
-    return LogitFit(problem, evidence, finite, identified, certificate, covariance, way, program_rows)
+    return LogitFit(problem, evidence, finite, identified, certificate, covariance, method, program_rows)
 
 
 def restore_fit(run: Run) -> "LogitFit":
     """The fit in a folder that was read; spans and certificate are computed anew."""
-    problem, evidence, way, program_rows = unpack_fit(run)
+    problem, evidence, method, program_rows = unpack_fit(run)
     identified = span_of(problem, None)
     finite = span_of(problem, ~evidence.dying) if evidence.dying.any() else identified
-    return _conclude(problem, evidence, finite, identified, way, program_rows)
+    return _conclude(problem, evidence, finite, identified, method, program_rows)
 
 
 def _climb(problem: ChoiceProblem, face: Face) -> Course:
@@ -205,7 +205,7 @@ class LogitFit(Tabular):
     known_covariance : float64 array, shape (n_parameters, n_parameters), or None
         S (SᵀHS)⁻¹ Sᵀ at β*, in scaled coordinates; None on the graph of
         games, where it is computed on demand.
-    way : str
+    method : str
         How it was decided which pairs die.
     program_rows : int
         How many rows the linear program had; 0 if there was none.
@@ -227,7 +227,7 @@ class LogitFit(Tabular):
     identified: Span
     certificate: LogitCertificate
     known_covariance: Float64 | None
-    way: str = "Newton"
+    method: str = "Newton"
     program_rows: int = 0
 
     def __repr__(self) -> str:
@@ -235,7 +235,7 @@ class LogitFit(Tabular):
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fit into a new folder; ``overwrite`` replaces an earlier fit there."""
-        run = pack_fit(self.problem, self.evidence, self.way, self.program_rows)
+        run = pack_fit(self.problem, self.evidence, self.method, self.program_rows)
         return write_run(path, run, LOGIT, overwrite=overwrite)
 
     @classmethod
@@ -376,10 +376,10 @@ class LogitFit(Tabular):
         whole = (problem.counts % 1 == 0).all()
         single = None if whole else SingleResiduals(problem.residuals(probability))
         errors = ClusterErrors(problem, probability, self.finite.basis, groups, single=single)
-        if errors.n_clusters < FEWEST:
+        if errors.n_clusters < FEWEST_CLUSTERS:
             raise UnsupportedOption(
-                f"clustered errors need at least {FEWEST} clusters, and there are {errors.n_clusters}; leave "
-                "clusters out if choices are independent"
+                f"clustered errors need at least {FEWEST_CLUSTERS} clusters, and there are "
+                f"{errors.n_clusters}; leave clusters out if choices are independent"
             )
         return errors.covariance
 
@@ -400,18 +400,20 @@ class LogitFit(Tabular):
     @cached_property
     def _residuals(self) -> Float64:
         """What is left of the counts of each row; of each choice alone where counts are whole."""
-        rest = self.problem.residuals(self._at_limit[0])
+        residuals = self.problem.residuals(self._at_limit[0])
         whole = (self.problem.counts % 1 == 0).all()
-        return rest / self.problem.situations.spread(np.sqrt(self.problem.totals)) if whole else rest
+        return (
+            residuals / self.problem.situations.spread(np.sqrt(self.problem.totals)) if whole else residuals
+        )
 
     def _scatter(self, moved: Float64) -> float:
         """What the sandwich without clusters has for a contrast f, from H⁺ f."""
-        problem, along = self.problem, self.problem.utilities(moved)
-        score = problem.situations.sum(self._residuals * along)
+        problem, rise = self.problem, self.problem.utilities(moved)
+        score = problem.situations.sum(self._residuals * rise)
         square = float(score @ score)
         if (problem.totals > 1).any() and (problem.counts % 1 == 0).all():
             share = problem.counts / problem.situations.spread(problem.totals)
-            away = along - problem.situations.spread(problem.situations.sum(share * along))
+            away = rise - problem.situations.spread(problem.situations.sum(share * rise))
             square += float(problem.counts @ away**2)
         return square
 
@@ -501,7 +503,7 @@ class LogitFit(Tabular):
         binding = self._cone.binding(sign * contrast)
         least, sure = None, binding is not None
         if binding is not None:
-            least = bound_below(self._cone, sign * contrast, binding, self.behind, level, clusters)
+            least = bound_below(self._cone, sign * contrast, binding, self.dying_log_odds, level, clusters)
         owners = np.unique(self.problem.situation_of(self._cone.rows[... if binding is None else binding]))
         return Contrast(
             label,
@@ -519,7 +521,7 @@ class LogitFit(Tabular):
         return Cone.of(self.problem, self.dying, self.finite, self.evidence.direction)
 
     @cached_property
-    def behind(self) -> Float64:
+    def dying_log_odds(self) -> Float64:
         """Log odds of each dying row against the face of its situation, at β*, shape (n_dying,)."""
         situations, rows = self.problem.situations, np.flatnonzero(self.dying)
         inside = np.where(self.dying, -np.inf, self._utilities)

@@ -15,13 +15,13 @@ LOGIT = FolderKind("logit", "a fit of choices with features", "LogitFit.save")
 KERNELS = {"battles": BattleRows, "dense": DenseRows, "sparse": SparseRows}
 
 
-def pack_fit(problem: ChoiceProblem, evidence: LogitEvidence, way: str, program_rows: int) -> Run:
+def pack_fit(problem: ChoiceProblem, evidence: LogitEvidence, method: str, program_rows: int) -> Run:
     """The files of a fit."""
     kernel = next(name for name, kind in KERNELS.items() if isinstance(problem.rows, kind))
     vectors = {"beta": evidence.beta, "direction": evidence.direction, "witness": evidence.witness}
     arrays = {
-        **{f"rows/{name}": np.ascontiguousarray(part) for name, part in problem.rows.arrays().items()},
-        **{f"evidence/{name}": np.ascontiguousarray(part) for name, part in vectors.items()},
+        **{f"rows/{name}": np.ascontiguousarray(array) for name, array in problem.rows.arrays().items()},
+        **{f"evidence/{name}": np.ascontiguousarray(array) for name, array in vectors.items()},
         "evidence/dying": evidence.dying.astype(np.int64),
         "counts": problem.counts,
     }
@@ -30,10 +30,10 @@ def pack_fit(problem: ChoiceProblem, evidence: LogitEvidence, way: str, program_
         "offsets": problem.offsets,
         "source_rows": problem.source_rows,
         "source_situations": problem.source_situations,
-        **{f"centring/{name}": part for name, part in problem.centring._asdict().items() if len(part)},
+        **{f"centring/{name}": array for name, array in problem.centring._asdict().items() if len(array)},
     }
-    arrays |= {name: part for name, part in optional.items() if part is not None}
-    manifest = {"kernel": kernel, "way": way, "program_rows": program_rows}
+    arrays |= {name: array for name, array in optional.items() if array is not None}
+    manifest = {"kernel": kernel, "method": method, "program_rows": program_rows}
     manifest |= {"optional": [name for name in optional if name in arrays]}
     return Run(tables={}, arrays=arrays, records={"names": list(problem.names)}, manifest=manifest)
 
@@ -63,7 +63,7 @@ def unpack_fit(run: Run) -> tuple[ChoiceProblem, LogitEvidence, str, int]:
     return (
         problem,
         LogitEvidence(dying, beta, direction, witness, multipliers),
-        str(about["way"]),
+        str(about["method"]),
         int(about["program_rows"]),
     )
 
@@ -101,8 +101,8 @@ def _unpack_rows(kernel: str, arrays: Any) -> ChoiceRows:
     if kernel != "sparse":
         raise ValueError(f"there is no kernel {kernel[:20]!r}")
     shape = int(starts[-1]), int(_whole(arrays["rows/n_parameters"])[0])
-    parts = [arrays[f"rows/{name}"] for name in ("data", "indices", "indptr")]
-    matrix = csr_array((np.asarray(parts[0], np.float64), parts[1], parts[2]), shape=shape)
+    csr = [arrays[f"rows/{name}"] for name in ("data", "indices", "indptr")]
+    matrix = csr_array((np.asarray(csr[0], np.float64), csr[1], csr[2]), shape=shape)
     matrix.check_format(full_check=True)
     if not np.isfinite(matrix.data).all():
         raise ValueError("the matrix has an entry that is not finite")

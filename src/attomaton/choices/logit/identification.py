@@ -20,14 +20,14 @@ def sparse_null_vectors(basis: Float64, scale: Float64) -> Float64:
     most frequent size, so that a group of columns that always add up to the same has entries 1.
     """
     rows = np.array(basis.T, np.float64)
-    for place in range(len(rows)):
-        free = np.abs(rows[place:])
+    for number in range(len(rows)):
+        free = np.abs(rows[number:])
         pivot = np.unravel_index(int(free.argmax()), free.shape)
-        rows[[place, place + int(pivot[0])]] = rows[[place + int(pivot[0]), place]]
+        rows[[number, number + int(pivot[0])]] = rows[[number + int(pivot[0]), number]]
         column = int(pivot[1])
-        rows[place] /= rows[place, column]
-        others = np.arange(len(rows)) != place
-        rows[others] -= np.outer(rows[others, column], rows[place])
+        rows[number] /= rows[number, column]
+        remaining = np.arange(len(rows)) != number
+        rows[remaining] -= np.outer(rows[remaining, column], rows[number])
     rows = _shorten(np.where(np.abs(rows) < 1e-8, 0.0, rows) / scale)
     for row in rows:
         sizes, often = np.unique(np.abs(row[row != 0]), return_counts=True)
@@ -75,10 +75,10 @@ def relate(row: Float64, names: Sequence[str]) -> str:
     """A null vector of two entries or more as an equation of columns, such as "length = a + b"."""
     members = np.flatnonzero(row).tolist()
     lead = next((k for k in reversed(members) if abs(row[k]) == 1), members[-1])
-    others = {k: -row[k] / row[lead] for k in members if k != lead}
-    parts = list[str]()
-    for k, weight in others.items():
-        sign = ("- " if weight < 0 else "+ ") if parts else ("-" if weight < 0 else "")
+    weights = {k: -row[k] / row[lead] for k in members if k != lead}
+    terms = list[str]()
+    for k, weight in weights.items():
+        sign = ("- " if weight < 0 else "+ ") if terms else ("-" if weight < 0 else "")
         size = "" if abs(weight) == 1 else f"{abs(weight):g} "
-        parts.append(f"{sign}{size}{names[k]}")
-    return f"{names[lead]} = {' '.join(parts)}"
+        terms.append(f"{sign}{size}{names[k]}")
+    return f"{names[lead]} = {' '.join(terms)}"

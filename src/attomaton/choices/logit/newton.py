@@ -28,7 +28,7 @@ LARGEST_RESIDUAL = 1e-11
 """How much of g − H u may be left, in units of the score's standard deviation."""
 
 
-CLOSE = 1e-2
+CHORD_DECREMENT = 1e-2
 """The decrement below which, after a proof, steps use the information of an earlier point."""
 
 
@@ -104,7 +104,7 @@ class NewtonClimb:
         here = self._look(problem, face, beta, probability, value, 0)
         for number in range(self.most_steps + 1):
             if number:
-                close = self.chord and proof is not None and before < CLOSE
+                close = self.chord and proof is not None and before < CHORD_DECREMENT
                 near = here.curvature if close else None
                 here = self._look(problem, face, beta, probability, value, number, near)
                 if close and here.decrement > max(
@@ -154,8 +154,8 @@ class NewtonClimb:
         gradient = problem.gradient(problem.residuals(probability))
         if curvature is None:
             first = number == 0 and face is None and problem.offsets is None and not beta.any()
-            known = first and problem.graph is None
-            zero = DenseCurvature(problem.information_at_zero(None)) if known else None
+            at_zero = first and problem.graph is None
+            zero = DenseCurvature(problem.information_at_zero(None)) if at_zero else None
             curvature = zero or cast("InformationMatrix", problem.curvature(probability))
         if self.basis is None or not isinstance(curvature, DenseCurvature):
             step = curvature.solve(gradient)
@@ -168,8 +168,8 @@ class NewtonClimb:
                 step = root @ (root.T @ gradient)
         moved = problem.utilities(step)
         spread = np.sqrt(np.maximum(curvature.diagonal, 0.0))
-        rest = np.abs(gradient - curvature.times(step))
-        residual = float(np.max(rest / np.where(spread > 0, spread, 1.0), initial=0.0))
+        remainder = np.abs(gradient - curvature.times(step))
+        residual = float(np.max(remainder / np.where(spread > 0, spread, 1.0), initial=0.0))
         fall, least = (np.inf, 0.0) if chord else measure_fall(problem, face, probability, moved)
         decrement = float(gradient @ step)
         return Iterate(

@@ -16,7 +16,7 @@ from attomaton.choices.logit.direction import raw_complement
 from attomaton.choices.logit.fit import LogitFit
 from attomaton.choices.logit.rows import Situations
 
-BLOCK = 4_000_000
+MOST_DIFFERENCES = 4_000_000
 """Entries of differences that are formed at a time."""
 
 
@@ -40,17 +40,17 @@ def predict_rows(
         Whether the probabilities of a situation that the data leave open are NaN instead.
     """
     probability = np.empty(situations.n_rows)
-    most = max(BLOCK // max(matrix.shape[1], 1), 1)
+    most = max(MOST_DIFFERENCES // max(matrix.shape[1], 1), 1)
     starts = situations.starts
-    here = 0
-    while here < len(situations):
-        there = max(int((starts <= starts[here] + most).sum()) - 1, here + 1)
-        rows = slice(int(starts[here]), int(starts[there]))
-        part: Any = matrix[rows]
-        values: Any = part.toarray() if hasattr(part, "toarray") else np.asarray(part, np.float64)
-        inside = Situations(starts[here : there + 1] - starts[here])
-        probability[rows] = _predict_block(fit, values, inside, descent, here, leave_open)
-        here = there
+    begin = 0
+    while begin < len(situations):
+        end = max(int((starts <= starts[begin] + most).sum()) - 1, begin + 1)
+        rows = slice(int(starts[begin]), int(starts[end]))
+        block: Any = matrix[rows]
+        values: Any = block.toarray() if hasattr(block, "toarray") else np.asarray(block, np.float64)
+        inside = Situations(starts[begin : end + 1] - starts[begin])
+        probability[rows] = _predict_block(fit, values, inside, descent, begin, leave_open)
+        begin = end
     return probability
 
 
@@ -68,17 +68,17 @@ def _predict_block(
         # descent from 0 stays in R, in the coordinates of the features as given
         outside = raw_complement(problem, fit.identified)
         matrix = matrix - matrix @ outside @ outside.T
-        along = problem.coordinates(fit.direction.vector)
+        direction = problem.coordinates(fit.direction.vector)
     else:
-        along = fit.evidence.direction
-    height = problem.scaled(matrix) @ along
+        direction = fit.evidence.direction
+    height = problem.scaled(matrix) @ direction
     highest = np.flatnonzero(height == situations.spread(situations.top(height)))
     first = highest[np.searchsorted(highest, situations.starts[:-1])]
     lead = situations.spread(first)
     contrasts = matrix[lead] - matrix
     rows = problem.scaled(contrasts)
     if descent:
-        level, ahead = _follow_descent(fit, rows, rows @ along)
+        level, ahead = _follow_descent(fit, rows, rows @ direction)
     else:
         kinds = fit.classify(contrasts)
         level, ahead = kinds == ContrastKind.FINITE, kinds == ContrastKind.PLUS

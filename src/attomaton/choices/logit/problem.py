@@ -40,10 +40,10 @@ take minutes, and the time grows with their cube."""
 MOST_BESIDE = 64
 """Columns beside the items up to which the information of many items is kept on the graph of games."""
 
-LARGEST, SMALLEST = 1e100, 1e-100
+LARGEST_VALUE, SMALLEST_VALUE = 1e100, 1e-100
 """Sizes of a column between which squares neither overflow nor underflow."""
 
-SMALL = 2_000_000
+FEW_ENTRIES = 2_000_000
 """Entries of all rows up to which their own singular values are computed, not the Gram matrix's."""
 
 DENSE_SHARE = 0.25
@@ -118,8 +118,8 @@ class ChoiceProblem:
         values, lengths, times = _check_rows(matrix, sizes, counts)
         labels = _check_names(names, values.shape[1])
         _check_sizes(values, labels)
-        known = None if offsets is None else _check_offsets(offsets, len(times))
-        use = np.ones(len(times), bool) if known is None else known > -np.inf
+        fixed = None if offsets is None else _check_offsets(offsets, len(times))
+        use = np.ones(len(times), bool) if fixed is None else fixed > -np.inf
         if (times[~use] > 0).any():
             row = int(np.flatnonzero((times > 0) & ~use)[0])
             raise InvalidSamples(f"row {row} was chosen but has the offset −inf; give it a finite offset")
@@ -129,7 +129,7 @@ class ChoiceProblem:
         use &= ((present > 1) & (total > 0))[situation]  # else the situation says nothing
         if not use.all():
             values, times = values[use], times[use]
-            known = None if known is None else known[use]
+            fixed = None if fixed is None else fixed[use]
         sizes_left = np.bincount(situation[use], minlength=len(lengths))
         situations = Situations(np.concatenate([[0], np.cumsum(sizes_left[sizes_left > 0])]).astype(np.int64))
         rows, centring = _compare(values, situations, most_chosen(situations, times))
@@ -137,7 +137,7 @@ class ChoiceProblem:
             rows,
             times,
             labels,
-            known if known is not None and known.any() else None,
+            fixed if fixed is not None and fixed.any() else None,
             None if use.all() else np.flatnonzero(use),
             None if use.all() else np.flatnonzero(sizes_left),
             centring,
@@ -180,17 +180,22 @@ class ChoiceProblem:
         _check_finite(wide, "the feature in row")
         _check_sizes(wide, names)
         _check_counts(times.ravel())
-        said = np.asarray(times.sum(axis=1) > 0) & (first != second)
+        informative = np.asarray(times.sum(axis=1) > 0) & (first != second)
         if merge and wide.shape[1] == 0 and len(times) and (times % 1 == 0).all():
             pair, number = np.unique(first * len(items) + second, return_inverse=True)
-            times = np.stack([np.bincount(number, column * said) for column in times.T], axis=1)
+            times = np.stack([np.bincount(number, column * informative) for column in times.T], axis=1)
             first, second = pair // len(items), pair % len(items)
-            said, wide = times.sum(axis=1) > 0, np.zeros((len(pair), 0))
+            informative, wide = times.sum(axis=1) > 0, np.zeros((len(pair), 0))
             source = None
         else:
-            source = None if said.all() else np.flatnonzero(said)
-        if not said.all():
-            first, second, times, wide = first[said], second[said], times[said], wide[said]
+            source = None if informative.all() else np.flatnonzero(informative)
+        if not informative.all():
+            first, second, times, wide = (
+                first[informative],
+                second[informative],
+                times[informative],
+                wide[informative],
+            )
         ties = times.shape[1] == 3
         wide, centring = centre_columns(wide)
         rows = BattleRows(
@@ -308,8 +313,8 @@ class ChoiceProblem:
 
     def differences(self, rows: Int64) -> Float64:
         """The differences d of the pairs of some rows, shape (n, n_parameters)."""
-        own = self.reference[self.situation_of(rows)]
-        return (self.rows.take(own) - self.rows.take(rows)) / self.scale
+        chosen = self.reference[self.situation_of(rows)]
+        return (self.rows.take(chosen) - self.rows.take(rows)) / self.scale
 
     def situation_of(self, rows: Int64) -> Int64:
         """The situations of some rows."""
@@ -342,12 +347,12 @@ class ChoiceProblem:
     def _curve(self, probability: Float64, scale: Float64) -> GraphCurvature:
         rows: Any = self.rows
         weight, cross, tie = rows.weigh(probability, self.totals)
-        across, corner = rows.join_columns(weight, cross, tie)
-        return GraphCurvature(self.graph, 0.25 * weight, across, corner, scale)
+        border, corner = rows.join_columns(weight, cross, tie)
+        return GraphCurvature(self.graph, 0.25 * weight, border, corner, scale)
 
     def weighted_rows(self, probability: Float64, basis: Float64) -> Float64 | None:
         """√(N p) (x − x̄)·basis of each row, whose Gram matrix is the information; None if it is too large."""
-        if self.situations.n_rows * self.rows.n_parameters > SMALL:
+        if self.situations.n_rows * self.rows.n_parameters > FEW_ENTRIES:
             return None
         inside = (self.rows.take(np.arange(self.situations.n_rows)) / self.scale) @ basis
         away = inside - self.situations.spread(self.situations.sum(probability[:, None] * inside))
@@ -394,8 +399,8 @@ class ChoiceProblem:
         try:
             return self._numbers[name]
         except KeyError:
-            known = ", ".join(map(repr, self.names[:5])) + (", …" if len(self.names) > 5 else "")
-            raise InvalidSamples(f"there is no parameter {name!r}; the names are {known}") from None
+            listed = ", ".join(map(repr, self.names[:5])) + (", …" if len(self.names) > 5 else "")
+            raise InvalidSamples(f"there is no parameter {name!r}; the names are {listed}") from None
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -452,11 +457,11 @@ def _check_rows(matrix: Any, sizes: Any, counts: Any) -> tuple[Any, Int64, Float
     return values, lengths, times
 
 
-def _check_finite(values: Float64, what: str) -> None:
+def _check_finite(values: Float64, subject: str) -> None:
     if not np.isfinite(values.sum()):  # one pass without a mask
         bad = np.argwhere(~np.isfinite(values))
         if len(bad):
-            raise InvalidSamples(f"{what} {int(bad[0][0])} is not finite; fill it in or drop the row")
+            raise InvalidSamples(f"{subject} {int(bad[0][0])} is not finite; fill it in or drop the row")
 
 
 def _check_sizes(values: Any, names: Sequence[str]) -> None:
@@ -464,7 +469,7 @@ def _check_sizes(values: Any, names: Sequence[str]) -> None:
     if not values.shape[0]:
         return
     top: Any = np.maximum(_dense(values.max(axis=0)), -_dense(values.min(axis=0)))
-    bad = np.flatnonzero((top > LARGEST) | ((top > 0) & (top < SMALLEST)))
+    bad = np.flatnonzero((top > LARGEST_VALUE) | ((top > 0) & (top < SMALLEST_VALUE)))
     if len(bad):
         raise InvalidSamples(
             f"column {names[bad[0]]!r} has values up to {top[bad[0]]:.3g}; scale it to a size near 1"

@@ -18,10 +18,10 @@ from attomaton.base.tables import Float64, Int64
 
 csr_array: Any = scipy.sparse.csr_array
 
-AT_ONCE = 1 << 17
+BLOCK_ENTRIES = 1 << 17
 """Entries of a block of dense rows that are weighted at once: they stay in the cache."""
 
-FEW = 12
+FEW_ALTERNATIVES = 12
 """Alternatives per situation up to which sums run over columns instead of over segments."""
 
 CACHED_ITEMS = 256
@@ -70,7 +70,7 @@ class Situations:
 
     def apply(self, operation: Any, values: Float64, of_situation: Float64) -> Float64:
         """Such as np.subtract: each row's value and its situation's, in place of the row's."""
-        if self.size is None or self.size > FEW:
+        if self.size is None or self.size > FEW_ALTERNATIVES:
             return operation(values, self.spread(of_situation), out=values)
         for column in self.columns(values):
             operation(column, of_situation, out=column)
@@ -78,15 +78,15 @@ class Situations:
 
     def columns(self, values: Float64) -> list[Float64]:
         """Views of the first, second, … alternative of all situations, which are equally large."""
-        return [values[place :: self.size] for place in range(self.size or 0)]
+        return [values[alternative :: self.size] for alternative in range(self.size or 0)]
 
     def _reduce(self, operation: Any, values: Float64) -> Float64:
-        if self.size is None or self.size > FEW:
+        if self.size is None or self.size > FEW_ALTERNATIVES:
             return operation.reduceat(values, self.starts[:-1], axis=0) if len(self) else values[:0]
-        first, *others = self.columns(values)
+        first, *following = self.columns(values)
         total = first.copy()
-        for other in others:
-            operation(total, other, out=total)
+        for column in following:
+            operation(total, column, out=total)
         return total
 
 
@@ -189,11 +189,11 @@ class DenseRows:
         for first, last in self._blocks():
             begin, end = self.situations.starts[first], self.situations.starts[last]
             block = self.matrix[begin:end] * weight[begin:end, None]
-            part = Situations(self.situations.starts[first : last + 1] - begin).sum(block)
+            score = Situations(self.situations.starts[first : last + 1] - begin).sum(block)
             if sums is None or groups is None:
-                total += part.T @ part
+                total += score.T @ score
             else:
-                np.add.at(sums, groups[first:last], part)
+                np.add.at(sums, groups[first:last], score)
         return total if sums is None else sums.T @ sums
 
     def take(self, rows: Int64) -> Float64:
@@ -220,7 +220,7 @@ class DenseRows:
 
     def _blocks(self) -> list[tuple[int, int]]:
         mean = max(self.matrix.size / max(len(self.situations), 1), 1.0)
-        step = max(int(AT_ONCE / mean), 1)
+        step = max(int(BLOCK_ENTRIES / mean), 1)
         edges = [*range(0, len(self.situations), step), len(self.situations)]
         return list(pairwise(edges))
 
@@ -261,8 +261,8 @@ class SparseRows:
         """Scores of situations, summed by group, times themselves."""
         sums = self._sums(weight)
         if groups is not None:
-            ones = np.ones(len(groups))
-            sums = csr_array((ones, (groups, np.arange(len(groups))))) @ sums
+            units = np.ones(len(groups))
+            sums = csr_array((units, (groups, np.arange(len(groups))))) @ sums
         return (sums.T @ sums).toarray()
 
     def take(self, rows: Int64) -> Float64:
@@ -283,8 +283,8 @@ class SparseRows:
 
     def arrays(self) -> dict[str, Any]:
         """The matrix in parts and where situations start."""
-        parts = {name: getattr(self.matrix, name) for name in ("data", "indices", "indptr")}
-        return {**parts, "starts": self.situations.starts, "n_parameters": np.array([self.n_parameters])}
+        csr = {name: getattr(self.matrix, name) for name in ("data", "indices", "indptr")}
+        return {**csr, "starts": self.situations.starts, "n_parameters": np.array([self.n_parameters])}
 
     def _weighted(self, weight: Float64) -> Any:
         matrix = self.matrix
@@ -392,11 +392,11 @@ class BattleRows:
 
         The variance of h's sign is 4 p_a p_b + p_t (1 − p_t).
         """
-        first, second, *rest = self.situations.columns(probability)
+        first, second, *tied = self.situations.columns(probability)
         weight = 4.0 * first * second
-        if not rest:
+        if not tied:
             return totals * weight, None, None
-        tie = rest[0]
+        tie = tied[0]
         spread = tie * (first + second)
         weight += spread
         return totals * weight, totals * (second - first) * tie, totals * spread
@@ -404,35 +404,35 @@ class BattleRows:
     def leverage(self, covariance: Float64, probability: Float64, totals: Float64) -> Float64:
         """The trace of each battle's information times a matrix, without the rows themselves."""
         weight, cross, tie = self.weigh(probability, totals)
-        first, second, own = self.first, self.second, np.diag(covariance)[: self.n_items]
-        across, corner = (
+        first, second, variance = self.first, self.second, np.diag(covariance)[: self.n_items]
+        border, corner = (
             covariance[: self.n_items, self.n_items :],
             covariance[self.n_items :, self.n_items :],
         )
-        square = own[first] + own[second] - 2.0 * covariance[first, second]
-        for place, feature in enumerate(self.features):
-            beside = corner[place, : len(self.features)] @ self.features
-            square += feature * (2.0 * (across[first, place] - across[second, place]) + beside)
+        square = variance[first] + variance[second] - 2.0 * covariance[first, second]
+        for column, feature in enumerate(self.features):
+            joint = corner[column, : len(self.features)] @ self.features
+            square += feature * (2.0 * (border[first, column] - border[second, column]) + joint)
         trace = 0.25 * weight * square
         if cross is not None and tie is not None:
-            along = across[first, -1] - across[second, -1] + corner[-1, : len(self.features)] @ self.features
-            trace += cross * along + tie * corner[-1, -1]
+            mixed = border[first, -1] - border[second, -1] + corner[-1, : len(self.features)] @ self.features
+            trace += cross * mixed + tie * corner[-1, -1]
         return trace
 
     def scores(self, weight: Float64, groups: Int64 | None) -> Float64:
         """The score of a battle is r h + t e_tie, so that its square is a weighted Gram too."""
-        first, second, *rest = self.situations.columns(weight)
-        along = first - second
-        tie = rest[0] if rest else np.zeros(0)
+        first, second, *tied = self.situations.columns(weight)
+        slope = first - second
+        tie = tied[0] if tied else np.zeros(0)
         if groups is None:
-            return self._gram(along**2, along * tie, tie**2) if rest else self._gram(along**2)
+            return self._gram(slope**2, slope * tie, tie**2) if tied else self._gram(slope**2)
         size = int(groups.max(initial=-1)) + 1
-        sums = csr_array((0.5 * along, (groups, self.first)), shape=(size, self.n_parameters))
-        sums = sums - csr_array((0.5 * along, (groups, self.second)), shape=(size, self.n_parameters))
-        wide = np.zeros((size, len(self.features) + len(rest)))
-        for place, feature in enumerate(self.features):
-            wide[:, place] = np.bincount(groups, 0.5 * along * feature, size)
-        if rest:
+        sums = csr_array((0.5 * slope, (groups, self.first)), shape=(size, self.n_parameters))
+        sums = sums - csr_array((0.5 * slope, (groups, self.second)), shape=(size, self.n_parameters))
+        wide = np.zeros((size, len(self.features) + len(tied)))
+        for column, feature in enumerate(self.features):
+            wide[:, column] = np.bincount(groups, 0.5 * slope * feature, size)
+        if tied:
             wide[:, -1] = np.bincount(groups, tie, size)
         total: Float64 = (sums.T @ sums).toarray()
         cross = sums[:, : self.n_items].T @ wide
@@ -442,13 +442,13 @@ class BattleRows:
 
     def take(self, rows: Int64) -> Float64:
         """Some rows, dense."""
-        battle, place, sign = self._locate(rows)
+        battle, alternative, sign = self._locate(rows)
         taken, number = np.zeros((len(rows), self.n_parameters)), np.arange(len(rows))
         taken[number, self.first[battle]] = sign
         taken[number, self.second[battle]] -= sign  # 0 for an item against itself
         taken[:, self.n_items : self._last] = sign[:, None] * self.features[:, battle].T
         if self.ties:
-            taken[:, -1] = place == 2
+            taken[:, -1] = alternative == 2
         return taken
 
     def pick(self, rows: Int64) -> Any:
@@ -470,13 +470,13 @@ class BattleRows:
         square[self.first == self.second] = 0.0
         square = 0.25 * (square + inverse[self.n_items : self._last] @ np.square(self.features))
         size = 3 if self.ties else 2
-        place = reference - np.arange(len(self.first)) * size
+        chosen = reference - np.arange(len(self.first)) * size
         result = np.zeros((len(square), size))
         between = np.sqrt(square + inverse[-1]) if self.ties else square
         for column in range(size):
-            other = 2.0 * np.sqrt(square) if column < 2 else between
-            away = np.where(place == 2, between, other)
-            result[:, column] = np.where(place == column, 0.0, away)
+            distance = 2.0 * np.sqrt(square) if column < 2 else between
+            away = np.where(chosen == 2, between, distance)
+            result[:, column] = np.where(chosen == column, 0.0, away)
         return result.ravel()
 
     def arcs(self, reference: Int64) -> tuple[Int64, Int64] | None:
@@ -508,19 +508,19 @@ class BattleRows:
     ) -> tuple[Float64, Float64]:
         """What :meth:`_gram` has of features and tie: beside the items, and among themselves."""
         n_features = len(self.features)
-        across = np.zeros((self.n_items, n_features + self.ties))
+        border = np.zeros((self.n_items, n_features + self.ties))
         corner = np.zeros((n_features + self.ties,) * 2)
         weighted = np.empty_like(self.features)
-        for place, feature in enumerate(self.features):
-            np.multiply(feature, weight, out=weighted[place])
-            across[:, place] = 0.25 * self._sides(weighted[place])
+        for column, feature in enumerate(self.features):
+            np.multiply(feature, weight, out=weighted[column])
+            border[:, column] = 0.25 * self._sides(weighted[column])
         corner[:n_features, :n_features] = 0.25 * (weighted @ self.features.T)
         if cross is not None and tie is not None:
-            across[:, -1] = 0.5 * self._sides(cross)
+            border[:, -1] = 0.5 * self._sides(cross)
             corner[:n_features, -1] = 0.5 * (self.features @ cross)
             corner[-1, -1] = tie.sum()
         upper = np.triu(corner, 1)
-        return across, upper + upper.T + np.diag(np.diag(corner))
+        return border, upper + upper.T + np.diag(np.diag(corner))
 
     def exposure(self, totals: Float64) -> Float64:
         """What rounding of a gradient is a share of: Σ N |x| times the number of terms, by parameter."""

@@ -9,7 +9,7 @@ import scipy.linalg
 
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.choices.logit.problem import MOST_PARAMETERS, SMALL, ChoiceProblem
+from attomaton.choices.logit.problem import FEW_ENTRIES, MOST_PARAMETERS, ChoiceProblem
 
 linalg: Any = scipy.linalg
 
@@ -19,7 +19,7 @@ CUT = 1e-9
 GRAM_CUT = 1e-11
 """The same for eigenvalues of the Gram matrix, which squares the condition."""
 
-ROUNDING = 4e-15
+SPAN_ROUNDING = 4e-15
 """Times √n_parameters: a difference outside the span up to this size is rounding; above, features differ by a
 tiny amount."""
 
@@ -189,7 +189,7 @@ def span_of(problem: ChoiceProblem, face: Bool | None) -> Span:
         return span_on_graph(problem, face)
     inside = problem.is_pair if face is None else problem.is_pair & face
     rows = np.flatnonzero(inside)
-    if len(rows) * problem.rows.n_parameters <= SMALL:
+    if len(rows) * problem.rows.n_parameters <= FEW_ENTRIES:
         return span_of_vectors(problem.differences(rows), problem.rows.n_parameters)
     information = problem.information_at_zero(face)
     scale = np.sqrt(np.maximum(np.diag(information), 0.0))
@@ -198,16 +198,16 @@ def span_of(problem: ChoiceProblem, face: Bool | None) -> Span:
     large = values > GRAM_CUT * max(float(values[-1]), 1e-300)
     basis, complement = _split(scale[:, None] * vectors[:, large])
     top = max(float(values[-1]), 1e-300)
-    kept = float(np.sqrt(values[large][0] / top)) if large.any() else 1.0
+    smallest = float(np.sqrt(values[large][0] / top)) if large.any() else 1.0
     dropped = float(np.sqrt(max(values[~large][-1], 0.0) / top)) if (~large).any() else 0.0
     leak = _measure_leak(problem, inside, complement)
     for _ in range(2):
-        if leak <= ROUNDING:
+        if leak <= SPAN_ROUNDING:
             break
         complement = _refine(problem, face, information, basis, complement)
         basis = _split(complement)[1]
         leak = _measure_leak(problem, inside, complement)
-    return DenseSpan(basis, complement, kept, dropped, leak)
+    return DenseSpan(basis, complement, smallest, dropped, leak)
 
 
 def span_of_vectors(vectors: Float64, size: int) -> DenseSpan:
@@ -221,8 +221,8 @@ def span_of_vectors(vectors: Float64, size: int) -> DenseSpan:
     rank = int((values > CUT * values[0]).sum())
     basis, complement = right[:rank].T, right[rank:].T
     leak = float(np.abs(directions @ complement).max(initial=0.0))
-    kept, dropped = values[rank - 1] / values[0], values[rank] / values[0] if rank < size else 0.0
-    return DenseSpan(basis, complement, float(kept), float(dropped), leak)
+    smallest, dropped = values[rank - 1] / values[0], values[rank] / values[0] if rank < size else 0.0
+    return DenseSpan(basis, complement, float(smallest), float(dropped), leak)
 
 
 def _reduce(rows: Float64) -> Float64:

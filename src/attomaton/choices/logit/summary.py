@@ -12,7 +12,7 @@ from attomaton.base.tables import table_of
 from attomaton.choices.logit.contrasts import Contrast, ContrastKind
 from attomaton.choices.spread import two_sided
 
-COLUMNS = ("coef", "std err", "z", "P>|z|", "[0.025", "0.975]")
+STATISTICS = ("coef", "std err", "z", "P>|z|", "[0.025", "0.975]")
 """As statsmodels has them."""
 
 
@@ -61,11 +61,11 @@ class LogitSummary(Tabular):
         return [_wald(row, self.robust) for row in self.coefficients]
 
     def _table(self) -> pa.Table:
-        columns: list[Sequence[float]] = list(zip(*self._numbers(), strict=True)) or [()] * len(COLUMNS)
+        columns: list[Sequence[float]] = list(zip(*self._numbers(), strict=True)) or [()] * len(STATISTICS)
         return table_of(
             {
                 "parameter": [row.label for row in self.coefficients],
-                **dict(zip(COLUMNS, columns, strict=True)),
+                **dict(zip(STATISTICS, columns, strict=True)),
                 "reading": list(self.readings),
             }
         )
@@ -76,7 +76,7 @@ class LogitSummary(Tabular):
             [row.label, *map(_cell, line, digits), reading]
             for row, line, reading in zip(self.coefficients, self._numbers(), self.readings, strict=True)
         ]
-        headers = ["", *COLUMNS, *([""] if any(self.readings) else [])]
+        headers = ["", *STATISTICS, *([""] if any(self.readings) else [])]
         return [self.head, Grid("", headers, [row[: len(headers)] for row in rows]), *self.notes]
 
 
@@ -84,7 +84,7 @@ def _wald(row: Contrast, robust: bool) -> list[float]:
     """Estimate, standard error, z, P>|z| and interval of a coefficient."""
     error = row.robust_error if robust else row.standard_error
     if row.kind is not ContrastKind.FINITE or error is None:
-        return [row.value, *[np.nan] * (len(COLUMNS) - 1)]
+        return [row.value, *[np.nan] * (len(STATISTICS) - 1)]
     z = row.value / error
     return [row.value, error, z, two_sided(z, np.inf), *row.interval(robust=robust)]
 

@@ -39,7 +39,7 @@ class Reading(Checked):
     column : str, optional
         Field of JSON or column of a table; by default ``text`` in JSON, by name and type in a table.
     documents : str
-        The unit of a document in plain text: the ``"file"``, or each ``"line"`` (without its line end).
+        What a document of plain text is: the ``"file"``, or each ``"line"`` (without its line end).
     separator : int, optional
         The id that ends a document in a stream of ids; it stays in the document. None means one document per
         file.

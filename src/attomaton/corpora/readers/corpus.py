@@ -85,7 +85,8 @@ def read_corpus(
         vocabulary then names and bounds the ids. If a vocabulary is given, its tokens keep their ids and new
         tokens are numbered after them.
     reading : Reading, optional
-        How to read files: format, column of the documents, unit of a document in plain text.
+        How to read files: their format, the column of the documents, and whether a text file or each of its
+        lines is a document.
 
     Examples
     --------

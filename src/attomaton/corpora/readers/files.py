@@ -208,7 +208,10 @@ def text_cure(source: str) -> str:
     """Advice for a text given in place of a path; empty if it looks like a path."""
     if not any(sign.isspace() for sign in source):
         return ""
-    return ", or, if this is the text itself, a list of documents ([text]); on the command line, send it to -"
+    return (
+        ", or, if this is the text itself, a list of documents ([text]); on the command line, pipe it in and "
+        "give - as the corpus"
+    )
 
 
 def read_lines(file: BinaryIO, max_bytes: int) -> Iterator[tuple[int, bytes | None]]:

@@ -361,7 +361,9 @@ class _ConfigObject:
         for group in cast("list[Any]", groups) if isinstance(groups, list | tuple) else []:
             pair = cast("list[Any]", group) if isinstance(group, list | tuple) else []
             if len(pair) != 2 or not isinstance(pair[0], list | tuple) or type(pair[1]) is not int:
-                raise UnreadableModel("attention_types is not a list of kinds, each with a count")
+                raise UnreadableModel(
+                    'attention_types is not a list of kinds with a count, such as [[["global", "local"], 12]]'
+                )
             group_kinds = list(cast("list[Any]", pair[0]))
             if len(kinds) <= layers:  # more are refused below, however many
                 kinds += group_kinds * min(max(pair[1], 0), layers // max(len(group_kinds), 1) + 1)

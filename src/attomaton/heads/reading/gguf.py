@@ -373,7 +373,7 @@ class _Walk:
     def count(self, entries: str) -> int:
         number = self.take("Q")
         if number > MOST_HEADER_ENTRIES:
-            raise UnreadableModel(f"it has {number:,} {entries}, as no file has")
+            raise UnreadableModel(f"it claims {number:,} {entries}, more than any file has")
         return number
 
     def text(self) -> str:

@@ -95,7 +95,7 @@ class EmbeddedSolver(Protocol):
 
 
 class Kind(Enum):
-    """Which problem was solved; the value is the message.
+    """Which problem was solved; the value of a member says so in words.
 
     Examples
     --------

@@ -101,7 +101,7 @@ def context_pairs(window: int, most: int) -> Iterator[tuple[Int64, Int64]]:
 DENSE_TOKENS = 10_000
 """Vocabularies up to this size have dense tables of pairs; larger ones only the pairs that occur."""
 
-BLOCK_ENTRIES = 1 << 22
+PASS_ENTRIES = 1 << 22
 """Entries of a block of columns: 32 MB for each array of them."""
 
 _sparse: Any = sparse
@@ -150,7 +150,7 @@ def find_gain(bigrams: Any, contexts: Any, n_positions: int) -> Gain:
     n_tokens = bigrams.shape[0]
     by_token, sums = contexts.tocsc(), contexts.sum(axis=0)
     counts, transposed = bigrams.astype(np.float64), bigrams.T.tocsr().astype(np.float64)
-    width = max(1, BLOCK_ENTRIES // n_tokens)
+    width = max(1, PASS_ENTRIES // n_tokens)
     table = np.zeros((n_tokens, n_tokens)) if n_tokens <= DENSE_TOKENS else None
     sparse_gain: Any = by_token.copy() if table is None else None
     for first in range(0, n_tokens, width):

@@ -24,7 +24,7 @@ from attomaton.base.borders import (
 from attomaton.base.errors import UnknownToken
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
-from attomaton.base.printing import TABLE_ROWS, Block, Grid, Printed, blocks_of
+from attomaton.base.printing import PRINTED_ROWS, Block, Grid, Printed, blocks_of
 from attomaton.base.tables import Float64, Int64, make_table
 from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Skipped
 from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary, vocabulary_records
@@ -370,7 +370,7 @@ class Beginning(Tabular):
 
         By default the ``queries`` are the 8 most frequent ones; ``shown`` is the number of tokens of each.
         """
-        chosen = self.queries[:TABLE_ROWS].tolist() if queries is None else queries
+        chosen = self.queries[:PRINTED_ROWS].tolist() if queries is None else queries
         statistics = self.statistics
         return {
             "documents": statistics.n_documents,

@@ -270,7 +270,8 @@ def draw_linear_classes(
     Parameters
     ----------
     n_queries, classes_per_query, n_common, n_distinct : int
-        Queries, labels per query, tokens shared by all classes, and tokens of each class only.
+        How many queries, labels per query, tokens that all classes share, and tokens that each class has to
+        itself.
     common_weight, distinct_weights : float, and two floats
         The weight of each common token; the smallest and largest weight of a distinct one.
 

@@ -68,7 +68,7 @@ class DeepModel(Checked):
     positions : bool
         Whether relative positions P are trained.
     start : float
-        Standard deviation of the Gaussian initial weights; 0 means zero.
+        Standard deviation of the Gaussian initial weights; with 0 all weights start at zero.
     device : str
         The PyTorch device; all is in float64.
 

@@ -27,9 +27,9 @@ from attomaton.choices.columns import (
 from attomaton.choices.numbering import (
     BadRows,
     SetChoices,
-    check_counts,
     check_items,
     check_unrolled,
+    counts_of,
     is_missing,
     number_choices,
 )
@@ -47,7 +47,7 @@ from attomaton.choices.sequences import (
 )
 from attomaton.choices.shapes import (
     ARENA_STYLE,
-    lengthen,
+    list_alternatives,
     pair_scores,
     read_games,
     read_matrix,
@@ -161,7 +161,7 @@ SIDE = ("moved_first", "features", "style", "cluster", "by")
 MOST_PAIRED = 1 << 16
 """Number of pairs of best and worst beyond which sets may not be large."""
 
-PLACE = re.compile(r"^(rank|place|position|pos|p)[\s_.]*(?=\d)", re.IGNORECASE)
+RANK_PREFIX = re.compile(r"^(rank|place|position|pos|p)[\s_.]*(?=\d)", re.IGNORECASE)
 """What comes before the number in a column named by place, such as ``rank1`` or ``Place 2``."""
 
 CONTESTANTS = (("first", "second"), ("winner", "loser"))
@@ -176,10 +176,12 @@ class Side(NamedTuple):
     by: tuple[Int64, list[Any]] | None = None
 
 
-def read_given(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoices, Side]:
+def parse_choices(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoices, Side]:
     """The choices, supplied in any form, and what describes them further."""
     most = columns.get("most_per_pair")
-    parsed, side = _read_given(data, {name: one for name, one in columns.items() if name != "most_per_pair"})
+    parsed, side = _read_form(
+        data, {name: named for name, named in columns.items() if name != "most_per_pair"}
+    )
     return (parsed if most is None else _limit_pairs(parsed, most)), side
 
 
@@ -198,14 +200,14 @@ def _limit_pairs(parsed: ParsedChoices, most: Any) -> ParsedChoices:
     )
 
 
-def _read_given(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoices, Side]:
+def _read_form(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoices, Side]:
     unknown = [name for name in columns if name not in Columns.__annotations__]
     if unknown:
         raise UnsupportedOption(
             f"unknown option {unknown[0]!r}; columns are named by {', '.join(Columns.__annotations__)}"
         )
     side = {name: columns[name] for name in SIDE if columns.get(name) is not None}
-    columns = {name: one for name, one in columns.items() if name not in SIDE and one is not None}
+    columns = {name: named for name, named in columns.items() if name not in SIDE and named is not None}
     framed: Any = data.winners if data.rankings is None else data.rankings
     if isinstance(framed, str | PathLike) and data.choice_sets is None and data.losers is None:
         framed = read_columns(cast("str | PathLike[str]", framed))
@@ -241,25 +243,25 @@ def _leave_out_unmade(parsed: ParsedChoices, counts: Any) -> ParsedChoices:
 
 
 def _read_file(
-    data: ChoiceData, there: FileColumns, columns: Mapping[str, Any], side: Mapping[str, Any]
+    data: ChoiceData, file: FileColumns, columns: Mapping[str, Any], side: Mapping[str, Any]
 ) -> tuple[ParsedChoices, Side]:
     """The choices of a file: rows that cannot be read are named as in the file, or skipped and counted."""
-    rows, first = np.arange(max(map(_length, there.values()), default=0)), ""
-    kept: Mapping[Any, Any] = there
+    rows, first = np.arange(max(map(_length, file.values()), default=0)), ""
+    remaining: Mapping[Any, Any] = file
     while True:
         try:
-            parsed = _read_frame(data, kept, dict(columns), side)
+            parsed = _read_frame(data, remaining, dict(columns), side)
         except BadRows as error:
-            message = error.locate(there.locate(int(rows[error.rows[0]])))
+            message = error.locate(file.locate(int(rows[error.rows[0]])))
             good = np.ones(len(rows), bool)
             good[error.rows] = False
-            if not there.skip_bad or not good.any():
+            if not file.skip_bad or not good.any():
                 raise InvalidSamples(message) from error
             rows, first = rows[good], first or message
-            kept = {name: take_rows(column, good) for name, column in kept.items()}
+            remaining = {name: select_rows(column, good) for name, column in remaining.items()}
         else:
             break
-    skipped = max(map(_length, there.values()), default=0) - len(rows)
+    skipped = max(map(_length, file.values()), default=0) - len(rows)
     if skipped:
         warnings.warn(SkippedDocuments(skipped, first), stacklevel=2)
     return parsed
@@ -269,7 +271,7 @@ def _length(column: Any) -> int:
     return 0 if column is None else len(column)
 
 
-def take_rows(column: Any, rows: Bool) -> Any:
+def select_rows(column: Any, rows: Bool) -> Any:
     """Some rows of a column of a file; None is a name that occurs twice."""
     if column is None:
         return None
@@ -279,7 +281,7 @@ def take_rows(column: Any, rows: Bool) -> Any:
 
 
 def _read_frame(
-    data: ChoiceData, there: Mapping[Any, Any], columns: dict[str, Any], side: Mapping[str, Any]
+    data: ChoiceData, table: Mapping[Any, Any], columns: dict[str, Any], side: Mapping[str, Any]
 ) -> tuple[ParsedChoices, Side]:
     """The choices of a frame, and what describes them further."""
     if data.choice_sets is not None or data.losers is not None:
@@ -287,20 +289,20 @@ def _read_frame(
             'give a frame alone, with the names of its columns: fit_choices(frame, winner="…", loser="…")'
         )
     if data.rankings is not None and not columns:
-        columns["ranking"] = list(there)
-    if columns.keys() <= {"drop", "count"} and "loser" not in there:
+        columns["ranking"] = list(table)
+    if columns.keys() <= {"drop", "count"} and "loser" not in table:
         for arena in ARENAS:
-            if there.keys() >= _names_of(arena):
+            if table.keys() >= _names_of(arena):
                 columns.update(arena)
                 break
     if "scores" in columns:
-        there, columns, side = pair_scores(there, columns, side)
+        table, columns, side = pair_scores(table, columns, side)
     elif isinstance(columns.get("alternative"), list | tuple):
-        there, columns, side = lengthen(there, columns, side)
-    form = _find_form(columns, there)
+        table, columns, side = list_alternatives(table, columns, side)
+    form = _find_form(columns, table)
 
     def take(role: str) -> Any:
-        return find_column(there, columns.get(role, role), role)
+        return find_column(table, columns.get(role, role), role)
 
     counts, tied = data.counts, data.tied
     used = {**columns, **side}
@@ -309,29 +311,29 @@ def _read_frame(
     elif (
         counts is None
         and "count" in OPTIONAL.get(form, {"count"})
-        and "count" in there
+        and "count" in table
         and not _names(used, "count")
     ):
         columns["count"] = "count"
     if "count" in columns:
-        counts = _read_counts(find_column(there, columns["count"], "count"))
+        counts = _read_counts(find_column(table, columns["count"], "count"))
     if tied is None and form is _frame_pairs:
-        tied = next((name for name in TIES if name in there and not _names(used, name)), None)
+        tied = next((name for name in TIES if name in table and not _names(used, name)), None)
     if isinstance(tied, str):
-        tied = find_column(there, tied, "tied")
+        tied = find_column(table, tied, "tied")
     contestants = next((pair for pair in CONTESTANTS if FORMS[form] >= set(pair)), ("", ""))
     names = columns.get(contestants[0], contestants[0]), columns.get(contestants[1], contestants[1])
-    parsed = form(take, ChoiceData(counts=counts, tied=tied), columns, there)
-    if side and form in (_frame_crosstab, _frame_places):
+    parsed = form(take, ChoiceData(counts=counts, tied=tied), columns, table)
+    if side and form in (_frame_crosstab, _frame_entries):
         needed = "pair" if form is _frame_crosstab else "ranking"
         raise UnsupportedOption(
             f"{next(iter(side))}= needs a table with one row for each {needed}; leave it out, or give such a "
             "table"
         )
-    described = read_side(parsed, side, there, names)
+    described = read_side(parsed, side, table, names)
     parsed = _leave_out_unmade(parsed, counts)
     if "drop" in columns:
-        number, distinct = number_values(find_column(there, columns.get("outcome", "outcome"), "outcome"))
+        number, distinct = number_values(find_column(table, columns.get("outcome", "outcome"), "outcome"))
         dropped = _as_sequence(columns["drop"])
         parsed = parsed.restrict(np.array([value not in dropped for value in distinct], bool)[number])
     return parsed, described
@@ -343,15 +345,15 @@ def _names_of(columns: Mapping[str, Any]) -> set[Any]:
 
 
 def read_side(
-    parsed: ParsedChoices, side: Mapping[str, Any], there: Mapping[Any, Any], contestants: tuple[Any, Any]
+    parsed: ParsedChoices, side: Mapping[str, Any], table: Mapping[Any, Any], contestants: tuple[Any, Any]
 ) -> Side:
-    """Position, features, clusters and categories; ``there`` are the columns of the frame, if it is one."""
+    """Position, features, clusters and categories; ``table`` has the columns of the frame, if it is one."""
     choices = parsed.choices
     described = [name for name in ("features", "moved_first", "style") if name in side]
     if isinstance(choices, SetChoices) and described:
-        what = described[0]
+        option = described[0]
         raise UnsupportedOption(
-            f"{what}= is for pairs, and for tables with one row per alternative; give it in that form: "
+            f"{option}= is for pairs, and for tables with one row per alternative; give it in that form: "
             "situation=, alternative=, chosen= and features="
         )
     n_rows = _count_rows(parsed)
@@ -362,20 +364,20 @@ def read_side(
                 "moved_first= is for pairs; give a column that is 1 for the alternative that stood first and "
                 "name it in features="
             )
-        values, pair = _take(there, side["moved_first"], "moved_first"), (choices.first, choices.second)
+        values, pair = _take(table, side["moved_first"], "moved_first"), (choices.first, choices.second)
         features["moved_first"] = read_movers(values, parsed.items, pair, contestants)
     for name, source in _name_features(side.get("features")).items():
         if name in ("moved_first", "tie") or name in features:
             raise InvalidSamples(f"two coefficients would be called {name!r}; rename the feature")
-        features[name] = _read_feature(parsed, name, source, there, contestants, n_rows)
+        features[name] = _read_feature(parsed, name, source, table, contestants, n_rows)
     style = side.get("style")
     for name, source in _name_features(ARENA_STYLE if style == "arena" else style).items():
         features[name.rpartition(".")[2] + RELATIVE] = _read_style(
-            choices, name, source, there, contestants, n_rows
+            choices, name, source, table, contestants, n_rows
         )
     labels = {
         name: _read_labels(
-            _take(there, side[name], name),
+            _take(table, side[name], name),
             f"{show(side[name])} ({name})" if isinstance(side[name], str) else name,
             n_rows,
         )
@@ -398,10 +400,10 @@ def read_side(
     return Side(features, labels["cluster"][0] if "cluster" in labels else None, labels.get("by"))
 
 
-def _take(there: Mapping[Any, Any], source: Any, role: str) -> Any:
+def _take(table: Mapping[Any, Any], source: Any, role: str) -> Any:
     """A column by its name, or the values themselves."""
     by_name = isinstance(source, Hashable) and not isinstance(source, tuple)
-    return find_column(there, source, role) if by_name else cast("Any", source)
+    return find_column(table, source, role) if by_name else cast("Any", source)
 
 
 def _as_sequence(names: Any) -> Sequence[Any]:
@@ -435,7 +437,7 @@ def _read_feature(
     parsed: ParsedChoices,
     name: str,
     source: Any,
-    there: Mapping[Any, Any],
+    table: Mapping[Any, Any],
     contestants: tuple[Any, Any],
     n_rows: int,
 ) -> Float64:
@@ -459,46 +461,46 @@ def _read_feature(
     if not isinstance(choices, PairChoices):
         if isinstance(choices, Alternatives) and choices.against is not None:
             raise UnsupportedOption("best and worst take no features; leave features out")
-        return read_numbers(_take(there, source, "features"), role, n_rows)
-    if isinstance(source, str) and look_up(there, source) is None:
-        source = _sides_of(source, there, contestants)
+        return read_numbers(_take(table, source, "features"), role, n_rows)
+    if isinstance(source, str) and look_up(table, source) is None:
+        source = _sides_of(source, table, contestants)
     if isinstance(source, tuple) and len(cast("tuple[Any, ...]", source)) == 2:
         first, second = (
-            read_numbers(_take(there, one, "features"), role, n_rows)
-            for one in cast("tuple[Any, Any]", source)
+            read_numbers(_take(table, title, "features"), role, n_rows)
+            for title in cast("tuple[Any, Any]", source)
         )
         return first - second
-    return read_numbers(_take(there, source, "features"), role, n_rows)
+    return read_numbers(_take(table, source, "features"), role, n_rows)
 
 
 def _read_style(
-    choices: Any, name: str, source: Any, there: Mapping[Any, Any], contestants: tuple[Any, Any], n_rows: int
+    choices: Any, name: str, source: Any, table: Mapping[Any, Any], contestants: tuple[Any, Any], n_rows: int
 ) -> Float64:
     """The relative difference of an amount between the first and the second of each pair."""
     if not isinstance(choices, PairChoices):
         raise UnsupportedOption("style= is for pairs; leave it out")
     if not isinstance(source, tuple):
-        source = _sides_of(source, there, contestants)
+        source = _sides_of(source, table, contestants)
     first, second = (
-        total_of(_take(there, one, "style"), f"the style {name!r}", n_rows) for one in cast("Any", source)
+        total_of(_take(table, title, "style"), f"the style {name!r}", n_rows) for title in cast("Any", source)
     )
     return relative(first, second)
 
 
-def _sides_of(name: Any, there: Mapping[Any, Any], contestants: tuple[Any, Any]) -> Any:
+def _sides_of(name: Any, table: Mapping[Any, Any], contestants: tuple[Any, Any]) -> Any:
     """The two columns of a feature: ``length_a`` and ``length_b`` beside ``model_a`` and ``model_b``.
 
     The sides may also be inside: ``conv_length`` means ``conv_a_length`` and ``conv_b_length``, and
     ``meta.length.mean`` the fields ``length_a.mean`` and ``length_b.mean`` of the column ``meta``.
     """
-    one, other = map(str, contestants)
-    shared = next((k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
-    sides, text = (one[shared:], other[shared:]), str(name)
+    first, second = map(str, contestants)
+    shared = next((k for k, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), 0)
+    sides, text = (first[shared:], second[shared:]), str(name)
     ends = [len(text), *(end for end in range(len(text) - 1, 0, -1) if text[end] in "_.")]
     pairs = [tuple(f"{text[:end]}_{side}{text[end:]}" for side in sides) for end in ends]
     pairs += [tuple(f"{side}_{text}" for side in sides), tuple(f"{text}{side}" for side in sides)]
     for pair in pairs:
-        if all(look_up(there, title) is not None for title in pair):
+        if all(look_up(table, title) is not None for title in pair):
             return pair
     ends = " and ".join(show(f"{name}_{side}") for side in sides)
     raise InvalidSamples(
@@ -523,7 +525,9 @@ Take = Callable[[str], Any]
 
 def _names(columns: Mapping[str, Any], name: str) -> bool:
     """Whether a column already has a role."""
-    return any(name in one if isinstance(one, list | tuple) else name == one for one in columns.values())
+    return any(
+        name in named if isinstance(named, list | tuple) else name == named for named in columns.values()
+    )
 
 
 def _read_counts(values: Any) -> Any:
@@ -538,12 +542,12 @@ def _read_counts(values: Any) -> Any:
     return np.array(array.to_pylist(), object)  # not counts; the check of counts rejects them
 
 
-def _frame_pairs(take: Take, data: ChoiceData, _columns: Any, _there: Any) -> ParsedChoices:
+def _frame_pairs(take: Take, data: ChoiceData, _columns: Any, _table: Any) -> ParsedChoices:
     return read_sequences(data._replace(winners=take("winner"), losers=take("loser")))
 
 
 def _frame_crosstab(
-    take: Take, data: ChoiceData, columns: Mapping[str, Any], there: Mapping[Any, Any]
+    take: Take, data: ChoiceData, columns: Mapping[str, Any], table: Mapping[Any, Any]
 ) -> ParsedChoices:
     """A table of wins: one row per winner, one column per loser; the diagonal is ignored."""
     _refuse_counts(data, "the columns of losers say how often each pair was decided")
@@ -553,15 +557,15 @@ def _frame_crosstab(
     items, (winner, loser) = number_columns({"winner": take("winner"), "loser": losers})
     wins = np.zeros((len(winner), len(loser)))
     for column, title in enumerate(losers):
-        cells = as_list(find_column(there, title, "loser"))
+        cells = as_list(find_column(table, title, "loser"))
         against = [
             0.0 if is_missing(cell) or not played else _number(cell)
             for cell, played in _rows_of([cells, (winner != loser[column]).tolist()])
         ]
         bad = [wins_of is None or not 0 <= wins_of < np.inf for wins_of in against]
         if any(bad):
-            what = f"the number of wins against {show(title)} is {show(cells[bad.index(True)])} in "
-            raise BadRows(what, bad, "; give a number, at least 0")
+            fault = f"the number of wins against {show(title)} is {show(cells[bad.index(True)])} in "
+            raise BadRows(fault, bad, "; give a number, at least 0")
         wins[:, column] = against
     totals = (2 * wins == wins.sum(axis=0)).all(axis=1) & wins.any(axis=1) & ~np.isin(winner, loser)
     if totals.any() and len(winner) > 2:
@@ -569,15 +573,15 @@ def _frame_crosstab(
     row, column = np.nonzero(wins)
     if not len(row):
         raise InvalidSamples("the table has no wins; give at least one")
-    pairs, made = PairChoices(winner[row], loser[column], np.full(len(row), FIRST)), wins[row, column]
+    pairs, times = PairChoices(winner[row], loser[column], np.full(len(row), FIRST)), wins[row, column]
     low, high = np.minimum(pairs.first, pairs.second), np.maximum(pairs.first, pairs.second)
-    games = np.bincount(np.unique(pack_pairs(low, high), return_inverse=True)[1], made)
+    games = np.bincount(np.unique(pack_pairs(low, high), return_inverse=True)[1], times)
     total = next((total for total in (1, 100) if np.allclose(games, total, rtol=0.01)), None)
-    if total and (2 * made % 1).any():
+    if total and (2 * times % 1).any():
         raise InvalidSamples(
             f"the wins of any two items add up to {total}, so they are shares of games; give numbers of wins"
         )
-    return pair_rows(items, pairs, made).restrict(np.ones(len(row), bool))
+    return pair_rows(items, pairs, times).restrict(np.ones(len(row), bool))
 
 
 def _rows_of(columns: Sequence[list[Any]]) -> Iterator[tuple[Any, ...]]:
@@ -589,26 +593,26 @@ def _rows_of(columns: Sequence[list[Any]]) -> Iterator[tuple[Any, ...]]:
 
 
 def _frame_sets(
-    take: Take, data: ChoiceData, columns: Mapping[str, Any], there: Mapping[Any, Any]
+    take: Take, data: ChoiceData, columns: Mapping[str, Any], table: Mapping[Any, Any]
 ) -> ParsedChoices:
-    return read_sequences(data._replace(winners=take("winner"), choice_sets=_read_sets(take, columns, there)))
+    return read_sequences(data._replace(winners=take("winner"), choice_sets=_read_sets(take, columns, table)))
 
 
-def _read_sets(take: Take, columns: Mapping[str, Any], there: Mapping[Any, Any]) -> Any:
+def _read_sets(take: Take, columns: Mapping[str, Any], table: Mapping[Any, Any]) -> Any:
     """A column of lists, or one column per option, in which empty cells are no options."""
     named = columns.get("choice_set", "choice_set")
     if isinstance(named, list | tuple):
-        cells = [as_list(find_column(there, name, "choice_set")) for name in cast("Sequence[Any]", named)]
+        cells = [as_list(find_column(table, name, "choice_set")) for name in cast("Sequence[Any]", named)]
         return [[cell for cell in row if not is_missing(cell)] for row in _rows_of(cells)]
     _refuse_texts(sets := take("choice_set"), named, ", or name it as the loser if it is one")
     return sets
 
 
 def _frame_best_worst(
-    take: Take, data: ChoiceData, columns: Mapping[str, Any], there: Mapping[Any, Any]
+    take: Take, data: ChoiceData, columns: Mapping[str, Any], table: Mapping[Any, Any]
 ) -> ParsedChoices:
     """The best and the worst of each set: a choice among all ordered pairs of its items."""
-    shown = [as_list(one) for one in as_list(_read_sets(take, columns, there))]
+    shown = [as_list(cells) for cells in as_list(_read_sets(take, columns, table))]
     best, worst = as_list(take("best")), as_list(take("worst"))
     items, sets = number_choices(best, shown, data.counts)
     check_items(items)
@@ -617,14 +621,14 @@ def _frame_best_worst(
     starts = offsets_of(sets.lengths)
     entries = np.repeat(starts[:-1], sets.lengths * (sets.lengths - 1))
     row = np.repeat(np.arange(len(best)), sets.lengths * (sets.lengths - 1))
-    place = np.arange(len(row)) - offsets_of(sets.lengths * (sets.lengths - 1))[row]
-    one, other = place // (sets.lengths[row] - 1), place % (sets.lengths[row] - 1)
-    members = sets.members[entries + one]
-    against = sets.members[entries + other + (other >= one)]
+    offset = np.arange(len(row)) - offsets_of(sets.lengths * (sets.lengths - 1))[row]
+    best_index, worst_index = offset // (sets.lengths[row] - 1), offset % (sets.lengths[row] - 1)
+    members = sets.members[entries + best_index]
+    against = sets.members[entries + worst_index + (worst_index >= best_index)]
     if (members == against).any():
         twice = np.unique(row[members == against])
         raise BadRows("the set in ", twice, " names an item twice; name each item once")
-    counts = check_counts(data.counts, len(best))
+    counts = counts_of(data.counts, len(best))
     if (sets.winner == last).any():
         raise BadRows("best and worst are the same item in ", sets.winner == last, "; drop such rows")
     chosen = ((members == sets.winner[row]) & (against == last[row])) * counts[row]
@@ -638,7 +642,7 @@ def _refuse_counts(data: ChoiceData, reason: str) -> None:
         raise InvalidSamples(f"{reason}; leave counts and tied out")
 
 
-def _frame_long(take: Take, data: ChoiceData, _columns: Any, _there: Any) -> ParsedChoices:
+def _frame_long(take: Take, data: ChoiceData, _columns: Any, _table: Any) -> ParsedChoices:
     """One row for each alternative of a situation, in any order."""
     _refuse_counts(data, "chosen says how often each alternative was chosen")
     number, _ = _read_labels(take("situation"), "situation")
@@ -677,7 +681,7 @@ def _refuse_texts(lists: Any, name: Any, otherwise: str = "") -> None:
 
 
 def _frame_outcomes(
-    take: Take, data: ChoiceData, columns: Mapping[str, Any], there: Mapping[Any, Any]
+    take: Take, data: ChoiceData, columns: Mapping[str, Any], table: Mapping[Any, Any]
 ) -> ParsedChoices:
     if data.tied is not None:
         raise InvalidSamples("the outcome says which rows are tied; leave tied out")
@@ -689,7 +693,7 @@ def _frame_outcomes(
         titles = list(cast("Sequence[Any]", column))
         if dropped:
             raise InvalidSamples("drop= is for an outcome in one column; leave drop out")
-        cells = [find_column(there, title, "outcome") for title in titles]
+        cells = [find_column(table, title, "outcome") for title in titles]
         outcome, reading = read_score_columns(cells, titles, names, len(pair[0]))
     else:
         outcome, reading = read_outcomes(take("outcome"), items, (pair[0], pair[1]), names, dropped, column)
@@ -697,14 +701,14 @@ def _frame_outcomes(
 
 
 def _frame_rankings(
-    take: Take, data: ChoiceData, columns: Mapping[str, Any], there: Mapping[Any, Any]
+    take: Take, data: ChoiceData, columns: Mapping[str, Any], table: Mapping[Any, Any]
 ) -> ParsedChoices:
     named = columns.get("ranking", "ranking")
     if not isinstance(named, list | tuple):
         _refuse_texts(rankings := take("ranking"), named)
         return read_sequences(data._replace(rankings=rankings))
     names = list(cast("Sequence[Any]", named))
-    cells = [as_list(find_column(there, name, "ranking")) for name in names]
+    cells = [as_list(find_column(table, name, "ranking")) for name in names]
     _refuse_ranks(names, cells)
     rankings: list[list[Any]] = []
     gaps = list[int]()
@@ -723,10 +727,10 @@ def _frame_rankings(
 
 def _refuse_ranks(names: list[Any], cells: list[list[Any]]) -> None:
     """Reject numbers in named columns, which may be ranks; in columns named by place they are items."""
-    texts = [PLACE.sub("", str(name)) for name in names]
-    if any(texts == [str(first + place) for place in range(len(texts))] for first in (0, 1)):
+    texts = [RANK_PREFIX.sub("", str(name)) for name in names]
+    if any(texts == [str(first + k) for k in range(len(texts))] for first in (0, 1)):
         return
-    if all(is_missing(one) or _number(one) is not None for column in cells for one in column):
+    if all(is_missing(cell) or _number(cell) is not None for column in cells for cell in column):
         columns = ", ".join(map(show, names[:3])) + ", …" * (len(names) > 3)
         raise InvalidSamples(
             f"the columns of ranking= hold numbers: if these are the ranks of {columns}, use ranks= instead "
@@ -736,7 +740,7 @@ def _refuse_ranks(names: list[Any], cells: list[list[Any]]) -> None:
 
 
 def _frame_ranks(
-    _take: Take, data: ChoiceData, columns: Mapping[str, Any], there: Mapping[Any, Any]
+    _take: Take, data: ChoiceData, columns: Mapping[str, Any], table: Mapping[Any, Any]
 ) -> ParsedChoices:
     """Rankings from columns of ranks, one per item: 1 is best, equal ranks are ties, empty cells unranked."""
     names: Any = columns["ranks"]
@@ -746,7 +750,7 @@ def _frame_ranks(
             "table has one row per item of a ranking, also situation= and alternative="
         )
     items = list(cast("Sequence[Any]", names))
-    cells = _rows_of([as_list(find_column(there, name, "ranks")) for name in items])
+    cells = _rows_of([as_list(find_column(table, name, "ranks")) for name in items])
     entries = [
         (number, item, cell)
         for number, row in enumerate(cells)
@@ -756,7 +760,7 @@ def _frame_ranks(
     return read_sequences(data._replace(rankings=rankings))
 
 
-def _frame_places(take: Take, data: ChoiceData, _columns: Any, _there: Any) -> ParsedChoices:
+def _frame_entries(take: Take, data: ChoiceData, _columns: Any, _table: Any) -> ParsedChoices:
     """Rankings from one row per item of a ranking: ``situation`` says which, and ``ranks`` has the rank."""
     _refuse_counts(data, "each ranking was made once, and equal ranks are ties")
     number, _ = _read_labels(take("situation"), "situation")
@@ -795,7 +799,7 @@ def _rank_entries(entries: Sequence[tuple[int, Any, Any]], rows: Sequence[int]) 
             "leave the cell empty for an item that was not ranked, which compares it with none, or number it "
             "behind the others",
         )
-    return [[places[rank] for rank in sorted(places)] for places in ranks]
+    return [[ranked[rank] for rank in sorted(ranked)] for ranked in ranks]
 
 
 def _number(cell: Any) -> float | None:
@@ -814,7 +818,7 @@ FORMS = {
     _frame_sets: {"winner", "choice_set"},
     _frame_best_worst: {"best", "worst", "choice_set"},
     _frame_long: {"situation", "alternative", "chosen"},
-    _frame_places: {"situation", "alternative", "ranks"},
+    _frame_entries: {"situation", "alternative", "ranks"},
 }
 """The reader of a frame → the columns that it needs."""
 
@@ -832,17 +836,17 @@ ARENAS: list[dict[str, Any]] = [
 OPTIONAL: dict[Any, set[str]] = {
     _frame_outcomes: {"drop", "count"},
     _frame_long: set(),
-    _frame_places: set(),
+    _frame_entries: set(),
     _frame_crosstab: set(),
 }
 """The reader of a frame → what else it takes; a count, where nothing is said here."""
 
 
-def _find_form(columns: Mapping[str, Any], there: Mapping[Any, Any]) -> Callable[..., ParsedChoices]:
+def _find_form(columns: Mapping[str, Any], table: Mapping[Any, Any]) -> Callable[..., ParsedChoices]:
     """The form that fits most of the named columns, otherwise the form of the usual names."""
     form = max(
         FORMS,
-        key=lambda form: (len(FORMS[form] & columns.keys()), FORMS[form] <= columns.keys() | there.keys()),
+        key=lambda form: (len(FORMS[form] & columns.keys()), FORMS[form] <= columns.keys() | table.keys()),
     )
     if form is _frame_pairs and isinstance(columns.get("loser"), list | tuple):
         form = _frame_crosstab
@@ -853,9 +857,9 @@ def _find_form(columns: Mapping[str, Any], there: Mapping[Any, Any]) -> Callable
             raise InvalidSamples(f"{surplus[0]}= cannot be combined with {needed}; leave one out")
         return form
     for form in (_frame_best_worst, _frame_long, _frame_pairs, _frame_sets, _frame_outcomes, _frame_rankings):
-        if there.keys() >= FORMS[form]:
+        if table.keys() >= FORMS[form]:
             return form
-    names = ", ".join(show(name) for name in list(there)[:12])
+    names = ", ".join(show(name) for name in list(table)[:12])
     raise InvalidSamples(
         f"the columns {names or '(none)'} do not say which of them holds the winner; name them: "
         'fit_choices(frame, winner="…", loser="…"), or first=, second= and outcome=, or ranking=, or ranks=, '
