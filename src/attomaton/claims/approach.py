@@ -84,7 +84,7 @@ def compute_path(evidence: Evidence) -> ComputedPath:
     for trial in range(trace.n_trials):
         try:
             path = follow_trial(evidence, trial)
-            times = _times(evidence, path, trial)
+            times = _path_times(evidence, path, trial)
             error[trial] = path.error_at(float(times[-1]))
         except (UncertifiedSolution, UnsupportedOption) as problem:
             reason = reason or f"trial {trial}: {problem}"
@@ -177,7 +177,7 @@ def follow_trial(evidence: Evidence, trial: int) -> Trajectory:
     return evidence.of_data.setdefault(key, path)
 
 
-def _times(evidence: Evidence, path: Trajectory, trial: int) -> Float64:
+def _path_times(evidence: Evidence, path: Trajectory, trial: int) -> Float64:
     """The steps of the computed path that correspond to half of the run's steps, and to later ones."""
     trace = evidence.trace
     if evidence.normalized:
@@ -260,7 +260,7 @@ class ApproachBounds:
         return Judgement(float(values[worst]), float(bounds[worst]), bool(reached[worst]), meaning)
 
 
-def _reach(evidence: Evidence) -> tuple[ComputedPath, Float64]:
+def _path_and_reach(evidence: Evidence) -> tuple[ComputedPath, Float64]:
     """The computed path, and how far from it a sound run may be: its error plus the oscillation of steps."""
     path = evidence.once(compute_path)
     return path, path.error + swings_of(evidence) + NEGLIGIBLE
@@ -271,7 +271,7 @@ def swings_of(evidence: Evidence) -> float:
     return SWINGS * evidence.step_size if evidence.normalized else 0.0
 
 
-def _longest(evidence: Evidence) -> Float64:
+def _longest_embedding(evidence: Evidence) -> Float64:
     """max ‖e‖² of each trial: a score difference moves by at most twice that times ‖ΔW‖."""
     return np.sum(evidence.trace.embeddings**2, axis=2).max(axis=1)
 
@@ -288,7 +288,7 @@ def _safe_directions(evidence: Evidence) -> Float64:
 
 def bound_direction(evidence: Evidence) -> ApproachBounds:
     """The tangent to W_svm of the computed path at half of the steps, if it is near and decreasing."""
-    path, reach = _reach(evidence)
+    path, reach = _path_and_reach(evidence)
     tangent, level = find_tangents(path.weights, _safe_directions(evidence))
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         bound = np.where(level[0] > 0, tangent[0] + reach / level[0], np.inf)
@@ -321,7 +321,7 @@ def judge_direction(evidence: Evidence) -> Judgement:
 
 def bound_growth(evidence: Evidence) -> ApproachBounds:
     """Half of the growth of the computed path in the second half; just 1 if steps are normalised."""
-    path, _ = _reach(evidence)
+    path, _ = _path_and_reach(evidence)
     norm, normalized = path.curves.norm, evidence.normalized
     growth = norm[-1] / np.maximum(norm[0], np.finfo(float).tiny)
     bound = np.ones_like(growth) if normalized else 1.0 + 0.5 * (growth - 1.0)
@@ -350,17 +350,17 @@ def bound_finite(evidence: Evidence) -> ApproachBounds:
 
     Tokens below the best components must have lost their attention: otherwise W_fin is near by accident.
     """
-    path, reach = _reach(evidence)
+    path, reach = _path_and_reach(evidence)
     bound = path.curves.finite_distance.max(axis=0) + reach
     late = ~evidence.directed | (path.curves.missed[0] <= MISSED)
-    telling = 0.5 * _longest(evidence) * bound <= UNINFORMATIVE
+    telling = 0.5 * _longest_embedding(evidence) * bound <= UNINFORMATIVE
     return ApproachBounds(bound, ~evidence.acyclic & path.is_known & late & telling)
 
 
 def need_short_steps(evidence: Evidence) -> str:
     """Steps of constant length oscillate around W_fin so little that the claim can be judged."""
     swings, among = swings_of(evidence), ~evidence.acyclic
-    if not (swings and (0.5 * _longest(evidence) * swings > UNINFORMATIVE)[among].all()):
+    if not (swings and (0.5 * _longest_embedding(evidence) * swings > UNINFORMATIVE)[among].all()):
         return ""
     return (
         f"normalised steps of length {evidence.step_size:g} may oscillate around W_fin by {swings:g}, which "
@@ -396,17 +396,17 @@ def judge_composition(evidence: Evidence) -> Judgement:
         both = both / contexts.sums(both)[:, contexts.bags.sample]
         apart[trial] = 0.5 * contexts.sums(np.abs(both[0] - both[1])).max()
     bounds = evidence.once(bound_finite)
-    bound = 0.5 * _longest(evidence) * bounds.bound
+    bound = 0.5 * _longest_embedding(evidence) * bounds.bound
     meaning = "largest difference from the Luce odds in any context"
     return bounds.judge(apart, bound, apart <= bound, apart / bound, meaning)
 
 
 def bound_missed(evidence: Evidence) -> ApproachBounds:
     """The mass below the highest component that the computed path leaves at half of the steps."""
-    path, reach = _reach(evidence)
+    path, reach = _path_and_reach(evidence)
     missed = path.curves.missed
     with np.errstate(over="ignore"):
-        bound = missed[0] * np.exp(2.0 * _longest(evidence) * reach)
+        bound = missed[0] * np.exp(2.0 * _longest_embedding(evidence) * reach)
     falling = missed[-1] <= missed[0]
     return ApproachBounds(bound, evidence.directed & path.is_known & falling & (bound <= MISSED))
 

@@ -251,7 +251,7 @@ def _measure_all(trace: DeepTrace, forecasts: Mapping[int, Sequence[Any]]) -> di
     near: dict[str, Near] = {}
     for name in WEIGHT_SIGNS:
         rows = [
-            _measure(
+            _measure_weights(
                 getattr(weights[step], name), [getattr(forecast, name) for forecast in forecasts[step]], name
             )
             for step in forecasts
@@ -260,7 +260,9 @@ def _measure_all(trace: DeepTrace, forecasts: Mapping[int, Sequence[Any]]) -> di
     return near
 
 
-def _measure(weights: Float64, forecasts: Sequence[Float64], name: str) -> tuple[Float64, Float64, Float64]:
+def _measure_weights(
+    weights: Float64, forecasts: Sequence[Float64], name: str
+) -> tuple[Float64, Float64, Float64]:
     """Cosine, size and error, shape (n_trials, L, H); one forecast per layer, or one for all."""
     n_trials = len(weights)
     flat = weights.reshape(n_trials, *((1, 1) if name == "output" else weights.shape[1:3]), -1)
@@ -389,7 +391,7 @@ def _need_turn(agreement: Agreement) -> str:
     return "" if any_turns else f"cos(W, Q̄) stays above {AWAY:g} in every layer to the end of the run"
 
 
-def _judge_turn(agreement: Agreement) -> Judgement:
+def _judge_turning(agreement: Agreement) -> Judgement:
     first = float(np.nanmin(agreement.turns))
     until = agreement.beginnings[0].valid_until(
         agreement.trace.step_size, n_layers=agreement.trace.model.n_layers
@@ -456,6 +458,6 @@ _THEOREM = (_need_plain_descent, _need_attention_only, _need_zero_start, _need_p
 BEGINNING_CLAIMS: tuple[Claim[Agreement], ...] = (
     *(Claim(f"beginning-{name}", _THEOREM, partial(_judge_bound, name)) for name in WEIGHT_SIGNS),
     Claim("beginning-direction", (_need_plain_descent, _need_early_records), _judge_direction),
-    Claim("beginning-turn", (_need_plain_descent, _need_turn), _judge_turn),
+    Claim("beginning-turn", (_need_plain_descent, _need_turn), _judge_turning),
 )
 """The theorem's four bounds, and two observations about W beyond them."""

@@ -151,7 +151,7 @@ def compare_ends(automaton: Automaton, beginning: Beginning) -> Ends:
     scores = automaton.hard.scores
     queries, tokens = (np.asarray(column(scores, name)).astype(np.int64) for name in ("query", "token"))
     lasting = np.round(np.asarray(column(scores, "score"), np.float64), 9)
-    gains = _look_up(statistics.looks, queries, tokens)
+    gains = _gains_of(statistics.looks, queries, tokens)
     rows = np.flatnonzero(np.isfinite(gains))
     rows = rows[np.lexsort((tokens[rows], queries[rows]))]
     tokens, gains, lasting = tokens[rows], gains[rows], lasting[rows]
@@ -201,7 +201,7 @@ def _tops(group: Int64, values: Float64, n_groups: int) -> Int64:
     return order[np.cumsum(np.bincount(group, minlength=n_groups)) - 1]
 
 
-def _look_up(looks: Any, queries: Int64, tokens: Int64) -> Float64:
+def _gains_of(looks: Any, queries: Int64, tokens: Int64) -> Float64:
     """Q̄ at these pairs; NaN if a pair does not occur in it."""
     entries = looks.copy()
     entries.data = np.ones_like(entries.data)

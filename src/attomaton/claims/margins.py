@@ -392,7 +392,7 @@ def forecast_margin(evidence: Evidence, is_ready: Callable[[Evidence], bool], no
     if not is_proved(evidence) and isinstance(evidence.trace.step, GradientDescent):
         return look_ahead(evidence, is_ready)
     steps = max(2 * last, 2 * int(np.ceil(_memory(evidence))), FEWEST_STEPS)
-    while not (_ask(evidence, norm, len(evidence.trace.steps) - 1, steps) > 0).any():
+    while not (_bound_shares(evidence, norm, len(evidence.trace.steps) - 1, steps) > 0).any():
         if not is_proved(evidence) or steps > MOST_MULTIPLE * last:
             return (
                 "the number of steps is unknown, since the theorem's rate has no known constants this early"
@@ -403,7 +403,7 @@ def forecast_margin(evidence: Evidence, is_ready: Callable[[Evidence], bool], no
 
 def bound_margin(evidence: Evidence, norm: Norm) -> ApproachBounds:
     """The share of the best margin that each trial must reach."""
-    bound = _ask(evidence, norm, evidence.middle, int(evidence.trace.steps[-1]))
+    bound = _bound_shares(evidence, norm, evidence.middle, int(evidence.trace.steps[-1]))
     among = bound > 0
     if not is_proved(evidence) and not isinstance(evidence.trace.step, GradientDescent):
         share = evidence.once(find_margins, norm).share[-1]
@@ -411,13 +411,13 @@ def bound_margin(evidence: Evidence, norm: Norm) -> ApproachBounds:
     return ApproachBounds(bound, among)
 
 
-def _ask(evidence: Evidence, norm: Norm, record: int, steps: int) -> Float64:
+def _bound_shares(evidence: Evidence, norm: Norm, record: int, steps: int) -> Float64:
     """The share that each trial must reach after this many steps, from its state at a record."""
     margins = evidence.once(find_margins, norm)
     bounds = np.full(evidence.trace.n_trials, -np.inf)
     for trial in np.flatnonzero(find_ordered(evidence) & np.isfinite(margins.best)):
         if is_proved(evidence):
-            bounds[trial] = _prove(evidence, margins, int(trial), record, steps) - SHARE_TOLERANCE
+            bounds[trial] = _proved_share(evidence, margins, int(trial), record, steps) - SHARE_TOLERANCE
         elif isinstance(evidence.trace.step, GradientDescent):
             bounds[trial] = _expect(evidence, margins, int(trial)) - SHARE_TOLERANCE
         else:
@@ -425,7 +425,7 @@ def _ask(evidence: Evidence, norm: Norm, record: int, steps: int) -> Float64:
     return bounds
 
 
-def _prove(evidence: Evidence, margins: Margins, trial: int, record: int, steps: int) -> float:
+def _proved_share(evidence: Evidence, margins: Margins, trial: int, record: int, steps: int) -> float:
     """The share that steepest descent must reach after this many steps, from its state at a record."""
     trace = evidence.trace
     contexts = evidence.target.contexts[trial]

@@ -175,12 +175,12 @@ class Verdicts(Tabular, list[Verdict]):
         if not self:
             return "no claims"
         holds, fails, early, outside = self.counts.values()
-        judged = [_number(holds, "holds", "hold")] if holds or not fails else []
-        judged += [_number(fails, "fails", "fail")] if fails else []
+        judged = [_count_of(holds, "holds", "hold")] if holds or not fails else []
+        judged += [_count_of(fails, "fails", "fail")] if fails else []
         if not early + outside:
             return ", ".join(judged)
-        why = [_number(early, "needs more steps", "need more steps")] if early else []
-        why += [_number(outside, "does not apply here", "do not apply here")] if outside else []
+        why = [_count_of(early, "needs more steps", "need more steps")] if early else []
+        why += [_count_of(outside, "does not apply here", "do not apply here")] if outside else []
         return f"{', '.join(judged)}, {early + outside} not judged ({', '.join(why)})"
 
     def _table(self) -> pa.Table:
@@ -227,7 +227,7 @@ class Verdicts(Tabular, list[Verdict]):
         return axes
 
 
-def _number(count: int, singular: str, plural: str) -> str:
+def _count_of(count: int, singular: str, plural: str) -> str:
     return f"{count} {singular if count == 1 else plural}"
 
 

@@ -172,7 +172,7 @@ class Tap:
 _TAP: ContextVar[Tap | None] = ContextVar("tap", default=None)
 """The tap of the run in this thread."""
 
-_RUN = RLock()
+_RUN_LOCK = RLock()
 """One tapped run at a time: models are switched for it, and threads may share one."""
 
 
@@ -277,7 +277,7 @@ def tapped(model: Any, tap: Tap, shape: Sequence[int], modules: Sequence[Any]) -
     }
     usual = {key: getattr(config, SWITCH) for key, config in configs.items()}
     interface = uses_interface(model)
-    with _RUN:
+    with _RUN_LOCK:
         training = [module for module in model.modules() if module.training]
         token, hooks = _TAP.set(tap), list[Any]()
         try:

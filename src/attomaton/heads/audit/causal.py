@@ -316,7 +316,7 @@ def run_all(
             else (model.watch(read, **edits).logits[:, scored] for _, edits in changes)
         )
         for run, logits in zip(order, every, strict=True):
-            losses[run, batch], hits[run, batch] = _score(logits, labels)
+            losses[run, batch], hits[run, batch] = _score_contexts(logits, labels)
     return losses, hits
 
 
@@ -326,7 +326,7 @@ def run_edited(
     """Loss and accuracy of each context at the scored positions, with some heads changed, shapes (n,)."""
     scored: Tensor = _torch.from_numpy(contexts.scored)
     scores = [
-        _score(
+        _score_contexts(
             model.watch(tokens[:, :-1], **means.edits(heads, kind)).logits[:, scored],
             tokens[:, 1:][:, scored],
         )
@@ -336,7 +336,7 @@ def run_edited(
     return losses, hits
 
 
-def _score(logits: Tensor, labels: Tensor) -> tuple[Float64, Float64]:
+def _score_contexts(logits: Tensor, labels: Tensor) -> tuple[Float64, Float64]:
     """Mean loss and accuracy of each context, shapes (n,)."""
     logits = logits.detach().double()
     losses = -torch.log_softmax(logits, -1).gather(-1, labels[..., None])[..., 0].mean(1)

@@ -62,7 +62,7 @@ class OwnScores:
         elsewhere, and as the first position of all documents has it on average.
         """
         reads, n, window = self.reads, len(rows), rows.window
-        named = _number(reads.tokens, np.concatenate([rows.tokens, rows.starts[:, None]], 1))
+        named = _index_in(reads.tokens, np.concatenate([rows.tokens, rows.starts[:, None]], 1))
         keys = np.concatenate([named, np.full((n, 1), len(reads.tokens) + 1)], 1)
         window_lags = np.broadcast_to(np.arange(window), (n, window))
         lags = np.concatenate([window_lags, np.repeat(rows.positions[:, None], 2, 1)], 1).astype(np.int64)
@@ -78,7 +78,7 @@ class OwnScores:
         return scores
 
 
-def _number(listed: Int64, tokens: Integers) -> Int64:
+def _index_in(listed: Int64, tokens: Integers) -> Int64:
     """The index of each token in an ascending list; the length of the list if it lacks the token."""
     rows = np.minimum(np.searchsorted(listed, tokens), len(listed) - 1)
     return np.where(listed[rows] == tokens, rows, len(listed))
@@ -131,7 +131,7 @@ def find_ceiling(fitted: Rows, scored: Rows, own_scores: OwnScores | None = None
             np.searchsorted(every, features.rows.queries),
             len(every),
             np.concatenate(
-                [features.tokens, _number(tokens.astype(np.int64), features.rows.starts)[:, None]], 1
+                [features.tokens, _index_in(tokens.astype(np.int64), features.rows.starts)[:, None]], 1
             ),
             features.n_tokens,
         )

@@ -406,7 +406,7 @@ def audit_course(
                 first = model_step.name, model.shape
                 climbed = prepare(model, documents, rungs, how, theory=theory, vocabulary=vocabulary).rungs
             check_alike(first, (model_step.name, model.shape))
-            stages = _within(tell, stage)
+            stages = _name_stages(tell, stage)
             options: Any = {"random": random, "null": null, "causal": causal, "how": how, "progress": stages}
             options |= {"layers": layers, "heads": heads}
             folder = None if work is None else Path(work) / STEP.format(model_step.step)
@@ -481,7 +481,7 @@ def check_alike(first: tuple[str, ModelShape], second: tuple[str, ModelShape]) -
             raise MismatchedParts(f"{difference}; give models from one training run")
 
 
-def _within(tell: Stages, step: str) -> Stages:
+def _name_stages(tell: Stages, step: str) -> Stages:
     """Progress that puts the step before the name of each stage."""
 
     def begin(stage: str) -> None:

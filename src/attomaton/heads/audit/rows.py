@@ -257,7 +257,7 @@ def record(
     """
     window = whole_number(window, "window", least=2)
     per_document = whole_number(per_document, "per_document", least=1)
-    longest = _longest(model, whole_number(longest, "longest", least=window + 1), window)
+    longest = _longest_context(model, whole_number(longest, "longest", least=window + 1), window)
     read = cut_documents(list_documents(documents), longest + 1, n_tokens=model.shape.n_tokens)
     numbers = [number for number, ids in enumerate(read) if len(ids) >= window + 2]
     if not numbers:
@@ -499,7 +499,7 @@ def cut_documents(documents: Iterable[Any], longest: int, *, n_tokens: int) -> l
     return cut
 
 
-def _longest(model: HeadModel, longest: int, window: int) -> int:
+def _longest_context(model: HeadModel, longest: int, window: int) -> int:
     most = model.shape.longest
     if most is not None and most <= window:
         raise UnsupportedOption(

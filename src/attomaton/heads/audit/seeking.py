@@ -71,7 +71,7 @@ class Habits:
     @classmethod
     def of(cls, rows: Rows) -> "Habits":
         """Estimate from the rows of some documents."""
-        packed = _pack(rows)
+        packed = _pack_rows(rows)
         keys, pair = np.unique(packed, return_inverse=True)
         pair, token = pair.ravel(), rows.tokens.ravel()
         of_key = np.empty(len(keys), np.int64)
@@ -88,14 +88,14 @@ class Habits:
 
     def expect(self, rows: Rows, head: int) -> Float64:
         """The attention of one head by habit, shape (n_rows, window); every row sums to 1."""
-        pair_rows, is_counted = find_rows(self.keys, _pack(rows))
+        pair_rows, is_counted = find_rows(self.keys, _pack_rows(rows))
         factors = self.tokens[head][rows.tokens.ravel()]
         factors[is_counted] = self.pairs[head][pair_rows[is_counted]]
         expected = self.profile[head] * factors.reshape(rows.tokens.shape)
         return expected / expected.sum(1, keepdims=True)
 
 
-def _pack(rows: Rows) -> Int64:
+def _pack_rows(rows: Rows) -> Int64:
     return pack_pairs(np.repeat(rows.queries, rows.window), rows.tokens.ravel())
 
 

@@ -34,14 +34,16 @@ def read_heads(path: str | PathLike[str]) -> dict[str, Any]:
     explained = [name_column("explained", name) for name in about.rungs]
 
     def row(at: int) -> list[Any]:
-        shares = [_number(columns[name][at]) for name in explained]
-        worth = [_number(columns[name][at]) for name in ("pattern_rise", "ablation_rise")] if causal else []
-        label = [_number(columns[name][at]) for name in ("seeking_excess", "seeking_z")]
-        return [_text(columns["head"][at]), shares, *label, columns["seeks"][at], *worth]
+        shares = [_json_number(columns[name][at]) for name in explained]
+        worth = (
+            [_json_number(columns[name][at]) for name in ("pattern_rise", "ablation_rise")] if causal else []
+        )
+        label = [_json_number(columns[name][at]) for name in ("seeking_excess", "seeking_z")]
+        return [_short_text(columns["head"][at]), shares, *label, columns["seeks"][at], *worth]
 
     return {
-        "model": _text(about.model),
-        "rungs": [_text(name) for name in about.rungs],
+        "model": _short_text(about.model),
+        "rungs": [_short_text(name) for name in about.rungs],
         "documents": about.n_documents,
         "rows": about.n_rows,
         "said_of_z": about.said_of_z,
@@ -66,14 +68,14 @@ def _means(steps: list[Any], shares: list[list[Any]]) -> list[list[Any]]:
 
 def _mean(values: list[Any]) -> float | None:
     finite = [value for value in values if value is not None and isfinite(value)]
-    return _number(sum(finite) / len(finite)) if finite else None
+    return _json_number(sum(finite) / len(finite)) if finite else None
 
 
-def _number(value: Any) -> float | None:
+def _json_number(value: Any) -> float | None:
     """A number for JSON; null if it is not finite."""
     return round(float(value), DECIMALS) if value is not None and isfinite(value) else None
 
 
-def _text(value: Any) -> str:
+def _short_text(value: Any) -> str:
     text = "–" if value is None else str(value)
     return text if len(text) <= MOST_NAME_CHARACTERS else f"{text[:MOST_NAME_CHARACTERS]}…"

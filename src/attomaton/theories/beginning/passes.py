@@ -324,12 +324,12 @@ class CountLooks:
         cut = self.cutting
         for sequences, t, u in cut.pairs(chunk):
             gains = self.gain.look_up(cut.pack(sequences[:, t + 1], sequences[:, u]))
-            high, low = split_numbers(_pull(gains.reshape(len(sequences), -1), t) / self.gain.unit)
+            high, low = split_numbers(_centre_gains(gains.reshape(len(sequences), -1), t) / self.gain.unit)
             yield "looks", cut.pack(sequences[:, t], sequences[:, u]), high.ravel(), low.ravel()
             yield "lags", t - u, high.sum(axis=0), low.sum(axis=0)
 
 
-def _pull(gains: Float64, t: Int64) -> Float64:
+def _centre_gains(gains: Float64, t: Int64) -> Float64:
     """Q_i of the gains c_i, both as rows of pairs (t, u): each minus the mean of its t, divided by t."""
     starts = np.flatnonzero(np.diff(t, prepend=-1))
     means = np.add.reduceat(gains, starts, axis=1) / (t[starts] + 1)

@@ -47,14 +47,14 @@ _sparse: Any = sparse
 def unpack_beginning(run: Run) -> tuple[Statistics, Vocabulary | None, Skipped]:
     """Check every part, each after the parts that it indexes."""
     size = check_size(run.manifest["n_tokens"], MAX_TOKENS, "n_tokens")
-    tables = {name: _table(run, name, size) for name in STATISTICS_TABLES}
+    tables = {name: _sparse_table(run, name, size) for name in STATISTICS_TABLES}
     lags = check_floats(run.arrays["lags"], (None,), "lags")
     sizes = {name: check_size(run.manifest[name], MOST_COUNTED, name) for name in CORPUS_SIZES}
     vocabulary = read_vocabulary(run.records, size)
     return Statistics(**tables, lags=lags, **sizes), vocabulary, Skipped(**run.manifest["skipped"])
 
 
-def _table(run: Run, name: str, size: int) -> Any:
+def _sparse_table(run: Run, name: str, size: int) -> Any:
     offsets = check_int64(run.arrays[f"{name}/offsets"], f"offsets of {name}")
     columns = check_int64(run.arrays[f"{name}/columns"], f"columns of {name}")
     stored = run.arrays[f"{name}/values"]

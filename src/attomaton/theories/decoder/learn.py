@@ -183,7 +183,7 @@ def learn_decoder(
     >>> limit.predict_proba("to").tolist(), round(limit.loss_at(10**6) - limit.entropy, 8)
     ([0.0, 0.75, 0.0, 0.0, 0.25, 0.0], 5.5e-06)
     """
-    reading, most_frequent = _check(corpus, options)
+    reading, most_frequent = _check_options(corpus, options)
     named = isinstance(context, str) or context is None or np.ndim(context) < 1
     width = read_width(context) if named else None
     announce = as_stages(progress)
@@ -198,7 +198,7 @@ def learn_decoder(
     return DecoderLimit(supports, read, vocabulary)
 
 
-def _check(corpus: Any, options: DecoderOptions) -> tuple[ReadingOptions, int | None]:
+def _check_options(corpus: Any, options: DecoderOptions) -> tuple[ReadingOptions, int | None]:
     remaining: dict[str, Any] = dict(options)
     most_frequent = remaining.pop("most_frequent", None)
     if "window" in remaining:
