@@ -107,6 +107,7 @@ def draw_figure(path: str) -> None:
     mpl.use("agg")
     import matplotlib.pyplot as plt
 
+    plt.style.use("attomaton.report.paper")
     samples, embeddings = two_queries(7)
     auto = at.learn(samples, embeddings=embeddings)
     expansion = at.expand(auto, samples, embeddings=embeddings)
@@ -115,11 +116,11 @@ def draw_figure(path: str) -> None:
     walked = [descend_by_definition(samples, embeddings, step_size=1.0, n_steps=int(step)) for step in early]
     direction = auto.hard.weights
     curves = {"fast_forward": trajectory.curves(late, direction), "expand": expansion.curves(late, direction)}
-    figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), constrained_layout=True)
+    figure, axes = plt.subplots(1, 3, figsize=(7.0, 2.2))
     norms = np.array([np.linalg.norm(weights) for weights in walked])
     along = np.array([(weights * direction).sum() for weights in walked]) / np.linalg.norm(direction)
     for axis, name, values in ((axes[0], "norm", norms), (axes[1], "correlation", along / norms)):
-        axis.plot(early, _shown(name, values), "o", color="black", label="plain descent", markersize=4)
+        axis.plot(early, _shown(name, values), "o", color="black", label="plain descent", markersize=3)
         for (label, table), style in zip(curves.items(), ("-", "--"), strict=True):
             axis.plot(late, _shown(name, table.column(name).to_numpy()), style, label=label)
         axis.set(xscale="log", xlabel="step")
@@ -131,7 +132,7 @@ def draw_figure(path: str) -> None:
     axes[2].plot(late, [expansion.error_at(step) for step in late], ":", label="what expand expects")
     axes[2].set(xscale="log", yscale="log", xlabel="step", title=f"error, rate {expansion.rate:.2f}")
     axes[2].legend()
-    figure.savefig(path, dpi=100)
+    figure.savefig(path)
 
 
 def _shown(name: str, values: np.ndarray) -> np.ndarray:

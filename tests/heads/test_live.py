@@ -1,6 +1,9 @@
 """``transformers`` models that run their own code: what is seen of them, and that they stay as they were."""
 
+import os
+import signal
 import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -56,7 +59,8 @@ def state(model):
     configs = [module.config for module in model.modules() if hasattr(module, "config")]
     hooks = [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()]
     usual = [config._attn_implementation for config in configs]
-    return usual, [module.training for module in model.modules()], hooks
+    modes = torch.is_grad_enabled(), torch._C._len_torch_function_stack()
+    return usual, [module.training for module in model.modules()], hooks, modes
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -141,6 +145,38 @@ def test_a_model_is_left_as_it_was(name, attention):
             live.watch(IDS, edit_outputs=fail)
         assert state(model) == before
         assert torch.equal(outputs(model), logits)
+
+
+@pytest.mark.parametrize("name", ["llama", "bloom"])
+def test_a_model_interrupted_at_random_moments_is_left_as_it_was(name):
+    """Ctrl-C at 20 moments of the runs of an audit: rows, random heads, edits, scores of inputs."""
+    model = architectures.make(name, attention="sdpa" if name == "llama" else "eager")
+    live, handlers = LiveModel.of(model), [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    drawn, before, logits = live.rotate(seed=0), state(model), outputs(model)
+    positions, texts = torch.tensor([[3, 11], [2, 4], [10, 10]]), np.arange(2)
+    keys, inputs = np.array([[3, 1, 0, 0], [2, 4, 0, 0]]), np.zeros((6, 32), np.float32)
+
+    def run():
+        live.record(IDS, positions, lambda *_: None, beside=[drawn])
+        live.watch(IDS, edit_patterns=lambda _, pattern: pattern)
+        drawn.score_inputs(1, inputs, keys, np.array([[0, 1, 3, 3], [0, 1, 2, 2]]), texts)
+
+    run()
+    begun = time.perf_counter()
+    run()
+    whole, stopped = time.perf_counter() - begun, 0
+    for moment in np.random.default_rng(0).uniform(0, whole, 20):
+        timer = threading.Timer(moment, os.kill, (os.getpid(), signal.SIGINT))
+        try:
+            timer.start()
+            run()
+            timer.join()
+        except KeyboardInterrupt:
+            stopped += 1
+        assert state(model) == before
+        assert torch.equal(outputs(model), logits)
+    assert stopped >= 10
+    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == handlers
 
 
 @pytest.mark.parametrize("name", ["llama", "falcon"])

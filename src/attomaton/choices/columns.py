@@ -168,7 +168,7 @@ def list_values(values: Any) -> tuple[Int64, Any] | None:
         return None
     if lists.null_count:
         rows = np.flatnonzero([cells is None for cells in lists.to_pylist()])
-        raise BadRows("", rows, " has no list; drop the rows without one")
+        raise BadRows("", rows, " has no list; leave out the rows without a list")
     return numbers_of(lists.value_lengths()).astype(np.int64), lists.flatten()
 
 

@@ -270,8 +270,7 @@ class LiveModel:
         shape = probe_patterns(name, run, n_tokens, longest)
         whole = replace(whole, shape=shape, modules=tuple(names[id(module)] for module in tap.modules))
         layers = list[int]()
-        with torch.no_grad():
-            whole._run(torch.zeros(1, 1, dtype=torch.int64), Tap(), lambda layer, _: layers.append(layer))
+        whole._run(torch.zeros(1, 1, dtype=torch.int64), Tap(), lambda layer, _: layers.append(layer))
         return replace(whole, attends_once=layers == list(range(shape.n_layers)))
 
     def _run(
@@ -289,6 +288,7 @@ class LiveModel:
 
                 def enter(module: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
                     if not tap.stopping:
+                        tap.heed()
                         read(tap.layer, ModuleCall(module, arguments, options, tap))
 
                 for module in dict.fromkeys(modules):
@@ -308,17 +308,21 @@ class LiveModel:
 
         Edits get tensors on the device of their layer; what is returned is on the CPU.
         """
+        edited = edit_patterns is not None or edit_outputs is not None
+        slopes = edited and torch.is_grad_enabled()
+        tap = Tap(edit_patterns=edit_patterns, edit_outputs=edit_outputs, keep_slopes=slopes)
+        return self._watch(tokens, tap)
+
+    def _watch(self, tokens: Integers | Tensor, tap: Tap) -> Watched:
+        """Logits and patterns."""
         ids, patterns = check_contexts(tokens, self.shape), list[Tensor]()
-        tap = Tap(edit_patterns=edit_patterns, edit_outputs=edit_outputs)
 
         def read(layer: int, call: ModuleCall) -> None:
             patterns.append(self._attend(layer, call, call.inputs).detach().cpu())
 
         if self.seed is None:
             tap.see = lambda _, attention: patterns.append(attention.rows().detach().cpu())
-        edited = edit_patterns is not None or edit_outputs is not None
-        with torch.set_grad_enabled(edited and torch.is_grad_enabled()):
-            logits = self._run(ids, tap, None if self.seed is None else read).cpu()
+        logits = self._run(ids, tap, None if self.seed is None else read).cpu()
         return Watched(logits.to(torch.promote_types(logits.dtype, torch.float32)), tuple(patterns))
 
     def record(
@@ -351,8 +355,8 @@ class LiveModel:
             if layer == last:
                 raise StopAtAttention
 
-        with torch.no_grad(), suppress(StopAtAttention):
-            ids = check_contexts(tokens, self.shape)
+        ids = check_contexts(tokens, self.shape)
+        with suppress(StopAtAttention):
             self._run(ids, Tap(see=see), read if self.attends_once else None, logits=False)
 
     def run_edits(
@@ -360,9 +364,8 @@ class LiveModel:
     ) -> Iterator[Tensor]:
         """The logits of several runs, each of the whole model."""
         for _, edits in runs:
-            with torch.no_grad():
-                logits = self.watch(tokens, **edits).logits[:, scored]
-            yield logits
+            tap = Tap(edit_patterns=edits.get("edit_patterns"), edit_outputs=edits.get("edit_outputs"))
+            yield self._watch(tokens, tap).logits[:, scored]
 
     def reads_from(self, model: Any) -> bool:
         """Whether these are random heads that read the residual stream of the other model."""
@@ -406,8 +409,7 @@ class LiveModel:
             .remainder(self.shape.n_tokens)
             .reshape(NOISE_CONTEXTS, length)
         )
-        with torch.no_grad():
-            self._run(ids, Tap(), lambda _, call: layouts.append(find_units(call)), logits=False)
+        self._run(ids, Tap(), lambda _, call: layouts.append(find_units(call)), logits=False)
         return layouts
 
     def _attend(
@@ -460,7 +462,7 @@ class LiveModel:
             positions = np.zeros((n, column.max() + 1), np.int64)
             positions[row, column] = query[rows]
             read, tap = table[torch.as_tensor(contexts[batch], device=table.device)], Tap()
-            with torch.no_grad(), tapped(self.model, tap, (n, contexts.shape[1]), self._modules):
+            with tapped(self.model, tap, (n, contexts.shape[1]), self._modules):
                 rows_seen = self._attend(
                     layer, replace(calls[layer], tap=tap), read, torch.as_tensor(positions)
                 )
@@ -473,10 +475,9 @@ class LiveModel:
         if length not in self.calls:
             calls = self.calls[length] = list[ModuleCall]()
             ids = torch.zeros(max(MODULE_TOKENS // length, 1), length, dtype=torch.int64)
-            with torch.no_grad():
-                self._run(
-                    ids, Tap(), lambda _, call: calls.append(call.on(call.inputs.new_empty(0))), logits=False
-                )
+            self._run(
+                ids, Tap(), lambda _, call: calls.append(call.on(call.inputs.new_empty(0))), logits=False
+            )
         return self.calls[length]
 
     @property

@@ -159,8 +159,8 @@ class PatternModel:
             item = next(remaining, None)
             if item is None or len(ids) != 1:
                 raise InvalidSamples(
-                    f"the patterns end after {count} documents; give an item for each document, in their "
-                    "order, and for another audit make another iterator: it is read once"
+                    f"the iterator has patterns of {count} documents only; give an item for each document, "
+                    "in their order. An iterator is read once: make a new one for each audit"
                 )
             count += 1
             length, patterns = ids.shape[1], _layers_of(item, name)

@@ -5,12 +5,13 @@ attention on sampled rows, so that soft caps, sinks, windows, grouped and latent
 business. Older models write attention out: they are tapped where they call ``softmax`` and ``matmul``.
 """
 
+import signal
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from threading import RLock
+from threading import RLock, current_thread, main_thread
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel, masking_utils
 
 from attomaton.base.errors import UnreadableModel, UnsupportedOption
+from attomaton.base.progress import silent
 from attomaton.heads.model import OutputEdit, PatternEdit, keep_shape
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
@@ -130,11 +132,14 @@ class Tap:
     """What is done with the attention of each layer, in the order in which one run computes it.
 
     ``stopping`` says that an attention module is run only to see its attention, which is then ``caught``.
+    ``keep_slopes`` says that gradients are wanted. ``heed`` raises what Ctrl-C raises, if it was pressed.
     """
 
     see: Callable[[int, AttentionReading], object] | None = None
     edit_patterns: PatternEdit | None = None
     edit_outputs: OutputEdit | None = None
+    keep_slopes: bool = False
+    heed: Callable[[], None] = silent
     layer: int = 0
     stopping: bool = False
     caught: AttentionReading | None = None
@@ -143,6 +148,7 @@ class Tap:
 
     def enter(self, module: Any, attention: AttentionReading) -> int:
         """Count a layer, and show its attention."""
+        self.heed()
         layer, self.layer = self.layer, self.layer + 1
         self.modules.append(module)
         if self.see is not None:
@@ -265,6 +271,39 @@ def uses_interface(model: Any) -> bool:
 
 
 @contextmanager
+def deferred(tap: Tap) -> Generator[None]:
+    """Ctrl-C and SIGTERM wait for the next layer or the end, so that no switch is left half done.
+
+    Python raises what they raise between any two of its instructions, also while a hook or a mode of PyTorch
+    is being removed. Only the main thread gets them.
+    """
+    if current_thread() is not main_thread():
+        yield
+        return
+    usual: dict[int, Any] = {
+        number: handler
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if callable(handler := signal.getsignal(number))
+    }
+    received = list[int]()
+
+    def heed() -> None:
+        if received:
+            number = received.pop()
+            usual[number](number, None)
+
+    try:
+        for number in usual:
+            signal.signal(number, lambda number, _: received.append(number))
+        tap.heed = heed
+        yield
+    finally:
+        for number, handler in reversed(usual.items()):
+            signal.signal(number, handler)
+        heed()
+
+
+@contextmanager
 def tapped(model: Any, tap: Tap, shape: Sequence[int], modules: Sequence[Any]) -> Generator[None]:
     """A model with its attention tapped, in evaluation mode; it is left as it was.
 
@@ -277,7 +316,7 @@ def tapped(model: Any, tap: Tap, shape: Sequence[int], modules: Sequence[Any]) -
     }
     usual = {key: getattr(config, SWITCH) for key, config in configs.items()}
     interface = uses_interface(model)
-    with _RUN_LOCK:
+    with deferred(tap), _RUN_LOCK, torch.set_grad_enabled(tap.keep_slopes):
         training = [module for module in model.modules() if module.training]
         token, hooks = _TAP.set(tap), list[Any]()
         try:

@@ -233,8 +233,7 @@ class JsonReader(JsonTableReader):
             values = cast("list[Any]", values[0])
         elif not all(isinstance(value, dict) for value in values):
             raise UnreadableSource(
-                f"{self.source} is neither one list nor objects in sequence; write one list of texts or "
-                "objects"
+                f"{self.source} is neither one list nor objects in a row; write one list of texts or objects"
             )
         for number, value in enumerate(values):
             location = f"{self.source}, element {number},"
