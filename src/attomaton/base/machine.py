@@ -30,7 +30,7 @@ def count_processors() -> int:
     return os.cpu_count() or 1
 
 
-def share_out(
+def divide_work(
     work: Callable[[Share], Answer], shares: Sequence[Share], threads: int | None = None
 ) -> list[Answer]:
     """Do ``work`` on every share, with this many threads or one per processor; results keep the order.

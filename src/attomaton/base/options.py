@@ -48,7 +48,7 @@ def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGES
         ...
     attomaton.base.errors.UnsupportedOption: steps is 1.5; give a whole number, 0 or more
     """
-    number = _whole(value)
+    number = _as_whole(value)
     if number is None or not least <= number <= most:
         bounded = most < LARGEST_WHOLE or (number is not None and number > most)
         reach = f" from {least:,} to {most:,}" if bounded else f", {least:,} or more"
@@ -85,7 +85,7 @@ def real_number(
         ...
     attomaton.base.errors.UnsupportedOption: step_size is nan; give a finite number above 0
     """
-    number = _real(value)
+    number = _as_real(value)
     possible = [
         ("of at least", least, ge),
         ("above", above, gt),
@@ -101,7 +101,7 @@ def real_number(
 
 def share(value: object, name: str) -> float:
     """The value as a float, if it is above 0 and at most 1."""
-    number = _real(value)
+    number = _as_real(value)
     if number is None or not 0 < number <= 1:
         raise UnsupportedOption(f"{name} is {show(value)}; give a fraction above 0 and at most 1")
     return number
@@ -258,7 +258,7 @@ def _scalar(value: Any) -> Any:
     return value[()] if getattr(value, "ndim", None) == 0 and not isinstance(value, str | bytes) else value
 
 
-def _whole(value: Any) -> int | None:
+def _as_whole(value: Any) -> int | None:
     import numpy as np
 
     value = _scalar(value)
@@ -273,7 +273,7 @@ def _whole(value: Any) -> int | None:
         return None
 
 
-def _real(value: Any) -> float | None:
+def _as_real(value: Any) -> float | None:
     value = value if isinstance(value, Real) else _scalar(value)
     if isinstance(value, bool) or not isinstance(value, Real):
         return None

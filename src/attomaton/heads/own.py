@@ -96,8 +96,8 @@ class TheoryLayer:
         ids = check_contexts(tokens, self.shape)
         read = self.embeddings[ids]
         scores = (read @ self.weights.T @ read.transpose(1, 2))[:, None]
-        places = torch.arange(ids.shape[1])
-        pattern = torch.softmax(scores.masked_fill(places > places[:, None], -torch.inf), -1)
+        positions = torch.arange(ids.shape[1])
+        pattern = torch.softmax(scores.masked_fill(positions > positions[:, None], -torch.inf), -1)
         used = pattern
         if edit_patterns is not None:
             used = keep_shape(edit_patterns(0, pattern), pattern, "edit_patterns")
@@ -109,7 +109,9 @@ class TheoryLayer:
     def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:  # noqa: ARG002
         """E_keys W E_queriesᵀ, shape (n_keys, n_queries); there are no positions."""
         check_head(head, self.shape)
-        of_queries, of_keys = (self.embeddings[check_tokens(one, self.shape)] for one in (queries, keys))
+        of_queries, of_keys = (
+            self.embeddings[check_tokens(tokens, self.shape)] for tokens in (queries, keys)
+        )
         return (of_keys @ self.weights @ of_queries.T).numpy()
 
     def project_tokens(self, layer: int, *, lag: int = 0) -> tuple[Tensor, Tensor]:  # noqa: ARG002
@@ -126,8 +128,8 @@ class TheoryLayer:
     def _logits(self, masses: Tensor) -> Tensor:
         if self.temperature is not None:
             return masses / self.temperature
-        there = masses > 0
-        return torch.where(there, torch.where(there, masses, 1.0).log(), -torch.inf)
+        is_positive = masses > 0
+        return torch.where(is_positive, torch.where(is_positive, masses, 1.0).log(), -torch.inf)
 
 
 def watch_trace(
@@ -241,21 +243,22 @@ def watch_deep(
     shapes = model.shapes(n_tokens, window)
     parameters = model.unpack(np.asarray(numbers, np.float64)[None], n_tokens=n_tokens, window=window)
     ends = np.cumsum([rows * columns for rows, columns in shapes])
-    parts = [part.reshape(shape) for part, shape in zip(np.split(numbers, ends[:-1]), shapes, strict=True)]
+    matrices = [flat.reshape(shape) for flat, shape in zip(np.split(numbers, ends[:-1]), shapes, strict=True)]
     every = (len(shapes) - 1) // model.n_layers
     same = torch.eye(n_tokens, dtype=torch.float64)
     alike = Linear(same.repeat(1, model.n_heads))
 
     def layer(number: int) -> Layer:
         query, read = (
-            Linear(torch.as_tensor(np.concatenate(list(one[0, number]), axis=1)))
-            for one in (parameters.attention, parameters.values)
+            Linear(torch.as_tensor(np.concatenate(list(stacked[0, number]), axis=1)))
+            for stacked in (parameters.attention, parameters.values)
         )
         lags = torch.as_tensor(parameters.positions[0, number]) if model.positions else None
         feed = None
         if model.hidden is not None:
             into, out = (
-                torch.as_tensor(one) for one in parts[every * (number + 1) - 2 : every * (number + 1)]
+                torch.as_tensor(matrix)
+                for matrix in matrices[every * (number + 1) - 2 : every * (number + 1)]
             )
             feed = FeedForward(Linear(into), Linear(out), "relu")
         output = Linear(same.repeat(model.n_heads, 1))

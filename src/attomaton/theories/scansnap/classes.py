@@ -126,7 +126,7 @@ class CorpusClasses:
         query, label = np.asarray(queries, np.int32), np.asarray(labels, np.int32)
         table = np.asarray(weights, np.float64)
         share = np.ones(len(query)) if shares is None else np.asarray(shares, np.float64)
-        _check(query, label, table, share)
+        _check_classes(query, label, table, share)
         rows, tokens = np.nonzero(table)
         values = table[rows, tokens] / table.sum(axis=1)[rows]
         offsets = group_borders(rows, len(query))
@@ -318,7 +318,7 @@ def _count_entries(samples: Samples, number: Int64) -> tuple[Int64, Int64]:
     return np.concatenate(entries), np.concatenate(counts)
 
 
-def _check(query: Int32, label: Int32, table: Float64, share: Float64) -> None:
+def _check_classes(query: Int32, label: Int32, table: Float64, share: Float64) -> None:
     if table.ndim != 2 or not len(query) == len(label) == len(table) == len(share) or not len(query):
         raise InvalidSamples(
             f"{len(query)} queries, {len(label)} labels, {len(share)} shares and weights of shape "
