@@ -37,11 +37,6 @@ def divide_work(
 
     This pays where kernels do the work, since they release the GIL. A single share or a single thread
     runs in the calling thread.
-
-    Examples
-    --------
-    >>> share_out(abs, [1, -2, 3], threads=2)
-    [1, 2, 3]
     """
     if len(shares) <= 1 or threads == 1:
         return list(map(work, shares))

@@ -87,14 +87,7 @@ class TrialContexts:
 
 
 def read_contexts(samples: Samples, table: Float64) -> TrialContexts:
-    """The realisable contexts among these samples.
-
-    Examples
-    --------
-    >>> contexts = read_contexts(Samples.from_lists([[1, 0, 1]], [0]), np.eye(2))
-    >>> contexts.masses(np.zeros((1, 2, 2))).round(3).tolist()  # attention is uniform over positions
-    [[0.333, 0.667]]
-    """
+    """The realisable contexts among these samples."""
     return TrialContexts(count_tokens(samples), table)
 
 

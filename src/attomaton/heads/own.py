@@ -135,25 +135,7 @@ class TheoryLayer:
 def watch_trace(
     trace: Trace | DeepTrace, *, trial: int = 0, step: int | None = None
 ) -> "TheoryLayer | Transformer":
-    """A training run of attomaton as a model whose heads can be recorded.
-
-    Parameters
-    ----------
-    trace : Trace or DeepTrace
-        From :func:`~attomaton.train` or :func:`~attomaton.train_deep`.
-    trial : int
-        The trial.
-    step : int, optional
-        A recorded step. None means the last.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> trace = at.train_deep(np.array([[0, 1, 0, 1]]), at.DeepModel(n_layers=2), 0.5, steps=4)
-    >>> model = watch_trace(trace)
-    >>> model.shape
-    ModelShape(n_layers=2, n_heads=1, n_tokens=2, longest=3)
-    """
+    """A training run of attomaton as a model whose heads can be recorded."""
     step = int(trace.steps[-1]) if step is None else whole_number(step, "step")
     recorded = trace.numbers if isinstance(trace, DeepTrace) else trace.weights
     return watch_weights(trace, recorded[trace.row_of(step)], step=step, trial=trial)
@@ -180,23 +162,7 @@ def watch_weights(
 def watch_layer(
     embeddings: Float64, weights: Float64, head: Any = None, *, name: str = "AttentionModel"
 ) -> TheoryLayer:
-    """The theory's layer with given embeddings, weights and head, as a ``HeadModel``.
-
-    Parameters
-    ----------
-    embeddings, weights : float64 arrays, shapes (n_tokens, dim) and (dim, dim)
-        E and W.
-    head : optional
-        ``TokenId()`` (the default for None), ``Tied()`` or ``Untied()``.
-    name : str
-        What it is called.
-
-    Examples
-    --------
-    >>> layer = watch_layer(np.eye(3), np.zeros((3, 3)))
-    >>> layer.watch(np.array([[0, 2, 2]])).logits[0, 2].exp().numpy().round(3).tolist()  # masses
-    [0.333, 0.0, 0.667]
-    """
+    """The theory's layer with embeddings, weights and head (default ``TokenId()``) as a ``HeadModel``."""
     table = torch.tensor(np.asarray(embeddings, np.float64))
     if table.ndim != 2 or np.shape(weights) != (table.shape[1],) * 2:
         raise MismatchedParts(
@@ -220,26 +186,7 @@ def watch_layer(
 def watch_deep(
     model: DeepModel, numbers: Float64, n_tokens: int, *, window: int, name: str = "DeepModel"
 ) -> Transformer:
-    """A deep attention model with given numbers, as a ``HeadModel``.
-
-    Parameters
-    ----------
-    model : DeepModel
-        Its architecture.
-    numbers : float64 array, shape (n_numbers,)
-        All its weights in a row, as :class:`~attomaton.training.trace.DeepTrace` has them.
-    n_tokens : int
-        Size of the vocabulary.
-    window : int
-        The longest context.
-    name : str
-        What it is called.
-
-    Examples
-    --------
-    >>> watch_deep(DeepModel(n_heads=2), np.zeros(26), 2, window=3).shape
-    ModelShape(n_layers=1, n_heads=2, n_tokens=2, longest=3)
-    """
+    """A deep attention model as a ``HeadModel``, from all its weights in a row, as ``DeepTrace`` has them."""
     shapes = model.shapes(n_tokens, window)
     parameters = model.unpack(np.asarray(numbers, np.float64)[None], n_tokens=n_tokens, window=window)
     ends = np.cumsum([rows * columns for rows, columns in shapes])

@@ -224,19 +224,7 @@ def spread_scores(components: Components, tie_scores: Float64) -> Float64:
 def solve_samples(
     samples: Samples, *, embeddings: object = None, min_support: int = 1, atol: float = 1e-8
 ) -> Solved:
-    """Solve the hard and the soft problem from samples in memory.
-
-    Parameters
-    ----------
-    samples : Samples
-        The corpus.
-    embeddings : float array, shape (n_tokens, dim), optional
-        None means orthonormal.
-    min_support : int
-        Edges shown by fewer samples are left out.
-    atol : float
-        Largest gradient entry at which the soft solution counts as certified.
-    """
+    """Solve the hard and the soft problem from samples in memory; embeddings are orthonormal by default."""
     edges = extract_edges(samples).filter(min_support=min_support)
     return solve_edges(
         edges, lambda components: extract_choices(samples, components), embeddings=embeddings, atol=atol

@@ -62,13 +62,7 @@ def flush(path: Path) -> None:
 
 
 def lock_file(file: FileIO) -> bool:
-    """Lock a file until it is closed or this process ends, however it ends; False if another has locked it.
-
-    Raises
-    ------
-    OSError
-        If the system or the file system has no locks.
-    """
+    """Lock a file until it is closed or this process ends; False if another has locked it."""
     if _fcntl is not None:
         try:
             _fcntl.flock(file, _fcntl.LOCK_EX | _fcntl.LOCK_NB)

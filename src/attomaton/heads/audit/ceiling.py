@@ -110,15 +110,7 @@ class Ceiling:
 
 
 def find_ceiling(fitted: Rows, scored: Rows, own_scores: OwnScores | None = None) -> Ceiling:
-    """Fit the best fixed scores of query, token and lag that are found, for every head.
-
-    Parameters
-    ----------
-    fitted, scored : Rows
-        Rows from different documents, with the same heads and window.
-    own_scores : OwnScores, optional
-        The heads' own scores; None if the model shows no weights.
-    """
+    """Fit the best fixed scores of query, token and lag that are found, for every head."""
     rungs: list[Any] = [Position(), Duplicate(), KeyToken()]
     window = fitted.window
     if own_scores is not None:

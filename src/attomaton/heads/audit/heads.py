@@ -799,19 +799,8 @@ def measure_layer(
 ) -> HeadAudit:
     """The audit of the heads of one layer, compared with random heads of the same layer.
 
-    Parameters
-    ----------
-    plan : Plan
-        The split and the counts.
-    sets : sequence of Rows
-        The rows of the layer: the model's own, then those of each draw of random heads.
-    rungs_of : sequence of sequences of rungs
-        The ladder of each set.
-    scores : sequence of OwnScores
-        The heads' own scores of tokens, for the ceiling of each set; none if a set has no weights, so that
-        all ceilings are found in the same way.
-    shared : bool
-        Whether the random heads of a layer share their rotations.
+    ``sets`` are the rows of the model, then those of each draw of random heads, with the ladder of each in
+    ``rungs_of``. ``scores`` is empty if a set has no weights, so that all ceilings are found in the same way.
     """
     ladders, seekings = list[Ladder](), list[Seeking]()
     for rows, rungs in zip(sets, rungs_of, strict=True):

@@ -392,13 +392,7 @@ class Ladder(Tabular):
 
 
 def name_column(kind: str, name: str) -> str:
-    """The column of a measure of a rung or a type.
-
-    Examples
-    --------
-    >>> column_of("explained", "induction by 2")
-    'explained_induction_by_2'
-    """
+    """The column of a measure of a rung or a type."""
     return kind + "_" + re.sub(r"\W+", "_", name)
 
 

@@ -194,40 +194,10 @@ def watch_rows(
     seed: int = 0,
     progress: Advance = silent,
 ) -> Rows:
-    """Run a model over documents and keep the attention of sampled positions.
+    """Run a model over documents and keep the attention of sampled positions, by document and position.
 
-    Parameters
-    ----------
-    model : HeadModel
-        The model whose heads are recorded.
-    documents : sequence of integer sequences
-        Token ids. Only the first tokens of each document are read, as many as the model takes; documents
-        with fewer than ``window + 2`` tokens are left out.
-    window : int
-        Positions kept in each row.
-    per_document : int
-        Positions sampled from each document, at most.
-    longest : int
-        The longest context; the model's own limit if that is smaller.
-    most_bytes : int
-        Memory limit of the rows. Fewer positions are sampled where ``per_document`` would need more, and
-        fewer documents are run where one position of each would.
-    seed : int
-        Seed for sampling positions.
-    progress : callable, optional
-        Called with the number of documents done and the total.
-
-    Returns
-    -------
-    Rows
-        Sorted by document and position.
-
-    Examples
-    --------
-    >>> from attomaton.heads.arrays import example_audit
-    >>> model, documents = example_audit()
-    >>> watch_rows(model, documents[:1], window=8, per_document=5).attention.shape
-    (5, 2, 8)
+    Documents with fewer than ``window + 2`` tokens are left out. Fewer positions are sampled, or fewer
+    documents run, where rows would need more than ``most_bytes``.
     """
     sizes: Any = {"window": window, "per_document": per_document, "longest": longest}
     return record(model, documents, **sizes, most_bytes=most_bytes, seed=seed, progress=progress).rows

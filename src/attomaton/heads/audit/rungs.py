@@ -204,24 +204,7 @@ def plain_rungs(texts: Sequence[str] | None = None) -> tuple[LadderRung, ...]:
 def learned_rungs(
     documents: Sequence[Any], *, n_tokens: int, window: int = 32, strength: float | None = 0.5
 ) -> tuple[LadderRung, ...]:
-    """The automaton and ``shrink``, learned from documents; none if no context contains its label.
-
-    Parameters
-    ----------
-    documents : sequence of integer sequences
-        Token ids.
-    n_tokens : int
-        Size of the vocabulary.
-    window : int
-        The longest context.
-    strength : float, optional
-        The strength of ``shrink``; None means the best on held-out samples.
-
-    Examples
-    --------
-    >>> [rung.name for rung in learned_rungs([[0, 1, 0, 1, 1]], n_tokens=2, window=3)]
-    ['automaton', 'shrink']
-    """
+    """The automaton and ``shrink``, learned from documents; none if no context contains its label."""
     read = [np.asarray(ids, np.int64) for ids in documents if len(ids) > 1]
     if not read:
         return ()

@@ -151,16 +151,7 @@ def write_saved(table: pa.Table, path: str | PathLike[str]) -> Path:
 
 
 def read_saved(path: str | PathLike[str]) -> tuple[pa.Table, About]:
-    """A table written by :meth:`HeadAudit.save`, ``HeadCourse.save`` or ``attomaton heads --out``.
-
-    Examples
-    --------
-    >>> read_saved("nowhere.parquet")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableSource: nowhere.parquet cannot be read (No such file or directory); give a
-    file that attomaton heads --out wrote
-    """
+    """A table written by :meth:`HeadAudit.save`, ``HeadCourse.save`` or ``attomaton heads --out``."""
     file, advice = Path(path), "give a file that attomaton heads --out wrote"
     try:
         blob = file.read_bytes() if file.stat().st_size <= MOST_SAVED_BYTES else b""

@@ -247,21 +247,7 @@ NAMES: dict[str, tuple[str, str, str, str, Build]] = {
 def read_object(model: Any, *, dtype: torch.dtype = torch.float32) -> Transformer:
     """A ``transformers`` model in memory, by its ``config`` and ``state_dict``; its code is not run.
 
-    Parameters
-    ----------
-    model : PreTrainedModel
-        A model of a supported type. Its weights are shared, not copied.
-    dtype : torch.dtype
-        The type in which our model computes.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> read_object(SimpleNamespace(config={"model_type": "t5"}, state_dict=dict))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableModel: model_type is 't5'; supported are gemma3_text, gpt2, gpt_neo,
-    gpt_neox, llama, mistral, olmo2, phi3, qwen2, qwen3; ...
+    Weights are shared, not copied.
     """
     config: Any = model.config
     settings = parse_settings(

@@ -78,14 +78,7 @@ class PairCounts:
 
 
 def count_pairs(samples: Samples) -> PairCounts:
-    """Count what the closed form needs.
-
-    Examples
-    --------
-    >>> counts = count_pairs(Samples.from_windows([0, 1, 2, 0, 1, 2, 0], window=3))
-    >>> counts.shares.round(2).tolist(), counts.length
-    ([0.4, 0.33, 0.27], 2.5)
-    """
+    """Count what the closed form needs."""
     size, bags = samples.n_tokens, count_all_tokens(samples)
     query = samples.queries.astype(np.int64)[bags.sample]
     label = samples.labels.astype(np.int64)[bags.sample]

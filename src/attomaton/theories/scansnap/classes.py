@@ -334,22 +334,9 @@ def _check_classes(query: Int32, label: Int32, table: Float64, share: Float64) -
 
 
 def classes_of_contexts(samples: Samples, *, query_is_key: bool = False) -> CorpusClasses:
-    """One class for each distinct triple of query, label and bag of keys.
+    """One class for each distinct triple of query, label and bag of keys; samples without a key are left out.
 
-    Parameters
-    ----------
-    samples : Samples
-        Samples without a key are left out.
-    query_is_key : bool
-        Whether the token at the last position is among the keys, as in the first paper. In the second it is
-        masked; earlier occurrences of the same token always count.
-
-    Examples
-    --------
-    >>> samples = Samples.from_lists([[0, 1, 2], [1, 0, 2], [0, 0, 2], [1, 2]], [0, 0, 1, 1])
-    >>> classes = classes_of_contexts(samples)
-    >>> classes.shares.tolist(), classes.dense.tolist()
-    ([0.5, 0.25, 0.25], [[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    In the first paper the last token of a context is a key (``query_is_key``); in the second it is masked.
     """
     masked = 0 if query_is_key else 1
     usable = samples.take(samples.lengths > masked)

@@ -44,13 +44,6 @@ def find_pulls(classes: CorpusClasses, queries: Sequence[int] | Int64) -> list[t
     """The tokens before each of these queries, ascending, with the initial pull p_m on them.
 
     The score is ½ η_Y η_Z t² times the pull.
-
-    Examples
-    --------
-    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
-    >>> [(tokens, pull)] = find_pulls(draw_linear_classes(2), [30])
-    >>> bool(pull[tokens < 10].max() < 0 < pull[tokens == 19].item())
-    True
     """
     labels = distinct_keys(classes.labels.astype(np.int64))
     label_of = find_keys(labels, classes.labels.astype(np.int64))
