@@ -7,9 +7,9 @@ const nameOf = (head) => `L${data.layers[head]}H${data.numbers[head]}`;
 const dotted = (head) => `${data.layers[head]}.${data.numbers[head]}`;
 const known = (name) => name in columns && columns[name].some((one) => one !== null);
 
-const fixed = (value, digits) =>
-  value === null ? "–" : (value < 0 ? "−" : "") + Math.abs(value).toFixed(digits);
-const signed = (value, digits) => (value !== null && value >= 0 ? "+" : "") + fixed(value, digits);
+const rounded = (value, digits) => Number(value.toFixed(digits)); // −0.04 becomes 0, not "−0.0"
+const fixed = (value, digits) => (value === null ? "–" : rounded(value, digits).toFixed(digits).replace("-", "−"));
+const signed = (value, digits) => (value !== null && rounded(value, digits) >= 0 ? "+" : "") + fixed(value, digits);
 const typeOf = (head) => (known("type") && columns.type[head] !== null ? columns.type[head] : "no type");
 
 // Colours of types: Okabe and Ito's, and greys. Each type also has a letter, for readers who see no colours.
