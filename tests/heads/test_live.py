@@ -157,7 +157,7 @@ def test_a_model_interrupted_at_random_moments_is_left_as_it_was(name):
     keys, inputs = np.array([[3, 1, 0, 0], [2, 4, 0, 0]]), np.zeros((6, 32), np.float32)
 
     def run():
-        live.record(IDS, positions, lambda *_: None, beside=[drawn])
+        live.record(IDS, positions, lambda *_: None, random=[drawn])
         live.watch(IDS, edit_patterns=lambda _, pattern: pattern)
         drawn.score_inputs(1, inputs, keys, np.array([[0, 1, 3, 3], [0, 1, 2, 2]]), texts)
 
