@@ -78,7 +78,7 @@ def measure(model: Any, device: str, n: int, length: int) -> tuple[dict[str, flo
                 rows.append(window)
 
         for batch in batches:
-            live.record(ids[batch], positions[batch], write, beside=beside)
+            live.record(ids[batch], positions[batch], write, random=beside)
 
     plain()
     times = {"plain": spend(device, plain), "rows": spend(device, lambda: record([]))}

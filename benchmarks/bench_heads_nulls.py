@@ -298,7 +298,7 @@ def measure_all(bench: Bench, asked: argparse.Namespace) -> None:
         more, passed = climb_stories(bench, random, own, asked.figure)
         figures, bars = figures | more, bars | passed
         edges = compare_shuffled(model, bench.documents[COUNTED], against=rotate_heads(model, seed=0))
-        figures |= {"edges": tell_edges(edges.own), "edges_shuffled": tell_edges(edges.shuffled)}
+        figures |= {"edges": tell_edges(edges.of_text), "edges_shuffled": tell_edges(edges.shuffled)}
         bars["frequency_obeys_92_percent_of_shuffled_edges"] = abs(edges.shuffled.frequency - 0.92) < 0.01
     figures |= {"cpu_s": round(time.process_time(), 1), "peak_gb": peak_gigabytes()}
     report(figures, bars)

@@ -23,7 +23,7 @@ from attomaton.heads import (
     usefulness,
 )
 from attomaton.heads.audit.explanations import TokenCounts
-from attomaton.heads.audit.ladder import Step
+from attomaton.heads.audit.ladder import LadderRung
 from attomaton.heads.audit.rungs import learned_rungs
 from attomaton.heads.model import HeadModel
 from attomaton.heads.utility.closed import count_pairs
@@ -55,7 +55,7 @@ def cut_samples(documents: Sequence[np.ndarray], n_tokens: int) -> at.Samples:
     )
 
 
-def make_rungs(model: HeadModel, documents: Sequence[np.ndarray]) -> list[Step]:
+def make_rungs(model: HeadModel, documents: Sequence[np.ndarray]) -> list[LadderRung]:
     """Every rung, made from the documents to fit on."""
     n_tokens = model.shape.n_tokens
     counts = TokenCounts.of(documents, n_tokens=n_tokens)

@@ -16,6 +16,12 @@ def components_of(samples):
     return at.find_components(at.extract_edges(samples))
 
 
+def unroll_rankings(rankings):
+    """Rankings, best first, as the choices of Plackett and Luce: each item from those not yet placed."""
+    steps = [list(ranking[start:]) for ranking in rankings for start in range(len(ranking) - 1)]
+    return [step[0] for step in steps], steps
+
+
 def paper_draw(seed, *, n_tokens=6, n_samples=8, window=4, repeats=False):
     """A random draw with every label realisable, from a seed; optionally with repeated tokens."""
     rng = np.random.default_rng(seed)

@@ -24,7 +24,7 @@ template <class T> struct View {
     View() = default;
     View(T *data, Int size) : data(data), size(size) {}
     template <class U, class = std::enable_if_t<std::is_same_v<const U, T>>>
-    View(const View<U> &other) : data(other.data), size(other.size) {}
+    View(const View<U> &source) : data(source.data), size(source.size) {}
 
     T &operator[](Int index) const {
 #ifdef ATTOMATON_CHECKED

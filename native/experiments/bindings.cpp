@@ -8,15 +8,15 @@ void bind_experiments(nb::module_ &module) {
     define(
         module, "score_pairs",
         "Add the products of queries and keys of each pair to scores, shape (n_pairs, n_heads).",
-        [](Read<float, 3> asked, Read<float, 3> offered, Read<Int32> query, Read<Int32> token,
+        [](Read<float, 3> queries, Read<float, 3> offered, Read<Int32> query, Read<Int32> token,
            Write<float, 2> scores) {
-            demand(asked.shape(1) == offered.shape(1) && asked.shape(2) == offered.shape(2) &&
-                       asked.shape(2) == scores.shape(1),
+            demand(queries.shape(1) == offered.shape(1) && queries.shape(2) == offered.shape(2) &&
+                       queries.shape(2) == scores.shape(1),
                    "queries, keys and scores do not fit each other");
             demand(query.size() == token.size() && query.size() == scores.shape(0), "each pair needs scores");
-            unlocked([&] { score_pairs(rows(asked), rows(offered), view(query), view(token), rows(scores)); });
+            unlocked([&] { score_pairs(rows(queries), rows(offered), view(query), view(token), rows(scores)); });
         },
-        "asked", "offered", "query", "token", "scores");
+        "queries", "offered", "query", "token", "scores");
     define(
         module, "count_obeyed", "Twice the support of the edges that each head obeys, once of those that tie.",
         [](Read<float, 2> scores, Read<Int> winner, Read<Int> loser, Read<Int> support) {

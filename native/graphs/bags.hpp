@@ -6,11 +6,11 @@ namespace attomaton {
 
 // Which samples have their label in the context values[starts[i]] … values[stops[i] - 1].
 inline Array<bool> find_labels(In<Int32> values, In<Int> starts, In<Int> stops, In<Int32> labels) {
-    Array<bool> found(starts.size);
+    Array<bool> realisable(starts.size);
     for (Int sample = 0; sample < starts.size; ++sample)
-        for (Int position = stops[sample] - 1; position >= starts[sample] && !found[sample]; --position)
-            found[sample] = values[position] == labels[sample];
-    return found;
+        for (Int position = stops[sample] - 1; position >= starts[sample] && !realisable[sample]; --position)
+            realisable[sample] = values[position] == labels[sample];
+    return realisable;
 }
 
 // The next position of each token; the number of values if it does not recur.

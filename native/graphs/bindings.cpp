@@ -43,11 +43,11 @@ static void bind_strong(nb::module_ &module) {
         [](Read<Int> above, Read<Int> below, Read<Int> counts, Read<Int> support, Int n_components) {
             demand(above.size() == below.size() && above.size() == counts.size() && above.size() == support.size(),
                    "the columns of the edges differ in length");
-            Order made = unlocked([&] {
+            Order order_of_edges = unlocked([&] {
                 return condense(view(above), view(below), view(counts), view(support), n_components);
             });
-            return std::make_tuple(give(std::move(made.above)), give(std::move(made.below)),
-                                   give(std::move(made.edges)), give(std::move(made.support)));
+            return std::make_tuple(give(std::move(order_of_edges.above)), give(std::move(order_of_edges.below)),
+                                   give(std::move(order_of_edges.edges)), give(std::move(order_of_edges.support)));
         },
         "above", "below", "counts", "support", "n_components");
 }
@@ -110,25 +110,25 @@ static void bind_windows(nb::module_ &module) {
         module, "link_tokens",
         "The previous and next position of each token in its document, and by query the samples with and without "
         "label.",
-        [](Read<Int32> ids, Read<Int> documents, Int head, Int window, Read<bool> kept) {
-            Links made = unlocked([&] { return link_tokens(view(ids), view(documents), head, window, view(kept)); });
-            return std::make_tuple(give(std::move(made.before)), give(std::move(made.after)),
-                                   give(std::move(made.realisable)), give(std::move(made.unrealisable)));
+        [](Read<Int32> ids, Read<Int> documents, Int head, Int window, Read<bool> wanted) {
+            Links links = unlocked([&] { return link_tokens(view(ids), view(documents), head, window, view(wanted)); });
+            return std::make_tuple(give(std::move(links.before)), give(std::move(links.after)),
+                                   give(std::move(links.realisable)), give(std::move(links.unrealisable)));
         },
-        "ids", "documents", "head", "window", "kept");
+        "ids", "documents", "head", "window", "wanted");
     define(
         module, "pack_windows",
         "Pack the edges of the labels from first on until keys is full; the next label, and the number of keys.",
-        [](Read<Int32> ids, Read<Int> documents, Int head, Int first, Int window, Read<bool> kept,
+        [](Read<Int32> ids, Read<Int> documents, Int head, Int first, Int window, Read<bool> wanted,
            Read<Int32> before, Read<Int32> after, Write<Int> keys) {
             demand(ids.size() == before.size() && ids.size() == after.size(), "each token needs both links");
             const Packed packed = unlocked([&] {
-                return pack_windows(view(ids), view(documents), head, first, window, view(kept), view(before),
+                return pack_windows(view(ids), view(documents), head, first, window, view(wanted), view(before),
                                     view(after), view(keys));
             });
             return std::make_pair(packed.position, packed.n_keys);
         },
-        "ids", "documents", "head", "first", "window", "kept", "before", "after", "keys");
+        "ids", "documents", "head", "first", "window", "wanted", "before", "after", "keys");
     define(
         module, "count_runs", "Move the distinct values of sorted keys to the front; how often each occurs.",
         [](Write<Int> keys) { return give(unlocked([&] { return count_runs(view(keys)); })); }, "keys");

@@ -48,7 +48,7 @@ inline void sort_set(Out<Int> set) {
     std::copy(set.begin(), set.end(), unsorted);
     for (Int entry = 0; entry < set.size; ++entry) {
         Int rank = 0;
-        for (Int other = 0; other < set.size; ++other) rank += unsorted[other] < unsorted[entry];
+        for (Int rival = 0; rival < set.size; ++rival) rank += unsorted[rival] < unsorted[entry];
         set[rank] = unsorted[entry];
     }
 }
@@ -98,11 +98,11 @@ inline Sets collect_sets(const Contexts &contexts, const Members &members, bool 
 
 // Below 0 if the first set comes first, 0 if both are equal, above 0 otherwise.
 inline Int compare_sets(In<Int> offsets, In<Int> entries, Int first, Int second) {
-    const In<Int> one = entries.slice(offsets[first], offsets[first + 1]);
-    const In<Int> other = entries.slice(offsets[second], offsets[second + 1]);
-    for (Int entry = 0; entry < std::min(one.size, other.size); ++entry)
-        if (one[entry] != other[entry]) return one[entry] < other[entry] ? -1 : 1;
-    return one.size - other.size;
+    const In<Int> left = entries.slice(offsets[first], offsets[first + 1]);
+    const In<Int> right = entries.slice(offsets[second], offsets[second + 1]);
+    for (Int entry = 0; entry < std::min(left.size, right.size); ++entry)
+        if (left[entry] != right[entry]) return left[entry] < right[entry] ? -1 : 1;
+    return left.size - right.size;
 }
 
 struct Counted {
@@ -110,14 +110,14 @@ struct Counted {
 };
 
 // The first of each group of equal choices, sorted, and the sums of their counts. `pairs` are the packed query and
-// winner of each choice; `given` sorts the choices by these.
-inline Counted count_sets(In<Int> given, In<Int> pairs, In<Int> offsets, In<Int> entries, In<Int> counts) {
-    Array<Int> order(given);
+// winner of each choice; `by_winner` sorts the choices by these.
+inline Counted count_sets(In<Int> by_winner, In<Int> pairs, In<Int> offsets, In<Int> entries, In<Int> counts) {
+    Array<Int> order(by_winner);
     for (Int first = 0, end; first < order.size; first = end) {
         for (end = first + 1; end < order.size && pairs[order[end]] == pairs[order[first]];) ++end;
         if (end - first > 1)
-            std::stable_sort(order.begin() + first, order.begin() + end, [&](Int one, Int other) {
-                return compare_sets(offsets, entries, one, other) < 0;
+            std::stable_sort(order.begin() + first, order.begin() + end, [&](Int left, Int right) {
+                return compare_sets(offsets, entries, left, right) < 0;
             });
     }
     Counted counted{Array<Int>(order.size), Array<Int>(order.size)};

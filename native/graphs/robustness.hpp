@@ -12,8 +12,8 @@ struct Preorder {
 // A search in depth from each root; node i leads to target[start[i]] … target[start[i + 1] - 1].
 inline Preorder sort_depth_first(In<Int> start, In<Int> target, In<Int> roots) {
     const Int n_nodes = start.size - 1;
-    Preorder found{Array<Int>(n_nodes), Array<Int>(n_nodes)};
-    auto &[order, parent] = found;
+    Preorder preorder{Array<Int>(n_nodes), Array<Int>(n_nodes)};
+    auto &[order, parent] = preorder;
     Array<bool> visited(n_nodes);
     Array<Int> path(n_nodes); // positions from the root to the current node
     Array<Int> next_edge(start.slice(0, n_nodes));
@@ -38,7 +38,7 @@ inline Preorder sort_depth_first(In<Int> start, In<Int> target, In<Int> roots) {
         }
     }
     if (position != n_nodes) throw std::invalid_argument("the roots do not reach every node");
-    return found;
+    return preorder;
 }
 
 // The forest of the nodes processed so far, by their positions; a root is linked to itself.
@@ -117,8 +117,8 @@ inline TreeNumbers number_tree(In<Int> dominator) {
 // An edge that enters a node from below it in the dominator tree is on no first path to it; an edge is a bridge
 // exactly if it is the only other one that enters its head.
 inline Array<bool> find_flow_bridges(In<Int> start, In<Int> target, In<Int> enter, In<Int> source, In<Int> roots) {
-    const Preorder found = sort_depth_first(start, target, roots);
-    const auto &[order, parent] = found;
+    const Preorder preorder = sort_depth_first(start, target, roots);
+    const auto &[order, parent] = preorder;
     Array<Int> rank(order.size);
     for (Int position = 0; position < order.size; ++position) rank[order[position]] = position;
     const TreeNumbers tree = number_tree(find_dominators(enter, source, order, rank, parent));

@@ -11,7 +11,7 @@ constexpr Int TOKEN_MASK = (Int(1) << TOKEN_BITS) - 1;
 // Node i beats loser[start[i]] … loser[start[i + 1] - 1].
 template <class Node> Int search_components(In<Int> start, In<Node> loser, Out<Int> label) {
     const Int n_nodes = start.size - 1;
-    Array<Int> found(n_nodes);     // discovery time of each node, from 1
+    Array<Int> discovered(n_nodes);     // discovery time of each node, from 1
     Array<Int> earliest(n_nodes);  // the earliest node that it reaches
     Array<Int> next_edge(start.slice(0, n_nodes));
     Array<Int> waiting(n_nodes);   // discovered, without a component
@@ -24,20 +24,20 @@ template <class Node> Int search_components(In<Int> start, In<Node> loser, Out<I
         path[0] = root;
         while (depth > 0) {
             const Int node = path[depth - 1];
-            if (found[node] == 0) {
-                found[node] = earliest[node] = ++n_found;
+            if (discovered[node] == 0) {
+                discovered[node] = earliest[node] = ++n_found;
                 waiting[n_waiting++] = node;
             }
             if (next_edge[node] < start[node + 1]) {
-                const Int other = loser[next_edge[node]++];
-                if (found[other] == 0)
-                    path[depth++] = other;
-                else if (label[other] < 0)
-                    earliest[node] = std::min(earliest[node], found[other]);
+                const Int reached = loser[next_edge[node]++];
+                if (discovered[reached] == 0)
+                    path[depth++] = reached;
+                else if (label[reached] < 0)
+                    earliest[node] = std::min(earliest[node], discovered[reached]);
                 continue;
             }
             if (--depth > 0) earliest[path[depth - 1]] = std::min(earliest[path[depth - 1]], earliest[node]);
-            if (earliest[node] == found[node]) {
+            if (earliest[node] == discovered[node]) {
                 Int last = -1;
                 while (last != node) {
                     last = waiting[--n_waiting];
@@ -99,31 +99,31 @@ inline Order condense(In<Int> above, In<Int> below, In<Int> counts, In<Int> supp
     Array<Int> order(n_edges), free(start.slice(0, n_components)), row_of(n_components, -1);
     for (Int edge = 0; edge < above.size; ++edge)
         if (above[edge] != below[edge]) order[free[above[edge]]++] = edge;
-    Order made{Array<Int>(n_edges), Array<Int>(n_edges), Array<Int>(n_edges), Array<Int>(n_edges)};
+    Order quotient{Array<Int>(n_edges), Array<Int>(n_edges), Array<Int>(n_edges), Array<Int>(n_edges)};
     Int n_rows = 0;
     for (Int component = 0; component < n_components; ++component) {
         const Int first = n_rows;
         for (Int entry = start[component]; entry < start[component + 1]; ++entry) {
-            const Int other = below[order[entry]];
-            if (row_of[other] < first) {
-                row_of[other] = n_rows;
-                made.below[n_rows++] = other;
+            const Int lower = below[order[entry]];
+            if (row_of[lower] < first) {
+                row_of[lower] = n_rows;
+                quotient.below[n_rows++] = lower;
             }
         }
-        std::sort(made.below.begin() + first, made.below.begin() + n_rows);
+        std::sort(quotient.below.begin() + first, quotient.below.begin() + n_rows);
         for (Int row = first; row < n_rows; ++row) {
-            row_of[made.below[row]] = row;
-            made.above[row] = component;
+            row_of[quotient.below[row]] = row;
+            quotient.above[row] = component;
         }
         for (Int entry = start[component]; entry < start[component + 1]; ++entry) {
             const Int row = row_of[below[order[entry]]];
-            made.edges[row] += counts[order[entry]];
-            made.support[row] += support[order[entry]];
+            quotient.edges[row] += counts[order[entry]];
+            quotient.support[row] += support[order[entry]];
         }
     }
-    for (auto *column : {&made.above, &made.below, &made.edges, &made.support})
+    for (auto *column : {&quotient.above, &quotient.below, &quotient.edges, &quotient.support})
         *column = Array<Int>(column->slice(0, n_rows));
-    return made;
+    return quotient;
 }
 
 } // namespace attomaton

@@ -43,16 +43,16 @@ struct Marking {
     Marking(In<Int> start, In<Int> below, In<Int> height)
         : start(start), below(below), height(height), mark(start.size - 1, -1), stack(start.size - 1) {}
 
-    // Give `top`, and all nodes of height at least `lowest` that usable edges lead to, the mark `given`.
-    template <class Usable> void mark_below(Int top, Int given, Int lowest, Usable usable) {
-        mark[top] = given;
+    // Give `top`, and all nodes of height at least `lowest` that usable edges lead to, the mark `value`.
+    template <class Usable> void mark_below(Int top, Int value, Int lowest, Usable usable) {
+        mark[top] = value;
         stack[0] = top;
         for (Int size = 1; size > 0;) {
             const Int node = stack[--size];
             for (Int edge = start[node]; edge < start[node + 1]; ++edge) {
                 const Int reached = below[edge];
-                if (usable(edge) && mark[reached] != given && height[reached] >= lowest) {
-                    mark[reached] = given;
+                if (usable(edge) && mark[reached] != value && height[reached] >= lowest) {
+                    mark[reached] = value;
                     stack[size++] = reached;
                 }
             }
@@ -68,18 +68,18 @@ inline Array<bool> find_irredundant(In<Int> start, In<Int> below) {
     Array<Int> nodes(height.size), edges(below.size);
     std::iota(nodes.begin(), nodes.end(), Int(0));
     std::iota(edges.begin(), edges.end(), Int(0));
-    std::stable_sort(nodes.begin(), nodes.end(), [&](Int one, Int other) { return height[one] < height[other]; });
+    std::stable_sort(nodes.begin(), nodes.end(), [&](Int left, Int right) { return height[left] < height[right]; });
     Marking marking(start, below, height);
     for (const Int node : nodes) {
-        const View<Int> own = edges.slice(start[node], start[node + 1]); // highest child first
-        if (own.size == 0) continue;
-        std::stable_sort(own.begin(), own.end(),
-                         [&](Int one, Int other) { return height[below[one]] > height[below[other]]; });
-        const Int lowest = height[below[own[own.size - 1]]];
-        for (const Int edge : own) {
+        const View<Int> out_edges = edges.slice(start[node], start[node + 1]); // highest child first
+        if (out_edges.size == 0) continue;
+        std::stable_sort(out_edges.begin(), out_edges.end(),
+                         [&](Int left, Int right) { return height[below[left]] > height[below[right]]; });
+        const Int lowest = height[below[out_edges[out_edges.size - 1]]];
+        for (const Int edge : out_edges) {
             if (marking.mark[below[edge]] == node) continue;
             needed[edge] = true;
-            marking.mark_below(below[edge], node, lowest, [&](Int other) { return needed[other]; });
+            marking.mark_below(below[edge], node, lowest, [&](Int edge_below) { return needed[edge_below]; });
         }
     }
     return needed;
@@ -113,10 +113,10 @@ inline Array<bool> precede_all(In<Int> order, In<Int> top, In<Int> first, In<Int
             reached_from[origin] = stack[0] = origin;
             for (Int size = 1; size > 0;) {
                 const Int node = stack[--size];
-                for (const Int other : below.slice(start[node], start[node + 1])) {
-                    if (reached_from[other] == origin) continue;
-                    reached_from[other] = origin;
-                    stack[size++] = other;
+                for (const Int reached : below.slice(start[node], start[node + 1])) {
+                    if (reached_from[reached] == origin) continue;
+                    reached_from[reached] = origin;
+                    stack[size++] = reached;
                 }
             }
         }

@@ -10,13 +10,13 @@ constexpr Int32 NEVER = std::numeric_limits<Int32>::max(); // the next position 
 
 struct Links {
     Array<Int32> before, after;           // of each position: where its token occurs before and after, in the document
-    Array<Int> realisable, unrealisable;  // the samples of each kept query, with and without the label in the context
+    Array<Int> realisable, unrealisable;  // the samples of each wanted query, with and without the label in the context
 };
 
 // Documents begin and end at `documents`; positions before `head` are context, not labels.
-inline Links link_tokens(In<Int32> ids, In<Int> documents, Int head, Int window, In<bool> kept) {
-    Links links{Array<Int32>(ids.size), Array<Int32>(ids.size), Array<Int>(kept.size), Array<Int>(kept.size)};
-    Array<Int32> last(kept.size, NOT_YET);
+inline Links link_tokens(In<Int32> ids, In<Int> documents, Int head, Int window, In<bool> wanted) {
+    Links links{Array<Int32>(ids.size), Array<Int32>(ids.size), Array<Int>(wanted.size), Array<Int>(wanted.size)};
+    Array<Int32> last(wanted.size, NOT_YET);
     for (Int document = 0; document + 1 < documents.size; ++document) {
         const Int start = documents[document];
         for (Int position = start; position < documents[document + 1]; ++position) {
@@ -28,7 +28,7 @@ inline Links link_tokens(In<Int32> ids, In<Int> documents, Int head, Int window,
             last[ids[position]] = Int32(position);
             if (position == start || position < head) continue;
             const Int32 query = ids[position - 1];
-            if (!kept[query]) continue;
+            if (!wanted[query]) continue;
             ++(links.before[position] >= std::max(start, position - window) ? links.realisable
                                                                             : links.unrealisable)[query];
         }
@@ -53,14 +53,14 @@ struct Packed {
 };
 
 // Pack the edges of the labels from `first` on until the keys are full; the next label, and the number of keys.
-inline Packed pack_windows(In<Int32> ids, In<Int> documents, Int head, Int first, Int window, In<bool> kept,
+inline Packed pack_windows(In<Int32> ids, In<Int> documents, Int head, Int first, Int window, In<bool> wanted,
                            In<Int32> before, In<Int32> after, Out<Int> keys) {
     Int n_keys = 0;
     for (Int document = 0; document + 1 < documents.size; ++document) {
         const Int begin = documents[document];
         for (Int position = std::max({begin + 1, head, first}); position < documents[document + 1]; ++position) {
             const Int start = std::max(begin, position - window);
-            if (before[position] < start || !kept[ids[position - 1]]) continue;
+            if (before[position] < start || !wanted[ids[position - 1]]) continue;
             if (n_keys + position - start >= keys.size) return {position, n_keys};
             const Int pair = (Int(ids[position - 1]) << TOKEN_BITS) | ids[position];
             n_keys = pack_context(ids, after, start, position, pair, keys, n_keys);

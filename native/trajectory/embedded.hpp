@@ -13,12 +13,12 @@ struct Losers {
 };
 
 // The sum of products, in four sums.
-inline double multiply(In<double> one, In<double> other) {
+inline double multiply(In<double> left, In<double> right) {
     double sums[4] = {0.0, 0.0, 0.0, 0.0};
     Int at = 0;
-    for (; at + 4 <= one.size; at += 4)
-        for (Int lane = 0; lane < 4; ++lane) sums[lane] += one[at + lane] * other[at + lane];
-    for (; at < one.size; ++at) sums[0] += one[at] * other[at];
+    for (; at + 4 <= left.size; at += 4)
+        for (Int lane = 0; lane < 4; ++lane) sums[lane] += left[at + lane] * right[at + lane];
+    for (; at < left.size; ++at) sums[0] += left[at] * right[at];
     return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
@@ -68,11 +68,11 @@ inline void expand_embedded(const Losers &losers, In<double> point, Out<double> 
         for (Int rank = 0; rank < probability.size; ++rank) {
             const Int loser = losers.offsets[choice] + rank;
             const In<double> direction = losers.directions[loser];
-            const Out<double> along = rooted[loser];
+            const Out<double> moment = rooted[loser];
             const double share = std::sqrt(probability[rank]);
             for (Int at = 0; at < direction.size; ++at) {
-                along[at] = root * share * direction[at];
-                mean[at] += share * along[at];
+                moment[at] = root * share * direction[at];
+                mean[at] += share * moment[at];
             }
         }
         for (Int at = 0; at < slope.size; ++at) slope[at] += root * mean[at];

@@ -28,7 +28,7 @@ struct Query {
     In<Int> component;           // of each node
     Int start;                   // the first component
     In<Int> n_nodes;             // of each component
-    Out<double> crossing, along; // of each component: the flow across its border, and the curvature along it
+    Out<double> crossing, curvature; // of each component: the flow across its border, and the curvature along it
     Out<double> sums;            // of each component
 
     bool has_ties() const { return n_nodes.size != group.size; } // otherwise each node is a component
@@ -41,7 +41,7 @@ class Room {
     const Queries &queries;
     Array<Int> every;
     soft::Room room;
-    Array<double> crossing, along, sums;
+    Array<double> crossing, curvature, sums;
 
     static Array<Int> number(Int count) {
         Array<Int> numbers(count);
@@ -58,7 +58,7 @@ class Room {
   public:
     explicit Room(const Queries &queries)
         : queries(queries), every(number(queries.count())), room(queries.groups, every),
-          crossing(find_most(queries.groups.borders)), along(crossing.size), sums(crossing.size) {}
+          crossing(find_most(queries.groups.borders)), curvature(crossing.size), sums(crossing.size) {}
 
     Query of(Int query) const {
         const soft::Group group = queries.groups[query];
@@ -68,7 +68,7 @@ class Room {
         for (const Int number : component) stop = std::max(stop, number + 1);
         const Int size = stop - start;
         return {group, room.of(group), component, start, queries.n_alternatives.slice(start, stop),
-                crossing.slice(0, size), along.slice(0, size), sums.slice(0, size)};
+                crossing.slice(0, size), curvature.slice(0, size), sums.slice(0, size)};
     }
 };
 
@@ -84,7 +84,7 @@ inline void find_slope(const Query &query, In<double> scores) {
     const soft::Group &group = query.group;
     soft::weigh(group, scores, query.space);
     std::fill(query.crossing.begin(), query.crossing.end(), 0.0);
-    std::fill(query.along.begin(), query.along.end(), 0.0);
+    std::fill(query.curvature.begin(), query.curvature.end(), 0.0);
     if (!query.has_ties()) return;
     for (Int choice = group.first_choice; choice < group.last_choice; ++choice) {
         const In<Int32> members = group.members(choice);
@@ -92,15 +92,15 @@ inline void find_slope(const Query &query, In<double> scores) {
         const Int component = query.component[group.winner(choice)] - query.start;
         double lost = 0.0;
         for (Int entry = 0; entry < members.size; ++entry) {
-            const Int other = query.component[group.node(members[entry])] - query.start;
-            if (other == component) continue;
+            const Int neighbour = query.component[group.node(members[entry])] - query.start;
+            if (neighbour == component) continue;
             const double press = group.count(choice) * shares[entry];
-            query.crossing[other] += press;
-            query.along[other] += press;
+            query.crossing[neighbour] += press;
+            query.curvature[neighbour] += press;
             lost += press;
         }
         query.crossing[component] -= lost;
-        query.along[component] += lost;
+        query.curvature[component] += lost;
     }
     sum_components(query, query.space.gradient);
     for (Int node = 0; node < group.size; ++node) {
@@ -118,7 +118,7 @@ inline void precondition(const Query &query, double stiffness) {
     for (Int node = 0; node < query.group.size; ++node) {
         const Int number = query.component[node] - query.start;
         if (query.n_nodes[number] > 1)
-            space.scaled[node] += query.sums[number] / (query.along[number] + stiffness * query.n_nodes[number]);
+            space.scaled[node] += query.sums[number] / (query.curvature[number] + stiffness * query.n_nodes[number]);
     }
 }
 
@@ -140,13 +140,13 @@ inline void solve_system(const Query &query, double stiffness) {
     for (int turn = 0; turn < MAX_TURNS && !(energy <= goal); ++turn) {
         for (Int node = 0; node < size; ++node) direction[node] = scaled[node] + share * direction[node];
         soft::bend(query.group, space);
-        double along = 0.0;
+        double curvature = 0.0;
         for (Int node = 0; node < size; ++node) {
             bent[node] += stiffness * direction[node];
-            along += bent[node] * direction[node];
+            curvature += bent[node] * direction[node];
         }
-        if (along <= 0.0) break;
-        const double length = energy / along;
+        if (curvature <= 0.0) break;
+        const double length = energy / curvature;
         for (Int node = 0; node < size; ++node) {
             space.step[node] += length * direction[node];
             residual[node] -= length * bent[node];

@@ -23,8 +23,8 @@ from attomaton.claims import Verdict, VerdictStatus
 from attomaton.claims.verdicts import Judgement
 from attomaton.heads import Audit, Position, audit_heads
 from attomaton.report.figures import Line, LinePanel, draw_line_panels
+from attomaton_experiments.finished import FinishedResults
 from attomaton_experiments.page import Page
-from attomaton_experiments.parts import Parts
 from attomaton_experiments.passages import read_passages
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.settings import Settings
@@ -33,7 +33,7 @@ FEW = 200
 """Rows for ladder and ceiling, which are not used here: next-token seeking uses all."""
 
 OF_SEEKING = [f"seeking_{name}" for name in ("mass", "excess", "z", "z_documents")]
-KEPT = ["head", "layer", "number", *OF_SEEKING, "seeks"]
+COLUMNS = ["head", "layer", "number", *OF_SEEKING, "seeks"]
 """The columns of an audit that concern next-token seeking."""
 
 Row = dict[str, Any]
@@ -47,20 +47,20 @@ def run_band(settings: Settings, progress: Progress) -> Page:
     if not models:
         raise UnreadableSource(f"{folder} has no .gguf file; give a folder with one or more models")
     corpora = [_find_one(folder, settings[name]) for name in ("chosen_on", "tested_on")]
-    parts, rows = Parts(settings["work"]), list[Row]()
+    finished, rows = FinishedResults(settings["work"]), list[Row]()
     bands = list[Band]()
     for model in models:
         by_corpus = list[list[Row]]()
         for number, corpus in enumerate(corpora):
             sizes = {name: settings[name] for name in ("n_documents", "shortest", "random")}
-            asked = {**sizes, "seed": settings["seed"] + number} | {
+            options = {**sizes, "seed": settings["seed"] + number} | {
                 "model": _digest(model),
                 "corpus": _digest(corpus),
             }
-            make = partial(_audit, model, corpus, asked, progress)
-            by_corpus.append(parts.take(f"{model.stem} {corpus.stem}", asked, make)["heads"])
-        rows += [row for some in by_corpus for row in some]
-        chosen, tested = (find_shares(some) for some in by_corpus)
+            make = partial(_audit, model, corpus, options, progress)
+            by_corpus.append(finished.take(f"{model.stem} {corpus.stem}", options, make)["heads"])
+        rows += [row for heads in by_corpus for row in heads]
+        chosen, tested = (find_shares(heads) for heads in by_corpus)
         names = [corpus.stem for corpus in corpora]
         bands.append(Band(model.stem, names, chosen, tested, n_heads=len(by_corpus[0]) // len(chosen)))
     tests = [band.test(settings["n_permutations"], settings["seed"]) for band in bands]
@@ -74,39 +74,39 @@ def run_band(settings: Settings, progress: Progress) -> Page:
         (_tell_bands(bands), _tell_tests(bands, tests)),
         pa.Table.from_pylist(rows),
         partial(draw_line_panels, [panel for band in bands for panel in _panels(band)]),
-        verdicts=[_judge(band, one, settings["bound"]) for band, one in zip(bands, tests, strict=True)],
+        verdicts=[_judge(band, test, settings["bound"]) for band, test in zip(bands, tests, strict=True)],
         notes=settings["remarks"],
         options="--data FOLDER",
     )
 
 
 def _find_one(folder: Path, pattern: str) -> Path:
-    found = sorted(folder.glob(pattern))
-    if len(found) != 1:
-        raise UnreadableSource(f"{folder} has {len(found)} files {pattern}; give a folder with one")
-    return found[0]
+    files = sorted(folder.glob(pattern))
+    if len(files) != 1:
+        raise UnreadableSource(f"{folder} has {len(files)} files {pattern}; give a folder with one")
+    return files[0]
 
 
 def _digest(file: Path) -> str:
     return digest_arrays(np.fromfile(file, np.uint8))
 
 
-def _audit(model: Path, corpus: Path, asked: dict[str, Any], progress: Progress) -> dict[str, list[Row]]:
+def _audit(model: Path, corpus: Path, options: dict[str, Any], progress: Progress) -> dict[str, list[Row]]:
     """The table of the audit, row by row; what is not finite is None."""
     named = f"{model.stem} on {corpus.stem}"
     progress(f"reading {named}", 0, 0)
     audit = audit_heads(
         model,
-        read_passages(corpus, shortest=asked["shortest"])[: asked["n_documents"]],
+        read_passages(corpus, shortest=options["shortest"])[: options["n_documents"]],
         rungs=(Position(),),
-        random=asked["random"],
-        how=Audit(rows=FEW, seed=asked["seed"]),
+        random=options["random"],
+        how=Audit(rows=FEW, seed=options["seed"]),
         progress=Stages(lambda stage: progress(f"{named}: {stage}", 0, 0)),
     )
     about = {"model": model.stem, "corpus": corpus.stem}
     table: Any = audit.table()
-    rows = table.select(KEPT).to_pylist()
-    return {"heads": [about | {name: _plain(one) for name, one in row.items()} for row in rows]}
+    rows = table.select(COLUMNS).to_pylist()
+    return {"heads": [about | {name: _plain(value) for name, value in row.items()} for row in rows]}
 
 
 def _plain(cell: Any) -> Any:
@@ -177,8 +177,8 @@ class Band:
     def count(self, shares: Float64) -> tuple[tuple[int, int], tuple[int, int]]:
         """Seeking heads and all heads, below and above the split."""
         below, above = (
-            (round(float(some.sum() * self.n_heads)), len(some) * self.n_heads)
-            for some in (shares[: self.split], shares[self.split :])
+            (round(float(group.sum() * self.n_heads)), len(group) * self.n_heads)
+            for group in (shares[: self.split], shares[self.split :])
         )
         return below, above
 
@@ -222,8 +222,8 @@ def _tell_bands(bands: Sequence[Band]) -> Grid:
 
 def _tell_tests(bands: Sequence[Band], tests: Sequence[dict[str, float]]) -> Grid:
     rows = [
-        [band.model, band.corpora[1], *(f"{one[name]:.2g}" for name in ("permuted", "shifted", "fisher"))]
-        for band, one in zip(bands, tests, strict=True)
+        [band.model, band.corpora[1], *(f"{test[name]:.2g}" for name in ("permuted", "shifted", "fisher"))]
+        for band, test in zip(bands, tests, strict=True)
     ]
     headers = ["model", "tested on", "p, layers permuted", "p, layers shifted", "p, Fisher over heads"]
     return Grid(
@@ -246,7 +246,7 @@ def _panels(band: Band) -> list[LinePanel]:
     for role, corpus, shares in zip(
         ("chosen", "tested"), band.corpora, (band.chosen, band.tested), strict=True
     ):
-        means = [float(some.mean()) for some in (shares[: band.split], shares[band.split :])]
+        means = [float(group.mean()) for group in (shares[: band.split], shares[band.split :])]
         ends = [0, band.split - 0.5, band.split - 0.5, layers[-1]]
         lines = [
             Line("heads that seek the next token", layers, shares.tolist(), 0),

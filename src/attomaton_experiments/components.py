@@ -17,7 +17,7 @@ from attomaton.base.tables import Bool, Float64, Int64, column, table_of
 from attomaton.claims import count_components, solve_trials
 from attomaton.claims.components import forecast_readable, measure_gaps
 from attomaton.claims.evidence import Evidence
-from attomaton.claims.mechanics import CLAIMS
+from attomaton.claims.mechanics import MECHANICS_CLAIMS
 from attomaton.graphs.components import Components
 from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton.training import Trace
@@ -53,7 +53,7 @@ def run_components(settings: Settings, progress: Progress) -> Page:
         (_table(trace.steps[records], counts, complete, forecast),),
         _numbers(trace.steps[records], counts, forecast),
         partial(_draw, trace, evidence.automata[0].components, records, counts, forecast),
-        verdicts=[claim.check(evidence) for claim in CLAIMS if claim.name == "components"],
+        verdicts=[claim.check(evidence) for claim in MECHANICS_CLAIMS if claim.name == "components"],
         notes=(_compare(trace.steps[records], complete, forecast), *settings.get("remarks", ())),
     )
 

@@ -107,8 +107,8 @@ class Concepts(Tabular):
         concept = whole_number(concept, "concept", most=len(self) - 1)
         column = table[:, concept] if lowered else -table[:, concept]
         often = np.bincount(self.supports.tokens, self.supports.counts, len(self.words))
-        seen = often if table is self.words else self.supports.totals
-        return np.lexsort((-seen, column.round(9)))[: whole_number(count, "count", least=1)]
+        occurrences = often if table is self.words else self.supports.totals
+        return np.lexsort((-occurrences, column.round(9)))[: whole_number(count, "count", least=1)]
 
     def _table(self) -> pa.Table:
         rows = [
@@ -137,28 +137,30 @@ class Concepts(Tabular):
             for side in ("+", "−")
         ]
 
-    def plot(self, across: int = 0, up: int = 1, ax: Any = None) -> Any:
+    def plot(self, horizontal: int = 0, vertical: int = 1, ax: Any = None) -> Any:
         """Draw words by two concepts, the most extreme with labels; returns the matplotlib axes."""
-        across, up = (whole_number(one, "concept", most=len(self) - 1) for one in (across, up))
+        horizontal, vertical = (
+            whole_number(number, "concept", most=len(self) - 1) for number in (horizontal, vertical)
+        )
         with house_axes(ax, height=ONE_COLUMN) as axes:
-            axes.plot(self.words[:, across], self.words[:, up], ".", color=HOUSE_GREY, markersize=2)
-            for token in self._apart(across, up):
+            axes.plot(self.words[:, horizontal], self.words[:, vertical], ".", color=HOUSE_GREY, markersize=2)
+            for token in self._apart(horizontal, vertical):
                 name = drawable(name_token(self.vocabulary, token), 14)
-                place = self.words[token, across], self.words[token, up]
-                axes.plot(*place, "o", color="C0", markersize=2.5)
-                beside = {"xytext": (3, 2), "textcoords": "offset points", "fontsize": "x-small"}
-                axes.annotate(name, place, parse_math=False, **beside)
-            axes.set_xlabel(f"concept {across}")
-            axes.set_ylabel(f"concept {up}")
+                point = self.words[token, horizontal], self.words[token, vertical]
+                axes.plot(*point, "o", color="C0", markersize=2.5)
+                offset = {"xytext": (3, 2), "textcoords": "offset points", "fontsize": "x-small"}
+                axes.annotate(name, point, parse_math=False, **offset)
+            axes.set_xlabel(f"concept {horizontal}")
+            axes.set_ylabel(f"concept {vertical}")
         return axes
 
-    def _apart(self, across: int, up: int) -> list[int]:
+    def _apart(self, horizontal: int, vertical: int) -> list[int]:
         """The most extreme words of two concepts, without overlapping labels."""
-        points = self.words[:, [across, up]]
+        points = self.words[:, [horizontal, vertical]]
         reach = np.maximum(np.ptp(points, axis=0), 1e-300)
         chosen: list[int] = []
         for rank in range(SHOWN):
-            for concept in (across, up):
+            for concept in (horizontal, vertical):
                 for lowered in (False, True):
                     token = int(self._order(self.words, concept, SHOWN, lowered)[rank : rank + 1].sum())
                     gaps = np.abs(points[chosen] - points[token]) / reach
@@ -252,9 +254,9 @@ def _centred(supports: Supports) -> Any:
     from scipy.sparse.linalg import LinearOperator
 
     shape = supports.n_tokens, len(supports)
-    ones = np.ones(len(supports.tokens))
-    table = _sparse.csr_array((ones, (supports.tokens, supports.row)), shape=shape)
-    turned, shares = table.T.tocsr(), supports.sizes / supports.n_tokens
+    indicators = np.ones(len(supports.tokens))
+    table = _sparse.csr_array((indicators, (supports.tokens, supports.row)), shape=shape)
+    transposed, shares = table.T.tocsr(), supports.sizes / supports.n_tokens
 
     def times(vector: Float64) -> Float64:
         flat = vector.reshape(-1)
@@ -262,10 +264,10 @@ def _centred(supports: Supports) -> Any:
 
     def turned_times(vector: Float64) -> Float64:
         flat = vector.reshape(-1)
-        return turned @ flat - shares * float(flat.sum())
+        return transposed @ flat - shares * float(flat.sum())
 
-    made: Any = LinearOperator
-    return made(shape, matvec=times, rmatvec=turned_times, dtype=np.float64)
+    operator_type: Any = LinearOperator
+    return operator_type(shape, matvec=times, rmatvec=turned_times, dtype=np.float64)
 
 
 def _decompose(operator: Any, count: int) -> tuple[Float64, Float64, Float64]:
@@ -284,10 +286,10 @@ def _check(operator: Any, words: Float64, values: Float64, contexts: Float64) ->
     scale = max(float(values[0]), 1e-300)
     left = max(
         max(
-            float(np.abs(operator.matvec(contexts[:, one]) - values[one] * words[:, one]).max()),
-            float(np.abs(operator.rmatvec(words[:, one]) - values[one] * contexts[:, one]).max()),
+            float(np.abs(operator.matvec(contexts[:, index]) - values[index] * words[:, index]).max()),
+            float(np.abs(operator.rmatvec(words[:, index]) - values[index] * contexts[:, index]).max()),
         )
-        for one in range(len(values))
+        for index in range(len(values))
     )
     if left > PROVED * scale:
         raise UncertifiedSolution(

@@ -22,14 +22,14 @@ from attomaton.claims import Verdict, VerdictStatus
 from attomaton.claims.verdicts import Judgement
 from attomaton.heads import Audit, audit_heads, open_model, plain_rungs
 from attomaton_experiments.figures.course import draw_history
+from attomaton_experiments.finished import FinishedResults
 from attomaton_experiments.head_course.history import History, Record, tell_interval, tell_steps
 from attomaton_experiments.head_course.llama import LlamaShape
-from attomaton_experiments.head_course.places import PLACES, measure_places, place_column
+from attomaton_experiments.head_course.targets import TARGETS, measure_targets, target_column
 from attomaton_experiments.head_course.training import CourseTraining, Stories, read_stories
 from attomaton_experiments.head_study.run import find_interval
 from attomaton_experiments.head_study.training import draw_windows
 from attomaton_experiments.page import Page
-from attomaton_experiments.parts import Parts
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.settings import Settings
 
@@ -50,7 +50,9 @@ def run_course(settings: Settings, progress: Progress) -> Page:
             records += heads
             losses.append(loss)
     history = History(records)
-    losses_by_seed = {name: np.array([one[name] for one in losses]) for name in ("train", "held_out")}
+    losses_by_seed = {
+        name: np.array([loss_of_seed[name] for loss_of_seed in losses]) for name in ("train", "held_out")
+    }
     n_permutations, seed = settings["n_permutations"], settings["seed"]
     caption = (
         f"A model of {history.sizes[2]} layers of {history.sizes[3]} heads, width "
@@ -92,36 +94,36 @@ def _follow(
     """The heads of one seed at every checkpoint, and its losses."""
     shape = LlamaShape(stories.n_tokens, **settings["shape"])
     training = CourseTraining(shape, **settings["training"], seed=seed)
-    parts = Parts(settings["work"])
-    asked = {**asdict(training), "text": stories.digest}
-    loss = parts.take(f"training {seed}", asked, partial(training.run, stories, folder, progress))
-    told = asked | {name: settings[name] for name in MEASURED}
+    finished = FinishedResults(settings["work"])
+    options = {**asdict(training), "text": stories.digest}
+    loss = finished.take(f"training {seed}", options, partial(training.run, stories, folder, progress))
+    audit_options = options | {name: settings[name] for name in MEASURED}
     heads = list[Record]()
-    for place, step in enumerate(training.marks):
-        progress(f"auditing seed {seed}", place, len(training.marks))
-        make = partial(_audit, folder / f"checkpoint-{step}", stories, told)
-        found = parts.take(f"audit {seed} {step}", told, make)["heads"]
-        heads += [{"seed": seed, "step": step, **one} for one in found]
+    for number, step in enumerate(training.marks):
+        progress(f"auditing seed {seed}", number, len(training.marks))
+        make = partial(_audit, folder / f"checkpoint-{step}", stories, audit_options)
+        audited = finished.take(f"audit {seed} {step}", audit_options, make)["heads"]
+        heads += [{"seed": seed, "step": step, **head} for head in audited]
     return heads, loss
 
 
-def _audit(place: Path, stories: Stories, asked: dict[str, Any]) -> dict[str, list[Record]]:
+def _audit(folder: Path, stories: Stories, options: dict[str, Any]) -> dict[str, list[Record]]:
     """Every head of a checkpoint: the audit on held-out documents, and attention and utility at places."""
-    model, longest = open_model(place), asked["shape"]["longest"]
-    documents = stories.held_out[: asked["n_documents"]]
+    model, longest = open_model(folder), options["shape"]["longest"]
+    documents = stories.held_out[: options["n_documents"]]
     audit = audit_heads(
         model,
         documents,
         rungs=plain_rungs(stories.texts),
-        random=asked["random"],
-        how=Audit(longest=longest, seed=asked["seed"]),
+        random=options["random"],
+        how=Audit(longest=longest, seed=options["seed"]),
     )
-    windows: Int64 = draw_windows(stories.train, longest // 2, asked["n_windows"], seed=0)
+    windows: Int64 = draw_windows(stories.train, longest // 2, options["n_windows"], seed=0)
     table: Any = audit.table()
     return {
         "heads": [
-            {name: _plain(one) for name, one in row.items()} | there
-            for row, there in zip(table.to_pylist(), measure_places(model, windows), strict=True)
+            {name: _plain(value) for name, value in row.items()} | positions
+            for row, positions in zip(table.to_pylist(), measure_targets(model, windows), strict=True)
         ]
     }
 
@@ -163,8 +165,8 @@ def _tell_times(history: History) -> Grid:
             continue
         medians = np.array(
             [
-                np.median(steps[mine]) if mine.any() else np.nan
-                for steps, mine in zip(settled, last == kind, strict=True)
+                np.median(steps[of_kind]) if of_kind.any() else np.nan
+                for steps, of_kind in zip(settled, last == kind, strict=True)
             ]
         )
         n_heads, end = history.types.shape[-1], history.steps[-1]
@@ -176,21 +178,21 @@ def _tell_times(history: History) -> Grid:
 
 def _tell_rises(history: History) -> Grid:
     rows = list[list[str]]()
-    for place in PLACES:
-        most = history.values(place_column("attention", place)).max((2, 3))
+    for target in TARGETS:
+        most = history.values(target_column("attention", target)).max((2, 3))
         ends = [tell_interval(most[:, at], 0, 1) for at in (0, -1)]
-        rows.append([place, *ends, tell_steps(history.half_rise(place), history.steps[-1])])
+        rows.append([target, *ends, tell_steps(history.half_rise(target), history.steps[-1])])
     headers = ["place", "most attention at first", "at the end", "halfway at step"]
     return Grid("Attention of the head that attends most to each place", headers, rows)
 
 
 def _tell_predicted(history: History, n_permutations: int, seed: int) -> Grid:
     first, rows = history.steps[0], list[list[str]]()
-    for place in PLACES:
-        overall, within = (history.predicted(place, first, within=one) for one in (False, True))
-        p = history.test_predicted(place, first, n_permutations, seed)
-        told = [tell_interval(one, -1, 1) for one in (overall, within)]
-        rows.append([place, *told, f"{p:.2g}"])
+    for target in TARGETS:
+        overall, within = (history.predicted(target, first, within=is_within) for is_within in (False, True))
+        p = history.test_predicted(target, first, n_permutations, seed)
+        intervals = [tell_interval(correlation, -1, 1) for correlation in (overall, within)]
+        rows.append([target, *intervals, f"{p:.2g}"])
     headers = ["place", "over all heads", "within layers", "p, permuted within layers"]
     title = "Rank correlation of utility at the start with attention at the end"
     return Grid(title, headers, rows)
@@ -207,16 +209,16 @@ def _tell_losses(history: History, losses: dict[str, Float64]) -> Grid:
 def _judge_order(history: History, order: list[str]) -> Verdict:
     """Whether attention to the first place rises before that to the second, over seeds, if both rise."""
     claim = f"{order[0]} before {order[1]}"
-    for place in order:
-        most = history.values(place_column("attention", place)).max((2, 3))
+    for target in order:
+        most = history.values(target_column("attention", target)).max((2, 3))
         few = int((most[:, -1] < RISE * most[:, 0]).sum())
         if few:
             reason = (
-                f"with {few} of {len(most)} seeds, the head that attends most to {place} ends below "
+                f"with {few} of {len(most)} seeds, the head that attends most to {target} ends below "
                 f"{RISE:g} times the attention at first, so it has not risen in {history.steps[-1]:,} steps"
             )
             return Verdict(claim, VerdictStatus.NOT_APPLICABLE, None, None, reason)
-    first, second = (np.log2(np.maximum(history.half_rise(place), 1.0)) for place in order)
+    first, second = (np.log2(np.maximum(history.half_rise(target), 1.0)) for target in order)
     mean, half = find_interval(second - first)
     meaning = (
         f"lower end of the 95 % interval over seeds of the doublings of steps from the half-rise of "

@@ -54,7 +54,7 @@ def run_decoder(settings: Settings, progress: Progress) -> Page:
         f" tokens, {settings['steps']:,} steps of size {settings['step_size']:g}"
     )
     headers = ["t·(CE − H)", "its limit ‖W^mm‖²/η", "ratio", "largest logit error", "verdicts"]
-    shown = [[f"{a:.4f}", f"{b:.4f}", f"{a / b:.4f}", f"{c:.4f}", told] for a, b, c, told in rows]
+    shown = [[f"{a:.4f}", f"{b:.4f}", f"{a / b:.4f}", f"{c:.4f}", summary] for a, b, c, summary in rows]
     numbers = {
         "trial": np.repeat(np.arange(len(traces)), len(steps)),
         "step": np.tile(steps, len(traces)),
@@ -81,9 +81,11 @@ def draw_contexts(settings: Settings, rng: np.random.Generator) -> Supports:
     """Random contexts, none rare, with random supports and no small probability."""
     size, count, positions = int(settings["n_tokens"]), int(settings["n_contexts"]), settings["positions"]
     sizes: list[int] = rng.integers(1, size, count).tolist()
-    tokens = [np.sort(rng.choice(size, one, replace=False)) for one in sizes]
+    tokens = [np.sort(rng.choice(size, n_tokens, replace=False)) for n_tokens in sizes]
     shares: Float64 = 0.5 / count + 0.5 * rng.dirichlet(np.ones(count))
-    laws: list[Float64] = [0.25 / one + 0.75 * rng.dirichlet(2 * np.ones(one)) for one in sizes]
+    laws: list[Float64] = [
+        0.25 / n_tokens + 0.75 * rng.dirichlet(2 * np.ones(n_tokens)) for n_tokens in sizes
+    ]
     drawn: list[Float64] = [positions * share * law for share, law in zip(shares.tolist(), laws, strict=True)]
     counts: Int64 = np.maximum(np.rint(np.concatenate(drawn)), 1).astype(np.int64)
     rows = (np.arange(count)[:, None] % size).astype(np.int32)
@@ -96,8 +98,8 @@ def _measure(trace: DecoderTrace) -> tuple[float, float, float, str]:
     logits = trace.logits(-1)
     laws = [asymptote(trace.supports, number, step, size) for number in range(len(logits))]
     off = float(np.abs(logits - np.array(laws)).max())
-    told = verify_decoder(trace).summary
-    return step * float(trace.excesses[-1]), squared_norm(trace.supports) / size, off, told
+    summary = verify_decoder(trace).summary
+    return step * float(trace.excesses[-1]), squared_norm(trace.supports) / size, off, summary
 
 
 def _worst(traces: Sequence[DecoderTrace]) -> list[Verdict]:
@@ -105,7 +107,13 @@ def _worst(traces: Sequence[DecoderTrace]) -> list[Verdict]:
     judged = [verify_decoder(trace) for trace in traces]
     order = {"fails": 0, "holds": 1, "too_early": 2, "not_applicable": 3}
     return [
-        min(of_one, key=lambda one: (order[one.status.value], abs((one.value or 0.0) - (one.bound or 0.0))))
+        min(
+            of_one,
+            key=lambda verdict: (
+                order[verdict.status.value],
+                abs((verdict.value or 0.0) - (verdict.bound or 0.0)),
+            ),
+        )
         for of_one in zip(*judged, strict=True)
     ]
 
@@ -115,11 +123,11 @@ def _draw_runs(traces: Sequence[DecoderTrace], path: Path, *, caption: str) -> l
     lines: list[Line] = []
     for trace in traces:
         scale = trace.step_size * np.array(trace.steps) / squared_norm(trace.supports)
-        told = [
-            one.excess for one in follow_levels(find_levels(trace.supports), trace.steps, trace.step_size)
+        excesses = [
+            level.excess for level in follow_levels(find_levels(trace.supports), trace.steps, trace.step_size)
         ]
         lines.append(Line("trained", trace.steps, (scale * trace.excesses).tolist(), 0))
-        lines.append(Line("predicted", trace.steps, (scale * np.array(told)).tolist(), 1, 2))
+        lines.append(Line("predicted", trace.steps, (scale * np.array(excesses)).tolist(), 1, 2))
     panel = LinePanel("ηt(CE − H) / ‖W^mm‖²", [*lines, Line("limit", [0], [1.0], 2, 1)])
     return draw_line_panels([panel], path, caption=caption)
 
@@ -136,8 +144,8 @@ def run_text(settings: Settings, progress: Progress) -> Page:
     steps = _spread(last, 30)
     progress("training", 0, 0)
     levels = find_levels(supports)
-    trained = np.array([one.excess for one in follow_levels(levels, steps, step_size, exact=last)])
-    predicted = np.array([one.excess for one in follow_levels(levels, steps, step_size)])
+    trained = np.array([level.excess for level in follow_levels(levels, steps, step_size, exact=last)])
+    predicted = np.array([level.excess for level in follow_levels(levels, steps, step_size)])
     law = limit.squared_norm / (step_size * np.array(steps))
     caption = (
         f"{Path(settings['source']).name}: {supports.n_positions:,} positions, {supports.n_tokens:,} words, "
@@ -146,7 +154,7 @@ def run_text(settings: Settings, progress: Progress) -> Page:
     )
     marks = sorted({0, len(steps) // 3, 2 * len(steps) // 3, len(steps) - 1})
     rows = [
-        [f"{steps[mark]:,}", *(f"{limit.entropy + part[mark]:.5f}" for part in (trained, predicted, law))]
+        [f"{steps[mark]:,}", *(f"{limit.entropy + curve[mark]:.5f}" for curve in (trained, predicted, law))]
         for mark in marks
     ]
     return render_figure(
@@ -185,7 +193,7 @@ def _judge_text(trained: Float64, predicted: Float64, steps: Sequence[int]) -> V
 
 def _draw_text(steps: Any, trained: Any, predicted: Any, law: Any, path: Path, *, caption: str) -> list[Path]:
     curves = (("trained", trained), ("predicted", predicted), ("by the law of large steps", law))
-    lines = [Line(name, steps, curve.tolist(), place, place) for place, (name, curve) in enumerate(curves)]
+    lines = [Line(name, steps, curve.tolist(), number, number) for number, (name, curve) in enumerate(curves)]
     return draw_line_panels([LinePanel("CE − H, nats by position", lines, log=True)], path, caption=caption)
 
 
@@ -194,30 +202,31 @@ def run_concepts(settings: Settings, progress: Progress) -> Page:
     progress("counting", 0, 0)
     limit = learn_decoder(settings["source"], "bigram", engine="memory")
     progress("decomposing", 0, 0)
-    found = find_concepts(limit.supports, settings["count"], vocabulary=limit.vocabulary)
+    concepts = find_concepts(limit.supports, settings["count"], vocabulary=limit.vocabulary)
     groups = group_supports(limit.supports)
     alike = int((np.bincount(groups)[groups] > 1).sum())
     caption = (
-        f"{Path(settings['source']).name}: {found.words.shape[0]:,} words by {found.contexts.shape[0]:,} "
+        f"{Path(settings['source']).name}: {concepts.words.shape[0]:,} words by "
+        f"{concepts.contexts.shape[0]:,} "
         f"contexts, {len(limit.supports.tokens):,} bigrams; {alike:,} contexts share their support with "
-        f"another; these directions explain {found.explained:.1%} of ‖W^mm‖²"
+        f"another; these directions explain {concepts.explained:.1%} of ‖W^mm‖²"
     )
     return render_figure(
         settings,
         caption,
-        (Grid("Leading concepts", HEADERS, found.rows()),),
-        found.table(),
-        partial(_draw_concepts, found),
+        (Grid("Leading concepts", HEADERS, concepts.rows()),),
+        concepts.table(),
+        partial(_draw_concepts, concepts),
         verdicts=(),
         notes=tuple(settings.get("remarks", ())),
         options="--data FILE",
     )
 
 
-def _draw_concepts(found: Concepts, path: Path, *, caption: str) -> list[Path]:
+def _draw_concepts(concepts: Concepts, path: Path, *, caption: str) -> list[Path]:
     title = wrap_caption(caption)
     with paper_style():
         figure = new_figure(2 * ONE_COLUMN + 0.11 * len(title))
-        for place, axis in enumerate(figure.subplots(2, 1)):
-            found.plot(2 * place, 2 * place + 1, ax=axis)
+        for row, axis in enumerate(figure.subplots(2, 1)):
+            concepts.plot(2 * row, 2 * row + 1, ax=axis)
         return save_figure(figure, path, caption="\n".join(title))

@@ -98,15 +98,15 @@ def train_decoder(
     table = None if features is None else check_features(features, len(supports))
     law = law_of(supports)
     weights = np.zeros((supports.n_tokens, len(supports) if table is None else table.shape[1]))
-    rates, kept, now = step_size * supports.shares[:, None], list[Float64](), 0
+    rates, recorded, now = step_size * supports.shares[:, None], list[Float64](), 0
     for step in records:
         for _ in range(step - now):
             pull = (rates * (law - softmax(_logits(weights, table), axis=1))).T
             weights = weights + (pull if table is None else pull @ table)
-        kept.append(weights)
+        recorded.append(weights)
         now = step
-    excesses = [find_excess(supports, _logits(one, table)) for one in kept]
-    return DecoderTrace(supports, table, step_size, records, np.array(kept), np.array(excesses))
+    excesses = [find_excess(supports, _logits(matrix, table)) for matrix in recorded]
+    return DecoderTrace(supports, table, step_size, records, np.array(recorded), np.array(excesses))
 
 
 def find_excess(supports: Supports, logits: Float64) -> float:
@@ -213,7 +213,7 @@ class DecoderEvidence:
         trace = self.trace
         stopped = follow_decoder(trace.supports, trace.steps, trace.step_size)
         return np.array(
-            [float(np.abs(trace.weights[record] - one.weights).max()) for record, one in enumerate(stopped)]
+            [float(np.abs(trace.weights[record] - stop.weights).max()) for record, stop in enumerate(stopped)]
         )
 
 
@@ -223,7 +223,7 @@ LATE = 200.0
 SETTLED = 0.02
 """How much ηt(CE − limit), or CE − limit if W^mm is 0, may still change between the last two records."""
 
-ALONG = 0.99
+LEAST_COSINE = 0.99
 """The smallest cosine of W^mm and the growth of W."""
 
 RATE = 0.01
@@ -306,7 +306,7 @@ def _judge_direction(evidence: DecoderEvidence) -> Judgement:
     record, steps = evidence.earlier or 0, evidence.trace.steps
     cosine = evidence.cosine_since(record)
     meaning = f"cosine of W^mm and the growth of W from step {steps[record]:,} to {steps[-1]:,}"
-    return Judgement(cosine, ALONG, cosine >= ALONG, meaning)
+    return Judgement(cosine, LEAST_COSINE, cosine >= LEAST_COSINE, meaning)
 
 
 def _judge_finite(evidence: DecoderEvidence) -> Judgement:

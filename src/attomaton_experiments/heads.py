@@ -13,10 +13,10 @@ from attomaton.base.progress import Progress
 from attomaton.claims.verdicts import Judgement
 from attomaton.corpora import Samples
 from attomaton_experiments.figures.heads import draw_study
+from attomaton_experiments.finished import FinishedResults
 from attomaton_experiments.head_study import run as study
 from attomaton_experiments.head_study.audit import StudyText, prepare_text
 from attomaton_experiments.page import Page
-from attomaton_experiments.parts import Parts
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.scansnap_model.texts import read_texts
 from attomaton_experiments.settings import Settings
@@ -29,16 +29,24 @@ SIZES = ("n_contexts", "n_windows", "strength")
 def run_heads(settings: Settings, progress: Progress) -> Page:
     """Train the models on the text, audit their heads, and make the page."""
     progress("learning the automaton", 0, 0)
-    text, parts, asked = read_study(settings), Parts(settings["work"]), study.list_models(settings)
-    told = {name: settings[name] for name in (*SIZES, "tokens")} | {"text": text.digest}
+    text, finished, models = (
+        read_study(settings),
+        FinishedResults(settings["work"]),
+        study.list_models(settings),
+    )
+    options = {name: settings[name] for name in (*SIZES, "tokens")} | {"text": text.digest}
     runs = list[dict[str, list[study.Record]]]()
-    for place, one in enumerate(asked):
-        progress(f"training and measuring {one.name}", place, len(asked))
-        runs.append(parts.take(one.name, told | vars(one), partial(one.run, text, settings["work"])))
+    for number, model in enumerate(models):
+        progress(f"training and measuring {model.name}", number, len(models))
+        runs.append(
+            finished.take(model.name, options | vars(model), partial(model.run, text, settings["work"]))
+        )
     heads, course = ([record for run in runs for record in run[name]] for name in ("heads", "course"))
     tables = (*study.tell_shares(heads), study.tell_closed(heads), study.tell_course(course))
     judged = study.judge_study(heads, settings["bounds"])
-    verdicts = [Judgement(one[1], one[2], one[3], one[4]).about(one[0]) for one in judged]
+    verdicts = [
+        Judgement(value, bound, holds, meaning).about(claim) for claim, value, bound, holds, meaning in judged
+    ]
     numbers, draw = pa.Table.from_pylist(study.align(heads + course)), partial(draw_study, course)
     return render_figure(settings, study.tell_sizes(settings), tables, numbers, draw, verdicts=verdicts)
 
@@ -46,13 +54,13 @@ def run_heads(settings: Settings, progress: Progress) -> Page:
 def read_study(settings: Settings) -> StudyText:
     """The text of the settings, with the explanations of attention that do not depend on a model."""
     if settings["tokens"] == "characters":
-        train, held = (one.values for one in split_text(settings))
-        size = int(max(train.max(), held.max())) + 1
+        train, valid = (samples.values for samples in split_text(settings))
+        size = int(max(train.max(), valid.max())) + 1
     else:
         texts = read_texts(settings["source"], settings["n_tokens"])
-        train, held, size = texts.train, texts.valid, len(texts.tokens)
+        train, valid, size = texts.train, texts.valid, len(texts.tokens)
     samples = Samples.from_windows(train, window=settings["window"], n_tokens=size)
     automaton = learn(samples)
     answers = (automaton, shrink(samples, strength=settings["strength"]))
     sizes = {name: settings[name] for name in SIZES}
-    return prepare_text(train, held, samples, answers, automaton.components, **sizes)
+    return prepare_text(train, valid, samples, answers, automaton.components, **sizes)

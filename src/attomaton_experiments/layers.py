@@ -26,13 +26,13 @@ from attomaton.automaton import Automaton
 from attomaton.base.printing import Grid
 from attomaton.base.progress import Progress
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.claims.approach import MISSED, TOLD
+from attomaton.claims.approach import MISSED, UNINFORMATIVE
 from attomaton.claims.measures import dense, solve_trial
 from attomaton.corpora import Samples
 from attomaton.report.figures import Line, LinePanel, draw_line_panels
+from attomaton_experiments.finished import FinishedResults
 from attomaton_experiments.mechanics import draw_corpora
 from attomaton_experiments.page import Page
-from attomaton_experiments.parts import Parts
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.settings import Settings
 
@@ -98,12 +98,14 @@ class LayerBatch:
 
 def run_layers(settings: Settings, progress: Progress) -> Page:
     """Train every variant on the same draws, and measure retrieval and composition."""
-    batch, parts = gather_trials(settings), Parts(settings["work"])
+    batch, finished = gather_trials(settings), FinishedResults(settings["work"])
     about = {name: settings[name] for name in ("seed", "trials", "data", "model", "step", "temperature")}
     curves: dict[str, tuple[Float64, Float64]] = {}
     for number, variant in enumerate(VARIANTS):
         progress(f"{settings['name']}: {variant.name}", number, len(VARIANTS))
-        numbers = parts.take(variant.name, about | asdict(variant), partial(_train, settings, variant, batch))
+        numbers = finished.take(
+            variant.name, about | asdict(variant), partial(_train, settings, variant, batch)
+        )
         curves[variant.name] = np.array(numbers["missed"]), np.array(numbers["apart"])
     steps = _records(settings)
     return render_figure(
@@ -115,7 +117,8 @@ def run_layers(settings: Settings, progress: Progress) -> Page:
         verdicts=(),
         notes=(
             f"A trial retrieves if at most {MISSED} of the attention is below the best component. It "
-            f"composes if no odds in it differ from those of W_fin by more than {TOLD} (total variation). "
+            f"composes if no odds in it differ from those of W_fin by more than {UNINFORMATIVE} (total "
+            "variation). "
             f"Otherwise it still moves if its measure has fallen by more than {100 * (1 - SETTLED):.0f} % "
             "since half of the steps.",
         ),
@@ -135,7 +138,7 @@ def gather_trials(settings: Settings) -> LayerBatch:
         [rng.normal(size=(settings["data"]["n_tokens"], settings["model"]["dim"])) for rng in rngs]
     )
     tables /= np.linalg.norm(tables, axis=2, keepdims=True)
-    arrays_of = [_place(samples, table) for samples, table in zip(corpora, tables, strict=True)]
+    arrays_of = [_arrays_of(samples, table) for samples, table in zip(corpora, tables, strict=True)]
     tokens, labels, inside, odds = (np.stack(arrays) for arrays in zip(*arrays_of, strict=True))
     keys = np.take_along_axis(tables[:, None], tokens[..., None], axis=2)
     hit = tokens == labels[:, :, None]
@@ -146,7 +149,7 @@ def gather_trials(settings: Settings) -> LayerBatch:
     )
 
 
-def _place(samples: Samples, table: Float64) -> tuple[Float64, ...]:
+def _arrays_of(samples: Samples, table: Float64) -> tuple[Float64, ...]:
     """Tokens and label of each context, the positions of its best component, and the odds of W_fin there."""
     automaton: Automaton = solve_trial(samples, table)
     scores = table @ dense(automaton.soft.weights) @ table.T
@@ -204,7 +207,7 @@ def predict_masses(
         halved = variant.skip / 2
         reach, read = ((1 - halved) * (pattern @ flow) + halved * flow for flow in (reach, read))
         if variant.norm:
-            gain, bias = (part[:, None] for part in parameters[n_attention + 2 * layer :][:2])
+            gain, bias = (values[:, None] for values in parameters[n_attention + 2 * layer :][:2])
             read = torch.nn.functional.layer_norm(read, read.shape[2:]) * gain + bias
     pattern = _attend(parameters[n_attention - variant.n_heads : n_attention], read, batch.keys[:, :, -1:])
     masses = (pattern @ reach)[:, :, 0]
@@ -241,7 +244,7 @@ def _table(curves: dict[str, tuple[Float64, Float64]], batch: LayerBatch) -> Gri
             name,
             *_judge(missed, MISSED),
             f"{np.median(missed[-1]):.2g}",
-            *_judge(apart[:, tied], TOLD),
+            *_judge(apart[:, tied], UNINFORMATIVE),
             f"{np.median(apart[-1][tied]):.2g}",
         ]
         for name, (missed, apart) in curves.items()
@@ -286,17 +289,21 @@ def _draw(
     curves: dict[str, tuple[Float64, Float64]], steps: Int64, path: Path, *, caption: str
 ) -> list[Path]:
     """Medians over the trials, by step."""
+    softmax = {variant.name for variant in VARIANTS if variant.softmax}
+    names = [[name for name in curves if (name in softmax) == dashed] for dashed in (False, True)]
     panels: list[LinePanel] = []
     for number, title in enumerate(("attention below the best component", "distance from the odds of W_fin")):
         lines = [
             Line(
-                name,
+                name.removesuffix(", cross-entropy"),
                 steps[1:].tolist(),
-                np.median(both[number], axis=1)[1:].tolist(),
-                colour % 6,
-                colour // 6,
+                np.median(curves[name][number], axis=1)[1:].tolist(),
+                colour,
+                dash,
             )
-            for colour, (name, both) in enumerate(curves.items())
+            for dash, group in enumerate(names)
+            for colour, name in enumerate(group)
         ]
+        title = f"{title} (dashed: cross-entropy)"
         panels.append(LinePanel(title, lines, log=number == 0, log_axis=False))
     return draw_line_panels(panels, path, caption=caption)

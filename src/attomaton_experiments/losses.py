@@ -21,7 +21,7 @@ from attomaton.claims import Verdict, solve_trials
 from attomaton.claims.approach import MISSED
 from attomaton.claims.evidence import Evidence
 from attomaton.claims.local import find_local_directions
-from attomaton.claims.mechanics import CLAIMS
+from attomaton.claims.mechanics import MECHANICS_CLAIMS
 from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton.training import (
     AttentionModel,
@@ -96,7 +96,10 @@ def list_cells(temperatures: Sequence[float]) -> list[Cell]:
     ]
     cells += [Cell("mse", tied, EmbeddingDistance(tied), CorrelationLoss()) for tied in (True, False)]
     for tied, head in ((True, Tied), (False, Untied)):
-        cells += [Cell("cross-entropy", tied, head(one), LogLoss(), one) for one in temperatures]
+        cells += [
+            Cell("cross-entropy", tied, head(temperature), LogLoss(), temperature)
+            for temperature in temperatures
+        ]
     return cells
 
 
@@ -115,13 +118,19 @@ def run_losses(settings: Settings, progress: Progress) -> Page:
         settings,
         _caption(settings),
         (_table(measured, settings["trials"]), _claims(measured)),
-        pa.Table.from_pylist([row for one in measured for row in _rows(one)]),
+        pa.Table.from_pylist([row for result in measured for row in _rows(result)]),
         partial(_draw, measured, settings["trials"]),
         verdicts=[
-            Verdict(f"{one.claim}, {row.cell.name}", one.status, one.value, one.bound, one.reason)
+            Verdict(
+                f"{verdict.claim}, {row.cell.name}",
+                verdict.status,
+                verdict.value,
+                verdict.bound,
+                verdict.reason,
+            )
             for row in measured
-            for one in row.verdicts
-            if one.value is not None
+            for verdict in row.verdicts
+            if verdict.value is not None
         ],
         notes=(_compare(measured), *settings.get("remarks", ())),
     )
@@ -131,10 +140,10 @@ def train_cell(settings: Settings, cell: Cell, corpora: Sequence[Any]) -> Trace:
     """Train all trials with one loss and head, or read an earlier run."""
     step, work = settings["step"], settings.get("work")
     slug = cell.name.replace(", ", "-").replace(" ", "-")
-    asked = settings["model"]
+    options = settings["model"]
     return train(
         corpora,
-        AttentionModel(RandomUnit(asked["dim"]), cell.head, cell.value, start=asked["start"]),
+        AttentionModel(RandomUnit(options["dim"]), cell.head, cell.value, start=options["start"]),
         GradientDescent(step["size"], normalized=step["normalized"]),
         steps=step["steps"],
         seed=settings["seed"],
@@ -148,7 +157,7 @@ def measure_cell(cell: Cell, trace: Trace, automata: list[Automaton]) -> CellRes
     local = find_local_directions(trace)
     unit = local / np.maximum(np.linalg.norm(local, axis=(1, 2), keepdims=True), np.finfo(float).tiny)
     norms = np.linalg.norm(trace.weights, axis=(2, 3))
-    claims = {one.name: one for one in CLAIMS}
+    claims = {claim.name: claim for claim in MECHANICS_CLAIMS}
     return CellResult(
         cell,
         trace.steps,
@@ -174,16 +183,16 @@ def _table(measured: list[CellResult], n_trials: int) -> Grid:
     headers = ["loss", "head", "corr. with W_svm", f"below {ASTRAY}", "corr. with local W_svm"]
     rows = [
         [
-            one.cell.name.rpartition(", ")[0],
-            "tied" if one.cell.tied else "untied",
-            f"{np.median(one.correlation[-1]):.4f}",
-            f"{one.astray} of {n_trials}",
-            f"{np.median(one.local[-1]):.4f}",
-            f"{int((one.local[-1] < ASTRAY).sum())} of {n_trials}",
-            f"{one.retrieving} of {n_trials}",
-            f"{one.least:.2g}",
+            result.cell.name.rpartition(", ")[0],
+            "tied" if result.cell.tied else "untied",
+            f"{np.median(result.correlation[-1]):.4f}",
+            f"{result.astray} of {n_trials}",
+            f"{np.median(result.local[-1]):.4f}",
+            f"{int((result.local[-1] < ASTRAY).sum())} of {n_trials}",
+            f"{result.retrieving} of {n_trials}",
+            f"{result.least:.2g}",
         ]
-        for one in measured
+        for result in measured
     ]
     more = [f"below {ASTRAY}", "trials that retrieve", "least curvature"]
     return Grid(
@@ -192,68 +201,72 @@ def _table(measured: list[CellResult], n_trials: int) -> Grid:
 
 
 def _claims(measured: list[CellResult]) -> Grid:
-    rows = [[one.cell.name, *(verdict.status.words for verdict in one.verdicts)] for one in measured]
+    rows = [[result.cell.name, *(verdict.status.words for verdict in result.verdicts)] for result in measured]
     return Grid("Verdicts", ["loss and head", *JUDGED], rows)
 
 
 def _compare(measured: list[CellResult]) -> str:
     """How many trials each change leads astray, the rest held fixed."""
-    counts = {(one.cell.loss, one.cell.temperature, one.cell.tied): one.astray for one in measured}
+    counts = {
+        (result.cell.loss, result.cell.temperature, result.cell.tied): result.astray for result in measured
+    }
     changes = {
         "squared loss": ("squared", None, True),
         "a softmax over the masses (cross-entropy, temperature 1)": ("cross-entropy", 1.0, True),
         "an untied head, which needs a softmax (temperature 1)": ("cross-entropy", 1.0, False),
         "squared loss and an untied head at once, as in mechanics-local": ("squared", None, False),
     }
-    told = [f"{counts[key]} with {name}" for name, key in changes.items() if key in counts]
+    changed_counts = [f"{counts[key]} with {name}" for name, key in changes.items() if key in counts]
     return (
         f"Trials below {ASTRAY}: {counts['log', None, True]} with the log of the mass itself; "
-        f"{'; '.join(told)}."
+        f"{'; '.join(changed_counts)}."
     )
 
 
-def _rows(one: CellResult) -> list[dict[str, Any]]:
+def _rows(result: CellResult) -> list[dict[str, Any]]:
     """One row per trial at the end."""
     return [
         {
-            "loss": one.cell.loss,
-            "temperature": one.cell.temperature,
-            "tied": one.cell.tied,
+            "loss": result.cell.loss,
+            "temperature": result.cell.temperature,
+            "tied": result.cell.tied,
             "trial": trial,
-            "correlation": float(one.correlation[-1, trial]),
-            "local_correlation": float(one.local[-1, trial]),
-            "missed": float(one.missed[trial]),
+            "correlation": float(result.correlation[-1, trial]),
+            "local_correlation": float(result.local[-1, trial]),
+            "missed": float(result.missed[trial]),
         }
-        for trial in range(len(one.missed))
+        for trial in range(len(result.missed))
     ]
 
 
 def _draw(measured: list[CellResult], n_trials: int, path: Path, *, caption: str) -> list[Path]:
     """Median correlations by step for each loss, and trials below the threshold by temperature."""
-    kinds = list(dict.fromkeys(one.cell.loss for one in measured))
+    kinds = list(dict.fromkeys(result.cell.loss for result in measured))
     panels = [
         LinePanel(
             f"correlation with {'the local' if local else 'the global'} W_svm (solid: tied head)",
             [
                 Line(
-                    one.cell.loss if one.cell.tied else "",
-                    one.steps[1:].tolist(),
-                    np.median(one.local if local else one.correlation, axis=1)[1:].tolist(),
-                    kinds.index(one.cell.loss),
-                    int(not one.cell.tied),
+                    result.cell.loss if result.cell.tied else "",
+                    result.steps[1:].tolist(),
+                    np.median(result.local if local else result.correlation, axis=1)[1:].tolist(),
+                    kinds.index(result.cell.loss),
+                    int(not result.cell.tied),
                 )
-                for one in measured
-                if one.cell.temperature in (None, 1.0)
+                for result in measured
+                if result.cell.temperature in (None, 1.0)
             ],
         )
         for local in (False, True)
     ]
     sweep: list[Line] = []
     for tied in (True, False):
-        some = [one for one in measured if one.cell.temperature is not None and one.cell.tied == tied]
-        warm = [float(one.cell.temperature or 0.0) for one in some]
+        warmer = [
+            result for result in measured if result.cell.temperature is not None and result.cell.tied == tied
+        ]
+        warm = [float(result.cell.temperature or 0.0) for result in warmer]
         name = f"cross-entropy, {'tied' if tied else 'untied'}"
-        sweep.append(Line(name, warm, [one.astray / n_trials for one in some], 4, int(not tied)))
+        sweep.append(Line(name, warm, [result.astray / n_trials for result in warmer], 4, int(not tied)))
     panels.append(LinePanel(f"share of trials below {ASTRAY}", sweep, least=0.0, axis="temperature"))
     written = draw_line_panels(panels[:2], path, caption=caption)
     return written + draw_line_panels(panels[2:], path.with_name(f"{path.name}-temperature"), caption=caption)

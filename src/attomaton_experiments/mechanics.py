@@ -105,7 +105,7 @@ def measure_training(settings: Settings, *, judged: bool = True) -> Outcome:
     measured = _panels(settings, MEASURES, curves, predicted)
     notes: list[str] = []
     if settings.get("authors"):
-        projected = np.einsum("rba,bax->rbx", target.cyclic_places(trace.weights), target.axes)
+        projected = np.einsum("rba,bax->rbx", target.cyclic_coordinates(trace.weights), target.axes)
         theirs = measure_authors(trace, automata, projected.reshape(trace.weights.shape))
         measured |= {
             name: _panel(settings, name, AUTHORS[name], trace.steps, values, log=name == "authors_distance")
@@ -130,30 +130,32 @@ def predict_trace(trace: Trace, automata: list[Automaton], records: Int64) -> Tr
     """
     weights = np.empty((len(records), *trace.weights.shape[1:]))
     for trial, automaton in enumerate(automata):
-        rest = dense(expand_trial(trace, automaton, trial).weights_along(0.0))
+        offset = dense(expand_trial(trace, automaton, trial).weights_along(0.0))
         direction = dense(automaton.hard.weights)
         norms = np.linalg.norm(trace.weights[records, trial], axis=(1, 2))
-        levels = find_levels(direction, rest, norms)
-        weights[:, trial] = levels[:, None, None] * direction + rest
+        levels = find_levels(direction, offset, norms)
+        weights[:, trial] = levels[:, None, None] * direction + offset
     unknown = np.full((len(records), trace.n_trials), np.nan)
     return replace(trace, steps=trace.steps[records], weights=weights, losses=unknown)
 
 
-def find_levels(direction: Float64, rest: Float64, norms: Float64) -> Float64:
-    """The level at which level·direction + rest has these norms, or NaN."""
-    size, along, square = (float(np.sum(one)) for one in (direction**2, rest * direction, rest**2))
+def find_levels(direction: Float64, offset: Float64, norms: Float64) -> Float64:
+    """The level at which level·direction + offset has these norms, or NaN."""
+    size, projection, square = (
+        float(np.sum(product)) for product in (direction**2, offset * direction, offset**2)
+    )
     if size == 0:
         return np.full(len(norms), np.nan)
-    root = (along / size) ** 2 - (square - norms**2) / size
-    return np.sqrt(np.where(root >= 0, root, np.nan)) - along / size
+    root = (projection / size) ** 2 - (square - norms**2) / size
+    return np.sqrt(np.where(root >= 0, root, np.nan)) - projection / size
 
 
 def train_trials(settings: Settings) -> Trace:
     """The training runs of an experiment."""
-    asked, step = settings["model"], settings["step"]
-    head, loss = HEADS[asked["head"]], as_loss(asked["loss"])
-    embeddings = EMBEDDINGS[asked.get("embeddings", "random")](asked["dim"])
-    model = AttentionModel(embeddings, head, loss, start=asked["start"])
+    options, step = settings["model"], settings["step"]
+    head, loss = HEADS[options["head"]], as_loss(options["loss"])
+    embeddings = EMBEDDINGS[options.get("embeddings", "random")](options["dim"])
+    model = AttentionModel(embeddings, head, loss, start=options["start"])
     descent = GradientDescent(step["size"], normalized=step["normalized"])
     corpora = draw_corpora(settings, settings["data"]["draw"])
     work = settings.get("work")
@@ -178,8 +180,8 @@ def _panels(
         measure = name.removeprefix(LOCAL)
         forecast, log = None, measure in LOGARITHMIC
         if predicted is not None and measure not in ("finite_distance", "norm"):
-            told = np.asarray(getattr(predicted, measure))
-            mean = np.exp(np.log(told).mean(axis=1)) if log else told.mean(axis=1)
+            forecast_values = np.asarray(getattr(predicted, measure))
+            mean = np.exp(np.log(forecast_values).mean(axis=1)) if log else forecast_values.mean(axis=1)
             forecast = predicted.steps.astype(np.float64), mean
         panels[name] = _panel(
             settings, name, title, curves.steps, getattr(curves, measure), forecast=forecast, log=log
@@ -197,8 +199,8 @@ def _panel(
     log: bool,
     forecast: tuple[Float64, Float64] | None = None,
 ) -> Panel:
-    known, log_axis = settings.get("published", {}).get(name), settings.get("log_axis", False)
-    published = None if known is None else (min(known), max(known))
+    range_published, log_axis = settings.get("published", {}).get(name), settings.get("log_axis", False)
+    published = None if range_published is None else (min(range_published), max(range_published))
     return Panel(title, steps.astype(np.float64), values, forecast, published, log=log, log_axis=log_axis)
 
 
@@ -219,7 +221,7 @@ def _slope(trace: Trace, distance: Float64, start: int) -> str:
     fallen = distance[-1] > 0
     slopes = np.log(distance[-1, fallen] / distance[first, fallen])
     slopes = slopes / np.log(trace.steps[-1] / trace.steps[first])
-    quarters = ", ".join(f"{one:.3f}" for one in np.quantile(slopes, [0.25, 0.5, 0.75]))
+    quarters = ", ".join(f"{quantile:.3f}" for quantile in np.quantile(slopes, [0.25, 0.5, 0.75]))
     return (
         f"Slope of ln ‖Π_fin W − W_fin‖ over ln t from step {trace.steps[first]:,} to {trace.steps[-1]:,}, "
         f"quartiles over {int(fallen.sum())} trials: {quarters}."

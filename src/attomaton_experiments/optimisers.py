@@ -18,7 +18,7 @@ from attomaton.base.printing import Grid
 from attomaton.base.progress import Progress
 from attomaton.claims import Verdict, measure_margins, solve_trials
 from attomaton.claims.evidence import Evidence
-from attomaton.claims.margins import MARGIN_CLAIMS, NORMS, OWN, Margins, Norm
+from attomaton.claims.margins import MARGIN_CLAIMS, MARGIN_NORMS, NORM_OF_STEP, Margins, Norm
 from attomaton.claims.verdicts import Judgement
 from attomaton.corpora import Samples
 from attomaton.corpora.synthetic import draw_ordered
@@ -59,36 +59,36 @@ DRAWS = {"acyclic": "without cycles", "cyclic": "with cycles"}
 class OptimiserRun:
     """One optimiser on one kind of data, with margins in every norm and the verdict in its own norm."""
 
-    asked: dict[str, Any]
+    optimiser: dict[str, Any]
     draw: str
-    own: Norm
+    natural_norm: Norm
     margins: dict[Norm, Margins]
     verdict: Verdict
 
     @property
     def ends(self) -> np.ndarray[Any, np.dtype[np.float64]]:
         """The final share of the best margin in its own norm, shape (n_trials,)."""
-        return self.margins[self.own].share[-1]
+        return self.margins[self.natural_norm].share[-1]
 
 
 def run_optimisers(settings: Settings, progress: Progress) -> Page:
     """Train every optimiser on data without and with cycles, measure margins, judge, and make the page."""
     corpora = {draw: draw_trials(settings, draw) for draw in DRAWS}
-    pairs = [(draw, asked) for draw in DRAWS for asked in settings["optimisers"]]
+    pairs = [(draw, optimiser) for draw in DRAWS for optimiser in settings["optimisers"]]
     runs: list[OptimiserRun] = []
-    for at, (draw, asked) in enumerate(pairs):
+    for at, (draw, optimiser) in enumerate(pairs):
 
-        def advance(done: int, total: int, at: int = at, asked: dict[str, Any] = asked) -> None:
-            progress(f"{settings['name']}: {asked['name']}", at * total + done, len(pairs) * total)
+        def advance(done: int, total: int, at: int = at, optimiser: dict[str, Any] = optimiser) -> None:
+            progress(f"{settings['name']}: {optimiser['name']}", at * total + done, len(pairs) * total)
 
-        runs.append(train_optimiser(settings, draw, asked, corpora[draw], advance))
+        runs.append(train_optimiser(settings, draw, optimiser, corpora[draw], advance))
     return render_figure(
         settings,
         _caption(settings, corpora),
         tuple(_table(runs, draw) for draw in DRAWS),
         pa.Table.from_pylist([row for run in runs for row in _rows(run)]),
         partial(_draw, runs),
-        verdicts=(*_bars(runs), *(one.verdict for one in runs)),
+        verdicts=(*_bars(runs), *(run.verdict for run in runs)),
         notes=NOTES,
     )
 
@@ -123,48 +123,51 @@ def _draw_one(rng: np.random.Generator, *, cyclic: bool, **sizes: int) -> Sample
             return samples
 
 
-def make_step(asked: dict[str, Any]) -> Step:
+def make_step(optimiser: dict[str, Any]) -> Step:
     """The step described by the settings of an optimiser."""
     options: dict[str, Any] = {
-        name: asked[name] for name in ("betas", "epsilon", "momentum") if name in asked
+        name: optimiser[name] for name in ("betas", "epsilon", "momentum") if name in optimiser
     }
-    if asked.get("decay"):
-        options["schedule"] = Decay(asked["decay"])
-    return STEPS[asked["step"]](asked["size"], **options)
+    if optimiser.get("decay"):
+        options["schedule"] = Decay(optimiser["decay"])
+    return STEPS[optimiser["step"]](optimiser["size"], **options)
 
 
 def train_optimiser(
     settings: Settings,
     draw: str,
-    asked: dict[str, Any],
+    optimiser: dict[str, Any],
     corpora: list[Samples],
     advance: Callable[[int, int], None],
 ) -> OptimiserRun:
     """Train all trials with one optimiser, or read an earlier run, and measure."""
-    steps, step, work = settings["steps"], make_step(asked), settings.get("work")
+    steps, step, work = settings["steps"], make_step(optimiser), settings.get("work")
     watch = Watch([lambda done, _: advance(done, steps)], every=settings["every"])
-    slug = f"{draw}-{asked['name']}".replace(", ", "-").replace(" ", "-").lower()
+    slug = f"{draw}-{optimiser['name']}".replace(", ", "-").replace(" ", "-").lower()
     store = None if work is None else Store(Path(work) / slug, resume=True)
     trace = train(corpora, AttentionModel(Orthonormal()), step, steps=steps, watch=watch, out=store)
     automata = tuple(solve_trials(trace))
-    own = OWN[type(step)]
-    claim = next(one for one in MARGIN_CLAIMS if one.name == f"margin-{own}")
-    found = claim.check(Evidence(trace, automata))
-    verdict = replace(found, claim=f"{found.claim}, {asked['name']}, {DRAWS[draw]}")
-    margins: dict[Norm, Margins] = {norm: measure_margins(trace, automata, norm) for norm in NORMS}
-    return OptimiserRun(asked, draw, own, margins, verdict)
+    natural_norm = NORM_OF_STEP[type(step)]
+    claim = next(
+        margin_claim for margin_claim in MARGIN_CLAIMS if margin_claim.name == f"margin-{natural_norm}"
+    )
+    judged = claim.check(Evidence(trace, automata))
+    verdict = replace(judged, claim=f"{judged.claim}, {optimiser['name']}, {DRAWS[draw]}")
+    margins: dict[Norm, Margins] = {norm: measure_margins(trace, automata, norm) for norm in MARGIN_NORMS}
+    return OptimiserRun(optimiser, draw, natural_norm, margins, verdict)
 
 
 def _bars(runs: list[OptimiserRun]) -> list[Verdict]:
     """How many trials without cycles reach the bar of the settings."""
-    found: list[Verdict] = []
+    verdicts: list[Verdict] = []
     for run in runs:
-        if run.draw == "acyclic" and "bar" in run.asked:
-            reached = float((run.ends >= run.asked["bar"]).mean())
-            meaning = f"share of the trials with at least {run.asked['bar']:g} of the best {run.own} margin"
-            judged = Judgement(reached, run.asked["enough"], reached >= run.asked["enough"], meaning)
-            found.append(judged.about(f"reached, {run.asked['name']}"))
-    return found
+        if run.draw == "acyclic" and "bar" in run.optimiser:
+            reached = float((run.ends >= run.optimiser["bar"]).mean())
+            bar = f"{run.optimiser['bar']:g} of the best {run.natural_norm} margin"
+            meaning = f"share of the trials with at least {bar}"
+            judged = Judgement(reached, run.optimiser["enough"], reached >= run.optimiser["enough"], meaning)
+            verdicts.append(judged.about(f"reached, {run.optimiser['name']}"))
+    return verdicts
 
 
 def _caption(settings: Settings, corpora: dict[str, list[Samples]]) -> str:
@@ -178,13 +181,20 @@ def _caption(settings: Settings, corpora: dict[str, list[Samples]]) -> str:
 
 
 def _table(runs: list[OptimiserRun], draw: str) -> Grid:
-    headers = ["optimiser", "own norm", "median", "5 %", "smallest", *(f"median, {norm}" for norm in NORMS)]
+    headers = [
+        "optimiser",
+        "own norm",
+        "median",
+        "5 %",
+        "smallest",
+        *(f"median, {norm}" for norm in MARGIN_NORMS),
+    ]
     rows = [
         [
-            run.asked["name"],
-            run.own,
-            *(f"{one:.3f}" for one in np.quantile(run.ends, [0.5, 0.05, 0.0])),
-            *(f"{np.median(run.margins[norm].share[-1]):.3f}" for norm in NORMS),
+            run.optimiser["name"],
+            run.natural_norm,
+            *(f"{share:.3f}" for share in np.quantile(run.ends, [0.5, 0.05, 0.0])),
+            *(f"{np.median(run.margins[norm].share[-1]):.3f}" for norm in MARGIN_NORMS),
         ]
         for run in runs
         if run.draw == draw
@@ -196,10 +206,10 @@ def _rows(run: OptimiserRun) -> list[dict[str, Any]]:
     """One row per norm, record and trial."""
     return [
         {
-            "optimiser": run.asked["name"],
+            "optimiser": run.optimiser["name"],
             "data": run.draw,
             "norm": norm,
-            "own": norm == run.own,
+            "own": norm == run.natural_norm,
             "step": int(step),
             "trial": trial,
             "share": float(share),
@@ -212,24 +222,24 @@ def _rows(run: OptimiserRun) -> list[dict[str, Any]]:
 
 def _draw(runs: list[OptimiserRun], path: Path, *, caption: str) -> list[Path]:
     """Median share of the best margin by step: a panel per norm without cycles, and own norms with cycles."""
-    names = list(dict.fromkeys(run.asked["name"] for run in runs))
+    names = list(dict.fromkeys(run.optimiser["name"] for run in runs))
     panels = [
         LinePanel(
             f"{norm} norm",
             [_line(run, norm, names) for run in runs if run.draw == "acyclic"],
             least=0.0,
         )
-        for norm in NORMS
+        for norm in MARGIN_NORMS
     ]
-    own = [_line(run, run.own, names) for run in runs if run.draw == "cyclic"]
+    lines = [_line(run, run.natural_norm, names) for run in runs if run.draw == "cyclic"]
     return draw_line_panels(
-        [*panels, LinePanel("own norms, with cycles", own, least=0.0)], path, caption=caption, n_columns=2
+        [*panels, LinePanel("own norms, with cycles", lines, least=0.0)], path, caption=caption, n_columns=2
     )
 
 
 def _line(run: OptimiserRun, norm: Norm, names: list[str]) -> Line:
     """Solid in the optimiser's own norm, dotted in the others."""
-    margins, place = run.margins[norm], names.index(run.asked["name"])
+    margins, colour = run.margins[norm], names.index(run.optimiser["name"])
     shares = np.median(margins.share[1:], axis=1)
-    style = 0 if norm == run.own else 2
-    return Line(run.asked["name"], margins.steps[1:].tolist(), shares.tolist(), place, style)
+    style = 0 if norm == run.natural_norm else 2
+    return Line(run.optimiser["name"], margins.steps[1:].tolist(), shares.tolist(), colour, style)

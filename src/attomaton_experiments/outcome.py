@@ -55,12 +55,12 @@ class Outcome:
 
     def last(self) -> dict[str, tuple[float, float, float]]:
         """Mean, smallest and largest over the trials of every measure at its last record."""
-        ends = {name: one.values[-1] for name, one in self.measured.items()}
+        ends = {name: panel.values[-1] for name, panel in self.measured.items()}
         return {name: (float(end.mean()), float(end.min()), float(end.max())) for name, end in ends.items()}
 
     def table(self) -> pa.Table:
         """All numbers, in the columns ``measure``, ``at``, ``trial`` and ``value``."""
-        names = [name for name, one in self.measured.items() for _ in range(one.values.size)]
+        names = [name for name, panel in self.measured.items() for _ in range(panel.values.size)]
         curves = self.measured.values()
         columns = {
             "at": np.concatenate([np.repeat(curve.at, curve.values.shape[1]) for curve in curves]),
@@ -74,11 +74,11 @@ def render_outcome(outcome: Outcome) -> Page:
     """The page: settings, published and obtained values at the end, verdicts, and remarks on differences."""
     name, title = outcome.settings["name"], outcome.settings["title"]
     caption, number = _caption(outcome), outcome.n_trials
-    ends = {one: dict(zip(("mean", "min", "max"), end, strict=True)) for one, end in outcome.last().items()}
+    ends = {name: dict(zip(("mean", "min", "max"), end, strict=True)) for name, end in outcome.last().items()}
     headers = ["measure", "mean", "range", "published"]
     rows = [
-        [one.title, f"{end['mean']:.4g}", f"{end['min']:.4g} to {end['max']:.4g}", _published(one)]
-        for one, end in zip(outcome.measured.values(), ends.values(), strict=True)
+        [panel.title, f"{end['mean']:.4g}", f"{end['min']:.4g} to {end['max']:.4g}", _published(panel)]
+        for panel, end in zip(outcome.measured.values(), ends.values(), strict=True)
     ]
     return Page(
         name=name,
@@ -96,7 +96,7 @@ def render_outcome(outcome: Outcome) -> Page:
 def _paragraphs(outcome: Outcome) -> list[str]:
     first, number = outcome.first, outcome.n_trials
     headers = ["measure", "mean", "std", "min", "max", "published range"]
-    rows = [[one.title, *_numbers(one), _published(one)] for one in outcome.measured.values()]
+    rows = [[panel.title, *_numbers(panel), _published(panel)] for panel in outcome.measured.values()]
     return [
         f"At {first.axis} = {first.at[-1]:,g}, over {number} trials:",
         render_table(headers, rows),
@@ -115,32 +115,32 @@ def _caption(outcome: Outcome) -> str:
     """Title and settings in one sentence."""
     settings = outcome.settings
     data, step = settings["data"], settings.get("step")
-    parts = [
+    phrases = [
         f"{settings['title']}. K = {data['n_tokens']}, d = {settings['model']['dim']}, "
         f"n = {data['n_samples']}, T = {data['window']}",
         f"{outcome.n_trials} trials",
     ]
     if step:
         kind = "normalised" if step["normalized"] else "plain"
-        parts.append(f"{kind} descent, η = {step['size']:g}")
-    return ", ".join(parts)
+        phrases.append(f"{kind} descent, η = {step['size']:g}")
+    return ", ".join(phrases)
 
 
-def _numbers(one: Panel) -> list[str]:
-    end = one.values[-1]
+def _numbers(panel: Panel) -> list[str]:
+    end = panel.values[-1]
     return [f"{number:.4g}" for number in (end.mean(), end.std(), end.min(), end.max())]
 
 
-def _published(one: Panel) -> str:
-    return f"{one.published[0]:g} to {one.published[1]:g}" if one.published else ""
+def _published(panel: Panel) -> str:
+    return f"{panel.published[0]:g} to {panel.published[1]:g}" if panel.published else ""
 
 
 def _predicted(outcome: Outcome) -> list[str]:
     """The predictions for the end, to compare with the measured values."""
     shown = [
-        f"{one.title} {one.predicted[1][-1]:.4g}"
-        for one in outcome.measured.values()
-        if one.predicted is not None
+        f"{panel.title} {panel.predicted[1][-1]:.4g}"
+        for panel in outcome.measured.values()
+        if panel.predicted is not None
     ]
     lead = "Computed without training, at the same point (means; geometric if the axis is logarithmic): "
     return [f"{lead}{'; '.join(shown)}."] if shown else []
@@ -150,12 +150,14 @@ def _panels(outcome: Outcome) -> list[Panel]:
     """The panels of the figure; a logarithmic panel shows the trials with nonzero values."""
     chosen = [outcome.measured[name] for name in outcome.settings.get("panels", outcome.measured)]
     return [
-        _positive(one) if one.log else one for one in chosen if np.ptp(one.values) > 0
+        _positive(panel) if panel.log else panel for panel in chosen if np.ptp(panel.values) > 0
     ]  # zero without ties
 
 
-def _positive(one: Panel) -> Panel:
+def _positive(panel: Panel) -> Panel:
     """The trials with values that a logarithmic axis can show, and in the title how many they are."""
-    some, n_trials = (one.values > LEAST).any(axis=0), one.values.shape[1]
-    title = one.title if np.all(some) else f"{one.title} ({int(np.sum(some))} of {n_trials} trials)"
-    return replace(one, title=title, values=np.maximum(one.values[:, some], LEAST))
+    positive, n_trials = (panel.values > LEAST).any(axis=0), panel.values.shape[1]
+    title = (
+        panel.title if np.all(positive) else f"{panel.title} ({int(np.sum(positive))} of {n_trials} trials)"
+    )
+    return replace(panel, title=title, values=np.maximum(panel.values[:, positive], LEAST))

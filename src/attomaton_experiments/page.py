@@ -14,7 +14,7 @@ from attomaton.base.artifacts.manifests import FolderKind, json_writer
 from attomaton.base.printing import Block
 from attomaton.base.tables import write_parquet
 from attomaton.claims import Verdict
-from attomaton.claims.verdicts import as_record
+from attomaton.claims.verdicts import verdict_record
 
 KIND = FolderKind("experiment", "an experiment", "attomaton reproduce --out")
 
@@ -69,7 +69,7 @@ def write_page(page: Page, folder: Path) -> list[Path]:
         "summary.md": partial(Path.write_text, data=page.text, encoding="utf-8"),
     }
     if page.verdicts is not None:
-        files["verdicts.json"] = json_writer([as_record(verdict) for verdict in page.verdicts])
+        files["verdicts.json"] = json_writer([verdict_record(verdict) for verdict in page.verdicts])
     with build_folder(folder, KIND, ["figure.png", "figure.pdf", *files], overwrite=True) as building:
         written = page.draw(building.folder / "figure")
         with explained(folder):

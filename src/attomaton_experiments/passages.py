@@ -44,7 +44,12 @@ def read_passages(source: Path, *, shortest: int) -> list[str]:
     documents = read_corpus(source, tokenizer="byte", reading=Reading(documents="line") if wiki else None)
     content = documents.ids.astype(np.uint8).tobytes()
     texts = [content[first:last].decode() for first, last in pairwise(documents.offsets.tolist())]
-    passages = [text for one in texts for text in (_runs(one) if wiki else [one]) if len(text) >= shortest]
+    passages = [
+        passage
+        for document in texts
+        for passage in (_runs(document) if wiki else [document])
+        if len(passage) >= shortest
+    ]
     if not passages:
         raise UnsupportedOption(f"{source} has no passage of {shortest} characters; give a longer text")
     return passages
@@ -55,7 +60,7 @@ def _runs(line: str) -> list[str]:
     if line.lstrip().startswith("="):
         return []
     by_known = groupby(SENTENCE.split(line.strip()), key=lambda sentence: UNKNOWN not in sentence)
-    return [_write(" ".join(sentences)) for known, sentences in by_known if known]
+    return [_write(" ".join(sentences)) for is_kept, sentences in by_known if is_kept]
 
 
 def _write(text: str) -> str:

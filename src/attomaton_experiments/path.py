@@ -62,13 +62,13 @@ def measure_path(settings: Settings) -> Outcome:
 
 def _predict(trace: Trace, automata: list[Automaton], radii: Float64) -> Float64:
     """The mean correlation of level·W_svm + W_fin + R with W_svm, where its norm is the radius."""
-    found = np.empty(radii.shape)
+    cosines = np.empty(radii.shape)
     for trial, automaton in enumerate(automata):
         direction = dense(automaton.hard.weights)
-        rest = dense(expand_trial(trace, automaton, trial).weights_along(0.0))
-        level, size = find_levels(direction, rest, radii[:, trial]), np.linalg.norm(direction)
-        found[:, trial] = (level * size + np.sum(rest * direction) / size) / radii[:, trial]
-    return found.mean(axis=1)
+        offset = dense(expand_trial(trace, automaton, trial).weights_along(0.0))
+        level, size = find_levels(direction, offset, radii[:, trial]), np.linalg.norm(direction)
+        cosines[:, trial] = (level * size + np.sum(offset * direction) / size) / radii[:, trial]
+    return cosines.mean(axis=1)
 
 
 def _judge(claim: str, levels: Float64, correlation: Float64) -> Verdict:

@@ -94,12 +94,12 @@ def _cells(settings: Settings) -> list[Row]:
     ]
 
 
-def _head(settings: Settings, quantity: str, place: str = "") -> Row:
+def _head(settings: Settings, quantity: str, position: str = "") -> Row:
     return {
         "figure": settings["figure"],
         "experiment": settings["name"],
         "quantity": quantity,
-        "place": place,
+        "place": position,
         "source": settings["published"]["source"],
     }
 

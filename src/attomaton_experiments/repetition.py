@@ -45,7 +45,7 @@ DRAWN = 4
 class Trial:
     """One layer: its prediction, and the texts it wrote after either prompt."""
 
-    found: Winners
+    predicted: Winners
     even: TextCounts
     near: TextCounts | None
 
@@ -53,32 +53,32 @@ class Trial:
     def right(self) -> bool:
         """Whether the counts at the last length lead to the predicted winners."""
         counts = self.even.mean[-1]
-        end = find_limit(self.found.odds.among(), counts / counts.sum())
-        return end is not None and np.array_equal(end.winners, self.found.first.winners)
+        end = find_limit(self.predicted.odds.among(), counts / counts.sum())
+        return end is not None and np.array_equal(end.winners, self.predicted.first.winners)
 
     @property
     def judged(self) -> Any:
         """Tokens that fade and occur often enough."""
-        return ~self.found.first.winners & (self.found.exponents >= SLOW)
+        return ~self.predicted.first.winners & (self.predicted.exponents >= SLOW)
 
     @property
     def share_error(self) -> float:
         """The largest error of a share at the last length, after the prompt of all tokens."""
         last = int(self.even.lengths[-1])
-        return float(np.abs(self.even.shares[-1] - self.found.shares_at([last])[0]).max())
+        return float(np.abs(self.even.shares[-1] - self.predicted.shares_at([last])[0]).max())
 
     @property
     def exponent_errors(self) -> Float64:
         """Measured slope − ρ near the limit, for the judged tokens."""
         if self.near is None:
             return np.empty(0)
-        return (self.near.slopes(int(self.near.lengths[0])) - self.found.exponents)[self.judged]
+        return (self.near.slopes(int(self.near.lengths[0])) - self.predicted.exponents)[self.judged]
 
     @property
     def slope_errors(self) -> Float64:
         """Measured slope over the last two decades − the flow's, after the prompt of all tokens."""
         last = int(self.even.lengths[-1])
-        expected = self.found.slopes_between(last // 100, last)
+        expected = self.predicted.slopes_between(last // 100, last)
         return (self.even.slopes(last // 100) - expected)[self.judged]
 
 
@@ -92,7 +92,7 @@ def run_repetition(settings: Settings, progress: Progress) -> Page:
         settings,
         _caption(settings),
         (_table(trials),),
-        pa.Table.from_pylist([row for number, one in enumerate(trials) for row in _rows(number, one)]),
+        pa.Table.from_pylist([row for number, trial in enumerate(trials) for row in _rows(number, trial)]),
         partial(_draw, trials),
         verdicts=_judge(trials),
         notes=NOTES,
@@ -123,14 +123,14 @@ def run_trial(settings: Settings, number: int) -> Trial:
     table, length = draw_odds(settings, number), int(settings["length"])
     rng = np.random.default_rng([settings["seed"], number, 1])
     prompt = np.repeat(np.arange(len(table)), settings["each"]).tolist()
-    found = winners(table, prompt)
+    predicted = winners(table, prompt)
     marks = np.geomspace(max(len(prompt), length // 10**4), length, 25).tolist()
     lengths = sorted({length // 100, *(round(mark) for mark in marks)})
     even = draw_counts(table, prompt, lengths=lengths, seed=rng)
-    counts = np.maximum((settings["winners"] * found.shares).round(), settings["others"]).astype(np.int64)
+    counts = np.maximum((settings["winners"] * predicted.shares).round(), settings["others"]).astype(np.int64)
     close = np.repeat(np.arange(len(table)), counts).tolist()
     near = draw_counts(table, close, lengths=[len(close), length], seed=rng, runs=settings["runs"])
-    return Trial(found, even, near if found.first.certified else None)
+    return Trial(predicted, even, near if predicted.first.certified else None)
 
 
 def _judge(trials: list[Trial]) -> list[Verdict]:
@@ -169,15 +169,15 @@ def _table(trials: list[Trial]) -> Grid:
     rows = [
         [
             str(number),
-            " ".join(map(str, one.found.tokens)),
-            str(len(one.found.limits)),
-            "yes" if one.right else "no",
-            f"{one.found.first.rate:.3f}",
-            f"{one.share_error:.3f}",
-            f"{np.abs(one.slope_errors).max(initial=0.0):.3f}",
-            f"{np.abs(one.exponent_errors).max(initial=0.0):.3f}",
+            " ".join(map(str, trial.predicted.tokens)),
+            str(len(trial.predicted.limits)),
+            "yes" if trial.right else "no",
+            f"{trial.predicted.first.rate:.3f}",
+            f"{trial.share_error:.3f}",
+            f"{np.abs(trial.slope_errors).max(initial=0.0):.3f}",
+            f"{np.abs(trial.exponent_errors).max(initial=0.0):.3f}",
         ]
-        for number, one in enumerate(trials)
+        for number, trial in enumerate(trials)
     ]
     return Grid("Winners, and largest errors of shares, slopes and exponents", headers, rows)
 
@@ -185,7 +185,7 @@ def _table(trials: list[Trial]) -> Grid:
 def _rows(number: int, trial: Trial) -> list[dict[str, Any]]:
     """One row per token and length."""
     lengths = trial.even.lengths.tolist()
-    predicted = trial.found.shares_at(lengths)
+    predicted = trial.predicted.shares_at(lengths)
     return [
         {
             "layer": number,
@@ -193,8 +193,8 @@ def _rows(number: int, trial: Trial) -> list[dict[str, Any]]:
             "token": token,
             "share": float(trial.even.shares[at, token]),
             "predicted": float(predicted[at, token]),
-            "limit": float(trial.found.shares[token]),
-            "exponent": float(trial.found.exponents[token]),
+            "limit": float(trial.predicted.shares[token]),
+            "exponent": float(trial.predicted.exponents[token]),
         }
         for at, length in enumerate(lengths)
         for token in range(predicted.shape[1])
@@ -202,13 +202,13 @@ def _rows(number: int, trial: Trial) -> list[dict[str, Any]]:
 
 
 def _draw(trials: list[Trial], path: Path, *, caption: str) -> list[Path]:
-    panels = [_panel(number, one) for number, one in enumerate(trials[:DRAWN])]
+    panels = [_panel(number, trial) for number, trial in enumerate(trials[:DRAWN])]
     return draw_line_panels(panels, path, caption=caption, n_columns=2)
 
 
 def _panel(number: int, trial: Trial) -> LinePanel:
     lengths = trial.even.lengths.tolist()
-    predicted = trial.found.shares_at(lengths)
+    predicted = trial.predicted.shares_at(lengths)
     lines = [
         Line(f"token {token}" * (not style), lengths, shares[:, token].tolist(), token, style)
         for style, shares in ((0, trial.even.shares), (1, predicted))

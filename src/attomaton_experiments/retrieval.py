@@ -109,7 +109,7 @@ class Retrieval:
         """
         top = self._share_top(masses)
         chosen = self.prediction.probabilities > 0
-        parts = {
+        quantities = {
             "retrieved": self._sums(top * chosen),
             "mass": self._sums(masses * chosen),
             "same_top": self._sums(top * (self._favourite > 0)),
@@ -119,7 +119,8 @@ class Retrieval:
         groups |= {rule.name.lower(): self.rules == number for number, rule in enumerate(RULES)}
         return {
             name: RetrievalAgreement(
-                int(mask.sum()), **{part: float(one[mask].mean()) for part, one in parts.items()}
+                int(mask.sum()),
+                **{quantity: float(values[mask].mean()) for quantity, values in quantities.items()},
             )
             for name, mask in groups.items()
             if mask.any()

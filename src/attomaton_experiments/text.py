@@ -44,15 +44,15 @@ def compare_text(settings: Settings, progress: Progress = silent) -> TextOutcome
     bags, new = count_tokens(trained), count_tokens(held_out)
     progress("learning the automaton", 0, 0)
     automaton = learn(trained)
-    asked = {
+    retrievals = {
         "held out": read_retrieval(automaton, new),
         "trained on": read_retrieval(automaton, _some_of(bags, settings)),
     }
     pairs = find_pairs([bags, new])
-    rows = [row for kind, one in asked.items() for row in _untrained(kind, one)]
+    rows = [row for kind, retrieval in retrievals.items() for row in _untrained(kind, retrieval)]
     for model in settings["models"]:
         progress(f"training {model['name']}", 0, 0)
-        rows += _train(settings, model, bags, pairs, asked)
+        rows += _train(settings, model, bags, pairs, retrievals)
     columns = {name: [row[name] for row in rows] for name in CURVE_SCHEMA.names}
     counts = {
         "n_tokens": trained.n_tokens,
@@ -61,7 +61,7 @@ def compare_text(settings: Settings, progress: Progress = silent) -> TextOutcome
         "pairs": len(find_pairs([bags])),
         "components": len(automaton.components),
     }
-    return TextOutcome(settings, counts, asked["held out"].shares(), make_table(CURVE_SCHEMA, columns))
+    return TextOutcome(settings, counts, retrievals["held out"].shares(), make_table(CURVE_SCHEMA, columns))
 
 
 def split_text(settings: Settings) -> tuple[Samples, Samples]:
@@ -71,8 +71,8 @@ def split_text(settings: Settings) -> tuple[Samples, Samples]:
     cut = len(ids) - int(settings["held_out"] * len(ids))
     size = int(ids.max()) + 1
     trained, held_out = (
-        Samples.from_windows(part, window=settings["window"], n_tokens=size)
-        for part in (ids[:cut], ids[cut:])
+        Samples.from_windows(half, window=settings["window"], n_tokens=size)
+        for half in (ids[:cut], ids[cut:])
     )
     return trained, held_out
 
@@ -101,7 +101,7 @@ def _untrained(kind: str, retrieval: Retrieval) -> list[Row]:
     bags = retrieval.bags
     scores = {"uniform attention": np.zeros(len(bags.token)), "any token": -np.log(bags.multiplicity)}
     start = LookupRecord(0, 0.0, 0.0, {})
-    return [row for name, one in scores.items() for row in _compare(name, kind, retrieval, one, start)]
+    return [row for name, score in scores.items() for row in _compare(name, kind, retrieval, score, start)]
 
 
 def _compare(model: str, kind: str, retrieval: Retrieval, scores: Float64, moment: LookupRecord) -> list[Row]:
@@ -116,13 +116,13 @@ def _compare(model: str, kind: str, retrieval: Retrieval, scores: Float64, momen
 
 
 def _train(
-    settings: Settings, model: dict[str, Any], bags: Bags, pairs: Pairs, asked: dict[str, Retrieval]
+    settings: Settings, model: dict[str, Any], bags: Bags, pairs: Pairs, retrievals: dict[str, Retrieval]
 ) -> list[Row]:
-    places: dict[str, Int64] = {kind: pairs.find(one.bags) for kind, one in asked.items()}
-    held: list[dict[str, Float64]] = []
+    rows: dict[str, Int64] = {kind: pairs.find(retrieval.bags) for kind, retrieval in retrievals.items()}
+    recorded: list[dict[str, Float64]] = []
 
     def keep(scores: Float64) -> dict[str, float]:
-        held.append({kind: scores[place] for kind, place in places.items()})
+        recorded.append({kind: scores[row] for kind, row in rows.items()})
         return {}
 
     training = LookupTraining(
@@ -131,9 +131,9 @@ def _train(
     moments = training.run(bags, pairs, records=AtSteps(tuple(settings["steps"])), measure=keep)
     return [
         row
-        for moment, scores in zip(moments, held, strict=True)
-        for kind, one in asked.items()
-        for row in _compare(model["name"], kind, one, scores[kind], moment)
+        for moment, scores in zip(moments, recorded, strict=True)
+        for kind, retrieval in retrievals.items()
+        for row in _compare(model["name"], kind, retrieval, scores[kind], moment)
     ]
 
 
@@ -145,8 +145,8 @@ def _parametrisation(model: dict[str, Any]) -> Parametrisation:
             return PerQuery()
         case "factored":
             return Factored(model["rank"])
-        case other:
-            raise UnsupportedOption(f"no parametrisation {other!r}; choose dense, per-query or factored")
+        case unknown:
+            raise UnsupportedOption(f"no parametrisation {unknown!r}; choose dense, per-query or factored")
 
 
 def _step(model: dict[str, Any]) -> Step:

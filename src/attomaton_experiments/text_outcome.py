@@ -67,8 +67,8 @@ class TextOutcome:
 
     def rows(self, **wanted: str) -> list[Row]:
         """The rows of the curves that have these values."""
-        found: list[Row] = self.curves.to_pylist()
-        return [row for row in found if all(row[name] == value for name, value in wanted.items())]
+        rows: list[Row] = self.curves.to_pylist()
+        return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
 
 
 def render_text(outcome: TextOutcome) -> Page:
@@ -106,8 +106,8 @@ def _agreement(outcome: TextOutcome) -> list[list[str]]:
     rows: list[list[str]] = []
     for kind in KINDS:
         for rule in ("all", *(rule.name.lower() for rule in RULES)):
-            part = f"{100 * shares[rule]:.2f} %" if kind == "held out" else ""
-            rows += [[kind, rule, part, *_cells(row)] for row in _ends(outcome, kind, rule)]
+            percent = f"{100 * shares[rule]:.2f} %" if kind == "held out" else ""
+            rows += [[kind, rule, percent, *_cells(row)] for row in _ends(outcome, kind, rule)]
     return rows
 
 

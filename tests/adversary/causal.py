@@ -22,7 +22,7 @@ def attack(rng) -> Finding:
     rows, others = (rng.integers(0, n_tokens, (int(rng.integers(8, 13)), length + 1)) for _ in range(2))
     scored = rng.random(length) < 0.7
     scored[int(rng.integers(length))] = True
-    by, elsewhere = str(rng.choice(["lag", "place"])), bool(rng.random() < 0.3)
+    by, elsewhere = str(rng.choice(["lag", "position"])), bool(rng.random() < 0.3)
     contexts = LabelledContexts.of(rows, length=length, n_tokens=n_tokens, scored=scored)
     means_from = LabelledContexts.of(others, length=length, n_tokens=n_tokens) if elsewhere else None
     sets = [[head for head in plain.heads if rng.random() < 0.5] or plain.heads[:1] for _ in range(2)]
@@ -62,7 +62,7 @@ def means_of(plain, rows, by):
     _, patterns, outputs = plain.run(torch.from_numpy(rows[:, :-1]))
     mean = {head: one.mean(0) for head, one in patterns.items()}
     given = {head: one.mean(0) for head, one in outputs.items()}
-    if by == "place":
+    if by == "position":
         return mean, given
     return {head: profile(one) for head, one in mean.items()}, {
         head: one.mean(0) for head, one in given.items()

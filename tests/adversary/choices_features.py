@@ -4,11 +4,15 @@ Eight kinds of small cases whose rows are integers or halves, and a ninth with a
 10⁻¹², in which nothing certified may be wrong.
 """
 
+from functools import partial
+from unittest.mock import patch
+
 import numpy as np
 
 from attomaton.base.errors import UncertifiedSolution
-from attomaton.choices.logit import ChoiceProblem, LogitState, fit_logit
+from attomaton.choices.logit import ChoiceProblem, LogitState, fit as logit_fit, fit_logit
 from attomaton.choices.logit.certificate import certify
+from attomaton.choices.logit.face import find_face
 from attomaton.choices.logit.spans import span_of
 from tests.adversary.finding import Finding, unjudged, worst_of
 from tests.adversary.reference.cones import ExactFace
@@ -105,7 +109,8 @@ def judge(case, rng, *, guess=None, contrasts=4):
     problem, exact = problem_of(case), ExactFace(case)
     if not exact.pairs:
         return []
-    fit = fit_logit(problem, guess=guess)
+    with patch.object(logit_fit, "find_face", partial(find_face, guess=guess)):
+        fit = fit_logit(problem)
     if fit.state is not LogitState.CERTIFIED:
         return None
     size = problem.rows.n_parameters

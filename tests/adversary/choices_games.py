@@ -3,6 +3,8 @@
 Small tables with ties, a position and features that are integers, some of which follow from the items.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.optimize import minimize
 
@@ -91,7 +93,7 @@ def attack(rng) -> Finding:
         names=names,
         merge=False,
     )
-    fit = fit_logit(problem, dense=False)
+    fit = fit_logit(replace(problem, dense=False))
     kind = f"{'graph' if fit.problem.graph else 'dense'}, {counts.shape[1]} outcomes"
     if fit.state is not LogitState.CERTIFIED:
         return unjudged("not certified", kind)

@@ -14,7 +14,7 @@ from attomaton.training.models.heads import Tied, TokenId, Untied
 from attomaton.training.models.losses import CorrelationLoss, LogLoss, SquaredLoss
 from attomaton.training.steps import Adam, GradientDescent
 from attomaton_experiments.lookup.lookup import find_pairs, lay_out_lookups
-from attomaton_experiments.lookup.parametrisations import Dense, Factored, PerQuery, Places, Shared
+from attomaton_experiments.lookup.parametrisations import Dense, Factored, IndexedPairs, PerQuery, Shared
 from tests.adversary.draws import describe, draw_corpus
 from tests.adversary.finding import Finding, unjudged, worst_of
 
@@ -126,9 +126,9 @@ def attack_parametrisations(rng) -> Finding:
     shapes = [part.shape for part in kind.draw_start(pairs, rng)]
     size = float(rng.choice([0.1, 1.0, 5.0]))
     parameters = tuple(torch.tensor(size * rng.normal(size=shape)) for shape in shapes)
-    scores = kind.scores(parameters, Places.of(pairs))
+    scores = kind.scores(parameters, IndexedPairs.of(pairs))
     slopes, loss = lay_out_lookups(bags, pairs).slopes(scores)
-    told = kind.pull_back(parameters, Places.of(pairs), slopes)
+    told = kind.pull_back(parameters, IndexedPairs.of(pairs), slopes)
     mine = tuple(part.clone().requires_grad_() for part in parameters)
     order = sorted({(context[-1], token) for context in contexts for token in context})
     exact = _loss_of_pairs(contexts, labels, lambda query, token: _score(kind, mine, order, query, token))

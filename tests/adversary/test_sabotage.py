@@ -11,9 +11,9 @@ from attomaton.automaton import automaton
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 from attomaton.choices import conditional, result as fitting
-from attomaton.choices.fit import ChoiceFit
 from attomaton.choices.logit import centring, problem
 from attomaton.choices.logit.clusters import ClusterErrors
+from attomaton.choices.result import ChoiceFit
 from attomaton.choices.uncertainty import Sandwich
 from attomaton.claims import margins as claimed
 from attomaton.engines import duckdb
@@ -188,7 +188,7 @@ SABOTAGE = {
     ),
     "utility": lambda m: bend(m, measured, "_centre", lambda gains: gains * (1 + 1e-6)),
     "utility-closed": lambda m: bend(m, closed, "_pair_products", lambda products: products * (1 + 1e-6)),
-    "seeking": lambda m: m.setattr(seeking, "STRENGTH", 5.1),
+    "seeking": lambda m: m.setattr(seeking, "PSEUDO_COUNTS", 5.1),
     "survey": lambda m: bend(
         m, scansnap, "Rates", lambda rates: replace(rates, attention=rates.attention * 1.001)
     ),

@@ -2,7 +2,7 @@
 
 import torch
 
-from attomaton.heads.parts import AttentionMaps, FeedForward, Layer, Linear, Norm, Rotary
+from attomaton.heads.parts import AttentionMaps, FeedForward, Layer, Linear, Normalisation, Rotary
 from attomaton.heads.transformer import Transformer
 from tests.adversary.reference.forward import Plain
 
@@ -57,7 +57,7 @@ def build(plain):
         if plain.norm == "none":
             return None
         centred = plain.norm == "layer"
-        return Norm(centred, plain.eps, plain.gains[at], plain.shifts[at] if centred else None)
+        return Normalisation(centred, plain.eps, plain.gains[at], plain.shifts[at] if centred else None)
 
     layers = []
     for at, (maps, biases) in enumerate(zip(plain.maps, plain.biases, strict=True)):

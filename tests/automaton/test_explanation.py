@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.automaton.explanation import POSITIONS, Rule
-from attomaton.base.printing import SHOWN
+from attomaton.base.printing import PRINTED_ROWS
 
 SAMPLES = at.Samples.from_lists(
     [[0, 1, 3], [1, 0, 3], [1, 2, 3], [4, 5, 3], [0, 1, 3], [6, 2]], [0, 1, 1, 4, 0, 6], n_tokens=8
@@ -21,7 +21,7 @@ def test_the_numbers_shown_are_those_of_the_automaton(context):
     shown = AUTO.show(context)
     html, text = shown._repr_html_(), repr(shown)
     probabilities = AUTO.predict_proba(context)
-    for token in np.flatnonzero(probabilities)[:SHOWN]:
+    for token in np.flatnonzero(probabilities)[:PRINTED_ROWS]:
         assert f"{probabilities[token]:.6f}" in html
         assert re.search(rf"^  {token} +{probabilities[token]:.6f}", text, re.M)
     attention = AUTO.attention(context)
@@ -62,7 +62,7 @@ def test_a_long_path_and_long_lists_are_cut():
     contexts = [[one, one + 1, n_tokens - 1] for one in range(n_tokens - 2)]
     auto = at.learn(at.Samples.from_lists(contexts, list(range(n_tokens - 2)), n_tokens=n_tokens))
     shown = auto.show([*range(n_tokens - 1), n_tokens - 1])
-    assert f"and {n_tokens - 1 - SHOWN} more" in repr(shown)
+    assert f"and {n_tokens - 1 - PRINTED_ROWS} more" in repr(shown)
     far = auto.show([0, n_tokens - 3, n_tokens - 1])
     assert "57 steps" in repr(far)
     assert "and 52 more steps" in repr(far)

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import attomaton as at
-from attomaton.base.machine import count_processors, share_out
+from attomaton.base.machine import count_processors, divide_work
 from attomaton.cli import app
 
 IDS = np.random.default_rng(0).geometric(0.1, 4000).clip(max=40) - 1
@@ -76,10 +76,10 @@ def test_the_command_line_is_told(started, tmp_path):
 
 
 def test_shares_are_worked_on_in_order(started):
-    assert share_out(str, range(5), threads=1) == share_out(str, range(5), 2) == list("01234")
+    assert divide_work(str, range(5), threads=1) == divide_work(str, range(5), 2) == list("01234")
     assert 1 <= largest_pool(started) <= 2
     started.clear()
-    assert share_out(str, [7]) == ["7"]
+    assert divide_work(str, [7]) == ["7"]
     assert started == []
-    share_out(threading.Barrier(count_processors(), timeout=60).wait, [None] * count_processors())
+    divide_work(threading.Barrier(count_processors(), timeout=60).wait, [None] * count_processors())
     assert len(started) == (0 if count_processors() == 1 else count_processors())

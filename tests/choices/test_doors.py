@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
+from tests.drawn import unroll_rankings
 
 import attomaton as at
 from attomaton.base.errors import InvalidSamples, UnreadableSource, UnsupportedOption
@@ -258,7 +259,7 @@ def test_shared_places_are_the_average_over_orders(ranking):
 
 def test_rankings():
     rankings = [["a", "b", "c"], ["b", "c", "a"], ["c", "a"]]
-    expected = at.fit_choices(*at.choices.fit.unroll_rankings(rankings))
+    expected = at.fit_choices(*unroll_rankings(rankings))
     same(at.fit_choices(rankings=rankings), expected)
     frame = pd.DataFrame([*rankings[:2], ["c", "a", None]], columns=["first", "second", "third"])
     same(at.fit_choices(frame, ranking=["first", "second", "third"]), expected)

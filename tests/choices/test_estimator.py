@@ -184,7 +184,7 @@ def test_descent_takes_rows_that_are_not_identified_to_what_was_seen():
     model = LogisticRegression(undecided="descent").fit(X, y)
     assert np.isnan(model.coef_).all()
     np.testing.assert_allclose(model.predict_proba([[2.0, 0.0]]), model.predict_proba([[1.0, 1.0]]))
-    with pytest.raises(UndeterminedChoice, match="do not determine"):
+    with pytest.raises(UndeterminedChoice, match="do not decide"):
         LogisticRegression().fit(X, y).predict_proba([[2.0, 0.0]])
 
 

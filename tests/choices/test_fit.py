@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, strategies as st
 from scipy.optimize import minimize
+from tests.drawn import unroll_rankings
 from tests.strategies import many
 
 import attomaton
 from attomaton.base.errors import InvalidSamples, UncertifiedSolution, UndeterminedChoice, UnknownToken
 from attomaton.base.solutions import Status
-from attomaton.choices.fit import fit_choices, unroll_rankings
+from attomaton.choices.fit import fit_choices
 
 
 def draw(seed, *, n_items=6, n_choices=12, longest=4, repeats=False):

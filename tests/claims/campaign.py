@@ -18,7 +18,7 @@ import attomaton as at
 from attomaton.base.errors import StepBeyondEdge
 from attomaton.claims.evidence import Evidence
 from attomaton.claims.measures import solve_trials
-from attomaton.claims.mechanics import CLAIMS
+from attomaton.claims.mechanics import MECHANICS_CLAIMS
 from attomaton.training.configuration import describe
 from attomaton.training.models.attention import AttentionModel
 from attomaton.training.models.embeddings import EmbeddingTable, Orthonormal, RandomUnit
@@ -334,7 +334,9 @@ def judge(case, *, every_claim, only=None):
     evidence = Evidence(case.trace, tuple(solve_trials(case.trace)))
     left_out = set() if every_claim else COSTLY - case.broken
     return [
-        claim.check(evidence) for claim in CLAIMS if claim.name not in left_out and only in (None, claim.name)
+        claim.check(evidence)
+        for claim in MECHANICS_CLAIMS
+        if claim.name not in left_out and only in (None, claim.name)
     ]
 
 
@@ -360,7 +362,7 @@ def main(arguments=None):
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--only", choices=("sound", "broken"))
-    parser.add_argument("--claim", choices=[claim.name for claim in CLAIMS])
+    parser.add_argument("--claim", choices=[claim.name for claim in MECHANICS_CLAIMS])
     options = parser.parse_args(arguments)
     record, all_wrong = {"runs": options.runs, "seed": options.seed}, []
     print(f"{'runs':<8}{'claim':<25}{'holds':>8}{'fails':>8}{'not applicable':>16}")

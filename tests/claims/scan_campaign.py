@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from attomaton.claims.scansnap import CLAIMS, ScanEvidence, judge_rates
+from attomaton.claims.scansnap import SCANSNAP_CLAIMS, ScanEvidence, judge_rates
 from attomaton.theories.scansnap.classes import CorpusClasses
 from attomaton.theories.scansnap.flow import solve_flow
 from attomaton.theories.scansnap.law import Rates, SnapLaw
@@ -149,9 +149,9 @@ def play(n_runs, seed):
                 wrong.append(f"{kind} flow {number}, {verdict}")
 
     def check(flow, names):
-        return [claim.check(ScanEvidence(flow)) for claim in CLAIMS if claim.name in names]
+        return [claim.check(ScanEvidence(flow)) for claim in SCANSNAP_CLAIMS if claim.name in names]
 
-    every, several = {claim.name for claim in CLAIMS}, {"several common tokens shrink (2)"}
+    every, several = {claim.name for claim in SCANSNAP_CLAIMS}, {"several common tokens shrink (2)"}
 
     for number in range(n_runs):
         rng = np.random.default_rng([seed, number])

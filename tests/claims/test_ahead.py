@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import attomaton as at
 from attomaton.claims.evidence import Evidence
 from attomaton.claims.measures import solve_trials
-from attomaton.claims.mechanics import CLAIMS, verify
+from attomaton.claims.mechanics import MECHANICS_CLAIMS, verify
 from attomaton.claims.verdicts import Verdict, Verdicts, VerdictStatus
 from attomaton.cli import app
 from attomaton.training.loop import Watch, train
@@ -23,7 +23,7 @@ ORDERED = at.synthetic.draw_ordered(np.random.default_rng(0))
 
 
 def claim(name):
-    return next(one for one in CLAIMS if one.name == name)
+    return next(one for one in MECHANICS_CLAIMS if one.name == name)
 
 
 def check(name, samples, step, steps, model=None):

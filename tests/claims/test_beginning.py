@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from attomaton.base.errors import MismatchedParts
-from attomaton.claims.beginning import CLAIMS, begin_from, compare_beginning, find_crossings, verify_beginning
+from attomaton.claims.beginning import (
+    BEGINNING_CLAIMS,
+    begin_from,
+    compare_beginning,
+    find_crossings,
+    verify_beginning,
+)
 from attomaton.training.loop import Watch, train_deep
 from attomaton.training.models.deep import DeepModel
 from attomaton.training.steps import Adam
@@ -129,4 +135,4 @@ def test_forecasts_of_other_sizes_are_refused():
 
 
 def test_claims_are_named_after_the_beginning():
-    assert all(claim.name.startswith("beginning-") for claim in CLAIMS)
+    assert all(claim.name.startswith("beginning-") for claim in BEGINNING_CLAIMS)

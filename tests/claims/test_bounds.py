@@ -11,7 +11,7 @@ import attomaton as at
 from attomaton.base.errors import StepBeyondEdge
 from attomaton.claims.evidence import Evidence
 from attomaton.claims.measures import solve_trials
-from attomaton.claims.mechanics import CLAIMS, verify
+from attomaton.claims.mechanics import MECHANICS_CLAIMS, verify
 from attomaton.claims.verdicts import VerdictStatus
 from attomaton.training.configuration import describe
 from attomaton.training.loop import train
@@ -33,7 +33,7 @@ def evidence_of(trace):
 
 
 def claim(name):
-    return next(one for one in CLAIMS if one.name == name)
+    return next(one for one in MECHANICS_CLAIMS if one.name == name)
 
 
 def beyond(samples, step_size, *, embeddings=None, steps=1000):
@@ -218,7 +218,7 @@ def test_every_claim_holds_on_the_sound_run():
     assert {v.status for v in found if "margin" in v.claim} == {VerdictStatus.NOT_APPLICABLE}
 
 
-@pytest.mark.parametrize("name", [one.name for one in CLAIMS])
+@pytest.mark.parametrize("name", [one.name for one in MECHANICS_CLAIMS])
 def test_each_claim_has_a_run_that_fails_it(name):
     evidence = FAILING[name]()
     judged = claim(name).judge_anyway if name in campaign.CONVEX else claim(name).check
@@ -312,7 +312,7 @@ def test_steps_that_are_too_small_are_too_early_even_after_a_thousand_times_as_m
 
 
 def test_both_tables_name_every_claim():
-    names = {one.name for one in CLAIMS}
+    names = {one.name for one in MECHANICS_CLAIMS}
     assert set(FAILING) == {name for name, *_ in OUTSIDE} == names
 
 

@@ -8,7 +8,7 @@ import pytest
 import attomaton as at
 from attomaton.claims.components import GROWTH, count_components
 from attomaton.claims.measures import solve_trials
-from attomaton.claims.mechanics import CLAIMS
+from attomaton.claims.mechanics import MECHANICS_CLAIMS
 from attomaton.claims.verdicts import VerdictStatus
 from attomaton.training.models.embeddings import Orthonormal
 from attomaton.training.steps import GradientDescent
@@ -16,7 +16,7 @@ from tests.claims import campaign
 from tests.claims.runs import global_run, plain_run
 from tests.claims.test_bounds import evidence_of
 
-CLAIM = next(one for one in CLAIMS if one.name == "components")
+CLAIM = next(one for one in MECHANICS_CLAIMS if one.name == "components")
 
 
 def read_by_definition(trace, trial):

@@ -6,7 +6,7 @@ from scipy.stats import spearmanr
 
 import attomaton as at
 from attomaton.base.errors import MismatchedParts
-from attomaton.claims.ends import FEWEST, compare_ends, correlate_ranks
+from attomaton.claims.ends import FEWEST_TOKENS, compare_ends, correlate_ranks
 
 
 def test_ranks_are_correlated_inside_groups_with_ties():
@@ -40,7 +40,7 @@ def test_agreement_is_spearmans_query_by_query():
         assert ends.agreements[place] == pytest.approx(told, abs=1e-9)
         assert looks[query, ends.first[place]] == looks[query, tokens].max()
         assert limit[tokens == ends.last[place]] == limit.max()
-        assert ends.sizes[place] == len(tokens) >= FEWEST
+        assert ends.sizes[place] == len(tokens) >= FEWEST_TOKENS
     assert ends.samples.sum() == beginning.statistics.n_positions
     assert not (ends.keeps & ends.turns).any()
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from attomaton.claims.local import SELECTED, UNDECIDED, selected_edges, solve_local
+from attomaton.claims.local import LEAST_UNDECIDED, SELECTED, selected_edges, solve_local
 from attomaton.claims.measures import measure_trace, read_contexts, solve_trials
 from attomaton.claims.mechanics import verify
 from attomaton.claims.verdicts import VerdictStatus
@@ -31,7 +31,7 @@ def test_selected_tokens_beat_the_others_of_their_context():
             scores = table[list(context)] @ weights @ table[context[-1]]
             probability = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
             mass = {x: sum(p for t, p in zip(context, probability, strict=True) if t == x) for x in context}
-            kept = [x for x in mass if not UNDECIDED < mass[x] <= SELECTED]
+            kept = [x for x in mass if not LEAST_UNDECIDED < mass[x] <= SELECTED]
             edges |= {(context[-1], y, x) for y in kept for x in kept if mass[y] > SELECTED and x != y}
         contexts = read_contexts(samples, table)
         found = selected_edges(contexts, contexts.masses(weights[None])[0])

@@ -8,7 +8,7 @@ import attomaton as at
 from attomaton.claims.evidence import Evidence
 from attomaton.claims.margins import (
     MARGIN_CLAIMS,
-    NORMS,
+    MARGIN_NORMS,
     bound_margin,
     bound_share,
     measure_margins,
@@ -84,7 +84,7 @@ def test_embeddings_may_be_any_independent_ones(step):
 def test_no_share_exceeds_the_best():
     trace = run(SignDescent(0.1, schedule=FALL), ordered(range(4)), steps=500)
     automata = solve_trials(trace)
-    for norm in NORMS:
+    for norm in MARGIN_NORMS:
         assert measure_margins(trace, automata, norm).share.max() <= 1 + 1e-6
 
 

@@ -6,7 +6,7 @@ from attomaton.claims.approach import draw_curvature
 from attomaton.claims.diagnosis import diagnose
 from attomaton.claims.evidence import Evidence
 from attomaton.claims.measures import cyclic_axes, solve_trials
-from attomaton.claims.mechanics import CLAIMS, verify
+from attomaton.claims.mechanics import MECHANICS_CLAIMS, verify
 from attomaton.claims.verdicts import VerdictStatus
 from attomaton.training.loop import train
 from attomaton.training.models.attention import AttentionModel
@@ -32,7 +32,7 @@ def statuses(trace):
 
 
 def claim(name):
-    return next(one for one in CLAIMS if one.name == name)
+    return next(one for one in MECHANICS_CLAIMS if one.name == name)
 
 
 def test_the_published_setting_holds():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attomaton.claims.scansnap import CLAIMS, ScanEvidence, judge_rates, verify_flow
+from attomaton.claims.scansnap import SCANSNAP_CLAIMS, ScanEvidence, judge_rates, verify_flow
 from attomaton.theories.scansnap.classes import CorpusClasses, draw_linear_classes
 from attomaton.theories.scansnap.flow import solve_flow
 from attomaton.theories.scansnap.law import Rates, SnapLaw
@@ -88,7 +88,7 @@ def test_queries_with_several_classes_are_said():
 
 def test_the_law_of_ratios_fails_where_the_decoder_is_not_fast_enough():
     """Its error is that of Y's memory: proportional to η_Z/η_Y, and M times what one might expect."""
-    claim = next(one for one in CLAIMS if one.name == "ratios (3)")
+    claim = next(one for one in SCANSNAP_CLAIMS if one.name == "ratios (3)")
     errors = [
         claim.judge_anyway(ScanEvidence(follow(several(4), Rates(5.0, 5.0 / ratio)))).value
         for ratio in (10.0, 100.0, 1000.0)

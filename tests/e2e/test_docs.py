@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 import attomaton as at
 from attomaton.choices import simulate_arena
-from attomaton.claims.mechanics import CLAIMS
+from attomaton.claims.mechanics import MECHANICS_CLAIMS
 from attomaton.cli.commands import GROUPS
 from attomaton_experiments.settings import ALL, describe_experiments, find_experiments, list_experiments
 from tests.cli.inside import run_inside
@@ -113,7 +113,7 @@ def docstrings(thing):
 
 def test_every_claim_is_explained():
     page = (ROOT / "docs" / "train-and-verify.md").read_text(encoding="utf-8")
-    assert [claim.name for claim in CLAIMS if f"| {claim.name} |" not in page] == []
+    assert [claim.name for claim in MECHANICS_CLAIMS if f"| {claim.name} |" not in page] == []
 
 
 def test_every_experiment_with_a_figure_is_on_its_page():

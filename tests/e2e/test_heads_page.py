@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attomaton.base.pages import embed_page
-from attomaton.heads.audit.ladder import column_of
+from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.page import render_audit, write_audit
 from tests.e2e.browser import Opened, chromium, find_serious
 from tests.heads.audit.drawn_audit import RUNGS, TYPES, draw_audit
@@ -68,7 +68,7 @@ def test_a_click_on_a_head_shows_its_ladder_and_contexts(opened, drawn):
         assert page.inner_text("#panel h2") == f"L{row['layer']}H{row['number']} head {row['head']}"
         assert row["type"] in page.inner_text("#panel .named")
         assert row["type_reason"] in page.inner_text("#panel")
-        shares = np.diff([row[column_of("explained", name)] for name in RUNGS], prepend=0.0)
+        shares = np.diff([row[name_column("explained", name)] for name in RUNGS], prepend=0.0)
         cells = page.locator("#panel .ladder tbody tr").all_inner_texts()
         assert len(cells) == len(RUNGS) + 2
         for name, share, cell in zip(RUNGS, shares, cells, strict=False):

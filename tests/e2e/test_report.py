@@ -12,7 +12,7 @@ from attomaton.claims.verdicts import digest_trace, write_verdicts
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.heads.audit.course import audit_course
 from attomaton.heads.audit.heads import Audit
-from attomaton.heads.audit.ladder import column_of
+from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.saved import About, mark
 from attomaton.report.page import content
 from attomaton.report.page.content import choose_queries
@@ -263,7 +263,7 @@ def test_hostile_names_of_heads_are_text(browser, drawn, folder):
     named, rungs = HOSTILE[0], HOSTILE[1:4]
     numbers = ("layer", "number", "inside", "first", "seeking_mass", "seeking_excess", "seeking_z")
     columns = {"head": [named], "seeks": [False], **{name: [0.5] for name in numbers}}
-    columns |= {column_of(kind, one): [0.25] for kind in ("explained", "z") for one in rungs}
+    columns |= {name_column(kind, one): [0.25] for kind in ("explained", "z") for one in rungs}
     pq.write_table(mark(table_of(columns), About(named, rungs, 3, 9, 0)), folder / "bad.parquet")
     write_report(folder / "drawn", folder / "bad.html", heads=folder / "bad.parquet")
     opened = Opened(browser.new_page(), folder / "bad.html")

@@ -26,7 +26,7 @@ def test_measures_are_those_of_the_definition():
     trace = global_run()
     automata = solve_trials(trace)
     target = aim_at(trace, automata)
-    projected = np.einsum("rba,bax->rbx", target.cyclic_places(trace.weights), target.axes)
+    projected = np.einsum("rba,bax->rbx", target.cyclic_coordinates(trace.weights), target.axes)
     found = measure_authors(trace, automata, projected.reshape(trace.weights.shape))
     finite = train_finite(trace, automata)
     record, trial = 50, 1

@@ -47,9 +47,9 @@ def test_sequences_are_cut_from_documents_over_their_frequent_words(stories):
     assert text.vocabulary.tokens[-1] == "<rest>"
     assert text.table.shape == (60 * 4, 9)
     assert (text.table[0, -1] == text.table[1, 0]).all()
-    assert len(np.unique(text.some(50, 0), axis=0)) == 50
+    assert len(np.unique(text.draw(50, 0), axis=0)) == 50
     with pytest.raises(UnsupportedOption, match="longer text"):
-        text.some(500, 0)
+        text.draw(500, 0)
 
 
 @pytest.mark.slow  # an experiment

@@ -13,7 +13,7 @@ from attomaton.heads.utility.measured import find_gains
 from attomaton_experiments.course import run_course
 from attomaton_experiments.head_course.history import History, tell_steps
 from attomaton_experiments.head_course.llama import LlamaShape, SmallLlama
-from attomaton_experiments.head_course.places import PLACES, average_at, measure_places, place_column
+from attomaton_experiments.head_course.targets import TARGETS, average_at, measure_targets, target_column
 from attomaton_experiments.head_course.training import CourseTraining, read_stories
 from attomaton_experiments.page import write_page
 from attomaton_experiments.settings import read_settings
@@ -118,10 +118,10 @@ def places_by_definition(name, row, query):
     return found[name]
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", TARGETS)
 def test_places_are_what_they_are_called(name):
     tokens = np.random.default_rng(1).integers(0, 4, (5, 12))
-    found = PLACES[name](tokens)
+    found = TARGETS[name](tokens)
     for row, keys in zip(tokens.tolist(), found, strict=True):
         for query in range(12):
             assert np.flatnonzero(keys[query]).tolist() == places_by_definition(name, row, query)
@@ -132,7 +132,7 @@ def test_attention_and_utility_at_places_are_means_over_queries(stories, tmp_pat
     CourseTraining(shape, **SMALL["training"] | {"steps": 1, "checkpoints": 1}).run(stories, tmp_path)
     model = open_model(tmp_path / "checkpoint-1")
     windows = np.random.default_rng(0).integers(0, 9, (3, 13))
-    told, heads = measure_places(model, windows), model.shape.heads
+    told, heads = measure_targets(model, windows), model.shape.heads
     place, head = "induction", Head(1, 0)
     pattern = model.watch(windows[:, :-1]).patterns[1][:, 0].numpy()
     (gains,) = find_gains(model, windows, baseline="uniform", alone=False, heads=heads)
@@ -154,9 +154,9 @@ def make_history(labels, attention, utility):
     records = []
     for (seed, at, number), label in np.ndenumerate(labels):
         record = {"seed": seed, "step": (0, 10, 100, 1000)[at], "layer": 0, "number": number, "type": label}
-        for name in PLACES:
-            record[place_column("attention", name)] = attention[seed, at, number]
-            record[place_column("utility", name)] = utility[seed, at, number]
+        for name in TARGETS:
+            record[target_column("attention", name)] = attention[seed, at, number]
+            record[target_column("utility", name)] = utility[seed, at, number]
         records.append(record)
     return History(records)
 

@@ -164,5 +164,5 @@ def test_an_unknown_experiment_is_refused_with_the_names_of_all():
 
 def test_every_experiment_has_something_that_runs_it(tmp_path):
     names = list_experiments()
-    assert len(names) == 31
+    assert len(names) == 33
     assert {read_settings(name, data=tmp_path)["kind"] for name in names} == set(KINDS)

@@ -5,7 +5,7 @@ import json
 import gguf
 import numpy as np
 
-from attomaton.heads.reading.gguf import ARCHITECTURES, CONFIG, LAYER_NAMES, MODEL_NAMES, OWN_NAMES
+from attomaton.heads.reading.gguf import ARCHITECTURES, CONFIG_FIELDS, LAYER_NAMES, MODEL_NAMES, OWN_NAMES
 from tests.heads import made
 
 TEXTS = ["Once upon a time, there's 1999 girls.", "  two\n\n spaces\t\r\n", "naïve 漢字 o'clock I'LL x**2"]
@@ -38,7 +38,7 @@ def write(path, kind, original, *, quantised=False, changes=None, tokenizer=None
     """A GGUF file of a ``transformers`` model, as llama.cpp's converter writes it."""
     writer = gguf.GGUFWriter(path, kind)
     settings = original.config.to_dict() | (changes or {})
-    for key, name in CONFIG.items():
+    for key, name in CONFIG_FIELDS.items():
         value = settings.get(name)
         if name == "rope_theta":
             scaling = settings["rope_parameters"]

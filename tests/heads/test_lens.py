@@ -22,8 +22,8 @@ def as_lens(model, **changes):
     }
     if model.last.shift is not None:
         weights["ln_final.b"] = model.last.shift
-    if model.places is not None:
-        weights["pos_embed.W_pos"] = model.places
+    if model.position_embeddings is not None:
+        weights["pos_embed.W_pos"] = model.position_embeddings
     for number, layer in enumerate(model.layers):
         stem, attention = f"blocks.{number}.", layer.attention
         for letter, part, count in (
@@ -53,7 +53,7 @@ def as_lens(model, **changes):
         "eps": model.last.eps,
         "attn_scale": width**0.5,
         "use_attn_scale": True,
-        "positional_embedding_type": "rotary" if model.places is None else "standard",
+        "positional_embedding_type": "rotary" if model.position_embeddings is None else "standard",
         "rotary_dim": model.rotary and model.rotary.width,
         "rotary_base": model.rotary and model.rotary.theta,
         "parallel_attn_mlp": model.parallel,

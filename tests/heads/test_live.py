@@ -79,7 +79,7 @@ def test_rows_logits_and_edits_are_those_of_the_model(name):
     def write(layer, number, seen):
         rows[layer, number] = seen
 
-    live.record(IDS, positions, write, beside=[live.rotate(seed=0)])
+    live.record(IDS, positions, write, random=[live.rotate(seed=0)])
     for layer, pattern in enumerate(theirs):
         torch.testing.assert_close(seen.patterns[layer], pattern, atol=1e-5, rtol=0)
         index = positions[:, None, :, None]
@@ -99,10 +99,10 @@ def test_two_passes_agree(name):
         for own, other in zip(ours.watch(IDS).patterns, theirs.watch(IDS).patterns, strict=True):
             torch.testing.assert_close(own, other, atol=1e-5, rtol=0)
     recorded = [
-        record(one, DOCUMENTS, beside=[beside], reads_of=range(15), **SIZES)
+        record(one, DOCUMENTS, random=[beside], reads_of=range(15), **SIZES)
         for one, beside in zip((live, reference), drawn, strict=True)
     ]
-    for own, other in zip(*([part.own, *part.beside] for part in recorded), strict=True):
+    for own, other in zip(*([part.rows, *part.random] for part in recorded), strict=True):
         np.testing.assert_allclose(own.attention, other.attention, atol=1e-5)
     np.testing.assert_allclose(recorded[0].reads.means, recorded[1].reads.means, atol=1e-4)
     contexts = LabelledContexts.of(DOCUMENTS[9:], length=8, n_tokens=live.shape.n_tokens)
@@ -115,7 +115,7 @@ def test_two_passes_agree(name):
         "gemma3_text",
     ):  # beyond windows, keys have the least score of a row
         return
-    scores = [OwnScores(one, recorded[1].reads).score(recorded[1].own) for one in (*drawn, live, reference)]
+    scores = [OwnScores(one, recorded[1].reads).score(recorded[1].rows) for one in (*drawn, live, reference)]
     scores = [score - score[:, :, :6].mean(-1, keepdims=True) for score in scores]
     for own, other in (scores[:2], scores[2:]):
         np.testing.assert_allclose(own, other, atol=2e-4)

@@ -7,8 +7,8 @@ import pytest
 
 import attomaton as at
 from attomaton.base.errors import AttomatonError, CorruptRun, MismatchedParts, UnreadableModel
-from attomaton.heads.audit.course import expand, find_steps, spread, step_of
-from attomaton.heads.opening import open_checkpoint, open_model, read_run
+from attomaton.heads.audit.course import expand_globs, find_steps, spread, step_of
+from attomaton.heads.opening import open_checkpoint, open_model, read_any_trace
 from attomaton.heads.own import watch_trace
 from attomaton.training.checkpoints import Store
 
@@ -73,10 +73,10 @@ def test_steps_are_sorted_as_numbers():
 def test_globs_are_opened(tmp_path):
     for name in ("step-5", "step-10", "[step]"):
         (tmp_path / name).mkdir()
-    assert sorted(expand([f"{tmp_path}/step-*"])) == [f"{tmp_path}/step-10", f"{tmp_path}/step-5"]
-    assert expand([f"{tmp_path}/[step]"]) == [f"{tmp_path}/[step]"]  # what is there is no glob
+    assert sorted(expand_globs([f"{tmp_path}/step-*"])) == [f"{tmp_path}/step-10", f"{tmp_path}/step-5"]
+    assert expand_globs([f"{tmp_path}/[step]"]) == [f"{tmp_path}/[step]"]  # what is there is no glob
     with pytest.raises(UnreadableModel, match="nothing matches"):
-        expand([f"{tmp_path}/none-*"])
+        expand_globs([f"{tmp_path}/none-*"])
 
 
 def test_evenly_spread():
@@ -92,7 +92,7 @@ def test_a_run_opens_at_its_last_step_and_at_recorded_ones(run):
     assert [one.step for one in find_steps([str(run)])] == [60]
     steps = find_steps([str(run)], most=5)
     assert [one.step for one in steps] == [0, 15, 30, 45, 60]
-    trace = read_run(run)
+    trace = read_any_trace(run)
     for one in steps:
         seen, wanted = (
             model.watch(CONTEXT).patterns[0] for model in (one.open(), watch_trace(trace, step=one.step))
@@ -103,7 +103,7 @@ def test_a_run_opens_at_its_last_step_and_at_recorded_ones(run):
 @pytest.mark.parametrize("kind", ["run", "deep_run"])
 def test_checkpoints_of_a_run_are_what_was_recorded_there(kind, request):
     place = request.getfixturevalue(kind)
-    trace = read_run(place)
+    trace = read_any_trace(place)
     files = sorted(map(str, (place / "training" / "checkpoints").glob("*.safetensors")))
     steps = find_steps(files)
     assert len(steps) == 3

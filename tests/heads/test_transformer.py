@@ -86,7 +86,7 @@ def test_the_gradient_of_a_pattern_is_its_difference(model):
 
 def test_token_scores_are_those_of_a_first_layer_without_places(model):
     """A context of two tokens has one score to compare: the log-odds of its second row."""
-    bare = model if model.places is None else _without_places(model)
+    bare = model if model.position_embeddings is None else _without_places(model)
     for head in range(bare.n_heads):
         for query, key in ((3, 9), (11, 0)):
             pattern = bare.watch(np.array([[key, query]])).patterns[0][0, head, 1]
@@ -98,7 +98,7 @@ def test_token_scores_are_those_of_a_first_layer_without_places(model):
 
 
 def _without_places(model):
-    return replace(model, places=torch.zeros_like(model.places))
+    return replace(model, position_embeddings=torch.zeros_like(model.position_embeddings))
 
 
 def test_projected_tokens_are_the_scores(model):

@@ -68,8 +68,8 @@ def test_escapes_can_be_undone_and_hide_nothing(text):
 
 @pytest.mark.parametrize("batch", [3, 1 << 16])
 def test_graphml_of_components_reads_back_as_the_order(automaton, tmp_path, monkeypatch, batch):
-    monkeypatch.setattr(graphml, "BATCH", batch)
-    monkeypatch.setattr(export, "BATCH", batch)
+    monkeypatch.setattr(graphml, "ROWS_AT_A_TIME", batch)
+    monkeypatch.setattr(export, "ROWS_AT_A_TIME", batch)
     counts = write_graphml(automaton, tmp_path / "a.graphml", pick_queries(automaton))
     graph = nx.read_graphml(tmp_path / "a.graphml")
     components = automaton.components
@@ -108,7 +108,7 @@ def test_graphml_of_tokens_reads_back_as_the_edges(automaton, tmp_path):
 
 @pytest.mark.parametrize("batch", [7, 1 << 16])
 def test_csv_reads_back_as_the_tables(automaton, tmp_path, monkeypatch, batch):
-    monkeypatch.setattr(export, "BATCH", batch)
+    monkeypatch.setattr(export, "ROWS_AT_A_TIME", batch)
     written = write_csv(automaton, tmp_path, pick_queries(automaton))
     read = {}
     for name in written:

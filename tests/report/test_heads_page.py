@@ -11,7 +11,7 @@ import attomaton as at
 from attomaton.base.errors import UnreadableSource
 from attomaton.heads.audit.course import audit_course
 from attomaton.heads.audit.heads import Audit, audit_heads
-from attomaton.heads.audit.ladder import column_of
+from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.saved import KEY, About, mark
 from attomaton.report.page.heads import MOST_SHOWN_HEADS, read_heads
 from attomaton.report.page.write import write_report
@@ -34,7 +34,7 @@ def made(rungs=("position",), n=2, **changes):
     numbers = ("layer", "number", "inside", "first", "seeking_mass", "seeking_excess", "seeking_z")
     columns = {"head": [f"0.{one}" for one in range(n)], "seeks": [True] * n}
     columns |= {name: [0.5] * n for name in numbers}
-    columns |= {column_of(kind, one): [0.25] * n for kind in ("explained", "z") for one in rungs}
+    columns |= {name_column(kind, one): [0.25] * n for kind in ("explained", "z") for one in rungs}
     table = pa.table({name: values for name, values in (columns | changes).items() if values is not None})
     return mark(table, About("made", tuple(rungs), 3, 9, 0))
 

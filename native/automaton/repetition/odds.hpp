@@ -12,10 +12,10 @@ inline Int append_tokens(Rows<const double> odds, Out<double> counts, Int last, 
         for (Int token = 0; token < counts.size; ++token) total += counts[token] * row[token];
         const double left = draw * total;
         for (Int token = 0; token < counts.size; ++token) {
-            const double part = counts[token] * row[token];
-            if (!(part > 0.0)) continue;
+            const double weight = counts[token] * row[token];
+            if (!(weight > 0.0)) continue;
             last = token;
-            below += part;
+            below += weight;
             if (!(below <= left)) break;
         }
         counts[last] += 1.0;

@@ -6,11 +6,11 @@ namespace attomaton {
 
 // Add the products of queries and keys of each pair to its scores, shape (n_pairs, n_heads).
 // The rows of `asked` and `offered` are matrices (width, n_heads), to sum over heads side by side.
-inline void score_pairs(Rows<const float> asked, Rows<const float> offered, In<Int32> query, In<Int32> token,
+inline void score_pairs(Rows<const float> queries, Rows<const float> offered, In<Int32> query, In<Int32> token,
                         Rows<float> scores) {
     const Int n_heads = scores.width;
     for (Int pair = 0; pair < query.size; ++pair) {
-        const In<float> asks = asked[query[pair]], offers = offered[token[pair]];
+        const In<float> asks = queries[query[pair]], offers = offered[token[pair]];
         const Out<float> sums = scores[pair];
         for (Int entry = 0; entry < asks.size; entry += n_heads)
             for (Int head = 0; head < n_heads; ++head) sums[head] += asks[entry + head] * offers[entry + head];

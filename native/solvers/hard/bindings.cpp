@@ -30,12 +30,12 @@ Array<double> write_pairs(const Array<Pair> &pairs) {
 }
 
 Ropes view_ropes(const Tables &tables, const Ends &ends) {
-    const auto &[keys, asked] = tables;
-    const auto &[one, other, query] = ends;
-    demand(keys.shape(1) == asked.shape(1), "the rows of tokens and of queries differ in length");
+    const auto &[keys, queries] = tables;
+    const auto &[winner, loser, query] = ends;
+    demand(keys.shape(1) == queries.shape(1), "the rows of tokens and of queries differ in length");
     demand(keys.shape(1) < std::size_t(1) << 30, "the rows are too long");
-    demand(one.size() == other.size() && one.size() == query.size(), "the ends of the ropes differ in number");
-    return {rows(keys), rows(asked), view(one), view(other), view(query)};
+    demand(winner.size() == loser.size() && winner.size() == query.size(), "the ends of the ropes differ in number");
+    return {rows(keys), rows(queries), view(winner), view(loser), view(query)};
 }
 
 } // namespace
@@ -43,9 +43,9 @@ Ropes view_ropes(const Tables &tables, const Ends &ends) {
 void bind_hard(nb::module_ &module) {
     define(
         module, "solve_parts",
-        "Write positions and multipliers (answer) of the parts some[0] … some[1] - 1 of an order.",
+        "Write positions and multipliers (answer) of the parts span[0] … span[1] - 1 of an order.",
         [](std::tuple<Read<double>, Read<Int>, Read<Int>> graph, std::tuple<Read<Int>, Read<Int>> borders,
-           std::pair<Int, Int> some, std::pair<double, double> limits,
+           std::pair<Int, Int> span, std::pair<double, double> limits,
            std::tuple<Write<double>, Write<double>> answer) {
             const auto &[weight, above, below] = graph;
             const auto &[nodes, edges] = borders;
@@ -53,14 +53,14 @@ void bind_hard(nb::module_ &module) {
             demand(above.size() == below.size() && multipliers.size() == above.size(),
                    "each edge needs two ends and a multiplier");
             demand(positions.size() == weight.size(), "each component needs a position");
-            demand(nodes.size() == edges.size() && 0 <= some.first && some.second < Int(nodes.size()),
+            demand(nodes.size() == edges.size() && 0 <= span.first && span.second < Int(nodes.size()),
                    "the parts have no borders");
             unlocked([&] {
-                solve_parts(view(weight), view(above), view(below), view(nodes), view(edges), some.first, some.second,
+                solve_parts(view(weight), view(above), view(below), view(nodes), view(edges), span.first, span.second,
                             {limits.first, limits.second}, view(positions), view(multipliers));
             });
         },
-        "graph", "borders", "some", "limits", "answer");
+        "graph", "borders", "span", "limits", "answer");
     define(
         module, "rank_edges",
         "The edges of an order by their slack on longest paths, least first, and the number of its levels less one.",
@@ -85,14 +85,14 @@ void bind_hard(nb::module_ &module) {
             const auto &[weight, moment, above, below] = graph;
             demand(weight.size() == moment.size(), "each weight needs a moment");
             demand(above.size() == below.size(), "each edge needs two ends");
-            Projection made = unlocked([&] {
+            Projection projection = unlocked([&] {
                 Graph order = unit_graph(view(weight), view(above), view(below), 0);
                 std::copy(view(moment).begin(), view(moment).end(), order.moment.begin());
                 return project(order, view(first), {limits.first, limits.second});
             });
-            return std::make_tuple(give(std::move(made.positions)), give(std::move(made.multipliers)),
-                                   give(std::move(made.active)), give(std::move(made.block)),
-                                   give(std::move(made.offset)));
+            return std::make_tuple(give(std::move(projection.positions)), give(std::move(projection.multipliers)),
+                                   give(std::move(projection.active)), give(std::move(projection.block)),
+                                   give(std::move(projection.offset)));
         },
         "graph", "first", "limits");
     define(
@@ -118,7 +118,7 @@ void bind_hard(nb::module_ &module) {
         [](Tables tables, Ends ends, Read<double, 2> weights) {
             const Ropes ropes = view_ropes(tables, ends);
             const Int dim = ropes.keys.width;
-            demand(Int(weights.shape(0)) == ropes.one.size && weights.shape(1) == 2, "each rope needs a pair");
+            demand(Int(weights.shape(0)) == ropes.winner.size && weights.shape(1) == 2, "each rope needs a pair");
             return give(unlocked([&] {
                             return write_pairs(press(ropes, read_pairs(entries<const double, 2>(weights))));
                         }),
@@ -135,7 +135,7 @@ void bind_hard(nb::module_ &module) {
             return give(unlocked([&] {
                             return write_pairs(stretch(ropes, read_pairs(entries<const double, 3>(weights))));
                         }),
-                        ropes.one.size, 2);
+                        ropes.winner.size, 2);
         },
         "tables", "ropes", "weights");
 }

@@ -117,10 +117,10 @@ class Forest {
             mass[node] = graph.weight[node];
             for (Int32 half = first[node]; half != NONE; half = following[half]) {
                 if (half == back) continue;
-                const Int32 other = graph.end_of(half), gap = graph.gap[half >> 1];
-                offset[other] = offset[node] + (half & 1 ? gap : -gap);
-                entry[other] = half;
-                order[end++] = other;
+                const Int32 neighbour = graph.end_of(half), gap = graph.gap[half >> 1];
+                offset[neighbour] = offset[node] + (half & 1 ? gap : -gap);
+                entry[neighbour] = half;
+                order[end++] = neighbour;
             }
         }
         for (Int at = end - 1; at > begin; --at) {
@@ -176,14 +176,14 @@ class Forest {
         }
     }
 
-    void place(const Block &block, double root_position) {
+    void move_block(const Block &block, double root_position) {
         for (const Int32 node : order.slice(block.begin, block.end)) position[node] = root_position + offset[node];
     }
 
     // Move the block of `root` to its balance point.
     Block settle(Int32 root, Int begin) {
         const Block block = survey(root, begin);
-        place(block, block.position);
+        move_block(block, block.position);
         return block;
     }
 
@@ -254,8 +254,8 @@ class Forest {
         link(edge);
         const double joint =
             (high.weight * high.position + low.weight * (low.position + gap)) / (high.weight + low.weight);
-        place(high, joint);
-        place(low, joint - gap);
+        move_block(high, joint);
+        move_block(low, joint - gap);
     }
 };
 

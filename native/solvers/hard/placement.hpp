@@ -68,26 +68,26 @@ inline Contraction contract(const Graph &graph, const Clusters &clusters, In<Int
         const Int32 a = graph.above[ranked[rank]], b = graph.below[ranked[rank]];
         if (number[a] != number[b]) candidates.push_back({number[a] * size + number[b], gap_of(ranked[rank]), rank});
     }
-    std::sort(candidates.begin(), candidates.end(), [](const Candidate &one, const Candidate &other) {
-        return std::make_tuple(one.pair, -one.gap, one.rank) < std::make_tuple(other.pair, -other.gap, other.rank);
+    std::sort(candidates.begin(), candidates.end(), [](const Candidate &left, const Candidate &right) {
+        return std::make_tuple(left.pair, -left.gap, left.rank) < std::make_tuple(right.pair, -right.gap, right.rank);
     });
     const auto last = std::unique(candidates.begin(), candidates.end(),
-                                  [](const Candidate &one, const Candidate &other) { return one.pair == other.pair; });
+                                  [](const Candidate &left, const Candidate &right) { return left.pair == right.pair; });
     candidates.erase(last, candidates.end());
     std::sort(candidates.begin(), candidates.end(),
-              [](const Candidate &one, const Candidate &other) { return one.rank < other.rank; });
-    Contraction made{Graph(size, candidates.size()), Array<Int32>(candidates.size())};
+              [](const Candidate &left, const Candidate &right) { return left.rank < right.rank; });
+    Contraction contraction{Graph(size, candidates.size()), Array<Int32>(candidates.size())};
     for (Int node = 0; node < graph.n_nodes(); ++node) {
-        made.graph.weight[number[node]] += graph.weight[node];
-        made.graph.moment[number[node]] += graph.weight[node] * offset[node];
+        contraction.graph.weight[number[node]] += graph.weight[node];
+        contraction.graph.moment[number[node]] += graph.weight[node] * offset[node];
     }
-    for (Int row = 0; row < made.edge.size; ++row) {
-        made.edge[row] = ranked[candidates[row].rank];
-        made.graph.above[row] = number[graph.above[made.edge[row]]];
-        made.graph.below[row] = number[graph.below[made.edge[row]]];
-        made.graph.gap[row] = candidates[row].gap;
+    for (Int row = 0; row < contraction.edge.size; ++row) {
+        contraction.edge[row] = ranked[candidates[row].rank];
+        contraction.graph.above[row] = number[graph.above[contraction.edge[row]]];
+        contraction.graph.below[row] = number[graph.below[contraction.edge[row]]];
+        contraction.graph.gap[row] = candidates[row].gap;
     }
-    return made;
+    return contraction;
 }
 
 // Also mark the nodes that are bound, within a few steps, to a marked node.
@@ -168,12 +168,12 @@ inline Solution solve_order(const Graph &graph, Limits limits) {
 // Solve the parts first … last − 1: part i has the nodes nodes[i] … nodes[i + 1] − 1, and likewise edges.
 inline void solve_parts(In<double> weight, In<Int> above, In<Int> below, In<Int> nodes, In<Int> edges, Int first,
                         Int last, Limits limits, Out<double> positions, Out<double> multipliers) {
-    for (Int part = first; part < last; ++part) {
-        const Int begin = edges[part], end = edges[part + 1];
-        const Graph graph = unit_graph(weight.slice(nodes[part], nodes[part + 1]), above.slice(begin, end),
-                                       below.slice(begin, end), nodes[part]);
+    for (Int number = first; number < last; ++number) {
+        const Int begin = edges[number], end = edges[number + 1];
+        const Graph graph = unit_graph(weight.slice(nodes[number], nodes[number + 1]), above.slice(begin, end),
+                                       below.slice(begin, end), nodes[number]);
         const Solution solution = solve_order(graph, limits);
-        std::copy(solution.positions.begin(), solution.positions.end(), positions.begin() + nodes[part]);
+        std::copy(solution.positions.begin(), solution.positions.end(), positions.begin() + nodes[number]);
         std::copy(solution.multipliers.begin(), solution.multipliers.end(), multipliers.begin() + begin);
     }
 }

@@ -67,10 +67,10 @@ class Sets {
         return node;
     }
     // Join the sets of two nodes; whether they were different.
-    bool join(Int node, Int other) {
-        const Int one = lead(node), two = lead(other);
-        leader[one] = two;
-        return one != two;
+    bool join(Int first, Int second) {
+        const Int first_leader = lead(first), second_leader = lead(second);
+        leader[first_leader] = second_leader;
+        return first_leader != second_leader;
     }
 };
 

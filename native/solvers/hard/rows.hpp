@@ -11,10 +11,10 @@ struct Pair {
 
 constexpr double SPLIT = 134217729.0; // 2²⁷ + 1: splits a float64 into halves whose products are exact
 
-// one + other, without any error.
-inline Pair add_exactly(double one, double other) {
-    const double high = one + other, part = high - one;
-    return {high, (one - (high - part)) + (other - part)};
+// left + right, without any error.
+inline Pair add_exactly(double left, double right) {
+    const double high = left + right, rounded = high - left;
+    return {high, (left - (high - rounded)) + (right - rounded)};
 }
 
 // The upper half of the digits of a number.
@@ -23,69 +23,69 @@ inline double upper_half(double number) {
     return big - (big - number);
 }
 
-// one · other, without any error.
-inline Pair multiply_exactly(double one, double other) {
-    const double high = one * other, one_high = upper_half(one), other_high = upper_half(other);
-    const double one_low = one - one_high, other_low = other - other_high;
-    const double rest = (one_high * other_high - high) + one_high * other_low + one_low * other_high;
-    return {high, rest + one_low * other_low};
+// left · right, without any error.
+inline Pair multiply_exactly(double left, double right) {
+    const double high = left * right, left_high = upper_half(left), right_high = upper_half(right);
+    const double left_low = left - left_high, right_low = right - right_high;
+    const double error = (left_high * right_high - high) + left_high * right_low + left_low * right_high;
+    return {high, error + left_low * right_low};
 }
 
-inline Pair operator+(Pair one, Pair other) {
-    Pair total = add_exactly(one.high, other.high);
-    const Pair rest = add_exactly(one.low, other.low);
-    total = add_exactly(total.high, total.low + rest.high);
-    return add_exactly(total.high, total.low + rest.low);
+inline Pair operator+(Pair left, Pair right) {
+    Pair total = add_exactly(left.high, right.high);
+    const Pair error = add_exactly(left.low, right.low);
+    total = add_exactly(total.high, total.low + error.high);
+    return add_exactly(total.high, total.low + error.low);
 }
 
-inline Pair operator*(Pair one, double factor) {
-    const Pair product = multiply_exactly(one.high, factor);
-    return add_exactly(product.high, product.low + one.low * factor);
+inline Pair operator*(Pair left, double factor) {
+    const Pair product = multiply_exactly(left.high, factor);
+    return add_exactly(product.high, product.low + left.low * factor);
 }
 
-inline Pair operator*(Pair one, Pair other) {
-    const Pair product = multiply_exactly(one.high, other.high);
-    return add_exactly(product.high, product.low + (one.high * other.low + one.low * other.high));
+inline Pair operator*(Pair left, Pair right) {
+    const Pair product = multiply_exactly(left.high, right.high);
+    return add_exactly(product.high, product.low + (left.high * right.low + left.low * right.high));
 }
 
-// Ties and priorities as differences of rows, sorted by query: (keys[one] − keys[other]) asked[query]ᵀ.
+// Ties and priorities as differences of rows, sorted by query: (keys[winner] − keys[loser]) queries[query]ᵀ.
 struct Ropes {
-    Rows<const double> keys, asked;
-    In<Int> one, other, query;
+    Rows<const double> keys, queries;
+    In<Int> winner, loser, query;
 
     // An entry of the difference of two rows.
     Pair apart(Int rope, Int entry) const {
-        return add_exactly(keys[one[rope]][entry], -keys[other[rope]][entry]);
+        return add_exactly(keys[winner[rope]][entry], -keys[loser[rope]][entry]);
     }
 };
 
-// Σ weight (e_one − e_other) e_queryᵀ, shape (dim, dim).
+// Σ weight (e_winner − e_loser) e_queryᵀ, shape (dim, dim).
 inline Array<Pair> press(const Ropes &ropes, In<Pair> weights) {
-    const Int dim = ropes.keys.width, n_ropes = ropes.one.size;
+    const Int dim = ropes.keys.width, n_ropes = ropes.winner.size;
     Array<Pair> total(dim * dim), pulled(dim);
     for (Int rope = 0; rope < n_ropes; ++rope) {
         for (Int row = 0; row < dim; ++row) pulled[row] = pulled[row] + ropes.apart(rope, row) * weights[rope];
         if (rope + 1 < n_ropes && ropes.query[rope + 1] == ropes.query[rope]) continue;
-        const In<double> asked = ropes.asked[ropes.query[rope]];
+        const In<double> queries = ropes.queries[ropes.query[rope]];
         for (Int row = 0; row < dim; ++row)
             for (Int column = 0; column < dim; ++column)
-                total[row * dim + column] = total[row * dim + column] + pulled[row] * asked[column];
+                total[row * dim + column] = total[row * dim + column] + pulled[row] * queries[column];
         std::fill(pulled.begin(), pulled.end(), Pair{});
     }
     return total;
 }
 
-// (e_one − e_other)ᵀ W e_query of each rope, with W of shape (dim, dim).
+// (e_winner − e_loser)ᵀ W e_query of each rope, with W of shape (dim, dim).
 inline Array<Pair> stretch(const Ropes &ropes, In<Pair> weights) {
-    const Int dim = ropes.keys.width, n_ropes = ropes.one.size;
+    const Int dim = ropes.keys.width, n_ropes = ropes.winner.size;
     Array<Pair> pulls(n_ropes), image(dim);
     for (Int rope = 0; rope < n_ropes; ++rope) {
         if (rope == 0 || ropes.query[rope] != ropes.query[rope - 1]) {
-            const In<double> asked = ropes.asked[ropes.query[rope]];
+            const In<double> queries = ropes.queries[ropes.query[rope]];
             for (Int row = 0; row < dim; ++row) {
                 image[row] = Pair{};
                 for (Int column = 0; column < dim; ++column)
-                    image[row] = image[row] + weights[row * dim + column] * asked[column];
+                    image[row] = image[row] + weights[row * dim + column] * queries[column];
             }
         }
         for (Int row = 0; row < dim; ++row) pulls[rope] = pulls[rope] + ropes.apart(rope, row) * image[row];

@@ -15,15 +15,15 @@ inline double sum_losses(const Group &group, In<double> scores, const Space &spa
         Int chosen = 0; // the entry of the winner
         while (group.node(members[chosen]) != group.winner(choice)) ++chosen;
         const double won = group.shares(choice, space.probability)[chosen];
-        double logit_of_winner = 0.0, rest = -INFINITE;
+        double logit_of_winner = 0.0, logit_of_rest = -INFINITE;
         if (won < LEAST_PROBABILITY) {
             for (Int entry = 0; entry < members.size; ++entry) {
                 const double logit = scores[group.node(members[entry])] + std::log(double(times[entry]));
                 if (entry == chosen) logit_of_winner = logit;
-                rest = std::max(rest, logit) + std::log1p(std::exp(-std::abs(rest - logit)));
+                logit_of_rest = std::max(logit_of_rest, logit) + std::log1p(std::exp(-std::abs(logit_of_rest - logit)));
             }
         }
-        total += group.count(choice) * (won >= LEAST_PROBABILITY ? -std::log(won) : rest - logit_of_winner);
+        total += group.count(choice) * (won >= LEAST_PROBABILITY ? -std::log(won) : logit_of_rest - logit_of_winner);
     }
     return total;
 }
@@ -90,10 +90,10 @@ inline bool solve_grounded(const Group &group, const Space &space, Int root) {
     for (Int turn = 0; turn < 2 * group.size + 100; ++turn) {
         bend(group, space);
         bent[root] = 0.0;
-        double along = 0.0;
-        for (Int node = 0; node < group.size; ++node) along += bent[node] * direction[node];
-        if (!(0.0 < along && along < INFINITE)) return false;
-        const double length = energy / along;
+        double curvature = 0.0;
+        for (Int node = 0; node < group.size; ++node) curvature += bent[node] * direction[node];
+        if (!(0.0 < curvature && curvature < INFINITE)) return false;
+        const double length = energy / curvature;
         double fresh = 0.0, farthest = 0.0;
         for (Int node = 0; node < group.size; ++node) {
             space.step[node] += length * direction[node];
@@ -166,11 +166,11 @@ struct Slopes {
     Out<double> largest, gradient, curvature, loss;
 };
 
-// Bounds for the groups `some` at these scores, with this ridge; groups of one alternative are left out.
-inline void bound_slopes(const Groups &groups, In<Int> some, In<double> all_scores, double ridge,
+// Bounds for the groups `chosen` at these scores, with this ridge; groups of one alternative are left out.
+inline void bound_slopes(const Groups &groups, In<Int> chosen, In<double> all_scores, double ridge,
                          const Slopes &slopes) {
-    const Room room(groups, some);
-    for (const Int number : some) {
+    const Room room(groups, chosen);
+    for (const Int number : chosen) {
         const Group group = groups[number];
         if (group.size < 2) continue;
         const Space space = room.of(group);
@@ -200,12 +200,12 @@ inline void fill_hessian(const Group &group, In<double> scores, const Space &spa
             const Int node = group.node(members[entry]);
             const double share = group.count(choice) * shares[entry];
             for (Int before = 0; before < entry; ++before) {
-                const Int other = group.node(members[before]);
+                const Int rival = group.node(members[before]);
                 const double weight = share * shares[before];
-                hessian[node][other] -= weight;
-                hessian[other][node] -= weight;
+                hessian[node][rival] -= weight;
+                hessian[rival][node] -= weight;
                 hessian[node][node] += weight;
-                hessian[other][other] += weight;
+                hessian[rival][rival] += weight;
             }
         }
     }

@@ -71,9 +71,9 @@ class Room {
     Array<double> entries, nodes[7];
 
   public:
-    Room(const Groups &groups, In<Int> some) {
+    Room(const Groups &groups, In<Int> chosen) {
         Int n_nodes = 0, n_entries = 0;
-        for (const Int number : some) {
+        for (const Int number : chosen) {
             const Group group = groups[number];
             n_nodes = std::max(n_nodes, group.size);
             n_entries = std::max(n_entries, group.n_entries());
@@ -214,13 +214,13 @@ inline bool find_step(const Group &group, double stiffness, const Space &space, 
     for (int turn = 0; turn < MAX_TURNS; ++turn) {
         if (energy <= goal || energy <= 0.0) return true;
         bend(group, space);
-        double along = 0.0;
+        double curvature = 0.0;
         for (Int node = 0; node < group.size; ++node) {
             bent[node] += stiffness * direction[node];
-            along += bent[node] * direction[node];
+            curvature += bent[node] * direction[node];
         }
-        if (along <= 0.0) return true;
-        const double length = energy / along;
+        if (curvature <= 0.0) return true;
+        const double length = energy / curvature;
         double fresh = 0.0;
         for (Int node = 0; node < group.size; ++node) {
             space.step[node] += length * direction[node];
@@ -310,12 +310,12 @@ inline double count_most(const Group &group, Out<double> often) {
     return *std::max_element(often.begin(), often.end());
 }
 
-// Move the scores of the groups `some` from the anchor to their minimum; `stalled` tells which of them ended far
+// Move the scores of the groups `chosen` from the anchor to their minimum; `stalled` tells which of them ended far
 // from the tolerance.
-inline void solve_groups(const Groups &groups, In<Int> some, In<double> anchor, double stiffness, Out<double> scores,
+inline void solve_groups(const Groups &groups, In<Int> chosen, In<double> anchor, double stiffness, Out<double> scores,
                          Out<bool> stalled, double atol, Int max_steps) {
-    const Room room(groups, some);
-    for (const Int number : some) {
+    const Room room(groups, chosen);
+    for (const Int number : chosen) {
         const Group group = groups[number];
         const In<double> from = anchor.slice(group.first, group.first + group.size);
         const Out<double> moved = scores.slice(group.first, group.first + group.size);

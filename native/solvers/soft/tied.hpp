@@ -20,9 +20,9 @@ struct Members {
 // Members and multiplicities of choice sets in a new order, in which queries stay sorted.
 //
 // Nodes have sorted keys and numbers; `winner` is the number of each choice's winner, in the new order, and the
-// numbers of its component are lowest[winner] … behind[winner] − 1. Tokens are < n_tokens.
+// numbers of its component are lowest[winner] … past[winner] − 1. Tokens are < n_tokens.
 inline Members sort_members(In<Int> order, const CountedChoices &choices, In<Int> keys, In<Int32> number,
-                            In<Int32> winner, In<Int> lowest, In<Int> behind, Int n_tokens) {
+                            In<Int32> winner, In<Int> lowest, In<Int> past, Int n_tokens) {
     Array<Int32> number_of(n_tokens, -1); // the nodes of the last query
     Members sorted{Array<Int32>(choices.tokens.size), Array<Int32>(choices.tokens.size)};
     Int first = 0, end = 0, query = -1, position = 0;
@@ -36,7 +36,7 @@ inline Members sort_members(In<Int> order, const CountedChoices &choices, In<Int
             for (end = first; end < keys.size && (keys[end] >> TOKEN_BITS) == query; ++end)
                 number_of[keys[end] & TOKEN_MASK] = number[end];
         }
-        const Int least = lowest[winner[rank]], last = behind[winner[rank]];
+        const Int least = lowest[winner[rank]], last = past[winner[rank]];
         for (Int entry = choices.offsets[choice]; entry < choices.offsets[choice + 1]; ++entry) {
             const Int32 member = number_of[choices.tokens[entry]];
             if (member < least || member >= last) sorted.inside = false;

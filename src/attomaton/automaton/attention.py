@@ -39,7 +39,7 @@ MOST_RANKED = 20
 MOST_POSITIONS = 40
 """Number of last positions of a context that are drawn."""
 
-ROW_HEIGHT, AXES_HEIGHT = 0.14, 0.62
+TOKEN_HEIGHT, AXES_HEIGHT = 0.14, 0.62
 """Height of one row, and of everything else, in inches."""
 
 LONGEST_NAME = 16
@@ -67,7 +67,7 @@ def draw_ranking(ranking: Ranking, ax: Any = None) -> Any:
     shown = f"{len(names)} of {ranking.total:,} tokens" if len(names) < ranking.total else "tokens"
     title = f"Under the query “{drawable(ranking.query, LONGEST_NAME)}”: {shown}, best first"
     lines = wrap_caption(title)
-    with house_axes(ax, height=ROW_HEIGHT * len(names) + AXES_HEIGHT + 0.11 * (len(lines) - 1)) as axes:
+    with house_axes(ax, height=TOKEN_HEIGHT * len(names) + AXES_HEIGHT + 0.11 * (len(lines) - 1)) as axes:
         heights = np.arange(len(names))
         colours = [BLUE if score >= 0 else ORANGE for score in ranking.scores]
         axes.barh(heights, ranking.scores, color=colours, height=0.72)

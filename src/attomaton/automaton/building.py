@@ -17,7 +17,7 @@ from attomaton.base.artifacts import RUN, Building, digest_arrays, explained
 from attomaton.base.artifacts.folders import check_replaceable, resolve_target
 from attomaton.base.artifacts.uploads import build_at, check_upload
 from attomaton.base.errors import UnwritablePlace
-from attomaton.base.machine import share_out
+from attomaton.base.machine import divide_work
 from attomaton.base.options import given_path
 from attomaton.base.remote import as_path
 from attomaton.corpora.readers.batches import Reading
@@ -81,4 +81,4 @@ def describe_run(
         return about
     samples = automaton.samples
     tasks: list[Callable[[], Any]] = [lambda: describe_origin(samples), lambda: automaton.coverage]
-    return {**about, "samples": share_out(lambda task: task(), tasks, threads)[0]}
+    return {**about, "samples": divide_work(lambda task: task(), tasks, threads)[0]}

@@ -10,7 +10,18 @@ import pyarrow as pa
 
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.base.frames import Tabular
-from attomaton.base.printing import SHOWN, Bar, Bars, Block, Chip, Chips, Grid, Printed, Signal, shorten
+from attomaton.base.printing import (
+    PRINTED_ROWS,
+    Bar,
+    Bars,
+    Block,
+    Chip,
+    Chips,
+    Grid,
+    Printed,
+    Signal,
+    shorten,
+)
 from attomaton.base.tables import table_of
 from attomaton.graphs.paths import Edge, QueryGraph, QueryOrder
 
@@ -280,14 +291,14 @@ class ContextView(Printed):
         probabilities = _falling(explanation)
         mixed = [
             (name(token), Bar(probability, f"{probability:.6f}"))
-            for token, probability in probabilities[:SHOWN]
+            for token, probability in probabilities[:PRINTED_ROWS]
         ]
         beaten = [
             f"beats {self._names(below.tokens)}: {below.path}, support {below.support:,}: {self._path(below)}"
-            for below in explanation.beaten[:SHOWN]
+            for below in explanation.beaten[:PRINTED_ROWS]
         ]
-        groups = "; ".join(map(self._names, explanation.incomparable[:SHOWN])) + "; …" * (
-            len(explanation.incomparable) > SHOWN
+        groups = "; ".join(map(self._names, explanation.incomparable[:PRINTED_ROWS])) + "; …" * (
+            len(explanation.incomparable) > PRINTED_ROWS
         )
         unknown = _join_names(list(map(shorten, explanation.unknown)), len(explanation.unknown))
         rule = f"query {name(explanation.query)}: {explanation.rule.words} ({explanation.rule.value})"
@@ -295,10 +306,13 @@ class ContextView(Printed):
             Signal(rule, _by_theorem(explanation)),
             self._chips(),
             Bars(mixed, max(len(name(token)) for token, _ in probabilities)),
-            *([f"  and {len(probabilities) - SHOWN:,} more"] * (len(probabilities) > SHOWN)),
-            *explanation.written_lines[:SHOWN],
+            *([f"  and {len(probabilities) - PRINTED_ROWS:,} more"] * (len(probabilities) > PRINTED_ROWS)),
+            *explanation.written_lines[:PRINTED_ROWS],
             *beaten,
-            *([f"and {len(explanation.beaten) - SHOWN:,} more"] * (len(explanation.beaten) > SHOWN)),
+            *(
+                [f"and {len(explanation.beaten) - PRINTED_ROWS:,} more"]
+                * (len(explanation.beaten) > PRINTED_ROWS)
+            ),
             *_equals(explanation),
             *_left(explanation, groups, self._names(explanation.unseen), unknown),
         ]
@@ -325,7 +339,7 @@ class ContextView(Printed):
 
     def _names(self, tokens: tuple[int, ...]) -> str:
         """The texts of the first tokens."""
-        return _join_names(list(map(self._name, tokens[:SHOWN])), len(tokens))
+        return _join_names(list(map(self._name, tokens[:PRINTED_ROWS])), len(tokens))
 
     def _path(self, beaten: Beaten) -> str:
         n_more = len(beaten.steps) - PATH_STEPS
@@ -364,7 +378,9 @@ def _left(explanation: Explanation, groups: str, unseen: str, unknown: str) -> l
 
 def _join_names(words: Sequence[str], number: int) -> str:
     """The first ``SHOWN`` words, and the number of the rest."""
-    return " ".join(words[:SHOWN]) + (f" and {number - SHOWN:,} more" if number > SHOWN else "")
+    return " ".join(words[:PRINTED_ROWS]) + (
+        f" and {number - PRINTED_ROWS:,} more" if number > PRINTED_ROWS else ""
+    )
 
 
 def explain_answer(

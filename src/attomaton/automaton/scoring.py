@@ -14,7 +14,7 @@ from attomaton.automaton.prediction import BatchPrediction
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number, whole_number
-from attomaton.base.printing import SHOWN, Block, Grid
+from attomaton.base.printing import PRINTED_ROWS, Block, Grid
 from attomaton.base.ragged import largest_of, occurs, run_starts
 from attomaton.base.tables import Float64, table_of
 from attomaton.graphs.bags import Bags
@@ -102,7 +102,7 @@ class Score(Tabular):
 
 def describe_unknown(unknown: Sequence[str]) -> list[str]:
     """A line that names words outside the vocabulary; none if there are none."""
-    first, n_more = " ".join(unknown[:SHOWN]), len(unknown) - SHOWN
+    first, n_more = " ".join(unknown[:PRINTED_ROWS]), len(unknown) - PRINTED_ROWS
     more = f" and {n_more:,} more" if n_more > 0 else ""
     return [f"Not in the vocabulary, so unseen: {first}{more}"] if unknown else []
 

@@ -118,17 +118,7 @@ def choose_strength(
     strengths: Sequence[float] = CANDIDATE_STRENGTHS,
     ridge: float = 1.0,
 ) -> Tuning:
-    """Learn from ``samples`` with each strength and score it on the held-out ``held_back``.
-
-    Parameters
-    ----------
-    samples, held_back : Samples
-        The samples to learn from, and the samples to score on.
-    strengths : sequence of float
-        The strengths to try.
-    ridge : float
-        The ridge on the pooled scores, as in :func:`shrink`.
-    """
+    """Learn from ``samples`` with each strength and score it on the held-out ``held_back``."""
     if not len(strengths):
         raise UnsupportedOption("strengths is empty; give the strengths to try")
     for strength in strengths:

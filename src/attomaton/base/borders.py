@@ -82,7 +82,7 @@ def check_ids(ids: Integers, size: int, name: str, *, error: Refusal = Mismatche
     )
 
 
-def check_counts(counts: Integers, least: int, name: str) -> None:
+def check_count_range(counts: Integers, least: int, name: str) -> None:
     """Check that each count is at least ``least`` and their sum at most 2⁵³."""
     if not len(counts):
         return

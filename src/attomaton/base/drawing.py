@@ -116,13 +116,7 @@ def wrap_caption(caption: str, *, width: float = ONE_COLUMN) -> list[str]:
 
 
 def drawable(text: str, most: int) -> str:
-    """A token as a figure can show it: long ones cut, hidden characters and those the font lacks as numbers.
-
-    Examples
-    --------
-    >>> drawable("lighthouse", 6), drawable("a😀", 20)
-    ('light…', 'a😀')
-    """
+    """A token as a figure can show it: long ones cut, characters hidden or not in the font as numbers."""
     characters = _font().get_charmap()
     shown = [
         sign if sign.isprintable() and ord(sign) in characters else f"U+{ord(sign):04X}"

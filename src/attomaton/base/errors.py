@@ -229,13 +229,7 @@ class MissingExtra(AttomatonError, ImportError):
 
 @contextmanager
 def needing(feature: str, extra: str = "") -> Generator[None]:
-    """Name the extra to install, or ``extra``, if ``feature`` needs a package that is not installed.
-
-    Examples
-    --------
-    >>> with needing("an experiment"):
-    ...     import math
-    """
+    """Name the extra to install, or ``extra``, if ``feature`` needs a package that is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:

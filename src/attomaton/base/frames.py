@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.errors import MismatchedParts
-from attomaton.base.printing import SHOWN, Block, Grid, Printed
+from attomaton.base.printing import PRINTED_ROWS, Block, Grid, Printed
 from attomaton.base.tables import to_pandas, to_polars
 
 TOKEN_COLUMNS = ("query", "token", "winner", "loser", "rival", "label", "tokens", "context")
@@ -79,10 +79,10 @@ class Tabular(Printed):
 
 def first_rows(table: pa.Table, words: Worded | None = None, *, n_rows: int | None = None) -> list[Block]:
     """The first rows of a table, and how many more there are; ``n_rows`` if the table itself is cut."""
-    first: Any = table.slice(0, SHOWN)
+    first: Any = table.slice(0, PRINTED_ROWS)
     first = first if words is None else name_tokens(first, words.tokens)
-    remaining = (table.num_rows if n_rows is None else n_rows) - SHOWN
-    rows = [[_cell(value) for value in row.values()] for row in first.to_pylist()]
+    remaining = (table.num_rows if n_rows is None else n_rows) - PRINTED_ROWS
+    rows = [[_frame_cell(value) for value in row.values()] for row in first.to_pylist()]
     blocks: list[Block] = [Grid("", table.column_names, rows)] if rows else []
     return blocks + ([f"and {remaining:,} more row{'s' * (remaining != 1)}"] if remaining > 0 else [])
 
@@ -97,16 +97,16 @@ def name_tokens(table: pa.Table, tokens: Sequence[str]) -> pa.Table:
         column = named.column(name)
         joined = _arrow.concat_arrays(column.chunks or [_arrow.array([], column.type)])
         if hasattr(joined, "offsets"):
-            flat = _look_up(joined.flatten(), words, name)
+            flat = _words_of_ids(joined.flatten(), words, name)
             offsets = joined.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
             texts = _arrow.LargeListArray.from_arrays(_arrow.array(offsets - offsets[:1]), flat)
         else:
-            texts = _look_up(joined, words, name)
+            texts = _words_of_ids(joined, words, name)
         named = named.set_column(number, name, texts)
     return named
 
 
-def _look_up(ids: Any, words: Any, name: str) -> Any:
+def _words_of_ids(ids: Any, words: Any, name: str) -> Any:
     numbers = ids.to_numpy(zero_copy_only=False)
     if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(words):
         raise MismatchedParts(
@@ -116,10 +116,10 @@ def _look_up(ids: Any, words: Any, name: str) -> Any:
     return words.take(_arrow.array(numbers))
 
 
-def _cell(value: object) -> str:
+def _frame_cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, list):
         shown = cast("list[Any]", value)
-        return " ".join(map(str, shown[:SHOWN])) + " …" * (len(shown) > SHOWN)
+        return " ".join(map(str, shown[:PRINTED_ROWS])) + " …" * (len(shown) > PRINTED_ROWS)
     return str(value)

@@ -30,18 +30,13 @@ def count_processors() -> int:
     return os.cpu_count() or 1
 
 
-def share_out(
+def divide_work(
     work: Callable[[Share], Answer], shares: Sequence[Share], threads: int | None = None
 ) -> list[Answer]:
     """Do ``work`` on every share, with this many threads or one per processor; results keep the order.
 
     This pays where kernels do the work, since they release the GIL. A single share or a single thread
     runs in the calling thread.
-
-    Examples
-    --------
-    >>> share_out(abs, [1, -2, 3], threads=2)
-    [1, 2, 3]
     """
     if len(shares) <= 1 or threads == 1:
         return list(map(work, shares))

@@ -49,12 +49,12 @@ def find_flow_bridges(start: NDArray[numpy.int64], target: NDArray[numpy.int64],
     Which edges are on every path from the root to their head, ordered like source; roots reach every node.
     """
 
-def link_tokens(ids: NDArray[numpy.int32], documents: NDArray[numpy.int64], head: int, window: int, kept: NDArray[numpy.bool_]) -> tuple[NDArray[numpy.int32], NDArray[numpy.int32], NDArray[numpy.int64], NDArray[numpy.int64]]:
+def link_tokens(ids: NDArray[numpy.int32], documents: NDArray[numpy.int64], head: int, window: int, wanted: NDArray[numpy.bool_]) -> tuple[NDArray[numpy.int32], NDArray[numpy.int32], NDArray[numpy.int64], NDArray[numpy.int64]]:
     """
     The previous and next position of each token in its document, and by query the samples with and without label.
     """
 
-def pack_windows(ids: NDArray[numpy.int32], documents: NDArray[numpy.int64], head: int, first: int, window: int, kept: NDArray[numpy.bool_], before: NDArray[numpy.int32], after: NDArray[numpy.int32], keys: NDArray[numpy.int64]) -> tuple[int, int]:
+def pack_windows(ids: NDArray[numpy.int32], documents: NDArray[numpy.int64], head: int, first: int, window: int, wanted: NDArray[numpy.bool_], before: NDArray[numpy.int32], after: NDArray[numpy.int32], keys: NDArray[numpy.int64]) -> tuple[int, int]:
     """
     Pack the edges of the labels from first on until keys is full; the next label, and the number of keys.
     """
@@ -95,21 +95,21 @@ def count_sets(order: NDArray[numpy.int64], pairs: NDArray[numpy.int64], offsets
 def take_sets(rows: NDArray[numpy.int64], offsets: NDArray[numpy.int64], entries: NDArray[numpy.int64]) -> tuple[NDArray[numpy.int64], NDArray[numpy.int32], NDArray[numpy.int32]]:
     """Offsets, tokens and multiplicities of some sets, in this order."""
 
-def solve_groups(choices: tuple[NDArray[numpy.int32], NDArray[numpy.int64], NDArray[numpy.int32], NDArray[numpy.int32], NDArray[numpy.float64]], borders: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], some: NDArray[numpy.int64], pull: tuple[NDArray[numpy.float64], float], answer: tuple[NDArray[numpy.float64], NDArray[numpy.bool_]], limits: tuple[float, int]) -> None:
+def solve_groups(choices: tuple[NDArray[numpy.int32], NDArray[numpy.int64], NDArray[numpy.int32], NDArray[numpy.int32], NDArray[numpy.float64]], borders: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], chosen: NDArray[numpy.int64], pull: tuple[NDArray[numpy.float64], float], answer: tuple[NDArray[numpy.float64], NDArray[numpy.bool_]], limits: tuple[float, int]) -> None:
     """
-    Move the scores of the groups `some` from the anchor to their minimum.
+    Move the scores of the groups `chosen` from the anchor to their minimum.
 
     `borders` are those of each group's alternatives and of its choices, `pull` is the anchor and its stiffness, `answer` the scores and for each group whether it ended far from the tolerance; `limits` are the tolerance on gradient entries and the most steps.
     """
 
-def bound_slopes(choices: tuple[NDArray[numpy.int32], NDArray[numpy.int64], NDArray[numpy.int32], NDArray[numpy.int32], NDArray[numpy.float64]], borders: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], some: NDArray[numpy.int64], at: tuple[NDArray[numpy.float64], float], slopes: tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64]]) -> None:
+def bound_slopes(choices: tuple[NDArray[numpy.int32], NDArray[numpy.int64], NDArray[numpy.int32], NDArray[numpy.int32], NDArray[numpy.float64]], borders: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], chosen: NDArray[numpy.int64], at: tuple[NDArray[numpy.float64], float], slopes: tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64]]) -> None:
     """
-    Bounds on the gradient and curvature of the groups `some` at these scores, with this ridge, into `slopes`.
+    Bounds on the gradient and curvature of the groups `chosen` at these scores, with this ridge, into `slopes`.
     """
 
-def fill_hessians(choices: tuple[NDArray[numpy.int32], NDArray[numpy.int64], NDArray[numpy.int32], NDArray[numpy.int32], NDArray[numpy.float64]], borders: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], some: NDArray[numpy.int64], scores: NDArray[numpy.float64], hessians: NDArray[numpy.float64]) -> None:
+def fill_hessians(choices: tuple[NDArray[numpy.int32], NDArray[numpy.int64], NDArray[numpy.int32], NDArray[numpy.int32], NDArray[numpy.float64]], borders: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], chosen: NDArray[numpy.int64], scores: NDArray[numpy.float64], hessians: NDArray[numpy.float64]) -> None:
     """
-    Add the Hessians of the groups `some`, which have the same size, at these scores to `hessians`.
+    Add the Hessians of the groups `chosen`, which have the same size, at these scores to `hessians`.
     """
 
 def sort_members(order: NDArray[numpy.int64], choices: tuple[NDArray[numpy.int64], NDArray[numpy.int32], NDArray[numpy.int32], NDArray[numpy.int32]], nodes: tuple[NDArray[numpy.int64], NDArray[numpy.int32]], within: tuple[NDArray[numpy.int32], NDArray[numpy.int64], NDArray[numpy.int64]], n_tokens: int) -> tuple[NDArray[numpy.int32], NDArray[numpy.int32], bool]:
@@ -119,9 +119,9 @@ def sort_members(order: NDArray[numpy.int64], choices: tuple[NDArray[numpy.int64
     `choices` are the offsets, tokens, multiplicities and queries of the choices, `nodes` the keys of all nodes with their numbers, and `within` the numbers of the winners, in the new order, with the first and one past the last number of each node's component. Tokens are less than `n_tokens`, and queries stay sorted.
     """
 
-def solve_parts(graph: tuple[NDArray[numpy.float64], NDArray[numpy.int64], NDArray[numpy.int64]], borders: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], some: tuple[int, int], limits: tuple[float, float], answer: tuple[NDArray[numpy.float64], NDArray[numpy.float64]]) -> None:
+def solve_parts(graph: tuple[NDArray[numpy.float64], NDArray[numpy.int64], NDArray[numpy.int64]], borders: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], span: tuple[int, int], limits: tuple[float, float], answer: tuple[NDArray[numpy.float64], NDArray[numpy.float64]]) -> None:
     """
-    Write positions and multipliers (answer) of the parts some[0] … some[1] - 1 of an order.
+    Write positions and multipliers (answer) of the parts span[0] … span[1] - 1 of an order.
     """
 
 def rank_edges(n_nodes: int, above: NDArray[numpy.int64], below: NDArray[numpy.int64]) -> tuple[NDArray[numpy.int32], int]:
@@ -149,7 +149,7 @@ def stretch_ropes(tables: tuple[NDArray[numpy.float64], NDArray[numpy.float64]],
     (e_one - e_other)ᵀ W e_query of each rope in pairs of float64, from W in pairs.
     """
 
-def assemble_equations(primal: tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64]], dual: tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64]], nodes: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], asked: NDArray[numpy.int64]) -> NDArray[numpy.float64]:
+def assemble_equations(primal: tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64]], dual: tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64]], nodes: tuple[NDArray[numpy.int64], NDArray[numpy.int64]], query_of: NDArray[numpy.int64]) -> NDArray[numpy.float64]:
     """
     The lower half of the matrix of Newton's equations for the nuclear norm.
     """
@@ -183,7 +183,7 @@ def append_tokens(odds: NDArray[numpy.float64], counts: NDArray[numpy.float64], 
     Draw a token for each entry of draws (in [0, 1)), add it to counts, and return the last one.
     """
 
-def score_pairs(asked: NDArray[numpy.float32], offered: NDArray[numpy.float32], query: NDArray[numpy.int32], token: NDArray[numpy.int32], scores: NDArray[numpy.float32]) -> None:
+def score_pairs(queries: NDArray[numpy.float32], offered: NDArray[numpy.float32], query: NDArray[numpy.int32], token: NDArray[numpy.int32], scores: NDArray[numpy.float32]) -> None:
     """
     Add the products of queries and keys of each pair to scores, shape (n_pairs, n_heads).
     """

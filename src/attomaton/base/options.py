@@ -37,18 +37,8 @@ def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGES
 
     Python and numpy integers are whole numbers, and so are floats without a fractional part such as ``1e6``.
     Booleans, text, fractions and non-finite values are not.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> whole_number(1e6, "steps"), whole_number(np.int32(3), "window", least=1)
-    (1000000, 3)
-    >>> whole_number(1.5, "steps")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnsupportedOption: steps is 1.5; give a whole number, 0 or more
     """
-    number = _whole(value)
+    number = _as_whole(value)
     if number is None or not least <= number <= most:
         bounded = most < LARGEST_WHOLE or (number is not None and number > most)
         reach = f" from {least:,} to {most:,}" if bounded else f", {least:,} or more"
@@ -74,18 +64,8 @@ def real_number(
 
     Any real number of Python or numpy is accepted, but not a boolean or text. ``least`` and ``most`` are
     inclusive bounds, ``above`` and ``below`` exclusive ones.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> real_number(np.float32(0.5), "momentum", least=0, below=1), real_number(2, "step_size", above=0)
-    (0.5, 2.0)
-    >>> real_number(float("nan"), "step_size", above=0)
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnsupportedOption: step_size is nan; give a finite number above 0
     """
-    number = _real(value)
+    number = _as_real(value)
     possible = [
         ("of at least", least, ge),
         ("above", above, gt),
@@ -101,7 +81,7 @@ def real_number(
 
 def share(value: object, name: str) -> float:
     """The value as a float, if it is above 0 and at most 1."""
-    number = _real(value)
+    number = _as_real(value)
     if number is None or not 0 < number <= 1:
         raise UnsupportedOption(f"{name} is {show(value)}; give a fraction above 0 and at most 1")
     return number
@@ -193,20 +173,7 @@ def named_instance(
 
 
 def settle(owner: object, **values: object) -> None:
-    """Set the fields of a frozen dataclass to checked values, from its ``__post_init__``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dataclasses import dataclass
-    >>> @dataclass(frozen=True)
-    ... class Step:
-    ...     size: float
-    ...     def __post_init__(self):
-    ...         settle(self, size=real_number(self.size, "size", above=0))
-    >>> Step(np.float32(2))
-    Step(size=2.0)
-    """
+    """Set the fields of a frozen dataclass to checked values, from its ``__post_init__``."""
     for name, value in values.items():
         object.__setattr__(owner, name, value)
 
@@ -258,7 +225,7 @@ def _scalar(value: Any) -> Any:
     return value[()] if getattr(value, "ndim", None) == 0 and not isinstance(value, str | bytes) else value
 
 
-def _whole(value: Any) -> int | None:
+def _as_whole(value: Any) -> int | None:
     import numpy as np
 
     value = _scalar(value)
@@ -273,7 +240,7 @@ def _whole(value: Any) -> int | None:
         return None
 
 
-def _real(value: Any) -> float | None:
+def _as_real(value: Any) -> float | None:
     value = value if isinstance(value, Real) else _scalar(value)
     if isinstance(value, bool) or not isinstance(value, Real):
         return None

@@ -18,7 +18,7 @@ from html import escape
 from io import StringIO
 from typing import Any
 
-SHOWN = 8  # rows shown of a table
+PRINTED_ROWS = 8  # rows shown of a table
 TOKEN_LENGTH, TEXT_LENGTH = 40, 600  # characters shown of a token, and of any other text
 LONGEST_UNCUT, CUT_WORD, LONGEST_CELL = 4096, 200, 20_000
 """Longest word that a terminal shows in full (no path is longer), characters shown of a longer one, and
@@ -228,7 +228,7 @@ def draw_text(blocks: Sequence[Block], *, width: int = WIDTH) -> str:
     """The blocks as text; tables have at most ``width`` characters, and cells are wrapped if necessary."""
     lines: list[str] = []
     for block in blocks:
-        lines += _draw(block, width) if isinstance(block, Grid) else map(clean, lines_of(block))
+        lines += _draw_grid(block, width) if isinstance(block, Grid) else map(clean, lines_of(block))
     return "\n".join(lines)
 
 
@@ -254,7 +254,7 @@ def draw_table(grid: Grid, show: Callable[[str], Any]) -> Any:
     return table
 
 
-def _draw(grid: Grid, width: int) -> list[str]:
+def _draw_grid(grid: Grid, width: int) -> list[str]:
     from rich.console import Console
     from rich.text import Text
 
@@ -287,15 +287,7 @@ _TURNING = re.compile(rf"{_RIGHT_TO_LEFT}(?:\S*{_RIGHT_TO_LEFT})?")
 
 
 def draw_html(blocks: Sequence[Block]) -> str:
-    """The blocks as HTML for a notebook, in a frame.
-
-    Examples
-    --------
-    >>> "&lt;b&gt;" in draw_html(["<b>"])
-    True
-    >>> "and 799 more rows" in draw_html([Grid("", ["token"], [["a"]] * 999)])
-    True
-    """
+    """The blocks as HTML for a notebook, in a frame."""
     return f'<div style="{_FRAME}">{"".join(map(_markup, blocks))}</div>'
 
 
@@ -303,20 +295,20 @@ def _markup(block: Block) -> str:
     """One block as HTML."""
     match block:
         case Grid(title, headers, rows):
-            above = f'<div style="font-weight:600;margin-top:.4em">{_text(title)}</div>' if title else ""
-            return above + _table(headers, rows)
+            above = f'<div style="font-weight:600;margin-top:.4em">{_html_text(title)}</div>' if title else ""
+            return above + _html_table(headers, rows)
         case Listing(headers, rows):
-            return _table(headers, rows)
+            return _html_table(headers, rows)
         case Bars(rows):
-            return _table(["", ""], rows)
+            return _html_table(["", ""], rows)
         case Chips(chips, before):
-            start = f'<span style="{_QUIET}">{_text(before)} </span>' if before else ""
+            start = f'<span style="{_QUIET}">{_html_text(before)} </span>' if before else ""
             return f'<div style="margin:.5em 0;line-height:1.35">{start}{"".join(map(_chip, chips))}</div>'
         case _:
-            return f'<div style="margin:.2em 0;white-space:pre-wrap">{_cell(block)}</div>'
+            return f'<div style="margin:.2em 0;white-space:pre-wrap">{_html_cell(block)}</div>'
 
 
-def _table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+def _html_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """The first rows of a table, and how many more there are; columns of numbers are right-aligned."""
     shown, named = rows[:MOST_HTML_ROWS], any(headers)
     styles: list[str] = []
@@ -325,7 +317,8 @@ def _table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
         right = named and all(not isinstance(cell, Bar) and _NUMBER.fullmatch(str(cell)) for cell in cells)
         styles.append(f"{_CELL}{'right' if right else 'left'}")
     head = "".join(
-        f'<th style="{style};{_HEAD}">{_text(name)}</th>' for name, style in zip(headers, styles, strict=True)
+        f'<th style="{style};{_HEAD}">{_html_text(name)}</th>'
+        for name, style in zip(headers, styles, strict=True)
     )
     if not named:
         styles[0] += f";{_QUIET}"
@@ -339,27 +332,31 @@ def _table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 def _table_cell(cell: object, style: str) -> str:
     """A cell of a table; a short one is not wrapped."""
     wrapping = ";white-space:nowrap" if len(str(cell)) <= UNBROKEN else ""
-    return f'<td style="{style}{wrapping}">{_cell(cell)}</td>'
+    return f'<td style="{style}{wrapping}">{_html_cell(cell)}</td>'
 
 
-def _cell(cell: object) -> str:
+def _html_cell(cell: object) -> str:
     match cell:
         case Bar(share, text):
             width = f"width:{round(100 * min(max(share, 0.0), 1.0), 1)}%"
-            return f'<span style="{_TRACK}"><span style="{_FILLED};{width}"></span></span> {_text(text)}'
+            return f'<span style="{_TRACK}"><span style="{_FILLED};{width}"></span></span> {_html_text(text)}'
         case Signal(text, good):
-            return f'<span style="{_EDGE} {_EDGES[good]}">{_text(text)}</span>'
+            return f'<span style="{_EDGE} {_EDGES[good]}">{_html_text(text)}</span>'
         case _:
-            return _text(str(cell))
+            return _html_text(str(cell))
 
 
 def _chip(chip: Chip) -> str:
     """A token as HTML, the heavier the darker."""
     shade = f";background:rgba(0,114,178,{0.16 + 0.34 * chip.weight:.2f});font-weight:600" * bool(chip.weight)
-    note = f'<br><span style="font-size:.75em;font-weight:400">{_text(chip.note)}</span>' if chip.note else ""
-    return f'<span style="{_CHIP}{shade}">{_text(shorten(chip.text))}{note}</span>'
+    note = (
+        f'<br><span style="font-size:.75em;font-weight:400">{_html_text(chip.note)}</span>'
+        if chip.note
+        else ""
+    )
+    return f'<span style="{_CHIP}{shade}">{_html_text(shorten(chip.text))}{note}</span>'
 
 
-def _text(text: str) -> str:
+def _html_text(text: str) -> str:
     """Text as HTML; right-to-left words do not reorder the text around them."""
     return _TURNING.sub(r"<bdi>\g<0></bdi>", escape(shorten(text, TEXT_LENGTH)))

@@ -373,7 +373,7 @@ def open_system(url: str) -> tuple[Any, str]:
         import fsspec.core
 
         core: Any = fsspec.core
-        options = {"use_listings_cache": False, **_options(scheme)}
+        options = {"use_listings_cache": False, **_store_options(scheme)}
         if url.startswith(_SHARED):
             system = _shared_system(scheme, repr(sorted(options.items())), os.getpid())
             return system, str(system._strip_protocol(url))
@@ -401,10 +401,10 @@ def _shared_system(scheme: str, _options_as_text: str, _process: int) -> Any:
     import fsspec
 
     spec: Any = fsspec
-    return spec.filesystem(scheme, use_listings_cache=False, **_options(scheme))
+    return spec.filesystem(scheme, use_listings_cache=False, **_store_options(scheme))
 
 
-def _options(scheme: str) -> dict[str, Any]:
+def _store_options(scheme: str) -> dict[str, Any]:
     """Options of a store: local folders are created as needed, and S3 is asked more often than by default."""
     if scheme in ("file", "local"):
         return {"auto_mkdir": True}

@@ -34,13 +34,7 @@ def make_table(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
 
 
 def table_of(columns: Mapping[str, Any]) -> pa.Table:
-    """An Arrow table whose column types are inferred from the values.
-
-    Examples
-    --------
-    >>> table_of({"step": np.arange(2), "loss": [0.5, 0.25]}).to_pylist()[1]
-    {'step': 1, 'loss': 0.25}
-    """
+    """An Arrow table whose column types are inferred from the values."""
     return _arrow.table(dict(columns))
 
 

@@ -227,7 +227,8 @@ class AssessedItems(OrderedItems):
             gap[level] = (model.values[first] - model.values[second])[level]
             win, loss = outcome_probabilities(gap, -np.inf)
             return np.stack([win, 0.0 * win, loss], axis=1)
-        from attomaton.choices.logit.rows import Situations, csr_array  # a tenth of the start-up time
+        from attomaton.choices.logit.rows import Situations  # a tenth of the start-up time
+        from attomaton.choices.logit.untyped import csr_array
 
         names, n_outcomes = model.logit.problem.names, 3 if model.ties == "davidson" else 2
         rows, once = np.arange(size) * n_outcomes, np.ones(size)

@@ -32,7 +32,7 @@ import pyarrow as pa
 from attomaton.base.drawing import TWO_COLUMNS, drawable, house_axes
 from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
 from attomaton.base.frames import Tabular
-from attomaton.base.options import real_number, show, whole_number
+from attomaton.base.options import show, whole_number
 from attomaton.base.printing import BLUE, Block, Listing, list_words, name_item, shorten, show_count
 from attomaton.base.tables import Bool, Float64, Int64, column_of, text_column
 from attomaton.choices.gaps import MOST_BETWEEN, Gaps
@@ -693,32 +693,6 @@ class Board(Tabular):
 
 HEADERS = ("rank", "ranks", "item", "rating", "s.e.", "interval", "games")
 """Columns of a printed board."""
-
-
-def make_board(
-    ratings: Ratings,
-    *,
-    scale: str,
-    centre: float | None,
-    level: float,
-    coefficients: "Mapping[str, Contrast]",
-    notes: Sequence[str],
-) -> Board:
-    """The board of these ratings, its options checked; the coefficients are in log odds."""
-    if scale not in SCALES:
-        raise UnsupportedOption(f"scale is {show(scale)}; give one of {', '.join(map(repr, SCALES))}")
-    middle = SCALES[scale][1] if centre is None else real_number(centre, "centre")
-    level = real_number(level, "level", above=0, below=1)
-    return Board(ratings, scale, middle, level, rescale(coefficients, SCALES[scale][0]), tuple(notes))
-
-
-def check_board(n_components: int) -> None:
-    """Reject more components than a board can have."""
-    if n_components > MOST_RATED:
-        raise UnsupportedOption(
-            f"a board has at most {MOST_RATED:,} components, and there are {n_components:,}; .table() has "
-            "the scores in each"
-        )
 
 
 def rows_without_board(

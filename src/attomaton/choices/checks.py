@@ -6,7 +6,7 @@ on how far apart the items are.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import isfinite, isnan
 from typing import Any
 
@@ -44,17 +44,11 @@ class Assessment(Tabular):
         return str(self)
 
     def _table(self) -> pa.Table:
-        values: Any = self
-        return next(value for value in self._values(values).values() if isinstance(value, pa.Table))
-
-    @staticmethod
-    def _values(values: Any) -> dict[str, Any]:
-        return {field.name: getattr(values, field.name) for field in fields(values)}
+        return next(value for value in vars(self).values() if isinstance(value, pa.Table))
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers and the rows of the table as JSON represents them; an infinite one is ``infinite``."""
-        values: Any = self
-        return {name: _plain(value) for name, value in self._values(values).items()}
+        return {name: _plain(value) for name, value in vars(self).items()}
 
 
 def _plain(value: Any) -> Any:

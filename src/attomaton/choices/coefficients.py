@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.errors import InvalidSamples
+from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import show
 from attomaton.base.printing import Block, Grid, list_words, show_count
@@ -332,7 +332,7 @@ class SeparationCheck(Tabular):
         Parameters
         ----------
         robust : bool
-            Whether to use the errors of the sandwich, statsmodels' HC0.
+            Whether to use the errors of the sandwich, statsmodels' HC0; for logistic regression only.
 
         Examples
         --------
@@ -343,6 +343,8 @@ class SeparationCheck(Tabular):
         >>> summary.readings[1]
         'all 2 cases with treated = 1 had y = 1; -0.552 or more (95 %)'
         """
+        if robust and not self.labels:
+            raise UnsupportedOption("robust errors are for logistic regression; leave robust out")
         readings = tuple(self._read_off(contrast) for contrast in self.coefficients)
         notes = (*([f"{self.note}."] if self.note else []), self.fit.certificate.verdict)
         return LogitSummary(self._head, self.coefficients, readings, robust, notes)

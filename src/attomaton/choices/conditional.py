@@ -376,7 +376,7 @@ def _fit_named(parsed: ParsedChoices, side: Side, ties: str, names: Sequence[str
             units = Units("weighted", rankings, np.ones(len(origin)), rankings)
         else:
             units = Units("robust", None, times[rankings], rankings)
-    elif (problem.counts % 1 != 0).any():
+    elif not problem.is_whole:
         units = Units("weighted", np.arange(len(origin)), np.ones(len(origin)))
     if side.cluster is not None:
         cluster = np.unique(side.cluster[origin], return_inverse=True)[1].ravel()

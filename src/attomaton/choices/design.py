@@ -131,13 +131,6 @@ def _has(source: Any, name: str) -> bool:
     return getattr(source, name, None) is not None
 
 
-class Labels(NamedTuple):
-    """The labels of an outcome in order, and the number of each case's."""
-
-    labels: tuple[Any, ...]
-    outcome: Any
-
-
 def read_regressors(source: Any, names: Sequence[str] | None) -> tuple[Float64, list[str]]:
     """The columns as numbers, and their names."""
     if is_frame(source):
@@ -257,7 +250,7 @@ def _check_integer(value: int, row: int, name: str) -> None:
         )
 
 
-def read_labels(source: Any, size: int) -> Labels:
+def read_labels(source: Any, size: int) -> tuple[tuple[Any, ...], Any]:
     """The labels in order, and the number of each case's."""
     if is_frame(source):
         columns = list(columns_of(source).values())
@@ -297,7 +290,7 @@ def read_labels(source: Any, size: int) -> Labels:
             "class for each case, and repeat cases with counts="
         )
     number = {label: index for index, label in enumerate(labels)}
-    return Labels(tuple(labels), np.array([number[value] for value in values], np.int64))
+    return tuple(labels), np.array([number[value] for value in values], np.int64)
 
 
 def check_index(matrix: Any, outcome: Any) -> None:

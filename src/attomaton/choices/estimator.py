@@ -165,7 +165,9 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         shape, first = (len(self.classes_) - 1, -1), int(self.fit_intercept and not self.has_groups_)
         if self.penalty:
             self.firth_ = self.fit_.firth()
-        numbers = _limits(self.fit_) if not self.penalty else _estimates(self.firth_)
+            numbers = np.array([(row.value, row.standard_error) for row in self.firth_.contrasts]).T
+        else:
+            numbers = _limits(self.fit_)
         estimates, errors = (row.reshape(shape) for row in numbers)
         nothing = np.zeros(len(estimates))
         self.intercept_, self.coef_ = estimates[:, 0] if first else nothing, estimates[:, first:]
@@ -315,12 +317,6 @@ def _limits(fit: LogitFit) -> tuple[Float64, Float64]:
     errors = np.full(len(finite), np.nan)
     errors[finite] = [np.sqrt(max(row @ fit.deviate(row), 0.0)) for row in scaled]
     return values, errors
-
-
-def _estimates(fit: FirthFit) -> tuple[Float64, Float64]:
-    """Of each parameter, the penalised estimate (NaN where it is not identified) and its standard error."""
-    numbers = np.array([(contrast.value, contrast.standard_error) for contrast in fit.contrasts])
-    return numbers[:, 0], numbers[:, 1]
 
 
 def _check_groups(groups: Any, size: int) -> Any:

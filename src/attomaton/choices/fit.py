@@ -10,16 +10,13 @@ from typing import Any, Unpack, cast
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.options import real_number, show
 from attomaton.choices.inputs import SIDE, Columns, Side, parse_choices
-from attomaton.choices.order import SCALES, Comparison
-from attomaton.choices.rankings import unroll_rankings
+from attomaton.choices.order import SCALES
 from attomaton.choices.result import ChoiceFit
 from attomaton.choices.sequences import TIE, Alternatives, ChoiceData, PairChoices, ParsedChoices
 from attomaton.choices.uncertainty import LuceScores
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.graphs.components import find_components
 from attomaton.graphs.edges import EdgeTable
-
-__all__ = ["ChoiceFit", "Comparison", "fit_choices", "unroll_rankings"]
 
 
 def fit_choices(

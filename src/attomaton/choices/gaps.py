@@ -10,15 +10,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse
+from scipy.sparse import csr_array
 
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.numbering import NumberedChoices
 
 if TYPE_CHECKING:
     from attomaton.choices.logit.fit import LogitFit
-
-csr_array: Any = scipy.sparse.csr_array
 
 MOST_BETWEEN = 20
 """Most components on the way from one to another of which all choices are used at once."""
@@ -173,14 +171,7 @@ class Gaps:
 
 
 class OpenGaps(Gaps):
-    """Gaps where a coefficient of a feature is infinite too, so that not only components move apart.
-
-    Parameters
-    ----------
-    bound : callable
-        The bound of the gap of two components with a confidence, or None; it takes a linear program.
-    above, below, n_components : as for :class:`Gaps`
-    """
+    """Gaps where a coefficient of a feature is infinite too, so that not only components move apart."""
 
     def __init__(
         self,

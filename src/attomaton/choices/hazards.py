@@ -27,7 +27,6 @@ from attomaton.choices.design import Regression, read_column
 from attomaton.choices.logit.contrasts import Contrast, ContrastKind
 from attomaton.choices.logit.identification import null_vectors
 from attomaton.choices.logit.problem import ChoiceProblem
-from attomaton.choices.logit.summary import LogitSummary
 from attomaton.choices.outcomes import read_flags
 
 MOST_AT_RISK = 10**8
@@ -76,18 +75,7 @@ def check_poisson(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ConditionalCheck(SeparationCheck):
-    """What Poisson and Cox regressions share."""
-
-    def summary(self, *, robust: bool = False) -> LogitSummary:
-        """Each coefficient with the columns that statsmodels prints; infinite ones with their bound."""
-        if robust:
-            raise UnsupportedOption("robust errors are for logistic regression; leave robust out")
-        return super().summary()
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CountCheck(ConditionalCheck):
+class CountCheck(SeparationCheck):
     """The answer for a Poisson regression; ``outcome`` has its counts, ``constant`` names the intercept."""
 
     constant: str = ""
@@ -219,7 +207,7 @@ def _find_risk_sets(time: Float64, event: Any, strata: Int64, entry: Float64 | N
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HazardCheck(ConditionalCheck):
+class HazardCheck(SeparationCheck):
     """The answer for a Cox regression; ``outcome`` says which cases had the event."""
 
     risk: Any = None

@@ -292,7 +292,7 @@ def _read_frame(
         columns["ranking"] = list(table)
     if columns.keys() <= {"drop", "count"} and "loser" not in table:
         for arena in ARENAS:
-            if table.keys() >= _names_of(arena):
+            if table.keys() >= {name for names in arena.values() for name in _as_sequence(names)}:
                 columns.update(arena)
                 break
     if "scores" in columns:
@@ -300,9 +300,6 @@ def _read_frame(
     elif isinstance(columns.get("alternative"), list | tuple):
         table, columns, side = list_alternatives(table, columns, side)
     form = _find_form(columns, table)
-
-    def take(role: str) -> Any:
-        return find_column(table, columns.get(role, role), role)
 
     counts, tied = data.counts, data.tied
     used = {**columns, **side}
@@ -323,7 +320,7 @@ def _read_frame(
         tied = find_column(table, tied, "tied")
     contestants = next((pair for pair in CONTESTANTS if FORMS[form] >= set(pair)), ("", ""))
     names = columns.get(contestants[0], contestants[0]), columns.get(contestants[1], contestants[1])
-    parsed = form(take, ChoiceData(counts=counts, tied=tied), columns, table)
+    parsed = form(NamedColumns(table, columns, counts, tied))
     if side and form in (_frame_crosstab, _frame_entries):
         needed = "pair" if form is _frame_crosstab else "ranking"
         raise UnsupportedOption(
@@ -337,11 +334,6 @@ def _read_frame(
         dropped = _as_sequence(columns["drop"])
         parsed = parsed.restrict(np.array([value not in dropped for value in distinct], bool)[number])
     return parsed, described
-
-
-def _names_of(columns: Mapping[str, Any]) -> set[Any]:
-    """The names of all columns of some roles."""
-    return {name for names in columns.values() for name in _as_sequence(names)}
 
 
 def read_side(
@@ -520,7 +512,29 @@ def _read_labels(values: Any, role: str, n_rows: int | None = None) -> tuple[Int
     return number, distinct
 
 
-Take = Callable[[str], Any]
+class NamedColumns(NamedTuple):
+    """The columns of a frame by name, the names of those with a role, and counts and ties if given apart."""
+
+    table: Mapping[Any, Any]
+    names: Mapping[str, Any]
+    counts: Any
+    tied: Any
+
+    def name(self, role: str) -> Any:
+        """The name of the column with this role, or the names; the role itself by default."""
+        return self.names.get(role, role)
+
+    def take(self, role: str) -> Any:
+        """The column with this role."""
+        return find_column(self.table, self.name(role), role)
+
+    def cells(self, names: Sequence[Any], role: str) -> list[list[Any]]:
+        """Several columns that have a role together, as lists."""
+        return [as_list(find_column(self.table, name, role)) for name in names]
+
+    def read(self, **values: Any) -> ParsedChoices:
+        """The choices from these sequences."""
+        return read_sequences(ChoiceData(counts=self.counts, tied=self.tied, **values))
 
 
 def _names(columns: Mapping[str, Any], name: str) -> bool:
@@ -542,22 +556,19 @@ def _read_counts(values: Any) -> Any:
     return np.array(array.to_pylist(), object)  # not counts; the check of counts rejects them
 
 
-def _frame_pairs(take: Take, data: ChoiceData, _columns: Any, _table: Any) -> ParsedChoices:
-    return read_sequences(data._replace(winners=take("winner"), losers=take("loser")))
+def _frame_pairs(frame: NamedColumns) -> ParsedChoices:
+    return frame.read(winners=frame.take("winner"), losers=frame.take("loser"))
 
 
-def _frame_crosstab(
-    take: Take, data: ChoiceData, columns: Mapping[str, Any], table: Mapping[Any, Any]
-) -> ParsedChoices:
+def _frame_crosstab(frame: NamedColumns) -> ParsedChoices:
     """A table of wins: one row per winner, one column per loser; the diagonal is ignored."""
-    _refuse_counts(data, "the columns of losers say how often each pair was decided")
-    losers = list(cast("Sequence[Any]", columns["loser"]))
+    _refuse_counts(frame, "the columns of losers say how often each pair was decided")
+    losers = list(cast("Sequence[Any]", frame.names["loser"]))
     if not losers:
         raise InvalidSamples("loser= lists no columns; name the column of each loser")
-    items, (winner, loser) = number_columns({"winner": take("winner"), "loser": losers})
+    items, (winner, loser) = number_columns({"winner": frame.take("winner"), "loser": losers})
     wins = np.zeros((len(winner), len(loser)))
-    for column, title in enumerate(losers):
-        cells = as_list(find_column(table, title, "loser"))
+    for column, (title, cells) in enumerate(zip(losers, frame.cells(losers, "loser"), strict=True)):
         against = [
             0.0 if is_missing(cell) or not played else _number(cell)
             for cell, played in _rows_of([cells, (winner != loser[column]).tolist()])
@@ -592,29 +603,25 @@ def _rows_of(columns: Sequence[list[Any]]) -> Iterator[tuple[Any, ...]]:
     return zip(*columns, strict=True)
 
 
-def _frame_sets(
-    take: Take, data: ChoiceData, columns: Mapping[str, Any], table: Mapping[Any, Any]
-) -> ParsedChoices:
-    return read_sequences(data._replace(winners=take("winner"), choice_sets=_read_sets(take, columns, table)))
+def _frame_sets(frame: NamedColumns) -> ParsedChoices:
+    return frame.read(winners=frame.take("winner"), choice_sets=_read_sets(frame))
 
 
-def _read_sets(take: Take, columns: Mapping[str, Any], table: Mapping[Any, Any]) -> Any:
+def _read_sets(frame: NamedColumns) -> Any:
     """A column of lists, or one column per option, in which empty cells are no options."""
-    named = columns.get("choice_set", "choice_set")
+    named = frame.name("choice_set")
     if isinstance(named, list | tuple):
-        cells = [as_list(find_column(table, name, "choice_set")) for name in cast("Sequence[Any]", named)]
+        cells = frame.cells(cast("Sequence[Any]", named), "choice_set")
         return [[cell for cell in row if not is_missing(cell)] for row in _rows_of(cells)]
-    _refuse_texts(sets := take("choice_set"), named, ", or name it as the loser if it is one")
+    _refuse_texts(sets := frame.take("choice_set"), named, ", or name it as the loser if it is one")
     return sets
 
 
-def _frame_best_worst(
-    take: Take, data: ChoiceData, columns: Mapping[str, Any], table: Mapping[Any, Any]
-) -> ParsedChoices:
+def _frame_best_worst(frame: NamedColumns) -> ParsedChoices:
     """The best and the worst of each set: a choice among all ordered pairs of its items."""
-    shown = [as_list(cells) for cells in as_list(_read_sets(take, columns, table))]
-    best, worst = as_list(take("best")), as_list(take("worst"))
-    items, sets = number_choices(best, shown, data.counts)
+    shown = [as_list(cells) for cells in as_list(_read_sets(frame))]
+    best, worst = as_list(frame.take("best")), as_list(frame.take("worst"))
+    items, sets = number_choices(best, shown, frame.counts)
     check_items(items)
     last = number_choices(worst, shown)[1].winner
     check_unrolled(int((sets.lengths * (sets.lengths - 1)).sum()), len(sets.members), MOST_PAIRED)
@@ -628,7 +635,7 @@ def _frame_best_worst(
     if (members == against).any():
         twice = np.unique(row[members == against])
         raise BadRows("the set in ", twice, " names an item twice; name each item once")
-    counts = counts_of(data.counts, len(best))
+    counts = counts_of(frame.counts, len(best))
     if (sets.winner == last).any():
         raise BadRows("best and worst are the same item in ", sets.winner == last, "; drop such rows")
     chosen = ((members == sets.winner[row]) & (against == last[row])) * counts[row]
@@ -637,21 +644,21 @@ def _frame_best_worst(
     return ParsedChoices(items, choices, counts)
 
 
-def _refuse_counts(data: ChoiceData, reason: str) -> None:
-    if data.counts is not None or data.tied is not None:
+def _refuse_counts(frame: NamedColumns, reason: str) -> None:
+    if frame.counts is not None or frame.tied is not None:
         raise InvalidSamples(f"{reason}; leave counts and tied out")
 
 
-def _frame_long(take: Take, data: ChoiceData, _columns: Any, _table: Any) -> ParsedChoices:
+def _frame_long(frame: NamedColumns) -> ParsedChoices:
     """One row for each alternative of a situation, in any order."""
-    _refuse_counts(data, "chosen says how often each alternative was chosen")
-    number, _ = _read_labels(take("situation"), "situation")
+    _refuse_counts(frame, "chosen says how often each alternative was chosen")
+    number, _ = _read_labels(frame.take("situation"), "situation")
     if not len(number):
         raise InvalidSamples(NO_ROWS)
-    chosen = _read_chosen(take("chosen"), len(number))
+    chosen = _read_chosen(frame.take("chosen"), len(number))
     if not chosen.any():
         raise InvalidSamples("chosen is 0 in every row; mark the alternative that was chosen with 1")
-    items, (members,) = number_columns({"alternative": take("alternative")})
+    items, (members,) = number_columns({"alternative": frame.take("alternative")})
     if len(members) != len(number):
         raise InvalidSamples(f"{len(members)} alternatives for {len(number)} rows; give one per row")
     entry = np.argsort(number, kind="stable")
@@ -680,35 +687,33 @@ def _refuse_texts(lists: Any, name: Any, otherwise: str = "") -> None:
         )
 
 
-def _frame_outcomes(
-    take: Take, data: ChoiceData, columns: Mapping[str, Any], table: Mapping[Any, Any]
-) -> ParsedChoices:
-    if data.tied is not None:
+def _frame_outcomes(frame: NamedColumns) -> ParsedChoices:
+    if frame.tied is not None:
         raise InvalidSamples("the outcome says which rows are tied; leave tied out")
-    items, pair = number_columns({"first": take("first"), "second": take("second")})
-    names = columns.get("first", "first"), columns.get("second", "second")
-    dropped = _as_sequence(columns.get("drop", []))
-    column: Any = columns.get("outcome", "outcome")
+    items, pair = number_columns({"first": frame.take("first"), "second": frame.take("second")})
+    names = frame.name("first"), frame.name("second")
+    dropped = _as_sequence(frame.names.get("drop", []))
+    column: Any = frame.name("outcome")
     if isinstance(column, list | tuple):
         titles = list(cast("Sequence[Any]", column))
         if dropped:
             raise InvalidSamples("drop= is for an outcome in one column; leave drop out")
-        cells = [find_column(table, title, "outcome") for title in titles]
+        cells = [find_column(frame.table, title, "outcome") for title in titles]
         outcome, reading = read_score_columns(cells, titles, names, len(pair[0]))
     else:
-        outcome, reading = read_outcomes(take("outcome"), items, (pair[0], pair[1]), names, dropped, column)
-    return pair_rows(items, PairChoices(pair[0], pair[1], outcome), data.counts)._replace(reading=reading)
+        outcome, reading = read_outcomes(
+            frame.take("outcome"), items, (pair[0], pair[1]), names, dropped, column
+        )
+    return pair_rows(items, PairChoices(pair[0], pair[1], outcome), frame.counts)._replace(reading=reading)
 
 
-def _frame_rankings(
-    take: Take, data: ChoiceData, columns: Mapping[str, Any], table: Mapping[Any, Any]
-) -> ParsedChoices:
-    named = columns.get("ranking", "ranking")
+def _frame_rankings(frame: NamedColumns) -> ParsedChoices:
+    named = frame.name("ranking")
     if not isinstance(named, list | tuple):
-        _refuse_texts(rankings := take("ranking"), named)
-        return read_sequences(data._replace(rankings=rankings))
+        _refuse_texts(rankings := frame.take("ranking"), named)
+        return frame.read(rankings=rankings)
     names = list(cast("Sequence[Any]", named))
-    cells = [as_list(find_column(table, name, "ranking")) for name in names]
+    cells = frame.cells(names, "ranking")
     _refuse_ranks(names, cells)
     rankings: list[list[Any]] = []
     gaps = list[int]()
@@ -722,7 +727,7 @@ def _frame_rankings(
         )
     if gaps:
         raise BadRows("", gaps, " has a gap before its end; close it, or drop the row", noun="ranking")
-    return read_sequences(data._replace(rankings=rankings))
+    return frame.read(rankings=rankings)
 
 
 def _refuse_ranks(names: list[Any], cells: list[list[Any]]) -> None:
@@ -739,32 +744,30 @@ def _refuse_ranks(names: list[Any], cells: list[list[Any]]) -> None:
         )
 
 
-def _frame_ranks(
-    _take: Take, data: ChoiceData, columns: Mapping[str, Any], table: Mapping[Any, Any]
-) -> ParsedChoices:
+def _frame_ranks(frame: NamedColumns) -> ParsedChoices:
     """Rankings from columns of ranks, one per item: 1 is best, equal ranks are ties, empty cells unranked."""
-    names: Any = columns["ranks"]
+    names: Any = frame.names["ranks"]
     if not isinstance(names, list | tuple) or len(cast("Sequence[Any]", names)) < 2:
         raise InvalidSamples(
-            f"ranks={show(columns['ranks'])} names fewer than two items; give the columns of all, or, if the "
-            "table has one row per item of a ranking, also situation= and alternative="
+            f"ranks={show(frame.names['ranks'])} names fewer than two items; give the columns of all, or, if "
+            "the table has one row per item of a ranking, also situation= and alternative="
         )
     items = list(cast("Sequence[Any]", names))
-    cells = _rows_of([as_list(find_column(table, name, "ranks")) for name in items])
+    cells = _rows_of(frame.cells(items, "ranks"))
     entries = [
         (number, item, cell)
         for number, row in enumerate(cells)
         for item, cell in zip(items, row, strict=True)
     ]
     rankings = _rank_entries(entries, [number for number, _, _ in entries])
-    return read_sequences(data._replace(rankings=rankings))
+    return frame.read(rankings=rankings)
 
 
-def _frame_entries(take: Take, data: ChoiceData, _columns: Any, _table: Any) -> ParsedChoices:
+def _frame_entries(frame: NamedColumns) -> ParsedChoices:
     """Rankings from one row per item of a ranking: ``situation`` says which, and ``ranks`` has the rank."""
-    _refuse_counts(data, "each ranking was made once, and equal ranks are ties")
-    number, _ = _read_labels(take("situation"), "situation")
-    items, ranks = as_list(take("alternative")), as_list(take("ranks"))
+    _refuse_counts(frame, "each ranking was made once, and equal ranks are ties")
+    number, _ = _read_labels(frame.take("situation"), "situation")
+    items, ranks = as_list(frame.take("alternative")), as_list(frame.take("ranks"))
     missing = [is_missing(item) for item in items]
     if any(missing):
         raise BadRows("the alternative in ", missing, " is missing; fill it in, or drop the row")
@@ -773,7 +776,7 @@ def _frame_entries(take: Take, data: ChoiceData, _columns: Any, _table: Any) -> 
     ranked = [index for index, ranking in enumerate(rankings) if ranking]
     first_row = np.unique(number, return_index=True)[1]
     try:
-        return read_sequences(data._replace(rankings=[rankings[index] for index in ranked]))
+        return frame.read(rankings=[rankings[index] for index in ranked])
     except BadRows as error:  # of rankings, which are named by their first row
         rows = first_row[np.array(ranked)[error.rows]]
         raise BadRows("the ranking of ", rows, error.after) from error

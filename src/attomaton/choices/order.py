@@ -10,7 +10,7 @@ import numpy as np
 from attomaton.base.native import find_irredundant
 from attomaton.base.printing import name_item
 from attomaton.base.ragged import group_borders
-from attomaton.base.tables import Bool, Float64, Int64, column, keep_rows
+from attomaton.base.tables import Bool, Int64, column, keep_rows
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.strong import connect_strongly, connected_nodes
 from attomaton.solvers.hard.solve import solve_graph_svm
@@ -54,15 +54,7 @@ class OrderedItems:
 
     Attributes
     ----------
-    items : tuple
-        The items: integers ascending, others in order of first appearance.
-    graph : Components
-        Which items are infinitely far ahead of which: token i is ``items[i]``, under one query that is not an
-        item and comes last. Without features it has an edge from each item to those it was chosen over.
-    model : object
-        The scores with their covariances and their proof, of a Luce model or a conditional logit; private.
-    scale : str
-        "log-odds" or "elo".
+    items, graph, model, scale : as for :class:`~attomaton.ChoiceFit`
 
     Examples
     --------
@@ -95,7 +87,9 @@ class OrderedItems:
         exact; where the scores are not certified, the order within a component is a guess.
         """
         offsets = self.graph.members[0]
-        best_first = np.lexsort((-self._padded, self.graph.component_of_node))
+        values = self.model.values
+        values = np.append(values, np.zeros(len(self.graph.component_of_node) - len(values)))  # the query's
+        best_first = np.lexsort((-values, self.graph.component_of_node))
         return tuple(
             tuple(self.items[row] for row in best_first[offsets[number] : offsets[number + 1]].tolist())
             for number in self._numbers.tolist()
@@ -173,12 +167,6 @@ class OrderedItems:
         items = column(scores, "token")[:-1].tolist()  # the last is the query, which is not an item
         score_of = dict(zip(items, column(scores, "score").tolist(), strict=False))
         return {item: score_of.get(number, 0.0) for number, item in enumerate(self.items)}
-
-    @property
-    def _padded(self) -> Float64:
-        """The score of each node of the graph: the items, and the query, which has none."""
-        values = self.model.values
-        return np.append(values, np.zeros(len(self.graph.component_of_node) - len(values)))
 
     @property
     def _unit(self) -> float:

@@ -41,20 +41,6 @@ class Unrolled(NamedTuple):
     tiers: list[list[list[Any]]]
 
 
-def unroll_rankings(rankings: Sequence[Sequence[Any]]) -> tuple[list[Any], list[list[Any]]]:
-    """Rankings, best first, as the choices of Plackett and Luce: each item from those not yet placed.
-
-    Returns winners and choice sets for :func:`~attomaton.fit_choices`, which also accepts ``rankings=``.
-
-    Examples
-    --------
-    >>> unroll_rankings([["a", "b", "c"]])
-    (['a', 'b'], [['a', 'b', 'c'], ['b', 'c']])
-    """
-    steps = [list(ranking[start:]) for ranking in rankings for start in range(len(ranking) - 1)]
-    return [step[0] for step in steps], steps
-
-
 def unroll(rankings: Sequence[Any]) -> Unrolled:
     """Rankings, best first, in which a list contains items tied for one place.
 

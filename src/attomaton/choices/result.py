@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from attomaton.base.artifacts import Run, load_run, write_run
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.frames import Tabular
-from attomaton.base.options import whole_number
+from attomaton.base.options import real_number, show, whole_number
 from attomaton.base.printing import Block, Listing, Signal, draw_text, shorten, show_count
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.assessment import AssessedItems
@@ -27,17 +27,16 @@ from attomaton.choices.board import (
     Board,
     Ratings,
     as_records,
-    check_board,
     draw_lines,
     item_column,
     list_coefficients,
-    make_board,
     outcome_probabilities,
     record_coefficient,
     rescale,
     rows_without_board,
 )
 from attomaton.choices.gaps import Gaps, lost_in_sets
+from attomaton.choices.order import SCALES
 from attomaton.choices.storage import KIND, pack, unpack
 from attomaton.choices.uncertainty import LuceScores, ScoreDifference
 
@@ -318,14 +317,14 @@ class ChoiceFit(Tabular, AssessedItems):
         >>> board["item"], board["rank"], board["rank_high"]
         (['a', 'b', 'c'], [1, 2, 3], [2, 3, 3])
         """
-        return make_board(
-            self._ratings,
-            scale=scale or self.scale,
-            centre=centre,
-            level=level,
-            coefficients=self.model.coefficients,
-            notes=self._remarks,
-        )
+        scale = scale or self.scale
+        if scale not in SCALES:
+            raise UnsupportedOption(f"scale is {show(scale)}; give one of {', '.join(map(repr, SCALES))}")
+        unit, middle = SCALES[scale]
+        middle = middle if centre is None else real_number(centre, "centre")
+        level = real_number(level, "level", above=0, below=1)
+        coefficients = rescale(self.model.coefficients, unit)
+        return Board(self._ratings, scale, middle, level, coefficients, tuple(self._remarks))
 
     @cached_property
     def _board(self) -> Board:
@@ -354,7 +353,11 @@ class ChoiceFit(Tabular, AssessedItems):
         size, model = len(self.items), self.model
         model.expect()
         component = self._component
-        check_board(int(component.max(initial=-1)) + 1)
+        if component.max(initial=-1) >= MOST_RATED:
+            raise UnsupportedOption(
+                f"a board has at most {MOST_RATED:,} components, and there are {component.max() + 1:,}; "
+                ".table() has the scores in each"
+            )
         gaps, covariance = self._gaps, None
         if size <= MOST_RATED:
             with suppress(UnsupportedOption):  # it is lost in rounding

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from attomaton.base.artifacts import FolderKind, Run
 from attomaton.base.borders import (
-    check_counts,
+    check_count_range,
     check_ids,
     check_int64,
     check_lengths,
@@ -145,8 +145,8 @@ def _check_choices(choices: NumberedChoices, n_items: int) -> NumberedChoices:
         check_ids(getattr(choices, name), n_items, name)
     check_ids(choices.choice, len(choices.winner), "choice")
     check_rising(choices.choice * n_items + choices.item, "options")
-    check_counts(choices.times, 1, "times")
-    check_counts(choices.multiplicity, 1, "multiplicity")
+    check_count_range(choices.times, 1, "times")
+    check_count_range(choices.multiplicity, 1, "multiplicity")
     check_ids(choices.multiplicity, 1 << 31, "multiplicity")
     winning = choices.choice[choices.item == choices.winner[choices.choice]]
     if not np.array_equal(winning, np.arange(len(choices.winner))):
@@ -211,7 +211,7 @@ def _check_rankings(rankings: pa.Table, n_items: int) -> pa.Table:
     check_table(rankings, RANKING_SCHEMA, "the table of rankings")
     (offsets, items), (rank_offsets, _) = (ragged_column(rankings, name) for name in ("items", "places"))
     check_ids(items, n_items, "an item of the rankings")
-    check_counts(column(rankings, "count"), 1, "count in the table of rankings")
+    check_count_range(column(rankings, "count"), 1, "count in the table of rankings")
     if not np.array_equal(offsets, rank_offsets):
         raise ValueError("a ranking has more or fewer places than items")
     return rankings

@@ -317,22 +317,6 @@ class LuceScores:
 
     Choices count inside the component of the winner. The covariances are the inverse of the observed
     information, or a sandwich estimator with ties, which are half wins.
-
-    Parameters
-    ----------
-    choices : NumberedChoices
-        The choices, whose counts are numerators over ``denominator``.
-    graph : Components
-        The components of the items, and their order.
-    tally : ItemTally
-        What each item won and lost.
-    ridge, prior : float
-        Adds ½ ridge Σ s² to the loss of whole choices; a prior joins all items, and its ridge is prior⁻².
-    rankings : pyarrow.Table or None
-        The counted rankings where any tie: the numbers of items best first, and the place of each; a pair is
-        a ranking of two.
-    scores : float64 array, shape (n_items,), optional
-        The scores, if they are found already.
     """
 
     logit = None

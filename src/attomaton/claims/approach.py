@@ -41,24 +41,24 @@ LATER = np.array([1.0, 1.5, 2.0, 4.0, 8.0])
 GENTLE = 0.1
 """η λ of the plain descent whose path normalised steps follow: small, so that it is nearly a flow."""
 
-LONGEST = 1e12
+LAST_STEP = 1e12
 """The path is computed up to this step of plain descent; runs beyond it are judged as if they were here."""
 
-FURTHEST = 1024
+MOST_LENGTHENING = 1024
 """To find when a claim can be judged, runs of up to this multiple of the steps are computed."""
 
 QUARTERS = 2.0 ** np.array([0.25, 0.5, 0.75, 1.0])
 """The factor by which a run that is too short is lengthened for the next try."""
 
-HALVINGS = 3
+TIME_HALVINGS = 3
 """The time at which the path has a given loss is found to the 8th root of ten, and rounded down."""
 
-ROUNDED = 1e-12
+LOSS_TOLERANCE = 1e-12
 """Tolerance for comparing losses, relative to 1."""
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class ComputedPath:
     """Where the trials should be, from half of the steps on.
 
     ``curves`` and ``weights`` (n_times, n_trials, dim, dim) are computed, ``error`` (n_trials,) bounds
@@ -71,12 +71,12 @@ class Way:
     reason: str
 
     @property
-    def known(self) -> Bool:
+    def is_known(self) -> Bool:
         """Trials whose path is known, shape (n_trials,)."""
         return np.isfinite(self.error)
 
 
-def compute_way(evidence: Evidence) -> Way:
+def compute_path(evidence: Evidence) -> ComputedPath:
     """The computed path of every trial; steps must be those of gradient descent."""
     trace = evidence.trace
     weights = np.zeros((len(TIMES), *trace.weights.shape[1:]))
@@ -84,7 +84,7 @@ def compute_way(evidence: Evidence) -> Way:
     for trial in range(trace.n_trials):
         try:
             path = follow_trial(evidence, trial)
-            times = _times(evidence, path, trial)
+            times = _path_times(evidence, path, trial)
             error[trial] = path.error_at(float(times[-1]))
         except (UncertifiedSolution, UnsupportedOption) as problem:
             reason = reason or f"trial {trial}: {problem}"
@@ -95,10 +95,10 @@ def compute_way(evidence: Evidence) -> Way:
             reason = reason or f"trial {trial}: {path.caveat}"
     unknown = np.full(weights.shape[:2], np.nan)
     computed = replace(trace, steps=np.arange(len(TIMES)), weights=weights, losses=unknown)
-    return Way(measure_against(computed, evidence.target), weights, error, reason)
+    return ComputedPath(measure_against(computed, evidence.target), weights, error, reason)
 
 
-def lengthen(evidence: Evidence, steps: int) -> Evidence:
+def lengthen_run(evidence: Evidence, steps: int) -> Evidence:
     """The run as it would be after more steps, at none, half and all of them, from its computed path.
 
     Normalised steps are assumed to continue along the path as fast as in the second half of the run.
@@ -107,7 +107,7 @@ def lengthen(evidence: Evidence, steps: int) -> Evidence:
     weights = np.zeros((3, *trace.weights.shape[1:]))
     losses = np.full(weights.shape[:2], np.nan)
     weights[0] = trace.weights[0]
-    for trial in np.flatnonzero(evidence.once(compute_way).known).tolist():
+    for trial in np.flatnonzero(evidence.once(compute_path).is_known).tolist():
         path = follow_trial(evidence, trial)
         times = _times_ahead(evidence, path, trial, halves) if evidence.normalized else halves
         for at, time in enumerate(map(float, times), start=1):  # one by one: a path keeps only its last point
@@ -121,7 +121,7 @@ def _times_ahead(evidence: Evidence, path: Trajectory, trial: int, steps: Int64)
     trace, middle = evidence.trace, evidence.middle
     half, last = np.linalg.norm(trace.weights[[middle, -1], trial], axis=(1, 2))
     pace = (last - half) / (trace.steps[-1] - trace.steps[middle])
-    grid = 10.0 ** np.arange(0.0, np.log10(LONGEST), 0.125)
+    grid = 10.0 ** np.arange(0.0, np.log10(LAST_STEP), 0.125)
     norms = [last + pace * (step - trace.steps[-1]) for step in steps.tolist()]
 
     def norm_at(time: float) -> float:
@@ -136,19 +136,21 @@ def look_ahead(evidence: Evidence, is_ready: Callable[[Evidence], bool]) -> int 
     It is the shortest run, tried in factors of 2^¼, whose computed path can be judged.
     """
     missing = need_descent(evidence) or need_log_loss(evidence) or need_mass_head(evidence)
-    if missing or not evidence.once(compute_way).known.any():
-        missing = missing or evidence.once(compute_way).reason
+    if missing or not evidence.once(compute_path).is_known.any():
+        missing = missing or evidence.once(compute_path).reason
         return f"the number of steps is unknown, since a longer run cannot be predicted ({missing})"
     last = int(evidence.trace.steps[-1])
     if not last:
         return "the number of steps is unknown, since none was taken"
     short = max(last, FEWEST_STEPS // 2)
-    while not is_ready(evidence.once(lengthen, 2 * short)):
+    while not is_ready(evidence.once(lengthen_run, 2 * short)):
         short *= 2
-        if short >= FURTHEST * max(last, FEWEST_STEPS // 2):
+        if short >= MOST_LENGTHENING * max(last, FEWEST_STEPS // 2):
             return f"{short:,} steps would still be too few"
     steps = next(
-        steps for steps in np.ceil(short * QUARTERS).astype(int) if is_ready(evidence.once(lengthen, steps))
+        steps
+        for steps in np.ceil(short * QUARTERS).astype(int)
+        if is_ready(evidence.once(lengthen_run, steps))
     )
     number = int(steps) - last
     unit = 10 ** max(len(str(number)) - 2, 0)
@@ -175,42 +177,42 @@ def follow_trial(evidence: Evidence, trial: int) -> Trajectory:
     return evidence.of_data.setdefault(key, path)
 
 
-def _times(evidence: Evidence, path: Trajectory, trial: int) -> Float64:
+def _path_times(evidence: Evidence, path: Trajectory, trial: int) -> Float64:
     """The steps of the computed path that correspond to half of the run's steps, and to later ones."""
     trace = evidence.trace
     if evidence.normalized:
         loss = float(trace.losses[evidence.middle, trial])
-        return np.minimum(LATER * find_time(path, loss), LONGEST)
+        return np.minimum(LATER * find_time(path, loss), LAST_STEP)
     half, last = float(trace.steps[evidence.middle]), float(trace.steps[-1])
     return np.floor(half + (last - half) * (TIMES - TIMES[0]) / (TIMES[-1] - TIMES[0]))
 
 
 def find_time(path: Trajectory, loss: float) -> float:
     """A step at which the path still has at least this loss, close to the last such; 0 if it never has."""
-    least = loss + ROUNDED * max(abs(loss), 1.0)
+    least = loss + LOSS_TOLERANCE * max(abs(loss), 1.0)
     if not path.loss_at(1.0) >= least:
         return 0.0
     low = 0.0
-    while low < np.log10(LONGEST) and path.loss_at(10.0 ** (low + 1.0)) >= least:
+    while low < np.log10(LAST_STEP) and path.loss_at(10.0 ** (low + 1.0)) >= least:
         low += 1.0
     width = 1.0
-    for _ in range(HALVINGS):
+    for _ in range(TIME_HALVINGS):
         width /= 2.0
         if path.loss_at(10.0 ** (low + width)) >= least:
             low += width
     return 10.0**low
 
 
-SETTLED = 1e-6
+NEGLIGIBLE = 1e-6
 """Distances and angles below this count as zero."""
 
-NEAR = 0.9
+NEAR_CORRELATION = 0.9
 """A path with a lower correlation with W_svm at half of the steps is not near: it is 26° away."""
 
 MISSED = 0.1
 """A path that leaves more attention than this below the best component at half of the steps is not near."""
 
-TOLD = 0.1
+UNINFORMATIVE = 0.1
 """A difference from the Luce odds (total variation, at most 1) above this gives no information."""
 
 SWINGS = 2.0
@@ -242,7 +244,7 @@ def name_trials(meaning: str, worst: int, reached: Bool, judged: Bool) -> str:
 class ApproachBounds:
     """The bound of each trial, and which trials can be judged, shape (n_trials,) each."""
 
-    asked: Float64
+    bound: Float64
     among: Bool
 
     def missing(self, short: str) -> str:
@@ -258,10 +260,10 @@ class ApproachBounds:
         return Judgement(float(values[worst]), float(bounds[worst]), bool(reached[worst]), meaning)
 
 
-def _reach(evidence: Evidence) -> tuple[Way, Float64]:
+def _path_and_reach(evidence: Evidence) -> tuple[ComputedPath, Float64]:
     """The computed path, and how far from it a sound run may be: its error plus the oscillation of steps."""
-    way = evidence.once(compute_way)
-    return way, way.error + swings_of(evidence) + SETTLED
+    path = evidence.once(compute_path)
+    return path, path.error + swings_of(evidence) + NEGLIGIBLE
 
 
 def swings_of(evidence: Evidence) -> float:
@@ -269,15 +271,15 @@ def swings_of(evidence: Evidence) -> float:
     return SWINGS * evidence.step_size if evidence.normalized else 0.0
 
 
-def _longest(evidence: Evidence) -> Float64:
+def _longest_embedding(evidence: Evidence) -> Float64:
     """max ‖e‖² of each trial: a score difference moves by at most twice that times ‖ΔW‖."""
     return np.sum(evidence.trace.embeddings**2, axis=2).max(axis=1)
 
 
-def need_way(evidence: Evidence) -> str:
+def need_known_path(evidence: Evidence) -> str:
     """The path of some trial can be computed."""
-    way = evidence.once(compute_way)
-    return "" if way.known.any() else f"the path of the run is unknown ({way.reason})"
+    path = evidence.once(compute_path)
+    return "" if path.is_known.any() else f"the path of the run is unknown ({path.reason})"
 
 
 def _safe_directions(evidence: Evidence) -> Float64:
@@ -286,17 +288,20 @@ def _safe_directions(evidence: Evidence) -> Float64:
 
 def bound_direction(evidence: Evidence) -> ApproachBounds:
     """The tangent to W_svm of the computed path at half of the steps, if it is near and decreasing."""
-    way, reach = _reach(evidence)
-    tangent, level = find_tangents(way.weights, _safe_directions(evidence))
+    path, reach = _path_and_reach(evidence)
+    tangent, level = find_tangents(path.weights, _safe_directions(evidence))
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         bound = np.where(level[0] > 0, tangent[0] + reach / level[0], np.inf)
-    closing = tangent[-1] <= tangent[0] + SETTLED
-    return ApproachBounds(bound, evidence.directed & way.known & closing & (bound <= tangent_of(NEAR)))
+    closing = tangent[-1] <= tangent[0] + NEGLIGIBLE
+    return ApproachBounds(
+        bound, evidence.directed & path.is_known & closing & (bound <= tangent_of(NEAR_CORRELATION))
+    )
 
 
 def need_near_direction(evidence: Evidence) -> str:
     """Some trial should be near W_svm by half of the steps."""
-    reason = f"at half of the steps the computed path has no correlation of {NEAR} with W_svm in any trial"
+    correlation = f"no correlation of {NEAR_CORRELATION} with W_svm"
+    reason = f"at half of the steps the computed path has {correlation} in any trial"
     return evidence.once(bound_direction).missing(reason)
 
 
@@ -307,21 +312,23 @@ def judge_direction(evidence: Evidence) -> Judgement:
     meaning = "correlation of W with W_svm at the end; bound: that of the computed path at half of the steps"
     return bounds.judge(
         correlation_of(tangent),
-        correlation_of(bounds.asked),
-        tangent <= bounds.asked,
-        tangent / bounds.asked,
+        correlation_of(bounds.bound),
+        tangent <= bounds.bound,
+        tangent / bounds.bound,
         meaning,
     )
 
 
 def bound_growth(evidence: Evidence) -> ApproachBounds:
     """Half of the growth of the computed path in the second half; just 1 if steps are normalised."""
-    way, _ = _reach(evidence)
-    norm, normalized = way.curves.norm, evidence.normalized
+    path, _ = _path_and_reach(evidence)
+    norm, normalized = path.curves.norm, evidence.normalized
     growth = norm[-1] / np.maximum(norm[0], np.finfo(float).tiny)
     bound = np.ones_like(growth) if normalized else 1.0 + 0.5 * (growth - 1.0)
-    grows = norm[-1] - norm[0] > 4.0 * way.error
-    return ApproachBounds(bound, evidence.directed & way.known & (grows | normalized) & (norm[-1] >= norm[0]))
+    grows = norm[-1] - norm[0] > 4.0 * path.error
+    return ApproachBounds(
+        bound, evidence.directed & path.is_known & (grows | normalized) & (norm[-1] >= norm[0])
+    )
 
 
 def need_growth(evidence: Evidence) -> str:
@@ -335,7 +342,7 @@ def judge_norm(evidence: Evidence) -> Judgement:
     growth = norm[-1] / np.maximum(norm[evidence.middle], np.finfo(float).tiny)
     bound = "any growth" if evidence.normalized else "half of the computed growth"
     meaning = f"‖W‖ at the end / ‖W‖ at half of the steps; bound: {bound}"
-    return bounds.judge(growth, bounds.asked, growth > bounds.asked, bounds.asked - growth, meaning)
+    return bounds.judge(growth, bounds.bound, growth > bounds.bound, bounds.bound - growth, meaning)
 
 
 def bound_finite(evidence: Evidence) -> ApproachBounds:
@@ -343,21 +350,21 @@ def bound_finite(evidence: Evidence) -> ApproachBounds:
 
     Tokens below the best components must have lost their attention: otherwise W_fin is near by accident.
     """
-    way, reach = _reach(evidence)
-    bound = way.curves.finite_distance.max(axis=0) + reach
-    late = ~evidence.directed | (way.curves.missed[0] <= MISSED)
-    telling = 0.5 * _longest(evidence) * bound <= TOLD
-    return ApproachBounds(bound, ~evidence.acyclic & way.known & late & telling)
+    path, reach = _path_and_reach(evidence)
+    bound = path.curves.finite_distance.max(axis=0) + reach
+    late = ~evidence.directed | (path.curves.missed[0] <= MISSED)
+    telling = 0.5 * _longest_embedding(evidence) * bound <= UNINFORMATIVE
+    return ApproachBounds(bound, ~evidence.acyclic & path.is_known & late & telling)
 
 
 def need_short_steps(evidence: Evidence) -> str:
     """Steps of constant length oscillate around W_fin so little that the claim can be judged."""
     swings, among = swings_of(evidence), ~evidence.acyclic
-    if not (swings and (0.5 * _longest(evidence) * swings > TOLD)[among].all()):
+    if not (swings and (0.5 * _longest_embedding(evidence) * swings > UNINFORMATIVE)[among].all()):
         return ""
     return (
         f"normalised steps of length {evidence.step_size:g} may oscillate around W_fin by {swings:g}, which "
-        f"moves attention by more than {TOLD}: use shorter steps"
+        f"moves attention by more than {UNINFORMATIVE}: use shorter steps"
     )
 
 
@@ -365,7 +372,7 @@ def need_near_finite(evidence: Evidence) -> str:
     """The remaining distance to W_fin is small enough to judge the claim."""
     reason = (
         "at half of the steps the computed path is far from its limit in every trial: attention is off "
-        f"by more than {TOLD}"
+        f"by more than {UNINFORMATIVE}"
     )
     return evidence.once(bound_finite).missing(reason)
 
@@ -375,7 +382,7 @@ def judge_finite(evidence: Evidence) -> Judgement:
     steps, bounds = evidence.trace.steps, evidence.once(bound_finite)
     distance = evidence.curves.finite_distance[steps >= 0.9 * steps[-1]].max(axis=0)
     meaning = "largest ‖Π_fin W − W_fin‖ in the last tenth of the steps"
-    return bounds.judge(distance, bounds.asked, distance <= bounds.asked, distance / bounds.asked, meaning)
+    return bounds.judge(distance, bounds.bound, distance <= bounds.bound, distance / bounds.bound, meaning)
 
 
 def judge_composition(evidence: Evidence) -> Judgement:
@@ -389,19 +396,19 @@ def judge_composition(evidence: Evidence) -> Judgement:
         both = both / contexts.sums(both)[:, contexts.bags.sample]
         apart[trial] = 0.5 * contexts.sums(np.abs(both[0] - both[1])).max()
     bounds = evidence.once(bound_finite)
-    bound = 0.5 * _longest(evidence) * bounds.asked
+    bound = 0.5 * _longest_embedding(evidence) * bounds.bound
     meaning = "largest difference from the Luce odds in any context"
     return bounds.judge(apart, bound, apart <= bound, apart / bound, meaning)
 
 
 def bound_missed(evidence: Evidence) -> ApproachBounds:
     """The mass below the highest component that the computed path leaves at half of the steps."""
-    way, reach = _reach(evidence)
-    missed = way.curves.missed
+    path, reach = _path_and_reach(evidence)
+    missed = path.curves.missed
     with np.errstate(over="ignore"):
-        bound = missed[0] * np.exp(2.0 * _longest(evidence) * reach)
+        bound = missed[0] * np.exp(2.0 * _longest_embedding(evidence) * reach)
     falling = missed[-1] <= missed[0]
-    return ApproachBounds(bound, evidence.directed & way.known & falling & (bound <= MISSED))
+    return ApproachBounds(bound, evidence.directed & path.is_known & falling & (bound <= MISSED))
 
 
 def need_near_retrieval(evidence: Evidence) -> str:
@@ -413,21 +420,21 @@ def need_near_retrieval(evidence: Evidence) -> str:
 def judge_retrieval(evidence: Evidence) -> Judgement:
     """The attention mass below the highest component vanishes."""
     bounds, missed = evidence.once(bound_missed), evidence.curves.missed[-1]
-    shortfall = missed / np.maximum(bounds.asked, np.finfo(float).tiny)
+    shortfall = missed / np.maximum(bounds.bound, np.finfo(float).tiny)
     meaning = "mean attention below the best component at the end"
-    return bounds.judge(missed, bounds.asked, missed <= bounds.asked, shortfall, meaning)
+    return bounds.judge(missed, bounds.bound, missed <= bounds.bound, shortfall, meaning)
 
 
 N_POINTS = 1_000
 """Random points at which the curvature is computed, over all trials."""
 
-MOST_DIMENSIONS = 16
+MOST_HESSIAN_DIMENSIONS = 16
 """Limit of dimensions: a Hessian has dim² rows, and a thousand of them are decomposed."""
 
-AT_ONCE = 2_000_000
+HESSIAN_NUMBERS = 2_000_000
 """Numbers of Hessians computed at once."""
 
-ROUNDING = 1e-12
+EIGENVALUE_ROUNDING = 1e-12
 """Eigenvalues above −this, relative to the largest, count as nonnegative."""
 
 FLAT = 1e-3
@@ -459,7 +466,7 @@ def draw_curvature(evidence: Evidence) -> Curvature:
     axes = evidence.target.axes
     least: list[float] = []
     least_cyclic: list[float] = []
-    at_once = max(AT_ONCE // dim**4, 1)
+    at_once = max(HESSIAN_NUMBERS // dim**4, 1)
     for first in range(0, N_POINTS, at_once):
         numbers = range(first, min(first + at_once, N_POINTS))
         trials = [number % trace.n_trials for number in numbers]
@@ -471,10 +478,10 @@ def draw_curvature(evidence: Evidence) -> Curvature:
         allowed = np.square(trace.embeddings[trials]).sum(-1).max(-1) ** 2
         largest = np.maximum(np.abs(values).max(1), np.finfo(float).tiny)
         least += (values[:, 0] / np.maximum(largest, FLAT * allowed)).tolist()
-        for one, frame, unit in zip(bent, axes[trials], largest, strict=True):
+        for hessian, frame, unit in zip(bent, axes[trials], largest, strict=True):
             used = frame[frame.any(axis=1)]
             if len(used):
-                least_cyclic.append(float(np.linalg.eigvalsh(used @ one @ used.T)[0] / unit))
+                least_cyclic.append(float(np.linalg.eigvalsh(used @ hessian @ used.T)[0] / unit))
     return Curvature(np.array(least), np.array(least_cyclic))
 
 
@@ -487,7 +494,7 @@ STRICT = f"{PROVED}, and none is 0 in the span of the edges, since every token o
 
 def _is_sampled(evidence: Evidence) -> bool:
     """Whether Hessians are computed: where they are small, and for losses and heads without a proof."""
-    return evidence.trace.weights.shape[2] <= MOST_DIMENSIONS or not _is_proved(evidence)
+    return evidence.trace.weights.shape[2] <= MOST_HESSIAN_DIMENSIONS or not _is_proved(evidence)
 
 
 def _is_proved(evidence: Evidence) -> bool:
@@ -502,7 +509,7 @@ def judge_convexity(evidence: Evidence) -> Judgement:
     meaning = f"smallest eigenvalue of the Hessian at {N_POINTS:,} random points, relative to its largest"
     if _is_proved(evidence):
         meaning += f"; {PROVED}"
-    return Judgement(least, -ROUNDING, least >= -ROUNDING, meaning)
+    return Judgement(least, -EIGENVALUE_ROUNDING, least >= -EIGENVALUE_ROUNDING, meaning)
 
 
 def judge_strictness(evidence: Evidence) -> Judgement:
@@ -512,10 +519,10 @@ def judge_strictness(evidence: Evidence) -> Judgement:
         meaning = f"the same within the cyclic subspace, at {N_POINTS:,} random points"
         if _is_proved(evidence):
             meaning += f"; {STRICT}"
-        return Judgement(least, ROUNDING, least > ROUNDING, meaning)
+        return Judgement(least, EIGENVALUE_ROUNDING, least > EIGENVALUE_ROUNDING, meaning)
     least = min(_span_ties(evidence, trial) for trial in np.flatnonzero(~evidence.acyclic).tolist())
     meaning = f"smallest eigenvalue of the ties within the cyclic subspace, relative to the largest; {STRICT}"
-    return Judgement(least, ROUNDING, least > ROUNDING, meaning)
+    return Judgement(least, EIGENVALUE_ROUNDING, least > EIGENVALUE_ROUNDING, meaning)
 
 
 def _span_ties(evidence: Evidence, trial: int) -> float:
@@ -525,7 +532,7 @@ def _span_ties(evidence: Evidence, trial: int) -> float:
     tied = components.components_of(query, winner) == components.components_of(query, loser)
     axes = evidence.target.axes[trial]
     axes = axes[axes.any(axis=1)].reshape(-1, table.shape[1], table.shape[1])
-    apart, along = table[winner[tied]] - table[loser[tied]], table[query[tied]]
-    places = np.einsum("aij,ei,ej->ae", axes, apart, along, optimize=True)
-    values = np.linalg.eigvalsh(places @ places.T)
+    apart, of_query = table[winner[tied]] - table[loser[tied]], table[query[tied]]
+    coordinates = np.einsum("aij,ei,ej->ae", axes, apart, of_query, optimize=True)
+    values = np.linalg.eigvalsh(coordinates @ coordinates.T)
     return float(values[0] / values[-1])

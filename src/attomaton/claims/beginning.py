@@ -25,7 +25,7 @@ from attomaton.theories.beginning.theorem import WEIGHT_SIGNS, Coefficients, The
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import DeepTrace
 
-SCHEMA = pa.schema(
+AGREEMENT_SCHEMA = pa.schema(
     [
         *((name, pa.int64()) for name in ("step", "trial")),
         ("weights", pa.string()),
@@ -33,7 +33,7 @@ SCHEMA = pa.schema(
         *((name, pa.float64()) for name in ("cosine", "size", "error", "bound")),
     ]
 )
-TURNED = 0.5
+AWAY = 0.5
 """Attention has turned away if cos(W, Q̄) is below this."""
 
 
@@ -110,24 +110,24 @@ class Agreement(Tabular):
     @cached_property
     def turns(self) -> Float64:
         """The step at which cos(W, Q̄) falls below ½, shape (n_trials, L, H); NaN if it does not."""
-        return find_crossings(self.trace.steps, self.near["attention"].cosine, TURNED)
+        return find_crossings(self.trace.steps, self.near["attention"].cosine, AWAY)
 
     def _table(self) -> pa.Table:
-        columns: dict[str, list[Any]] = {name: [] for name in SCHEMA.names}
+        columns: dict[str, list[Any]] = {name: [] for name in AGREEMENT_SCHEMA.names}
         for name, near in self.near.items():
             record, trial, layer, head = (axis.ravel() for axis in np.indices(near.cosine.shape))
             bounds = np.array([getattr(bound, name) for bound in self.bounds])
             measured = {kind: getattr(near, kind).ravel() for kind in ("cosine", "size", "error")}
-            places = {"step": self.trace.steps[record], "trial": trial, "layer": layer, "head": head}
-            parts = {
-                **places,
+            indices = {"step": self.trace.steps[record], "trial": trial, "layer": layer, "head": head}
+            entries = {
+                **indices,
                 **measured,
                 "weights": [WEIGHT_SIGNS[name]] * record.size,
                 "bound": bounds[record],
             }
-            for column, part in parts.items():
-                columns[column].extend(part)
-        return make_table(SCHEMA, columns)
+            for column, values in entries.items():
+                columns[column].extend(values)
+        return make_table(AGREEMENT_SCHEMA, columns)
 
 
 def find_crossings(steps: Int64, values: Float64, level: float) -> Float64:
@@ -156,7 +156,7 @@ def find_crossings(steps: Int64, values: Float64, level: float) -> Float64:
     below = (values < level) & np.maximum.accumulate(values >= level, axis=0)
     last = below.argmax(axis=0)
     first = np.maximum(last - 1, 0)
-    high, low = (np.take_along_axis(values, place[None], 0)[0] for place in (first, last))
+    high, low = (np.take_along_axis(values, record[None], 0)[0] for record in (first, last))
     fell = below.any(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.where(fell & (high >= level), (high - level) / (high - low), 1.0)
@@ -199,13 +199,16 @@ def compare_beginning(
         distinct = {content: begin_from(rows, trace.n_tokens) for content, rows in corpora.items()}
         beginnings = [distinct[rows.tobytes()] for rows in trace.sequences]
     forecasts = [beginnings] * trace.n_trials if isinstance(beginnings, Beginning) else list(beginnings)
-    sizes = {(one.statistics.window, one.statistics.n_tokens) for one in forecasts}
+    sizes = {(forecast.statistics.window, forecast.statistics.n_tokens) for forecast in forecasts}
     if len(forecasts) != trace.n_trials or sizes != {(trace.window, trace.n_tokens)}:
         raise MismatchedParts(
             f"the run has {trace.n_trials} trials with sequences of {trace.window} tokens, vocabulary "
             f"{trace.n_tokens}, but the forecasts have other sizes; give one Beginning of that corpus"
         )
-    at = {step: [one.weights_at(step, trace.step_size) for one in forecasts] for step in trace.steps.tolist()}
+    at = {
+        step: [forecast.weights_at(step, trace.step_size) for forecast in forecasts]
+        for step in trace.steps.tolist()
+    }
     return Agreement(trace, tuple(forecasts), _measure_all(trace, at))
 
 
@@ -232,11 +235,14 @@ def compare_course(trace: DeepTrace, courses: ForecastCourse | Sequence[Forecast
     forecasts = [courses] * trace.n_trials if isinstance(courses, ForecastCourse) else list(courses)
     shape = (trace.model.n_layers, trace.n_tokens, trace.n_tokens)
     fits = all(
-        one.step_size == trace.step_size and one.weights[0].attention.shape == shape for one in forecasts
+        forecast.step_size == trace.step_size and forecast.weights[0].attention.shape == shape
+        for forecast in forecasts
     )
     if len(forecasts) != trace.n_trials or not fits:
         raise MismatchedParts("the courses differ in number of trials, sizes or steps; compute them again")
-    return _measure_all(trace, {step: [one.at(step) for one in forecasts] for step in trace.steps.tolist()})
+    return _measure_all(
+        trace, {step: [forecast.at(step) for forecast in forecasts] for step in trace.steps.tolist()}
+    )
 
 
 def _measure_all(trace: DeepTrace, forecasts: Mapping[int, Sequence[Any]]) -> dict[str, Near]:
@@ -245,14 +251,18 @@ def _measure_all(trace: DeepTrace, forecasts: Mapping[int, Sequence[Any]]) -> di
     near: dict[str, Near] = {}
     for name in WEIGHT_SIGNS:
         rows = [
-            _measure(getattr(weights[step], name), [getattr(one, name) for one in forecasts[step]], name)
+            _measure_weights(
+                getattr(weights[step], name), [getattr(forecast, name) for forecast in forecasts[step]], name
+            )
             for step in forecasts
         ]
         near[name] = Near(*(np.stack(kind) for kind in zip(*rows, strict=True)))
     return near
 
 
-def _measure(weights: Float64, forecasts: Sequence[Float64], name: str) -> tuple[Float64, Float64, Float64]:
+def _measure_weights(
+    weights: Float64, forecasts: Sequence[Float64], name: str
+) -> tuple[Float64, Float64, Float64]:
     """Cosine, size and error, shape (n_trials, L, H); one forecast per layer, or one for all."""
     n_trials = len(weights)
     flat = weights.reshape(n_trials, *((1, 1) if name == "output" else weights.shape[1:3]), -1)
@@ -263,19 +273,19 @@ def _measure(weights: Float64, forecasts: Sequence[Float64], name: str) -> tuple
     return cosine, size, np.linalg.norm(flat - forecast, axis=3)
 
 
-NEAR = 0.98
+NEAR_COSINE = 0.98
 """The smallest cos(W, Q̄) of every layer while the loss has hardly fallen."""
 
 FALLEN = 0.05
 """The relative fall up to which the loss has hardly fallen."""
 
-ALONG = 0.8
+LEAST_COSINE = 0.8
 """The smallest cosine of W and its course."""
 
 FOLLOWED = 0.4
 """The relative fall of the loss up to which the course is judged."""
 
-FIRST = 3
+FIRST_STEP = 3
 """The first step after which the forecast of W is not zero."""
 
 FADED = 0.1
@@ -296,7 +306,7 @@ def verify_beginning(run: DeepTrace | Agreement) -> Verdicts:
      ('beginning-values', 'holds'), ('beginning-output', 'holds')]
     """
     agreement = run if isinstance(run, Agreement) else compare_beginning(run)
-    return Verdicts(claim.check(agreement) for claim in CLAIMS)
+    return Verdicts(claim.check(agreement) for claim in BEGINNING_CLAIMS)
 
 
 def _need_plain_descent(agreement: Agreement) -> str:
@@ -326,24 +336,24 @@ def _need_promise(agreement: Agreement) -> str:
     """Some record after the start is inside the theorem's range."""
     if len(_promised(agreement)):
         return ""
-    after = [one for one, step in zip(agreement.bounds, agreement.trace.steps, strict=True) if step]
+    after = [bounds for bounds, step in zip(agreement.bounds, agreement.trace.steps, strict=True) if step]
     return "; ".join(after[0].reasons) if after else "no step was taken"
 
 
 def _promised(agreement: Agreement) -> list[int]:
     """The records after the start that the theorem covers."""
     steps = agreement.trace.steps
-    return [place for place, one in enumerate(agreement.bounds) if one.hold and steps[place]]
+    return [record for record, bounds in enumerate(agreement.bounds) if bounds.hold and steps[record]]
 
 
 def _judge_bound(name: str, agreement: Agreement) -> Judgement:
     """The record with the largest error / bound."""
-    places = _promised(agreement)
-    errors = agreement.near[name].error[places].reshape(len(places), -1).max(axis=1)
-    told: list[float] = [getattr(agreement.bounds[place], name) for place in places]
-    bounds = np.array(told)
+    records = _promised(agreement)
+    errors = agreement.near[name].error[records].reshape(len(records), -1).max(axis=1)
+    limits: list[float] = [getattr(agreement.bounds[record], name) for record in records]
+    bounds = np.array(limits)
     worst = int((errors / bounds).argmax())
-    sign, step = WEIGHT_SIGNS[name], agreement.trace.steps[places[worst]]
+    sign, step = WEIGHT_SIGNS[name], agreement.trace.steps[records[worst]]
     meaning = f"Frobenius error of {sign} at step {step:,}, closest to its bound over all layers and steps"
     return Judgement(float(errors[worst]), float(bounds[worst]), bool((errors <= bounds).all()), meaning)
 
@@ -358,7 +368,7 @@ def _early(agreement: Agreement) -> Any:
     looks = [float(np.linalg.norm(beginning.statistics.look_table)) for beginning in agreement.beginnings]
     sizes = [Coefficients.at(step, trace.step_size).attention for step in trace.steps.tolist()]
     grown = np.outer(sizes, looks) * FADED >= trace.model.start * trace.n_tokens
-    return moved & (agreement.fallen <= FALLEN) & (trace.steps >= FIRST)[:, None] & grown
+    return moved & (agreement.fallen <= FALLEN) & (trace.steps >= FIRST_STEP)[:, None] & grown
 
 
 def _need_early_records(agreement: Agreement) -> str:
@@ -373,23 +383,23 @@ def _need_early_records(agreement: Agreement) -> str:
 def _judge_direction(agreement: Agreement) -> Judgement:
     least = float(agreement.near["attention"].cosine.min(axis=(2, 3))[_early(agreement)].min())
     meaning = "smallest cos(W, Q̄) of any layer while the loss has fallen by at most 5 % of its start"
-    return Judgement(least, NEAR, least >= NEAR, meaning)
+    return Judgement(least, NEAR_COSINE, least >= NEAR_COSINE, meaning)
 
 
 def _need_turn(agreement: Agreement) -> str:
-    turned = np.isfinite(agreement.turns).any()
-    return "" if turned else f"cos(W, Q̄) stays above {TURNED:g} in every layer to the end of the run"
+    any_turns = np.isfinite(agreement.turns).any()
+    return "" if any_turns else f"cos(W, Q̄) stays above {AWAY:g} in every layer to the end of the run"
 
 
-def _judge_turn(agreement: Agreement) -> Judgement:
+def _judge_turning(agreement: Agreement) -> Judgement:
     first = float(np.nanmin(agreement.turns))
     until = agreement.beginnings[0].valid_until(
         agreement.trace.step_size, n_layers=agreement.trace.model.n_layers
     )
     by_layer = agreement.turns.transpose(1, 0, 2).reshape(agreement.trace.model.n_layers, -1)
-    layers = ", ".join(_median(one) for one in by_layer)
+    layers = ", ".join(_median(of_layer) for of_layer in by_layer)
     meaning = (
-        f"first step at which cos(W, Q̄) of a layer falls below {TURNED:g} (median by layer: {layers}); the "
+        f"first step at which cos(W, Q̄) of a layer falls below {AWAY:g} (median by layer: {layers}); the "
         "bound is the last step that the theorem covers"
     )
     return Judgement(first, float(until), first > until, meaning)
@@ -439,15 +449,15 @@ def judge_course(agreement: Agreement, near: Near) -> Verdict:
         f"cosine of W and its course, of the worst layer, at step {step:,}, the last record whose loss "
         f"has fallen by at most 40 %; before that it was at least {least:.2f}"
     )
-    return Judgement(end, ALONG, end >= ALONG, meaning).about(name)
+    return Judgement(end, LEAST_COSINE, end >= LEAST_COSINE, meaning).about(name)
 
 
 _THEOREM = (_need_plain_descent, _need_attention_only, _need_zero_start, _need_promise)
 
 
-CLAIMS: tuple[Claim[Agreement], ...] = (
+BEGINNING_CLAIMS: tuple[Claim[Agreement], ...] = (
     *(Claim(f"beginning-{name}", _THEOREM, partial(_judge_bound, name)) for name in WEIGHT_SIGNS),
     Claim("beginning-direction", (_need_plain_descent, _need_early_records), _judge_direction),
-    Claim("beginning-turn", (_need_plain_descent, _need_turn), _judge_turn),
+    Claim("beginning-turn", (_need_plain_descent, _need_turn), _judge_turning),
 )
 """The theorem's four bounds, and two observations about W beyond them."""

@@ -14,8 +14,8 @@ from scipy.sparse.csgraph import connected_components
 
 from attomaton.base.tables import Bool, Float64, Int64, column
 from attomaton.claims.approach import (
-    SETTLED,
-    compute_way,
+    NEGLIGIBLE,
+    compute_path,
     find_time,
     find_worst,
     follow_trial,
@@ -32,7 +32,7 @@ from attomaton.training.trace import Trace
 GROWTH = 0.5 * float(np.log(2.0))
 """A gap that moves by more between half of the steps and the last grows: half of what ln t moves by."""
 
-LATE = 10**0.125
+TIME_ROUNDING = 10**0.125
 """Times found by the loss are rounded down by at most this factor."""
 
 
@@ -127,9 +127,9 @@ def _compare(components: Components, moved: Float64) -> ComponentCounts:
 
 def find_readable(evidence: Evidence) -> Bool:
     """Trials whose gaps can be told apart by the end of the computed path, shape (n_trials,)."""
-    course = evidence.once(compute_way)
+    course = evidence.once(compute_path)
     readable = np.zeros(evidence.trace.n_trials, bool)
-    for trial in np.flatnonzero(course.known).tolist():
+    for trial in np.flatnonzero(course.is_known).tolist():
         readable[trial] = _is_readable(evidence, trial, *_find_halves(evidence, trial))
     return readable
 
@@ -140,7 +140,7 @@ def _is_readable(evidence: Evidence, trial: int, halves: Float64, ends: Float64,
     ``halves`` and ``ends`` are computed weights at half of the steps and at the end, one or more of each.
     """
     table, components = evidence.trace.embeddings[trial], evidence.automata[trial].components
-    slack = 4.0 * float(np.sum(table**2, axis=1).max()) * (error + swings_of(evidence) + SETTLED)
+    slack = 4.0 * float(np.sum(table**2, axis=1).max()) * (error + swings_of(evidence) + NEGLIGIBLE)
     before, after = (measure_gaps(components, table, weights) for weights in (halves, ends))
     moved, (above, below) = after[:, None] - before, _ends(components)
     tied = components.component_of_node[above] == components.component_of_node[below]
@@ -156,10 +156,10 @@ def _find_halves(evidence: Evidence, trial: int) -> tuple[Float64, Float64, floa
     """
     trace, path = evidence.trace, follow_trial(evidence, trial)
     if not evidence.normalized:
-        course = evidence.once(compute_way)
+        course = evidence.once(compute_path)
         return course.weights[:1, trial], course.weights[-1:, trial], float(course.error[trial])
     half, last = (find_time(path, float(trace.losses[record, trial])) for record in (evidence.middle, -1))
-    times = [half, LATE * half, last, LATE * last]
+    times = [half, TIME_ROUNDING * half, last, TIME_ROUNDING * last]
     weights = np.stack([dense(path.weights_at(time)) for time in times])
     return weights[:2], weights[2:], path.error_at(times[-1])
 

@@ -42,7 +42,7 @@ def diagnose(trace: Trace, automata: Sequence[Automaton]) -> list[str]:
     return [line for line in causes if line]
 
 
-def _count(affected: Bool) -> str:
+def _in_trials(affected: Bool) -> str:
     """In how many trials; empty if there is only one."""
     return f" in {int(affected.sum())} of {len(affected)} trials" if len(affected) > 1 else ""
 
@@ -52,8 +52,8 @@ def _not_finite(trace: Trace) -> str:
     if not broken.any():
         return ""
     return (
-        f"weights or gradients are not finite{_count(broken)}: a gradient underflowed, or a step was far too "
-        "large; use smaller or fewer steps"
+        f"weights or gradients are not finite{_in_trials(broken)}: a gradient underflowed, or a step was far "
+        "too large; use smaller or fewer steps"
     )
 
 
@@ -67,7 +67,7 @@ def _too_large_steps(trace: Trace) -> str:
     cure = "reduce step_size"
     if isinstance(trace.step, GradientDescent) and trace.step.normalized:
         cure += ", or decay it with a schedule, since normalised steps have constant length"
-    return f"the loss keeps rising{_count(shaken)}: steps are too large for the curvature; {cure}"
+    return f"the loss keeps rising{_in_trials(shaken)}: steps are too large for the curvature; {cure}"
 
 
 def _too_small_steps(evidence: Evidence) -> str:
@@ -84,8 +84,8 @@ def _too_small_steps(evidence: Evidence) -> str:
     if not slow.any():
         return ""
     return (
-        f"the loss has hardly fallen{_count(slow)}: training has not begun to converge; use more or larger "
-        "steps"
+        f"the loss has hardly fallen{_in_trials(slow)}: training has not begun to converge; use more or "
+        "larger steps"
     )
 
 
@@ -107,7 +107,7 @@ def _wrong_priorities(evidence: Evidence) -> str:
         if cause
         else "training is too short, or steps are too large; take more steps, or reduce step_size"
     )
-    return f"attention prefers tokens that labels beat{_count(wrong)}: {advice}"
+    return f"attention prefers tokens that labels beat{_in_trials(wrong)}: {advice}"
 
 
 def _crowded(evidence: Evidence) -> str:
@@ -115,7 +115,7 @@ def _crowded(evidence: Evidence) -> str:
     merged = np.array([automaton.hard.certificate.inseparable > 0 for automaton in evidence.automata])
     if n_tokens <= CROWDED * dim and not merged.any():
         return ""
-    lost = f"; some priorities cannot be met at all{_count(merged)}" if merged.any() else ""
+    lost = f"; some priorities cannot be met at all{_in_trials(merged)}" if merged.any() else ""
     return (
         f"{n_tokens} tokens share {dim} dimensions, so scores depend on each other and training is slow "
         f"or unstable{lost}; give dim ≥ {n_tokens}, or fewer tokens"
@@ -124,10 +124,10 @@ def _crowded(evidence: Evidence) -> str:
 
 def _left_out(trace: Trace) -> str:
     tables = [extract_edges(samples) for samples in {id(corpus): corpus for corpus in trace.samples}.values()]
-    left, kept = sum(t.n_unrealisable for t in tables), sum(t.n_samples for t in tables)
-    if left <= kept:
+    left, realisable = sum(t.n_unrealisable for t in tables), sum(t.n_samples for t in tables)
+    if left <= realisable:
         return ""
     return (
-        f"{left:,} of {left + kept:,} samples have a label outside their context and were left out; "
+        f"{left:,} of {left + realisable:,} samples have a label outside their context and were left out; "
         "use longer contexts, or state that the model is about the others only"
     )

@@ -19,13 +19,13 @@ from attomaton.base.tables import Bool, Float64, Int64, column, make_table
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.theories.beginning.result import Beginning
 
-FEWEST = 5
+FEWEST_TOKENS = 5
 """Tokens that a query must have: fewer have no meaningful order."""
 
-SURE = 1.96
+SIGNIFICANT_DEVIATIONS = 1.96
 """An order is kept, or turned, if the agreement is this many deviations from that of two random orders."""
 
-SCHEMA = pa.schema(
+ENDS_SCHEMA = pa.schema(
     [
         ("query", pa.int32()),
         *((name, pa.int64()) for name in ("size", "samples")),
@@ -88,7 +88,7 @@ class Ends(Tabular):
     @cached_property
     def _sure(self) -> Float64:
         """The agreement beyond which two orders of that many tokens are unlikely to be random."""
-        return SURE / np.sqrt(self.sizes - 1)
+        return SIGNIFICANT_DEVIATIONS / np.sqrt(self.sizes - 1)
 
     @property
     def keeps(self) -> Bool:
@@ -111,9 +111,9 @@ class Ends(Tabular):
         course = np.where(self.keeps, "keeps", np.where(self.turns, "turns", "neither"))
         columns = {"query": self.queries, "first": self.first, "last": self.last}
         return make_table(
-            SCHEMA,
+            ENDS_SCHEMA,
             {
-                **{name: one.astype(np.int32) for name, one in columns.items()},
+                **{name: tokens.astype(np.int32) for name, tokens in columns.items()},
                 "size": self.sizes,
                 "samples": self.samples,
                 "agreement": self.agreements,
@@ -151,12 +151,12 @@ def compare_ends(automaton: Automaton, beginning: Beginning) -> Ends:
     scores = automaton.hard.scores
     queries, tokens = (np.asarray(column(scores, name)).astype(np.int64) for name in ("query", "token"))
     lasting = np.round(np.asarray(column(scores, "score"), np.float64), 9)
-    gains = _look_up(statistics.looks, queries, tokens)
+    gains = _gains_of(statistics.looks, queries, tokens)
     rows = np.flatnonzero(np.isfinite(gains))
     rows = rows[np.lexsort((tokens[rows], queries[rows]))]
     tokens, gains, lasting = tokens[rows], gains[rows], lasting[rows]
     names, group, sizes = np.unique(queries[rows], return_inverse=True, return_counts=True)
-    enough = sizes >= FEWEST
+    enough = sizes >= FEWEST_TOKENS
     counts = np.asarray(statistics.counts.sum(axis=1)).ravel().astype(np.int64)
     return Ends(
         names[enough],
@@ -171,12 +171,12 @@ def compare_ends(automaton: Automaton, beginning: Beginning) -> Ends:
 
 def correlate_ranks(group: Int64, first: Float64, second: Float64, n_groups: int) -> Float64:
     """Spearman's correlation within each group, shape (n_groups,); equal values share a rank."""
-    ranks = [_ranks(group, one) for one in (first, second)]
+    ranks = [_ranks(group, values) for values in (first, second)]
     sizes = np.bincount(group, minlength=n_groups)
     apart = [rank - (np.bincount(group, rank, n_groups) / sizes)[group] for rank in ranks]
     products = [
-        np.bincount(group, one * other, n_groups)
-        for one, other in ((apart[0], apart[1]), (apart[0], apart[0]), (apart[1], apart[1]))
+        np.bincount(group, left * right, n_groups)
+        for left, right in ((apart[0], apart[1]), (apart[0], apart[0]), (apart[1], apart[1]))
     ]
     with np.errstate(invalid="ignore", divide="ignore"):
         return products[0] / np.sqrt(products[1] * products[2])
@@ -201,9 +201,9 @@ def _tops(group: Int64, values: Float64, n_groups: int) -> Int64:
     return order[np.cumsum(np.bincount(group, minlength=n_groups)) - 1]
 
 
-def _look_up(looks: Any, queries: Int64, tokens: Int64) -> Float64:
+def _gains_of(looks: Any, queries: Int64, tokens: Int64) -> Float64:
     """Q̄ at these pairs; NaN if a pair does not occur in it."""
-    there = looks.copy()
-    there.data = np.ones_like(there.data)
-    gains, present = (np.asarray(table[queries, tokens]).ravel() for table in (looks, there))
+    entries = looks.copy()
+    entries.data = np.ones_like(entries.data)
+    gains, present = (np.asarray(table[queries, tokens]).ravel() for table in (looks, entries))
     return np.where(present > 0, gains, np.nan)

@@ -17,7 +17,7 @@ from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
 from attomaton.trajectory.sharpness import find_passed
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 NOWHERE = 1e9
 """The tangent that stands for a right angle or more."""
@@ -27,10 +27,10 @@ FEWEST_STEPS, FEWEST_RECORDS = 100, 10
 """Shorter runs are not judged by their limit."""
 
 
-DIGITS = 1e-290
+LEAST_MASS = 1e-290
 """If less attention than this is below the best component, it underflows and normalised steps are 0/0."""
 
-DIGITS_TIED = 1e-20
+LEAST_MASS_TIED = 1e-20
 """The same with a tied head: C Eᵀ is the identity only up to rounding, so steps go wrong earlier."""
 
 
@@ -41,7 +41,7 @@ class Evidence:
     trace: Trace
     automata: tuple[Automaton, ...]
     of_data: dict[Any, Any] = field(default_factory=dict[Any, Any])
-    """Depends only on data, W(0) and step; kept by :func:`~attomaton.claims.approach.lengthen`."""
+    """Depends only on data, W(0) and step; kept by :func:`~attomaton.claims.approach.lengthen_run`."""
 
     @cached_property
     def target(self) -> Target:
@@ -76,14 +76,14 @@ class Evidence:
         """Trials without ties, shape (n_trials,)."""
         return np.array([automaton.components.is_acyclic for automaton in self.automata])
 
-    def once(self, find: "Callable[..., Found]", *given: Any) -> "Found":
+    def once(self, find: "Callable[..., Result]", *arguments: Any) -> "Result":
         """The result of a function on this evidence, computed once."""
-        if (find, given) not in self._known:
-            self._known[find, given] = find(self, *given)
-        return self._known[find, given]
+        if (find, arguments) not in self._results:
+            self._results[find, arguments] = find(self, *arguments)
+        return self._results[find, arguments]
 
     @cached_property
-    def _known(self) -> dict[Any, Any]:
+    def _results(self) -> dict[Any, Any]:
         return {}
 
     @property
@@ -108,13 +108,13 @@ def step_size_of(trace: Trace) -> float:
     return trace.step.step_size if isinstance(trace.step, GradientDescent) else 1.0
 
 
-def find_tangents(weights: Float64, along: Float64) -> tuple[Float64, Float64]:
+def find_tangents(weights: Float64, directions: Float64) -> tuple[Float64, Float64]:
     """Tangents of the angles between W and a direction, and the length of W along it."""
-    unit = along / np.linalg.norm(along, axis=(1, 2), keepdims=True)
+    unit = directions / np.linalg.norm(directions, axis=(1, 2), keepdims=True)
     level = np.einsum("rbij,bij->rb", weights, unit)
-    beside = np.linalg.norm(weights - level[..., None, None] * unit, axis=(2, 3))
+    perpendicular = np.linalg.norm(weights - level[..., None, None] * unit, axis=(2, 3))
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(level > 0, np.minimum(beside / level, NOWHERE), NOWHERE), level
+        return np.where(level > 0, np.minimum(perpendicular / level, NOWHERE), NOWHERE), level
 
 
 def correlation_of(tangent: Float64) -> Float64:
@@ -159,7 +159,7 @@ def need_start(evidence: Evidence) -> str:
 def find_lost_digits(evidence: Evidence) -> tuple[str, Float64, float]:
     """A message if weights are not finite, the attention left to move, and the least that float64 keeps."""
     broken = ~np.isfinite(evidence.trace.weights).all(axis=(0, 2, 3))
-    least = DIGITS_TIED if isinstance(evidence.trace.model.head, Tied) else DIGITS
+    least = LEAST_MASS_TIED if isinstance(evidence.trace.model.head, Tied) else LEAST_MASS
     if broken.any():
         return (
             f"the weights of trial {int(broken.argmax())} are not finite",
@@ -215,8 +215,8 @@ def _describe_passed(evidence: Evidence) -> str:
         return f"no step size is known to be small enough: {problem}"
     if not passed:
         return ""
-    (trial, edge), others = passed[0], len(passed) - 1
-    more = f" (trial {trial}, and {others:,} more trials)" if others else f" (trial {trial})"
+    (trial, edge), n_more = passed[0], len(passed) - 1
+    more = f" (trial {trial}, and {n_more:,} more trials)" if n_more else f" (trial {trial})"
     return str(edge) + more * (len(components) > 1)
 
 

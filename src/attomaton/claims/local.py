@@ -12,7 +12,14 @@ import numpy as np
 
 from attomaton.base.ragged import ranges_of
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.claims.approach import NEAR, SETTLED, bound_direction, find_worst, name_trials, tangent_of
+from attomaton.claims.approach import (
+    NEAR_CORRELATION,
+    NEGLIGIBLE,
+    bound_direction,
+    find_worst,
+    name_trials,
+    tangent_of,
+)
 from attomaton.claims.evidence import (
     Evidence,
     correlation_of,
@@ -24,7 +31,7 @@ from attomaton.claims.measures import (
     Target,
     TrialContexts,
     cyclic_axes,
-    cyclic_place,
+    cyclic_coordinates_of,
     dense,
     read_contexts,
     unless_orthonormal,
@@ -43,7 +50,7 @@ from attomaton.training.trace import Trace
 SELECTED = 1e-2
 """A token with more attention mass than this is selected."""
 
-UNDECIDED = 9e-3
+LEAST_UNDECIDED = 9e-3
 """A token with more mass than this that is not selected is ignored."""
 
 FAR = 30.0
@@ -107,15 +114,15 @@ def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
     ]
     directions = np.stack([dense(solution.weights) for solution in hard])
     axes = cyclic_axes(trace, [solution.components for solution in hard])
-    place = settle_within(
+    position = settle_within(
         trace.samples,
         trace.model,
         list(trace.embeddings),
         far=FAR * directions,
         axes=axes,
-        start=cyclic_place(axes, weights),
+        start=cyclic_coordinates_of(axes, weights),
     )
-    return LocalSolutions(tuple(hard), Target(directions, axes, place, tuple(contexts), tuple(below)))
+    return LocalSolutions(tuple(hard), Target(directions, axes, position, tuple(contexts), tuple(below)))
 
 
 def find_local_directions(trace: Trace, record: int | None = None) -> Float64:
@@ -132,7 +139,7 @@ def _solve_selected(
 ) -> tuple[list[TrialContexts], list[Float64], list[HardSolution]]:
     """For each trial its contexts, the mass of their tokens, and the Graph-SVM of the selected ones."""
     contexts = [read_contexts(*pair) for pair in zip(trace.samples, trace.embeddings, strict=True)]
-    masses = [pairs.masses(own[None])[0] for pairs, own in zip(contexts, weights, strict=True)]
+    masses = [pairs.masses(of_trial[None])[0] for pairs, of_trial in zip(contexts, weights, strict=True)]
     hard = [
         solve_graph_svm(
             find_components(selected_edges(pairs, mass)), embeddings=unless_orthonormal(pairs.table)
@@ -150,10 +157,10 @@ def selected_edges(contexts: TrialContexts, mass: Float64) -> EdgeTable:
     bags = contexts.bags
     winner = np.flatnonzero(mass > SELECTED)
     first, sizes = contexts.starts, np.bincount(bags.sample, minlength=len(bags.samples))
-    beside = sizes[bags.sample[winner]]
-    loser = ranges_of(first[bags.sample[winner]], beside)
-    winner = np.repeat(winner, beside)
-    clear = (winner != loser) & ((mass[loser] > SELECTED) | (mass[loser] <= UNDECIDED))
+    context_sizes = sizes[bags.sample[winner]]
+    loser = ranges_of(first[bags.sample[winner]], context_sizes)
+    winner = np.repeat(winner, context_sizes)
+    clear = (winner != loser) & ((mass[loser] > SELECTED) | (mass[loser] <= LEAST_UNDECIDED))
     winner, loser = winner[clear], loser[clear]
     queries = bags.samples.queries
     keys, support = count_keys(
@@ -197,35 +204,35 @@ class Angles:
 
     last: Float64
     half: Float64
-    asked: Float64
+    bound: Float64
     among: Bool
 
     @property
     def judged(self) -> Bool:
         """All except trials that approach but are not near yet: they may or may not arrive."""
-        early = (self.last <= self.asked) & ~(self.half <= tangent_of(NEAR))
+        early = (self.last <= self.bound) & ~(self.half <= tangent_of(NEAR_CORRELATION))
         return self.among & ~early
 
-    def judge(self, what: str) -> Judgement:
+    def judge(self, meaning: str) -> Judgement:
         """Whether each judged trial reaches its bound."""
-        worst = find_worst(self.last / self.asked, self.judged)
+        worst = find_worst(self.last / self.bound, self.judged)
         return Judgement(
             float(correlation_of(self.last)[worst]),
-            float(correlation_of(self.asked)[worst]),
-            bool(self.last[worst] <= self.asked[worst]),
-            name_trials(what, worst, self.judged & (self.last <= self.asked), self.judged),
+            float(correlation_of(self.bound)[worst]),
+            bool(self.last[worst] <= self.bound[worst]),
+            name_trials(meaning, worst, self.judged & (self.last <= self.bound), self.judged),
         )
 
 
 def judge_local(evidence: Evidence) -> Judgement:
     """W/‖W‖ → the direction of the tokens that the model selects."""
     angles = evidence.once(_find_local)
-    what = (
+    meaning = (
         "correlation of W with the Graph-SVM of the selected tokens at the end; bound: as for the direction, "
         f"or with other losses and heads {CLOSER:.0%} of the tangent of the angle when W was half as long as "
         "at half of the steps"
     )
-    return angles.judge(what)
+    return angles.judge(meaning)
 
 
 def _local_directions(evidence: Evidence) -> Float64:
@@ -241,21 +248,21 @@ def _find_local(evidence: Evidence) -> Angles:
     its bound is known.
     """
     trace, middle, among = evidence.trace, evidence.middle, evidence.once(_decided)
-    along = np.where(among[:, None, None], evidence.once(_local_directions), 1.0)
-    tangent, level = find_tangents(trace.weights, along)
+    directions = np.where(among[:, None, None], evidence.once(_local_directions), 1.0)
+    tangent, level = find_tangents(trace.weights, directions)
     if not (need_log_loss(evidence) or need_mass_head(evidence)):
         bounds = evidence.once(bound_direction)
         among = among & bounds.among & _alike(evidence.once(_local_directions), evidence.directions)
-        return Angles(tangent[-1], np.zeros(len(among)), bounds.asked, among)
+        return Angles(tangent[-1], np.zeros(len(among)), bounds.bound, among)
     before = np.abs(level[: middle + 1] - level[middle] / 2).argmin(axis=0)
-    bound = np.maximum(CLOSER * tangent[before, np.arange(len(before))], SETTLED)
+    bound = np.maximum(CLOSER * tangent[before, np.arange(len(before))], NEGLIGIBLE)
     return Angles(tangent[-1], tangent[middle], bound, among)
 
 
-def _alike(one: Float64, other: Float64) -> Bool:
+def _alike(left: Float64, right: Float64) -> Bool:
     """Where two directions are equal and nonzero, shape (n_trials,)."""
-    length = np.linalg.norm(one, axis=(1, 2))
-    return (np.linalg.norm(one - other, axis=(1, 2)) <= ALIKE * length) & (length > 0)
+    length = np.linalg.norm(left, axis=(1, 2))
+    return (np.linalg.norm(left - right, axis=(1, 2)) <= ALIKE * length) & (length > 0)
 
 
 def _decided(evidence: Evidence) -> Bool:
@@ -270,14 +277,14 @@ def _decided(evidence: Evidence) -> Bool:
     for trial, contexts in enumerate(evidence.target.contexts):
         before, after = contexts.masses(trace.weights[[evidence.middle, -1], trial])
         keeps = after >= KEEPS * before
-        clear = (after > SELECTED) | (after <= UNDECIDED)
+        clear = (after > SELECTED) | (after <= LEAST_UNDECIDED)
         settled[trial] = bool((clear & (keeps == (after > SELECTED)))[after > 0].all())
     first, half = trace.weights[0], trace.weights[evidence.middle]
     moved = np.linalg.norm(half - first, axis=(1, 2)) >= FORGOTTEN * np.linalg.norm(first, axis=(1, 2))
-    along, directions = evidence.once(_local_directions), find_local_directions(trace, evidence.middle)
-    advance = np.einsum("bij,bij->b", trace.weights[-1] - half, along)
-    could_tell = advance >= -np.log(KEEPS) * np.sum(along**2, axis=(1, 2))
-    return settled & moved & could_tell & _alike(along, directions)
+    at_end, directions = evidence.once(_local_directions), find_local_directions(trace, evidence.middle)
+    advance = np.einsum("bij,bij->b", trace.weights[-1] - half, at_end)
+    could_tell = advance >= -np.log(KEEPS) * np.sum(at_end**2, axis=(1, 2))
+    return settled & moved & could_tell & _alike(at_end, directions)
 
 
 def need_slope(evidence: Evidence) -> str:
@@ -306,26 +313,26 @@ def need_decided(evidence: Evidence) -> str:
 
 def judge_path(evidence: Evidence) -> Judgement:
     """The regularisation path converges to the direction of W_svm."""
-    what = (
+    meaning = (
         f"correlation of W_R with W_svm at R = {LEVELS[-1]:g} ‖W_svm‖; bound: {CLOSER:.0%} of the tangent of "
         f"the angle at R = {LEVELS[-2]:g} ‖W_svm‖"
     )
-    return evidence.once(_follow_path).judge(what)
+    return evidence.once(_follow_path).judge(meaning)
 
 
 def _follow_path(evidence: Evidence) -> Angles:
     """The angles to W_svm at the last two radii."""
     trace = evidence.trace
     chosen: list[int] = np.flatnonzero(_on_path(evidence))[:PATH_TRIALS].tolist()
-    along = evidence.directions[chosen]
+    directions = evidence.directions[chosen]
     path = trace_path(
         [trace.samples[trial] for trial in chosen],
         trace.model,
         list(trace.embeddings[chosen]),
-        radii=LEVELS[:, None] * np.linalg.norm(along, axis=(1, 2)),
+        radii=LEVELS[:, None] * np.linalg.norm(directions, axis=(1, 2)),
     )
-    tangent, _ = find_tangents(path.weights, along)
-    bound = np.maximum(CLOSER * tangent[-2], SETTLED)
+    tangent, _ = find_tangents(path.weights, directions)
+    bound = np.maximum(CLOSER * tangent[-2], NEGLIGIBLE)
     return Angles(tangent[-1], tangent[-2], bound, np.ones(len(chosen), bool))
 
 

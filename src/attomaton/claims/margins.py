@@ -20,7 +20,7 @@ import numpy as np
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.claims.approach import ApproachBounds, compute_way, look_ahead, need_way
+from attomaton.claims.approach import ApproachBounds, compute_path, look_ahead, need_known_path
 from attomaton.claims.evidence import (
     FEWEST_STEPS,
     Evidence,
@@ -45,9 +45,9 @@ from attomaton.training.trace import Trace
 
 Norm = Literal["frobenius", "max", "spectral"]
 
-NORMS: tuple[Norm, ...] = ("frobenius", "max", "spectral")
+MARGIN_NORMS: tuple[Norm, ...] = ("frobenius", "max", "spectral")
 
-OWN: dict[type, Norm] = {
+NORM_OF_STEP: dict[type, Norm] = {
     GradientDescent: "frobenius",
     SignDescent: "max",
     Adam: "max",
@@ -56,7 +56,7 @@ OWN: dict[type, Norm] = {
 }
 """The norm in which each kind of step maximises the margin."""
 
-MOST_DIMENSIONS = 64
+MOST_NORM_DIMENSIONS = 64
 """Size limit: larger problems in the spectral norm, or in the max norm with embeddings, take too long."""
 
 
@@ -68,7 +68,7 @@ def own_norm(step: Step) -> Norm | None:
     >>> own_norm(Adam(0.1)), own_norm(GradientDescent(1.0)), own_norm(Muon(0.1))
     ('max', 'frobenius', 'spectral')
     """
-    return OWN.get(type(step))
+    return NORM_OF_STEP.get(type(step))
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,7 @@ def find_best(automaton: Automaton, table: Float64, norm: Norm) -> float:
         return 1.0 / np.sqrt(squared) if squared > 0 else np.nan
     embeddings = unless_orthonormal(table)
     closed = norm == "max" and embeddings is None
-    if (not closed and max(table.shape) > MOST_DIMENSIONS) or not components.order.num_rows:
+    if (not closed and max(table.shape) > MOST_NORM_DIMENSIONS) or not components.order.num_rows:
         return np.nan
     try:
         return solve_normed(components, norm=norm, embeddings=embeddings).expect().best_margin
@@ -179,8 +179,8 @@ def find_strict(components: Components) -> tuple[Int64, Int64, Int64]:
     edges, n_tokens = components.edges, components.edges.n_tokens
     query, winner, loser = (np.asarray(edges[name], np.int64) for name in ("query", "winner", "loser"))
     keys = components.query_of_node.astype(np.int64) * n_tokens + components.token_of_node
-    part = components.component_of_node
-    ends = (part[np.searchsorted(keys, query * n_tokens + end)] for end in (winner, loser))
+    component = components.component_of_node
+    ends = (component[np.searchsorted(keys, query * n_tokens + end)] for end in (winner, loser))
     strict = np.not_equal(*ends)
     return query[strict], winner[strict], loser[strict]
 
@@ -207,7 +207,7 @@ def bound_share(
     paces: Float64, *, best: float, reach: float, size: float, surprise: float, odds: float
 ) -> float:
     """The share of the best margin that steps of these lengths must reach; −inf if none is proved."""
-    gains = find_gains(paces, best=best, reach=reach)
+    gains = gain_per_step(paces, best=best, reach=reach)
     if not len(paces) or gains.min() < 0 or not 0 < surprise < np.inf:
         return -np.inf
     least_share = -np.expm1(-surprise) / surprise  # κ: least G over L
@@ -218,15 +218,15 @@ def bound_share(
     return float(margin / (best * (size + float(paces.sum()))))
 
 
-def find_gains(paces: Float64, *, best: float, reach: float) -> Float64:
+def gain_per_step(paces: Float64, *, best: float, reach: float) -> Float64:
     """γη − ψ(Rη) of each step: the fall of the loss / G; below zero if the step is too long."""
     return best * paces - (np.expm1(reach * paces) - reach * paces)
 
 
-ROUNDING = 1e-6
+SHARE_TOLERANCE = 1e-6
 """Tolerance for comparing shares with proved bounds."""
 
-FURTHEST = 64
+MOST_MULTIPLE = 64
 """Bounds of steepest descent are computed for runs of up to this multiple of the steps."""
 
 WOBBLE = 0.05
@@ -235,7 +235,7 @@ WOBBLE = 0.05
 If it falls by more and stays above 0, it is too early: shares of Muon were seen to fall by 0.15 at first.
 """
 
-SMALL = 1e-3
+SMALL_EPSILON = 1e-3
 """ε of Adam is small if it is below this share of the attention that is left to move."""
 
 
@@ -265,9 +265,9 @@ def describe_share(evidence: Evidence, norm: Norm) -> str:
 def need_own_norm(evidence: Evidence, norm: Norm) -> str:
     """The step maximises the margin in this norm, and W itself was trained."""
     step = evidence.trace.step
-    own = own_norm(step)
-    if own != norm:
-        return f"{type(step).__name__} maximises the margin in the {own} norm: see margin-{own}"
+    natural = own_norm(step)
+    if natural != norm:
+        return f"{type(step).__name__} maximises the margin in the {natural} norm: see margin-{natural}"
     return "" if evidence.trace.model.rank is None else "W is a product of two factors, which were trained"
 
 
@@ -318,7 +318,7 @@ def need_small_epsilon(evidence: Evidence) -> str:
     if not isinstance(step, Adam) or not step.epsilon:
         return ""
     missed = float(np.where(evidence.directed, evidence.curves.missed[-1], 1.0).min())
-    if step.epsilon <= SMALL * missed:
+    if step.epsilon <= SMALL_EPSILON * missed:
         return ""
     return (
         f"ε = {step.epsilon:g} is not small compared with the final gradients ({missed:.0e} of the attention "
@@ -343,8 +343,8 @@ def need_order(evidence: Evidence) -> str:
     trial = int(evidence.directed.argmax())
     automaton = evidence.automata[trial]
     ties = automaton.components.nodes.num_rows - len(automaton.components)
-    what = f"{ties} ties in trial {trial}" if ties else "priorities contradict each other"
-    return f"every trial with a priority has a cycle ({what}), but the theorem is about data without cycles"
+    reason = f"{ties} ties in trial {trial}" if ties else "priorities contradict each other"
+    return f"every trial with a priority has a cycle ({reason}), but the theorem is about data without cycles"
 
 
 def find_ordered(evidence: Evidence) -> Bool:
@@ -358,8 +358,8 @@ def need_best(evidence: Evidence, norm: Norm) -> str:
     if np.isfinite(evidence.once(find_margins, norm).best[find_ordered(evidence)]).any():
         return ""
     n_tokens = evidence.trace.embeddings.shape[1]
-    if n_tokens > MOST_DIMENSIONS:
-        return f"the best margin is computed for at most {MOST_DIMENSIONS} tokens, not {n_tokens:,}"
+    if n_tokens > MOST_NORM_DIMENSIONS:
+        return f"the best margin is computed for at most {MOST_NORM_DIMENSIONS} tokens, not {n_tokens:,}"
     return "the best margin was not proved in any trial"
 
 
@@ -371,7 +371,7 @@ def need_short_paces(evidence: Evidence, norm: Norm) -> str:
     best = evidence.once(find_margins, norm).best
     for trial in np.flatnonzero(find_ordered(evidence) & np.isfinite(best)).tolist():
         reach = find_reach(evidence.automata[trial].components, evidence.trace.embeddings[trial], norm)
-        if find_gains(np.array([pace]), best=float(best[trial]), reach=reach)[0] >= 0:
+        if gain_per_step(np.array([pace]), best=float(best[trial]), reach=reach)[0] >= 0:
             return ""
     return f"nothing is proved about steps as long as {pace:.3g}: use shorter steps"
 
@@ -392,8 +392,8 @@ def forecast_margin(evidence: Evidence, is_ready: Callable[[Evidence], bool], no
     if not is_proved(evidence) and isinstance(evidence.trace.step, GradientDescent):
         return look_ahead(evidence, is_ready)
     steps = max(2 * last, 2 * int(np.ceil(_memory(evidence))), FEWEST_STEPS)
-    while not (_ask(evidence, norm, len(evidence.trace.steps) - 1, steps) > 0).any():
-        if not is_proved(evidence) or steps > FURTHEST * last:
+    while not (_bound_shares(evidence, norm, len(evidence.trace.steps) - 1, steps) > 0).any():
+        if not is_proved(evidence) or steps > MOST_MULTIPLE * last:
             return (
                 "the number of steps is unknown, since the theorem's rate has no known constants this early"
             )
@@ -403,7 +403,7 @@ def forecast_margin(evidence: Evidence, is_ready: Callable[[Evidence], bool], no
 
 def bound_margin(evidence: Evidence, norm: Norm) -> ApproachBounds:
     """The share of the best margin that each trial must reach."""
-    bound = _ask(evidence, norm, evidence.middle, int(evidence.trace.steps[-1]))
+    bound = _bound_shares(evidence, norm, evidence.middle, int(evidence.trace.steps[-1]))
     among = bound > 0
     if not is_proved(evidence) and not isinstance(evidence.trace.step, GradientDescent):
         share = evidence.once(find_margins, norm).share[-1]
@@ -411,21 +411,21 @@ def bound_margin(evidence: Evidence, norm: Norm) -> ApproachBounds:
     return ApproachBounds(bound, among)
 
 
-def _ask(evidence: Evidence, norm: Norm, record: int, steps: int) -> Float64:
+def _bound_shares(evidence: Evidence, norm: Norm, record: int, steps: int) -> Float64:
     """The share that each trial must reach after this many steps, from its state at a record."""
     margins = evidence.once(find_margins, norm)
     bounds = np.full(evidence.trace.n_trials, -np.inf)
     for trial in np.flatnonzero(find_ordered(evidence) & np.isfinite(margins.best)):
         if is_proved(evidence):
-            bounds[trial] = _prove(evidence, margins, int(trial), record, steps) - ROUNDING
+            bounds[trial] = _proved_share(evidence, margins, int(trial), record, steps) - SHARE_TOLERANCE
         elif isinstance(evidence.trace.step, GradientDescent):
-            bounds[trial] = _expect(evidence, margins, int(trial)) - ROUNDING
+            bounds[trial] = _expect(evidence, margins, int(trial)) - SHARE_TOLERANCE
         else:
             bounds[trial] = margins.share[record, trial] - WOBBLE
     return bounds
 
 
-def _prove(evidence: Evidence, margins: Margins, trial: int, record: int, steps: int) -> float:
+def _proved_share(evidence: Evidence, margins: Margins, trial: int, record: int, steps: int) -> float:
     """The share that steepest descent must reach after this many steps, from its state at a record."""
     trace = evidence.trace
     contexts = evidence.target.contexts[trial]
@@ -452,11 +452,11 @@ def _prove(evidence: Evidence, margins: Margins, trial: int, record: int, steps:
 
 def _expect(evidence: Evidence, margins: Margins, trial: int) -> float:
     """The share of the computed path of plain descent at half of the steps, if it is increasing."""
-    way, table = evidence.once(compute_way), evidence.trace.embeddings[trial]
-    if not way.known[trial]:
+    path, table = evidence.once(compute_path), evidence.trace.embeddings[trial]
+    if not path.is_known[trial]:
         return -np.inf
-    components, weights = evidence.automata[trial].components, way.weights[:, trial]
-    reach, error = find_reach(components, table, margins.norm), float(way.error[trial])
+    components, weights = evidence.automata[trial].components, path.weights[:, trial]
+    reach, error = find_reach(components, table, margins.norm), float(path.error[trial])
     margin = read_differences(components, table, weights).min(axis=1) - reach * error
     share: Float64 = margin / (measure_norm(weights, margins.norm) + error) / margins.best[trial]
     return float(share[0]) if share[-1] >= share[0] else -np.inf
@@ -471,15 +471,15 @@ def judge_margin(evidence: Evidence, norm: Norm) -> Judgement:
     elif isinstance(evidence.trace.step, GradientDescent):
         bound = "that of the computed path at half of the steps"
     meaning = f"share of the best margin in the {norm} norm at the end; bound: {bound}"
-    reached = bounds.among & (share >= bounds.asked)
-    shortfall = np.maximum(bounds.asked, 0.0) - share  # −inf asks nothing of a trial that is not judged
-    return bounds.judge(share, bounds.asked, reached, shortfall, meaning)
+    reached = bounds.among & (share >= bounds.bound)
+    shortfall = np.maximum(bounds.bound, 0.0) - share  # −inf asks nothing of a trial that is not judged
+    return bounds.judge(share, bounds.bound, reached, shortfall, meaning)
 
 
-def _need_sound_way(evidence: Evidence) -> str:
+def _need_sound_path(evidence: Evidence) -> str:
     """Plain descent is below the edge of stability, and its path is known."""
     plain = isinstance(evidence.trace.step, GradientDescent) and not evidence.normalized
-    return (need_stable_step(evidence) or need_way(evidence)) if plain else ""
+    return (need_stable_step(evidence) or need_known_path(evidence)) if plain else ""
 
 
 def _claim(norm: Norm) -> Claim[Evidence]:
@@ -503,7 +503,7 @@ def _claim(norm: Norm) -> Claim[Evidence]:
         with_share(need_rule),
         with_share(need_small_epsilon),
         with_share(need_order),
-        _need_sound_way,
+        _need_sound_path,
         need_records,
         of_norm(need_best),
         with_share(of_norm(need_short_paces)),
@@ -517,5 +517,5 @@ def _claim(norm: Norm) -> Claim[Evidence]:
     )
 
 
-MARGIN_CLAIMS = tuple(_claim(norm) for norm in NORMS)
+MARGIN_CLAIMS = tuple(_claim(norm) for norm in MARGIN_NORMS)
 """One claim per norm; a run has one optimiser, so at most one of them applies."""

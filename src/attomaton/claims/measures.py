@@ -69,10 +69,10 @@ class TrialContexts:
     def apart_from(self, components: Components, tokens: Integers) -> Bool:
         """Which pairs are outside the component of their sample's token, shape (n_pairs,)."""
         queries = self.bags.samples.queries
-        own, _ = components.rows(queries, tokens)
+        of_samples, _ = components.rows(queries, tokens)
         rows, present = components.rows(queries[self.bags.sample], self.bags.token)
         component = components.component_of_node
-        return ~present | (component[rows] != component[own][self.bags.sample])
+        return ~present | (component[rows] != component[of_samples][self.bags.sample])
 
     def sums(self, values: Float64) -> Float64:
         """Sums over the pairs of each sample, shape (…, n_samples)."""
@@ -87,18 +87,11 @@ class TrialContexts:
 
 
 def read_contexts(samples: Samples, table: Float64) -> TrialContexts:
-    """The realisable contexts among these samples.
-
-    Examples
-    --------
-    >>> contexts = read_contexts(Samples.from_lists([[1, 0, 1]], [0]), np.eye(2))
-    >>> contexts.masses(np.zeros((1, 2, 2))).round(3).tolist()  # attention is uniform over positions
-    [[0.333, 0.667]]
-    """
+    """The realisable contexts among these samples."""
     return TrialContexts(count_tokens(samples), table)
 
 
-MOST_NUMBERS = 20_000_000
+MOST_MASSES = 20_000_000
 """Largest number of attention entries computed at once."""
 
 
@@ -235,7 +228,7 @@ class Target:
         W_svm, or another direction, perpendicular to the cyclic subspace.
     axes : float64 array, shape (n_trials, n_axes, dim²)
         Orthonormal axes of the cyclic subspace, padded with zeros.
-    place : float64 array, shape (n_trials, n_axes)
+    finite_part : float64 array, shape (n_trials, n_axes)
         The finite part along these axes.
     contexts : tuple of TrialContexts
         The (sample, token) pairs of each trial.
@@ -253,31 +246,31 @@ class Target:
     >>> target = aim_at(trace, solve_trials(trace))
     >>> target.level(trace.weights)[-1].round(2).tolist(), target.correlation(trace.weights)[-1].round(4)
     ([3.53], array([1.]))
-    >>> target.cyclic_places(trace.weights).shape, bool((target.finite_distance(trace.weights) < 1e-6).all())
-    ((2, 1, 1), True)
+    >>> target.cyclic_coordinates(trace.weights).shape, (target.finite_distance(trace.weights) < 1e-6).all()
+    ((2, 1, 1), np.True_)
     """
 
     directions: Float64
     axes: Float64
-    place: Float64
+    finite_part: Float64
     contexts: tuple[TrialContexts, ...]
     below: tuple[Bool, ...]
 
-    def cyclic_places(self, weights: Float64) -> Float64:
+    def cyclic_coordinates(self, weights: Float64) -> Float64:
         """Coordinates of Π_fin W, shape (n_records, n_trials, n_axes), from W of all records and trials."""
         flat = weights.reshape(*weights.shape[:2], -1).swapaxes(0, 1)
         return (flat @ self.axes.swapaxes(1, 2)).swapaxes(0, 1)
 
     def finite_distance(self, weights: Float64) -> Float64:
         """‖Π_fin W − W_fin‖, shape (n_records, n_trials)."""
-        return np.linalg.norm(self.cyclic_places(weights) - self.place, axis=-1)
+        return np.linalg.norm(self.cyclic_coordinates(weights) - self.finite_part, axis=-1)
 
     def level(self, weights: Float64) -> Float64:
         """⟨W, direction⟩/‖direction‖, shape (n_records, n_trials); NaN if there is no direction."""
         n_trials = len(self.directions)
         flat = weights.reshape(*weights.shape[:2], -1).swapaxes(0, 1)
-        along = (flat @ self.directions.reshape(n_trials, -1, 1))[..., 0].T
-        return along / _nonzero(np.linalg.norm(self.directions, axis=(1, 2)))
+        products = (flat @ self.directions.reshape(n_trials, -1, 1))[..., 0].T
+        return products / _nonzero(np.linalg.norm(self.directions, axis=(1, 2)))
 
     def correlation(self, weights: Float64) -> Float64:
         """⟨W, direction⟩/(‖W‖ ‖direction‖), shape (n_records, n_trials)."""
@@ -293,23 +286,23 @@ def aim_at(trace: Trace, automata: Sequence[Automaton]) -> Target:
     return Target(
         np.stack([dense(automaton.hard.weights) for automaton in automata]),
         axes,
-        cyclic_place(axes, finite),
+        cyclic_coordinates_of(axes, finite),
         contexts,
-        tuple(pairs.below(one.components) for pairs, one in zip(contexts, automata, strict=True)),
+        tuple(pairs.below(automaton.components) for pairs, automaton in zip(contexts, automata, strict=True)),
     )
 
 
 def measure_against(trace: Trace, target: Target) -> Curves:
     """All curves of a run relative to its predicted limit."""
     norm = np.linalg.norm(trace.weights, axis=(2, 3))
-    places = target.cyclic_places(trace.weights)
+    coordinates = target.cyclic_coordinates(trace.weights)
     level = target.level(trace.weights)
-    outside = np.sqrt(np.maximum(norm**2 - np.sum(places**2, axis=-1), 0.0))  # W_svm ⟂ S_fin
+    outside = np.sqrt(np.maximum(norm**2 - np.sum(coordinates**2, axis=-1), 0.0))  # W_svm ⟂ S_fin
     return Curves(
         steps=trace.steps,
         norm=norm,
         correlation=level / _nonzero(norm),
-        finite_distance=np.linalg.norm(places - target.place, axis=-1),
+        finite_distance=np.linalg.norm(coordinates - target.finite_part, axis=-1),
         outside_correlation=level / _nonzero(outside),
         missed=np.stack([_missed(trace, target, trial) for trial in range(trace.n_trials)], axis=1),
         loss=trace.losses,
@@ -330,12 +323,12 @@ def cyclic_axes(trace: Trace, components: Sequence[Components]) -> Float64:
     """Orthonormal axes of the cyclic subspace of every trial, shape (n_trials, most, dim²), zero-padded."""
     by_trial = [_axes(*pair) for pair in zip(components, trace.embeddings, strict=True)]
     axes = np.zeros((len(by_trial), max(map(len, by_trial)), trace.embeddings.shape[2] ** 2))
-    for trial, own in enumerate(by_trial):
-        axes[trial, : len(own)] = own
+    for trial, of_trial in enumerate(by_trial):
+        axes[trial, : len(of_trial)] = of_trial
     return axes
 
 
-def cyclic_place(cyclic: Float64, weights: Float64) -> Float64:
+def cyclic_coordinates_of(cyclic: Float64, weights: Float64) -> Float64:
     """Coordinates of the part of each trial's W in its cyclic subspace, shape (n_trials, most)."""
     return (cyclic @ weights.reshape(len(weights), -1, 1))[..., 0]
 
@@ -356,10 +349,10 @@ def _tie_axes(components: Components) -> Float64:
     order = np.argsort(components.component_of_node, kind="stable")
     groups = np.split(order, np.cumsum(components.sizes)[:-1])
     for nodes in groups:
-        place = components.token_of_node[nodes] * size + components.query_of_node[nodes]
+        entry = components.token_of_node[nodes] * size + components.query_of_node[nodes]
         for count in range(1, len(nodes)):
             axis = np.zeros(size * size)
-            axis[place[:count]], axis[place[count]] = 1.0, -float(count)
+            axis[entry[:count]], axis[entry[count]] = 1.0, -float(count)
             axes.append(axis / np.sqrt(count * (count + 1.0)))
     return np.array(axes).reshape(-1, size * size)
 
@@ -371,7 +364,7 @@ def _nonzero(norms: Float64) -> Float64:
 def _missed(trace: Trace, target: Target, trial: int) -> Float64:
     """Mean attention mass below the highest component, shape (n_records,)."""
     contexts, below = target.contexts[trial], target.below[trial]
-    n_at_once = max(MOST_NUMBERS // max(len(below), len(contexts.table) ** 2), 1)
+    n_at_once = max(MOST_MASSES // max(len(below), len(contexts.table) ** 2), 1)
     pieces = [
         contexts.masses(trace.weights[first : first + n_at_once, trial])[:, below].sum(1)
         for first in range(0, len(trace.steps), n_at_once)

@@ -78,10 +78,10 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
         automata = solve_trials(trace)
     check_automata(trace, automata)
     evidence = Evidence(trace, tuple(automata))
-    return Verdicts(claim.check(evidence) for claim in CLAIMS)
+    return Verdicts(claim.check(evidence) for claim in MECHANICS_CLAIMS)
 
 
-LATE = 1_000
+LATE_STEP = 1_000
 """From this step on, fast-forward is compared with the run."""
 
 RECORDS = 20
@@ -90,7 +90,7 @@ RECORDS = 20
 CLOSELY = 0.5
 """W moves by half ‖W_svm‖ while steps grow 1.6-fold; larger errors give no information about a step."""
 
-ROUNDING = 1e-12
+WEIGHT_ROUNDING = 1e-12
 """Rounding errors of a tensor program, relative to ‖W‖."""
 
 
@@ -113,18 +113,18 @@ def expand_trial(trace: Trace, automaton: Automaton, trial: int) -> Expansion:
 class Misses:
     """How far runs are from the computed weights, shape (n_trials,) each.
 
-    ``told`` are the trials with a sufficiently accurate prediction, ``share`` is the largest
+    ``predicted`` are the trials with a sufficiently accurate prediction, ``share`` is the largest
     ‖W − computed‖ of any record / the reported error.
     """
 
-    told: Bool
+    predicted: Bool
     share: Float64
 
-    def judge(self, what: str) -> Judgement:
+    def judge(self, measure: str) -> Judgement:
         """Within the error in every trial with a prediction."""
-        worst = approach.find_worst(self.share, self.told)
+        worst = approach.find_worst(self.share, self.predicted)
         value = float(self.share[worst])
-        meaning = approach.name_trials(what, worst, self.told & (self.share <= 1), self.told)
+        meaning = approach.name_trials(measure, worst, self.predicted & (self.share <= 1), self.predicted)
         return Judgement(value, 1.0, value <= 1.0, meaning)
 
 
@@ -162,10 +162,10 @@ def need_data_alone(evidence: Evidence) -> str:
     return "" if "" in caveats else f"in no trial does the third term follow from data alone: {caveats[0]}"
 
 
-def need_told(evidence: Evidence) -> str:
+def need_prediction(evidence: Evidence) -> str:
     """The expansion of some trial is accurate by the end."""
     reason = "the expansion is not accurate yet by the end in any trial"
-    return "" if evidence.once(find_misses).told.any() else reason
+    return "" if evidence.once(find_misses).predicted.any() else reason
 
 
 def judge_third_term(evidence: Evidence) -> Judgement:
@@ -175,12 +175,12 @@ def judge_third_term(evidence: Evidence) -> Judgement:
 
 def need_late_records(evidence: Evidence) -> str:
     """Some record is late enough."""
-    return "" if evidence.trace.steps[-1] >= LATE else f"training ended before step {LATE:,}"
+    return "" if evidence.trace.steps[-1] >= LATE_STEP else f"training ended before step {LATE_STEP:,}"
 
 
 def count_to_late(evidence: Evidence, *_: object) -> int:
     """The steps until the first that is late enough."""
-    return LATE - int(evidence.trace.steps[-1])
+    return LATE_STEP - int(evidence.trace.steps[-1])
 
 
 def need_steady_head(evidence: Evidence) -> str:
@@ -200,7 +200,7 @@ def need_steady_head(evidence: Evidence) -> str:
 def follow_run(evidence: Evidence) -> Misses:
     """Late records compared with fast-forward from the same W(0)."""
     trace = evidence.trace
-    late = np.flatnonzero(trace.steps >= LATE)
+    late = np.flatnonzero(trace.steps >= LATE_STEP)
     late = late[np.unique(np.linspace(0, len(late) - 1, RECORDS if len(late) else 0).astype(int))]
     close, share = np.zeros(trace.n_trials, bool), np.zeros(trace.n_trials)
     for trial in np.flatnonzero(evidence.directed).tolist():
@@ -212,7 +212,7 @@ def follow_run(evidence: Evidence) -> Misses:
             step, weights = float(trace.steps[record]), trace.weights[record, trial]
             computed = dense(forward.weights_at(step))
             away = np.nan_to_num(np.linalg.norm(weights - computed), nan=np.inf)
-            allowed = forward.error_at(step) + ROUNDING * float(np.linalg.norm(computed))
+            allowed = forward.error_at(step) + WEIGHT_ROUNDING * float(np.linalg.norm(computed))
             share[trial] = max(share[trial], away / allowed)
     return Misses(close, share)
 
@@ -220,20 +220,20 @@ def follow_run(evidence: Evidence) -> Misses:
 def need_followed(evidence: Evidence) -> str:
     """Fast-forward can predict some trial."""
     reason = "fast-forward cannot predict the end of any trial"
-    return "" if evidence.once(follow_run).told.any() else reason
+    return "" if evidence.once(follow_run).predicted.any() else reason
 
 
 def judge_fast_forward(evidence: Evidence) -> Judgement:
     """From the same W(0), fast-forward has the weights of the run at every late record."""
-    what = f"largest ‖W − computed‖ / error bound of fast-forward, from step {LATE:,} on"
-    return evidence.once(follow_run).judge(what)
+    meaning = f"largest ‖W − computed‖ / error bound of fast-forward, from step {LATE_STEP:,} on"
+    return evidence.once(follow_run).judge(meaning)
 
 
 def _need_priorities(evidence: Evidence) -> str:
     """Some trial with independent embeddings has a priority."""
     orders = zip(evidence.automata, evidence.independent, strict=True)
-    some = any(counts and automaton.components.order.num_rows for automaton, counts in orders)
-    return "" if some else "no token precedes another, so the Graph-SVM has no constraints"
+    any_order = any(counts and automaton.components.order.num_rows for automaton, counts in orders)
+    return "" if any_order else "no token precedes another, so the Graph-SVM has no constraints"
 
 
 def judge_feasibility(evidence: Evidence) -> Judgement:
@@ -250,8 +250,8 @@ def judge_feasibility(evidence: Evidence) -> Judgement:
 
 _CONVEX = (need_log_loss, need_mass_head)
 _RUN = (need_log_loss, need_mass_head, need_descent, need_start, need_stable_step, need_digits)
-_GLOBAL = (*_RUN, need_direction, need_records, approach.need_way)
-_FINITE = (*_RUN, need_ties, need_records, approach.need_way, approach.need_short_steps)
+_GLOBAL = (*_RUN, need_direction, need_records, approach.need_known_path)
+_FINITE = (*_RUN, need_ties, need_records, approach.need_known_path, approach.need_short_steps)
 _LOCAL = (need_descent, need_slope, need_start, need_stable_step, need_digits, need_records)
 _PLAIN = (need_plain_descent, *_RUN, need_direction)
 
@@ -266,7 +266,7 @@ def _limit(
     return Claim(name, assumptions, judge, (need_steps, near), approach.look_ahead)
 
 
-CLAIMS = (
+MECHANICS_CLAIMS = (
     Claim("feasible", (need_independence, _need_priorities), judge_feasibility),
     Claim("convex", _CONVEX, approach.judge_convexity),
     Claim("strictly convex inside", (*_CONVEX, need_ties), approach.judge_strictness),
@@ -278,12 +278,12 @@ CLAIMS = (
     _limit("soft composition", _FINITE, approach.judge_composition, approach.need_near_finite),
     _limit(
         "components",
-        (*_RUN, need_independence, need_records, approach.need_way),
+        (*_RUN, need_independence, need_records, approach.need_known_path),
         judge_components,
         need_readable,
     ),
     _limit("local direction", _LOCAL, judge_local, need_decided),
-    _limit("third term", (*_PLAIN, need_records, need_data_alone), judge_third_term, need_told),
+    _limit("third term", (*_PLAIN, need_records, need_data_alone), judge_third_term, need_prediction),
     Claim(
         "fast-forward",
         (*_PLAIN, need_steady_head, need_followed),

@@ -17,7 +17,7 @@ from attomaton.theories.scansnap.assumptions import largest_overlap
 from attomaton.theories.scansnap.flow import LayerFlow, find_snap, find_turn, fit_power, measure_gain
 from attomaton.theories.scansnap.law import SnapLaw
 
-NEAR = 0.25
+TIME_TOLERANCE = 0.25
 """Relative tolerance of times compared with their formulas."""
 
 POWER = 0.1
@@ -83,7 +83,7 @@ def verify_flow(flow: LayerFlow) -> Verdicts:
     ['several common tokens shrink (2)', 'ratios (3)', 'order in time (3)']
     """
     evidence = ScanEvidence(flow)
-    return Verdicts(claim.check(evidence) for claim in CLAIMS)
+    return Verdicts(claim.check(evidence) for claim in SCANSNAP_CLAIMS)
 
 
 def _need_weak(evidence: ScanEvidence) -> str:
@@ -196,12 +196,12 @@ def _judge_ratios(evidence: ScanEvidence) -> Judgement:
     """ln r(t) − ln r(0) against 2 (z_l(t) − z_l(0)), for the leading token and the others of its class."""
     reduced, scores = evidence.flow.reduced, evidence.flow.scores[-1]
     worst = 0.0
-    for number, own in enumerate(reduced.is_own):
-        law, lifted = reduced.law[number, own], scores[reduced.query_of[number], own]
+    for number, is_own in enumerate(reduced.is_own):
+        law, lifted = reduced.law[number, is_own], scores[reduced.query_of[number], is_own]
         lead = law.argmax()
-        others = law < law[lead]
-        before = (law[lead] / law[others]) ** 2
-        after = before * np.exp(2 * (lifted[lead] - lifted[others]))
+        lesser = law < law[lead]
+        before = (law[lead] / law[lesser]) ** 2
+        after = before * np.exp(2 * (lifted[lead] - lifted[lesser]))
         bent = np.log((after - 1) / (before - 1)) - 2 * lifted[lead]
         worst = max(worst, float(np.abs(bent).max(initial=0.0)) / (2 * float(lifted[lead])))
     return Judgement(
@@ -212,10 +212,10 @@ def _judge_ratios(evidence: ScanEvidence) -> Judgement:
 def _judge_bounds(evidence: ScanEvidence) -> Judgement:
     """f²(0) B ≤ z_l ≤ B for the dominant token."""
     reduced, grown = evidence.flow.reduced, evidence.flow.growth[-1]
-    own = reduced.law * reduced.is_own
-    lead = own.argmax(axis=1)
+    own_law = reduced.law * reduced.is_own
+    lead = own_law.argmax(axis=1)
     lifted = evidence.flow.scores[-1][reduced.query_of, lead] / grown
-    floor = (own.max(axis=1) / np.linalg.norm(reduced.law, axis=1)) ** 2
+    floor = (own_law.max(axis=1) / np.linalg.norm(reduced.law, axis=1)) ** 2
     inside = bool((lifted >= floor - 1e-9).all() and (lifted <= 1 + 1e-9).all())
     meaning = (
         f"½ ln χ/B of the dominant token, smallest over the classes; claimed: f²(0) = {floor.min():.3g} to 1"
@@ -240,7 +240,7 @@ def _judge_snapping(evidence: ScanEvidence) -> Judgement:
         f"power of ln(M η_Y t/K) at which e^{{4B}} − 1 grows after 3 t₀, t₀ = 2 (1 + ω₁) K ln M/η_Y; the "
         f"power of t is {plain:.2g}"
     )
-    return Judgement(power, 2.0, abs(power - 2) <= 2 * NEAR, meaning)
+    return Judgement(power, 2.0, abs(power - 2) <= 2 * TIME_TOLERANCE, meaning)
 
 
 def _judge_freezing(evidence: ScanEvidence) -> Judgement:
@@ -272,10 +272,10 @@ def measure_freezing(flow: LayerFlow) -> Float64:
     """
     attention, times = flow.attention(), flow.times
     first = flow.reduced.attention(np.zeros_like(flow.scores[:1]))
-    known, every = np.concatenate([first, attention]), np.concatenate([[0.0], times])
+    with_start, every = np.concatenate([first, attention]), np.concatenate([[0.0], times])
     half = np.searchsorted(every, times / 2, side="right") - 1
     share = (times / 2 - every[half]) / (every[half + 1] - every[half])
-    middle = known[half] + share[:, None, None] * (known[half + 1] - known[half])
+    middle = with_start[half] + share[:, None, None] * (with_start[half + 1] - with_start[half])
     since = np.abs(attention - first).sum(axis=2)
     moved = np.abs(attention - middle).sum(axis=2)
     return (moved / np.maximum(since, np.finfo(float).tiny)).mean(axis=1)
@@ -285,14 +285,14 @@ def _judge_turn(evidence: ScanEvidence) -> Judgement:
     share = evidence.turn / evidence.law.turn
     before = evidence.turn / evidence.law.scan_end
     meaning = f"turn / ((K/η_Y)(w + 1/(w − 1))), w = 1 + W((M − 1)/e); the turn is at {before:.3f} t₀'"
-    return Judgement(share, 1.0, abs(share - 1) <= NEAR, meaning)
+    return Judgement(share, 1.0, abs(share - 1) <= TIME_TOLERANCE, meaning)
 
 
 def _judge_snap(evidence: ScanEvidence) -> Judgement:
     snap = find_snap(evidence.flow.times, evidence.growth, evidence.turn)
     share, before = snap / evidence.law.snap_of_slow_growth, snap / evidence.law.snap_start
     meaning = f"snap / ((K/η_Y)(w + w/(w − 2))), w = ln M + ln(w/(w − 2)); the snap is at {before:.3f} t₀"
-    return Judgement(share, 1.0, abs(share - 1) <= NEAR, meaning)
+    return Judgement(share, 1.0, abs(share - 1) <= TIME_TOLERANCE, meaning)
 
 
 def judge_rates(flows: Sequence[LayerFlow]) -> Verdict:
@@ -316,11 +316,12 @@ def judge_rates(flows: Sequence[LayerFlow]) -> Verdict:
     >>> verdict.status.words, round(verdict.value, 2)
     ('holds', 0.4)
     """
-    found = [ScanEvidence(flow) for flow in flows]
-    snaps = np.array([find_snap(one.flow.times, one.growth, one.turn) for one in found])
+    evidence = [ScanEvidence(flow) for flow in flows]
+    snaps = np.array([find_snap(of_flow.flow.times, of_flow.growth, of_flow.turn) for of_flow in evidence])
     largest = float((snaps[1:] / snaps[:-1]).max())
     listed = ", ".join(
-        f"{one.flow.rates.decoder:g}: {snap:.4g}" for one, snap in zip(found, snaps.tolist(), strict=True)
+        f"{of_flow.flow.rates.decoder:g}: {snap:.4g}"
+        for of_flow, snap in zip(evidence, snaps.tolist(), strict=True)
     )
     meaning = f"largest ratio of the measured snap at one η_Y to that at the next smaller one; snaps {listed}"
     return Judgement(largest, 1.0, largest < 1.0, meaning).about("larger η_Y: earlier (4)")
@@ -328,7 +329,7 @@ def judge_rates(flows: Sequence[LayerFlow]) -> Verdict:
 
 _GROWTH = (_need_weak, _need_times, _need_distinct, _need_own_queries, _need_fast_decoder)
 
-CLAIMS: tuple[Claim[ScanEvidence], ...] = (
+SCANSNAP_CLAIMS: tuple[Claim[ScanEvidence], ...] = (
     Claim("gain rises (1)", (_need_weak, _need_times), _judge_rise),
     Claim("gain falls (1)", (_need_weak, _need_times), _judge_fall),
     Claim("distinct tokens grow (2)", (_need_distinct, _need_own_queries), _judge_distinct),

@@ -20,7 +20,7 @@ from attomaton.base.frames import Tabular
 from attomaton.base.printing import GREEN, ORANGE, Block, Grid, Signal
 from attomaton.base.tables import make_table
 
-ROW, BESIDES = 0.17, 0.6
+VERDICT_HEIGHT, BESIDES = 0.17, 0.6
 """Height in inches of one row, and of everything else."""
 
 REACH = 10.0
@@ -29,7 +29,7 @@ REACH = 10.0
 MARKS = {"holds": ("o", GREEN), "fails": ("X", ORANGE)}
 """Marker and colour of judged claims: either alone tells them apart."""
 
-Evidence = TypeVar("Evidence")
+AnyEvidence = TypeVar("AnyEvidence")
 """The evidence for a claim: each theory has its own type."""
 
 
@@ -167,7 +167,7 @@ class Verdicts(Tabular, list[Verdict]):
     @property
     def counts(self) -> dict[str, int]:
         """The number of claims with each status, by its value."""
-        return {status.value: sum(one.status is status for one in self) for status in VerdictStatus}
+        return {status.value: sum(verdict.status is status for verdict in self) for status in VerdictStatus}
 
     @property
     def summary(self) -> str:
@@ -175,21 +175,24 @@ class Verdicts(Tabular, list[Verdict]):
         if not self:
             return "no claims"
         holds, fails, early, outside = self.counts.values()
-        judged = [_number(holds, "holds", "hold")] if holds or not fails else []
-        judged += [_number(fails, "fails", "fail")] if fails else []
+        judged = [_count_of(holds, "holds", "hold")] if holds or not fails else []
+        judged += [_count_of(fails, "fails", "fail")] if fails else []
         if not early + outside:
             return ", ".join(judged)
-        why = [_number(early, "needs more steps", "need more steps")] if early else []
-        why += [_number(outside, "does not apply here", "do not apply here")] if outside else []
+        why = [_count_of(early, "needs more steps", "need more steps")] if early else []
+        why += [_count_of(outside, "does not apply here", "do not apply here")] if outside else []
         return f"{', '.join(judged)}, {early + outside} not judged ({', '.join(why)})"
 
     def _table(self) -> pa.Table:
         names = ("claim", "value", "bound", "reason", "more_steps")
-        columns = {name: [getattr(one, name) for one in self] for name in names}
-        return make_table(VERDICT_SCHEMA, {**columns, "status": [one.status.value for one in self]})
+        columns = {name: [getattr(verdict, name) for verdict in self] for name in names}
+        return make_table(VERDICT_SCHEMA, {**columns, "status": [verdict.status.value for verdict in self]})
 
     def _blocks(self) -> list[Block]:
-        rows = [(one.claim, Signal(one.status.words, one.status.good), one.measured) for one in self]
+        rows = [
+            (verdict.claim, Signal(verdict.status.words, verdict.status.good), verdict.measured)
+            for verdict in self
+        ]
         headers = ["claim", "verdict", "measurement and bound"]
         good = False if self.counts["fails"] else True if self.counts["holds"] else None
         summary = Signal(self.summary, good)
@@ -197,7 +200,9 @@ class Verdicts(Tabular, list[Verdict]):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the ratio of each claim's value to its bound; returns the matplotlib axes."""
-        with house_axes(ax, height=ROW * max(len(self), 1) + BESIDES, width=0.75 * TWO_COLUMNS) as axes:
+        with house_axes(
+            ax, height=VERDICT_HEIGHT * max(len(self), 1) + BESIDES, width=0.75 * TWO_COLUMNS
+        ) as axes:
             axes.axvline(1.0, color="black", linewidth=0.6)
             for row, verdict in enumerate(self):
                 mark, colour = MARKS.get(verdict.status.value, ("", HOUSE_GREY))
@@ -222,16 +227,16 @@ class Verdicts(Tabular, list[Verdict]):
         return axes
 
 
-def _number(count: int, one: str, more: str) -> str:
-    return f"{count} {one if count == 1 else more}"
+def _count_of(count: int, singular: str, plural: str) -> str:
+    return f"{count} {singular if count == 1 else plural}"
 
 
-def as_record(verdict: Verdict) -> dict[str, Any]:
+def verdict_record(verdict: Verdict) -> dict[str, Any]:
     """A verdict as a JSON record; non-finite numbers become null."""
     numbers = (verdict.value, verdict.bound)
     value, bound = (None if number is None or not isfinite(number) else number for number in numbers)
-    parts = {"claim": verdict.claim, "status": verdict.status.value, "value": value, "bound": bound}
-    return {**parts, "reason": verdict.reason, "more_steps": verdict.more_steps}
+    record = {"claim": verdict.claim, "status": verdict.status.value, "value": value, "bound": bound}
+    return {**record, "reason": verdict.reason, "more_steps": verdict.more_steps}
 
 
 @dataclass(frozen=True)
@@ -250,7 +255,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Claim(Generic[Evidence]):
+class Claim(Generic[AnyEvidence]):
     """A theorem with its assumptions; each returns what the evidence lacks, or an empty text.
 
     ``judge`` tests the evidence regardless of the assumptions; ``ready`` say why a run must be longer;
@@ -259,12 +264,12 @@ class Claim(Generic[Evidence]):
     """
 
     name: str
-    assumptions: tuple[Callable[[Evidence], str], ...]
-    judge: Callable[[Evidence], Judgement]
-    ready: tuple[Callable[[Evidence], str], ...] = ()
-    forecast: Callable[[Evidence, Callable[[Evidence], bool]], int | str] | None = None
+    assumptions: tuple[Callable[[AnyEvidence], str], ...]
+    judge: Callable[[AnyEvidence], Judgement]
+    ready: tuple[Callable[[AnyEvidence], str], ...] = ()
+    forecast: Callable[[AnyEvidence, Callable[[AnyEvidence], bool]], int | str] | None = None
 
-    def check(self, evidence: Evidence) -> Verdict:
+    def check(self, evidence: AnyEvidence) -> Verdict:
         """Not applicable if an assumption is missing, too early if the run is short, else as judged."""
         missing = _first(self.assumptions, evidence)
         if missing:
@@ -285,12 +290,12 @@ class Claim(Generic[Evidence]):
                 reason += f"; measured: {value:.4g}, {now.meaning.partition(';')[0]}"
         return Verdict(self.name, VerdictStatus.TOO_EARLY, value, None, reason, steps if counted else None)
 
-    def judge_anyway(self, evidence: Evidence) -> Verdict:
+    def judge_anyway(self, evidence: AnyEvidence) -> Verdict:
         """The judgement without checking the assumptions: a claim may then fail, and should be able to."""
         return self.judge(evidence).about(self.name)
 
 
-def _first(needs: tuple[Callable[[Evidence], str], ...], evidence: Evidence) -> str:
+def _first(needs: tuple[Callable[[AnyEvidence], str], ...], evidence: AnyEvidence) -> str:
     """The first unmet need; empty if all are met."""
     return next(filter(None, (need(evidence) for need in needs)), "")
 
@@ -306,15 +311,15 @@ def write_verdicts(run: str | Path, verdicts: Sequence[Mapping[str, Any]], trace
 
     A run that cannot be written to, or that another process writes to, can still be judged.
     """
-    place = Path(os.path.realpath(run))
-    manifest = read_sealed(place / MANIFEST)
+    folder = Path(os.path.realpath(run))
+    manifest = read_sealed(folder / MANIFEST)
     if manifest is None or manifest.get("kind") != "run":
         return f"{run} is not a run folder of attomaton"
     try:
         about = {"kind": "verdicts", "format": FORMAT, "trace": trace}
-        with lock_target(place) as lock, explained(place):
-            path = place / VERDICTS
-            if digest_trace(place) != trace:
+        with lock_target(folder) as lock, explained(folder):
+            path = folder / VERDICTS
+            if digest_trace(folder) != trace:
                 return f"the training run in {run} was replaced in the meantime; verify again"
             if os.path.lexists(path) and read_sealed(path) is None:
                 return f"{path} exists, but attomaton did not write it"

@@ -175,7 +175,7 @@ def _print_version(show: bool) -> None:
 
 
 @app.callback()
-def _options(
+def _common_options(
     version: bool = typer.Option(
         False, "--version", callback=_print_version, is_eager=True, help="Print the version."
     ),

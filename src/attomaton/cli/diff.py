@@ -36,14 +36,14 @@ def diff(
             run_a, run_b, window=window, tokenizer=corpus_options.tokenizer, reading=corpus_options.reading
         )
     if as_json:
-        print_json(_record(difference, limit))
+        print_json(_difference_record(difference, limit))
     elif quiet:
         print_line(str(len(difference)))
     else:
         print_blocks(tell_difference(difference, limit))
 
 
-def _record(difference: "Difference", limit: int) -> dict[str, Any]:
+def _difference_record(difference: "Difference", limit: int) -> dict[str, Any]:
     name = difference.tokens.__getitem__
     rows: list[dict[str, Any]] = []
     for change in difference.counts:

@@ -57,10 +57,10 @@ def export(
     if as_json:
         print_json(record)
     elif not (quiet or streamed):
-        _print(record)
+        _print_files(record)
 
 
-def _print(record: dict[str, Any]) -> None:
+def _print_files(record: dict[str, Any]) -> None:
     graph, tables = record["graphml"], record["csv"]
     if graph is not None:
         print_line(

@@ -47,7 +47,7 @@ def generate(
     attention = pick_attention(run, corpus_options, learned_from, step=step, strength=shrink)
     written = attention.generate(read_words(attention, prompt), n, seed=seed, greedy=greedy, window=window)
     if as_json:
-        print_json(_record(written))
+        print_json(_generation_record(written))
         return
     print_text(written.text if quiet else str(written))
     print_unknown(written.unknown)
@@ -58,7 +58,7 @@ def generate(
         )
 
 
-def _record(written: "Generation") -> dict[str, Any]:
+def _generation_record(written: "Generation") -> dict[str, Any]:
     return {
         "prompt": [written.name(token) for token in written.prompt],
         "tokens": list(written.words),

@@ -114,7 +114,7 @@ def heads(
     shown = None if show is None else parse_heads("--show", show)[0]
     chosen_layers = None if layers is None else parse_layers(layers)
     chosen_heads = None if heads is None else parse_heads("--heads", heads)
-    _check_targets(out, figure, page, show)
+    _check_audit_targets(out, figure, page, show)
     if shown is not None and (layers or heads):
         raise UnsupportedOption("--show shows one head; leave --layers and --heads out")
     keeps = out is not None and shown is None and str(out) != "-"
@@ -134,7 +134,7 @@ def heads(
             value = _audit(models_given, last, documents, options, out, work)
         else:
             value = _show(models_given, last, documents, shown, options | {"examples": examples})
-        _write(value, out, figure, page)
+        _write_files(value, out, figure, page)
         if work is not None:
             from attomaton.heads.audit.course import remove_finished
 
@@ -177,7 +177,7 @@ def _audit(
         if is_whole:
             stop.args = (f"{out} is still the earlier audit.",)
         elif finished is not None:
-            _write(finished, out)
+            _write_files(finished, out)
             stop.args = (f"{out} has what is finished: {finished!r}.",)
         raise
 
@@ -221,7 +221,7 @@ def parse_layers(text: str) -> list[int]:
     return sorted(numbers)
 
 
-def _check_targets(out: Path | None, figure: Path | None, page: Path | None, show: str | None) -> None:
+def _check_audit_targets(out: Path | None, figure: Path | None, page: Path | None, show: str | None) -> None:
     """Say at once why a file cannot be written: before the audit, not after."""
     from attomaton.base.artifacts import check_target, is_parquet
     from attomaton.base.pages import is_page
@@ -237,7 +237,7 @@ def _check_targets(out: Path | None, figure: Path | None, page: Path | None, sho
         check_target(page, is_ours=is_page)
 
 
-def _write(value: Any, out: Path | None, figure: Path | None = None, page: Path | None = None) -> None:
+def _write_files(value: Any, out: Path | None, figure: Path | None = None, page: Path | None = None) -> None:
     if out is not None:
         from attomaton.heads.audit.saved import write_saved
 
@@ -268,7 +268,7 @@ def find_models(
     sources: Sequence[str], *, revisions: Sequence[str] = (), steps: int | None = None
 ) -> "tuple[ModelStep, ...]":
     """What the arguments name: one model, as it is, or the steps of a training; none is opened."""
-    from attomaton.heads.audit.course import ModelStep, expand, find_revisions, find_steps, spread
+    from attomaton.heads.audit.course import ModelStep, expand_globs, find_revisions, find_steps, spread
     from attomaton.heads.opening import open_model
 
     if revisions:
@@ -276,7 +276,7 @@ def find_models(
             raise UnsupportedOption("--revision is for one model of the hub; leave it out, or give one model")
         series = find_revisions(sources[0], revisions)
         return series if steps is None else spread(series, steps)
-    names = expand(sources)
+    names = expand_globs(sources)
     for missing in (name for name in names if not Path(name).exists()):
         open_model(missing)  # says what is missing, before the corpus is read
     if len(names) == 1 and steps is None:

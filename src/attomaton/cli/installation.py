@@ -147,10 +147,10 @@ def _find_package(name: str, wanted: str, probe: bool) -> Package:
 
 def _is_older(version: str, wanted: str) -> bool:
     least = re.search(r">=\s*([\d.]+)", wanted)
-    return least is not None and _numbers(version) < _numbers(least[1])
+    return least is not None and _version_numbers(version) < _version_numbers(least[1])
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _version_numbers(version: str) -> tuple[int, ...]:
     """The numbers a version begins with, zeros at the end left out."""
     leading = re.match(r"[\d.]*", version)
     numbers = [int(digits) for digits in (leading[0] if leading else "").split(".") if digits]
@@ -175,7 +175,7 @@ def _find_java() -> Program:
     except (OSError, subprocess.SubprocessError):
         printed = ""
     version = re.search(r'version "([^"]+)"', printed)
-    numbers = _numbers(version[1]) if version else ()
+    numbers = _version_numbers(version[1]) if version else ()
     return Program(path, version[1] if version else None, JAVA if numbers < (17,) else None)
 
 

@@ -98,7 +98,7 @@ def name_options(text: str) -> str:
 
 def print_error(text: str) -> None:
     """One line on stderr."""
-    sys.stderr.write(_within(clean(name_options(text)), sys.stderr.encoding or "utf-8") + "\n")
+    sys.stderr.write(_encodable(clean(name_options(text)), sys.stderr.encoding or "utf-8") + "\n")
 
 
 @contextmanager
@@ -139,10 +139,10 @@ def counting_skipped() -> Generator[None]:
 
 
 def _shown(text: str, console: Console) -> Text:
-    return Text(_within(clean(text), console.encoding))
+    return Text(_encodable(clean(text), console.encoding))
 
 
-def _within(text: str, encoding: str) -> str:
+def _encodable(text: str, encoding: str) -> str:
     return text if _holds(encoding, text) else text.translate(str.maketrans(STAND_INS))
 
 
@@ -163,7 +163,7 @@ def print_line(text: str) -> None:
 def print_text(text: str) -> None:
     """A text of any length on stdout, as it is, but for characters that a terminal would obey."""
     encoding = sys.stdout.encoding or "utf-8"
-    typer.echo("\n".join(_within(show_hidden(line), encoding) for line in text.split("\n")))
+    typer.echo("\n".join(_encodable(show_hidden(line), encoding) for line in text.split("\n")))
 
 
 @contextmanager

@@ -72,26 +72,26 @@ def reproduce(
             if out is not None:
                 announce(f"{name}: writing")
                 write_page(page, out / name if experiment == ALL else out)
-        records.append(_record(page, seconds))
+        records.append(_page_record(page, seconds))
         failed |= any(verdict.fails for verdict in page.verdicts or ())
         if not (as_json or quiet):
-            _print(page, seconds)
+            _print_page(page, seconds)
     if as_json:
         together = {"experiments": records, "seconds": time.perf_counter() - began}
         output.print_json(together if experiment == ALL else records[0])
     raise typer.Exit(1 if failed else 0)
 
 
-def _record(page: "Page", seconds: float) -> dict[str, Any]:
-    from attomaton.claims.verdicts import as_record
+def _page_record(page: "Page", seconds: float) -> dict[str, Any]:
+    from attomaton.claims.verdicts import verdict_record
 
     verdicts = (
-        {} if page.verdicts is None else {"verdicts": [as_record(verdict) for verdict in page.verdicts]}
+        {} if page.verdicts is None else {"verdicts": [verdict_record(verdict) for verdict in page.verdicts]}
     )
     return {"experiment": page.name, **page.record, "seconds": seconds, **verdicts}
 
 
-def _print(page: "Page", seconds: float) -> None:
+def _print_page(page: "Page", seconds: float) -> None:
     output.print_blocks(page.printed)
     if page.verdicts:
         from attomaton.claims.verdicts import Verdicts

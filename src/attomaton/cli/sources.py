@@ -56,11 +56,11 @@ class CorpusOptions:
 
 
 def reads(command: Callable[..., None], tokenizer: str | None = None) -> Callable[..., None]:
-    """Give a command the options of :func:`_options` in the place of its parameter ``corpus_options``.
+    """Give a command the options of :func:`_reading_options` in place of its parameter ``corpus_options``.
 
     ``tokenizer`` is the help of that option where something else says which reads the corpus by default.
     """
-    shared = list(inspect.signature(_options).parameters.values())
+    shared = list(inspect.signature(_reading_options).parameters.values())
     if tokenizer is not None:
         shared[0] = shared[0].replace(default=None, annotation=Annotated[str | None, words(tokenizer)])
     declared = list(inspect.signature(command).parameters.values())
@@ -72,7 +72,9 @@ def reads(command: Callable[..., None], tokenizer: str | None = None) -> Callabl
 
     @wraps(command)
     def run(**values: Any) -> None:
-        corpus_options = _options(**{parameter.name: values.pop(parameter.name) for parameter in shared})
+        corpus_options = _reading_options(
+            **{parameter.name: values.pop(parameter.name) for parameter in shared}
+        )
         with counting_skipped():
             command(corpus_options=corpus_options, **values)
 
@@ -94,7 +96,7 @@ def reads_beside_model(command: Callable[..., None]) -> Callable[..., None]:
     )
 
 
-def _options(
+def _reading_options(
     tokenizer: Annotated[
         str,
         words("word, word-lower, word-punct, character, byte, or a tokenizer.json, .tiktoken or .bin file."),

@@ -47,12 +47,12 @@ def path_option(help_text: str) -> Any:
 
 def run_option(help_text: str) -> Any:
     """An option that is the path of a run, or its URL in an object store."""
-    return typer.Option(parser=_parser(_run), metavar="<path or URL>", help=help_text)
+    return typer.Option(parser=_parser(_run_path), metavar="<path or URL>", help=help_text)
 
 
 def run_argument(help_text: str) -> Any:
     """An argument that is the path of a run, or its URL in an object store."""
-    return typer.Argument(parser=_parser(_run), help=help_text)
+    return typer.Argument(parser=_parser(_run_path), help=help_text)
 
 
 def path_argument(help_text: str) -> Any:
@@ -71,12 +71,12 @@ def source_argument(help_text: str) -> Any:
 
 def words(help_text: str) -> Any:
     """An option that is text."""
-    return typer.Option(parser=_parser(_text), metavar="<str>", help=help_text)
+    return typer.Option(parser=_parser(_checked_text), metavar="<str>", help=help_text)
 
 
 def words_argument(help_text: str) -> Any:
     """An argument that is text."""
-    return typer.Argument(parser=_parser(_text), help=help_text)
+    return typer.Argument(parser=_parser(_checked_text), help=help_text)
 
 
 def is_stream(path: Path | None, as_json: bool) -> bool:
@@ -118,11 +118,11 @@ def _path(text: Any) -> Any:
     return options.given_path(text, "it")
 
 
-def _run(text: Any) -> Any:
+def _run_path(text: Any) -> Any:
     return as_path(text) if isinstance(text, str) and is_url(text) else options.given_path(text, "it")
 
 
-def _text(text: Any) -> str:
+def _checked_text(text: Any) -> str:
     return options.check_text(str(text), "it")
 
 

@@ -25,7 +25,7 @@ def verify(
         import attomaton.claims.mechanics as mechanics
         from attomaton.claims.diagnosis import diagnose
         from attomaton.claims.measures import solve_trials
-        from attomaton.claims.verdicts import as_record, digest_trace, write_verdicts
+        from attomaton.claims.verdicts import digest_trace, verdict_record, write_verdicts
         from attomaton.training.checkpoints import read_trace
 
     with stages(quiet) as announce:
@@ -37,7 +37,7 @@ def verify(
         announce("judging")
         verdicts = mechanics.verify(automata, trace)
         advice = diagnose(trace, automata)
-    judged = [as_record(verdict) for verdict in verdicts]
+    judged = [verdict_record(verdict) for verdict in verdicts]
     record = {
         "summary": verdicts.summary,
         "counts": verdicts.counts,

@@ -18,7 +18,7 @@ from attomaton.base.borders import CONTIGUOUS, check_int64, check_size, trusted
 from attomaton.base.errors import EmptyContext, InvalidSamples, TokenOutOfRange, UnsupportedOption
 from attomaton.base.frames import Tabular, first_rows
 from attomaton.base.options import settle, show, whole_number
-from attomaton.base.printing import SHOWN, Block
+from attomaton.base.printing import PRINTED_ROWS, Block
 from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.tables import Int32, Int64, make_table
 
@@ -171,7 +171,7 @@ class Samples(Tabular):
                 f"{len(targets)} labels need {len(targets) + 1} offsets, got {len(borders)}; "
                 "offsets start at 0 and end at len(values)"
             )
-        _check_offsets(borders, len(ids), "sample")
+        _check_sample_offsets(borders, len(ids), "sample")
         starts, stops = borders[:-1].astype(np.int64), borders[1:].astype(np.int64)
         _check_contexts(starts, stops, len(ids))
         size = _vocabulary_size(n_tokens, ids, targets)
@@ -203,7 +203,7 @@ class Samples(Tabular):
         stream = _integers(ids, "ids")
         borders = _integers([0, len(stream)] if documents is None else documents, "documents")
         longest = min(checked_window(window), len(stream))
-        _check_offsets(borders, len(stream), "document")
+        _check_sample_offsets(borders, len(stream), "document")
         size = _vocabulary_size(n_tokens, stream, stream[:0])
         check_range(stream, size, lambda at: f"position {at} of the stream")
         document_start = np.repeat(borders[:-1], np.diff(borders)).astype(np.int64)
@@ -222,7 +222,7 @@ class Samples(Tabular):
         return make_table(SAMPLE_SCHEMA, {"context": (offsets_of(self.lengths), flat), "label": self.labels})
 
     def _blocks(self) -> list[Block]:
-        first = self.take(slice(0, SHOWN))._table()
+        first = self.take(slice(0, PRINTED_ROWS))._table()
         return [repr(self), *first_rows(first, n_rows=len(self))]
 
     def __len__(self) -> int:
@@ -306,7 +306,7 @@ def checked_window(window: object) -> int:
         ) from error
 
 
-def _check_offsets(offsets: NDArray[np.integer[Any]], n_values: int, item: str) -> None:
+def _check_sample_offsets(offsets: NDArray[np.integer[Any]], n_values: int, item: str) -> None:
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != n_values:
         shown = f"{offsets[0]} … {offsets[-1]}" if len(offsets) else "nothing"
         raise InvalidSamples(

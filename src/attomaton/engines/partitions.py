@@ -12,7 +12,7 @@ import pyarrow as pa
 from attomaton.base.artifacts import check_files, digest_record, read_sealed, write_sealed
 from attomaton.base.artifacts.parted import write_partition
 from attomaton.base.borders import (
-    check_counts,
+    check_count_range,
     check_ids_of,
     check_lengths,
     check_rising,
@@ -91,7 +91,7 @@ class EdgePartitions:
         check_ids_of(self.queries, {"query": size}, "the table of queries")
         check_rising(column(self.queries, "query"), "the table of queries")
         for name in ("realisable", "unrealisable"):
-            check_counts(column(self.queries, name), 0, f"{name} in the table of queries")
+            check_count_range(column(self.queries, name), 0, f"{name} in the table of queries")
         check_lengths("files of edges and their sizes", files=self.files, sizes=self.sizes)
         check_lengths("partitions and files", partitions=self.borders[1:], files=self.files)
 

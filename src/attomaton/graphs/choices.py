@@ -13,9 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.borders import check_counts, check_ids, check_ids_of, check_rising, check_table, trusted
+from attomaton.base.borders import (
+    check_count_range,
+    check_ids,
+    check_ids_of,
+    check_rising,
+    check_table,
+    trusted,
+)
 from attomaton.base.errors import MismatchedParts
-from attomaton.base.machine import share_out
+from attomaton.base.machine import divide_work
 from attomaton.base.native import collect_sets, count_sets, take_sets
 from attomaton.base.options import check_threads
 from attomaton.base.ragged import offsets_of
@@ -98,13 +105,13 @@ class ChoiceTable(RowTable):
         check_table(self.rows, CHOICE_SCHEMA, "the choice table")
         check_ids_of(self.rows, {"query": MAX_TOKENS, "winner": MAX_TOKENS}, "the choice table")
         check_rising(self["query"], "the choice table, by query,", strictly=False)
-        check_counts(self["count"], 1, "count in the choice table")
+        check_count_range(self["count"], 1, "count in the choice table")
         offsets, tokens = ragged_column(self.rows, "tokens")
         times_offsets, multiplicities = ragged_column(self.rows, "multiplicities")
         if not np.array_equal(offsets, times_offsets):
             raise MismatchedParts("a choice set has more or fewer multiplicities than tokens; give one each")
         check_ids(tokens, MAX_TOKENS, "a token of the choice sets")
-        check_counts(multiplicities, 1, "a multiplicity of the choice sets")
+        check_count_range(multiplicities, 1, "a multiplicity of the choice sets")
         lengths = np.diff(offsets)
         begins = np.zeros(len(tokens) + 1, bool)
         begins[offsets] = True
@@ -157,7 +164,7 @@ def extract_choices(
         return _count_pairs(np.arange(len(rows)), pairs, offsets, entries, np.ones(len(rows), np.int64))
 
     shares = cut_shares(order_samples(samples), CHUNK_VALUES, threads)
-    counted = [table for table in share_out(count_share, shares, threads) if len(table)]
+    counted = [table for table in divide_work(count_share, shares, threads) if len(table)]
     if len(counted) == 1:
         return counted[0]
     ends = [pack_pairs(table["query"][[0, -1]], table["winner"][[0, -1]]) for table in counted]

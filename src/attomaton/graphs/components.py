@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.borders import (
-    check_counts,
+    check_count_range,
     check_ids,
     check_ids_of,
     check_kind,
@@ -23,7 +23,7 @@ from attomaton.base.borders import (
 )
 from attomaton.base.errors import MismatchedParts, UnknownToken
 from attomaton.base.frames import Tabular
-from attomaton.base.machine import count_processors, share_out
+from attomaton.base.machine import count_processors, divide_work
 from attomaton.base.native import condense, find_heights, find_irredundant, find_nodes, label_components
 from attomaton.base.options import check_threads, whole_number
 from attomaton.base.ragged import group_borders, occurs, offsets_of, run_starts, sorted_borders
@@ -103,7 +103,7 @@ class Components(Tabular):
         above, below = column(order, "above"), column(order, "below")
         check_rising(above * size + below, "the order, by above and below,")
         for name in ("edges", "support"):
-            check_counts(column(order, name), 1, f"{name} in the order")
+            check_count_range(column(order, name), 1, f"{name} in the order")
         if (above == below).any() or (self.query_of[above] != self.query_of[below]).any():
             raise MismatchedParts(
                 "the order joins a component with itself or two queries; use find_components"
@@ -265,7 +265,7 @@ def find_components(edges: EdgeTable, *, threads: int | None = None) -> Componen
     cuts = query[np.arange(1, n_shares) * len(query) // n_shares]  # shares with about equal numbers of edges
     borders = np.unique([0, *cuts.tolist(), max(edges.n_tokens, 1)]).tolist()
     sampled = column(edges.queries, "query")[column(edges.queries, "realisable") > 0]
-    graphs = share_out(partial(_find_in_share, edges, sampled), list(pairwise(borders)), threads)
+    graphs = divide_work(partial(_find_in_share, edges, sampled), list(pairwise(borders)), threads)
     before = np.cumsum([0, *(graph.n_components for graph in graphs)])
     query, token = unpack_pairs(np.concatenate([_NO_KEYS, *(graph.keys for graph in graphs)]))
     shifted = [graph.component + shift for graph, shift in zip(graphs, before[:-1], strict=True)]

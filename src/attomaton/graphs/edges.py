@@ -13,10 +13,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from attomaton.base.borders import check_counts, check_ids_of, check_rising, check_size, check_table, trusted
+from attomaton.base.borders import (
+    check_count_range,
+    check_ids_of,
+    check_rising,
+    check_size,
+    check_table,
+    trusted,
+)
 from attomaton.base.errors import MismatchedParts, TokenOutOfRange
 from attomaton.base.frames import Tabular
-from attomaton.base.machine import share_out
+from attomaton.base.machine import divide_work
 from attomaton.base.native import link_ahead, pack_contexts
 from attomaton.base.options import check_threads, settle, whole_number
 from attomaton.base.tables import Int32, Int64, Integers, column, keep_rows, make_table
@@ -92,12 +99,12 @@ class EdgeTable(RowTable):
             raise MismatchedParts(f"in row {row} of the edge table a token beats itself; drop that row")
         keys = pack_edges(self["query"], self["winner"], self["loser"])
         check_rising(keys, "the edge table, by query, winner and loser,")
-        check_counts(self["support"], 1, "support in the edge table")
+        check_count_range(self["support"], 1, "support in the edge table")
         check_table(self.queries, QUERY_SCHEMA, "the table of queries")
         check_ids_of(self.queries, {"query": size}, "the table of queries")
         check_rising(column(self.queries, "query"), "the table of queries")
         for name in ("realisable", "unrealisable"):
-            check_counts(column(self.queries, name), 0, f"{name} in the table of queries")
+            check_count_range(column(self.queries, name), 0, f"{name} in the table of queries")
         settle(self, n_tokens=size)
 
     def __repr__(self) -> str:
@@ -166,7 +173,7 @@ def extract_edges(samples: Samples, *, threads: int | None = None) -> EdgeTable:
         values = np.ascontiguousarray(share.values)
         return count_keys(pack_contexts(values, share.starts, share.stops, share.labels, after))
 
-    keys, support = join_counted(share_out(count_share, shares, threads))
+    keys, support = join_counted(divide_work(count_share, shares, threads))
     return make_edges(
         samples.n_tokens, keys, support, queries, realisable[queries], (read - realisable)[queries]
     )

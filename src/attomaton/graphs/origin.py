@@ -59,8 +59,8 @@ def check_origin(run: str | Path, samples: Samples, name: Path | None = None) ->
     width = f", window {window}" if isinstance(window, int) else ""
     raise MismatchedParts(
         f"the run in {name or folder} was learned from other samples than those of the training (it has "
-        f"{_count(recorded)}{width}; the training has {_count(trained)}). Give both commands the "
-        "same corpus, --window and --tokenizer, or keep the training in a separate folder"
+        f"{_edges_of_origin(recorded)}{width}; the training has {_edges_of_origin(trained)}). Give both "
+        "commands the same corpus, --window and --tokenizer, or keep the training in a separate folder"
     )
 
 
@@ -83,7 +83,7 @@ def read_corpora(arrays: Mapping[str, Any], about: Mapping[str, str]) -> list[Sa
     ]
 
 
-def _count(origin: Any) -> str:
+def _edges_of_origin(origin: Any) -> str:
     if not isinstance(origin, dict):
         return "other edges"
     record = cast("dict[str, Any]", origin)

@@ -53,17 +53,20 @@ def from_arrays(
     >>> from_arrays(np.eye(3), look, look, look, read).shape
     ModelShape(n_layers=1, n_heads=1, n_tokens=3, longest=None)
     """
-    table = _numbers(embedding, "embedding", 2)
-    queries = _numbers(query, "query", 4)
+    table = _finite_array(embedding, "embedding", 2)
+    queries = _finite_array(query, "query", 4)
     layers, heads, dim, width = queries.shape
     shapes = {"key": (key, queries.shape), "value": (value, queries.shape)}
     shapes["output"] = (output, (layers, heads, width, dim))
     shapes["decoder"] = (table.T if decoder is None else decoder, (dim, len(table)))
-    arrays = {one: _numbers(array, one, len(shape)) for one, (array, shape) in shapes.items()}
-    for one, (_, shape) in shapes.items():
-        if arrays[one].shape != shape or table.shape[1] != dim:
+    arrays = {
+        argument: _finite_array(array, argument, len(shape)) for argument, (array, shape) in shapes.items()
+    }
+    for argument, (_, shape) in shapes.items():
+        if arrays[argument].shape != shape or table.shape[1] != dim:
             raise MismatchedParts(
-                f"embedding has shape {table.shape}, query {queries.shape} and {one} {arrays[one].shape}; "
+                f"embedding has shape {table.shape}, query {queries.shape} and "
+                f"{argument} {arrays[argument].shape}; "
                 "give shapes that fit (see from_arrays)"
             )
     factor = width**-0.5 if scale is None else real_number(scale, "scale")
@@ -96,7 +99,7 @@ def _side_by_side(maps: Any) -> Linear:
     return Linear(torch.as_tensor(np.concatenate(list(maps), axis=1)))
 
 
-def _numbers(array: ArrayLike, name: str, ndim: int) -> Any:
+def _finite_array(array: ArrayLike, name: str, ndim: int) -> Any:
     """A float64 copy of the array, if it has ``ndim`` axes and only finite numbers."""
     try:
         numbers = np.array(array, np.float64, order="C")

@@ -70,7 +70,7 @@ def compare_logits(model: HeadModel, original: Any, contexts: Integers | Tensor)
     ids = check_contexts(contexts, model.shape)
     with torch.no_grad():
         ours = model.watch(ids).logits.double()
-        theirs = _ask(original, ids)
+        theirs = _logits_of(original, ids)
     if theirs.shape != ours.shape:
         raise MismatchedParts(
             f"the original's logits have shape {tuple(theirs.shape)}, but ours {tuple(ours.shape)}; give the "
@@ -88,7 +88,7 @@ def compare_logits(model: HeadModel, original: Any, contexts: Integers | Tensor)
     )
 
 
-def _ask(original: Any, ids: Tensor) -> Tensor:
+def _logits_of(original: Any, ids: Tensor) -> Tensor:
     """The original's logits; its training mode is restored."""
     if hasattr(original, "watch"):
         return original.watch(ids).logits

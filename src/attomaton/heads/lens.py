@@ -14,10 +14,18 @@ from torch import Tensor
 
 from attomaton.base.errors import UnreadableModel
 from attomaton.corpora.budgets import brief
-from attomaton.heads.parts import ACTIVATIONS, AttentionMaps, FeedForward, Layer, Linear, Norm, Rotary
+from attomaton.heads.parts import (
+    ACTIVATIONS,
+    AttentionMaps,
+    FeedForward,
+    Layer,
+    Linear,
+    Normalisation,
+    Rotary,
+)
 from attomaton.heads.transformer import Transformer
 
-NORMS = {"LN": True, "LNPre": True, "RMS": False, "RMSPre": False}
+LENS_NORMS = {"LN": True, "LNPre": True, "RMS": False, "RMSPre": False}
 """Kind of norm → whether it subtracts the mean. Those that end in ``Pre`` have no gain."""
 
 PLAIN = {
@@ -38,7 +46,7 @@ PLAIN = {
 APART = 1e-3
 """How much the logits of a bridge may differ from ours, relative to the largest of them or 1."""
 
-ASKED = 16
+PROBE_TOKENS = 16
 """Tokens on which the logits of a bridge are compared."""
 
 
@@ -54,7 +62,7 @@ def read_lens(model: Any, *, name: str = "TransformerLens", dtype: torch.dtype |
     kind = getattr(cfg, "positional_embedding_type", "standard")
     if kind not in ("standard", "rotary"):
         raise UnreadableModel(f"its positions are {brief(repr(kind))}; supported are 'standard' and 'rotary'")
-    places = weights.take("pos_embed.W_pos") if kind == "standard" else None
+    position_embeddings = weights.take("pos_embed.W_pos") if kind == "standard" else None
     rotary = None
     if kind == "rotary":
         rotary = Rotary(int(getattr(cfg, "rotary_dim", None) or cfg.d_head), float(cfg.rotary_base))
@@ -67,7 +75,7 @@ def read_lens(model: Any, *, name: str = "TransformerLens", dtype: torch.dtype |
         layers,
         Linear(weights.take("unembed.W_U"), weights.get("unembed.b_U")),
         _norm(cfg, weights, "ln_final", "final"),
-        places,
+        position_embeddings,
         rotary,
         bool(getattr(cfg, "parallel_attn_mlp", False)),
         int(cfg.n_ctx),
@@ -93,8 +101,8 @@ class _Weights:
         value = self.named.get(name)
         if value is None:
             value = self.model
-            for part in name.split("."):
-                value = value[int(part)] if part.isdecimal() else getattr(value, part, None)
+            for step in name.split("."):
+                value = value[int(step)] if step.isdecimal() else getattr(value, step, None)
                 if value is None:
                     return None
         return value.detach().cpu() if isinstance(value, Tensor) else None
@@ -110,7 +118,7 @@ class _Weights:
 
 def _check_logits(model: Any, transformer: Transformer) -> None:
     """Refuse a bridge whose logits differ from ours: the wrapped model has settings that ``cfg`` lacks."""
-    ids = torch.arange(ASKED)[: transformer.shape.longest].remainder(transformer.shape.n_tokens)[None]
+    ids = torch.arange(PROBE_TOKENS)[: transformer.shape.longest].remainder(transformer.shape.n_tokens)[None]
     with torch.no_grad():
         theirs: Tensor = model(ids).detach().cpu().double()
     apart = float(
@@ -123,13 +131,15 @@ def _check_logits(model: Any, transformer: Transformer) -> None:
         )
 
 
-def _norm(cfg: Any, weights: _Weights, name: str, what: str) -> Norm | None:
+def _norm(cfg: Any, weights: _Weights, name: str, role: str) -> Normalisation | None:
     kind = getattr(cfg, "normalization_type", None)
     if kind is None:
         return None
-    if kind not in NORMS:
-        raise UnreadableModel(f"its {what} norm is {brief(repr(kind))}; supported are {', '.join(NORMS)}")
-    return Norm(NORMS[kind], float(cfg.eps), weights.get(f"{name}.w"), weights.get(f"{name}.b"))
+    if kind not in LENS_NORMS:
+        raise UnreadableModel(
+            f"its {role} norm is {brief(repr(kind))}; supported are {', '.join(LENS_NORMS)}"
+        )
+    return Normalisation(LENS_NORMS[kind], float(cfg.eps), weights.get(f"{name}.w"), weights.get(f"{name}.b"))
 
 
 def _layer(cfg: Any, weights: _Weights, number: int) -> Layer:

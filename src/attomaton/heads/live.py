@@ -36,8 +36,8 @@ from attomaton.heads.reading.families import read_object
 from attomaton.heads.rotations import draw_frame, make_generator, rotate_weight
 from attomaton.heads.taps import (
     MATMUL,
-    Attention,
     AttentionCall,
+    AttentionReading,
     StopAtAttention,
     Tap,
     tapped,
@@ -47,10 +47,10 @@ from attomaton.heads.transformer import Transformer
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
 
-BATCH, PADDED = 2048, 64
+MODULE_TOKENS, PADDED = 2048, 64
 """Tokens on which attention modules are run at once, and what lengths of contexts are multiples of."""
 
-DRAWS = 16
+NOISE_CONTEXTS = 16
 """Contexts of noise on which heads are seen to read projections."""
 
 COUPLED = 0.1
@@ -67,7 +67,7 @@ ROOTS = (torch.rsqrt, Tensor.rsqrt)
 Swaps = dict[int, Tensor]
 """The id of a weight → what is used instead."""
 
-Read = Callable[[int, "ModuleCall"], object]
+ReadCall = Callable[[int, "ModuleCall"], object]
 """Called with the number of each attention layer and the call of its module."""
 
 
@@ -91,7 +91,7 @@ class ModuleCall:
             return replace(self, options={**self.options, "hidden_states": inputs})
         return replace(self, arguments=(inputs, *self.arguments[1:]))
 
-    def attend(self, inputs: Tensor, mode: TorchFunctionMode | None = None) -> Attention:
+    def attend(self, inputs: Tensor, mode: TorchFunctionMode | None = None) -> AttentionReading:
         """The attention of the module on other inputs, or under a mode; the model gets none of it."""
         call = self.on(inputs)
         self.tap.stopping, self.tap.caught = True, None
@@ -100,7 +100,7 @@ class ModuleCall:
                 self.module(*call.arguments, **call.options)
         finally:
             self.tap.stopping = False
-        return cast("Attention", self.tap.caught)
+        return cast("AttentionReading", self.tap.caught)
 
 
 class SwappedWeights(TorchFunctionMode):
@@ -279,7 +279,7 @@ class LiveModel:
         return replace(whole, attends_once=layers == list(range(shape.n_layers)))
 
     def _run(
-        self, tokens: Integers | Tensor, tap: Tap, read: Read | None = None, *, logits: bool = True
+        self, tokens: Integers | Tensor, tap: Tap, read: ReadCall | None = None, *, logits: bool = True
     ) -> Any:
         """Run the model with its attention tapped; the logits are None if they are not needed."""
         ids = torch.as_tensor(tokens)
@@ -336,12 +336,12 @@ class LiveModel:
         positions: Tensor,
         write: WriteRows,
         *,
-        beside: Sequence["LiveModel"] = (),
+        random: Sequence["LiveModel"] = (),
         reads: WriteReads = silent,
         layers: Sequence[int] | None = None,
     ) -> None:
         """Run the model and hand on rows, see :class:`~attomaton.heads.model.LayeredModel`."""
-        sets: list[LiveModel] = [self, *beside]
+        sets: list[LiveModel] = [self, *random]
         wanted = range(self.shape.n_layers) if layers is None else layers
         # hooks that offload weights need the whole run
         last = None if any(hasattr(module, "_hf_hook") for module in self.model.modules()) else max(wanted)
@@ -354,7 +354,7 @@ class LiveModel:
                 if model.seed is not None:
                     write(layer, number, model._attend(layer, call, call.inputs, positions))
 
-        def see(layer: int, attention: Attention) -> None:
+        def see(layer: int, attention: AttentionReading) -> None:
             if self.seed is None and layer in wanted:
                 write(layer, 0, attention.rows(positions))
             if layer == last:
@@ -409,7 +409,11 @@ class LiveModel:
         """What the heads of each layer read through; empty for a layer whose weights are out of reach."""
         layouts = list[list[HeadUnits]]()
         length = min(PROBE, self.shape.longest or PROBE)
-        ids = torch.arange(DRAWS * length).remainder(self.shape.n_tokens).reshape(DRAWS, length)
+        ids = (
+            torch.arange(NOISE_CONTEXTS * length)
+            .remainder(self.shape.n_tokens)
+            .reshape(NOISE_CONTEXTS, length)
+        )
         self._run(ids, Tap(), lambda _, call: layouts.append(find_units(call)), logits=False)
         return layouts
 
@@ -453,7 +457,7 @@ class LiveModel:
         self, layer: int, inputs: Any, contexts: Int64, numbers: Int64, query: Int64, keys: Int64
     ) -> Float64:
         """The attention of a layer in contexts of inputs, from some positions to others, for each query."""
-        calls, n = self._call_modules(contexts.shape[1]), max(BATCH // contexts.shape[1], 1)
+        calls, n = self._call_modules(contexts.shape[1]), max(MODULE_TOKENS // contexts.shape[1], 1)
         table = torch.as_tensor(inputs).to(calls[layer].inputs)
         attention = np.empty((len(keys), self.shape.n_heads, keys.shape[1]))
         for start in range(0, len(contexts), n):
@@ -475,7 +479,7 @@ class LiveModel:
         """The calls of all attention modules in a run on contexts of a length, with the inputs emptied."""
         if length not in self.calls:
             calls = self.calls[length] = list[ModuleCall]()
-            ids = torch.zeros(max(BATCH // length, 1), length, dtype=torch.int64)
+            ids = torch.zeros(max(MODULE_TOKENS // length, 1), length, dtype=torch.int64)
             self._run(
                 ids, Tap(), lambda _, call: calls.append(call.on(call.inputs.new_empty(0))), logits=False
             )

@@ -49,10 +49,10 @@ class Head(NamedTuple):
     @classmethod
     def of(cls, text: str) -> "Head":
         """The head that a text names, such as ``17.5`` or ``L17H5``."""
-        parts = WRITTEN.fullmatch(text.strip())
-        if parts is None:
+        match = WRITTEN.fullmatch(text.strip())
+        if match is None:
             raise MismatchedParts(f"{show(text)} is not a head; give layer and number, such as 4.0 or L4H0")
-        return cls(int(parts[1]), int(parts[2]))
+        return cls(int(match[1]), int(match[2]))
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ class ModelShape:
 
     def batch_of(self, length: int) -> int:
         """How many contexts of a length run at once, so that patterns and logits stay within 128 MB."""
-        one = 4 * length * (self.n_layers * self.n_heads * length + self.n_tokens)
-        return max(BATCH_BYTES // one, 1)
+        context_bytes = 4 * length * (self.n_layers * self.n_heads * length + self.n_tokens)
+        return max(BATCH_BYTES // context_bytes, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,13 +205,13 @@ class LayeredModel(RotatableModel, Protocol):
         positions: Tensor,
         write: WriteRows,
         *,
-        beside: Sequence[Any] = (),
+        random: Sequence[Any] = (),
         reads: WriteReads = silent,
         layers: Sequence[int] | None = None,
     ) -> None:
         """Run the model on contexts and hand on the rows of positions (n, n_positions).
 
-        ``beside`` are models with random heads that read from this one; their rows come from the same run.
+        ``random`` are models with random heads that read from this one; their rows come from the same run.
         ``layers`` are those whose rows are wanted, ascending; None means all. The run may end after the last.
         """
         ...
@@ -262,9 +262,9 @@ def check_contexts(tokens: Integers | Tensor, shape: ModelShape) -> Tensor:
         )
     out = np.argwhere((ids < 0) | (ids >= shape.n_tokens))
     if len(out):
-        row, place = (int(one) for one in out[0])
+        row, position = (int(index) for index in out[0])
         raise TokenOutOfRange(
-            f"token {ids[row, place]} at position {place} of context {row} is not in 0 … "
+            f"token {ids[row, position]} at position {position} of context {row} is not in 0 … "
             f"{shape.n_tokens - 1}; give ids of the model's own tokenizer"
         )
     return torch.as_tensor(ids.astype(np.int64))
@@ -287,7 +287,7 @@ def check_head(head: Head | str, shape: ModelShape) -> Head:
     """The head, given or named, if the model has it."""
     source = Head.of(head) if isinstance(head, str) else cast("Any", head)
     pair: tuple[Any, ...] = tuple(cast("tuple[Any, ...]", source)) if isinstance(source, tuple | list) else ()
-    if len(pair) != 2 or not all(isinstance(one, int | np.integer) for one in pair):
+    if len(pair) != 2 or not all(isinstance(number, int | np.integer) for number in pair):
         raise MismatchedParts(f"{show(head)} is not a head; give Head(layer, number)")
     layer, number = pair
     if not (0 <= layer < shape.n_layers and 0 <= number < shape.n_heads):
@@ -301,7 +301,7 @@ def check_head(head: Head | str, shape: ModelShape) -> Head:
 def check_heads(heads: Iterable[Head | str], shape: ModelShape) -> list[Head]:
     """The heads, if the model has them and none is repeated."""
     checked = [check_head(head, shape) for head in heads]
-    twice = [one for place, one in enumerate(checked) if one in checked[:place]]
+    twice = [head for index, head in enumerate(checked) if head in checked[:index]]
     if twice:
         raise MismatchedParts(f"head {twice[0]} is given twice; give each head once")
     return checked
@@ -328,11 +328,11 @@ def choose_heads(
     return chosen
 
 
-def keep_shape(edited: Tensor, original: Tensor, what: str) -> Tensor:
+def keep_shape(edited: Tensor, original: Tensor, argument: str) -> Tensor:
     """The result of an edit, if it keeps the shape of its input."""
     if edited.shape != original.shape:
         raise MismatchedParts(
-            f"{what} returned shape {tuple(edited.shape)} for shape {tuple(original.shape)}; "
+            f"{argument} returned shape {tuple(edited.shape)} for shape {tuple(original.shape)}; "
             "return the same shape"
         )
     return edited.to(original.dtype)

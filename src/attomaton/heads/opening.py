@@ -36,30 +36,30 @@ from attomaton.training.checkpoints import (
 from attomaton.training.models.attention import combine
 from attomaton.training.trace import DeepTrace, Trace
 
-MOST_BYTES = 1 << 28
+MOST_MINGPT_BYTES = 1 << 28
 """Largest size of such a file: 256 MB. The only one in use has half a megabyte."""
 
-SIZES = ("n_layer", "n_head", "n_embd", "vocab_size")
+MINGPT_SIZES = ("n_layer", "n_head", "n_embd", "vocab_size")
 
 
 def read_mingpt(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32) -> Transformer:
     """The model of a file; its layers are those of GPT-2, with weight matrices stored transposed."""
-    place = Path(path)
-    with named(place, "is not a minGPT model"), open_regular(place) as stream:
-        text = stream.read(MOST_BYTES + 1)
-        if len(text) > MOST_BYTES:
-            raise UnreadableModel(f"it has more than {MOST_BYTES:,} bytes")
+    file = Path(path)
+    with named(file, "is not a minGPT model"), open_regular(file) as stream:
+        text = stream.read(MOST_MINGPT_BYTES + 1)
+        if len(text) > MOST_MINGPT_BYTES:
+            raise UnreadableModel(f"it has more than {MOST_MINGPT_BYTES:,} bytes")
         whole = parse_json(text, "it")
         tensors = cast("dict[str, Any]", whole) if isinstance(whole, dict) else {}
         record = tensors.pop("config", None)
         config = cast("dict[str, Any]", record) if isinstance(record, dict) else {}
-        sizes = {name: config.get(name) for name in SIZES} | {"n_positions": config.get("block_size")}
+        sizes = {name: config.get(name) for name in MINGPT_SIZES} | {"n_positions": config.get("block_size")}
         settings = parse_settings({**sizes, "tie_word_embeddings": False, "model_type": "gpt2"})
         parsed = {name: _parse_tensor(name, tensor) for name, tensor in tensors.items()}
         for name, tensor in parsed.items():
             if ".h." in name and name.endswith(".weight") and tensor.ndim == 2:
                 parsed[name] = tensor.T
-        return build_model(settings, parsed, str(place), dtype)
+        return build_model(settings, parsed, str(file), dtype)
 
 
 def _parse_tensor(name: str, record: Any) -> Tensor:
@@ -80,14 +80,14 @@ def _parse_tensor(name: str, record: Any) -> Tensor:
     return flat.reshape(sizes)
 
 
-def is_run(place: Path) -> bool:
+def is_run(folder: Path) -> bool:
     """Whether a folder looks like a run of attomaton rather than another model."""
-    if (place / "config.json").exists():
+    if (folder / "config.json").exists():
         return False
-    return (place / TRAINING_FOLDER).is_dir() or (place / MANIFEST).is_file()
+    return (folder / TRAINING_FOLDER).is_dir() or (folder / MANIFEST).is_file()
 
 
-def read_run(folder: str | PathLike[str]) -> Trace | DeepTrace:
+def read_any_trace(folder: str | PathLike[str]) -> Trace | DeepTrace:
     """The trace of a run folder, from one layer or a deep model."""
     training = Path(folder) / TRAINING_FOLDER
     if not (training / TRACE_FILE).is_file():
@@ -99,16 +99,16 @@ def read_run(folder: str | PathLike[str]) -> Trace | DeepTrace:
 
 
 def open_checkpoint(
-    file: str | PathLike[str], *, read: Callable[[Path], Trace | DeepTrace] = read_run
+    file: str | PathLike[str], *, read: Callable[[Path], Trace | DeepTrace] = read_any_trace
 ) -> HeadModel:
     """The first trial of a run at the step of a checkpoint."""
-    place = Path(file).absolute()
-    if place.parent.name != CHECKPOINTS or place.parent.parent.name != TRAINING_FOLDER:
+    path = Path(file).absolute()
+    if path.parent.name != CHECKPOINTS or path.parent.parent.name != TRAINING_FOLDER:
         raise UnreadableModel(
             f"{file} is a file; give a folder with config.json and safetensors files, or a checkpoint "
             "RUN/training/checkpoints/STEP.safetensors of attomaton"
         )
-    trace, checkpoint = read(place.parents[2]), read_checkpoint(place)
+    trace, checkpoint = read(path.parents[2]), read_checkpoint(path)
     parameters = [torch.as_tensor(parameter) for parameter in checkpoint.parameters]
     if not parameters:
         raise CorruptRun(f"{file} holds no parameters; restore it, or train again")
@@ -173,7 +173,9 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str | None = 
 def _open_object(source: Any, dtype: str | None) -> HeadModel:
     """A model in memory."""
     state = cast("dict[str, Any]", getattr(source, "state_dict", dict)())
-    is_offloaded = hasattr(source, "modules") and any(hasattr(part, "_hf_hook") for part in source.modules())
+    is_offloaded = hasattr(source, "modules") and any(
+        hasattr(submodule, "_hf_hook") for submodule in source.modules()
+    )
     if any(getattr(tensor, "is_meta", False) for tensor in state.values()) and not is_offloaded:
         raise UnsupportedOption("the model is on the device meta, without weights; load its weights first")
     if hasattr(source, "cfg") and hasattr(source, "state_dict"):
@@ -196,22 +198,22 @@ def _open_object(source: Any, dtype: str | None) -> HeadModel:
     return read_object(source, dtype=DTYPES[dtype or "float32"])
 
 
-def _open_place(place: Path, source: str, revision: str | None, dtype: torch.dtype) -> HeadModel:
+def _open_place(path: Path, source: str, revision: str | None, dtype: torch.dtype) -> HeadModel:
     if revision is not None:
         return read_hub(source, revision, dtype=dtype)
-    if is_run(place):
-        return watch_trace(read_run(place))
-    if place.is_dir():
-        return read_folder(place, dtype=dtype)
-    if place.suffix == ".safetensors" and place.exists():
-        return open_checkpoint(place)
-    if place.suffix == ".gguf" and place.exists():
-        return read_gguf(place, dtype=dtype)
-    if place.suffix == ".json" and place.exists():
-        return read_mingpt(place, dtype=dtype)
-    if HUB_ID.fullmatch(source) and not place.exists():
+    if is_run(path):
+        return watch_trace(read_any_trace(path))
+    if path.is_dir():
+        return read_folder(path, dtype=dtype)
+    if path.suffix == ".safetensors" and path.exists():
+        return open_checkpoint(path)
+    if path.suffix == ".gguf" and path.exists():
+        return read_gguf(path, dtype=dtype)
+    if path.suffix == ".json" and path.exists():
+        return read_mingpt(path, dtype=dtype)
+    if HUB_ID.fullmatch(source) and not path.exists():
         raise UnreadableModel(
             f"there is no folder {source}; give one, or add a revision for a hub model (best: a commit)"
         )
-    what = "is a file" if place.exists() else "does not exist"
-    raise UnreadableModel(f"{brief(source)} {what}; give a folder with config.json and safetensors files")
+    reason = "is a file" if path.exists() else "does not exist"
+    raise UnreadableModel(f"{brief(source)} {reason}; give a folder with config.json and safetensors files")

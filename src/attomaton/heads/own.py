@@ -96,8 +96,8 @@ class TheoryLayer:
         ids = check_contexts(tokens, self.shape)
         read = self.embeddings[ids]
         scores = (read @ self.weights.T @ read.transpose(1, 2))[:, None]
-        places = torch.arange(ids.shape[1])
-        pattern = torch.softmax(scores.masked_fill(places > places[:, None], -torch.inf), -1)
+        positions = torch.arange(ids.shape[1])
+        pattern = torch.softmax(scores.masked_fill(positions > positions[:, None], -torch.inf), -1)
         used = pattern
         if edit_patterns is not None:
             used = keep_shape(edit_patterns(0, pattern), pattern, "edit_patterns")
@@ -109,7 +109,9 @@ class TheoryLayer:
     def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:  # noqa: ARG002
         """E_keys W E_queriesᵀ, shape (n_keys, n_queries); there are no positions."""
         check_head(head, self.shape)
-        of_queries, of_keys = (self.embeddings[check_tokens(one, self.shape)] for one in (queries, keys))
+        of_queries, of_keys = (
+            self.embeddings[check_tokens(tokens, self.shape)] for tokens in (queries, keys)
+        )
         return (of_keys @ self.weights @ of_queries.T).numpy()
 
     def project_tokens(self, layer: int, *, lag: int = 0) -> tuple[Tensor, Tensor]:  # noqa: ARG002
@@ -126,32 +128,14 @@ class TheoryLayer:
     def _logits(self, masses: Tensor) -> Tensor:
         if self.temperature is not None:
             return masses / self.temperature
-        there = masses > 0
-        return torch.where(there, torch.where(there, masses, 1.0).log(), -torch.inf)
+        is_positive = masses > 0
+        return torch.where(is_positive, torch.where(is_positive, masses, 1.0).log(), -torch.inf)
 
 
 def watch_trace(
     trace: Trace | DeepTrace, *, trial: int = 0, step: int | None = None
 ) -> "TheoryLayer | Transformer":
-    """A training run of attomaton as a model whose heads can be recorded.
-
-    Parameters
-    ----------
-    trace : Trace or DeepTrace
-        From :func:`~attomaton.train` or :func:`~attomaton.train_deep`.
-    trial : int
-        The trial.
-    step : int, optional
-        A recorded step. None means the last.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> trace = at.train_deep(np.array([[0, 1, 0, 1]]), at.DeepModel(n_layers=2), 0.5, steps=4)
-    >>> model = watch_trace(trace)
-    >>> model.shape
-    ModelShape(n_layers=2, n_heads=1, n_tokens=2, longest=3)
-    """
+    """A training run of attomaton as a model whose heads can be recorded."""
     step = int(trace.steps[-1]) if step is None else whole_number(step, "step")
     recorded = trace.numbers if isinstance(trace, DeepTrace) else trace.weights
     return watch_weights(trace, recorded[trace.row_of(step)], step=step, trial=trial)
@@ -178,23 +162,7 @@ def watch_weights(
 def watch_layer(
     embeddings: Float64, weights: Float64, head: Any = None, *, name: str = "AttentionModel"
 ) -> TheoryLayer:
-    """The theory's layer with given embeddings, weights and head, as a ``HeadModel``.
-
-    Parameters
-    ----------
-    embeddings, weights : float64 arrays, shapes (n_tokens, dim) and (dim, dim)
-        E and W.
-    head : optional
-        ``TokenId()`` (the default for None), ``Tied()`` or ``Untied()``.
-    name : str
-        What it is called.
-
-    Examples
-    --------
-    >>> layer = watch_layer(np.eye(3), np.zeros((3, 3)))
-    >>> layer.watch(np.array([[0, 2, 2]])).logits[0, 2].exp().numpy().round(3).tolist()  # masses
-    [0.333, 0.0, 0.667]
-    """
+    """The theory's layer with embeddings, weights and head (default ``TokenId()``) as a ``HeadModel``."""
     table = torch.tensor(np.asarray(embeddings, np.float64))
     if table.ndim != 2 or np.shape(weights) != (table.shape[1],) * 2:
         raise MismatchedParts(
@@ -218,44 +186,26 @@ def watch_layer(
 def watch_deep(
     model: DeepModel, numbers: Float64, n_tokens: int, *, window: int, name: str = "DeepModel"
 ) -> Transformer:
-    """A deep attention model with given numbers, as a ``HeadModel``.
-
-    Parameters
-    ----------
-    model : DeepModel
-        Its architecture.
-    numbers : float64 array, shape (n_numbers,)
-        All its weights in a row, as :class:`~attomaton.training.trace.DeepTrace` has them.
-    n_tokens : int
-        Size of the vocabulary.
-    window : int
-        The longest context.
-    name : str
-        What it is called.
-
-    Examples
-    --------
-    >>> watch_deep(DeepModel(n_heads=2), np.zeros(26), 2, window=3).shape
-    ModelShape(n_layers=1, n_heads=2, n_tokens=2, longest=3)
-    """
+    """A deep attention model as a ``HeadModel``, from all its weights in a row, as ``DeepTrace`` has them."""
     shapes = model.shapes(n_tokens, window)
     parameters = model.unpack(np.asarray(numbers, np.float64)[None], n_tokens=n_tokens, window=window)
     ends = np.cumsum([rows * columns for rows, columns in shapes])
-    parts = [part.reshape(shape) for part, shape in zip(np.split(numbers, ends[:-1]), shapes, strict=True)]
+    matrices = [flat.reshape(shape) for flat, shape in zip(np.split(numbers, ends[:-1]), shapes, strict=True)]
     every = (len(shapes) - 1) // model.n_layers
     same = torch.eye(n_tokens, dtype=torch.float64)
     alike = Linear(same.repeat(1, model.n_heads))
 
     def layer(number: int) -> Layer:
         query, read = (
-            Linear(torch.as_tensor(np.concatenate(list(one[0, number]), axis=1)))
-            for one in (parameters.attention, parameters.values)
+            Linear(torch.as_tensor(np.concatenate(list(stacked[0, number]), axis=1)))
+            for stacked in (parameters.attention, parameters.values)
         )
         lags = torch.as_tensor(parameters.positions[0, number]) if model.positions else None
         feed = None
         if model.hidden is not None:
             into, out = (
-                torch.as_tensor(one) for one in parts[every * (number + 1) - 2 : every * (number + 1)]
+                torch.as_tensor(matrix)
+                for matrix in matrices[every * (number + 1) - 2 : every * (number + 1)]
             )
             feed = FeedForward(Linear(into), Linear(out), "relu")
         output = Linear(same.repeat(model.n_heads, 1))

@@ -11,7 +11,7 @@ from torch.nn import functional
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import show
 
-Part = TypeVar("Part")
+Module = TypeVar("Module")
 
 
 def _gelu_by_tanh(values: Tensor) -> Tensor:
@@ -50,14 +50,14 @@ class Linear:
     weight: Tensor
     bias: Tensor | None = None
 
-    def apply(self, held: Tensor) -> Tensor:
+    def apply(self, inputs: Tensor) -> Tensor:
         """Apply the map along the last axis."""
-        given = held @ self.weight
-        return given if self.bias is None else given + self.bias
+        outputs = inputs @ self.weight
+        return outputs if self.bias is None else outputs + self.bias
 
 
 @dataclass(frozen=True, eq=False)
-class Norm:
+class Normalisation:
     """x / √(mean(x²) + eps) · gain + shift; LayerNorm subtracts the mean of x first, RMSNorm does not.
 
     ``centred`` means LayerNorm. ``gain`` and ``shift`` have shape (dim,); None means one and zero.
@@ -85,13 +85,13 @@ class Norm:
     gain: Tensor | None = None
     shift: Tensor | None = None
 
-    def apply(self, held: Tensor) -> Tensor:
+    def apply(self, inputs: Tensor) -> Tensor:
         """Normalise along the last axis."""
         if self.centred:
-            return functional.layer_norm(held, held.shape[-1:], self.gain, self.shift, self.eps)
-        held = held * torch.rsqrt(held.square().mean(-1, keepdim=True) + self.eps)
-        held = held if self.gain is None else held * self.gain
-        return held if self.shift is None else held + self.shift
+            return functional.layer_norm(inputs, inputs.shape[-1:], self.gain, self.shift, self.eps)
+        inputs = inputs * torch.rsqrt(inputs.square().mean(-1, keepdim=True) + self.eps)
+        inputs = inputs if self.gain is None else inputs * self.gain
+        return inputs if self.shift is None else inputs + self.shift
 
     def apply_unscaled(self, written: Tensor) -> Tensor:
         """The norm of one addend with a scale of one: centred, times the gain, without shift."""
@@ -144,7 +144,7 @@ class Rotary:
     Examples
     --------
     >>> quarter = torch.tensor([torch.pi / 2])
-    >>> Rotary(2, 1.0).turn(torch.tensor([[1.0, 0.0]]), quarter).round().abs().tolist()
+    >>> Rotary(2, 1.0).rotate(torch.tensor([[1.0, 0.0]]), quarter).round().abs().tolist()
     [[0.0, 1.0]]
     """
 
@@ -153,22 +153,22 @@ class Rotary:
     divisors: tuple[float, ...] = ()
     bands: RotaryBands | None = None
 
-    def turn(self, held: Tensor, places: Tensor) -> Tensor:
+    def rotate(self, vectors: Tensor, positions: Tensor) -> Tensor:
         """The last axis rotated by the positions, which run along the axis before, and others if need be.
 
-        Angles are computed in the type of ``held``, since models are trained with angles in float32.
+        Angles are computed in the type of ``vectors``, since models are trained with angles in float32.
         """
-        frequencies = 1.0 / self.theta ** (torch.arange(0, self.width, 2, dtype=held.dtype) / self.width)
+        frequencies = 1.0 / self.theta ** (torch.arange(0, self.width, 2, dtype=vectors.dtype) / self.width)
         if self.divisors:
-            frequencies = frequencies / torch.tensor(self.divisors, dtype=held.dtype)
+            frequencies = frequencies / torch.tensor(self.divisors, dtype=vectors.dtype)
         if self.bands is not None:
             frequencies = self.bands.apply(frequencies)
-        angles = places.to(held.dtype)[..., None] * frequencies
-        across, along = angles.cos(), angles.sin()
+        angles = positions.to(vectors.dtype)[..., None] * frequencies
+        cosines, sines = angles.cos(), angles.sin()
         half = self.width // 2
-        first, second = held[..., :half], held[..., half : self.width]
-        turned = (first * across - second * along, second * across + first * along)
-        return torch.cat([*turned, held[..., self.width :]], -1)
+        first, second = vectors[..., :half], vectors[..., half : self.width]
+        rotated = (first * cosines - second * sines, second * cosines + first * sines)
+        return torch.cat([*rotated, vectors[..., self.width :]], -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,10 +196,10 @@ class FeedForward:
                 f"activation is {show(self.activation)}; choose one of {', '.join(ACTIVATIONS)}"
             )
 
-    def apply(self, held: Tensor) -> Tensor:
+    def apply(self, inputs: Tensor) -> Tensor:
         """The output, which is added to the residual stream."""
-        act, inner = ACTIVATIONS[self.activation], self.into.apply(held)
-        return self.out.apply(act(inner) if self.gate is None else act(self.gate.apply(held)) * inner)
+        act, inner = ACTIVATIONS[self.activation], self.into.apply(inputs)
+        return self.out.apply(act(inner) if self.gate is None else act(self.gate.apply(inputs)) * inner)
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,8 +239,8 @@ class AttentionMaps:
     output: Linear
     scale: float
     lags: Tensor | None = None
-    query_norm: Norm | None = None
-    key_norm: Norm | None = None
+    query_norm: Normalisation | None = None
+    key_norm: Normalisation | None = None
     window: int | None = None
     rotary: Rotary | None = None
 
@@ -253,7 +253,7 @@ class AttentionMaps:
         return _norm_heads(self.key_norm, self.key.apply(read))
 
 
-def _norm_heads(norm: Norm | None, projected: Tensor) -> Tensor:
+def _norm_heads(norm: Normalisation | None, projected: Tensor) -> Tensor:
     """Normalise each part of the last axis that is as long as the norm's gain."""
     if norm is None or norm.gain is None:
         return projected
@@ -285,19 +285,19 @@ class Layer:
     """
 
     attention: AttentionMaps
-    norm: Norm | None = None
+    norm: Normalisation | None = None
     feed: FeedForward | None = None
-    feed_norm: Norm | None = None
-    output_norm: Norm | None = None
-    feed_output_norm: Norm | None = None
+    feed_norm: Normalisation | None = None
+    output_norm: Normalisation | None = None
+    feed_output_norm: Normalisation | None = None
 
 
-def in_dtype(part: Part, dtype: torch.dtype) -> Part:
-    """The same part with all its tensors as ``dtype``; tensors that already are so are not copied."""
-    if isinstance(part, Tensor):
-        return cast("Part", part.to(dtype))
-    if not is_dataclass(part) or isinstance(part, type):
-        return part
-    values: dict[str, Any] = {one.name: getattr(part, one.name) for one in fields(part)}
-    whole: Any = part
+def in_dtype(module: Module, dtype: torch.dtype) -> Module:
+    """The same module with all its tensors as ``dtype``; tensors that already are so are not copied."""
+    if isinstance(module, Tensor):
+        return cast("Module", module.to(dtype))
+    if not is_dataclass(module) or isinstance(module, type):
+        return module
+    values: dict[str, Any] = {member.name: getattr(module, member.name) for member in fields(module)}
+    whole: Any = module
     return replace(whole, **{name: in_dtype(value, dtype) for name, value in values.items()})

@@ -21,7 +21,7 @@ from attomaton.corpora.budgets import VOCABULARY_SIZE, brief
 from attomaton.heads.model import Head, ModelShape, OutputEdit, PatternEdit, Watched, check_contexts
 from attomaton.heads.reading.configs import FAMILIES
 
-Run = Callable[[Tensor], tuple[Tensor | None, Sequence[Any]]]
+RunPatterns = Callable[[Tensor], tuple[Tensor | None, Sequence[Any]]]
 """Contexts of one length, shape (n, length), to logits, if there are any, and the patterns of each layer."""
 
 EAGER = "load it again with attn_implementation='eager'"
@@ -31,7 +31,7 @@ PROBE = 11
 
 A prime, so that few sizes in a model are equal to it."""
 
-AHEAD, ROUNDED = 1e-6, 0.05
+AHEAD, ROW_TOLERANCE = 1e-6, 0.05
 """What attention to later tokens, and a row's sum above 1, may come to by rounding (bfloat16 rounds much)."""
 
 
@@ -69,7 +69,7 @@ class PatternModel:
 
     name: str
     shape: ModelShape
-    run: Run = field(repr=False)
+    run: RunPatterns = field(repr=False)
     reason: str = ""
     items: Iterator[Any] | None = field(default=None, repr=False)
     weights: tuple[Tensor, ...] = field(default=(), repr=False)
@@ -150,13 +150,13 @@ class PatternModel:
         if first is None:
             raise InvalidSamples("there are no patterns; give an item for each document")
         layers = _layers_of(first, name)
-        rest = chain([first], stream)
+        remaining = chain([first], stream)
         n_tokens = whole_number(n_tokens, "n_tokens", least=1, most=VOCABULARY_SIZE)
         count = 0
 
         def run(ids: Tensor) -> tuple[Tensor | None, Sequence[Any]]:
             nonlocal count
-            item = next(rest, None)
+            item = next(remaining, None)
             if item is None or len(ids) != 1:
                 raise InvalidSamples(
                     f"the iterator has patterns of {count} documents only; give an item for each document, "
@@ -172,7 +172,7 @@ class PatternModel:
             return None, [pattern[:, :, :length, :length] for pattern in patterns]
 
         shape = ModelShape(len(layers), layers[0].shape[1], n_tokens)
-        return cls(name, shape, run, items=rest)
+        return cls(name, shape, run, items=remaining)
 
     def watch(
         self,
@@ -207,10 +207,10 @@ class PatternModel:
         del head, tokens
         self._need_weights("what a head writes")
 
-    def _need_weights(self, what: str) -> NoReturn:
+    def _need_weights(self, missing: str) -> NoReturn:
         why = f" ({self.reason})" if self.reason else ""
         raise UnsupportedOption(
-            f"{what} need the weights of a model, and attomaton reads only attention patterns from "
+            f"{missing} need the weights of a model, and attomaton reads only attention patterns from "
             f"{self.name}{why}; leave that out, or give a model of the type {', '.join(FAMILIES)}"
         )
 
@@ -304,7 +304,7 @@ def _check_patterns(layers: list[Tensor], ids: Tensor, shape: ModelShape, name: 
             raise UnreadableModel(
                 f"layer {number} of {name} attends to later tokens; give a causal model (decoder only)"
             )
-        if float(layer.min()) < 0 or float(layer.sum(-1).max()) > 1 + ROUNDED:
+        if float(layer.min()) < 0 or float(layer.sum(-1).max()) > 1 + ROW_TOLERANCE:
             raise UnreadableModel(
                 f"the patterns of layer {number} of {name} are no probabilities; give attention after the "
                 "softmax, rows as queries"

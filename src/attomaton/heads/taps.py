@@ -29,10 +29,10 @@ _interface: Any = AttentionInterface
 _masks: Any = AttentionMaskInterface
 _mask_functions: Any = masking_utils
 
-NAME = "attomaton"
+IMPLEMENTATION = "attomaton"
 """The attention implementation of a model while it is tapped."""
 
-BLOCK = 64
+PATTERN_ROWS = 64
 """Rows of attention that are computed at once where no pattern is edited."""
 
 SWITCH = "_attn_implementation_internal"
@@ -100,8 +100,8 @@ class AttentionCall:
                 self.module, self.query, self.key, self.value, self.mask, **self.options
             )[0]
         blocks = list[Tensor]()
-        for start in range(0, self.query.shape[2], BLOCK):
-            rows = slice(start, start + BLOCK)
+        for start in range(0, self.query.shape[2], PATTERN_ROWS):
+            rows = slice(start, start + PATTERN_ROWS)
             mask = None if self.mask is None else self.mask[:, :, rows]
             query = self.query[:, :, rows]
             blocks.append(self.eager(self.module, query, self.key, self.value, mask, **self.options)[0])
@@ -124,7 +124,7 @@ class WrittenPattern:
         )
 
 
-Attention = AttentionCall | WrittenPattern
+AttentionReading = AttentionCall | WrittenPattern
 
 
 @dataclass(eq=False)
@@ -135,18 +135,18 @@ class Tap:
     ``keep_slopes`` says that gradients are wanted. ``heed`` raises what Ctrl-C raises, if it was pressed.
     """
 
-    see: Callable[[int, Attention], object] | None = None
+    see: Callable[[int, AttentionReading], object] | None = None
     edit_patterns: PatternEdit | None = None
     edit_outputs: OutputEdit | None = None
     keep_slopes: bool = False
     heed: Callable[[], None] = silent
     layer: int = 0
     stopping: bool = False
-    caught: Attention | None = None
+    caught: AttentionReading | None = None
     modules: list[Any] = field(default_factory=list[Any])
     usual: dict[int, str | None] = field(default_factory=dict[int, str | None])
 
-    def enter(self, module: Any, attention: Attention) -> int:
+    def enter(self, module: Any, attention: AttentionReading) -> int:
         """Count a layer, and show its attention."""
         self.heed()
         layer, self.layer = self.layer, self.layer + 1
@@ -178,7 +178,7 @@ class Tap:
 _TAP: ContextVar[Tap | None] = ContextVar("tap", default=None)
 """The tap of the run in this thread."""
 
-_RUN = RLock()
+_RUN_LOCK = RLock()
 """One tapped run at a time: models are switched for it, and threads may share one."""
 
 
@@ -200,8 +200,8 @@ def _attend(
     return current_tap().attend(call), None
 
 
-_interface.register(NAME, _attend)
-_masks.register(NAME, _mask_functions.eager_mask)
+_interface.register(IMPLEMENTATION, _attend)
+_masks.register(IMPLEMENTATION, _mask_functions.eager_mask)
 
 
 class WrittenAttention(TorchFunctionMode):
@@ -316,14 +316,14 @@ def tapped(model: Any, tap: Tap, shape: Sequence[int], modules: Sequence[Any]) -
     }
     usual = {key: getattr(config, SWITCH) for key, config in configs.items()}
     interface = uses_interface(model)
-    with deferred(tap), _RUN, torch.set_grad_enabled(tap.keep_slopes):
+    with deferred(tap), _RUN_LOCK, torch.set_grad_enabled(tap.keep_slopes):
         training = [module for module in model.modules() if module.training]
         token, hooks = _TAP.set(tap), list[Any]()
         try:
             for module in training:
                 module.training = False
             for config in configs.values():
-                setattr(config, SWITCH, NAME if interface else "eager")
+                setattr(config, SWITCH, IMPLEMENTATION if interface else "eager")
             tap.usual, tap.layer = usual, 0
             if interface:
                 yield

@@ -50,9 +50,11 @@ def read_for(
     chosen = _vocabulary(own_tokenizer(models, on_hub=on_hub) if tokenizer is None else tokenizer)
     chosen = (Vocabulary.fixed(chosen) or chosen) if isinstance(chosen, str) else chosen
     named = isinstance(chosen, Vocabulary)
-    asked = BegunVocabulary(chosen.tokens, chosen.tokenizer, chosen.definition) if named else chosen or "word"
-    read, _ = read_documents_of(corpus, asked, as_reading(reading))
-    read = replace(read, vocabulary=chosen) if read.vocabulary is asked else read
+    wanted = (
+        BegunVocabulary(chosen.tokens, chosen.tokenizer, chosen.definition) if named else chosen or "word"
+    )
+    read, _ = read_documents_of(corpus, wanted, as_reading(reading))
+    read = replace(read, vocabulary=chosen) if read.vocabulary is wanted else read
     if chosen is None and read.vocabulary is not None and not isinstance(corpus, Documents):
         raise UnsupportedOption(
             "the corpus is text, and nothing says which id of the model a word has; give the model's "
@@ -80,26 +82,28 @@ def own_tokenizer(models: Sequence[Any], *, on_hub: bool = False) -> Any:
 
     It stands beside a model on disk, or is an attribute of a model in memory.
     """
-    in_memory = [getattr(one, "tokenizer", None) for one in models if not isinstance(one, str | PathLike)]
+    in_memory = [
+        getattr(model, "tokenizer", None) for model in models if not isinstance(model, str | PathLike)
+    ]
     if in_memory:
         return in_memory[0]
-    names = [str(one) for one in models]
-    files = {name: place for name in names if (place := _on_hub(name) if on_hub else _beside(name))}
+    names = [str(model) for model in models]
+    files = {name: file for name in names if (file := _on_hub(name) if on_hub else _tokenizer_file(name))}
     several = files if len(files) > 1 else {}
-    digests = {name: _digest_tokenizer(place) for name, place in several.items()}
+    digests = {name: _digest_tokenizer(file) for name, file in several.items()}
     if len(set(digests.values())) > 1:
         first = next(iter(files))
-        other = next(name for name in files if digests[name] != digests[first])
+        second = next(name for name in files if digests[name] != digests[first])
         raise MismatchedParts(
-            f"the tokenizers of {first} and {other} differ, so that their ids are of other tokens; give "
+            f"the tokenizers of {first} and {second} differ, so that their ids are of other tokens; give "
             "models of one training, or the tokenizer of all"
         )
     if not files:
         return None
-    place = next(iter(files.values()))
-    if place.suffix == ".gguf":
-        return read_tokenizer(place)
-    return str(place) if place.name == "tokenizer.json" else Automaton.load(place.parent).vocabulary
+    file = next(iter(files.values()))
+    if file.suffix == ".gguf":
+        return read_tokenizer(file)
+    return str(file) if file.name == "tokenizer.json" else Automaton.load(file.parent).vocabulary
 
 
 def _vocabulary(tokenizer: Any) -> Any:
@@ -118,9 +122,9 @@ def _vocabulary(tokenizer: Any) -> Any:
     return Vocabulary(subword_encoder(HUGGING_FACE, definition).tokens(), HUGGING_FACE, definition)
 
 
-def _digest_tokenizer(place: Path) -> str:
+def _digest_tokenizer(file: Path) -> str:
     """What two files share if their tokenizers are the same."""
-    return str(read_tokenizer(place).definition) if place.suffix == ".gguf" else digest_file(place)
+    return str(read_tokenizer(file).definition) if file.suffix == ".gguf" else digest_file(file)
 
 
 def _on_hub(name: str) -> Path | None:
@@ -128,13 +132,13 @@ def _on_hub(name: str) -> Path | None:
     return fetch_tokenizer(repository, revision)
 
 
-def _beside(name: str) -> Path | None:
+def _tokenizer_file(name: str) -> Path | None:
     """The file that says which ids tokens have: tokenizer.json, or the vocabulary of a run of attomaton."""
-    place = Path(name)
-    if place.suffix == ".gguf":
-        return place
-    run = place.absolute().parent.parent.parent if place.suffix == ".safetensors" else place
-    for file in (place / "tokenizer.json", run / "vocabulary.json"):
+    path = Path(name)
+    if path.suffix == ".gguf":
+        return path
+    run = path.absolute().parent.parent.parent if path.suffix == ".safetensors" else path
+    for file in (path / "tokenizer.json", run / "vocabulary.json"):
         if file.is_file() and (file.name == "tokenizer.json" or (file.parent / "training").is_dir()):
             return file
     return None

@@ -30,7 +30,7 @@ from attomaton.heads.model import (
     check_tokens,
     keep_shape,
 )
-from attomaton.heads.parts import AttentionMaps, Layer, Linear, Norm, Rotary, in_dtype
+from attomaton.heads.parts import AttentionMaps, Layer, Linear, Normalisation, Rotary, in_dtype
 from attomaton.heads.rotations import rotate_maps
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
@@ -57,7 +57,7 @@ class Transformer:
         Maps the residual stream to logits.
     last : Norm, optional
         The norm before the decoder.
-    places : Tensor, shape (longest, dim), optional
+    position_embeddings : Tensor, shape (longest, dim), optional
         Position embeddings.
     rotary : Rotary, optional
         RoPE.
@@ -95,8 +95,8 @@ class Transformer:
     embedding: Tensor = field(repr=False)
     layers: tuple[Layer, ...] = field(repr=False)
     decoder: Linear = field(repr=False)
-    last: Norm | None = field(default=None, repr=False)
-    places: Tensor | None = field(default=None, repr=False)
+    last: Normalisation | None = field(default=None, repr=False)
+    position_embeddings: Tensor | None = field(default=None, repr=False)
     rotary: Rotary | None = None
     parallel: bool = False
     longest: int | None = None
@@ -136,7 +136,11 @@ class Transformer:
         """The residual stream before the first layer, shape (n, length, dim)."""
         ids = check_contexts(tokens, self.shape)
         stream = self.embedding[ids].to(self.dtype) * self.embedding_scale
-        return stream if self.places is None else stream + self.places[: ids.shape[1]].to(self.dtype)
+        return (
+            stream
+            if self.position_embeddings is None
+            else stream + self.position_embeddings[: ids.shape[1]].to(self.dtype)
+        )
 
     def run_layers(
         self,
@@ -188,7 +192,7 @@ class Transformer:
         positions: Tensor,
         write: WriteRows,
         *,
-        beside: Sequence["Transformer"] = (),
+        random: Sequence["Transformer"] = (),
         reads: WriteReads = silent,
         layers: Sequence[int] | None = None,
     ) -> None:
@@ -199,9 +203,9 @@ class Transformer:
             if layer not in wanted:
                 return
             reads(layer, read)
-            for number, model in enumerate((self, *beside)):
+            for number, model in enumerate((self, *random)):
                 maps = model.layers[layer].attention if model.recorded is None else model.recorded[layer]
-                write(layer, number, self.attend(maps, read, places=positions))
+                write(layer, number, self.attend(maps, read, positions=positions))
 
         self.run_layers(self.embed(tokens), range(max(wanted) + 1), see=see)
 
@@ -220,32 +224,36 @@ class Transformer:
         stream = stream if self.last is None else in_dtype(self.last, self.dtype).apply(stream)
         return in_dtype(self.decoder, self.dtype).apply(stream)
 
-    def attend(self, maps: AttentionMaps, read: Tensor, *, places: Tensor | None = None) -> Tensor:
+    def attend(self, maps: AttentionMaps, read: Tensor, *, positions: Tensor | None = None) -> Tensor:
         """The patterns of heads that read this, shape (n, n_heads, n_queries, length).
 
-        ``read`` is the normed input of a layer's attention, shape (n, length, dim); ``places`` are the
+        ``read`` is the normed input of a layer's attention, shape (n, length, dim); ``positions`` are the
         positions of the queries in each context, shape (n, n_queries), and None means all.
         """
         attention = in_dtype(maps, self.dtype)
-        queries, keys = self._match(attention, read, places)
+        queries, keys = self._match(attention, read, positions)
         scores = (queries @ keys.transpose(2, 3)).mul_(attention.scale)
-        behind = torch.arange(read.shape[1])
-        lag = (behind[None] if places is None else places)[..., None] - behind  # (n or 1, n_queries, length)
+        key_positions = torch.arange(read.shape[1])
+        lag = (key_positions[None] if positions is None else positions)[
+            ..., None
+        ] - key_positions  # (n or 1, n_queries, length)
         if attention.lags is not None:
             scores = scores + attention.lags[:, lag.clamp(min=0)].movedim(0, 1)
         hidden = lag < 0 if attention.window is None else (lag < 0) | (lag >= attention.window)
         return torch.softmax(scores.masked_fill_(hidden[:, None], -torch.inf), -1)
 
-    def _match(self, attention: AttentionMaps, read: Tensor, places: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _match(
+        self, attention: AttentionMaps, read: Tensor, positions: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """Queries at some positions, and all keys, with RoPE, shape (n, n_heads, n_queries or length, ·)."""
-        asking = read if places is None else _torch.take_along_dim(read, places[..., None], 1)
+        asking = read if positions is None else _torch.take_along_dim(read, positions[..., None], 1)
         queries = self._split(attention.project_queries(asking), self.n_heads)
         keys = self._split(attention.project_keys(read), self.n_groups)
         rotary = attention.rotary or self.rotary
         if rotary is not None:
             every = torch.arange(read.shape[1])
-            queries = rotary.turn(queries, every if places is None else places[:, None])
-            keys = rotary.turn(keys, every)
+            queries = rotary.rotate(queries, every if positions is None else positions[:, None])
+            keys = rotary.rotate(keys, every)
         return queries, self._share(keys)
 
     def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:
@@ -271,12 +279,12 @@ class Transformer:
         lag = whole_number(
             lag, "lag", most=min(self.longest or LARGEST_WHOLE, attention.window or LARGEST_WHOLE) - 1
         )
-        query_ids, key_ids = (check_tokens(one, self.shape) for one in (queries, keys))
+        query_ids, key_ids = (check_tokens(tokens, self.shape) for tokens in (queries, keys))
         query = self._project(layer, query_ids)[0][:, number]
         key = self._project(layer, key_ids)[1][:, number * self.n_groups // self.n_heads]
         rotary = attention.rotary or self.rotary
         if rotary is not None:
-            query = rotary.turn(query, torch.full((len(query),), lag))
+            query = rotary.rotate(query, torch.full((len(query),), lag))
         scores, lags = key @ query.T * attention.scale, attention.lags
         return (scores if lags is None else scores + lags[number, lag].double()).numpy()
 
@@ -294,7 +302,7 @@ class Transformer:
         rotary = self.layers[layer].attention.rotary or self.rotary
         if rotary is not None:
             lags = torch.full((len(tokens),), lag)
-            queries = rotary.turn(queries.transpose(0, 1), lags).transpose(0, 1)
+            queries = rotary.rotate(queries.transpose(0, 1), lags).transpose(0, 1)
         return queries * self.layers[layer].attention.scale, keys
 
     def score_inputs(self, layer: int, inputs: Any, keys: Int64, lags: Int64, texts: Int64) -> Float64:
@@ -307,15 +315,15 @@ class Transformer:
         query = attention.project_queries(read).reshape(len(inputs), self.n_heads, -1)[keys[:, 0]]
         key = attention.project_keys(read).reshape(len(inputs), self.n_groups, -1)
         rotary, scores = attention.rotary or self.rotary, np.empty((len(keys), self.n_heads, keys.shape[1]))
-        for place in range(keys.shape[1]):
-            turned, behind = query, torch.as_tensor(lags[:, place])
+        for column in range(keys.shape[1]):
+            rotated, distances = query, torch.as_tensor(lags[:, column])
             if rotary is not None:
-                turned = rotary.turn(query.transpose(0, 1), behind).transpose(0, 1)
-            shared = key[keys[:, place]].repeat_interleave(self.n_heads // self.n_groups, 1)
-            score = (turned * shared).sum(-1) * attention.scale
+                rotated = rotary.rotate(query.transpose(0, 1), distances).transpose(0, 1)
+            shared = key[keys[:, column]].repeat_interleave(self.n_heads // self.n_groups, 1)
+            score = (rotated * shared).sum(-1) * attention.scale
             if attention.lags is not None:
-                score = score + attention.lags[:, behind].T
-            scores[:, :, place] = score.numpy()
+                score = score + attention.lags[:, distances].T
+            scores[:, :, column] = score.numpy()
         return scores
 
     def write_logits(self, head: Head, tokens: Integers) -> Float64:

@@ -58,7 +58,7 @@ def write_csv(automaton: Automaton, folder: Path, queries: Bool) -> dict[str, in
     ):
         files: dict[str, Any] = {}
         for name, file in names.items():
-            rows = _Rows(_batches(automaton, name, queries), texts)
+            rows = _Rows(_table_batches(automaton, name, queries), texts)
             files[file] = write_file(building.folder / file, rows.write)
             written[name] = rows.written
         building.finish({}, files)
@@ -76,7 +76,7 @@ CSV_COLUMNS: dict[str, tuple[str, dict[str, str]]] = {
 """File → the table of a run that it contains, and its columns by name; none means all."""
 
 
-def _batches(automaton: Automaton, name: str, queries: Bool) -> Iterator[Any]:
+def _table_batches(automaton: Automaton, name: str, queries: Bool) -> Iterator[Any]:
     """The rows of a file in batches; at least one, which may be empty."""
     if name == "tokens":
         yield _arrow.table({"token": _arrow.array(range(automaton.n_tokens), pa.int32())})

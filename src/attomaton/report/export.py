@@ -46,7 +46,7 @@ def pick_queries(automaton: Automaton, choice: Sequence[str] | int | None = None
     picked[
         _most_seen(automaton, choice)
         if isinstance(choice, int | float | np.number)
-        else _named(automaton, choice)
+        else _query_ids(automaton, choice)
     ] = True
     absent = np.flatnonzero(picked & ~present)
     if len(absent):
@@ -71,18 +71,18 @@ def _most_seen(automaton: Automaton, number: object) -> list[int]:
     return ids[first[realisable[first] > 0][:number]].tolist()
 
 
-def _is_id(name: str, n_tokens: int) -> bool:
+def _is_id_text(name: str, n_tokens: int) -> bool:
     """Whether a text is a token id in plain digits."""
     plain = name.isascii() and name.isdecimal() and len(name) <= len(str(n_tokens))
     return plain and int(name) < n_tokens
 
 
-def _named(automaton: Automaton, names: Sequence[str]) -> list[int]:
+def _query_ids(automaton: Automaton, names: Sequence[str]) -> list[int]:
     if not names:
         raise UnsupportedOption("no query was named; give tokens separated by spaces, or a number")
     if automaton.vocabulary is not None:
         return automaton.vocabulary.lookup(names).tolist()
-    unknown = [name for name in names if not _is_id(name, automaton.n_tokens)]
+    unknown = [name for name in names if not _is_id_text(name, automaton.n_tokens)]
     if unknown:
         raise UnknownToken(
             f"{unknown[0]!r} is not a token id of this run, which has no vocabulary; "
@@ -91,15 +91,15 @@ def _named(automaton: Automaton, names: Sequence[str]) -> list[int]:
     return [int(name) for name in names]
 
 
-BATCH = 1 << 16
+ROWS_AT_A_TIME = 1 << 16
 """Rows converted to text at a time."""
 
 
 def scan_queries(automaton: Automaton, table: str, queries: Bool) -> Iterator[pa.Table]:
     """The rows of these queries of one table, in batches; the first may be empty."""
     for batch in automaton.scan(table, np.flatnonzero(queries)):
-        for start in range(0, max(batch.num_rows, 1), BATCH):
-            rows = batch.slice(start, BATCH)
+        for start in range(0, max(batch.num_rows, 1), ROWS_AT_A_TIME):
+            rows = batch.slice(start, ROWS_AT_A_TIME)
             yield keep_rows(rows, queries[column(rows, "query")])
 
 

@@ -140,13 +140,13 @@ def draw_line_panels(
         figure = new_figure(PANEL_HEIGHT * n_rows + 0.11 * len(title) + 0.9)
         axes = hide_rest(figure.subplots(n_rows, n_columns, sharex="col", squeeze=False), len(panels))
         for axis, panel in zip(axes, panels, strict=True):
-            _draw(axis, panel)
+            _draw_lines(axis, panel)
         for axis, panel in zip(axes[-n_columns:], panels[-n_columns:], strict=True):
             axis.set_xlabel(panel.axis)
         return finish_figure(figure, path, caption="\n".join(title), n_columns=2)
 
 
-def _draw(axis: Any, panel: LinePanel) -> None:
+def _draw_lines(axis: Any, panel: LinePanel) -> None:
     for line in panel.lines:
         look = {"color": f"C{line.colour}", "linestyle": STYLES[line.style], "label": line.name}
         if len(line.values) == 1:

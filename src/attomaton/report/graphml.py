@@ -14,7 +14,7 @@ from attomaton.base.artifacts import begins_with, explained, write_target
 from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.tables import Bool, Int64, column
 from attomaton.report.export import (
-    BATCH,
+    ROWS_AT_A_TIME,
     TokenTexts,
     as_text,
     escape_text,
@@ -148,8 +148,8 @@ class _ComponentGraph(_Graph):
     def _nodes_of(self, outline: Outline) -> XmlBatches:
         components = outline.components
         offsets, rows = components.members
-        for start in range(0, max(len(components), 1), BATCH):
-            batch = np.arange(start, min(start + BATCH, len(components)))
+        for start in range(0, max(len(components), 1), ROWS_AT_A_TIME):
+            batch = np.arange(start, min(start + ROWS_AT_A_TIME, len(components)))
             numbers = batch[self._queries[components.query_of[batch]]]
             sizes = components.sizes[numbers]
             inner, indices = offsets_of(sizes), ranges_of(offsets[numbers], sizes)

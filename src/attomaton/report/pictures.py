@@ -52,17 +52,17 @@ def measure_courses(trace: Any) -> dict[str, dict[str, Any]]:
     if trace.n_trials * ties * trace.weights.shape[-1] ** 2 > LARGEST_SUBSPACE:
         return {}
     target = aim_at(trace, automata)
-    courses = {"measured": _measure(target, trace, tied=bool(ties))}
+    courses = {"measured": _measure_curves(target, trace, tied=bool(ties))}
     if not why_unpredicted(trace):
         steps, paths = follow_trials(trace)
         weights = np.array([[dense(path.weights_at(step)) for path in paths] for step in steps])
         unknown = np.full(weights.shape[:2], np.nan)
         computed = replace(trace, steps=np.array(steps, np.int64), weights=weights, losses=unknown)
-        courses["predicted"] = _measure(target, computed, tied=bool(ties))
+        courses["predicted"] = _measure_curves(target, computed, tied=bool(ties))
     return courses
 
 
-def _measure(target: Any, trace: Any, *, tied: bool) -> dict[str, Any]:
+def _measure_curves(target: Any, trace: Any, *, tied: bool) -> dict[str, Any]:
     """Steps, and means over trials of both curves; None for one without content: no direction, no ties."""
     later = trace.steps > 0
     weights = trace.weights[later]
@@ -125,7 +125,7 @@ def draw_heat(graphs: Sequence[PageGraph], name: Callable[[int], str], path: Pat
     with paper_style():
         figure = new_figure(ROW_INCHES * len(tokens) + 0.75 + 0.115 * len(lines))
         axis = figure.subplots()
-        _draw(axis, values)
+        _draw_scores(axis, values)
         rows = [drawable(name(int(token)), 14) for token in tokens]
         columns = [drawable(name(graph.query), 10) for graph in graphs]
         axis.set_yticks(np.arange(len(rows)) + 0.5, rows, parse_math=False)
@@ -133,7 +133,7 @@ def draw_heat(graphs: Sequence[PageGraph], name: Callable[[int], str], path: Pat
         return save_figure(figure, path, caption="\n".join(lines))
 
 
-def _draw(axis: Any, values: Float64) -> None:
+def _draw_scores(axis: Any, values: Float64) -> None:
     from matplotlib.colors import LinearSegmentedColormap
 
     colours: Any = LinearSegmentedColormap.from_list("scores", ["C1", "white", "C0"])
@@ -211,7 +211,9 @@ def _draw_training(training: dict[str, Any], run: Path, path: Path) -> list[Path
     """Loss, norm of W and its convergence to the limit, measured and predicted from the corpus alone."""
     kinds = (("measured", 0), ("predicted", 1))
     panels = [
-        LinePanel(title, [_line(training[name], which, name, look) for name, look in kinds if training[name]])
+        LinePanel(
+            title, [_curve_line(training[name], which, name, look) for name, look in kinds if training[name]]
+        )
         for title, which in (("training loss", 1), ("norm of W", 2))
     ] + draw_approach(run)
     caption = "Training, and the prediction from the corpus alone"
@@ -220,7 +222,7 @@ def _draw_training(training: dict[str, Any], run: Path, path: Path) -> list[Path
     )
 
 
-def _line(points: list[list[Any]], which: int, name: str, look: int) -> Line:
+def _curve_line(points: list[list[Any]], which: int, name: str, look: int) -> Line:
     """One curve; its number gives both colour and stroke."""
     shown = [point for point in points if point[0] > 0 and point[which] is not None]
     return Line(name, [point[0] for point in shown], [point[which] for point in shown], look, look)

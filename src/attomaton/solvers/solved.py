@@ -12,7 +12,7 @@ import numpy as np
 
 from attomaton.base.borders import trusted
 from attomaton.base.errors import MismatchedParts
-from attomaton.base.machine import share_out
+from attomaton.base.machine import divide_work
 from attomaton.base.options import check_threads, real_number
 from attomaton.base.progress import Progress, silent
 from attomaton.base.solutions import SCORE_SCHEMA, Solution, score_table
@@ -155,7 +155,7 @@ def find_partitions(edges: EdgeTable, embeddings: object, threads: int | None) -
     if embeddings is not None or len(borders) == 2:
         return [find_components(edges, threads=threads)]
     partitions = [slice_edges(edges, *queries) for queries in pairwise(borders)]
-    return share_out(partial(find_components, threads=1), partitions, threads)
+    return divide_work(partial(find_components, threads=1), partitions, threads)
 
 
 def solve_hard(
@@ -164,7 +164,7 @@ def solve_hard(
     """The hard side of all partitions, and their components together."""
     if len(partitions) == 1:
         return solve_graph_svm(partitions[0], embeddings=embeddings, threads=threads)
-    solved = share_out(partial(solve_graph_svm, threads=1), partitions, threads)
+    solved = divide_work(partial(solve_graph_svm, threads=1), partitions, threads)
     components = number_components(partitions, edges)
     multipliers = np.concatenate([column(solution.multipliers, "multiplier") for solution in solved])
     return trusted(
@@ -197,7 +197,7 @@ def solve_soft(
     if len(partitions) == 1:
         solved = [solve_ties(partitions[0], choices, atol, threads)]
     else:
-        solved = share_out(solve, partitions, threads)
+        solved = divide_work(solve, partitions, threads)
     tie_scores = np.concatenate([ties.scores for ties in solved])
     return trusted(
         SoftSolution,
@@ -224,19 +224,7 @@ def spread_scores(components: Components, tie_scores: Float64) -> Float64:
 def solve_samples(
     samples: Samples, *, embeddings: object = None, min_support: int = 1, atol: float = 1e-8
 ) -> Solved:
-    """Solve the hard and the soft problem from samples in memory.
-
-    Parameters
-    ----------
-    samples : Samples
-        The corpus.
-    embeddings : float array, shape (n_tokens, dim), optional
-        None means orthonormal.
-    min_support : int
-        Edges shown by fewer samples are left out.
-    atol : float
-        Largest gradient entry at which the soft solution counts as certified.
-    """
+    """Solve the hard and the soft problem from samples in memory; embeddings are orthonormal by default."""
     edges = extract_edges(samples).filter(min_support=min_support)
     return solve_edges(
         edges, lambda components: extract_choices(samples, components), embeddings=embeddings, atol=atol

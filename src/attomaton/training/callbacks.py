@@ -77,7 +77,7 @@ class TensorBoard(_Closing):
 
     @cached_property
     def _writer(self) -> Any:
-        _load("tensorboard")
+        _need_package("tensorboard")
         return import_module("torch.utils.tensorboard").SummaryWriter(self.folder)
 
 
@@ -101,7 +101,7 @@ class _Tracker(_Closing):
 
     @cached_property
     def _run(self) -> Any:
-        return _load(self.package).init(project=self.project, **self.settings)
+        return _need_package(self.package).init(project=self.project, **self.settings)
 
 
 class WandB(_Tracker):
@@ -141,6 +141,6 @@ def _summary(losses: Float64) -> dict[str, float]:
     }
 
 
-def _load(package: str) -> Any:
+def _need_package(package: str) -> Any:
     with needing("this callback"):
         return import_module(package)

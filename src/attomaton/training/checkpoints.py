@@ -134,7 +134,7 @@ class TrainingFiles:
     def tell(self, record: StepRecord) -> None:
         """Add a line to ``trace.jsonl``."""
         with explained(self._lines), self._lines.open("a", encoding="utf-8") as file:
-            file.write(_line(record))
+            file.write(_log_line(record))
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint."""
@@ -177,7 +177,7 @@ class TrainingFiles:
         """The last checkpoint, with all records, if there is one: where to resume."""
         checkpoint, self._previous = _read_all(self._building.folder)
         records = () if checkpoint is None else checkpoint.records
-        write_file(self._lines, lambda draft: draft.write_text("".join(map(_line, records)), "utf-8"))
+        write_file(self._lines, lambda draft: draft.write_text("".join(map(_log_line, records)), "utf-8"))
         return checkpoint
 
 
@@ -336,7 +336,7 @@ def _records(arrays: Mapping[str, NDArray[Any]]) -> tuple[StepRecord, ...]:
     return tuple(map(StepRecord, steps.tolist(), weights, losses))
 
 
-def _line(record: StepRecord) -> str:
+def _log_line(record: StepRecord) -> str:
     """Step, loss (mean, min, max over trials) and mean norm of W; null if a number is not finite."""
     axes = tuple(range(1, record.weights.ndim))
     with np.errstate(over="ignore"):  # diverging weights become null

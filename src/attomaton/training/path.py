@@ -116,8 +116,8 @@ def trace_path(
         frame = find_frame(lay_out(model, samples, tables))
         if not isinstance(model.loss, LogLoss):
             convex = replace(frame, batch=lay_out(replace(model, loss=LogLoss()), samples, tables))
-            rivals = [point for point, _, _ in _follow(convex, levels, rtol, max_steps, rivals)]
-        points, losses, left = zip(*_follow(frame, levels, rtol, max_steps, rivals), strict=True)
+            rivals = [point for point, _, _ in _follow_radii(convex, levels, rtol, max_steps, rivals)]
+        points, losses, left = zip(*_follow_radii(frame, levels, rtol, max_steps, rivals), strict=True)
         weights = np.stack([frame.weights(point).numpy() for point in points])
     losses, left = (np.stack([values.numpy() for values in columns]) for columns in (losses, left))
     return WeightsByRadius(levels, weights, losses, left)
@@ -135,7 +135,7 @@ def _check_radii(radii: Sequence[float] | Float64, n_trials: int) -> Float64:
     return levels
 
 
-def _follow(
+def _follow_radii(
     frame: TrialFrame, radii: Float64, rtol: float, max_steps: int, rivals: Sequence[Tensor | None]
 ) -> list[tuple[Tensor, Tensor, Tensor]]:
     """Coordinates, losses and remaining slope for each radius; rivals are other starting points."""

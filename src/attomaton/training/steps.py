@@ -381,7 +381,7 @@ class Muon(_Paced):
         means = self._average(gradients, state)
         ahead = self._average(gradients, means) if self.nesterov else means
         pairs = zip(parameters, ahead, strict=True)
-        return tuple(old - pace * _reach(old) * near_spectrum(mean) for old, mean in pairs), means
+        return tuple(old - pace * _tall_scale(old) * near_spectrum(mean) for old, mean in pairs), means
 
 
 def flatten_spectrum(matrices: Tensor) -> Tensor:
@@ -411,7 +411,7 @@ def _unit(matrices: Tensor, sizes: Tensor) -> Tensor:
     return matrices / torch.where(sizes > 0, sizes, torch.ones_like(sizes))
 
 
-def _reach(matrices: Tensor) -> float:
+def _tall_scale(matrices: Tensor) -> float:
     """√max(1, rows/columns), by which PyTorch scales the steps of tall matrices."""
     return max(1.0, matrices.shape[1] / matrices.shape[2]) ** 0.5
 

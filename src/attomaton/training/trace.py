@@ -120,8 +120,8 @@ class _Recorded(Tabular):
         """
         with house_axes(ax, height=2 * PANEL_HEIGHT, n=2) as pair:
             trials = f", mean ± std of {self.n_trials:,} trials" if self.n_trials > 1 else ""
-            _draw(pair[0], self.steps, self.losses, log=True)
-            _draw(pair[1], self.steps, self._norms(), log=False)
+            _draw_curves(pair[0], self.steps, self.losses, log=True)
+            _draw_curves(pair[1], self.steps, self._norms(), log=False)
             for axes, title in zip(pair, ("training loss", "norm of W"), strict=True):
                 axes.set_title(title + trials, loc="left")
             pair[1].set_xlabel("step")
@@ -152,7 +152,7 @@ class _Recorded(Tabular):
             raise CorruptRun(f"{path} does not hold a complete trace ({reason}); {RESTORE_ARRAYS}") from error
 
 
-def _draw(axes: Any, steps: Int64, values: Float64, *, log: bool) -> None:
+def _draw_curves(axes: Any, steps: Int64, values: Float64, *, log: bool) -> None:
     moved = steps > 0 if (steps > 0).sum() > 1 else np.ones(len(steps), bool)
     at, drawn = steps[moved], values[moved]
     log = log and bool((drawn > 0).all())

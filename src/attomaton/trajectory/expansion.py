@@ -29,7 +29,7 @@ TIGHT_ORTHONORMAL = 1e-9
 TIGHT_EMBEDDED = 1e-6
 """The same for given embeddings: there the hard solution is certified to about 1e-10."""
 
-CONVERGED = 1e-8
+CONVERGED_GRADIENT = 1e-8
 """Largest accepted gradient of the third term, relative to the largest flow."""
 
 
@@ -73,7 +73,7 @@ class Expansion(WeightPath):
         start: "Start | None" = None,
     ) -> None:
         largest = float(np.abs(third.scores).max(initial=0.0))
-        enough = CONVERGED * max(1.0, float(third.flow.max(initial=0.0)))
+        enough = CONVERGED_GRADIENT * max(1.0, float(third.flow.max(initial=0.0)))
         if not (np.isfinite(largest) and third.gradient <= enough):
             raise UncertifiedSolution(
                 f"the third term did not converge (gradient {third.gradient:.1e}); some embeddings "

@@ -17,13 +17,13 @@ from attomaton.base.progress import Progress
 from attomaton.base.tables import make_table
 from attomaton.claims import Verdict, VerdictStatus, compare_beginning, verify_beginning
 from attomaton.claims.beginning import Agreement
-from attomaton.claims.verdicts import as_record
+from attomaton.claims.verdicts import verdict_record
 from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton.theories.beginning.theorem import WEIGHT_SIGNS
 from attomaton.training import DeepModel, Watch, train_deep
 from attomaton_experiments.beginning.sequences import Sequences, read_sequences
+from attomaton_experiments.finished import FinishedResults
 from attomaton_experiments.page import Page
-from attomaton_experiments.parts import Parts
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.settings import Settings
 
@@ -41,20 +41,20 @@ SCHEMA = pa.schema(
 
 def run_curves(settings: Settings, progress: Progress) -> Page:
     """Train once with each step size, and compare every layer with the forecast from the corpus."""
-    parts = Parts(settings.get("work"))
-    asked = {name: settings[name] for name in ("tokenizer", "n_tokens", "window")}
+    results = FinishedResults(settings.get("work"))
+    sizes = {name: settings[name] for name in ("tokenizer", "n_tokens", "window")}
     progress("reading", 0, 0)
-    text = read_sequences(settings["source"], asked["n_tokens"], asked["window"], asked["tokenizer"])
+    text = read_sequences(settings["source"], sizes["n_tokens"], sizes["window"], sizes["tokenizer"])
     runs: dict[float, dict[str, Any]] = {}
     for size in settings["step_sizes"]:
         progress(f"training {settings['n_layers']} layers with step {size:g}", 0, 0)
-        runs[size] = parts.take(
-            f"step size {size:g}", _asked(settings, text, size), partial(_train, settings, text, size)
+        runs[size] = results.take(
+            f"step size {size:g}", _options_of(settings, text, size), partial(_train, settings, text, size)
         )
     return _write(settings, text, runs)
 
 
-def _asked(settings: Settings, text: Sequences, size: float) -> dict[str, Any]:
+def _options_of(settings: Settings, text: Sequences, size: float) -> dict[str, Any]:
     """The settings that determine the numbers of one run."""
     names = ("n_layers", "epochs", "steps_per_epoch", "every", "n_sequences", "seed", "tokenizer")
     return {name: settings[name] for name in names} | {
@@ -68,7 +68,7 @@ def _asked(settings: Settings, text: Sequences, size: float) -> dict[str, Any]:
 def _train(settings: Settings, text: Sequences, size: float) -> dict[str, Any]:
     """Losses, cosines and sizes by record, kind of weights and layer."""
     trace = train_deep(
-        text.some(settings["n_sequences"], [settings["seed"], 0]),
+        text.draw(settings["n_sequences"], [settings["seed"], 0]),
         DeepModel(n_layers=settings["n_layers"]),
         size,
         steps=settings["epochs"] * settings["steps_per_epoch"],
@@ -77,19 +77,25 @@ def _train(settings: Settings, text: Sequences, size: float) -> dict[str, Any]:
         seed=settings["seed"],
     )
     agreement = compare_beginning(trace)
-    verdicts = [as_record(one) for one in verify_beginning(agreement)]
+    verdicts = [verdict_record(verdict) for verdict in verify_beginning(agreement)]
     return {**measured(agreement), "verdicts": verdicts}
 
 
 def measured(agreement: Agreement) -> dict[str, Any]:
     """The numbers of a run with one trial and one head, from the first record with a forecast of W."""
     trace = agreement.trace
-    kept = np.flatnonzero(np.isfinite(agreement.near["attention"].cosine).all(axis=(1, 2, 3)))
-    lists: dict[str, Any] = {"steps": trace.steps[kept].tolist(), "losses": trace.losses[kept, 0].tolist()}
+    measured_records = np.flatnonzero(np.isfinite(agreement.near["attention"].cosine).all(axis=(1, 2, 3)))
+    lists: dict[str, Any] = {
+        "steps": trace.steps[measured_records].tolist(),
+        "losses": trace.losses[measured_records, 0].tolist(),
+    }
     lists["first_loss"] = float(trace.losses[0, 0])
     for kind in ("cosine", "size"):
-        near = {name: getattr(one, kind)[kept, 0, :, 0] for name, one in agreement.near.items()}
-        lists[kind] = {name: one.T.tolist() for name, one in near.items()}
+        near = {
+            name: getattr(weights, kind)[measured_records, 0, :, 0]
+            for name, weights in agreement.near.items()
+        }
+        lists[kind] = {name: values.T.tolist() for name, values in near.items()}
     return lists
 
 
@@ -105,15 +111,15 @@ def _write(settings: Settings, text: Sequences, runs: dict[float, dict[str, Any]
         (_table(settings, runs),),
         _numbers(settings, runs),
         partial(_draw, settings, runs),
-        verdicts=[_verdict(size, one) for size, run in runs.items() for one in run["verdicts"]],
+        verdicts=[_verdict(size, record) for size, run in runs.items() for record in run["verdicts"]],
         notes=tuple(settings.get("remarks", ())),
         options="--data FILE",
     )
 
 
 def _verdict(size: float, record: dict[str, Any]) -> Verdict:
-    status, told = VerdictStatus(record["status"]), f"{record['claim']} (step {size:g})"
-    return Verdict(told, status, record["value"], record["bound"], record["reason"])
+    status, claim = VerdictStatus(record["status"]), f"{record['claim']} (step {size:g})"
+    return Verdict(claim, status, record["value"], record["bound"], record["reason"])
 
 
 def _table(settings: Settings, runs: dict[float, dict[str, Any]]) -> Grid:
@@ -123,15 +129,15 @@ def _table(settings: Settings, runs: dict[float, dict[str, Any]]) -> Grid:
     for size, run in runs.items():
         for mark in settings["marks"]:
             last = mark * settings["steps_per_epoch"]
-            kept = [place for place, step in enumerate(run["steps"]) if step <= last]
+            records = [record for record, step in enumerate(run["steps"]) if step <= last]
             least = {
-                name: min(layer[place] for layer in run["cosine"][name] for place in kept)
+                name: min(layer[record] for layer in run["cosine"][name] for record in records)
                 for name in WEIGHT_SIGNS
             }
-            told = published.get((size, mark), {})
-            row = [f"{size:g}", f"{mark}", f"{run['losses'][kept[-1]]:.3f}"]
+            expected = published.get((size, mark), {})
+            row = [f"{size:g}", f"{mark}", f"{run['losses'][records[-1]]:.3f}"]
             row += [f"{least[name]:.4f}" for name in WEIGHT_SIGNS]
-            rows.append([*row, told.get("said", "")])
+            rows.append([*row, expected.get("said", "")])
     headers = ["step size", "epochs", "loss", *WEIGHT_SIGNS.values(), "published"]
     return Grid("Smallest cosine of any layer with the forecast, up to an epoch", headers, rows)
 
@@ -144,13 +150,13 @@ def _numbers(settings: Settings, runs: dict[float, dict[str, Any]]) -> pa.Table:
             "epoch": step / settings["steps_per_epoch"],
             "weights": WEIGHT_SIGNS[name],
             "layer": layer,
-            "loss": run["losses"][place],
-            **{kind: run[kind][name][layer][place] for kind in ("cosine", "size")},
+            "loss": run["losses"][record],
+            **{kind: run[kind][name][layer][record] for kind in ("cosine", "size")},
         }
         for size, run in runs.items()
         for name in WEIGHT_SIGNS
         for layer in range(len(run["cosine"][name]))
-        for place, step in enumerate(run["steps"])
+        for record, step in enumerate(run["steps"])
     ]
     return make_table(SCHEMA, {name: [row[name] for row in rows] for name in SCHEMA.names})
 

@@ -26,8 +26,8 @@ from attomaton_experiments.settings import Settings
 def run_ends(settings: Settings, progress: Progress) -> Page:
     """Compute the limit and the beginning of one text, and compare them query by query."""
     progress("reading", 0, 0)
-    told = Path(settings["source"]).suffix in settings["tokenised"]
-    tokenizer = "word" if told else settings["tokenizer"]
+    is_tokenised = Path(settings["source"]).suffix in settings["tokenised"]
+    tokenizer = "word" if is_tokenised else settings["tokenizer"]
     documents, vocabulary = read_frequent(settings["source"], settings["n_tokens"], tokenizer)
     progress("the beginning", 0, 0)
     beginning = begin(documents, window=settings["window"], engine="memory")
@@ -53,7 +53,7 @@ def run_ends(settings: Settings, progress: Progress) -> Page:
 
 def _counts(ends: Ends) -> Grid:
     """Queries and positions by outcome."""
-    told = np.isfinite(ends.agreements)
+    has_agreement = np.isfinite(ends.agreements)
     bags = {"keep": ends.keeps, "turn": ends.turns, "neither": ~(ends.keeps | ends.turns)}
     whole = max(int(ends.samples.sum()), 1)
     rows = [
@@ -62,7 +62,7 @@ def _counts(ends: Ends) -> Grid:
             f"{int(chosen.sum()):,}",
             f"{100 * chosen.mean():.1f} %" if len(ends) else "",
             f"{100 * ends.samples[chosen].sum() / whole:.1f} %",
-            _median(ends, chosen & told),
+            _median(ends, chosen & has_agreement),
         ]
         for name, chosen in bags.items()
     ]
@@ -81,26 +81,26 @@ def _examples(ends: Ends, course: str, count: int) -> Grid:
     names = ends.vocabulary.tokens if ends.vocabulary is not None else [str(query) for query in ends.queries]
     rows = [
         [
-            names[ends.queries[place]],
-            f"{ends.samples[place]:,}",
-            f"{ends.agreements[place]:.2f}",
-            names[ends.first[place]],
-            names[ends.last[place]],
+            names[ends.queries[row]],
+            f"{ends.samples[row]:,}",
+            f"{ends.agreements[row]:.2f}",
+            names[ends.first[row]],
+            names[ends.last[row]],
         ]
-        for place in order.tolist()
+        for row in order.tolist()
     ]
     headers = ["query", "positions", "agreement", "first attends to", "ends with"]
     return Grid(f"Frequent queries that {course}", headers, rows)
 
 
 def _draw(ends: Ends, path: Path, *, caption: str) -> list[Path]:
-    told = np.isfinite(ends.agreements)
+    has_agreement = np.isfinite(ends.agreements)
     course = np.where(ends.keeps, 0, np.where(ends.turns, 1, 2))
     names = ("keeps its first attention", "turns", "neither, significantly")
     return draw_bags(
-        ends.samples[told].astype(np.float64),
-        ends.agreements[told],
-        course[told],
+        ends.samples[has_agreement].astype(np.float64),
+        ends.agreements[has_agreement],
+        course[has_agreement],
         path,
         names=names,
         caption=caption,

@@ -36,7 +36,7 @@ class Sequences:
         """Size of the vocabulary."""
         return len(self.vocabulary)
 
-    def some(self, count: int, seed: Any) -> Int64:
+    def draw(self, count: int, seed: Any) -> Int64:
         """A random sample without replacement, shape (count, window + 1)."""
         if count > len(self.table):
             raise UnsupportedOption(
@@ -54,8 +54,8 @@ def read_frequent(source: Path, n_tokens: int, tokenizer: str) -> tuple[Document
     counts = np.bincount(documents.ids, minlength=len(vocabulary))
     frequent = Frequent.among(counts, n_tokens - 1)
     chosen: list[int] = frequent.tokens.tolist()
-    kept = Vocabulary((*(vocabulary.tokens[token] for token in chosen), RARE), tokenizer)
-    return Documents(frequent.ids[documents.ids], documents.offsets, kept), kept
+    frequent_words = Vocabulary((*(vocabulary.tokens[token] for token in chosen), RARE), tokenizer)
+    return Documents(frequent.ids[documents.ids], documents.offsets, frequent_words), frequent_words
 
 
 def read_sequences(source: Path, n_tokens: int, window: int, tokenizer: str) -> Sequences:

@@ -16,14 +16,14 @@ from attomaton.base.progress import Progress
 from attomaton.base.tables import Float64
 from attomaton.claims import compare_beginning, compare_course, verify_beginning
 from attomaton.claims.beginning import Agreement, judge_course
-from attomaton.claims.verdicts import as_record
+from attomaton.claims.verdicts import verdict_record
 from attomaton.theories import follow_course
 from attomaton.training import DeepModel, Watch, train_deep
 from attomaton_experiments.beginning.curves import measured
 from attomaton_experiments.beginning.sequences import Sequences, read_sequences
 from attomaton_experiments.beginning.turn_page import render_turn
+from attomaton_experiments.finished import FinishedResults
 from attomaton_experiments.page import Page
-from attomaton_experiments.parts import Parts
 from attomaton_experiments.settings import Settings
 
 SHOWN = 6
@@ -47,7 +47,7 @@ def run_turn(settings: Settings, progress: Progress) -> Page:
     """Train on every subsample, and once for each other step size, start and depth."""
     progress("reading", 0, 0)
     text = read_sequences(settings["source"], settings["n_tokens"], settings["window"], settings["tokenizer"])
-    parts = Parts(settings.get("work"))
+    results = FinishedResults(settings.get("work"))
     common = {
         **{name: settings[name] for name in ("n_sequences", "seed", "tokenizer")},
         "text": text.name,
@@ -55,12 +55,12 @@ def run_turn(settings: Settings, progress: Progress) -> Page:
         "shape": list(text.table.shape),
     }
     runs: dict[str, dict[str, Any]] = {}
-    asked = list_runs(settings)
-    for place, (name, one) in enumerate(asked.items()):
-        progress(f"training, {name}", place, len(asked))
-        told = {**common, **asdict(one)}
-        numbers = parts.take(name, told, partial(_train, settings, text, one))
-        runs[name] = {**numbers, "step_size": one.step_size, "start": one.start}
+    planned = list_runs(settings)
+    for number, (name, run) in enumerate(planned.items()):
+        progress(f"training, {name}", number, len(planned))
+        options = {**common, **asdict(run)}
+        numbers = results.take(name, options, partial(_train, settings, text, run))
+        runs[name] = {**numbers, "step_size": run.step_size, "start": run.start}
     return render_turn(settings, text, runs)
 
 
@@ -71,9 +71,11 @@ def list_runs(settings: Settings) -> dict[str, TurnRun]:
         f"subsample {trial}": TurnRun(trial, layers, size, steps, every, course=trial < settings["courses"])
         for trial in range(settings["trials"])
     }
-    for other in settings["step_sizes"]:
-        longer = round(steps * size / other)
-        runs[f"step size {other:g}"] = TurnRun(0, layers, other, longer, max(round(every * size / other), 1))
+    for step_size in settings["step_sizes"]:
+        longer = round(steps * size / step_size)
+        runs[f"step size {step_size:g}"] = TurnRun(
+            0, layers, step_size, longer, max(round(every * size / step_size), 1)
+        )
     for start in settings["starts"]:
         runs[f"start {start:g}"] = TurnRun(0, layers, size, steps, every, start, course=False)
     for depth in settings["depths"]:
@@ -81,51 +83,55 @@ def list_runs(settings: Settings) -> dict[str, TurnRun]:
     return runs
 
 
-def _train(settings: Settings, text: Sequences, asked: TurnRun) -> dict[str, Any]:
+def _train(settings: Settings, text: Sequences, run: TurnRun) -> dict[str, Any]:
     """Losses, cosines with the forecast and with the course, verdicts, and the keys attention turns to."""
-    sequences = text.some(settings["n_sequences"], [settings["seed"], asked.trial])
+    sequences = text.draw(settings["n_sequences"], [settings["seed"], run.trial])
     trace = train_deep(
         sequences,
-        DeepModel(n_layers=asked.n_layers, start=asked.start),
-        asked.step_size,
-        steps=asked.steps,
+        DeepModel(n_layers=run.n_layers, start=run.start),
+        run.step_size,
+        steps=run.steps,
         n_tokens=text.n_tokens,
-        watch=Watch(every=asked.every),
+        watch=Watch(every=run.every),
         seed=settings["seed"],
     )
     agreement = compare_beginning(trace)
-    verdicts = [as_record(one) for one in verify_beginning(agreement)]
+    verdicts = [verdict_record(verdict) for verdict in verify_beginning(agreement)]
     numbers = measured(agreement)
     numbers["turns"] = [None if np.isnan(turn) else float(turn) for turn in agreement.turns[0, :, 0]]
     numbers["keys"] = _name_keys(agreement, text)
-    if asked.course:
+    if run.course:
         course = follow_course(
             sequences,
             text.n_tokens,
-            step_size=asked.step_size,
-            steps=asked.steps,
-            n_layers=asked.n_layers,
-            every=asked.every,
+            step_size=run.step_size,
+            steps=run.steps,
+            n_layers=run.n_layers,
+            every=run.every,
         )
         near = compare_course(trace, course)
-        verdicts.append(as_record(judge_course(agreement, near["attention"])))
-        kept = [trace.steps.tolist().index(step) for step in numbers["steps"]]
-        numbers["course"] = {name: one.cosine[kept, 0, :, 0].T.tolist() for name, one in near.items()}
-        numbers["course_size"] = near["attention"].size[kept, 0, :, 0].T.tolist()
+        verdicts.append(verdict_record(judge_course(agreement, near["attention"])))
+        records = [trace.steps.tolist().index(step) for step in numbers["steps"]]
+        numbers["course"] = {
+            name: weights.cosine[records, 0, :, 0].T.tolist() for name, weights in near.items()
+        }
+        numbers["course_size"] = near["attention"].size[records, 0, :, 0].T.tolist()
     return {**numbers, "verdicts": verdicts}
 
 
 def _name_keys(agreement: Agreement, text: Sequences) -> dict[str, list[str]]:
     """The keys with the highest and lowest mean score over queries, at first and in each layer at the end."""
-    trace, told = agreement.trace, agreement.beginnings[0].statistics
-    queries = np.asarray(told.counts.sum(axis=1)).ravel() / told.n_positions
+    trace, statistics = agreement.trace, agreement.beginnings[0].statistics
+    queries = np.asarray(statistics.counts.sum(axis=1)).ravel() / statistics.n_positions
     last = trace.at(int(trace.steps[-1])).attention[0, :, 0]
-    tables = {"first": told.look_table} | {f"layer {place + 1}": one for place, one in enumerate(last)}
-    seen = np.asarray((told.looks != 0).sum(axis=0)).ravel() > 0
-    return {name: _extremes(queries @ table, seen, text) for name, table in tables.items()}
+    tables = {"first": statistics.look_table} | {
+        f"layer {layer + 1}": table for layer, table in enumerate(last)
+    }
+    occurs = np.asarray((statistics.looks != 0).sum(axis=0)).ravel() > 0
+    return {name: _extremes(queries @ table, occurs, text) for name, table in tables.items()}
 
 
-def _extremes(score: Float64, seen: Any, text: Sequences) -> list[str]:
+def _extremes(score: Float64, occurs: Any, text: Sequences) -> list[str]:
     """The names of the highest keys, followed by those of the lowest."""
-    order = np.argsort(-np.where(seen, score, 0.0), kind="stable").tolist()
+    order = np.argsort(-np.where(occurs, score, 0.0), kind="stable").tolist()
     return [text.vocabulary.tokens[key] for key in (*order[:SHOWN], *order[: -SHOWN - 1 : -1])]

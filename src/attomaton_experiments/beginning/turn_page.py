@@ -64,7 +64,8 @@ def _cosines(settings: Settings, samples: Runs) -> Grid:
         [f"{mark}", f"{np.median(losses[:, steps.index(mark)]):.2f}"]
         + [
             " / ".join(
-                f"{one:.2f}" for one in np.median(_over(samples, kind, name), axis=0)[:, steps.index(mark)]
+                f"{value:.2f}"
+                for value in np.median(_over(samples, kind, name), axis=0)[:, steps.index(mark)]
             )
             for kind, name in (*(("cosine", name) for name in WEIGHT_SIGNS), ("course", "attention"))
         ]
@@ -80,38 +81,38 @@ def _turns(samples: Runs) -> Grid:
     turns = [run["turns"] for run in samples.values()]
     rows: list[list[str]] = []
     for layer in range(len(turns[0])):
-        found = np.array([turn[layer] for turn in turns if turn[layer] is not None], float)
-        told = ["", "", ""] if not len(found) else _spread(found)
-        rows.append([f"{layer + 1}", f"{len(found)} of {len(turns)}", *told])
+        steps = np.array([turn[layer] for turn in turns if turn[layer] is not None], float)
+        cells = ["", "", ""] if not len(steps) else _spread(steps)
+        rows.append([f"{layer + 1}", f"{len(steps)} of {len(turns)}", *cells])
     headers = ["layer", "subsamples that turn", "median step", "5 to 95 %", "mean ± standard error"]
     return Grid("The turn: where cos(W, Q̄) falls below ½", headers, rows)
 
 
-def _spread(found: Any) -> list[str]:
-    low, middle, high = np.quantile(found, [0.05, 0.5, 0.95])
-    error = found.std(ddof=1) / np.sqrt(len(found)) if len(found) > 1 else float("nan")
-    return [f"{middle:.1f}", f"{low:.1f} to {high:.1f}", f"{found.mean():.2f} ± {error:.2f}"]
+def _spread(values: Any) -> list[str]:
+    low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
+    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else float("nan")
+    return [f"{middle:.1f}", f"{low:.1f} to {high:.1f}", f"{values.mean():.2f} ± {error:.2f}"]
 
 
 def _lasting(runs: Runs) -> Grid:
     """How long each run follows its forecast: the last record up to which every layer's W is along Q̄."""
-    named = {"subsample 0": "as above, first subsample"} | {one: one for one in runs if "sub" not in one}
+    named = {"subsample 0": "as above, first subsample"} | {name: name for name in runs if "sub" not in name}
     rows: list[list[str]] = []
     for name, shown in named.items():
         run = runs[name]
         least = np.min(run["cosine"]["attention"], axis=0)
         row = [shown, f"{run['step_size']:g}", f"{run['start']:g}"]
         for level in LEVELS:
-            place = _last_above(least, level)
-            fallen = 0.0 if place is None else 1 - run["losses"][place] / run["first_loss"]
-            row.append("never" if place is None else f"{run['steps'][place]} ({100 * fallen:.0f} %)")
+            record = _last_above(least, level)
+            fallen = 0.0 if record is None else 1 - run["losses"][record] / run["first_loss"]
+            row.append("never" if record is None else f"{run['steps'][record]} ({100 * fallen:.0f} %)")
         course = np.min(run["course"]["attention"]) if "course" in run else None
         rows.append([*row, "" if course is None else f"{course:.2f}"])
     headers = [
         "run",
         "step size",
         "start",
-        *(f"last step with cos ≥ {one:g} (fall of the loss)" for one in LEVELS),
+        *(f"last step with cos ≥ {level:g} (fall of the loss)" for level in LEVELS),
     ]
     return Grid("How long the forecast of W holds", [*headers, "smallest cos with the course"], rows)
 
@@ -131,10 +132,10 @@ def _keys(samples: Runs) -> Grid:
     rows = [
         [
             name if name == "first" else f"{name} at the end",
-            " ".join(one[: len(one) // 2]),
-            " ".join(one[len(one) // 2 :]),
+            " ".join(tokens[: len(tokens) // 2]),
+            " ".join(tokens[len(tokens) // 2 :]),
         ]
-        for name, one in keys.items()
+        for name, tokens in keys.items()
     ]
     return Grid(
         "What attention turns to: keys by their mean score over queries", ["", "highest", "lowest"], rows
@@ -143,19 +144,19 @@ def _keys(samples: Runs) -> Grid:
 
 def _verdicts(samples: Runs) -> list[Verdict]:
     """The worst verdict on each claim over the subsamples it applies to."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_claim: dict[str, list[dict[str, Any]]] = {}
     for run in samples.values():
         for record in run["verdicts"]:
-            found.setdefault(record["claim"], []).append(record)
-    return [_worst(claim, records) for claim, records in found.items()]
+            by_claim.setdefault(record["claim"], []).append(record)
+    return [_worst(claim, records) for claim, records in by_claim.items()]
 
 
 def _worst(claim: str, records: list[dict[str, Any]]) -> Verdict:
     judged = [record for record in records if record["value"] is not None]
     if not judged:
         return Verdict(claim, VerdictStatus.NOT_APPLICABLE, None, None, records[0]["reason"])
-    failed = [one for one in judged if one["status"] == "fails"]
-    worst = min(failed or judged, key=lambda one: one["value"] - one["bound"])
+    failed = [record for record in judged if record["status"] == "fails"]
+    worst = min(failed or judged, key=lambda record: record["value"] - record["bound"])
     reason = f"{worst['reason']}; worst of {len(judged)} subsamples, of which {len(failed)} fail"
     return Verdict(claim, VerdictStatus(worst["status"]), worst["value"], worst["bound"], reason)
 
@@ -167,15 +168,15 @@ def _numbers(runs: Runs) -> pa.Table:
             "step": step,
             "weights": WEIGHT_SIGNS[weights],
             "layer": layer,
-            "loss": run["losses"][place],
-            "cosine": run["cosine"][weights][layer][place],
-            "size": run["size"][weights][layer][place],
-            "course": run["course"][weights][layer][place] if "course" in run else float("nan"),
+            "loss": run["losses"][record],
+            "cosine": run["cosine"][weights][layer][record],
+            "size": run["size"][weights][layer][record],
+            "course": run["course"][weights][layer][record] if "course" in run else float("nan"),
         }
         for name, run in runs.items()
         for weights in WEIGHT_SIGNS
         for layer in range(len(run["cosine"][weights]))
-        for place, step in enumerate(run["steps"])
+        for record, step in enumerate(run["steps"])
     ]
     return make_table(SCHEMA, {name: [row[name] for row in rows] for name in SCHEMA.names})
 
@@ -183,16 +184,16 @@ def _numbers(runs: Runs) -> pa.Table:
 def _draw(runs: Runs, path: Path, *, caption: str) -> list[Path]:
     samples = {name: run for name, run in runs.items() if name.startswith("subsample")}
     steps = [float(step) for step in next(iter(samples.values()))["steps"]]
-    others = [
-        Line(sign, steps, np.median(_over(samples, "cosine", name), axis=(0, 1)).tolist(), place, place)
-        for place, (name, sign) in enumerate(WEIGHT_SIGNS.items())
+    lines = [
+        Line(sign, steps, np.median(_over(samples, "cosine", name), axis=(0, 1)).tolist(), colour, colour)
+        for colour, (name, sign) in enumerate(WEIGHT_SIGNS.items())
     ]
     losses = np.median([run["losses"] for run in samples.values()], axis=0)
     panels = [
         LinePanel(
             "cosine of W, medians over subsamples (dotted: each)", _turning(samples, steps), log_axis=False
         ),
-        LinePanel("cosine of weights with the first forecast", others, log_axis=False),
+        LinePanel("cosine of weights with the first forecast", lines, log_axis=False),
         LinePanel("training loss", [Line("", steps, losses.tolist(), 0)], log_axis=False),
     ]
     starts = _starts(runs)
@@ -204,14 +205,14 @@ def _draw(runs: Runs, path: Path, *, caption: str) -> list[Path]:
 def _turning(samples: Runs, steps: list[float]) -> list[Line]:
     """Cosines of W with Q̄, for each subsample and the median, and with its course."""
     single = [
-        Line("", steps, layer, place % 4, 2)
+        Line("", steps, layer, number % 4, 2)
         for run in samples.values()
-        for place, layer in enumerate(run["cosine"]["attention"])
+        for number, layer in enumerate(run["cosine"]["attention"])
     ]
     medians = [
-        Line(f"W and {told}, layer {place + 1}", steps, one, place % 4, style)
-        for style, (kind, told) in enumerate((("cosine", "Q̄"), ("course", "its course")))
-        for place, one in enumerate(np.median(_over(samples, kind, "attention"), axis=0).tolist())
+        Line(f"W and {sign}, layer {number + 1}", steps, curve, number % 4, style)
+        for style, (kind, sign) in enumerate((("cosine", "Q̄"), ("course", "its course")))
+        for number, curve in enumerate(np.median(_over(samples, kind, "attention"), axis=0).tolist())
     ]
     return [*single, *medians]
 
@@ -221,6 +222,6 @@ def _starts(runs: Runs) -> list[Line]:
     chosen = {name: run for name, run in runs.items() if name.startswith("start")}
     least = {name: np.min(run["cosine"]["attention"], axis=0).tolist() for name, run in chosen.items()}
     return [
-        Line(name, [float(step) for step in run["steps"]], least[name], place % 4, place % 4)
-        for place, (name, run) in enumerate(chosen.items())
+        Line(name, [float(step) for step in run["steps"]], least[name], number % 4, number % 4)
+        for number, (name, run) in enumerate(chosen.items())
     ]

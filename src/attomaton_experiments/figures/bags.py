@@ -42,12 +42,12 @@ def draw_bags(
         above, below = figure.subplots(2, 1, sharex=True)
         bins = np.linspace(-1, 1, BINS + 1)
         above.hist(
-            [agreement[one] for one in chosen], bins, stacked=True, color=COLOURS[: len(names)], label=names
+            [agreement[rule] for rule in chosen], bins, stacked=True, color=COLOURS[: len(names)], label=names
         )
         above.set_title("queries by agreement of beginning and end", loc="left")
-        for one, colour, mark in zip(chosen, COLOURS, MARKS, strict=False):
+        for rule, colour, mark in zip(chosen, COLOURS, MARKS, strict=False):
             below.plot(
-                agreement[one], weight[one], mark, color=colour, markersize=2, alpha=0.5, markeredgewidth=0
+                agreement[rule], weight[rule], mark, color=colour, markersize=2, alpha=0.5, markeredgewidth=0
             )
         below.set_yscale("log")
         below.set_title("how often each query occurs", loc="left")

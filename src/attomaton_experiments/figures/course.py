@@ -10,7 +10,7 @@ from attomaton.base.drawing import HOUSE_GREY, PANEL_HEIGHT, wrap_caption
 from attomaton.base.tables import Float64
 from attomaton.report.figures import finish_figure, new_figure
 from attomaton_experiments.head_course.history import History
-from attomaton_experiments.head_course.places import PLACES
+from attomaton_experiments.head_course.targets import TARGETS
 
 
 def draw_history(history: History, losses: dict[str, Float64], path: Path, *, caption: str) -> list[Path]:
@@ -27,12 +27,12 @@ def draw_history(history: History, losses: dict[str, Float64], path: Path, *, ca
         types.stackplot(steps, shares, labels=history.names, linewidth=0)
         types.set_ylim(0, 1)
         types.set_title("heads by type, mean of seeds", loc="left")
-        for place, (name, values) in enumerate(losses.items()):
-            _draw_spread(loss, steps, values, f"loss, {name.replace('_', ' ')}", place)
+        for style, (name, values) in enumerate(losses.items()):
+            _draw_spread(loss, steps, values, f"loss, {name.replace('_', ' ')}", style)
         loss.set_title("loss, nats per token: mean and range of seeds", loc="left")
-        for place, name in enumerate(PLACES):
+        for style, name in enumerate(TARGETS):
             values = np.array([history.predicted(name, step, within=True) for step in history.steps]).T
-            _draw_spread(predicted, steps, values, f"utility, {name}", place)
+            _draw_spread(predicted, steps, values, f"utility, {name}", style)
         predicted.axhline(0.0, color=HOUSE_GREY, linewidth=0.6)
         predicted.set_title("utility at the step and attention at the end: rank correlation", loc="left")
         predicted.set_xlabel("step")
@@ -40,6 +40,6 @@ def draw_history(history: History, losses: dict[str, Float64], path: Path, *, ca
         return finish_figure(figure, path, caption="\n".join(title), n_columns=3)
 
 
-def _draw_spread(axis: Any, steps: Any, values: Float64, name: str, place: int) -> None:
-    axis.plot(steps, values.mean(0), color=f"C{place}", linestyle=("-", "--", ":", "-.")[place], label=name)
-    axis.fill_between(steps, values.min(0), values.max(0), color=f"C{place}", alpha=0.15, linewidth=0)
+def _draw_spread(axis: Any, steps: Any, values: Float64, name: str, style: int) -> None:
+    axis.plot(steps, values.mean(0), color=f"C{style}", linestyle=("-", "--", ":", "-.")[style], label=name)
+    axis.fill_between(steps, values.min(0), values.max(0), color=f"C{style}", alpha=0.15, linewidth=0)

@@ -43,7 +43,7 @@ def draw_grids(grids: Sequence[GridFigure], path: Path, *, caption: str) -> list
     """Draw the grids two by two; write ``path`` as PNG and PDF."""
     title = wrap_caption(caption, width=TWO_COLUMNS)
     n_rows = -(-len(grids) // 2)
-    heights = [max(len(one.rows) for one in grids[2 * row : 2 * row + 2]) for row in range(n_rows)]
+    heights = [max(len(grid.rows) for grid in grids[2 * row : 2 * row + 2]) for row in range(n_rows)]
     with paper_style():
         figure = new_figure(ROW * sum(heights) + 0.9 * n_rows + 0.13 * len(title), width=TWO_COLUMNS)
         axes = figure.subplots(n_rows, 2, squeeze=False, height_ratios=heights)
@@ -55,7 +55,7 @@ def draw_grids(grids: Sequence[GridFigure], path: Path, *, caption: str) -> list
 def _draw(axis: Any, grid: GridFigure) -> None:
     from matplotlib.patches import Rectangle
 
-    shown = [[float("nan") if one is None else one for one in row] for row in grid.values]
+    shown = [[float("nan") if cell is None else cell for cell in row] for row in grid.values]
     axis.imshow(shown, vmin=0.0, vmax=1.0, aspect="auto")
     for row, values in enumerate(grid.values):
         for column, value in enumerate(values):

@@ -19,17 +19,20 @@ def draw_study(records: Sequence[Mapping[str, Any]], path: Path, *, caption: str
     """
     panels: list[LinePanel] = []
     for variant in dict.fromkeys(record["variant"] for record in records):
-        own = [record for record in records if record["variant"] == variant]
-        steps = sorted({one["step"] for one in own})
+        chosen = [record for record in records if record["variant"] == variant]
+        steps = sorted({record["step"] for record in chosen})
         lines = [
             Line(
                 name,
                 [max(step, 1) for step in steps],
-                [float(np.mean([one[name] for one in own if one["step"] == step])) for step in steps],
-                place,
-                place,
+                [
+                    float(np.mean([record[name] for record in chosen if record["step"] == step]))
+                    for step in steps
+                ],
+                colour,
+                colour,
             )
-            for place, name in enumerate(NAMES)
+            for colour, name in enumerate(NAMES)
         ]
         panels.append(LinePanel(variant, lines))
     return draw_line_panels(panels, path, caption=caption, n_columns=3)

@@ -67,11 +67,11 @@ def _draw(axis: Any, panel: MapPanel) -> Any:
 
     masses = np.ma.masked_array(panel.masses, np.triu(np.ones(panel.masses.shape, bool), 1))
     image = axis.imshow(masses, norm=PowerNorm(0.5, 0.0, 1.0), interpolation="nearest")
-    places = np.arange(len(panel.tokens))
+    positions = np.arange(len(panel.tokens))
     names = [drawable(token, 11) for token in panel.tokens]
     size = min(6.0, 72 * SIDE / len(names) * 0.85)
-    axis.set_xticks(places, names, rotation=90, fontsize=size, parse_math=False)
-    axis.set_yticks(places, names, fontsize=size, parse_math=False)
+    axis.set_xticks(positions, names, rotation=90, fontsize=size, parse_math=False)
+    axis.set_yticks(positions, names, fontsize=size, parse_math=False)
     axis.tick_params(length=0, pad=1.5)
     axis.set_title(panel.title)
     axis.set_facecolor(HOUSE_LIGHT)  # hidden from all queries

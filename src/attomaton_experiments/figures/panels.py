@@ -62,11 +62,13 @@ def draw_panels(panels: Sequence[Panel], path: Path, *, caption: str) -> list[Pa
 
 
 def _draw(axis: Any, panel: Panel) -> None:
-    kept = panel.at > 0 if panel.log_axis else np.ones(len(panel.at), bool)
-    at, values = panel.at[kept], panel.values[kept]
+    drawn = panel.at > 0 if panel.log_axis else np.ones(len(panel.at), bool)
+    at, values = panel.at[drawn], panel.values[drawn]
     values = np.log(values) if panel.log else values
     mean, spread = values.mean(axis=1), values.std(axis=1)
-    mean, lower, upper = (np.exp(one) if panel.log else one for one in (mean, mean - spread, mean + spread))
+    mean, lower, upper = (
+        np.exp(curve) if panel.log else curve for curve in (mean, mean - spread, mean + spread)
+    )
     axis.fill_between(at, lower, upper, color="C0", alpha=0.2, linewidth=0)
     axis.plot(at, mean, color="C0", label="measured, mean ± std")
     if panel.predicted is not None:

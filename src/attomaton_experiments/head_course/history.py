@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from attomaton.base.tables import Float64, Int64
-from attomaton_experiments.head_course.places import place_column
+from attomaton_experiments.head_course.targets import target_column
 from attomaton_experiments.head_study.run import find_interval
 
 Record = dict[str, Any]
@@ -38,7 +38,9 @@ class History:
     def sizes(self) -> tuple[int, int, int, int]:
         """Numbers of seeds, steps, layers and heads per layer."""
         names = ("seed", "step", "layer", "number")
-        n_seeds, n_steps, n_layers, n_heads = (len({one[name] for one in self.records}) for name in names)
+        n_seeds, n_steps, n_layers, n_heads = (
+            len({record[name] for record in self.records}) for name in names
+        )
         return n_seeds, n_steps, n_layers, n_heads
 
     def values(self, name: str) -> Any:
@@ -53,10 +55,10 @@ class History:
     @property
     def names(self) -> list[str]:
         """The types that occur, those of most heads at the end first."""
-        names, place = np.unique(self.types, return_inverse=True)
-        at_end = place.reshape(self.types.shape)[:, -1].ravel()
+        names, indices = np.unique(self.types, return_inverse=True)
+        at_end = indices.reshape(self.types.shape)[:, -1].ravel()
         counts = np.bincount(at_end, minlength=len(names))
-        return [str(names[one]) for one in np.argsort(-counts, kind="stable")]
+        return [str(names[index]) for index in np.argsort(-counts, kind="stable")]
 
     def count(self, kind: str) -> Float64:
         """How many heads have a type, shape (n_seeds, n_steps)."""
@@ -64,54 +66,54 @@ class History:
 
     def settled(self) -> Int64:
         """The step from which each head has the type it has at the end, shape (n_seeds, all heads)."""
-        other = self.types != self.types[:, -1:]
-        last_other = np.where(other.any(1), len(self.steps) - 1 - other[:, ::-1].argmax(1), -1)
+        differs = self.types != self.types[:, -1:]
+        last_other = np.where(differs.any(1), len(self.steps) - 1 - differs[:, ::-1].argmax(1), -1)
         return np.array(self.steps, np.int64)[last_other + 1]
 
     def first_settled(self, kind: str) -> Float64:
         """The first step from which some head has a type for good, shape (n_seeds,); NaN if none has."""
-        mine = self.types[:, -1] == kind
-        steps = np.where(mine, self.settled(), np.inf).min(1)
+        of_kind = self.types[:, -1] == kind
+        steps = np.where(of_kind, self.settled(), np.inf).min(1)
         return np.where(np.isfinite(steps), steps, np.nan)
 
-    def half_rise(self, place: str) -> Float64:
+    def half_rise(self, target: str) -> Float64:
         """The step at which the head that attends most to a place is halfway to its end, shape (n_seeds,).
 
         Halfway between the largest attention at the first step and that at the last, interpolated on the
         logarithm of 1 + step.
         """
-        most = self.values(place_column("attention", place)).max((2, 3))
+        most = self.values(target_column("attention", target)).max((2, 3))
         half = (most[:, 0] + most[:, -1]) / 2
         time = np.log1p(np.array(self.steps, np.float64))
-        return np.array([_crossing(time, one, level) for one, level in zip(most, half, strict=True)])
+        return np.array([_crossing(time, values, level) for values, level in zip(most, half, strict=True)])
 
-    def predicted(self, place: str, step: int, *, within: bool) -> Float64:
+    def predicted(self, target: str, step: int, *, within: bool) -> Float64:
         """Rank correlation of utility at a step with attention at the end, shape (n_seeds,).
 
         Over the heads of each layer if ``within``, whose ranks are then compared layer by layer; else over
         all heads.
         """
-        useful, seen = self._ranks(place, step, within=within)
-        return _correlate(useful, seen)
+        useful, attended = self._ranks(target, step, within=within)
+        return _correlate(useful, attended)
 
-    def test_predicted(self, place: str, step: int, n_permutations: int, seed: int) -> float:
+    def test_predicted(self, target: str, step: int, n_permutations: int, seed: int) -> float:
         """Two-sided p of the mean correlation within layers: heads permuted within their layers."""
-        useful, seen = self._ranks(place, step, within=True)
-        observed = abs(float(_correlate(useful, seen).mean()))
+        useful, attended = self._ranks(target, step, within=True)
+        observed = abs(float(_correlate(useful, attended).mean()))
         rng = np.random.default_rng(seed)
         beyond = 0
         for _ in range(n_permutations):
-            permuted = rng.permuted(seen, axis=-1)
+            permuted = rng.permuted(attended, axis=-1)
             beyond += abs(float(_correlate(useful, permuted).mean())) >= observed - 1e-12
         return (1 + beyond) / (1 + n_permutations)
 
-    def _ranks(self, place: str, step: int, *, within: bool) -> tuple[Float64, Float64]:
+    def _ranks(self, target: str, step: int, *, within: bool) -> tuple[Float64, Float64]:
         """Centred ranks of utility at a step and attention at the end, shape (n_seeds, groups, heads)."""
         n_seeds, _, n_layers, n_heads = self.sizes
         shape = (n_seeds, n_layers, n_heads) if within else (n_seeds, 1, n_layers * n_heads)
-        useful = self.values(place_column("utility", place))[:, self.steps.index(step)].reshape(shape)
-        seen = self.values(place_column("attention", place))[:, -1].reshape(shape)
-        first, second = (rankdata(one, axis=-1) for one in (useful, seen))
+        useful = self.values(target_column("utility", target))[:, self.steps.index(step)].reshape(shape)
+        attended = self.values(target_column("attention", target))[:, -1].reshape(shape)
+        first, second = (rankdata(values, axis=-1) for values in (useful, attended))
         return first - first.mean(-1, keepdims=True), second - second.mean(-1, keepdims=True)
 
 
@@ -125,11 +127,11 @@ def _crossing(time: Float64, values: Float64, level: float) -> float:
     """The step where values first reach a level; they end on its other side or on it."""
     rises = values[-1] >= values[0]
     beyond = values >= level if rises else values <= level
-    place = int(np.argmax(beyond))
-    if place == 0:
+    record = int(np.argmax(beyond))
+    if record == 0:
         return float(np.expm1(time[0]))
-    part = (level - values[place - 1]) / (values[place] - values[place - 1])
-    return float(np.expm1(time[place - 1] + part * (time[place] - time[place - 1])))
+    share = (level - values[record - 1]) / (values[record] - values[record - 1])
+    return float(np.expm1(time[record - 1] + share * (time[record] - time[record - 1])))
 
 
 def tell_interval(values: Float64, least: float, most: float, form: str = "{:.2f}") -> str:
@@ -142,7 +144,7 @@ def tell_interval(values: Float64, least: float, most: float, form: str = "{:.2f
     """
     mean, half = find_interval(values)
     ends = max(mean - half, least), mean, min(mean + half, most)
-    low, middle, high = (form.format(one) for one in ends)
+    low, middle, high = (form.format(end) for end in ends)
     return f"{middle} [{low}, {high}]" if len(values) > 1 else middle
 
 
@@ -156,12 +158,12 @@ def tell_steps(steps: Float64, last: int) -> str:
     >>> tell_steps(np.array([np.nan, 200.0]), 1000)
     '200 in 1 of 2 seeds'
     """
-    found = steps[np.isfinite(steps)]
-    if not len(found):
+    reached = steps[np.isfinite(steps)]
+    if not len(reached):
         return "never"
-    mean, half = find_interval(np.log(np.maximum(found, 1.0)))
+    mean, half = find_interval(np.log(np.maximum(reached, 1.0)))
     ends = np.clip(np.exp([mean, mean - half, mean + half]), 0.0, last)
-    middle, low, high = (f"{one:,.0f}" for one in ends)
-    if len(found) < len(steps):
-        return f"{middle} in {len(found)} of {len(steps)} seeds"
-    return f"{middle} [{low}, {high}]" if len(found) > 1 else middle
+    middle, low, high = (f"{end:,.0f}" for end in ends)
+    if len(reached) < len(steps):
+        return f"{middle} in {len(reached)} of {len(steps)} seeds"
+    return f"{middle} [{low}, {high}]" if len(reached) > 1 else middle

@@ -95,17 +95,17 @@ class SmallLlama(nn.Module):
                 "norm": nn.RMSNorm(shape.width, EPSILON),
             }
         )
-        nn.init.normal_(self._part("embed_tokens").weight, std=0.02)
+        nn.init.normal_(self._module("embed_tokens").weight, std=0.02)
         self._turns: tuple[Tensor, Tensor] = _turns(shape)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits, shape (n, length, n_tokens)."""
-        embedding = self._part("embed_tokens")
+        embedding = self._module("embed_tokens")
         stream: Tensor = embedding(tokens)
         turns = self._turns[0][: tokens.shape[1]], self._turns[1][: tokens.shape[1]]
-        for layer in self._part("layers"):
+        for layer in self._module("layers"):
             stream = layer(stream, turns)
-        return self._part("norm")(stream) @ embedding.weight.T
+        return self._module("norm")(stream) @ embedding.weight.T
 
     def loss(self, tokens: Tensor) -> Tensor:
         """−ln p(next token) at every position, shape (n, length), for rows of shape (n, length + 1)."""
@@ -113,7 +113,7 @@ class SmallLlama(nn.Module):
         losses = functional.cross_entropy(logits.flatten(0, 1), label.flatten(), reduction="none")
         return losses.view(label.shape)
 
-    def _part(self, name: str) -> Any:
+    def _module(self, name: str) -> Any:
         return self.model[name]
 
 
@@ -156,9 +156,9 @@ def _linears(sizes: dict[str, tuple[int, int]]) -> dict[str, nn.Module]:
     """Maps without bias that preserve the mean square of their input at first."""
     maps: dict[str, nn.Module] = {}
     for name, (read, written) in sizes.items():
-        one = nn.Linear(read, written, bias=False)
-        nn.init.normal_(one.weight, std=read**-0.5)
-        maps[name] = one
+        linear = nn.Linear(read, written, bias=False)
+        nn.init.normal_(linear.weight, std=read**-0.5)
+        maps[name] = linear
     return maps
 
 

@@ -69,7 +69,9 @@ def read_stories(source: Path, *, n_tokens: int, held_out: float, shortest: int)
         raise UnsupportedOption(
             f"{source} has {len(texts)} documents; give several, some for training and others to hold out"
         )
-    train, held = ([texts[one] for one in part] for part in (order[:cut], order[cut:]))
+    train, stories_held_out = (
+        [texts[number] for number in numbers] for numbers in (order[:cut], order[cut:])
+    )
     with needing("heads-course"):
         import tokenizers
     library: Any = tokenizers
@@ -84,10 +86,11 @@ def read_stories(source: Path, *, n_tokens: int, held_out: float, shortest: int)
     )
     tokenizer.train_from_iterator(train, trainer)
     ids, held_ids = (
-        [np.array(one.ids, np.int64) for one in tokenizer.encode_batch(part)] for part in (train, held)
+        [np.array(encoding.ids, np.int64) for encoding in tokenizer.encode_batch(stories)]
+        for stories in (train, stories_held_out)
     )
     end = np.array([tokenizer.token_to_id(END)], np.int64)
-    joined = np.concatenate([*chain.from_iterable((one, end) for one in ids)])
+    joined = np.concatenate([*chain.from_iterable((ids_of_story, end) for ids_of_story in ids)])
     tokens = tuple(tokenizer.decode([token]) for token in range(tokenizer.get_vocab_size()))
     return Stories(joined, tuple(held_ids), tokenizer.to_str(), tokens)
 
@@ -148,13 +151,13 @@ class CourseTraining:
 
         The training loss is a mean over the steps since the last checkpoint.
         """
-        held = draw_windows(np.concatenate(stories.held_out), self.shape.longest, 64, seed=0)
+        windows = draw_windows(np.concatenate(stories.held_out), self.shape.longest, 64, seed=0)
         losses: dict[str, list[float]] = {"step": [], "train": [], "held_out": []}
         recent: list[float] = []
 
         def store(step: int) -> None:
             with torch.no_grad():
-                outside = float(model.loss(_torch.from_numpy(held)).mean())
+                outside = float(model.loss(_torch.from_numpy(windows)).mean())
             write_checkpoint(model, folder / f"checkpoint-{step}", stories.tokenizer)
             numbers = (float(step), float(np.mean(recent)) if recent else outside, outside)
             for name, number in zip(losses, numbers, strict=True):
@@ -193,5 +196,5 @@ def write_checkpoint(model: SmallLlama, folder: Path, tokenizer: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.json").write_text(json.dumps(model.shape.config(), indent=2), encoding="utf-8")
         (folder / "tokenizer.json").write_text(tokenizer, encoding="utf-8")
-        arrays = {name: one.detach().numpy() for name, one in model.state_dict().items()}
+        arrays = {name: tensor.detach().numpy() for name, tensor in model.state_dict().items()}
         write_arrays(folder / "model.safetensors", arrays, {"format": "pt"})

@@ -18,7 +18,7 @@ from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.grouping import find_rows, pack_pairs
 from attomaton.heads import Head, find_closed_utility, measure_utility
 from attomaton.heads.utility.closed import PairCounts, count_pairs
-from attomaton.heads.utility.measured import STRENGTH, UtilityTable, make_table
+from attomaton.heads.utility.measured import MEAN_STRENGTH, UtilityTable, shrink_to_means
 from attomaton_experiments.head_study.measures import correlate, explain_share, fit_scale, share_obeyed
 from attomaton_experiments.head_study.relabelled import relabel_by_utility
 from attomaton_experiments.head_study.small import SmallModel
@@ -41,7 +41,7 @@ class StudyText:
 
     Attributes
     ----------
-    train, held : integers
+    train, held_out : integers
         Token ids for training and for measuring.
     n_tokens, window : int
         Size of the vocabulary, and the length of contexts.
@@ -58,7 +58,7 @@ class StudyText:
     """
 
     train: Integers
-    held: Integers
+    held_out: Integers
     n_tokens: int
     window: int
     scores: Mapping[str, Score]
@@ -71,16 +71,16 @@ class StudyText:
     @property
     def digest(self) -> str:
         """The SHA-256 of both parts."""
-        return digest_arrays(np.asarray(self.train), np.asarray(self.held))
+        return digest_arrays(np.asarray(self.train), np.asarray(self.held_out))
 
     @property
     def contexts(self) -> tuple[Int64, Int64]:
         """Contexts for fitting and contexts for measuring."""
         fitted = draw_windows(self.train, self.window, self.n_contexts, 2)
-        return fitted[:, :-1], draw_windows(self.held, self.window, self.n_contexts, 1)[:, :-1]
+        return fitted[:, :-1], draw_windows(self.held_out, self.window, self.n_contexts, 1)[:, :-1]
 
 
-def find_copy_utility(counts: PairCounts, *, strength: float = STRENGTH) -> UtilityTable:
+def find_copy_utility(counts: PairCounts, *, strength: float = MEAN_STRENGTH) -> UtilityTable:
     """The exact utility of the theory's layer: T·(contexts with the label x)/(occurrences of x) − 1.
 
     Its loss is −ln of the attention on the label, so at uniform attention over T positions −∂loss/∂a_i is
@@ -96,12 +96,12 @@ def find_copy_utility(counts: PairCounts, *, strength: float = STRENGTH) -> Util
     """
     size = len(counts.shares)
     keys, sums = counts.queries * size + counts.tokens, counts.length * counts.copied - counts.times
-    return make_table(Head(0, 0), (keys, counts.times.astype(np.int64)), sums, size, strength)
+    return shrink_to_means(Head(0, 0), (keys, counts.times.astype(np.int64)), sums, size, strength)
 
 
 def prepare_text(
     train: Integers,
-    held: Integers,
+    held_out: Integers,
     samples: Samples,
     answers: tuple[Attention, FiniteAttention],
     components: Components,
@@ -109,9 +109,9 @@ def prepare_text(
 ) -> StudyText:
     """The explanations of a text, from its samples, its automaton and its shrunk scores."""
     automaton, shrunk = answers
-    some = samples.take(slice(0, 200_000))
-    inside = some.take(find_realisable(some))
-    counts = {False: count_pairs(some), True: count_pairs(inside)}
+    first_samples = samples.take(slice(0, 200_000))
+    inside = first_samples.take(find_realisable(first_samples))
+    counts = {False: count_pairs(first_samples), True: count_pairs(inside)}
     lift = table_score(find_copy_utility(counts[True]))
     scores: dict[str, Score] = {
         "automaton": lambda contexts: attend(automaton, contexts),
@@ -121,7 +121,7 @@ def prepare_text(
         "same token": lambda contexts: (contexts == contexts[:, -1:]).astype(np.float64),
     }
     window = int((samples.stops - samples.starts).max())
-    return StudyText(train, held, samples.n_tokens, window, scores, counts, components, **sizes)
+    return StudyText(train, held_out, samples.n_tokens, window, scores, counts, components, **sizes)
 
 
 def audit_model(text: StudyText, model: SmallModel, *, copying: bool) -> list[dict[str, Any]]:
@@ -132,7 +132,7 @@ def audit_model(text: StudyText, model: SmallModel, *, copying: bool) -> list[di
     pairs weighted by how often they were seen, centred for each query. ``relabelled`` is what ``shrink``
     learns from samples whose label is the most useful token.
     """
-    fitted, held = text.contexts
+    fitted, held_out = text.contexts
     rows = draw_windows(text.train, text.window, text.n_windows, 7)
     measured = measure_utility(model, rows, first=text.window // 2, copies=copying)
     relabelled = relabel_by_utility(model, rows, first=text.window // 2, copies=copying)
@@ -144,19 +144,24 @@ def audit_model(text: StudyText, model: SmallModel, *, copying: bool) -> list[di
         if model.config.one_hot
         else find_closed_utility(model, counts, repeated=repeated, copies=True)
     )
-    looks = [read_patterns(model, part) for part in (fitted, held)]
+    looks = [read_patterns(model, contexts) for contexts in (fitted, held_out)]
     records: list[dict[str, Any]] = []
-    for place, head in enumerate(model.shape.heads):
-        own = {"utility": measured[place], **{name: tables[place] for name, tables in closed.items()}}
+    for index, head in enumerate(model.shape.heads):
+        tables_of_head = {
+            "utility": measured[index],
+            **{name: tables[index] for name, tables in closed.items()},
+        }
         attention = (looks[0][head], looks[1][head])
-        scores = {**text.scores, **{name: table_score(one) for name, one in own.items()}}
-        scores["relabelled"] = partial(look_up, shrink(relabelled[place], strength=text.strength))
-        shares = {name: explained(score, attention, (fitted, held)) for name, score in scores.items()}
-        others = [
-            explained(table_score(one), attention, (fitted, held)) for one in measured if one.head != head
+        scores = {**text.scores, **{name: table_score(table) for name, table in tables_of_head.items()}}
+        scores["relabelled"] = partial(look_up, shrink(relabelled[index], strength=text.strength))
+        shares = {name: explained(score, attention, (fitted, held_out)) for name, score in scores.items()}
+        shares_of_others = [
+            explained(table_score(table), attention, (fitted, held_out))
+            for table in measured
+            if table.head != head
         ]
-        told = {
-            f"correlation, {name}": correlate_tables(measured[place], tables[place])
+        correlations = {
+            f"correlation, {name}": correlate_tables(measured[index], tables[index])
             for name, tables in closed.items()
         }
         records.append(
@@ -165,8 +170,8 @@ def audit_model(text: StudyText, model: SmallModel, *, copying: bool) -> list[di
                 "entropy": float(-(attention[1] * np.log(attention[1] + 1e-12)).sum(1).mean()),
                 **shares,
                 "profile": explain_profile(*attention),
-                **({"other utility": float(np.mean(others))} if others else {}),
-                **told,
+                **({"other utility": float(np.mean(shares_of_others))} if shares_of_others else {}),
+                **correlations,
                 "obeyed": share_obeyed(text.components, _token_scores(model, head)),
             }
         )
@@ -175,14 +180,14 @@ def audit_model(text: StudyText, model: SmallModel, *, copying: bool) -> list[di
 
 def follow_utility(text: StudyText, course: TrainedCourse) -> list[dict[str, Any]]:
     """The share of the final pattern that utility at every stored step explains, per head and step."""
-    fitted, held = text.contexts
+    fitted, held_out = text.contexts
     rows = draw_windows(text.train, text.window, text.n_windows // 2, 7)
-    looks = [read_patterns(course.last, part) for part in (fitted, held)]
+    looks = [read_patterns(course.last, contexts) for contexts in (fitted, held_out)]
     records: list[dict[str, Any]] = []
-    for step in sorted(course.kept):
+    for step in sorted(course.weights):
         now = course.at(step)
         tables = measure_utility(now, rows, first=text.window // 2, copies=course.training.copying)
-        patterns = [read_patterns(now, part) for part in (fitted, held)]
+        patterns = [read_patterns(now, contexts) for contexts in (fitted, held_out)]
         for table in tables:
             attention = (looks[0][table.head], looks[1][table.head])
             current = tuple(np.log(pattern[table.head] + 1e-12) for pattern in patterns)
@@ -191,7 +196,7 @@ def follow_utility(text: StudyText, course: TrainedCourse) -> list[dict[str, Any
                 {
                     "head": str(table.head),
                     "step": step,
-                    "utility": explained(table_score(table), attention, (fitted, held)),
+                    "utility": explained(table_score(table), attention, (fitted, held_out)),
                     "pattern": explain_share(attention[1], current[1], scale),
                 }
             )
@@ -203,19 +208,19 @@ def explained(score: Score, attention: tuple[Float64, Float64], contexts: tuple[
     return explain_share(attention[1], score(contexts[1]), fit_scale(score(contexts[0]), attention[0]))
 
 
-def explain_profile(fitted: Float64, held: Float64) -> float:
+def explain_profile(fitted: Float64, held_out: Float64) -> float:
     """The share of a head's attention that the mean pattern over other contexts explains."""
     mean = np.log(fitted.mean(0, keepdims=True) + 1e-9)
-    return explain_share(held, np.broadcast_to(mean, held.shape), 1.0)
+    return explain_share(held_out, np.broadcast_to(mean, held_out.shape), 1.0)
 
 
 def read_patterns(model: SmallModel, contexts: Int64) -> dict[Head, Float64]:
     """The attention of every head at the last position, each of shape (n, length)."""
-    parts = [
-        [pattern[:, :, -1].double().numpy() for pattern in model.watch(part).patterns]
-        for part in np.array_split(contexts, -(-len(contexts) // 250))
+    batches = [
+        [pattern[:, :, -1].double().numpy() for pattern in model.watch(batch).patterns]
+        for batch in np.array_split(contexts, -(-len(contexts) // 250))
     ]
-    layers = [np.concatenate([part[layer] for part in parts]) for layer in range(model.shape.n_layers)]
+    layers = [np.concatenate([batch[layer] for batch in batches]) for layer in range(model.shape.n_layers)]
     return {head: layers[head.layer][:, head.number] for head in model.shape.heads}
 
 
@@ -245,8 +250,8 @@ def attend(attention: Attention, contexts: Int64) -> Float64:
     predicted = attention.predict_samples(samples)
     bags = predicted.bags
     wanted = pack_pairs(np.repeat(np.arange(n, dtype=np.int64), window), flat)
-    place, _ = find_rows(pack_pairs(bags.sample, bags.token), wanted)
-    each = (predicted.probabilities / bags.multiplicity)[place].reshape(n, window)
+    rows, _ = find_rows(pack_pairs(bags.sample, bags.token), wanted)
+    each = (predicted.probabilities / bags.multiplicity)[rows].reshape(n, window)
     return np.log((1 - FLOOR) * each + FLOOR / window)
 
 
@@ -261,8 +266,8 @@ def _pmi(text: Integers, n_tokens: int) -> Score:
     single = np.bincount(text, minlength=n_tokens)
 
     def score(contexts: Int64) -> Float64:
-        place, there = find_rows(keys, (contexts[:, -1:] * n_tokens + contexts).ravel())
-        pairs = np.where(there, counts[place], 0).reshape(contexts.shape)
+        rows, is_counted = find_rows(keys, (contexts[:, -1:] * n_tokens + contexts).ravel())
+        pairs = np.where(is_counted, counts[rows], 0).reshape(contexts.shape)
         followed = np.log(single[contexts[:, -1:]] + 0.1 * n_tokens)
         return np.log(pairs + 0.1) - followed - np.log(single[contexts] + 0.5)
 

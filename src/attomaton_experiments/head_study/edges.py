@@ -18,7 +18,7 @@ from torch import Tensor
 
 from attomaton.base import Tabular
 from attomaton.base.errors import MismatchedParts
-from attomaton.base.machine import share_out
+from attomaton.base.machine import divide_work
 from attomaton.base.native import count_obeyed, score_pairs
 from attomaton.base.tables import Float64, Int32, Int64, table_of
 from attomaton.corpora import Samples
@@ -174,7 +174,7 @@ def obeyed_by_definition(model: HeadModel, components: Components, head: Head) -
     won = Counter[str]()
     edges = components.edges
     for query, winner, loser, support in zip(
-        *(edges[one].tolist() for one in ("query", "winner", "loser", "support")), strict=True
+        *(edges[name].tolist() for name in ("query", "winner", "loser", "support")), strict=True
     ):
         if components.component(query, winner) != components.component(query, loser):
             high, low = model.score_tokens(head, np.array([query]), np.array([winner, loser]))[:, 0]
@@ -185,10 +185,10 @@ def obeyed_by_definition(model: HeadModel, components: Components, head: Head) -
 
 def _cut(components: Components) -> _Blocks:
     edges, nodes = components.edges, components.node_keys
-    places = [find_rows(nodes, pack_pairs(edges["query"], edges[one]))[0] for one in ("winner", "loser")]
+    nodes_of = [find_rows(nodes, pack_pairs(edges["query"], edges[end]))[0] for end in ("winner", "loser")]
     number = components.component_of_node
-    kept = number[places[0]] != number[places[1]]
-    winner, loser = (one[kept] for one in places)
+    strict = number[nodes_of[0]] != number[nodes_of[1]]
+    winner, loser = (nodes_of_end[strict] for nodes_of_end in nodes_of)
     query = components.query_of_node
     firsts = (
         np.flatnonzero(np.r_[True, query[1:] != query[:-1], True]) if len(query) else np.zeros(1, np.int64)
@@ -199,15 +199,15 @@ def _cut(components: Components) -> _Blocks:
             borders.append(stop)
     rows = np.searchsorted(winner, borders).tolist() if len(winner) else [0] * len(borders)
     cuts = list(zip(borders[:-1], borders[1:], rows[:-1], rows[1:], strict=True))
-    return _Blocks(query, components.token_of_node, winner, loser, edges["support"][kept], cuts)
+    return _Blocks(query, components.token_of_node, winner, loser, edges["support"][strict], cuts)
 
 
 def _score_by_counts(samples: Samples, blocks: _Blocks) -> tuple[Float32, Float32]:
     """How often each pair's token is a label, and how often it follows the query, shape (n_pairs,) each."""
     labels = np.bincount(samples.labels, minlength=samples.n_tokens)
     keys, counts = count_keys(pack_pairs(samples.queries, samples.labels))
-    rows, there = find_rows(keys, pack_pairs(blocks.query, blocks.token))
-    followed = np.where(there, counts[np.minimum(rows, len(counts) - 1)], 0)
+    rows, is_counted = find_rows(keys, pack_pairs(blocks.query, blocks.token))
+    followed = np.where(is_counted, counts[np.minimum(rows, len(counts) - 1)], 0)
     return labels[blocks.token].astype(np.float32), followed.astype(np.float32)
 
 
@@ -225,9 +225,9 @@ def _measure(model: ProjectsTokens, blocks: _Blocks, lag: int, threads: int | No
         queries, keys = model.project_tokens(layer, lag=lag)
         same = queries.shape[1] // keys.shape[1]
         shared = keys if same == 1 else keys.repeat_interleave(same, 1)
-        asked, offered = (_heads_last(one) for one in (queries, shared))
-        parts = share_out(partial(_measure_block, blocks, asked, offered), blocks.cuts, threads)
-        shares.append(np.sum(parts, axis=0) / total)
+        queried, offered = (_heads_last(vectors) for vectors in (queries, shared))
+        counts = divide_work(partial(_measure_block, blocks, queried, offered), blocks.cuts, threads)
+        shares.append(np.sum(counts, axis=0) / total)
     return np.concatenate(shares)
 
 
@@ -236,10 +236,10 @@ def _heads_last(projected: Tensor) -> Float32:
     return np.ascontiguousarray(projected.transpose(1, 2).float().numpy())
 
 
-def _measure_block(blocks: _Blocks, asked: Float32, offered: Float32, cut: Sequence[int]) -> Int64:
+def _measure_block(blocks: _Blocks, queried: Float32, offered: Float32, cut: Sequence[int]) -> Int64:
     first, stop, first_edge, stop_edge = cut
-    scores = np.zeros((stop - first, asked.shape[2]), np.float32)
-    score_pairs(asked, offered, blocks.query[first:stop], blocks.token[first:stop], scores)
+    scores = np.zeros((stop - first, queried.shape[2]), np.float32)
+    score_pairs(queried, offered, blocks.query[first:stop], blocks.token[first:stop], scores)
     edges = slice(first_edge, stop_edge)
     winner, loser = blocks.winner[edges] - first, blocks.loser[edges] - first
     return count_obeyed(scores, winner, loser, blocks.support[edges])
@@ -261,9 +261,9 @@ def _randomise(model: Transformer, layer: Layer, rng: np.random.Generator) -> La
     attention, heads = layer.attention, model.n_heads
     same = heads // model.n_groups
     dim = attention.query.weight.shape[0]
-    asked = attention.query.weight.double().reshape(dim, heads, -1)
+    queries = attention.query.weight.double().reshape(dim, heads, -1)
     offered = attention.key.weight.double().reshape(dim, model.n_groups, -1).repeat_interleave(same, 1)
-    drawn = [_draw(asked[:, head], offered[:, head], rng) for head in range(heads)]
+    drawn = [_draw(queries[:, head], offered[:, head], rng) for head in range(heads)]
     query, key = (torch.cat([pair[side] for pair in drawn], 1) for side in range(2))
     value = attention.value
     width = value.weight.shape[1] // model.n_groups
@@ -286,11 +286,11 @@ def _randomise(model: Transformer, layer: Layer, rng: np.random.Generator) -> La
     return replace(layer, attention=looks)
 
 
-def _draw(asked: Tensor, offered: Tensor, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+def _draw(query: Tensor, offered: Tensor, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
     """Random maps (dim, width) whose product has the same singular values as the product of these."""
-    triangles = [np.linalg.qr(one.numpy())[1] for one in (asked, offered)]
+    triangles = [np.linalg.qr(weights.numpy())[1] for weights in (query, offered)]
     sizes = np.sqrt(np.linalg.svd(triangles[0] @ triangles[1].T, compute_uv=False))
-    dim, width = asked.shape
+    dim, width = query.shape
     padded = np.zeros(width)
     padded[: len(sizes)] = sizes
     sides: list[Tensor] = []

@@ -56,7 +56,7 @@ def correlate(first: Float64, second: Float64, weights: Float64) -> float:
     1.0
     """
     share = weights / weights.sum()
-    left, right = (one - (share * one).sum() for one in (first, second))
+    left, right = (values - (share * values).sum() for values in (first, second))
     size = float(np.sqrt((share * left**2).sum() * (share * right**2).sum()))
     return float((share * left * right).sum()) / size if size > 0 else 0.0
 
@@ -69,9 +69,9 @@ def share_obeyed(components: Components, scores: Float64) -> float:
     """
     edges = components.edges
     query, winner, loser = (edges[name] for name in ("query", "winner", "loser"))
-    place = np.full(scores.shape, -1, np.int64)
-    place[components.token_of_node, components.query_of_node] = components.component_of_node
-    strict = place[winner, query] != place[loser, query]
+    component = np.full(scores.shape, -1, np.int64)
+    component[components.token_of_node, components.query_of_node] = components.component_of_node
+    strict = component[winner, query] != component[loser, query]
     obeyed = scores[winner, query] > scores[loser, query]
     weight = edges["support"] * strict
     return float((obeyed * weight).sum() / max(weight.sum(), 1))

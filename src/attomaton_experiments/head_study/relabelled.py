@@ -53,25 +53,25 @@ def relabel_by_utility(
     >>> list(relabel_by_utility(layer, np.array([[2, 0, 1, 0]]), first=2))[0][0]
     Sample(context=(2, 0, 1), label=0)
     """
-    asked = model.shape.heads if heads is None else list(heads)
-    values, labels = list[Int32](), {head: list[Int32]() for head in asked}
+    chosen_heads = model.shape.heads if heads is None else list(heads)
+    values, labels = list[Int32](), {head: list[Int32]() for head in chosen_heads}
     starts, stops, n_read = list[Int64](), list[Int64](), 0
-    for gains in find_gains(model, rows, baseline=baseline, alone=alone, heads=asked):
+    for gains in find_gains(model, rows, baseline=baseline, alone=alone, heads=chosen_heads):
         length = int(gains.tokens.shape[1])
         row, last = np.nonzero(gains.counted(first, copies=copies))
         values.append(gains.tokens.ravel().astype(np.int32))
         starts.append(n_read + row * length)
         stops.append(n_read + row * length + last + 1)
         earlier: Bool = np.arange(length) <= last[:, None]
-        for head in asked:
+        for head in chosen_heads:
             worth = np.where(earlier, gains.values[head][row, last], -np.inf)
             labels[head].append(gains.tokens[row, worth.argmax(1)].astype(np.int32))
         n_read += gains.tokens.size
-    if not sum(len(some) for some in starts):
+    if not sum(len(batch) for batch in starts):
         raise InvalidSamples(
             "no position counts; give longer windows, a smaller `first`, or text whose labels are in the "
             "context"
         )
-    held, begin, end = np.concatenate(values), np.concatenate(starts), np.concatenate(stops)
-    every = [np.concatenate(labels[head]) for head in asked]
-    return [Samples(held, begin, end, label, model.shape.n_tokens) for label in every]
+    tokens, begin, end = np.concatenate(values), np.concatenate(starts), np.concatenate(stops)
+    every = [np.concatenate(labels[head]) for head in chosen_heads]
+    return [Samples(tokens, begin, end, label, model.shape.n_tokens) for label in every]

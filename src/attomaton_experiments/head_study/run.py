@@ -21,7 +21,7 @@ Record = dict[str, Any]
 TEXT = ("automaton", "shrink", "PMI", "lift", "same token", "profile")
 """Explanations that do not depend on the head, and its mean pattern, in the order of the table."""
 
-OWN = ("utility", "other utility", "relabelled", "closed", "closed, copies")
+UTILITIES = ("utility", "other utility", "relabelled", "closed", "closed, copies")
 """Explanations by utility, in the order of the table."""
 
 CLOSED = ("correlation, closed", "correlation, closed, copies")
@@ -58,8 +58,8 @@ class StudyModel:
         audited = audit_model(text, course.last, copying=training.copying)
         followed = follow_utility(text, course)
         return {
-            "heads": [{**about, **one} for one in audited],
-            "course": [{**about, **one} for one in followed],
+            "heads": [{**about, **record} for record in audited],
+            "course": [{**about, **record} for record in followed],
         }
 
 
@@ -95,7 +95,7 @@ def tell_shares(records: Sequence[Record]) -> list[Grid]:
     title = "Share of attention explained by {}, mean over heads (± 95 % over seeds)"
     return [
         _tell_means(records, title.format("the text, and by the mean pattern"), TEXT),
-        _tell_means(records, title.format("utility"), OWN),
+        _tell_means(records, title.format("utility"), UTILITIES),
     ]
 
 
@@ -106,7 +106,9 @@ def tell_closed(records: Sequence[Record]) -> Grid:
 
 
 def _tell_means(records: Sequence[Record], title: str, names: Sequence[str]) -> Grid:
-    rows = [[variant, *(_cell(some, name) for name in names)] for variant, some in _by(records, "variant")]
+    rows = [
+        [variant, *(_cell(chosen, name) for name in names)] for variant, chosen in _by(records, "variant")
+    ]
     return Grid(title, ["model", *names], rows)
 
 
@@ -114,8 +116,12 @@ def tell_course(records: Sequence[Record]) -> Grid:
     """The share of the final attention explained by utility, and by attention, at each step."""
     steps = sorted({record["step"] for record in records})
     rows = [
-        [variant, name, *(_cell([one for one in some if one["step"] == step], name) for step in steps)]
-        for variant, some in _by(records, "variant")
+        [
+            variant,
+            name,
+            *(_cell([record for record in chosen if record["step"] == step], name) for step in steps),
+        ]
+        for variant, chosen in _by(records, "variant")
         for name in ("utility", "pattern")
     ]
     title = "Share of the final attention explained by utility and attention at each step"
@@ -133,24 +139,24 @@ def judge_study(
     theory = [record for record in records if record["variant"] == "theory's layer"]
     plain = [max(record["automaton"], record["shrink"]) for record in records if record["variant"] in PLAIN]
     several = [record["utility"] > record["other utility"] for record in records if "other utility" in record]
-    told: list[tuple[str, float, float, bool, str]] = []
+    criteria: list[tuple[str, float, float, bool, str]] = []
     for name, meaning in (
         ("obeyed", "smallest share of edges that the theory's layer obeys, over seeds"),
         ("shrink", "smallest share of its attention that `shrink` explains, over seeds"),
     ):
         if theory and name in bounds:
-            least = min(one[name] for one in theory)
-            told.append((f"heads-{name}", least, bounds[name], least >= bounds[name], meaning))
+            least = min(record[name] for record in theory)
+            criteria.append((f"heads-{name}", least, bounds[name], least >= bounds[name], meaning))
     if plain and "plain" in bounds:
         most, meaning = max(plain), "largest share of a head with values that the plain graph explains"
-        told.append(("heads-plain", most, bounds["plain"], most <= bounds["plain"], meaning))
+        criteria.append(("heads-plain", most, bounds["plain"], most <= bounds["plain"], meaning))
     if several and "own" in bounds:
         share, meaning = (
             float(np.mean(several)),
             "share of heads whose own utility explains more than others'",
         )
-        told.append(("heads-own", share, bounds["own"], share >= bounds["own"], meaning))
-    return told
+        criteria.append(("heads-own", share, bounds["own"], share >= bounds["own"], meaning))
+    return criteria
 
 
 def find_interval(values: Float64) -> tuple[float, float]:
@@ -168,15 +174,15 @@ def find_interval(values: Float64) -> tuple[float, float]:
 
 
 def _cell(records: Sequence[Record], name: str) -> str:
-    found = [
-        float(np.mean([one[name] for one in some if name in one]))
-        for _, some in _by(records, "seed")
-        if any(name in one for one in some)
+    means = [
+        float(np.mean([record[name] for record in of_seed if name in record]))
+        for _, of_seed in _by(records, "seed")
+        if any(name in record for record in of_seed)
     ]
-    if not found:
+    if not means:
         return "-"
-    mean, half = find_interval(np.array(found, np.float64))
-    return _short(mean) + (f"±{_short(half)}" if len(found) > 1 else "")
+    mean, half = find_interval(np.array(means, np.float64))
+    return _short(mean) + (f"±{_short(half)}" if len(means) > 1 else "")
 
 
 def _short(number: float) -> str:

@@ -38,13 +38,17 @@ class ShuffledEdges(Tabular):
     ['shuffled_obeyed', 'shuffled_random', 'shuffled_frequency', 'shuffled_bigram']
     """
 
-    own: ObeyedEdges
+    of_text: ObeyedEdges
     shuffled: ObeyedEdges
 
     def _table(self) -> pa.Table:
-        own, other = self.own.table(), self.shuffled.table()
-        columns: dict[str, Any] = {name: own[name] for name in own.column_names}
-        columns |= {f"shuffled_{name}": other[name] for name in other.column_names if name != "head"}
+        columns_of_text, columns_of_shuffled = self.of_text.table(), self.shuffled.table()
+        columns: dict[str, Any] = {name: columns_of_text[name] for name in columns_of_text.column_names}
+        columns |= {
+            f"shuffled_{name}": columns_of_shuffled[name]
+            for name in columns_of_shuffled.column_names
+            if name != "head"
+        }
         return table_of(columns)
 
 
@@ -92,14 +96,16 @@ def compare_shuffled(
     >>> from attomaton.heads.own import watch_layer
     >>> documents = [[0, 1, 0, 1, 2, 1, 0, 1, 2, 2, 1, 0], [1, 2, 1, 1, 0, 1, 0, 0, 1, 2]]
     >>> found = compare_shuffled(watch_layer(np.eye(3), np.eye(3)), documents, window=3)
-    >>> found.own.obeyed.shape, found.shuffled.obeyed.shape
+    >>> found.of_text.obeyed.shape, found.shuffled.obeyed.shape
     ((1,), (1,))
     """
-    told = list[ObeyedEdges]()
+    measured = list[ObeyedEdges]()
     for texts in (documents, shuffle_documents(documents, seed=seed)):
         samples = _cut(texts, window, model.shape.n_tokens)
-        told.append(measure_edges(model, extract_edges(samples), samples, against=against, threads=threads))
-    return ShuffledEdges(*told)
+        measured.append(
+            measure_edges(model, extract_edges(samples), samples, against=against, threads=threads)
+        )
+    return ShuffledEdges(*measured)
 
 
 def _cut(documents: Sequence[Any], window: int, n_tokens: int) -> Samples:

@@ -133,8 +133,8 @@ class SmallModel(nn.Module):
     @property
     def name(self) -> str:
         """The kind of model."""
-        parts = [name for name in ("one_hot", "values", "residual", "positions", "mlp") if self._has(name)]
-        return f"small model ({self.config.n_layers} × {self.config.n_heads}; {', '.join(parts)})"
+        names = [name for name in ("one_hot", "values", "residual", "positions", "mlp") if self._has(name)]
+        return f"small model ({self.config.n_layers} × {self.config.n_heads}; {', '.join(names)})"
 
     @property
     def shape(self) -> ModelShape:
@@ -150,8 +150,8 @@ class SmallModel(nn.Module):
     ) -> Watched:
         """Run it; see :class:`~attomaton.heads.model.HeadModel`."""
         with torch.no_grad() if edit_patterns is None and edit_outputs is None else torch.enable_grad():
-            held = {name: one.detach() for name, one in self.tables.items()}
-            return self._run(_ids(tokens), held, (edit_patterns, edit_outputs))
+            tables = {name: table.detach() for name, table in self.tables.items()}
+            return self._run(_ids(tokens), tables, (edit_patterns, edit_outputs))
 
     def loss(self, tokens: Tensor) -> Tensor:
         """−ln p(next token) at every position, shape (n, length), for rows of shape (n, length + 1)."""
@@ -170,10 +170,10 @@ class SmallModel(nn.Module):
             if self.config.one_hot:
                 return self.tables["scores"][_ids(keys)][:, _ids(queries)].double().numpy()
             last = self.config.longest - 1
-            asked = self._begin(_ids(queries), self.tables, last) @ self.tables[f"query_{head.layer}"]
+            queried = self._begin(_ids(queries), self.tables, last) @ self.tables[f"query_{head.layer}"]
             offered = self._begin(_ids(keys), self.tables, last - lag) @ self.tables[f"key_{head.layer}"]
-            part = self._part(head)
-            scores = offered[:, part] @ asked[:, part].T / (part.stop - part.start) ** 0.5
+            span = self._span_of(head)
+            scores = offered[:, span] @ queried[:, span].T / (span.stop - span.start) ** 0.5
             return scores.double().numpy()
 
     def write_logits(self, head: Head, tokens: Integers) -> Float64:
@@ -186,62 +186,62 @@ class SmallModel(nn.Module):
         with torch.no_grad():
             read = self._begin(_ids(tokens), self.tables, None)
             if self.config.values:
-                part = self._part(head)
-                read = read @ self.tables[f"value_{head.layer}"][:, part]
-                read = read @ self.tables[f"output_{head.layer}"][part]
+                span = self._span_of(head)
+                read = read @ self.tables[f"value_{head.layer}"][:, span]
+                read = read @ self.tables[f"output_{head.layer}"][span]
             elif self.config.n_heads > 1:
-                read = read * _within(self._part(head), self.config.width)
+                read = read * _within(self._span_of(head), self.config.width)
             return self._decode(read, self.tables, bias=False).double().numpy()
 
     def _has(self, name: str) -> bool:
         plain = ("values", "residual", "positions", "mlp")
         return bool(getattr(self.config, name)) and not (self.config.one_hot and name in plain)
 
-    def _part(self, head: Head) -> slice:
+    def _span_of(self, head: Head) -> slice:
         wide = self.config.width // self.config.n_heads
         return slice(head.number * wide, (head.number + 1) * wide)
 
-    def _begin(self, tokens: Tensor, held: Any, place: int | None) -> Tensor:
+    def _begin(self, tokens: Tensor, tables: Any, position: int | None) -> Tensor:
         """The layers' input for tokens at one position; None leaves the position out."""
-        stream = held["embedding"][tokens]
-        if self.config.positions and place is not None:
-            stream = stream + held["position"][place]
+        stream = tables["embedding"][tokens]
+        if self.config.positions and position is not None:
+            stream = stream + tables["position"][position]
         return _scaled(_scaled(stream))
 
-    def _decode(self, stream: Tensor, held: Any, *, bias: bool = True) -> Tensor:
-        logits = held["scale"] * (stream @ _scaled(held["embedding"]).T) / self.config.width**0.5
-        return logits + held["bias"] if bias else logits
+    def _decode(self, stream: Tensor, tables: Any, *, bias: bool = True) -> Tensor:
+        logits = tables["scale"] * (stream @ _scaled(tables["embedding"]).T) / self.config.width**0.5
+        return logits + tables["bias"] if bias else logits
 
     def _scored(self, tokens: Tensor, scores: Tensor) -> Tensor:
         return _softmax(scores[tokens[:, None, :], tokens[:, :, None]][:, None])
 
-    def _run(self, tokens: Tensor, held: Any, edits: Any) -> Watched:
+    def _run(self, tokens: Tensor, tables: Any, edits: Any) -> Watched:
         if self.config.one_hot:
-            return self._run_one_hot(tokens, held["scores"], edits)
-        stream = nn.functional.embedding(tokens, held["embedding"])
+            return self._run_one_hot(tokens, tables["scores"], edits)
+        stream = nn.functional.embedding(tokens, tables["embedding"])
         if self.config.positions:
-            stream = stream + held["position"][: tokens.shape[1]]
+            stream = stream + tables["position"][: tokens.shape[1]]
         stream, patterns = _scaled(stream), list[Tensor]()
         for layer in range(self.config.n_layers):
-            pattern, read = self._attend(layer, stream, held, edits)
+            pattern, read = self._attend(layer, stream, tables, edits)
             patterns.append(pattern)
             stream = read + stream if self.config.residual else read
             if self.config.mlp:
-                hidden = torch.relu(_scaled(stream) @ held[f"up_{layer}"])
-                stream = stream + hidden @ held[f"down_{layer}"]
-        return Watched(self._decode(stream, held), tuple(patterns))
+                hidden = torch.relu(_scaled(stream) @ tables[f"up_{layer}"])
+                stream = stream + hidden @ tables[f"down_{layer}"]
+        return Watched(self._decode(stream, tables), tuple(patterns))
 
-    def _attend(self, layer: int, stream: Tensor, held: Any, edits: Any) -> tuple[Tensor, Tensor]:
+    def _attend(self, layer: int, stream: Tensor, tables: Any, edits: Any) -> tuple[Tensor, Tensor]:
         """The pattern of a layer before any edit, and the output of its heads."""
         read = _scaled(stream)
-        query, key = (self._split(read @ held[f"{name}_{layer}"]) for name in ("query", "key"))
-        value = self._split(read @ held[f"value_{layer}"] if self.config.values else read)
+        query, key = (self._split(read @ tables[f"{name}_{layer}"]) for name in ("query", "key"))
+        value = self._split(read @ tables[f"value_{layer}"] if self.config.values else read)
         pattern = _softmax(query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5)
-        given = (pattern if edits[0] is None else edits[0](layer, pattern)) @ value
+        outputs = (pattern if edits[0] is None else edits[0](layer, pattern)) @ value
         if edits[1] is not None:
-            given = edits[1](layer, given)
-        joined = given.transpose(1, 2).reshape(stream.shape)
-        return pattern, joined @ held[f"output_{layer}"] if self.config.values else joined
+            outputs = edits[1](layer, outputs)
+        joined = outputs.transpose(1, 2).reshape(stream.shape)
+        return pattern, joined @ tables[f"output_{layer}"] if self.config.values else joined
 
     def _run_one_hot(self, tokens: Tensor, scores: Tensor, edits: Any) -> Watched:
         pattern = self._scored(tokens, scores)
@@ -261,9 +261,9 @@ def _ids(tokens: Integers | Tensor) -> Tensor:
     return tokens if isinstance(tokens, Tensor) else _torch.from_numpy(np.asarray(tokens, np.int64))
 
 
-def _within(part: slice, width: int) -> Tensor:
-    place = torch.arange(width)
-    return (place >= part.start) & (place < part.stop)
+def _within(span: slice, width: int) -> Tensor:
+    columns = torch.arange(width)
+    return (columns >= span.start) & (columns < span.stop)
 
 
 def _scaled(stream: Tensor) -> Tensor:

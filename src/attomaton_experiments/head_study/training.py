@@ -47,7 +47,7 @@ class SmallTraining:
     >>> training = SmallTraining(SmallConfig(5, longest=4, width=8), steps=60, batch_size=8, marks=(0,))
     >>> course = training.run(text)
     >>> rows = torch.from_numpy(text[None, :5])
-    >>> first, last = (course.at(step).loss(rows).mean().item() for step in sorted(course.kept))
+    >>> first, last = (course.at(step).loss(rows).mean().item() for step in sorted(course.weights))
     >>> last < first
     True
     >>> batch = next(training.batches(text))
@@ -75,7 +75,7 @@ class SmallTraining:
     def run(self, text: Integers) -> "TrainedCourse":
         """Train on a text and store the weights at the marks and at the end."""
         model = SmallModel(self.config, seed=self.seed)
-        kept = {0: _weights(model)} if 0 in self.marks else {}
+        weights = {0: _weights(model)} if 0 in self.marks else {}
         for step, _ in descend(
             torch.optim.Adam(model.parameters(), lr=self.rate),
             self.batches(text),
@@ -84,8 +84,8 @@ class SmallTraining:
             rate=lambda step: self.rate * max(0.1, 1 - step / self.steps),
         ):
             if step in (*self.marks, self.steps):
-                kept[step] = _weights(model)
-        return TrainedCourse(self, kept)
+                weights[step] = _weights(model)
+        return TrainedCourse(self, weights)
 
     def batches(self, text: Integers) -> Iterator[Tensor]:
         """The windows of every step, shape (batch_size, longest + 1)."""
@@ -108,26 +108,26 @@ class TrainedCourse:
 
     Attributes
     ----------
-    kept : dict of int to Weights
+    weights : dict of int to Weights
         The weights by step.
 
     Examples
     --------
     >>> training = SmallTraining(SmallConfig(5, longest=4, width=8), steps=3, batch_size=2, marks=(0, 1))
     >>> course = training.run(np.arange(40) % 5)
-    >>> sorted(course.kept), course.at(1).name
+    >>> sorted(course.weights), course.at(1).name
     ([0, 1, 3], 'small model (1 × 1; values, residual)')
     """
 
     training: SmallTraining
-    kept: dict[int, Weights]
+    weights: dict[int, Weights]
 
     def at(self, step: int) -> SmallModel:
         """The model after this many steps."""
-        if step not in self.kept:
-            raise UnsupportedOption(f"step {step} was not stored; stored steps are {sorted(self.kept)}")
+        if step not in self.weights:
+            raise UnsupportedOption(f"step {step} was not stored; stored steps are {sorted(self.weights)}")
         model = SmallModel(self.training.config)
-        for name, value in self.kept[step].items():
+        for name, value in self.weights[step].items():
             model.tables[name].data = _torch.from_numpy(value.copy())
         return model
 
@@ -146,18 +146,20 @@ def take_course(training: SmallTraining, text: Integers, path: Path | None) -> T
     >>> training = SmallTraining(SmallConfig(3, longest=4, width=8), steps=2)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     first, again = (take_course(training, np.arange(30) % 3, Path(folder, "a")) for _ in range(2))
-    >>> bool((first.kept[2]["bias"] == again.kept[2]["bias"]).all())
+    >>> bool((first.weights[2]["bias"] == again.weights[2]["bias"]).all())
     True
     """
     about = {"asked": json.dumps({**asdict(training), "text": digest_arrays(np.asarray(text, np.int64))})}
-    if path is not None and (found := _read_course(path, about)) is not None:
-        return TrainedCourse(training, found)
+    if path is not None and (stored := _read_course(path, about)) is not None:
+        return TrainedCourse(training, stored)
     course = training.run(text)
     if path is not None:
         with explained(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             arrays = {
-                f"{step}/{name}": one for step, held in course.kept.items() for name, one in held.items()
+                f"{step}/{name}": table
+                for step, tables in course.weights.items()
+                for name, table in tables.items()
             }
             write_arrays(path, arrays, about)
     return course
@@ -202,19 +204,19 @@ def find_copies(rows: Tensor) -> Tensor:
 
 
 def _weights(model: SmallModel) -> Weights:
-    return {name: one.detach().numpy().copy() for name, one in model.tables.items()}
+    return {name: table.detach().numpy().copy() for name, table in model.tables.items()}
 
 
 def _read_course(path: Path, about: dict[str, str]) -> dict[int, Weights] | None:
     """The weights in a file, by step; None if it is of another training, or incomplete."""
     try:
-        arrays, found = read_arrays(path)
+        arrays, stored = read_arrays(path)
     except CorruptRun:
         return None
-    if found != about:
+    if stored != about:
         return None
-    kept: dict[int, Weights] = {}
-    for name, one in arrays.items():
+    weights: dict[int, Weights] = {}
+    for name, array in arrays.items():
         step, _, table = name.partition("/")
-        kept.setdefault(int(step), {})[table] = one
-    return kept
+        weights.setdefault(int(step), {})[table] = array
+    return weights

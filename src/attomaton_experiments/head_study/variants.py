@@ -40,10 +40,10 @@ def plan_training(variant: str, n_tokens: int, *, longest: int, steps: int, seed
     """
     if variant not in VARIANTS:
         raise UnsupportedOption(f"there is no model {variant!r}; choose one of {', '.join(VARIANTS)}")
-    parts = dict(VARIANTS[variant])
-    copying, steps = parts.pop("copying", False), steps * parts.pop("longer", 1)
-    batch_size = parts.pop("batch_size", BATCH_SIZE)
-    config = replace(SmallConfig(n_tokens, longest=longest, width=WIDTH), **parts)
+    options = dict(VARIANTS[variant])
+    copying, steps = options.pop("copying", False), steps * options.pop("longer", 1)
+    batch_size = options.pop("batch_size", BATCH_SIZE)
+    config = replace(SmallConfig(n_tokens, longest=longest, width=WIDTH), **options)
     marks = tuple(mark for mark in (0, 30, 100, 300, 1000) if mark < steps)
     return SmallTraining(
         config,

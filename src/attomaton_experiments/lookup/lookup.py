@@ -59,10 +59,10 @@ class Pairs:
 
     def find(self, bags: Bags) -> Int64:
         """The pair of each entry of the bags, shape (n_entries,)."""
-        rows, there = find_rows(self.keys, _keys(bags))
-        if not there.all():
+        rows, has_score = find_rows(self.keys, _keys(bags))
+        if not has_score.all():
             raise MismatchedParts(
-                f"{int((~there).sum())} (query, token) pairs of these contexts have no score; "
+                f"{int((~has_score).sum())} (query, token) pairs of these contexts have no score; "
                 "find the pairs of all contexts together: find_pairs([trained, held_out])"
             )
         return rows
@@ -79,8 +79,8 @@ def find_pairs(bags: Sequence[Bags]) -> Pairs:
     >>> pairs.query.tolist(), pairs.token.tolist()
     ([1, 1, 1], [0, 1, 2])
     """
-    keys = distinct_keys(np.concatenate([distinct_keys(_keys(some)) for some in bags]))
-    return Pairs(keys, max(some.samples.n_tokens for some in bags))
+    keys = distinct_keys(np.concatenate([distinct_keys(_keys(bags_of_corpus)) for bags_of_corpus in bags]))
+    return Pairs(keys, max(each.samples.n_tokens for each in bags))
 
 
 def _keys(bags: Bags) -> Int64:
@@ -95,7 +95,7 @@ class Lookups:
 
     Attributes
     ----------
-    place : Tensor of int64, shape (n, t)
+    pair : Tensor of int64, shape (n, t)
         The pair of each distinct token; arbitrary where padded.
     log_multiplicity : Tensor, shape (n, t)
         ln m of each; −∞ where padded.
@@ -117,7 +117,7 @@ class Lookups:
     0.287682
     """
 
-    place: Tensor
+    pair: Tensor
     log_multiplicity: Tensor
     label: Tensor
 
@@ -126,7 +126,7 @@ class Lookups:
 
     def take(self, rows: Tensor) -> "Lookups":
         """Some of the samples."""
-        return Lookups(self.place[rows], self.log_multiplicity[rows], self.label[rows])
+        return Lookups(self.pair[rows], self.log_multiplicity[rows], self.label[rows])
 
     def loss(self, scores: Tensor) -> Tensor:
         """The mean of −ln p(label), from a score per pair, shape (n_pairs,)."""
@@ -138,11 +138,11 @@ class Lookups:
         right = logs.gather(1, self.label)
         masses = logs.exp_()
         masses.scatter_add_(1, self.label, torch.full_like(right, -1.0))
-        pulled = torch.zeros_like(scores).index_add_(0, self.place.view(-1), masses.view(-1))
+        pulled = torch.zeros_like(scores).index_add_(0, self.pair.view(-1), masses.view(-1))
         return pulled / len(self), -right.mean()
 
     def _log_masses(self, scores: Tensor) -> Tensor:
-        looked_up = scores.index_select(0, self.place.view(-1)).view(self.place.shape)
+        looked_up = scores.index_select(0, self.pair.view(-1)).view(self.pair.shape)
         return torch.log_softmax(looked_up.add_(self.log_multiplicity), 1)
 
 
@@ -164,28 +164,28 @@ def lay_out_lookups(bags: Bags, pairs: Pairs, *, dtype: torch.dtype = torch.floa
     >>> from attomaton.graphs import count_tokens
     >>> bags = count_tokens(Samples.from_lists([[1, 0, 1], [2, 1]], [0, 2]))
     >>> lookups = lay_out_lookups(bags, find_pairs([bags]))
-    >>> lookups.place.tolist(), lookups.label.tolist()  # rows of find_pairs; the column of each label
+    >>> lookups.pair.tolist(), lookups.label.tolist()  # rows of find_pairs; the column of each label
     ([[0, 1], [1, 2]], [[0], [1]])
     >>> lookups.log_multiplicity.exp().tolist()
     [[1.0, 2.0], [1.0, 1.0]]
     """
     size = len(bags.samples)
     bags = _sort_by_query(bags)
-    own = bags.token == bags.samples.labels[bags.sample]
-    if not size or int(own.sum()) != size:
+    is_label = bags.token == bags.samples.labels[bags.sample]
+    if not size or int(is_label.sum()) != size:
         raise InvalidSamples(
-            f"{size} samples, {int(own.sum())} of them with their label in the context; training needs one "
-            "or more, and only such samples: count_tokens leaves the others out"
+            f"{size} samples, {int(is_label.sum())} of them with their label in the context; training needs "
+            "one or more, and only such samples: count_tokens leaves the others out"
         )
     column = np.arange(len(bags.sample)) - run_starts(bags.sample)[bags.sample]
-    place = np.zeros((size, int(column.max()) + 1), np.int64)
-    place[bags.sample, column] = pairs.find(bags)
-    log_multiplicity = np.full(place.shape, -np.inf)
+    pair_rows = np.zeros((size, int(column.max()) + 1), np.int64)
+    pair_rows[bags.sample, column] = pairs.find(bags)
+    log_multiplicity = np.full(pair_rows.shape, -np.inf)
     log_multiplicity[bags.sample, column] = np.log(bags.multiplicity)
     return Lookups(
-        torch.as_tensor(place),
+        torch.as_tensor(pair_rows),
         torch.as_tensor(log_multiplicity, dtype=dtype),
-        torch.as_tensor(column[own][:, None]),
+        torch.as_tensor(column[is_label][:, None]),
     )
 
 

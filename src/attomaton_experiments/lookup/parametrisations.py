@@ -38,9 +38,9 @@ class Parametrisation(Protocol):
     Shared(scale=1.0) [(1, 1, 4), (1, 1, 3)]
     Factored(rank=2, start=0.1) [(1, 3, 2), (1, 3, 2)]
     >>> kind, start = Shared(), (torch.zeros(1, 1, 4), torch.ones(1, 1, 3))
-    >>> kind.scores(start, Places.of(pairs)).tolist()
+    >>> kind.scores(start, IndexedPairs.of(pairs)).tolist()
     [1.0, 1.0, 1.0, 1.0]
-    >>> [part.tolist() for part in kind.pull_back(start, Places.of(pairs), torch.arange(4.0))]
+    >>> [part.tolist() for part in kind.pull_back(start, IndexedPairs.of(pairs), torch.arange(4.0))]
     [[[[0.0, 1.0, 2.0, 3.0]]], [[[0.0, 3.0, 3.0]]]]
     """
 
@@ -48,17 +48,17 @@ class Parametrisation(Protocol):
         """The initial parameters."""
         ...
 
-    def scores(self, parameters: Parameters, pairs: "Places") -> Tensor:
+    def scores(self, parameters: Parameters, pairs: "IndexedPairs") -> Tensor:
         """A score per pair, shape (n_pairs,)."""
         ...
 
-    def pull_back(self, parameters: Parameters, pairs: "Places", slopes: Tensor) -> Parameters:
+    def pull_back(self, parameters: Parameters, pairs: "IndexedPairs", slopes: Tensor) -> Parameters:
         """The gradient by the parameters, from the derivative by the scores, shape (n_pairs,)."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class IndexedPairs:
     """Pairs as tensors: query and token of each, int64, shape (n_pairs,).
 
     Attributes
@@ -72,8 +72,8 @@ class Places:
     >>> from attomaton.graphs import count_tokens
     >>> from attomaton_experiments.lookup.lookup import find_pairs
     >>> pairs = find_pairs([count_tokens(Samples.from_lists([[0, 1], [1, 2]], [0, 1]))])
-    >>> places = Places.of(pairs)
-    >>> places.query.tolist(), places.token.tolist(), places.flat.tolist()
+    >>> indexed = IndexedPairs.of(pairs)
+    >>> indexed.query.tolist(), indexed.token.tolist(), indexed.flat.tolist()
     ([1, 1, 2, 2], [0, 1, 1, 2], [1, 4, 5, 8])
     """
 
@@ -82,7 +82,7 @@ class Places:
     n_tokens: int
 
     @classmethod
-    def of(cls, pairs: Pairs) -> "Places":
+    def of(cls, pairs: Pairs) -> "IndexedPairs":
         """The same pairs as tensors."""
         return cls(
             torch.as_tensor(pairs.query), torch.as_tensor(pairs.token.astype(np.int64)), pairs.n_tokens
@@ -111,9 +111,9 @@ class Dense:
     >>> [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))]
     [(1, 2, 2)]
     >>> weights = (torch.tensor([[[5.0, 1.0], [7.0, 2.0]]]),)
-    >>> kind.scores(weights, Places.of(pairs)).tolist()  # the column of the query 1
+    >>> kind.scores(weights, IndexedPairs.of(pairs)).tolist()  # the column of the query 1
     [1.0, 2.0]
-    >>> kind.pull_back(weights, Places.of(pairs), torch.tensor([-3.0, 3.0]))[0].tolist()
+    >>> kind.pull_back(weights, IndexedPairs.of(pairs), torch.tensor([-3.0, 3.0]))[0].tolist()
     [[[0.0, -3.0], [0.0, 3.0]]]
     """
 
@@ -121,11 +121,11 @@ class Dense:
         """Zeros."""
         return (np.zeros((1, pairs.n_tokens, pairs.n_tokens)),)
 
-    def scores(self, parameters: Parameters, pairs: Places) -> Tensor:
+    def scores(self, parameters: Parameters, pairs: IndexedPairs) -> Tensor:
         """W_jk."""
         return parameters[0].view(-1)[pairs.flat]
 
-    def pull_back(self, parameters: Parameters, pairs: Places, slopes: Tensor) -> Parameters:
+    def pull_back(self, parameters: Parameters, pairs: IndexedPairs, slopes: Tensor) -> Parameters:
         """Each derivative at its entry; zero elsewhere."""
         gradient = torch.zeros_like(parameters[0])
         gradient.view(-1)[pairs.flat] = slopes
@@ -143,9 +143,9 @@ class PerQuery:
     >>> kind = PerQuery()
     >>> [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))]
     [(1, 1, 2)]
-    >>> kind.scores((torch.tensor([[[1.0, 2.0]]]),), Places.of(pairs)).tolist()
+    >>> kind.scores((torch.tensor([[[1.0, 2.0]]]),), IndexedPairs.of(pairs)).tolist()
     [1.0, 2.0]
-    >>> kind.pull_back((), Places.of(pairs), torch.tensor([-3.0, 3.0]))[0].tolist()
+    >>> kind.pull_back((), IndexedPairs.of(pairs), torch.tensor([-3.0, 3.0]))[0].tolist()
     [[[-3.0, 3.0]]]
     """
 
@@ -153,11 +153,11 @@ class PerQuery:
         """Zeros."""
         return (np.zeros((1, 1, len(pairs))),)
 
-    def scores(self, parameters: Parameters, pairs: Places) -> Tensor:  # noqa: ARG002
+    def scores(self, parameters: Parameters, pairs: IndexedPairs) -> Tensor:  # noqa: ARG002
         """The numbers themselves."""
         return parameters[0].view(-1)
 
-    def pull_back(self, parameters: Parameters, pairs: Places, slopes: Tensor) -> Parameters:  # noqa: ARG002
+    def pull_back(self, parameters: Parameters, pairs: IndexedPairs, slopes: Tensor) -> Parameters:  # noqa: ARG002
         """The derivatives themselves."""
         return (slopes.view(1, 1, -1),)
 
@@ -182,9 +182,9 @@ class Shared:
     >>> [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))]
     [(1, 1, 2), (1, 1, 2)]
     >>> numbers = torch.tensor([[[1.0, 2.0]]]), torch.tensor([[[4.0, 0.0]]])  # v under the query 1, and u
-    >>> kind.scores(numbers, Places.of(pairs)).tolist()
+    >>> kind.scores(numbers, IndexedPairs.of(pairs)).tolist()
     [3.0, 2.0]
-    >>> [part.tolist() for part in kind.pull_back(numbers, Places.of(pairs), torch.tensor([-3.0, 3.0]))]
+    >>> [part.tolist() for part in kind.pull_back(numbers, IndexedPairs.of(pairs), torch.tensor([-3.0, 3.0]))]
     [[[[-3.0, 3.0]]], [[[-1.5, 1.5]]]]
     """
 
@@ -197,11 +197,11 @@ class Shared:
         """Zeros, shapes (1, 1, n_pairs) and (1, 1, n_tokens)."""
         return np.zeros((1, 1, len(pairs))), np.zeros((1, 1, pairs.n_tokens))
 
-    def scores(self, parameters: Parameters, pairs: Places) -> Tensor:
+    def scores(self, parameters: Parameters, pairs: IndexedPairs) -> Tensor:
         """v_jk + scale · u_j."""
         return parameters[0].view(-1) + self.scale * parameters[1].view(-1).index_select(0, pairs.token)
 
-    def pull_back(self, parameters: Parameters, pairs: Places, slopes: Tensor) -> Parameters:
+    def pull_back(self, parameters: Parameters, pairs: IndexedPairs, slopes: Tensor) -> Parameters:
         """The derivatives, and their scaled sums over the pairs of each token."""
         summed = torch.zeros_like(parameters[1])
         summed.view(-1).index_add_(0, pairs.token, slopes)
@@ -227,10 +227,10 @@ class Factored:
     >>> [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))]
     [(1, 2, 1), (1, 2, 1)]
     >>> keys, queries = torch.tensor([[[3.0], [1.0]]]), torch.tensor([[[0.0], [2.0]]])
-    >>> kind.scores((keys, queries), Places.of(pairs)).tolist()  # 3 · 2 and 1 · 2
+    >>> kind.scores((keys, queries), IndexedPairs.of(pairs)).tolist()  # 3 · 2 and 1 · 2
     [6.0, 2.0]
     >>> slopes = torch.tensor([-1.0, 1.0])
-    >>> [part.tolist() for part in kind.pull_back((keys, queries), Places.of(pairs), slopes)]
+    >>> [part.tolist() for part in kind.pull_back((keys, queries), IndexedPairs.of(pairs), slopes)]
     [[[[-2.0], [2.0]]], [[[0.0], [-2.0]]]]
     """
 
@@ -247,12 +247,12 @@ class Factored:
         keys, queries = rng.normal(0.0, self.start / np.sqrt(self.rank), (2, *shape))
         return keys, queries
 
-    def scores(self, parameters: Parameters, pairs: Places) -> Tensor:
+    def scores(self, parameters: Parameters, pairs: IndexedPairs) -> Tensor:
         """K_j · Q_k."""
         keys, queries = (parameter[0] for parameter in parameters)
         return (keys.index_select(0, pairs.token) * queries.index_select(0, pairs.query)).sum(1)
 
-    def pull_back(self, parameters: Parameters, pairs: Places, slopes: Tensor) -> Parameters:
+    def pull_back(self, parameters: Parameters, pairs: IndexedPairs, slopes: Tensor) -> Parameters:
         """Σ_k slope_jk Q_k and Σ_j slope_jk K_j, by products with a sparse matrix (rows queries)."""
         keys, queries = (parameter[0] for parameter in parameters)
         shape = (pairs.n_tokens, pairs.n_tokens)

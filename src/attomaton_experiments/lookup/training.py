@@ -18,7 +18,7 @@ from attomaton.graphs.bags import Bags
 from attomaton.training import Step
 from attomaton.training.steps import Parameters
 from attomaton_experiments.lookup.lookup import Lookups, Pairs, lay_out_lookups
-from attomaton_experiments.lookup.parametrisations import Parametrisation, Places
+from attomaton_experiments.lookup.parametrisations import IndexedPairs, Parametrisation
 
 Measure = Callable[[Float64], Mapping[str, float]]
 """The measurement at each record: a score per pair, shape (n_pairs,) → named numbers."""
@@ -100,7 +100,7 @@ class AtSteps:
 
     def passed(self, step: int, seconds: float) -> int:  # noqa: ARG002
         """How many records are due."""
-        return sum(one <= step for one in self.steps)
+        return sum(record_step <= step for record_step in self.steps)
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,8 @@ class AtSeconds:
     seconds: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        found = tuple(real_number(second, "a time to record at", least=0) for second in self.seconds)
-        settle(self, seconds=found)
+        checked = tuple(real_number(second, "a time to record at", least=0) for second in self.seconds)
+        settle(self, seconds=checked)
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -190,24 +190,24 @@ class LookupTraining:
             Maps a score per pair to named numbers.
         """
         dtype = torch.float32 if self.single else torch.float64
-        lookups, places = lay_out_lookups(bags, pairs, dtype=dtype), Places.of(pairs)
+        lookups, indexed = lay_out_lookups(bags, pairs, dtype=dtype), IndexedPairs.of(pairs)
         drawn = self.parametrisation.draw_start(pairs, np.random.default_rng([self.seed, 0]))
-        parameters: Parameters = tuple(torch.tensor(one, dtype=dtype) for one in drawn)
+        parameters: Parameters = tuple(torch.tensor(array, dtype=dtype) for array in drawn)
         state = self.step.begin(parameters)
         moments: list[LookupRecord] = []
         clock, read = _Clock(self.clock), 0
         for number, batch in enumerate(self._batches(lookups)):
             if records.passed(number, clock.seconds) > len(moments):
                 seconds = clock.stop()
-                scores = self.parametrisation.scores(parameters, places).double().numpy()
+                scores = self.parametrisation.scores(parameters, indexed).double().numpy()
                 moments.append(LookupRecord(number, read / len(lookups), seconds, measure(scores)))
                 while len(moments) < records.passed(number, seconds):  # a step may span several records
                     moments.append(moments[-1])
                 clock.go_on()
             if len(moments) >= len(records):
                 break
-            slopes, _ = batch.slopes(self.parametrisation.scores(parameters, places))
-            gradients = self.parametrisation.pull_back(parameters, places, slopes)
+            slopes, _ = batch.slopes(self.parametrisation.scores(parameters, indexed))
+            gradients = self.parametrisation.pull_back(parameters, indexed, slopes)
             parameters, state = self.step.move(parameters, gradients, state, number)
             read += len(batch)
         return _distinct(moments)

@@ -41,13 +41,15 @@ def read_cache(states: NDArray[np.float32], text: Int64, flatness: float, size: 
         scores = np.where((lag >= 1) & (lag <= size), scores, -np.inf)
         top = scores.max(1, keepdims=True)
         odds = np.exp(scores - np.where(np.isfinite(top), top, 0.0))
-        mine = np.where(text[start:end, None] == text[first:end], odds, 0.0).sum(1, dtype=np.float64)
-        probabilities[start:end] = mine / np.maximum(odds.sum(1, dtype=np.float64), 1e-300)
+        weights_of_label = np.where(text[start:end, None] == text[first:end], odds, 0.0).sum(
+            1, dtype=np.float64
+        )
+        probabilities[start:end] = weights_of_label / np.maximum(odds.sum(1, dtype=np.float64), 1e-300)
     return probabilities, (np.arange(len(text)) > 0).astype(np.int64)
 
 
 def cache_law(
-    states: NDArray[np.float32], text: Int64, place: int, flatness: float, size: int, n_tokens: int
+    states: NDArray[np.float32], text: Int64, position: int, flatness: float, size: int, n_tokens: int
 ) -> Float64:
     """All probabilities at one position by the definition, shape (n_tokens,); all 0 at the first.
 
@@ -57,6 +59,6 @@ def cache_law(
     [0.5, 0.5, 0.0]
     """
     law = np.zeros(n_tokens)
-    for past in range(max(place - size, 0), place):
-        law[text[past]] += np.exp(flatness * float(states[place] @ states[past]))
-    return law / law.sum() if place else law
+    for past in range(max(position - size, 0), position):
+        law[text[past]] += np.exp(flatness * float(states[position] @ states[past]))
+    return law / law.sum() if position else law

@@ -13,7 +13,7 @@ import numpy as np
 from attomaton.base.artifacts.arrays import read_arrays, write_arrays
 from attomaton.base.artifacts.files import explained
 from attomaton.base.tables import Float64, Int64
-from attomaton_experiments.mixture.parts import MixturePart
+from attomaton_experiments.mixture.experts import MixtureExpert
 from attomaton_experiments.mixture.reading import MixtureText
 from attomaton_experiments.mixture.weights import fit_weights, share_out
 
@@ -27,7 +27,7 @@ class Judged:
 
     Attributes
     ----------
-    held, valid : pairs of arrays, shape (n,) each
+    held_out, valid : pairs of arrays, shape (n,) each
         Probabilities and confidences on both texts.
     seconds : float
         Processor seconds for learning and for reading both texts.
@@ -41,7 +41,7 @@ class Judged:
     """
 
     name: str
-    held: Read
+    held_out: Read
     valid: Read
     seconds: float
 
@@ -61,17 +61,17 @@ class Judged:
         return float(np.exp(self.loss))
 
 
-def judge(name: str, learn: Callable[[], MixturePart], held: MixtureText, valid: MixtureText) -> Judged:
-    """Learn a part and read both texts, measuring processor time."""
+def judge(name: str, learn: Callable[[], MixtureExpert], held_out: MixtureText, valid: MixtureText) -> Judged:
+    """Learn an expert and read both texts, measuring processor time."""
     began = time.process_time()
-    part = learn()
-    return Judged(name, part.read(held), part.read(valid), time.process_time() - began)
+    expert = learn()
+    return Judged(name, expert.read(held_out), expert.read(valid), time.process_time() - began)
 
 
-def blend(name: str, parts: Sequence[Judged], *, pull: float) -> tuple[Judged, Float64]:
-    """A mixture of models, its weights fitted on the held-out text; and each part's share per judged token.
+def blend(name: str, models: Sequence[Judged], *, pull: float) -> tuple[Judged, Float64]:
+    """A mixture of models, its weights fitted on the held-out text; and each expert's share per judged token.
 
-    The second is the share of each part in the probability of each token, shape (n, n_parts).
+    The second is the share of each expert in the probability of each token, shape (n, n_experts).
 
     Examples
     --------
@@ -83,19 +83,22 @@ def blend(name: str, parts: Sequence[Judged], *, pull: float) -> tuple[Judged, F
     ([0.3, 0.3], [[0.833, 0.167], [0.167, 0.833]], True)
     """
     began = time.process_time()
-    (held, held_sure), (valid, valid_sure) = (
-        tuple(np.stack([getattr(part, text)[side] for part in parts], 1) for side in (0, 1))
-        for text in ("held", "valid")
+    (on_held_out, held_out_sure), (valid, valid_sure) = (
+        tuple(np.stack([getattr(model, text)[side] for model in models], 1) for side in (0, 1))
+        for text in ("held_out", "valid")
     )
-    weights = fit_weights(held, held_sure, pull=pull)
-    both = [(weights.of(held_sure), held), (weights.of(valid_sure), valid)]
-    read = [((weight * one).sum(1), np.ones(len(one), np.int64)) for weight, one in both]
-    seconds = sum(part.seconds for part in parts) + time.process_time() - began
+    weights = fit_weights(on_held_out, held_out_sure, pull=pull)
+    both = [(weights.of(held_out_sure), on_held_out), (weights.of(valid_sure), valid)]
+    read = [
+        ((weight * probabilities).sum(1), np.ones(len(probabilities), np.int64))
+        for weight, probabilities in both
+    ]
+    seconds = sum(expert.seconds for expert in models) + time.process_time() - began
     return Judged(name, read[0], read[1], seconds), share_out(*both[1])
 
 
-def keep(folder: Path | None, name: str, asked: Any, make: Callable[[], Judged]) -> Judged:
-    """Read a model that was judged before with the same ``asked`` settings; otherwise make and write it.
+def keep(folder: Path | None, name: str, settings: Any, make: Callable[[], Judged]) -> Judged:
+    """Read a model that was judged before with the same ``settings`` settings; otherwise make and write it.
 
     Examples
     --------
@@ -113,19 +116,23 @@ def keep(folder: Path | None, name: str, asked: Any, make: Callable[[], Judged])
     if folder is None:
         return make()
     path = folder / f"{re.sub('[^a-z0-9]+', '-', name.lower())}.safetensors"
-    told = json.dumps(asked)
+    written_settings = json.dumps(settings)
     if path.exists():
         arrays, about = read_arrays(path)
-        if about.get("asked") == told:
-            read = [(arrays[f"{text}_probabilities"], arrays[f"{text}_sure"]) for text in ("held", "valid")]
+        if about.get("settings") == written_settings:
+            read = [
+                (arrays[f"{text}_probabilities"], arrays[f"{text}_sure"]) for text in ("held_out", "valid")
+            ]
             return Judged(name, read[0], read[1], float(about["seconds"]))
-    made = make()
+    judged = make()
     arrays = {
-        f"{text}_{what}": value
-        for text in ("held", "valid")
-        for what, value in zip(("probabilities", "sure"), getattr(made, text), strict=True)
+        f"{text}_{measure}": value
+        for text in ("held_out", "valid")
+        for measure, value in zip(("probabilities", "sure"), getattr(judged, text), strict=True)
     }
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        write_arrays(path, arrays, {"holds": "judged", "asked": told, "seconds": repr(made.seconds)})
-    return made
+        write_arrays(
+            path, arrays, {"holds": "judged", "settings": written_settings, "seconds": repr(judged.seconds)}
+        )
+    return judged

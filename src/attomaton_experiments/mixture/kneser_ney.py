@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attomaton.base.tables import Float64, Int64
-from attomaton_experiments.mixture.parts import SEEN
+from attomaton_experiments.mixture.experts import COUNT_LEVELS
 from attomaton_experiments.mixture.reading import MixtureText
 
 FEW = (0.5, 1.0, 1.5)
@@ -31,7 +31,7 @@ class Level:
         ``number * V + token`` of a context and the next token, ascending.
     lowered : float64 array, shape (n_grams,)
         The discounted count of each / the sum of its context.
-    rest : float64 array, shape (n_contexts,)
+    backoff : float64 array, shape (n_contexts,)
         The share that each context leaves to the lower order.
     totals : int64 array, shape (n_contexts,)
         The sum of counts of each context.
@@ -47,16 +47,16 @@ class Level:
     contexts: Int64
     grams: Int64
     lowered: Float64
-    rest: Float64
+    backoff: Float64
     totals: Int64
 
     def look_up(self, contexts: Int64, grams: Int64) -> tuple[Float64, Float64, Int64]:
         """For each pair the discounted share, the share of the lower order, and the count of the context."""
-        known, gram = contexts >= 0, _find(self.grams, grams)
+        has_context, gram = contexts >= 0, _find(self.grams, grams)
         return (
-            np.where(known & (gram >= 0), self.lowered[gram], 0.0),
-            np.where(known, self.rest[contexts], 1.0),
-            np.where(known, self.totals[contexts], 0),
+            np.where(has_context & (gram >= 0), self.lowered[gram], 0.0),
+            np.where(has_context, self.backoff[contexts], 1.0),
+            np.where(has_context, self.totals[contexts], 0),
         )
 
 
@@ -86,13 +86,13 @@ class KneserNey:
         return f"Kneser–Ney, {len(self.levels)} tokens"
 
     def read(self, reading: MixtureText) -> tuple[Float64, Int64]:
-        """See ``parts.MixturePart``. Confidence grows with the count of its longest context."""
+        """See ``experts.MixtureExpert``. Confidence grows with the count of its longest context."""
         probabilities, totals = self._probabilities(reading.contexts(len(self.levels) - 1), reading.text)
-        return probabilities, 1 + np.searchsorted(SEEN, totals, side="right")
+        return probabilities, 1 + np.searchsorted(COUNT_LEVELS, totals, side="right")
 
-    def law(self, reading: MixtureText, place: int) -> Float64:
-        """See :class:`~attomaton_experiments.mixture.parts.MixturePart`."""
-        context = reading.contexts(len(self.levels) - 1)[place]
+    def law(self, reading: MixtureText, position: int) -> Float64:
+        """See :class:`~attomaton_experiments.mixture.experts.MixtureExpert`."""
+        context = reading.contexts(len(self.levels) - 1)[position]
         every = np.arange(self.n_tokens)
         return self._probabilities(np.tile(context, (self.n_tokens, 1)), every)[0]
 
@@ -103,8 +103,8 @@ class KneserNey:
             if width:
                 longer = _find(level.contexts, contexts[:, -width] * size + number)
                 number, size = np.where(number >= 0, longer, -1), len(level.contexts)
-            share, rest, totals = level.look_up(number, number * self.n_tokens + labels)
-            probabilities = share + rest * probabilities
+            share, backoff, totals = level.look_up(number, number * self.n_tokens + labels)
+            probabilities = share + backoff * probabilities
         return probabilities, totals
 
 
@@ -123,11 +123,11 @@ def learn_kneser_ney(reading: MixtureText, order: int) -> KneserNey:
         if width:
             longer = before[:, -width] * len(contexts) + number
             contexts, number = np.unique(longer, return_inverse=True)
-        grams, place, counts = np.unique(
+        grams, indices, counts = np.unique(
             number * reading.n_tokens + reading.text, return_inverse=True, return_counts=True
         )
         if width < order - 1:  # each gram counts its preceding tokens
-            longer = np.unique(before[:, -width - 1] * len(grams) + place)
+            longer = np.unique(before[:, -width - 1] * len(grams) + indices)
             counts = np.bincount(longer % len(grams))
         levels.append(_discount(contexts, grams, counts, reading.n_tokens))
     return KneserNey(tuple(levels), reading.n_tokens)
@@ -137,8 +137,8 @@ def _discount(contexts: Int64, grams: Int64, counts: Int64, size: int) -> Level:
     taken = np.concatenate([[0.0], find_discounts(counts)])[np.minimum(counts, 3)]
     row = grams // size
     totals = np.bincount(row, counts).astype(np.int64)
-    rest = np.bincount(row, taken) / totals
-    return Level(contexts, grams, (counts - taken) / totals[row], rest, totals)
+    backoff = np.bincount(row, taken) / totals
+    return Level(contexts, grams, (counts - taken) / totals[row], backoff, totals)
 
 
 def find_discounts(counts: Int64) -> Float64:
@@ -157,11 +157,11 @@ def find_discounts(counts: Int64) -> Float64:
     if not n.all():
         return np.array(FEW)
     share = n[0] / (n[0] + 2 * n[1])
-    found = np.array([one - (one + 1) * share * n[one] / n[one - 1] for one in (1, 2, 3)])
-    return np.where(found > 0, found, FEW)
+    discounts = np.array([count - (count + 1) * share * n[count] / n[count - 1] for count in (1, 2, 3)])
+    return np.where(discounts > 0, discounts, FEW)
 
 
 def _find(keys: Int64, wanted: Int64) -> Int64:
     """The index of each wanted key among ascending keys, −1 if absent."""
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[place] == wanted, place, -1)
+    indices = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[indices] == wanted, indices, -1)

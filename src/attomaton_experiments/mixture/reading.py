@@ -50,8 +50,8 @@ class MixtureText:
     def contexts(self, width: int) -> Int64:
         """The ``width`` tokens before each token, shape (n, width)."""
         padded = np.concatenate([np.full(width, self.before), self.text])
-        places = np.arange(len(self))[:, None] + np.arange(width)
-        return padded[places]
+        indices = np.arange(len(self))[:, None] + np.arange(width)
+        return padded[indices]
 
     def samples(self, window: int) -> Iterator[Samples]:
         """Each token with up to ``window`` tokens before it, in chunks that fit in memory."""

@@ -15,10 +15,10 @@ from attomaton.base.progress import Progress, silent
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.graphs.bags import find_realisable
 from attomaton_experiments.mixture.caches import read_cache
+from attomaton_experiments.mixture.experts import MixtureExpert, Uniform
 from attomaton_experiments.mixture.judged import Judged, blend, judge, keep
 from attomaton_experiments.mixture.kneser_ney import learn_kneser_ney
 from attomaton_experiments.mixture.learn import DECODERS, STRENGTH, learn_copies, learn_decoded, learn_writes
-from attomaton_experiments.mixture.parts import MixturePart, Uniform
 from attomaton_experiments.mixture.reading import MixtureText
 from attomaton_experiments.mixture.texts import SplitTexts
 from attomaton_experiments.mixture.transformer import TrainedLayer, TransformerPlan, train_transformer
@@ -68,10 +68,10 @@ class HeldOut:
         The models, in display order.
     inside : bool array, shape (n,)
         Where the window before a token contains it: where the theory of attention applies.
-    parts : tuple of str
-        The parts of the mixture.
-    shares : float64 array, shape (n, n_parts)
-        The share of each part of the mixture in each token's probability.
+    experts : tuple of str
+        The experts of the mixture.
+    shares : float64 array, shape (n, n_experts)
+        The share of each expert of the mixture in each token's probability.
     trained : TrainedLayer
         The transformer.
     flatness : float
@@ -80,14 +80,14 @@ class HeldOut:
 
     rows: tuple[Judged, ...]
     inside: Bool
-    parts: tuple[str, ...]
+    experts: tuple[str, ...]
     shares: Float64
     trained: TrainedLayer
     flatness: float
 
     @property
     def rules(self) -> Int64:
-        """The part of the mixture with the largest share in each token's probability, shape (n,)."""
+        """The expert of the mixture with the largest share in each token's probability, shape (n,)."""
         return self.shares.argmax(1)
 
     def find(self, name: str) -> Judged:
@@ -104,8 +104,8 @@ def judge_all(
     trained, networks, flatness = judge_networks(texts, plan, folder, progress)
     progress("mixing", 0, 0)
 
-    def mix(name: str, *parts: Judged) -> Judged:
-        return blend(name, parts, pull=plan.pull)[0]
+    def mix(name: str, *models: Judged) -> Judged:
+        return blend(name, models, pull=plan.pull)[0]
 
     mixture, shares = blend(MIXTURE, [floor, *limits], pull=plan.pull)
     heads = limits[len(DECODERS) :]
@@ -115,7 +115,7 @@ def judge_all(
         mix("trigram, Kneser–Ney, and a unigram cache", smooth[1], counted),
         networks[0],
         mix("transformer and neural cache", *networks),
-        *(mix(f"{part.name}, else unigram", floor, limits[0], part) for part in limits[1:]),
+        *(mix(f"{limit.name}, else unigram", floor, limits[0], limit) for limit in limits[1:]),
         mix("decoder: unigram, bigram, trigram", floor, *limits[: len(DECODERS)]),
         mixture,
         mix("trigram, Kneser–Ney, and both heads", smooth[1], *heads),
@@ -126,15 +126,15 @@ def judge_all(
 
 
 class _Judging:
-    """The parts that are judged alone, each stored as soon as it is done."""
+    """The experts that are judged alone, each stored as soon as it is done."""
 
     def __init__(self, texts: SplitTexts, plan: TablePlan, folder: Path | None, progress: Progress) -> None:
         self.texts, self.plan, self.folder, self.progress = texts, plan, folder, progress
-        self.fitted, self.held, self.valid = (
+        self.fitted, self.held_out, self.valid = (
             MixtureText(text, texts.end, len(texts.tokens))
-            for text in (texts.fitted, texts.held, texts.valid)
+            for text in (texts.fitted, texts.held_out, texts.valid)
         )
-        self.digest = digest_arrays(texts.fitted, texts.held, texts.valid)
+        self.digest = digest_arrays(texts.fitted, texts.held_out, texts.valid)
 
     def floor(self) -> Judged:
         """All types with equal probability."""
@@ -142,17 +142,17 @@ class _Judging:
 
     def limits(self) -> list[Judged]:
         """The decoder's limits, then both heads, in the order of :data:`LIMITS`."""
-        asked = self.plan.window, self.plan.strength
-        found = [
+        sizes = self.plan.window, self.plan.strength
+        decoders = [
             self._take(name, partial(learn_decoded, self.fitted, width))
             for width, name in enumerate(DECODERS)
         ]
-        copies = partial(learn_copies, self.fitted, *asked, self.plan.reach)
-        writes = partial(learn_writes, self.fitted, *asked)
+        copies = partial(learn_copies, self.fitted, *sizes, self.plan.reach)
+        writes = partial(learn_writes, self.fitted, *sizes)
         return [
-            *found,
-            self._take("copies", copies, *asked, self.plan.reach),
-            self._take("writes successors", writes, *asked),
+            *decoders,
+            self._take("copies", copies, *sizes, self.plan.reach),
+            self._take("writes successors", writes, *sizes),
         ]
 
     def smooth(self) -> list[Judged]:
@@ -164,14 +164,14 @@ class _Judging:
         """The unigram cache."""
         self.progress("counting the last words", 0, 0)
         texts, size = self.texts, self.plan.cache
-        blank = (np.zeros((len(texts.held), 1), np.float32), np.zeros((len(texts.valid), 1), np.float32))
+        blank = (np.zeros((len(texts.held_out), 1), np.float32), np.zeros((len(texts.valid), 1), np.float32))
         make = partial(remember, blank, texts, 0.0, size)
         return keep(self.folder, "unigram cache", [self.digest, size], make)
 
-    def _take(self, name: str, learn: Callable[[], MixturePart], *asked: Any) -> Judged:
+    def _take(self, name: str, learn: Callable[[], MixtureExpert], *settings: Any) -> Judged:
         self.progress(name, 0, 0)
-        make = partial(judge, name, learn, self.held, self.valid)
-        return keep(self.folder, name, [self.digest, *asked], make)
+        make = partial(judge, name, learn, self.held_out, self.valid)
+        return keep(self.folder, name, [self.digest, *settings], make)
 
 
 def judge_networks(
@@ -183,23 +183,25 @@ def judge_networks(
     )
     progress("reading with the transformer", 0, 0)
     began = time.process_time()
-    held, valid = (trained.read(text, texts.end) for text in (texts.held, texts.valid))
+    held_out, valid = (trained.read(text, texts.end) for text in (texts.held_out, texts.valid))
     spent = trained.processor_seconds + time.process_time() - began
     alone = Judged(
-        "transformer of one layer", *((np.exp(one), _ones(one)) for one, _ in (held, valid)), seconds=spent
+        "transformer of one layer",
+        *((np.exp(logs), _constant(logs)) for logs, _ in (held_out, valid)),
+        seconds=spent,
     )
     progress("remembering", 0, 0)
-    digest = digest_arrays(held[1], valid[1], texts.held, texts.valid)
+    digest = digest_arrays(held_out[1], valid[1], texts.held_out, texts.valid)
     tried = [
         keep(
             folder,
             f"neural cache {flatness}",
             [digest, plan.cache, flatness],
-            partial(remember, (held[1], valid[1]), texts, flatness, plan.cache),
+            partial(remember, (held_out[1], valid[1]), texts, flatness, plan.cache),
         )
         for flatness in plan.flatness
     ]
-    losses = [-np.log(blend("", [alone, one], pull=plan.pull)[0].held[0]).mean() for one in tried]
+    losses = [-np.log(blend("", [alone, cache], pull=plan.pull)[0].held_out[0]).mean() for cache in tried]
     best = int(np.argmin(losses))
     return trained, [alone, tried[best]], plan.flatness[best]
 
@@ -209,10 +211,10 @@ def remember(
 ) -> Judged:
     """A cache over the states before the words of the held-out and of the judged text."""
     began = time.process_time()
-    held = read_cache(states[0], texts.held, flatness, size)
+    held_out = read_cache(states[0], texts.held_out, flatness, size)
     valid = read_cache(states[1], texts.valid, flatness, size)
-    return Judged("cache", held, valid, time.process_time() - began)
+    return Judged("cache", held_out, valid, time.process_time() - began)
 
 
-def _ones(values: Float64) -> Int64:
+def _constant(values: Float64) -> Int64:
     return np.ones(len(values), np.int64)

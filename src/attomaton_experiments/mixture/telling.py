@@ -32,7 +32,7 @@ def tell_rows(table: HeldOut) -> Grid:
 
 
 def tell_rules(table: HeldOut) -> Grid:
-    """How often each part of the mixture carries the prediction, and the loss at those positions."""
+    """How often each expert of the mixture carries the prediction, and the loss at those positions."""
     losses, rules = table.find(MIXTURE).losses, table.rules
     rows = [
         [
@@ -42,7 +42,7 @@ def tell_rules(table: HeldOut) -> Grid:
             f"{losses[rules == number].mean():.3f}" if (rules == number).any() else "",
             f"{table.inside[rules == number].mean():.0%}" if (rules == number).any() else "",
         ]
-        for number, name in enumerate(table.parts)
+        for number, name in enumerate(table.experts)
     ]
     headers = ["rule", "positions", "share of the probability", "log-loss there", "in the window"]
     return Grid("Which rule of the mixture carries the prediction", headers, rows)
@@ -54,7 +54,7 @@ def tell_caption(table: HeldOut, texts: SplitTexts) -> str:
     return (
         f"All {len(texts.valid):,} positions of valid, over {len(texts.tokens):,} types; learned "
         f"from {len(texts.fitted):,} tokens of train, weights and θ = {table.flatness:g} from "
-        f"{len(texts.held):,} held-out tokens; the window before a token contains it at "
+        f"{len(texts.held_out):,} held-out tokens; the window before a token contains it at "
         f"{table.inside.mean():.1%} of the positions; the transformer was trained for "
         f"{trained.seconds:,.0f} s of wall time ({trained.processor_seconds:,.0f} processor seconds, "
         f"{trained.steps:,} steps)"

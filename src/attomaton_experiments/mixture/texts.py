@@ -26,7 +26,7 @@ class SplitTexts:
         The types of the whole training file by decreasing frequency, ties in order of first appearance.
     fitted : int64 array
         The training file without its last part.
-    held : int64 array
+    held_out : int64 array
         The last part of the training file: for weights, and for all other choices.
     valid : int64 array
         The text that is judged. Nothing is learned or chosen on it.
@@ -36,19 +36,19 @@ class SplitTexts:
     >>> texts = split_texts("a b\na b\nb a\n", "a a\n", share=0.4)
     >>> texts.tokens
     ('a', 'b', '<eos>')
-    >>> texts.fitted.tolist(), texts.held.tolist(), texts.valid.tolist()
+    >>> texts.fitted.tolist(), texts.held_out.tolist(), texts.valid.tolist()
     ([0, 1, 2, 0, 1, 2], [1, 0, 2], [0, 0, 2])
     """
 
     tokens: tuple[str, ...]
     fitted: Int64
-    held: Int64
+    held_out: Int64
     valid: Int64
 
     @property
     def train(self) -> Int64:
         """The whole training file."""
-        return np.concatenate([self.fitted, self.held])
+        return np.concatenate([self.fitted, self.held_out])
 
     @property
     def end(self) -> int:
@@ -58,12 +58,12 @@ class SplitTexts:
 
 def read_texts(folder: str | Path, share: float) -> SplitTexts:
     """Read train*.txt and valid.txt of a folder; the last ``share`` of the training lines is held out."""
-    found = sorted(Path(folder).glob("train*.txt"))
-    if len(found) != 1:
+    files = sorted(Path(folder).glob("train*.txt"))
+    if len(files) != 1:
         raise UnreadableSource(
-            f"{folder} holds {len(found)} files train*.txt; give a folder with one, and with valid.txt"
+            f"{folder} holds {len(files)} files train*.txt; give a folder with one, and with valid.txt"
         )
-    return split_texts(_read(found[0]), _read(Path(folder) / "valid.txt"), share)
+    return split_texts(_read(files[0]), _read(Path(folder) / "valid.txt"), share)
 
 
 def split_texts(train: str, valid: str, share: float) -> SplitTexts:
@@ -74,9 +74,11 @@ def split_texts(train: str, valid: str, share: float) -> SplitTexts:
         raise InvalidSamples(f"{len(lines)} lines cannot be cut at {share:.0%}; give a text of more lines")
     counts = Counter(word for line in lines for word in line)
     tokens = tuple(word for word, _ in counts.most_common())
-    number = {word: place for place, word in enumerate(tokens)}
-    fitted, held, judged = (_number(part, number) for part in (lines[:cut], lines[cut:], _split(valid)))
-    return SplitTexts(tokens, fitted, held, judged)
+    number = {word: number for number, word in enumerate(tokens)}
+    fitted, held_out, judged = (
+        _number(chosen, number) for chosen in (lines[:cut], lines[cut:], _split(valid))
+    )
+    return SplitTexts(tokens, fitted, held_out, judged)
 
 
 def _read(path: Path) -> str:

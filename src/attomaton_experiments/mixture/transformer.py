@@ -85,8 +85,8 @@ class OneLayer(nn.Module):
         """Hidden states, shape (batch, length, width), of ids, shape (batch, length)."""
         state = self.dropout(nn.functional.embedding(ids, self.embedding) * self.embedding.shape[1] ** 0.5)
         batch, length, width = state.shape
-        parts: Tensor = self.mixing(self.before(state)).view(batch, length, 3, self.heads, -1)
-        queries, keys, values = parts.permute(2, 0, 3, 1, 4)
+        projected: Tensor = self.mixing(self.before(state)).view(batch, length, 3, self.heads, -1)
+        queries, keys, values = projected.permute(2, 0, 3, 1, 4)
         lag = torch.arange(length)[:, None] - torch.arange(length)
         bias = self.lags[:, lag.clamp(min=0)].masked_fill(lag < 0, float("-inf"))
         scores = queries @ keys.transpose(2, 3) / (width / self.heads) ** 0.5 + bias
@@ -96,16 +96,16 @@ class OneLayer(nn.Module):
     def log_probabilities(self, states: Tensor, targets: Tensor) -> Tensor:
         """ln p of one target for each hidden state, shapes (n, width) and (n,)."""
         first, short = self.cuts[1], self._short(states)
-        found = torch.zeros(len(states))
+        logs = torch.zeros(len(states))
         inside = targets < first
-        found[inside] = short[inside, targets[inside]]
-        for place, (low, high) in enumerate(zip(self.cuts[1:-1], self.cuts[2:], strict=True)):
+        logs[inside] = short[inside, targets[inside]]
+        for number, (low, high) in enumerate(zip(self.cuts[1:-1], self.cuts[2:], strict=True)):
             rows = ((targets >= low) & (targets < high)).nonzero()[:, 0]
             if len(rows):
                 tail = self._tail(states[rows], low, high)
                 within = tail.gather(1, (targets[rows] - low)[:, None])[:, 0]
-                found = found.index_add(0, rows, short[rows, first + place] + within)
-        return found
+                logs = logs.index_add(0, rows, short[rows, first + number] + within)
+        return logs
 
     def _short(self, states: Tensor) -> Tensor:
         first, size = self.cuts[1], len(self.embedding)
@@ -157,10 +157,12 @@ class TrainedLayer:
         states = np.zeros((len(text), self.layer.embedding.shape[1]), np.float32)
         for start in range(0, max(len(text) - half, 1), half):
             end = min(start + window, len(text))
-            kept = start if start == 0 else start + window - half
-            hidden: Tensor = self.layer(inputs[None, start:end])[0, kept - start :]
-            states[kept:end] = hidden.numpy()
-            probabilities[kept:end] = self.layer.log_probabilities(hidden, labels[kept:end]).double().numpy()
+            first = start if start == 0 else start + window - half
+            hidden: Tensor = self.layer(inputs[None, start:end])[0, first - start :]
+            states[first:end] = hidden.numpy()
+            probabilities[first:end] = (
+                self.layer.log_probabilities(hidden, labels[first:end]).double().numpy()
+            )
         return probabilities, states
 
 
@@ -189,7 +191,7 @@ class _Run:
     def __init__(self, text: Int64, layer: OneLayer, plan: TransformerPlan, folder: Path | None) -> None:
         self.text, self.layer, self.plan = _torch.from_numpy(text.astype(np.int64)), layer, plan
         self.path = None if folder is None else folder / CHECKPOINT
-        self.asked = json.dumps([asdict(plan), digest_arrays(text), len(layer.embedding)])
+        self.settings = json.dumps([asdict(plan), digest_arrays(text), len(layer.embedding)])
         self.optimiser: Any = torch.optim.Adam(layer.parameters(), plan.rate, betas=(0.9, 0.99))
         self.step, self.spent, self.worked = 0, 0.0, 0.0
         self.losses: list[tuple[int, float]] = []
@@ -248,14 +250,16 @@ class _Run:
         with explained(self.path.parent):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_arrays(
-                self.path, arrays, {"holds": "transformer", "asked": self.asked, "about": json.dumps(about)}
+                self.path,
+                arrays,
+                {"holds": "transformer", "settings": self.settings, "about": json.dumps(about)},
             )
 
     def _load(self) -> None:
         if self.path is None or not self.path.exists():
             return
         arrays, about = read_arrays(self.path)
-        if about.get("asked") != self.asked:
+        if about.get("settings") != self.settings:
             return
         record = json.loads(about["about"])
         self.step, self.spent, self.worked = record["step"], record["spent"], record["worked"]

@@ -1,8 +1,8 @@
-"""Weights of a mixture, fitted on held-out text, by the confidence of each part.
+"""Weights of a mixture, fitted on held-out text, by the confidence of each expert.
 
-Positions with the same confidences of all parts form a cell, and each cell has its own weights: the MAP
+Positions with the same confidences of all experts form a cell, and each cell has its own weights: the MAP
 estimate under a Dirichlet prior around the weights of all positions, by EM. So a cell with few
-positions stays close to the overall weights. A silent part has weight 0.
+positions stays close to the overall weights. A silent expert has weight 0.
 """
 
 from dataclasses import dataclass
@@ -13,26 +13,26 @@ from attomaton.base.errors import MismatchedParts
 from attomaton.base.tables import Bool, Float64, Int64
 
 LEVELS = 16
-"""A base above the number of confidence levels of a part."""
+"""A base above the number of confidence levels of an expert."""
 
 
 @dataclass(frozen=True, eq=False)
 class MixtureWeights:
-    """The weight of each part, by cell.
+    """The weight of each expert, by cell.
 
     Attributes
     ----------
     cells : int64 array, shape (n_cells,)
-        The confidence levels of all parts packed into one number, ascending.
-    table : float64 array, shape (n_cells, n_parts)
+        The confidence levels of all experts packed into one number, ascending.
+    table : float64 array, shape (n_cells, n_experts)
         The weights of each cell, which sum to 1.
-    overall : float64 array, shape (n_parts,)
+    overall : float64 array, shape (n_experts,)
         The weights in unseen cells.
 
     Examples
     --------
     >>> probabilities = np.array([[0.8, 0.1], [0.8, 0.1], [0.0, 0.1], [0.0, 0.1]])
-    >>> sure = np.array([[1, 1], [1, 1], [1, 1], [0, 1]])  # in the last row the first part is silent
+    >>> sure = np.array([[1, 1], [1, 1], [1, 1], [0, 1]])  # in the last row the first expert is silent
     >>> weights = fit_weights(probabilities, sure, pull=0.1)
     >>> weights.of(sure).round(2).tolist()
     [[0.61, 0.39], [0.61, 0.39], [0.61, 0.39], [0.0, 1.0]]
@@ -43,24 +43,24 @@ class MixtureWeights:
     overall: Float64
 
     def of(self, sure: Int64) -> Float64:
-        """The weights at each position, shape (n, n_parts); ``sure`` has the same shape."""
+        """The weights at each position, shape (n, n_experts); ``sure`` has the same shape."""
         cell = _number(sure)
-        place = np.minimum(np.searchsorted(self.cells, cell), len(self.cells) - 1)
-        known = self.cells[place] == cell
-        return np.where(known[:, None], self.table[place], _mask(self.overall, sure > 0))
+        rows = np.minimum(np.searchsorted(self.cells, cell), len(self.cells) - 1)
+        is_known = self.cells[rows] == cell
+        return np.where(is_known[:, None], self.table[rows], _mask(self.overall, sure > 0))
 
 
 def fit_weights(
     probabilities: Float64, sure: Int64, *, pull: float = 50.0, rounds: int = 60
 ) -> MixtureWeights:
-    """Fit weights to the probabilities that the parts gave to the observed tokens, shape (n, n_parts) each.
+    """Fit weights to the probabilities that experts gave to the observed tokens, shape (n, n_experts) each.
 
     Parameters
     ----------
-    probabilities : float64 array, shape (n, n_parts)
-        The probability that each part gave to each token of the held-out text.
-    sure : int64 array, shape (n, n_parts)
-        The confidence of each part; 0 where it was silent.
+    probabilities : float64 array, shape (n, n_experts)
+        The probability that each expert gave to each token of the held-out text.
+    sure : int64 array, shape (n, n_experts)
+        The confidence of each expert; 0 where it was silent.
     pull : float
         The weight of the overall weights in each cell, in positions.
     rounds : int
@@ -69,7 +69,8 @@ def fit_weights(
     silent = (sure == 0) & (probabilities > 0)
     if silent.any() or not (probabilities > 0).any(1).all():
         raise MismatchedParts(
-            "a silent part gives a probability, or no part gives a token any; add a part that is never silent"
+            "a silent expert gives a probability, or no expert gives a token any; add one that is "
+            "never silent"
         )
     speaks = sure > 0
     overall = np.full(probabilities.shape[1], 1 / probabilities.shape[1])
@@ -84,7 +85,7 @@ def fit_weights(
 
 
 def share_out(weights: Float64, probabilities: Float64) -> Float64:
-    """The share of each part in the probability of each token, shape (n, n_parts).
+    """The share of each expert in the probability of each token, shape (n, n_experts).
 
     Examples
     --------
@@ -95,21 +96,23 @@ def share_out(weights: Float64, probabilities: Float64) -> Float64:
 
 
 def sum_cells(values: Float64, cell: Int64, size: int) -> Float64:
-    """Sums of rows by cell, shape (size, n_parts).
+    """Sums of rows by cell, shape (size, n_experts).
 
     Examples
     --------
     >>> sum_cells(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), np.array([1, 1, 0]), 2).tolist()
     [[1.0, 0.0], [1.0, 1.0]]
     """
-    sums: list[Float64] = [np.bincount(cell, one, minlength=size).astype(np.float64) for one in values.T]
+    sums: list[Float64] = [
+        np.bincount(cell, weights, minlength=size).astype(np.float64) for weights in values.T
+    ]
     return np.stack(sums, axis=1)
 
 
 def _number(sure: Int64) -> Int64:
     cell = np.zeros(len(sure), np.int64)
-    for one in sure.T:
-        cell = cell * LEVELS + one
+    for level in sure.T:
+        cell = cell * LEVELS + level
     return cell
 
 

@@ -51,9 +51,9 @@ def render_figure(
             f"# {name}: {title}",
             f"{caption}.",
             *(
-                part
+                block
                 for table in tables
-                for part in (f"**{table.title}**", render_table(table.headers, table.rows))
+                for block in (f"**{table.title}**", render_table(table.headers, table.rows))
             ),
             *notes,
             *render_verdicts(verdicts),

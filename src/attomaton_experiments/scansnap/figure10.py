@@ -92,15 +92,21 @@ def run_sweep(settings: Settings, texts: TextPair, progress: Progress = silent) 
         for rate in rates
         for seed in seeds
     ]
-    found = run_all(runs, workers=settings["workers"], progress=partial(progress, settings["name"]))
-    table = np.array([[_measures(record) for record in records] for records in found])
+    records_of_runs = run_all(runs, workers=settings["workers"], progress=partial(progress, settings["name"]))
+    table = np.array([[_measures(record) for record in records] for records in records_of_runs])
     shaped = table.reshape(len(rates), len(seeds), len(steps), len(MEASURES))
-    return Sweep(rates, steps, {name: shaped[..., place] for place, name in enumerate(MEASURES)})
+    return Sweep(rates, steps, {name: shaped[..., number] for number, name in enumerate(MEASURES)})
 
 
-def _measures(one: AttentionRecord) -> list[float]:
+def _measures(record: AttentionRecord) -> list[float]:
     """In the order of :data:`MEASURES`."""
-    return [one.mean_entropy, one.loss, one.largest, float(one.by_distance[0]), float(one.by_distance[1])]
+    return [
+        record.mean_entropy,
+        record.loss,
+        record.largest,
+        float(record.by_distance[0]),
+        float(record.by_distance[1]),
+    ]
 
 
 def _write(settings: Settings, texts: TextPair, sweep: Sweep, seconds: float) -> Page:
@@ -136,8 +142,8 @@ def _write(settings: Settings, texts: TextPair, sweep: Sweep, seconds: float) ->
 def _say_changes(sweep: Sweep) -> str:
     """Each increase of the rate in words, with the standard error."""
     pairs = zip(sweep.rates, sweep.rates[1:], sweep.changes, strict=False)
-    said = [f"{low:g} to {high:g}: {change:+.3f} ± {error:.3f}" for low, high, (change, error) in pairs]
-    return f"Changes with their standard errors: {'; '.join(said)}."
+    changes = [f"{low:g} to {high:g}: {change:+.3f} ± {error:.3f}" for low, high, (change, error) in pairs]
+    return f"Changes with their standard errors: {'; '.join(changes)}."
 
 
 def judge_figure10(sweep: Sweep) -> Verdict:
@@ -167,8 +173,8 @@ def _panels(sweep: Sweep) -> list[Panel]:
 
 def _table_of_ends(sweep: Sweep) -> Grid:
     rows = [
-        [f"{rate:g}", *(_spread(sweep.last(name)[place]) for name in MEASURES)]
-        for place, rate in enumerate(sweep.rates)
+        [f"{rate:g}", *(_spread(sweep.last(name)[number]) for name in MEASURES)]
+        for number, rate in enumerate(sweep.rates)
     ]
     headers = ["rate", "entropy", "log-loss", "largest weight", "on the query", "on the one before"]
     return Grid(f"After {sweep.steps[-1]:,} steps, mean ± std over seeds", headers, rows)
@@ -176,8 +182,11 @@ def _table_of_ends(sweep: Sweep) -> Grid:
 
 def _table_of_entropies(sweep: Sweep) -> Grid:
     rows = [
-        [f"{rate:g}", *(_spread(sweep.values["entropy"][place, :, when]) for when in range(len(sweep.steps)))]
-        for place, rate in enumerate(sweep.rates)
+        [
+            f"{rate:g}",
+            *(_spread(sweep.values["entropy"][number, :, when]) for when in range(len(sweep.steps))),
+        ]
+        for number, rate in enumerate(sweep.rates)
     ]
     return Grid("Entropy by step", ["rate", *(f"{step:,}" for step in sweep.steps)], rows)
 
@@ -185,9 +194,9 @@ def _table_of_entropies(sweep: Sweep) -> Grid:
 def _table_of_times(sweep: Sweep) -> Grid:
     """Entropies at equal rate × steps: a flow would have equal ones."""
     cells: dict[float, dict[float, str]] = {}
-    for place, rate in enumerate(sweep.rates):
+    for number, rate in enumerate(sweep.rates):
         for when, step in enumerate(sweep.steps):
-            cell = f"{_spread(sweep.values['entropy'][place, :, when])} ({step:,})"
+            cell = f"{_spread(sweep.values['entropy'][number, :, when])} ({step:,})"
             cells.setdefault(round(rate * step, 6), {})[rate] = cell
     rows = [
         [f"{time:g}", *(row.get(rate, "") for rate in sweep.rates)]

@@ -99,8 +99,8 @@ def _steps(settings: Settings) -> list[Row]:
             heights.append(heights[-1] + rate / (n_tokens - 1 + np.exp(n_tokens * heights[-1])))
         flow = solve_exponent(rate * times, n_tokens) / n_tokens
         rows += [
-            {"part": "steps", "n_tokens": n_tokens, "time": time, "h_by_steps": ahead, "h": behind}
-            for time, ahead, behind in zip(times.tolist(), heights, flow.tolist(), strict=True)
+            {"part": "steps", "n_tokens": n_tokens, "time": time, "h_by_steps": ahead, "h": flow_height}
+            for time, ahead, flow_height in zip(times.tolist(), heights, flow.tolist(), strict=True)
         ]
     return rows
 
@@ -122,8 +122,8 @@ def _moments(settings: Settings) -> Grid:
         law = _law(settings, rate)
         _, growth = integrate_law(law, MOMENTS)
         for at, moment in enumerate(MOMENTS):
-            told = (growth[at], law.growth(moment), law.growth_as_printed(moment))
-            rows.append([f"{rate:g}", f"{moment:g}", *(f"{value:.4f}" for value in told)])
+            growths = (growth[at], law.growth(moment), law.growth_as_printed(moment))
+            rows.append([f"{rate:g}", f"{moment:g}", *(f"{value:.4f}" for value in growths)])
     return Grid("Growth B", ["η_Y", "t", "equation", "closed form", "as printed"], rows)
 
 
@@ -151,11 +151,16 @@ def _grid(grid: dict[str, Any]) -> list[Row]:
 def _grid_table(grid: list[Row]) -> Grid:
     rows: list[list[str]] = []
     for size in sorted({row["n_tokens"] for row in grid}):
-        some = [row for row in grid if row["n_tokens"] == size]
-        told = (max(row[name] for row in some) for name in ("error", "error_as_printed"))
-        least, most = (pick(row["growth"] for row in some) for pick in (min, max))
+        of_size = [row for row in grid if row["n_tokens"] == size]
+        errors = (max(row[name] for row in of_size) for name in ("error", "error_as_printed"))
+        least, most = (pick(row["growth"] for row in of_size) for pick in (min, max))
         rows.append(
-            [f"{size:,}", f"{len(some)}", f"{least:.2f} to {most:.2f}", *(f"{one:.2g}" for one in told)]
+            [
+                f"{size:,}",
+                f"{len(of_size)}",
+                f"{least:.2f} to {most:.2f}",
+                *(f"{error:.2g}" for error in errors),
+            ]
         )
     headers = ["M", "cells (K, η_Y/η_Z)", "B at the end", "largest |ΔB|", "largest |ΔB| as printed"]
     return Grid("Closed form compared with the equation", headers, rows)
@@ -240,11 +245,11 @@ def _draw(curves: list[Row], steps: list[Row], snaps: list[Row], path: Path, *, 
     gains: list[Line] = []
     growths: list[Line] = []
     for colour, rate in enumerate(rates):
-        some = [row for row in curves if row["decoder_rate"] == rate]
-        times = [row["time"] for row in some]
-        gains.append(Line(f"η_Y = {rate:g}", times, [row["gain"] for row in some], colour))
-        growths.append(Line(f"η_Y = {rate:g}", times, [row["growth"] for row in some], colour))
-        printed = [row["growth_as_printed"] for row in some]
+        points = [row for row in curves if row["decoder_rate"] == rate]
+        times = [row["time"] for row in points]
+        gains.append(Line(f"η_Y = {rate:g}", times, [row["gain"] for row in points], colour))
+        growths.append(Line(f"η_Y = {rate:g}", times, [row["growth"] for row in points], colour))
+        printed = [row["growth_as_printed"] for row in points]
         growths.append(Line(f"η_Y = {rate:g}, as printed", times, printed, colour, 1))
     panels = [
         LinePanel("gain γ(t)", gains, least=0.0, axis="t"),
@@ -253,16 +258,18 @@ def _draw(curves: list[Row], steps: list[Row], snaps: list[Row], path: Path, *, 
     written = draw_line_panels(panels, path, caption=caption)
     heights: list[Line] = []
     for colour, size in enumerate(sorted({row["n_tokens"] for row in steps})):
-        some = [row for row in steps if row["n_tokens"] == size and row["time"] > 0]
+        of_size = [row for row in steps if row["n_tokens"] == size and row["time"] > 0]
         for dash, (name, key) in enumerate({"M h*": "h_by_steps", "M h": "h"}.items()):
-            values = [size * row[key] for row in some]
-            heights.append(Line(f"{name}, M = {size:,}", [row["time"] for row in some], values, colour, dash))
+            values = [size * row[key] for row in of_size]
+            heights.append(
+                Line(f"{name}, M = {size:,}", [row["time"] for row in of_size], values, colour, dash)
+            )
     grown: list[Line] = []
     slowest = min(row["attention_rate"] for row in snaps)
     for colour, size in enumerate(sorted({(row["n_classes"], row["n_tokens"]) for row in snaps})):
-        some = [row for row in snaps if (row["n_classes"], row["n_tokens"]) == size]
-        for dash, slow in enumerate(sorted({row["attention_rate"] for row in some})):
-            chosen = [row for row in some if row["attention_rate"] == slow]
+        of_size = [row for row in snaps if (row["n_classes"], row["n_tokens"]) == size]
+        for dash, slow in enumerate(sorted({row["attention_rate"] for row in of_size})):
+            chosen = [row for row in of_size if row["attention_rate"] == slow]
             name = f"K = {size[0]}, M = {size[1]:,}" if slow == slowest else ""
             values = [row["growth"] for row in chosen]
             grown.append(Line(name, [row["ratio"] for row in chosen], values, 3 + colour, dash))

@@ -102,17 +102,19 @@ def read_setup(settings: Settings, *, every: int = 1) -> Setup:
 
 def _rows(reduced: Reduced, trace: ScanTrace, pair: list[float], at: int, each: int) -> list[Row]:
     """Means over the trials of one pair of rates: the loss, and attention by kind of token, at every step."""
-    some = slice(at * each, (at + 1) * each)
-    attention = reduced.attention(trace.scores[:, some])
-    own = np.stack([attention[..., number, place] for number, place in _own_places(reduced)], axis=-2)
+    trials = slice(at * each, (at + 1) * each)
+    attention = reduced.attention(trace.scores[:, trials])
+    distinct = np.stack(
+        [attention[..., number, tokens] for number, tokens in _distinct_tokens(reduced)], axis=-2
+    )
     shared = ~reduced.is_own.any(axis=0)
     each_share = {
         "common": attention[..., shared].mean(axis=-1),
-        **{name: own[..., place] for name, place in zip(SHARES[1:], _ends(own), strict=True)},
+        **{name: distinct[..., index] for name, index in zip(SHARES[1:], _ends(distinct), strict=True)},
         "all common": attention[..., shared].sum(axis=-1),
     }
     shares = {name: values.mean(axis=(1, 2)) for name, values in each_share.items()}
-    losses = [*trace.losses[:, some].mean(axis=1).tolist(), None]
+    losses = [*trace.losses[:, trials].mean(axis=1).tolist(), None]
     return [
         {
             "decoder_rate": pair[0],
@@ -134,17 +136,17 @@ def _logged(settings: Settings) -> list[float | None]:
     return losses
 
 
-def _ends(own: Float64) -> tuple[int, int, int]:
-    return 0, own.shape[-1] // 2, own.shape[-1] - 1
+def _ends(distinct: Float64) -> tuple[int, int, int]:
+    return 0, distinct.shape[-1] // 2, distinct.shape[-1] - 1
 
 
-def _own_places(reduced: Reduced) -> list[tuple[int, Any]]:
+def _distinct_tokens(reduced: Reduced) -> list[tuple[int, Any]]:
     """Each class with the positions of its distinct tokens, the least probable first."""
-    places: list[tuple[int, Any]] = []
-    for number, own in enumerate(reduced.is_own):
-        found = np.flatnonzero(own)
-        places.append((number, found[np.argsort(reduced.law[number, found], kind="stable")]))
-    return places
+    distinct: list[tuple[int, Any]] = []
+    for number, is_distinct in enumerate(reduced.is_own):
+        tokens = np.flatnonzero(is_distinct)
+        distinct.append((number, tokens[np.argsort(reduced.law[number, tokens], kind="stable")]))
+    return distinct
 
 
 def _ranks(reduced: Reduced, trace: ScanTrace) -> Float64:
@@ -152,8 +154,8 @@ def _ranks(reduced: Reduced, trace: ScanTrace) -> Float64:
     final = reduced.attention(trace.scores[-1])
     return np.array(
         [
-            [spearmanr(reduced.law[number, place], trial[number, place]).statistic for trial in final]
-            for number, place in _own_places(reduced)
+            [spearmanr(reduced.law[number, tokens], trial[number, tokens]).statistic for trial in final]
+            for number, tokens in _distinct_tokens(reduced)
         ]
     )
 
@@ -192,11 +194,14 @@ def _compare_losses(settings: Settings, trace: ScanTrace) -> tuple[Float64, Floa
 def _judge_subset(settings: Settings, reduced: Reduced, trace: ScanTrace) -> Verdict:
     """How often the top token of one rate is more probable than that of a smaller rate, over all seeds."""
     attention = reduced.attention(trace.scores[-1])
-    tops = np.stack([attention[:, number, place].argmax(axis=1) for number, place in _own_places(reduced)])
-    parts = [part.ravel() for part in np.split(tops, len(settings["rates"]), axis=1)]
-    share = min(float((high[:, None] > low).mean()) for low, high in pairwise(parts))
+    tops = np.stack(
+        [attention[:, number, tokens].argmax(axis=1) for number, tokens in _distinct_tokens(reduced)]
+    )
+    groups = [group.ravel() for group in np.split(tops, len(settings["rates"]), axis=1)]
+    share = min(float((high[:, None] > low).mean()) for low, high in pairwise(groups))
     listed = ", ".join(
-        f"{pair[0]:g}: {np.median(part) + 1:g}" for pair, part in zip(settings["rates"], parts, strict=True)
+        f"{pair[0]:g}: {np.median(group) + 1:g}"
+        for pair, group in zip(settings["rates"], groups, strict=True)
     )
     meaning = (
         "smallest share of pairs of seeds in which the token with most attention is more probable at the "
@@ -238,19 +243,19 @@ def _loss_table(settings: Settings, trace: ScanTrace) -> Grid:
             [
                 f"{every * row}",
                 f"{logged:.6g}",
-                f"{own.mean():.6g}",
-                f"{100 * (own.mean() / logged - 1):.1f} %",
+                f"{measured.mean():.6g}",
+                f"{100 * (measured.mean() / logged - 1):.1f} %",
             ]
-            for row, (own, logged) in enumerate(zip(ours, published, strict=True))
+            for row, (measured, logged) in enumerate(zip(ours, published, strict=True))
         ]
         pair = settings["rates"][0]
         title = f"Loss at η_Y = {pair[0]:g}, η_Z = {pair[1]:g}, every logged step"
         return Grid(title, ["step", "published", "mean", "difference"], rows)
     steps = [step for step in (0, 2, 6, 10, 20, 50, settings["n_steps"] - 1) if step < settings["n_steps"]]
-    parts = np.split(trace.losses, len(settings["rates"]), axis=1)
+    groups = np.split(trace.losses, len(settings["rates"]), axis=1)
     rows = [
-        [f"{pair[0]:g}, {pair[1]:g}", *(f"{part[step].mean():.3g}" for step in steps)]
-        for pair, part in zip(settings["rates"], parts, strict=True)
+        [f"{pair[0]:g}, {pair[1]:g}", *(f"{group[step].mean():.3g}" for step in steps)]
+        for pair, group in zip(settings["rates"], groups, strict=True)
     ]
     return Grid("Loss (mean)", ["η_Y, η_Z", *(f"step {step}" for step in steps)], rows)
 
@@ -258,10 +263,12 @@ def _loss_table(settings: Settings, trace: ScanTrace) -> Grid:
 def _attention_table(rows: list[Row], pairs: list[list[float]]) -> Grid:
     lines: list[list[str]] = []
     for pair in pairs:
-        some = [row for row in rows if [row["decoder_rate"], row["attention_rate"]] == pair]
-        for row in (some[0], some[-1]):
-            told = (row[name] for name in ("all common", *SHARES))
-            lines.append([f"{pair[0]:g}, {pair[1]:g}", f"{row['step']}", *(f"{one:.4f}" for one in told)])
+        chosen = [row for row in rows if [row["decoder_rate"], row["attention_rate"]] == pair]
+        for row in (chosen[0], chosen[-1]):
+            shares = (row[name] for name in ("all common", *SHARES))
+            lines.append(
+                [f"{pair[0]:g}, {pair[1]:g}", f"{row['step']}", *(f"{share:.4f}" for share in shares)]
+            )
     headers = ["η_Y, η_Z", "step", "all common tokens", "a common one", *SHARES[1:]]
     return Grid("Attention c_n", headers, lines)
 
@@ -274,7 +281,7 @@ def _draw(
     records = [record for record in SHOWN if record < len(trace.steps)] + [len(trace.steps) - 1]
     names = [f"{trace.steps[record]}" for record in records]
     used = np.flatnonzero(reduced.law[0] > 0)
-    used = np.concatenate([used[~reduced.is_own[0, used]], _own_places(reduced)[0][1]])
+    used = np.concatenate([used[~reduced.is_own[0, used]], _distinct_tokens(reduced)[0][1]])
     attention = reduced.attention(trace.scores[records])[:, :, 0, used]
     panels = [
         BandPanel(
@@ -291,12 +298,12 @@ def _draw(
     losses: list[Line] = []
     shares: list[Line] = []
     for style, pair in enumerate(pairs):
-        some = [row for row in rows if [row["decoder_rate"], row["attention_rate"]] == pair]
-        steps = [row["step"] for row in some]
+        chosen = [row for row in rows if [row["decoder_rate"], row["attention_rate"]] == pair]
+        steps = [row["step"] for row in chosen]
         name = f"η_Y = {pair[0]:g}, η_Z = {pair[1]:g}"
-        losses.append(Line(name, steps[:-1], [row["loss"] for row in some[:-1]], BLACK, style))
+        losses.append(Line(name, steps[:-1], [row["loss"] for row in chosen[:-1]], BLACK, style))
         for colour, kind in enumerate(SHARES):
-            shares.append(Line("" if style else kind, steps, [row[kind] for row in some], colour, style))
+            shares.append(Line("" if style else kind, steps, [row[kind] for row in chosen], colour, style))
     curves = [
         LinePanel("loss", losses, log_axis=False, log=True),
         LinePanel("attention c_n on one token", shares, least=0.0, log_axis=False),

@@ -98,7 +98,7 @@ def _train_cells(settings: Settings, progress: Progress) -> dict[Cell, TrainedCe
     each, sizes = settings["trials"], settings["n_queries"]
     pairs = list(product(settings["attention_rates"], settings["ratios"]))
     rates = np.repeat([[slow * ratio, slow] for slow, ratio in pairs], each, axis=0)
-    found: dict[Cell, TrainedCell] = {}
+    cells: dict[Cell, TrainedCell] = {}
     for at, n_queries in enumerate(sizes):
         reduced = draw_classes(settings, n_queries)
 
@@ -114,9 +114,9 @@ def _train_cells(settings: Settings, progress: Progress) -> dict[Cell, TrainedCe
         above = (shares[..., None] > thresholds) & reduced.is_own[..., None]
         recall = (above.sum(axis=2) / reduced.is_own.sum(axis=1)[:, None]).mean(axis=1)
         for number, pair in enumerate(pairs):
-            part = slice(number * each, (number + 1) * each)
-            found[n_queries, *pair] = TrainedCell(entropy[part], recall[part])
-    return found
+            trials = slice(number * each, (number + 1) * each)
+            cells[n_queries, *pair] = TrainedCell(entropy[trials], recall[trials])
+    return cells
 
 
 def _judge_published(
@@ -171,14 +171,14 @@ def _judge_denser(settings: Settings, cells: dict[Cell, TrainedCell], measure: s
 
 def _judge_order(name: str, steps: list[tuple[Float64, Float64]], meaning: str) -> Verdict:
     """No pair with significantly different means may have the opposite order."""
-    told = wrong = 0
+    significant = wrong = 0
     for higher, lower in steps:
         error = np.sqrt(higher.var() / len(higher) + lower.var() / len(lower))
         gap = higher.mean() - lower.mean()
-        told += bool(abs(gap) > SPREADS * error)
+        significant += bool(abs(gap) > SPREADS * error)
         wrong += bool(gap < -SPREADS * error)
-    found = f"{meaning}: {wrong} of {told} significantly different pairs have the opposite order"
-    return Judgement(float(wrong), 0.0, not wrong, found).about(name)
+    sentence = f"{meaning}: {wrong} of {significant} significantly different pairs have the opposite order"
+    return Judgement(float(wrong), 0.0, not wrong, sentence).about(name)
 
 
 def _table(
@@ -219,11 +219,14 @@ def _draw(
         for colour, slow in enumerate(settings["attention_rates"]):
             keys = [(number, slow, ratio) for ratio in settings["ratios"]]
             ours = [cells[key].entropy for key in keys]
-            means, errors = [float(one.mean()) for one in ours], [float(one.std(ddof=1)) for one in ours]
+            means, errors = (
+                [float(entropies.mean()) for entropies in ours],
+                [float(entropies.std(ddof=1)) for entropies in ours],
+            )
             lines.append(Line(f"η_Z = {slow:g}", settings["ratios"], means, colour, errors=errors))
-            known, bars = zip(*(published[key] for key in keys), strict=True)
+            means_printed, bars = zip(*(published[key] for key in keys), strict=True)
             name = f"η_Z = {slow:g}, published"
-            lines.append(Line(name, settings["ratios"], list(known), colour, 1, errors=list(bars)))
+            lines.append(Line(name, settings["ratios"], list(means_printed), colour, 1, errors=list(bars)))
         panels.append(LinePanel(_size(settings, number), lines, axis="η_Y/η_Z"))
         curves = [
             Line(

@@ -91,8 +91,8 @@ def run_figure7(settings: Settings, progress: Progress = silent) -> Page:
     shown = cut_windows(texts.valid, window, (len(texts.valid) - 1) // window)[settings["shown_window"]]
     windows = np.concatenate([shown[None], spread])
     training = make_training(settings, texts, rate=settings["rate"], seed=settings["seed"])
-    told = partial(progress, settings["name"])
-    records = training.run(texts.train, windows, records=tuple(settings["records"]), progress=told)
+    announce = partial(progress, settings["name"])
+    records = training.run(texts.train, windows, records=tuple(settings["records"]), progress=announce)
     return _write(TextRun(settings, texts, windows, records), perf_counter() - began)
 
 
@@ -130,14 +130,14 @@ def _write(run: TextRun, seconds: float) -> Page:
 def _say_moves(run: TextRun) -> str:
     """How many queries of the shown window keep their top key from map to map."""
     maps = [record for record in run.records if record.step in run.settings["maps_at"]]
-    said = [
+    moves = [
         f"{int((before.shown[0].argmax(1) == after.shown[0].argmax(1)).sum())} from step {before.step:,} to "
         f"{after.step:,}"
         for before, after in pairwise(maps)
     ]
     return (
         f"Of the {run.window} queries of the shown window, these keep the key they attend to most: "
-        f"{', '.join(said)}."
+        f"{', '.join(moves)}."
     )
 
 
@@ -191,7 +191,7 @@ def _table(run: TextRun) -> Grid:
 
 
 def _numbers(run: TextRun) -> pa.Table:
-    kept = {
+    maps = {
         record.step: record.shown[0].ravel()
         for record in run.records
         if record.step in run.settings["maps_at"]
@@ -200,7 +200,7 @@ def _numbers(run: TextRun) -> pa.Table:
         "entropy_by_position": [record.entropy for record in run.records],
         "by_distance": [record.by_distance for record in run.records],
         "gains": [run.gains(record) for record in run.records],
-        "map": [kept.get(record.step, np.empty(0)) for record in run.records],
+        "map": [maps.get(record.step, np.empty(0)) for record in run.records],
     }
     return make_table(
         SCHEMA,
@@ -237,20 +237,20 @@ def _draw(run: TextRun, path: Path, *, caption: str) -> list[Path]:
 
 def _draw_curves(run: TextRun, path: Path) -> list[Path]:
     after = [record for record in run.records if record.step]
-    steps = [float(one.step) for one in after]
-    gains = np.array([run.gains(one) for one in after])
+    steps = [float(record.step) for record in after]
+    gains = np.array([run.gains(record) for record in after])
     entropy = [
         Line("uniform attention", steps, [_uniform_entropy(run)], 3, 2),
-        Line("measured on valid", steps, [one.mean_entropy for one in after], 0),
+        Line("measured on valid", steps, [record.mean_entropy for record in after], 0),
     ]
     shares = [
-        Line("on the query itself", steps, [float(one.by_distance[0]) for one in after], 1),
-        Line("on the token before", steps, [float(one.by_distance[1]) for one in after], 2, 1),
-        Line("largest weight of a row", steps, [one.largest for one in after], 0, 3),
+        Line("on the query itself", steps, [float(record.by_distance[0]) for record in after], 1),
+        Line("on the token before", steps, [float(record.by_distance[1]) for record in after], 2, 1),
+        Line("largest weight of a row", steps, [record.largest for record in after], 0, 3),
     ]
     tokens = [
-        Line(name, steps, gains[:, place].tolist(), place % 4, (place + place // 4) % 4)
-        for place, (name, _) in enumerate(run.groups)
+        Line(name, steps, gains[:, number].tolist(), number % 4, (number + number // 4) % 4)
+        for number, (name, _) in enumerate(run.groups)
     ]
     panels = [
         LinePanel("entropy of attention, nats", entropy, least=0.0),

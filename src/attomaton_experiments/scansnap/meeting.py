@@ -143,14 +143,14 @@ def _second_theory(samples: Samples) -> dict[int, dict[int, float]]:
 
 def _attention(path: LayerFlow, context: tuple[int, ...], *, query_is_key: bool) -> dict[int, float]:
     """Attention of a trained layer to the tokens of one context; {} if its query was not trained."""
-    held, query = path.reduced, context[-1]
+    reduced, query = path.reduced, context[-1]
     keys = context if query_is_key else context[:-1]
-    at = np.searchsorted(held.queries, query)
-    if at == len(held.queries) or held.queries[at] != query:
+    at = np.searchsorted(reduced.queries, query)
+    if at == len(reduced.queries) or reduced.queries[at] != query:
         return {}
     tokens, counts = np.unique(keys, return_counts=True)
-    place = np.minimum(np.searchsorted(held.used, tokens), len(held.used) - 1)
-    scores: Float64 = np.where(held.used[place] == tokens, path.scores[-1][at, place], 0.0)
+    columns = np.minimum(np.searchsorted(reduced.used, tokens), len(reduced.used) - 1)
+    scores: Float64 = np.where(reduced.used[columns] == tokens, path.scores[-1][at, columns], 0.0)
     raised = counts * np.exp(scores - scores.max())
     return dict(zip(tokens.tolist(), (raised / raised.sum()).tolist(), strict=True))
 
@@ -163,8 +163,8 @@ def _case_rows(cases: Cases, layers: tuple[Variant, ...], rates: Rates, time: fl
             if isinstance(layer.head, MassHead) and not layer.query_is_key and label not in context[:-1]:
                 continue  # its mass is 0, so this layer was not trained on it
             for token, mass in _attention(path, context, query_is_key=layer.query_is_key).items():
-                told = {"layer": layer.name, "sample": number}
-                rows.append({**told, "token": cases.words[token], "id": token, "attention": mass})
+                origin = {"layer": layer.name, "sample": number}
+                rows.append({**origin, "token": cases.words[token], "id": token, "attention": mass})
     return rows
 
 
@@ -192,17 +192,19 @@ def _case_table(
     lines: list[list[str]] = []
     for number, (context, label) in enumerate(cases.samples):
         shown = " ".join(cases.words[token] for token in context)
-        one = " ".join(cases.words[int(token)] for token in first.retrieve(list(context)))
-        other = cases.words[_kept_by_second(second, context)]
-        kept = [
+        retrieved = " ".join(cases.words[int(token)] for token in first.retrieve(list(context)))
+        by_second = cases.words[_kept_by_second(second, context)]
+        attentions = [
             f"{top[number]['token']} {top[number]['attention']:.2f}" if number in top else "cannot learn it"
             for top in tops
         ]
-        told = [cases.names[cases.case_of[number]], f"{shown} → {cases.words[label]}", one, other]
-        lines.append([*told, *kept])
+        cells = [cases.names[cases.case_of[number]], f"{shown} → {cases.words[label]}", retrieved, by_second]
+        lines.append([*cells, *attentions])
     headers = ["case", "sample", "first theory keeps", "second theory keeps"]
     return Grid(
-        "The token with most attention, and its attention", [*headers, *(one.name for one in layers)], lines
+        "The token with most attention, and its attention",
+        [*headers, *(layer.name for layer in layers)],
+        lines,
     )
 
 
@@ -215,34 +217,34 @@ def _story_rows(layers: tuple[Variant, ...], rates: Rates, settings: Settings) -
     rows: list[Row] = []
     for layer in layers:
         path = layer.train(samples, rates, settings["time"])
-        found: list[tuple[bool, bool, bool]] = []
+        outcomes: list[tuple[bool, bool, bool]] = []
         for context, label in samples:
             masses = _attention(path, context, query_is_key=layer.query_is_key)
             top = max(masses, key=masses.__getitem__) if masses else label
-            kept = first.retrieve(list(context))
-            found.append((top in kept, top == label, top == context[-1]))
-        shares = np.array(found).mean(axis=0).tolist()
-        told = dict(zip(STORY, [*shares, float(path.loss()[-1])], strict=True))
-        rows.append({"layer": layer.name, **told})
+            retrieved = first.retrieve(list(context))
+            outcomes.append((top in retrieved, top == label, top == context[-1]))
+        shares = np.array(outcomes).mean(axis=0).tolist()
+        measured = dict(zip(STORY, [*shares, float(path.loss()[-1])], strict=True))
+        rows.append({"layer": layer.name, **measured})
     return rows
 
 
 def _numbers(cases: Cases, rows: list[Row], story: list[Row]) -> pa.Table:
     """All numbers, one per row; those of the story are over all samples, so sample and token are empty."""
-    told: list[Row] = []
+    numbers: list[Row] = []
     for row in rows:
         context, label = cases.samples[row["sample"]]
         shown = f"{' '.join(cases.words[token] for token in context)} → {cases.words[label]}"
-        place: Row = {
+        origin: Row = {
             "part": cases.names[cases.case_of[row["sample"]]],
             "layer": row["layer"],
             "sample": shown,
         }
-        told.append({**place, "token": row["token"], "measure": "attention", "value": row["attention"]})
+        numbers.append({**origin, "token": row["token"], "measure": "attention", "value": row["attention"]})
     for row in story:
         whole: Row = {"part": "story", "layer": row["layer"], "sample": "", "token": ""}
-        told += [{**whole, "measure": name, "value": row[name]} for name in STORY]
-    return pa.Table.from_pylist(told)
+        numbers += [{**whole, "measure": name, "value": row[name]} for name in STORY]
+    return pa.Table.from_pylist(numbers)
 
 
 def _story_table(rows: list[Row]) -> Grid:
@@ -260,14 +262,14 @@ def _story_table(rows: list[Row]) -> Grid:
 
 def _grids(cases: Cases, layers: tuple[Variant, ...], rows: list[Row]) -> list[DrawnGrid]:
     """One grid per case: tokens by layers, the label's row framed."""
-    held = {(row["layer"], row["sample"], row["id"]): row["attention"] for row in rows}
+    attention_of = {(row["layer"], row["sample"], row["id"]): row["attention"] for row in rows}
     grids: list[DrawnGrid] = []
     for case, name in enumerate(cases.names):
         names: list[str] = []
         values: list[list[float | None]] = []
         marked: list[tuple[int, int]] = []
         borders: list[int] = []
-        for number in (one for one, of in enumerate(cases.case_of) if of == case):
+        for number in (sample for sample, of in enumerate(cases.case_of) if of == case):
             context, label = cases.samples[number]
             if names:
                 borders.append(len(names))
@@ -276,10 +278,10 @@ def _grids(cases: Cases, layers: tuple[Variant, ...], rows: list[Row]) -> list[D
                 if token == label:
                     marked += [(len(names), column) for column in range(len(layers))]
                 names.append(cases.words[token])
-                values.append([held.get((layer.name, number, token)) for layer in layers])
-            words = " ".join(cases.words[one] for one in context)
+                values.append([attention_of.get((layer.name, number, token)) for layer in layers])
+            words = " ".join(cases.words[token] for token in context)
             names[first] = f"{words} → {cases.words[label]}:  {names[first]}"
-        grids.append(DrawnGrid(name, names, [one.short for one in layers], values, marked, borders))
+        grids.append(DrawnGrid(name, names, [layer.short for layer in layers], values, marked, borders))
     return grids
 
 
@@ -295,12 +297,12 @@ def _judge(
     for layer in layers:
         for number, top in _tops(rows, layer).items():
             context = cases.samples[number].context
-            one, other = first.retrieve(list(context)), _kept_by_second(second, context)
-            hits[layer.learns].append(top["id"] == other if layer.learns else top["id"] in one)
+            retrieved, by_second = first.retrieve(list(context)), _kept_by_second(second, context)
+            hits[layer.learns].append(top["id"] == by_second if layer.learns else top["id"] in retrieved)
     names = {False: "tied decoder: first theory", True: "learned decoder: second theory"}
     verdicts: list[Verdict] = []
-    for learned, found in hits.items():
-        share = float(np.mean(found))
+    for learned, of_kind in hits.items():
+        share = float(np.mean(of_kind))
         reason = "share of samples and layers whose top token is the theory's"
         verdicts.append(Judgement(share, 1.0, share == 1, reason).about(names[learned]))
     return verdicts

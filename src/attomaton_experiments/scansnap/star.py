@@ -39,11 +39,11 @@ def make_star(n_classes: int, n_tokens: int, *, common: float) -> CorpusClasses:
             f"{n_classes} classes need {3 * n_classes + 1} tokens (common, distinct, queries, labels); "
             f"got {n_tokens}"
         )
-    own = 1 + np.arange(n_classes)
+    distinct = 1 + np.arange(n_classes)
     weights = np.zeros((n_classes, n_tokens))
     weights[:, 0] = common
-    weights[np.arange(n_classes), own] = 1 - common
-    return CorpusClasses.from_table(own + n_classes, own + 2 * n_classes, weights)
+    weights[np.arange(n_classes), distinct] = 1 - common
+    return CorpusClasses.from_table(distinct + n_classes, distinct + 2 * n_classes, weights)
 
 
 def star_constant(n_classes: int, n_tokens: int, *, common: float) -> float:
@@ -79,15 +79,15 @@ def integrate_law(law: SnapLaw, times: ArrayLike) -> tuple[Float64, Float64]:
     >>> np.abs(growth - law.growth([10.0, 280.0])).max() < 1e-6
     np.True_
     """
-    rest, size = law.n_tokens - 1, law.n_tokens
+    n_others, size = law.n_tokens - 1, law.n_tokens
 
     def gain_at(exponent: Any) -> Any:
-        return rest**2 / size * exponent / (rest + np.exp(exponent))
+        return n_others**2 / size * exponent / (n_others + np.exp(exponent))
 
     def slope(state: Float64) -> Float64:
         exponent, grown = state
         pace = law.rates.attention * gain_at(exponent) * np.exp(-4 * grown) / law.constant
-        return np.array([size * law.rates.decoder / law.n_classes / (rest + np.exp(exponent)), pace])
+        return np.array([size * law.rates.decoder / law.n_classes / (n_others + np.exp(exponent)), pace])
 
     exponent, grown = integrate_flow(slope, 2, times, rtol=1e-10, atol=1e-12).T
     return gain_at(exponent), grown

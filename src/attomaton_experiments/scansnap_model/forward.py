@@ -73,8 +73,8 @@ def logits_of_sequences(decoder: Tensor, scores: Tensor, tokens: Tensor, *, norm
     [[[0.4, 0.6, 0.0]]]
     """
     hidden = torch.eye(scores.shape[-1], dtype=scores.dtype)[tokens]
-    keys, asked = hidden[:, :, :-1], hidden[:, :, -1:]
-    mixed = torch.softmax(asked @ scores[:, None] @ torch.transpose(keys, 2, 3), dim=3) @ keys
+    keys, queries = hidden[:, :, :-1], hidden[:, :, -1:]
+    mixed = torch.softmax(queries @ scores[:, None] @ torch.transpose(keys, 2, 3), dim=3) @ keys
     if normalize:
         mixed = mixed / torch.sqrt((mixed * mixed).sum(dim=3, keepdim=True))
     return (mixed @ decoder[:, None])[:, :, 0]

@@ -77,7 +77,7 @@ class LanguageLayer(nn.Module):
     """
 
     mask: Tensor
-    places: Tensor
+    position_codes: Tensor
 
     def __init__(self, model: LanguageModel) -> None:
         super().__init__()
@@ -91,16 +91,16 @@ class LanguageLayer(nn.Module):
         self.dropout = nn.Dropout(model.dropout)
         self.decoder = nn.Linear(width, model.n_tokens)
         future = torch.ones(model.window, model.window, dtype=torch.bool).triu(1)
-        places = place_codes(model.window, width) if model.positions else torch.zeros(model.window, width)
+        codes = encode_positions(model.window, width) if model.positions else torch.zeros(model.window, width)
         self.register_buffer("mask", future)
-        self.register_buffer("places", places)
+        self.register_buffer("position_codes", codes)
         for table in (self.embedding.weight, self.decoder.weight):
             nn.init.uniform_(table, -REACH, REACH)
         nn.init.zeros_(self.decoder.bias)
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Logits, shape (n, t, n_tokens), and attention, shape (n, t, t), of tokens, shape (n, t)."""
-        inputs = self.dropout(self.scale * self.embedding(tokens) + self.places[: tokens.shape[1]])
+        inputs = self.dropout(self.scale * self.embedding(tokens) + self.position_codes[: tokens.shape[1]])
         outputs, attention = self.encode(inputs)
         return self.decoder(outputs), attention
 
@@ -115,12 +115,12 @@ class LanguageLayer(nn.Module):
         return self.norm2(inner + self.dropout(fed)), attention
 
 
-def place_codes(length: int, width: int) -> Tensor:
+def encode_positions(length: int, width: int) -> Tensor:
     """Sines and cosines of position · 10000^(−2i/width), shape (length, width).
 
     Examples
     --------
-    >>> place_codes(2, 4).numpy().round(2) + 0.0
+    >>> encode_positions(2, 4).numpy().round(2) + 0.0
     array([[0.  , 1.  , 0.  , 1.  ],
            [0.84, 0.54, 0.01, 1.  ]], dtype=float32)
     """

@@ -146,7 +146,7 @@ class LanguageTraining:
         measured = torch.as_tensor(windows.astype(np.int64))
         with repeatable(self.seed):
             layer = LanguageLayer(self.model)
-            found = [measure_attention(layer, measured, n_shown=n_shown)] if 0 in records else []
+            measurements = [measure_attention(layer, measured, n_shown=n_shown)] if 0 in records else []
             for step, _ in descend(
                 self._optimiser(layer),
                 islice(self.batches(text), records[-1]),
@@ -155,9 +155,9 @@ class LanguageTraining:
                 clip=self.clip,
             ):
                 if step in records:
-                    found.append(measure_attention(layer, measured, step=step, n_shown=n_shown))
+                    measurements.append(measure_attention(layer, measured, step=step, n_shown=n_shown))
                 progress(step, records[-1])
-        return found
+        return measurements
 
     def batches(self, text: Integers) -> Iterator[Tensor]:
         """Windows of all streams in order, shape (batch_size, window + 1), repeated without end."""
@@ -166,8 +166,8 @@ class LanguageTraining:
             raise InvalidSamples(
                 f"{len(text)} tokens for {self.batch_size} streams of more than {window} each; give more text"
             )
-        kept = text[: length * self.batch_size].astype(np.int64)
-        streams = torch.as_tensor(kept.reshape(self.batch_size, length))
+        usable = text[: length * self.batch_size].astype(np.int64)
+        streams = torch.as_tensor(usable.reshape(self.batch_size, length))
         while True:
             for first in range(0, length - window, window):
                 yield streams[:, first : first + window + 1]
@@ -201,16 +201,16 @@ def run_all(
 ) -> list[list[AttentionRecord]]:
     """The records of several runs, in sequence or in parallel processes."""
     workers = whole_number(workers, "workers", least=1, most=MOST_THREADS)
-    total = sum(one.records[-1] for one in runs)
+    total = sum(run.records[-1] for run in runs)
     before = 0
     if workers == 1:
-        found: list[list[AttentionRecord]] = []
-        for one in runs:
-            found.append(one.run(lambda done, _, before=before: progress(before + done, total)))
-            before += one.records[-1]
-        return found
+        records: list[list[AttentionRecord]] = []
+        for run in runs:
+            records.append(run.run(lambda done, _, before=before: progress(before + done, total)))
+            before += run.records[-1]
+        return records
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        futures = {pool.submit(one.run): one for one in runs}
+        futures = {pool.submit(training.run): training for training in runs}
         for future in as_completed(futures):
             before += futures[future].records[-1]
             progress(before, total)
@@ -237,12 +237,12 @@ def cut_windows(text: Integers, window: int, number: int) -> NDArray[np.int64]:
     [[0, 1, 2], [4, 5, 6]]
     """
     window, number = whole_number(window, "window", least=1), whole_number(number, "number")
-    there = (len(text) - 1) // window
-    if there < number or number < 1:
+    n_windows = (len(text) - 1) // window
+    if n_windows < number or number < 1:
         raise InvalidSamples(
-            f"{len(text)} tokens hold {there} windows of {window}, not {number}; choose fewer"
+            f"{len(text)} tokens hold {n_windows} windows of {window}, not {number}; choose fewer"
         )
-    starts = window * (np.arange(number) * there // number)
+    starts = window * (np.arange(number) * n_windows // number)
     return text.astype(np.int64)[starts[:, None] + np.arange(window + 1)]
 
 
@@ -264,15 +264,15 @@ def measure_attention(
     shown = list[Tensor]()
     distance = (torch.arange(window)[:, None] - torch.arange(window)).clamp(min=0)
     for first in range(0, number, FEW):
-        some = windows[first : first + FEW]
-        logits, attention = layer(some[:, :-1])
+        batch = windows[first : first + FEW]
+        logits, attention = layer(batch[:, :-1])
         attention = attention.double()
-        labels = some[:, 1:].flatten()
+        labels = batch[:, 1:].flatten()
         loss += float(nn.functional.cross_entropy(logits.flatten(0, 1), labels, reduction="sum"))
         entropy += row_entropies(attention).sum(0)
         largest += float(attention.amax(2).sum())
         by_distance.index_add_(0, distance.flatten(), attention.sum(0).flatten())
-        received.index_add_(0, some[:, :-1].flatten(), attention.sum(1).flatten())
+        received.index_add_(0, batch[:, :-1].flatten(), attention.sum(1).flatten())
         shown.append(attention[: max(n_shown - first, 0)])
     rows = number * window
     return AttentionRecord(

@@ -49,10 +49,10 @@ def read_texts(folder: str | Path, n_tokens: int) -> TextPair:
     words, ids = _read_words(find_train(Path(folder)))
     other_words, other_ids = _read_words(Path(folder) / "valid.txt")
     counts = np.bincount(ids, minlength=len(words))
-    counts[[place for place, word in enumerate(words) if word == UNKNOWN]] = 0
+    counts[[number for number, word in enumerate(words) if word == UNKNOWN]] = 0
     order = np.argsort(-counts, kind="stable")[: n_tokens - 1]
-    tokens = (UNKNOWN, *(words[int(place)] for place in order if counts[place]))
-    number = {word: place for place, word in enumerate(tokens)}
+    tokens = (UNKNOWN, *(words[int(number)] for number in order if counts[number]))
+    number = {word: number for number, word in enumerate(tokens)}
 
     def renumber(old: Sequence[str], text: Integers) -> Int64:
         return np.array([number.get(word, 0) for word in old], np.int64)[text]
@@ -69,9 +69,9 @@ def _read_words(path: Path) -> tuple[Sequence[str], Integers]:
 
 def find_train(folder: Path) -> Path:
     """The only file of the folder whose name begins with ``train`` and ends with ``.txt``."""
-    found = sorted(folder.glob("train*.txt"))
-    if len(found) != 1:
+    files = sorted(folder.glob("train*.txt"))
+    if len(files) != 1:
         raise UnreadableSource(
-            f"{folder} holds {len(found)} files train*.txt; give a folder with one, and with valid.txt"
+            f"{folder} holds {len(files)} files train*.txt; give a folder with one, and with valid.txt"
         )
-    return found[0]
+    return files[0]

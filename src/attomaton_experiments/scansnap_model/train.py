@@ -130,37 +130,37 @@ def train_classes(
     """
     pace = np.asarray(rates, np.float64)
     generators = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(len(pace))]
-    parts: list[tuple[Float64, Float64]] = []
+    chunks: list[tuple[Float64, Float64]] = []
     for first in range(0, len(pace), CHUNK):
-        some = slice(first, first + CHUNK)
-        parts.append(_train_some(reduced, pace[some], setup, generators[some]))
+        trials = slice(first, first + CHUNK)
+        chunks.append(_train_chunk(reduced, pace[trials], setup, generators[trials]))
         progress(min(first + CHUNK, len(pace)), len(pace))
-    losses, scores = (np.concatenate([part[at] for part in parts], axis=1) for at in (0, 1))
+    losses, scores = (np.concatenate([chunk[at] for chunk in chunks], axis=1) for at in (0, 1))
     return ScanTrace(np.asarray(_recorded(setup), np.int64), losses, scores)
 
 
-def _train_some(
+def _train_chunk(
     reduced: Reduced, rates: Float64, setup: Setup, generators: Sequence[np.random.Generator]
 ) -> tuple[Float64, Float64]:
     """Losses, shape (n_steps, n_trials), and Z at every record."""
     shapes = ((len(reduced.used), reduced.classes.n_tokens), reduced.shapes[1])
     weights = tuple(_draw_start(shape, reduced.classes.n_tokens, setup, generators) for shape in shapes)
-    paces = [torch.as_tensor(rates[:, part, None, None], dtype=torch.float32) for part in (0, 1)]
+    paces = [torch.as_tensor(rates[:, kind, None, None], dtype=torch.float32) for kind in (0, 1)]
     still = tuple(torch.zeros_like(weight) for weight in weights)  # a step from 0 equals the update
     state = setup.optimiser.begin(weights)
-    kept = set(_recorded(setup))
+    recorded = set(_recorded(setup))
     losses: list[Float64] = []
     records: list[Float64] = []
     for step in range(setup.n_steps):
-        if step in kept:
+        if step in recorded:
             records.append(_to_array(weights[1]))
         missed = _mean_losses(reduced, weights, setup, generators)
         slopes = torch.autograd.grad(missed.sum(), weights)
         losses.append(_to_array(missed))
         with torch.no_grad():
             moves, state = setup.optimiser.move(still, slopes, state, step)
-            for one, pace, move in zip(weights, paces, moves, strict=True):
-                one.add_(pace * move)
+            for matrix, pace, move in zip(weights, paces, moves, strict=True):
+                matrix.add_(pace * move)
     records.append(_to_array(weights[1]))
     return np.stack(losses), np.stack(records)
 
@@ -179,8 +179,8 @@ def _mean_losses(
 ) -> Tensor:
     """Mean log-loss of every trial on a new batch, shape (n_trials,)."""
     drawn = [draw_counts(reduced, (setup.batch_size,), setup.length, rng) for rng in generators]
-    number = np.stack([one.classes for one in drawn])
-    counts = torch.as_tensor(np.stack([one.counts for one in drawn]), dtype=torch.float32)
+    number = np.stack([drawn_trial.classes for drawn_trial in drawn])
+    counts = torch.as_tensor(np.stack([drawn_trial.counts for drawn_trial in drawn]), dtype=torch.float32)
     decoder, scores = weights
     logits = logits_of_counts(decoder, scores, counts, torch.as_tensor(reduced.query_of[number]))
     labels = torch.as_tensor(reduced.classes.labels.astype(np.int64)[number])

@@ -27,8 +27,8 @@ ALL = "all-mechanics"
 
 def list_experiments() -> list[str]:
     """The names of all experiments."""
-    found = sorted(file.name for file in files(__name__).iterdir() if file.name.endswith(".toml"))
-    return [name.removesuffix(".toml") for family in FAMILIES for name in found if name.startswith(family)]
+    names = sorted(file.name for file in files(__name__).iterdir() if file.name.endswith(".toml"))
+    return [name.removesuffix(".toml") for family in FAMILIES for name in names if name.startswith(family)]
 
 
 def describe_experiments() -> list[dict[str, Any]]:
@@ -41,7 +41,11 @@ def describe_experiments() -> list[dict[str, Any]]:
 
 def find_experiments(name: str) -> list[str]:
     """The experiments that a name selects: the one of that name, or all of the first paper."""
-    return [one for one in list_experiments() if one.startswith(FAMILIES[0])] if name == ALL else [name]
+    return (
+        [experiment for experiment in list_experiments() if experiment.startswith(FAMILIES[0])]
+        if name == ALL
+        else [name]
+    )
 
 
 def read_settings(

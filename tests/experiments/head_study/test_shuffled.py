@@ -43,18 +43,18 @@ def test_a_head_by_frequency_obeys_a_shuffled_corpus_and_one_by_followers_its_ow
     likes_frequent = np.tile(np.linspace(1, 0, N)[:, None], N)
     likes_frequent = watch_layer(np.eye(N), likes_frequent)
     found = compare_shuffled(likes_frequent, plain, window=8)
-    assert found.own.frequency > 0.8
+    assert found.of_text.frequency > 0.8
     assert found.shuffled.frequency > 0.8
-    assert found.own.obeyed[0] > 0.8 < found.shuffled.obeyed[0]
+    assert found.of_text.obeyed[0] > 0.8 < found.shuffled.obeyed[0]
 
     chains = draw_chains()
     follows = np.zeros((N, N))
     for ids in chains:
         np.add.at(follows, (ids[1:], ids[:-1]), 1.0)  # score of a token for a query: column the query
     found = compare_shuffled(watch_layer(np.eye(N), follows), chains, window=8)
-    assert found.own.obeyed[0] > 0.95
+    assert found.of_text.obeyed[0] > 0.95
     assert found.shuffled.obeyed[0] < 0.7
-    assert found.shuffled.frequency > found.own.frequency
+    assert found.shuffled.frequency > found.of_text.frequency
 
 
 def test_the_table_has_both_graphs_side_by_side():

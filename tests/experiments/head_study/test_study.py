@@ -38,10 +38,10 @@ def test_training_repeats_and_is_taken_up(tmp_path):
     training = SmallTraining(SmallConfig(4, longest=4, width=8), steps=5, batch_size=4, marks=(0, 2))
     ids = np.arange(60) % 4
     first, again = training.run(ids), training.run(ids)
-    assert sorted(first.kept) == [0, 2, 5]
-    for step, tables in first.kept.items():
+    assert sorted(first.weights) == [0, 2, 5]
+    for step, tables in first.weights.items():
         for name, table in tables.items():
-            assert np.array_equal(table, again.kept[step][name])
+            assert np.array_equal(table, again.weights[step][name])
     path = tmp_path / "kept" / "one.safetensors"
     take_course(training, ids, path)
     written = path.stat().st_mtime_ns
@@ -51,7 +51,7 @@ def test_training_repeats_and_is_taken_up(tmp_path):
     with pytest.raises(UnsupportedOption, match="step 3 was not stored"):
         taken.at(3)
     path.write_bytes(path.read_bytes()[:-9])  # cut short: trained again
-    assert sorted(take_course(training, ids[1:], path).kept) == [0, 2, 5]
+    assert sorted(take_course(training, ids[1:], path).weights) == [0, 2, 5]
 
 
 def test_only_labels_in_the_context_count_where_that_is_asked():

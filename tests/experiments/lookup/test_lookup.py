@@ -11,7 +11,7 @@ from attomaton.graphs.bags import count_all_tokens, count_tokens
 from attomaton.training.models.attention import AttentionModel, combine, lay_out, split
 from attomaton.training.models.embeddings import Orthonormal
 from attomaton_experiments.lookup.lookup import find_pairs, lay_out_lookups
-from attomaton_experiments.lookup.parametrisations import Dense, Factored, PerQuery, Places, Shared
+from attomaton_experiments.lookup.parametrisations import Dense, Factored, IndexedPairs, PerQuery, Shared
 from tests.strategies import realisable_sets, vectors
 
 
@@ -32,7 +32,7 @@ def as_matrix(scores, pairs):
 def test_loss_and_gradient_are_those_of_embedded_contexts(samples, parametrisation, data):
     bags = count_tokens(samples)
     pairs = find_pairs([bags])
-    places, lookups = Places.of(pairs), lay_out_lookups(bags, pairs)
+    places, lookups = IndexedPairs.of(pairs), lay_out_lookups(bags, pairs)
     parameters = draw_parameters(data, parametrisation, pairs)
     scores = parametrisation.scores(parameters, places)
     slopes, loss = lookups.slopes(scores)
@@ -53,12 +53,12 @@ def test_loss_and_gradient_are_those_of_embedded_contexts(samples, parametrisati
 def test_gradients_are_those_of_autograd(samples, parametrisation, data):
     bags = count_tokens(samples)
     pairs = find_pairs([bags])
-    places, lookups = Places.of(pairs), lay_out_lookups(bags, pairs)
+    places, lookups = IndexedPairs.of(pairs), lay_out_lookups(bags, pairs)
     parameters = draw_parameters(data, parametrisation, pairs)
     slopes, _ = lookups.slopes(parametrisation.scores(parameters, places))
     found = parametrisation.pull_back(parameters, places, slopes)
     followed = tuple(one.clone().requires_grad_(True) for one in parameters)
-    looked_up = parametrisation.scores(followed, places)[lookups.place] + lookups.log_multiplicity
+    looked_up = parametrisation.scores(followed, places)[lookups.pair] + lookups.log_multiplicity
     (-torch.log_softmax(looked_up, 1).gather(1, lookups.label).mean()).backward()
     for one, other in zip(found, followed, strict=True):
         torch.testing.assert_close(one, other.grad, rtol=1e-10, atol=1e-10)

@@ -5,9 +5,9 @@ import pytest
 
 from attomaton.automaton.shrinkage import shrink
 from attomaton.graphs.writing import find_successors, replace_labels
+from attomaton_experiments.mixture.experts import AttentionExpert, relabel_written
 from attomaton_experiments.mixture.learn import learn_copies, learn_decoded, learn_mixture, learn_writes
-from attomaton_experiments.mixture.mixture import read_parts
-from attomaton_experiments.mixture.parts import AttentionPart, relabel_written
+from attomaton_experiments.mixture.mixture import read_experts
 from attomaton_experiments.mixture.reading import MixtureText
 from tests.experiments.mixture.texts import draw_readings, draw_text
 
@@ -22,7 +22,7 @@ def learned():
 
 def test_every_part_is_a_law_or_silent_and_reads_what_its_law_says(learned):
     _, held, mixture = learned
-    for part in mixture.parts:
+    for part in mixture.experts:
         probabilities, sure = part.read(held)
         for place in PLACES:
             law = part.law(held, place)
@@ -46,7 +46,7 @@ def test_the_mixture_is_a_law_with_a_probability_for_words_never_seen(learned):
 def test_it_predicts_the_held_back_text_better_than_each_part(learned):
     mixture = learned[2]
     judged = MixtureText(draw_text(11, 400), 0, 13)
-    probabilities, sure = read_parts(mixture.parts, judged)
+    probabilities, sure = read_experts(mixture.experts, judged)
     together = -np.log(mixture.read(judged)[0]).mean()
     alone = [
         -np.log(one[level > 0].clip(1e-9)).mean() for one, level in zip(probabilities.T, sure.T, strict=True)
@@ -56,12 +56,12 @@ def test_it_predicts_the_held_back_text_better_than_each_part(learned):
 
 def test_the_rule_is_the_part_that_carried_most(learned):
     _, held, mixture = learned
-    probabilities, sure = read_parts(mixture.parts, held)
+    probabilities, sure = read_experts(mixture.experts, held)
     carried = mixture.weights.of(sure) * probabilities
     assert mixture.rules(held).tolist() == carried.argmax(1).tolist()
     np.testing.assert_allclose(mixture.shares(held).sum(1), 1, atol=1e-12)
     answer = mixture.answer(held, 50, words=[f"w{one}" for one in range(13)])
-    assert answer.rule == mixture.parts[int(mixture.weights.of(sure[50:51])[0].argmax())].name
+    assert answer.rule == mixture.experts[int(mixture.weights.of(sure[50:51])[0].argmax())].name
     assert answer.tokens[0] == f"w{mixture.law(held, 50).argmax()}"
     assert "Weight of each rule here" in str(answer)
 
@@ -71,7 +71,9 @@ def test_a_head_that_writes_learns_from_the_samples_of_the_inverse_map():
     permutation = np.random.default_rng(3).permutation(fitted.n_tokens).astype(np.int32)
     samples = fitted.all_samples(6)
     assert list(relabel_written(samples, permutation)) == list(replace_labels(samples, permutation))
-    head = AttentionPart("head", shrink(relabel_written(samples, permutation), strength=1.0), 6, permutation)
+    head = AttentionExpert(
+        "head", shrink(relabel_written(samples, permutation), strength=1.0), 6, permutation
+    )
     plain = shrink(replace_labels(samples, permutation), strength=1.0)
     reads = plain.predict_proba(held.contexts(6)[40].tolist())
     assert head.law(held, 40)[permutation].max() == pytest.approx(reads.max(), abs=1e-9)

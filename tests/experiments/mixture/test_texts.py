@@ -9,7 +9,7 @@ from attomaton_experiments.mixture.texts import read_texts, split_texts
 def test_words_that_train_does_not_have_are_unknown_if_train_knows_that_word():
     texts = split_texts("a b\na <unk>\n", "a c\n", share=0.5)
     assert [texts.tokens[one] for one in texts.valid] == ["a", "<unk>", "<eos>"]
-    assert texts.train.tolist() == [*texts.fitted, *texts.held]
+    assert texts.train.tolist() == [*texts.fitted, *texts.held_out]
     with pytest.raises(InvalidSamples, match="'c' is not in the training text"):
         split_texts("a b\na\n", "a c\n", share=0.5)
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attomaton.base.errors import UnsupportedOption
-from attomaton_experiments.scansnap_model.language_model import LanguageLayer, LanguageModel, place_codes
+from attomaton_experiments.scansnap_model.language_model import LanguageLayer, LanguageModel, encode_positions
 
 SMALL = LanguageModel(n_tokens=11, width=8, hidden=6, dropout=0.5, window=7)
 
@@ -45,7 +45,7 @@ def test_without_positions_the_order_of_earlier_tokens_does_not_matter():
 
 
 def test_positions_are_sines_and_cosines():
-    codes = place_codes(5, 6)
+    codes = encode_positions(5, 6)
     torch.testing.assert_close(codes[:, 0], torch.arange(5).sin())
     torch.testing.assert_close(codes[:, 3], (torch.arange(5) * 10_000 ** (-2 / 6)).cos())
     with pytest.raises(UnsupportedOption, match="even"):

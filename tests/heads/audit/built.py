@@ -9,7 +9,7 @@ from attomaton.heads.audit.ceiling import OwnScores, find_ceiling
 from attomaton.heads.audit.ladder import Position, climb
 from attomaton.heads.audit.rows import record
 from attomaton.heads.model import Watched
-from attomaton.heads.parts import AttentionMaps, Layer, Linear, Norm
+from attomaton.heads.parts import AttentionMaps, Layer, Linear, Normalisation
 from attomaton.heads.transformer import Transformer
 
 KINDS = ("same token", "previous", "key token", "uniform", "first token", "random")
@@ -51,7 +51,7 @@ def build_heads(kind, rng, *, n_heads=8, n_tokens=14, longest=64):
     decoder = Linear(axes[:, :n_tokens].contiguous())
     return Transformer(
         kind, n_heads, n_heads, axes[:n_tokens], (Layer(attention),), decoder,
-        places=first, longest=longest, dtype=torch.float64,
+        position_embeddings=first, longest=longest, dtype=torch.float64,
     )  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def draw_deep(rng, *, n_layers=12, n_heads=8, n_tokens=40, dim=32, width=8, heav
     layers = tuple(
         Layer(
             AttentionMaps(draw(dim, wide), draw(dim, wide), draw(dim, wide), draw(wide, dim), 1.0),
-            Norm(centred=False, eps=1e-6),
+            Normalisation(centred=False, eps=1e-6),
         )
         for _ in range(n_layers)
     )
@@ -267,7 +267,7 @@ def build_typed(rng, *, n_layers=2, n_heads=9, noise=0.5, written=0.02):
     axes = torch.eye(DIM, dtype=torch.float64)
     model = Transformer(
         "built", n_heads, n_heads, axes[BLOCKS["token"]], tuple(layers), Linear(axes[:, :_N].contiguous()),
-        places=axes[BLOCKS["place"]], longest=LONGEST, dtype=torch.float64,
+        position_embeddings=axes[BLOCKS["place"]], longest=LONGEST, dtype=torch.float64,
     )  # fmt: skip
     return model, types
 
@@ -301,7 +301,9 @@ def split_ceiling(model, documents, *, weights=True):
     """The ceiling of every head, fitted on the first 60 % of documents, and what position alone explains."""
     cut = round(0.6 * len(documents))
     seen = record(model, documents, window=12, reads_of=range(cut))
-    fitted, scored = (seen.own.take(part) for part in (seen.own.documents < cut, seen.own.documents >= cut))
+    fitted, scored = (
+        seen.rows.take(part) for part in (seen.rows.documents < cut, seen.rows.documents >= cut)
+    )
     found = find_ceiling(fitted, scored, OwnScores(model, seen.reads) if weights else None)
     return found.pairs.value, climb(fitted, scored, [Position()]).shares[0]
 
@@ -315,7 +317,9 @@ def build_pairs(rng, *, n_heads=4, n_tokens=14):
         form = left @ right.T
         forms.append(rng.uniform(1.5, 3) * form / form.std())
     maps = replace(model.layers[0].attention, query=Linear(torch.as_tensor(np.concatenate(forms, 1))))
-    return replace(model, layers=(Layer(maps),), places=torch.zeros_like(model.places))
+    return replace(
+        model, layers=(Layer(maps),), position_embeddings=torch.zeros_like(model.position_embeddings)
+    )
 
 
 def build_two_before(rng, *, n_heads=4):

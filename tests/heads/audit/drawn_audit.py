@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.tables import table_of
-from attomaton.heads.audit.ladder import column_of
+from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.saved import CONTEXTS, About, mark
 
 TYPES = {
@@ -46,8 +46,8 @@ def draw_audit(
     }
     for at, name in enumerate(rungs):
         columns |= {
-            column_of("explained", name): explained[:, at],
-            column_of("z", name): rng.normal(size=n) * 4,
+            name_column("explained", name): explained[:, at],
+            name_column("z", name): rng.normal(size=n) * 4,
         }
     if types:
         weights = np.array(list(TYPES.values()))

@@ -25,7 +25,7 @@ CONTEXTS = LabelledContexts.of(draw_documents(12, length=9), length=8, n_tokens=
 
 
 def test_means_by_place_are_means():
-    means = measure_means(MODEL, CONTEXTS, by="place")
+    means = measure_means(MODEL, CONTEXTS, by="position")
     seen = MODEL.watch(CONTEXTS.tokens[:, :-1]).patterns
     for mine, patterns in zip(means.patterns, seen, strict=True):
         torch.testing.assert_close(mine, patterns.mean(0))
@@ -52,7 +52,7 @@ def test_means_by_lag_follow_their_definition(seed):
 def test_a_head_without_content_loses_nothing_by_its_mean_pattern():
     model = StandIn(n_layers=2, n_heads=2, slope=0.3)
     model.qk[1, 1] = 0.0  # it looks by place alone
-    causal = replace_heads(model, CONTEXTS, by="place")
+    causal = replace_heads(model, CONTEXTS, by="position")
     assert abs(causal.pattern.value[3]) < 1e-12
     assert abs(causal.ablation.value[3]) > 1e-4
     assert causal.names == ["0.0", "0.1", "1.0", "1.1"]
@@ -68,7 +68,7 @@ def test_means_of_other_contexts_can_be_given():
     assert one.pattern.value[0] != two.pattern.value[0]
 
 
-@pytest.mark.parametrize("by", ["lag", "place"])
+@pytest.mark.parametrize("by", ["lag", "position"])
 def test_exact_shapley_values_are_means_over_all_orders(by):
     heads = MODEL.shape.heads[:3]
     shapley = share_out(MODEL, CONTEXTS, heads, by=by)
@@ -94,7 +94,7 @@ def test_drawn_shapley_values_add_up_and_have_errors():
 
 
 def test_wrong_asking_is_refused():
-    with pytest.raises(UnsupportedOption, match="by lag or by place"):
+    with pytest.raises(UnsupportedOption, match="by lag or by position"):
         measure_means(MODEL, CONTEXTS, by="token")
     with pytest.raises(InvalidSamples, match="no document has"):
         LabelledContexts.of([[0, 1]], length=8, n_tokens=12)
@@ -171,7 +171,7 @@ def test_mean_patterns_of_models_with_sinks_sum_to_what_their_rows_do():
     torch.testing.assert_close(found.sum(2), mean.sum(2))
     assert float(found[:, 0].sum(1).max()) < 0.21
     model.qk[:] = 0.0  # it looks by place alone, so its mean pattern by place is its pattern
-    causal = replace_heads(model, CONTEXTS, by="place")
+    causal = replace_heads(model, CONTEXTS, by="position")
     assert np.abs(causal.pattern.value).max() < 1e-12
 
 

@@ -6,13 +6,13 @@ import numpy as np
 
 from attomaton.heads.audit.explanations import TokenCounts
 from attomaton.heads.audit.rows import watch_rows
-from attomaton.heads.audit.seeking import STRENGTH, Habits, seek_labels
+from attomaton.heads.audit.seeking import PSEUDO_COUNTS, Habits, seek_labels
 from tests.heads.audit.standin import StandIn, draw_documents
 
 
 def expect_by_definition(fitted, row, head):
     """The attention of a head by habit in the first of some rows, position by position."""
-    profile, strength = fitted.profile[head], STRENGTH / fitted.window
+    profile, strength = fitted.profile[head], PSEUDO_COUNTS / fitted.window
     attention = fitted.attention[:, head].astype(np.float64)
     usual = np.broadcast_to(profile, attention.shape)
     expected = np.empty(fitted.window)

@@ -11,7 +11,7 @@ from attomaton.heads.arrays import example_audit
 from attomaton.heads.audit.causal import LabelledContexts, replace_heads
 from attomaton.heads.audit.contexts import show_head
 from attomaton.heads.audit.heads import Audit, audit_heads
-from attomaton.heads.audit.ladder import Position, column_of
+from attomaton.heads.audit.ladder import Position, name_column
 from attomaton.heads.audit.pictures import COLOURS, draw_audit
 from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.rows import split_documents
@@ -41,7 +41,7 @@ def test_every_head_has_a_row_with_all_that_was_measured(audit, tmp_path):
     table = audit.table()
     assert table["head"].to_pylist() == ["0.0", "0.1", "1.0", "1.1"]
     for name in ("position", "key token", "induction", "duplicate", "automaton", "shrink"):
-        assert {column_of(kind, name) for kind in ("explained", "added", "z", "alone")} <= set(
+        assert {name_column(kind, name) for kind in ("explained", "added", "z", "alone")} <= set(
             table.column_names
         )
     for name in ("alone_last", "alone_frequency", "alone_bigram", "pattern_rise", "ablation_rise", "seeks"):

@@ -103,7 +103,7 @@ def test_nested_rungs_only_add_where_they_are_fitted():
 def test_shares_follow_their_definition():
     ladder = climb(FITTED, SCORED, [Position()])
     for place in range(4):
-        fitted, a = (rows.of_head(place)[rows.seen[:, place]] for rows in (FITTED, SCORED))
+        fitted, a = (rows.of_head(place)[rows.attends[:, place]] for rows in (FITTED, SCORED))
         profile = fitted.mean(0)
         left = (a * np.log(a / profile)).sum()
         assert ladder.shares[0, place] == pytest.approx(1 - left / (a * np.log(a * 9)).sum(), abs=1e-3)

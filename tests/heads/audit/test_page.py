@@ -12,7 +12,7 @@ from attomaton.base.tables import write_parquet
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.heads.audit.excerpts import choose_contexts
 from attomaton.heads.audit.heads import Audit, audit_heads
-from attomaton.heads.audit.ladder import column_of
+from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.page import render_audit, write_audit
 from attomaton.heads.audit.rows import watch_rows
 from attomaton.heads.audit.saved import CONTEXTS, FULL, read_saved
@@ -68,7 +68,7 @@ def test_the_page_holds_the_table_and_the_contexts(audit):
     assert data["rungs"] == list(audit.ladder.names)
     for rung, name in enumerate(data["rungs"]):
         np.testing.assert_allclose(
-            data["explained"][rung], table[column_of("explained", name)].to_numpy(), atol=5e-5
+            data["explained"][rung], table[name_column("explained", name)].to_numpy(), atol=5e-5
         )
     np.testing.assert_allclose(data["columns"]["seeking_z"], table["seeking_z"].to_numpy(), atol=5e-5)
     assert data["columns"]["seeks"] == [None] * 4  # no random heads, no test

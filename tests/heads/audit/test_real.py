@@ -30,7 +30,7 @@ def uniform(_, pattern):
 
 def test_seeking_mass_ranks_heads_as_mean_ablation_does_and_says_nothing_of_patterns(sort_model):
     model = open_model(sort_model)
-    found = replace_heads(model, LabelledContexts(TOKENS, OUTPUTS), by="place")
+    found = replace_heads(model, LabelledContexts(TOKENS, OUTPUTS), by="position")
     assert found.accuracy == 1.0
     assert spearmanr(seeking_excess(model), found.ablation.value).statistic >= 0.8
     assert found.ablation.value.max() > 0.1

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attomaton.base.errors import InvalidSamples, TokenOutOfRange, UnreadableModel, UnsupportedOption
-from attomaton.heads.audit.jackknife import FEWEST
+from attomaton.heads.audit.jackknife import FEWEST_DOCUMENTS
 from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.rows import EARLIER, record, split_documents, watch_rows
 from attomaton.heads.reading.families import read_object
@@ -59,7 +59,7 @@ def test_the_budget_holds():
     assert len(rows) == 20
     documents = draw_documents(60)
     rows = watch_rows(MODEL, documents, window=6, most_bytes=1)  # fewer documents, not more memory
-    assert len(rows) == len(np.unique(rows.documents)) == 2 * FEWEST
+    assert len(rows) == len(np.unique(rows.documents)) == 2 * FEWEST_DOCUMENTS
     np.testing.assert_array_equal(rows.starts, [documents[one][0] for one in rows.documents])
 
 
@@ -116,8 +116,8 @@ def test_one_pass_records_what_several_define(family):
     model = read_object(made.make(family))
     documents = [np.random.default_rng(one).integers(0, model.shape.n_tokens, 12 + one) for one in range(9)]
     models = [rotate_beside(model, seed=seed) for seed in (3, 4)]
-    seen = record(model, documents, window=5, beside=models, reads_of=[2, 5])
-    for rows, slow in zip((seen.own, *seen.beside), (model, *models), strict=True):
+    seen = record(model, documents, window=5, random=models, reads_of=[2, 5])
+    for rows, slow in zip((seen.rows, *seen.random), (model, *models), strict=True):
         alone = watch_rows(slow, documents, window=5)
         np.testing.assert_array_equal(rows.tokens, alone.tokens)
         for name in ("attention", "inside", "first"):

@@ -11,7 +11,7 @@ from attomaton.heads.audit.ceiling import Ceiling
 from attomaton.heads.audit.jackknife import Estimates, NullDistribution
 from attomaton.heads.audit.ladder import Ladder
 from attomaton.heads.audit.seeking import Seeking
-from attomaton.heads.audit.types import TESTED, TYPES, divide, type_heads
+from attomaton.heads.audit.types import TESTED, TYPES, divide_into_types, type_heads
 from attomaton.heads.model import Head
 from tests.heads.audit.built import BUILT, TEXTS, build_seekers, build_typed, draw_sentences
 
@@ -116,7 +116,7 @@ def test_parts_add_up_to_one():
     heads = tuple(Head(0, number) for number in range(5))
     shares = tuple(settled(one) for one in added.cumsum(0))
     ladder = Ladder(heads, NAMES, True, shares, tuple(map(settled, added)), np.ones(added.shape))
-    parts = divide(ladder, Ceiling(settled(shares[-1].value), np.zeros(5, int)))
+    parts = divide_into_types(ladder, Ceiling(settled(shares[-1].value), np.zeros(5, int)))
     beside = sum(part.value for name, part in parts.items() if name not in ("sink", "previous token"))
     np.testing.assert_allclose(beside, 1.0)
 

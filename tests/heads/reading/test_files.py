@@ -83,7 +83,7 @@ def test_weights_stay_on_the_disk_until_they_are_used(tmp_path):
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])
     model = read_folder(tmp_path)
-    held = {"wte.weight": model.embedding, "wpe.weight": model.places}
+    held = {"wte.weight": model.embedding, "wpe.weight": model.position_embeddings}
     held["h.1.attn.c_attn.weight"] = model.layers[1].attention.query.weight
     begins = {name: tensor.data_ptr() - header[name]["data_offsets"][0] for name, tensor in held.items()}
     assert len(set(begins.values())) == 1, "these are views of one mapped file, and no copies"

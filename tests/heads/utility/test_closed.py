@@ -95,7 +95,7 @@ def test_the_correction_for_copies_is_that_of_the_labels_which_it_assumes():
 def test_counts_are_those_of_the_samples():
     samples = Samples.from_windows(TEXT, window=5, n_tokens=6)
     for query, token, seen, copied in zip(
-        COUNTS.queries, COUNTS.tokens, COUNTS.seen, COUNTS.copied, strict=True
+        COUNTS.queries, COUNTS.tokens, COUNTS.containing, COUNTS.copied, strict=True
     ):
         inside = [one for one in samples if one.context[-1] == query and token in one.context]
         assert (len(inside), sum(one.label == token for one in inside)) == (seen, copied)

@@ -42,7 +42,7 @@ def test_pairs_that_occur_agree_with_dense_tables(monkeypatch):
         with monkeypatch.context() as small:
             small.setattr(passes, "DENSE_TOKENS", 0)
             small.setattr(sums, "LARGEST_DENSE_SUMS", 0)
-            small.setattr(passes, "BLOCK_ENTRIES", 3)
+            small.setattr(passes, "PASS_ENTRIES", 3)
             sparse = find_statistics(documents, window=window, n_tokens=n_tokens)
         for name in ("counts", "smoothed", "looks"):
             one, other = (getattr(way, name).toarray() for way in (dense, sparse))

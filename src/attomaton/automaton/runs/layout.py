@@ -23,9 +23,9 @@ import pyarrow as pa
 
 from attomaton.base.artifacts.parted import partition_name, write_partition
 from attomaton.base.artifacts.runs import ARRAYS_FILE
-from attomaton.base.borders import check_counts, check_ids_of, check_rising, check_table
+from attomaton.base.borders import check_count_range, check_ids_of, check_rising, check_table
 from attomaton.base.errors import MismatchedParts
-from attomaton.base.machine import share_out
+from attomaton.base.machine import divide_work
 from attomaton.base.ragged import offsets_of, sorted_borders
 from attomaton.base.tables import Float64, Int32, Int64, Integers, column, make_table
 from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA, ChoiceTable
@@ -187,7 +187,7 @@ def write_tables(folder: Path, tables: Mapping[str, pa.Table], borders: Int64) -
 
     files = [(name, number) for name in tables for number in range(len(limits))]
     small = sum(table.num_rows for table in tables.values()) <= SMALL_RUN_ROWS
-    return {entry.pop("name"): entry for entry in share_out(write, files, 1 if small else None)}
+    return {entry.pop("name"): entry for entry in divide_work(write, files, 1 if small else None)}
 
 
 def check_query_index(index: pa.Table, n_tokens: int) -> dict[str, Int64]:
@@ -199,7 +199,7 @@ def check_query_index(index: pa.Table, n_tokens: int) -> dict[str, Int64]:
     by_token: dict[str, Int64] = {}
     for name in INDEX_SCHEMA.names[1:]:
         counted = column(index, name)
-        check_counts(counted, 0, f"{name} in the index of queries")
+        check_count_range(counted, 0, f"{name} in the index of queries")
         by_token[name] = np.zeros(n_tokens, np.int64)
         by_token[name][query] = counted
     return by_token

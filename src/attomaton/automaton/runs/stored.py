@@ -16,7 +16,7 @@ from attomaton.automaton.runs.coverage import Coverage
 from attomaton.automaton.runs.nodes import Nodes, NodeScores, Outline, RecentNodes
 from attomaton.base.artifacts import Run, explained_run, read_run
 from attomaton.base.artifacts.parted import PartedTable, partition_name
-from attomaton.base.borders import check_counts, check_floats, check_ids, check_rising, check_table
+from attomaton.base.borders import check_count_range, check_floats, check_ids, check_rising, check_table
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.options import whole_number
 from attomaton.base.ragged import offsets_of, ranges_of
@@ -168,7 +168,7 @@ class StoredRun:
         for token in tokens:
             check_ids(column(rows, token), self.n_tokens, f"{token} in the parts of {name}")
         if name == "edges":
-            check_counts(column(rows, "support"), 1, "support in the parts of edges")
+            check_count_range(column(rows, "support"), 1, "support in the parts of edges")
         if name == "choices":
             ChoiceTable(rows)
             check_ids(ragged_column(rows, "tokens")[1], self.n_tokens, "a token of the parts of choices")

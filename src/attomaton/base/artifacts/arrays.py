@@ -34,20 +34,20 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[
 
     For paths inside a folder that attomaton wrote.
     """
-    blob = _pack(arrays, about)
+    blob = _pack_arrays(arrays, about)
     return write_file(path, lambda draft: draft.write_bytes(blob))
 
 
 def save_arrays(path: str | Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> Path:
     """The same for a file that a user names; one that :func:`write_arrays` wrote is replaced."""
-    blob = _pack(arrays, about)
+    blob = _pack_arrays(arrays, about)
     with explained(Path(path)):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     write_target(path, lambda draft: draft.write_bytes(blob), is_ours=_is_ours)
     return Path(path)
 
 
-def _pack(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> bytes:
+def _pack_arrays(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> bytes:
     """The bytes of a file, its metadata sorted by name: the library itself writes it in arbitrary order."""
     packed = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     blob = safetensors.numpy.save(packed, {**about, DIGEST: _digest_all(packed, about)})

@@ -23,7 +23,7 @@ from attomaton.base.errors import AttomatonError, UnwritablePlace
 from attomaton.base.remote import AnyPath, RemotePath, as_path
 
 
-def _load(name: str) -> Any:
+def _optional_module(name: str) -> Any:
     """A module that only some systems have; None on the others."""
     try:
         return import_module(name)
@@ -31,7 +31,7 @@ def _load(name: str) -> Any:
         return None
 
 
-_fcntl, _msvcrt = _load("fcntl"), _load("msvcrt")
+_fcntl, _msvcrt = _optional_module("fcntl"), _optional_module("msvcrt")
 _REFUSES_LINKS: int = getattr(os, "O_NOFOLLOW", 0)
 _PLAINLY: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 """Do not block on a pipe, do not pass the descriptor to child processes, do not translate line ends."""
@@ -62,13 +62,7 @@ def flush(path: Path) -> None:
 
 
 def lock_file(file: FileIO) -> bool:
-    """Lock a file until it is closed or this process ends, however it ends; False if another has locked it.
-
-    Raises
-    ------
-    OSError
-        If the system or the file system has no locks.
-    """
+    """Lock a file until it is closed or this process ends; False if another has locked it."""
     if _fcntl is not None:
         try:
             _fcntl.flock(file, _fcntl.LOCK_EX | _fcntl.LOCK_NB)

@@ -45,7 +45,7 @@ def read_sealed(path: AnyPath) -> dict[str, Any] | None:
     A store that does not answer is an error: the content is then unknown.
     """
     try:
-        record = json.loads(_read(path))
+        record = json.loads(_read_bytes(path))
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, UnreadableSource) and not isinstance(error, FileNotFoundError):
             raise
@@ -59,7 +59,7 @@ def was_sealed(path: AnyPath) -> bool:
     Either of two signs is enough, and one flipped bit cannot remove both.
     """
     try:
-        blob = _read(path)
+        blob = _read_bytes(path)
     except (OSError, ValueError) as error:
         if isinstance(error, UnreadableSource) and not isinstance(error, FileNotFoundError):
             raise
@@ -67,7 +67,7 @@ def was_sealed(path: AnyPath) -> bool:
     return b'"attomaton"' in blob or f'"{SEAL}"'.encode() in blob
 
 
-def _read(path: AnyPath) -> bytes:
+def _read_bytes(path: AnyPath) -> bytes:
     """The bytes of a record; links are not followed."""
     remote = isinstance(path, RemotePath)
     with path.open("rb") if remote else open(open_itself(path, os.O_RDONLY), "rb") as file:  # noqa: PTH123
@@ -131,7 +131,7 @@ def read_manifest(folder: AnyPath, kind: FolderKind = RUN) -> dict[str, Any]:
     """The manifest of a folder that attomaton wrote, if it is intact and of this kind."""
     path = folder / MANIFEST
     try:
-        manifest = json.loads(_read(path))
+        manifest = json.loads(_read_bytes(path))
     except FileNotFoundError as error:
         command = kind.writer.replace("--out", f"… --out {folder}")
         raise CorruptRun(

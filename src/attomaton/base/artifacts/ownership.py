@@ -175,15 +175,15 @@ def locked(target: Path, parent: Path) -> Generator[Lock]:
     """
     path = parent / sibling("." + target.name, LOCK)
     with _open_locked(path, target) as file:
-        left, draft = (_read(file) or {}).get("draft"), draft_name()
+        left, draft = (_read_owner(file) or {}).get("draft"), draft_name()
         _recover(str(left), parent, target)
         if left is not None:
-            _write(file, draft)
+            _write_owner(file, draft)
         try:
             yield Lock(parent / draft)
         finally:  # if this is interrupted, the lock file stays and names what the next writer removes
             _recover(draft, parent, target)
-            if "draft" in (_read(file) or {}):  # an empty file of others stays
+            if "draft" in (_read_owner(file) or {}):  # an empty file of others stays
                 remove_locked(path, file)
 
 
@@ -194,7 +194,7 @@ def _open_locked(path: Path, target: Path) -> FileIO:
             try:
                 new = open_itself(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
                 file = stack.enter_context(FileIO(new, "r+"))
-                _write(file, draft_name())
+                _write_owner(file, draft_name())
             except FileExistsError:
                 try:
                     file = stack.enter_context(FileIO(open_itself(path, os.O_RDWR), "r+"))
@@ -207,7 +207,7 @@ def _open_locked(path: Path, target: Path) -> FileIO:
             is_free = True
             with suppress(OSError):  # a file system without locks
                 is_free = lock_file(file)
-            owner = _read(file)
+            owner = _read_owner(file)
             if owner is None:
                 raise _in_the_way(path)
             if not is_free:
@@ -223,14 +223,14 @@ def _open_locked(path: Path, target: Path) -> FileIO:
                     return file
 
 
-def _write(file: FileIO, draft: str) -> None:
+def _write_owner(file: FileIO, draft: str) -> None:
     """Write who holds the lock; every such record has the same length, so that one replaces another."""
     owner = {"kind": LOCK_KIND, "pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
     file.seek(0)
     file.write(json.dumps({**owner, "draft": draft}).ljust(LOCK_SIZE).encode())
 
 
-def _read(file: FileIO) -> dict[str, Any] | None:
+def _read_owner(file: FileIO) -> dict[str, Any] | None:
     """The owner that a lock file names, nobody if it is empty; None for a file that is not our lock."""
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return None

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from attomaton.base.errors import InvalidSamples
-from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.choices.logit.problem import ChoiceProblem, issparse
-from attomaton.choices.logit.rows import csr_array
+from attomaton.base.tables import Bool, Float64
+from attomaton.choices.logit.problem import ChoiceProblem
+from attomaton.choices.logit.untyped import csr_array, issparse
 
 
 def long_table(
@@ -112,7 +112,12 @@ def multinomial_logit(
     matrix = _read_matrix(features)
     if matrix.ndim != 2 or matrix.shape[0] != len(outcome):
         raise InvalidSamples("give one row of features and one outcome for each observation")
-    classes, (number,) = number_items(outcome)
+    number_of = {label: number for number, label in enumerate(dict.fromkeys(outcome))}
+    classes = list(map(str, number_of))
+    if len(set(classes)) < len(classes):
+        raise InvalidSamples(
+            "two items have the same name as text; give all items as texts, or all as numbers"
+        )
     if reference is not None and str(reference) not in classes:
         raise InvalidSamples(f"no outcome is the reference {reference!r}; name one that occurs")
     labels = [f"x{k + 1}" for k in range(matrix.shape[1])] if names is None else list(names)
@@ -120,7 +125,9 @@ def multinomial_logit(
     wide = [
         f"{kind}: {label}" for kind, has in zip(classes, has_columns, strict=True) if has for label in labels
     ]
-    return choose_classes(matrix, has_columns, np.eye(len(classes))[number], wide, counts)
+    return choose_classes(
+        matrix, has_columns, np.eye(len(classes))[[number_of[label] for label in outcome]], wide, counts
+    )
 
 
 def _read_matrix(features: Any) -> Any:
@@ -160,17 +167,3 @@ def offer_classes(matrix: Any, has_columns: Bool) -> Any:
     filled[np.tile(has_columns, n_rows)] = lengths
     starts = np.concatenate([[0], np.cumsum(filled)])
     return csr_array((copies.data, copies.indices + shift, starts), shape=(n_rows * size, n_wide * width))
-
-
-def number_items(*columns: Sequence[Hashable]) -> tuple[list[str], list[Int64]]:
-    """The names of all items in order of first appearance, and each column in their numbers."""
-    number = dict[Hashable, int]()
-    numbered = [
-        np.array([number.setdefault(item, len(number)) for item in column], np.int64) for column in columns
-    ]
-    names = [str(item) for item in number]
-    if len(set(names)) < len(names):
-        raise InvalidSamples(
-            "two items have the same name as text; give all items as texts, or all as numbers"
-        )
-    return names, numbered

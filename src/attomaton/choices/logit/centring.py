@@ -9,12 +9,9 @@ x − c is exact for each value x and each c among them other than zero (Sterben
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse
 
 from attomaton.base.tables import Float64, Int64
-
-csr_array: Any = scipy.sparse.csr_array
-issparse: Any = scipy.sparse.issparse
+from attomaton.choices.logit.untyped import csr_array, issparse
 
 
 class Centring(NamedTuple):

@@ -8,21 +8,18 @@ multipliers stored as such. Both proofs have margins of order 1, so that a round
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 
-from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.printing import tell_accuracy
 from attomaton.base.tables import Bool, Float64
 from attomaton.choices.logit.exact import has_rank
-from attomaton.choices.logit.face import distinct_directions, solve_program
+from attomaton.choices.logit.face import distinct_directions, find_balance
 from attomaton.choices.logit.newton import LARGEST_FALL, LEAST_PROBABILITY, measure_fall
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import CUT, SPAN_ROUNDING, Span
-
-linalg: Any = scipy.linalg
+from attomaton.choices.logit.untyped import linalg
 
 CONVERGED = 1e-10
 """The decrement g·u at which a fit counts as converged; the error of its contrasts in s.e. is its root."""
@@ -175,19 +172,7 @@ def certify(
     *,
     exact: bool = False,
 ) -> tuple[LogitCertificate, Float64 | None]:
-    """Compute the proof of a fit from its vectors, and with it S (SᵀHS)⁻¹ Sᵀ at β (None on a graph).
-
-    Parameters
-    ----------
-    problem : ChoiceProblem
-        The data.
-    evidence : LogitEvidence
-        The vectors.
-    finite, identified : Span
-        The spans S of the surviving pairs and R of all pairs.
-    exact : bool
-        Whether fractions have proved which pairs die, so that v and λ need not be looked at.
-    """
+    """Compute the proof of a fit from its vectors, and with it S (SᵀHS)⁻¹ Sᵀ at β (None on a graph)."""
     face = ~evidence.dying if evidence.dying.any() else None
     rise, leak = measure_direction(problem, evidence.dying, evidence.direction, finite)
     here = prove_by_step(problem, face, evidence.beta, finite)
@@ -338,14 +323,9 @@ def find_multipliers(problem: ChoiceProblem, dying: Bool) -> Float64 | None:
     directions, both = surviving_directions(problem, dying)
     if not len(directions):
         return np.zeros(0)
-    bounds = np.array([(-np.inf if free else 1.0, np.inf) for free in both])
-    try:
-        cost = np.where(both, 0.0, 1.0)
-        right = np.zeros(directions.shape[1])
-        answer = solve_program(cost, A_eq=directions.T, b_eq=right, bounds=bounds)
-    except UncertifiedSolution:
+    multipliers = find_balance(directions, both)
+    if multipliers is None:
         return None
-    multipliers = np.asarray(answer.x, np.float64)
     for _ in range(2):  # what is left of Σ λ d, put on all pairs evenly
         multipliers = multipliers - np.linalg.lstsq(directions.T, directions.T @ multipliers, rcond=1e-12)[0]
     return multipliers

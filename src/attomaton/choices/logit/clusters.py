@@ -21,15 +21,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
 
 from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.rows import BattleRows
+from attomaton.choices.logit.untyped import linalg
 from attomaton.choices.spread import Spread
-
-linalg: Any = scipy.linalg
 
 FEWEST_CLUSTERS = 3
 """Fewest clusters with errors."""
@@ -69,21 +67,10 @@ class SingleResiduals(NamedTuple):
 
 
 class ClusterErrors:
-    """The errors of a conditional logit whose choices come in clusters.
+    """The errors of a conditional logit with clusters of choices, for contrasts in the span of ``basis``.
 
-    Parameters
-    ----------
-    problem : ChoiceProblem
-        The choices.
-    probability : float64 array, shape (n_rows,)
-        The fitted probability of each row; 0 for rows that die.
-    basis : float64 array, shape (n_parameters, rank)
-        A basis of the contrasts with finite estimates, in scaled coordinates.
-    clusters : int64 array, shape (n_situations,)
-        The cluster of each situation, numbered from 0.
-    single : SingleResiduals, optional
-        What single choices leave, if counts are parts of choices or weights; the information is then no
-        floor of the variance.
+    ``single`` is given where counts are parts of choices or weights: the information is then no floor of the
+    variance.
     """
 
     def __init__(

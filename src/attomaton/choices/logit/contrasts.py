@@ -172,10 +172,7 @@ class Cone:
         """The cone of a face."""
         rows = np.flatnonzero(dying)
         complement = finite.complement
-        slopes = np.empty((len(rows), complement.shape[1]))
-        for position, column in enumerate(np.ascontiguousarray(complement.T)):
-            slopes[:, position] = problem.gaps(column)[rows]
-        return cls(problem, rows, slopes, complement, complement.T @ direction)
+        return cls(problem, rows, problem.slopes(complement, rows), complement, complement.T @ direction)
 
     def decide(self, contrast: Float64) -> Proof:
         """+∞, −∞ or undecided, for a contrast in R and not in S."""
@@ -225,7 +222,8 @@ class Cone:
             use[low[:PROGRAM_CHUNK]] = True
         heights = units @ point
         lift = max(-float(heights.min(initial=0.0)), 0.0)  # v raises all by 1 or more: add what is missing
-        raised = float(target @ (point + lift * self._lifting))
+        lifting = self.direction / float((units @ self.direction).min())
+        raised = float(target @ (point + lift * lifting))
         weight = -np.asarray(answer.ineqlin.marginals)
         support = units[rows[weight > 1e-12]]
         return Lowest(raised, float(nnls(support.T, target)[1]) if len(support) else 1.0)
@@ -234,10 +232,6 @@ class Cone:
     def units(self) -> Float64:
         """The directions of dying pairs, equal ones once."""
         return distinct_directions(self.slopes)[0]
-
-    @cached_property
-    def _lifting(self) -> Float64:
-        return self.direction / float((self.units @ self.direction).min())
 
 
 class Lowest(NamedTuple):
@@ -302,22 +296,8 @@ def bound_below(
 
     min f·γ subject to Σ_i N_i log P_i(face) ≥ log(1 − level); rows that can be raised at no cost are gone in
     the limit. What is returned is the value of the dual problem, which is never above the minimum; None
-    where no price was found at which it is near.
-
-    Parameters
-    ----------
-    cone : Cone
-        The dying pairs.
-    contrast : float64 array
-        f, whose class is +∞.
-    binding : bool array
-        Which rows of the cone say so.
-    log_odds : float64 array, shape (n_rows of the cone,)
-        log odds of each dying row against the face of its situation, at β*.
-    level : float
-        The confidence.
-    clusters : int64 array, shape (n_situations,), or None
-        The cluster of each situation; all choices of a cluster count as one.
+    where no price was found at which it is near. ``log_odds`` are those of each dying row against the face of
+    its situation, at β*.
     """
     problem, rows = cone.problem, cone.rows[binding]
     situation = problem.situation_of(rows)
@@ -469,8 +449,13 @@ def weights_of(names: tuple[Any, ...]) -> dict[str, float]:
 
 def describe_contrast(weights: Mapping[str, float]) -> str:
     """A contrast in words: ``a - b``, ``2 a + c``."""
+    return add_up(dict(sorted(weights.items(), key=lambda entry: entry[1] < 0)))
+
+
+def add_up(weights: Mapping[str, float]) -> str:
+    """A sum of names with these weights, in their order."""
     terms = list[str]()
-    for name, weight in sorted(weights.items(), key=lambda entry: entry[1] < 0):
+    for name, weight in weights.items():
         sign = ("- " if weight < 0 else "+ ") if terms else ("-" if weight < 0 else "")
         size = "" if abs(weight) == 1 else f"{abs(weight):g} "
         terms.append(f"{sign}{size}{name}")

@@ -16,15 +16,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse
 
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.logit.graph import GameGraph
+from attomaton.choices.logit.untyped import linalg
 from attomaton.graphs.strong import connected_nodes
-
-linalg: Any = scipy.linalg
-csr_array: Any = scipy.sparse.csr_array
 
 GOAL = 1e-13
 """What may be left of an entry of G x = b, as a share of the largest of b, for the solver to stop."""
@@ -88,19 +84,7 @@ class WideColumns(NamedTuple):
 
 
 class GraphCurvature:
-    """The information on the graph of games.
-
-    Parameters
-    ----------
-    graph : GameGraph
-        Who met whom.
-    weight : float64 array, shape (n_battles,)
-        The weight of each battle in L.
-    border, corner : float64 array, shape (n_items, n_wide) and (n_wide, n_wide)
-        C and W.
-    scale : float64 array, shape (n_parameters,)
-        The unit of each parameter, a power of two.
-    """
+    """The information on the graph of games: ``border`` is C and ``corner`` W, in units of ``scale``."""
 
     def __init__(
         self, graph: GameGraph, weight: Float64, border: Float64, corner: Float64, scale: Float64

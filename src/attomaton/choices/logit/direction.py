@@ -59,9 +59,7 @@ def find_direction(problem: ChoiceProblem, dying: Bool, finite: Span) -> HardDir
     # the length of v is measured in the coordinates of the features as given
     complement = raw_complement(problem, finite)
     rows = np.flatnonzero(dying)
-    slopes = np.empty((len(rows), complement.shape[1]))
-    for position, column in enumerate(np.ascontiguousarray(complement.T)):
-        slopes[:, position] = problem.gaps(problem.coordinates(column))[rows]
+    slopes = problem.slopes(problem.coordinates(complement), rows)
     unit = float(np.abs(slopes).max())  # features of any size: the program has entries near 1
     slopes = slopes / unit
     if slopes.size < 4_000_000:

@@ -9,10 +9,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.tables import Bool, Float64
 from attomaton.choices.logit.contrasts import ContrastKind
-from attomaton.choices.logit.face import solve_program
+from attomaton.choices.logit.face import find_balance
 from attomaton.choices.logit.problem import ChoiceProblem
 
 MOST_FRACTIONS = 20_000
@@ -184,17 +183,15 @@ def _balances(level: list[Row], both: list[bool]) -> bool:
     if not level:
         return True
     matrix = np.array([[float(value) for value in row] for row in level])
-    bounds = np.array([(-np.inf if free else 1.0, np.inf) for free in both])
-    try:
-        answer = solve_program(
-            np.where(both, 0.0, 1.0), A_eq=matrix.T, b_eq=np.zeros(matrix.shape[1]), bounds=bounds
-        )
-    except UncertifiedSolution:
+    multipliers = find_balance(matrix, both)
+    if multipliers is None:
         return False
-    order = sorted(range(len(level)), key=lambda k: (not both[k], -answer.x[k]))  # large ones bear rounding
+    order = sorted(
+        range(len(level)), key=lambda k: (not both[k], -multipliers[k])
+    )  # large ones bear rounding
     basis = _independent([level[k] for k in order])
     solved = [order[k] for k in basis]
-    weight = [Fraction(float(value)).limit_denominator(DENOMINATOR) for value in answer.x]
+    weight = [Fraction(float(value)).limit_denominator(DENOMINATOR) for value in multipliers]
     remainder = [
         -sum((weight[k] * level[k][c] for k in range(len(level)) if k not in solved), Fraction(0))
         for c in range(matrix.shape[1])

@@ -5,6 +5,7 @@ program decides for all pairs: max Σ s with D v ≥ s, 0 ≤ s ≤ 1 has s ∈ 
 s = 1 exactly on the pairs that die. It is solved in the few directions that Newton's method leaves open.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -77,19 +78,7 @@ class ConeProgram(NamedTuple):
 def find_face(
     problem: ChoiceProblem, start: Float64, *, guess: bool | None = None, metric: Float64 | None = None
 ) -> Face:
-    """Decide which pairs die, where Newton's method has not proved that none do.
-
-    Parameters
-    ----------
-    problem : ChoiceProblem
-        The data.
-    start : float64 array
-        Where Newton's method was after some steps.
-    guess : bool, optional
-        Whether to guess the face first; None means by the number of columns.
-    metric : float64 array, shape (n_parameters, n_parameters), optional
-        Coordinates of the linear program; those of the problem if not given.
-    """
+    """Decide which pairs die, where Newton's method has not proved that none do."""
     arcs = problem.rows.arcs(problem.reference)
     if arcs is not None and guess is None:
         return find_components_face(problem, arcs, start)
@@ -108,12 +97,17 @@ def find_components_face(problem: ChoiceProblem, arcs: tuple[Int64, Int64], star
     winner, loser = arcs
     both = problem.also_chosen
     tails, heads = np.concatenate([winner, loser[both]]), np.concatenate([loser, winner[both]])
-    component = connected_nodes(tails, heads, problem.rows.n_parameters, strongly=True)
+    component, level = _stack_components(tails, heads, problem.rows.n_parameters)
     dying = component[winner] != component[loser]
+    return Face(dying, level.astype(np.float64) * problem.scale, start, "components")
+
+
+def _stack_components(tails: Int64, heads: Int64, size: int) -> tuple[Int64, Int64]:
+    """The strong component of each node, and its height above what it leads to."""
+    component = connected_nodes(tails, heads, size, strongly=True)
+    apart = component[tails] != component[heads]
     number = int(component.max(initial=0)) + 1
-    level = measure_heights(component[winner[dying]], component[loser[dying]], number)
-    direction = level[component].astype(np.float64) * problem.scale
-    return Face(dying, direction, start, "components")
+    return component, measure_heights(component[tails[apart]], component[heads[apart]], number)[component]
 
 
 def find_games_face(problem: ChoiceProblem) -> Face:
@@ -126,14 +120,11 @@ def find_games_face(problem: ChoiceProblem) -> Face:
     first_scored, second_scored = won + sum(tied) > 0, lost + sum(tied) > 0
     tails = np.concatenate([rows.first[first_scored], rows.second[second_scored]])
     heads = np.concatenate([rows.second[first_scored], rows.first[second_scored]])
-    component = connected_nodes(tails, heads, rows.n_items, strongly=True)
+    component, level = _stack_components(tails, heads, rows.n_items)
     between = component[rows.first] != component[rows.second]
     dying = problem.situations.spread(between) & problem.is_pair
-    apart = component[tails] != component[heads]
-    number = int(component.max(initial=0)) + 1
-    level = measure_heights(component[tails[apart]], component[heads[apart]], number)
     direction = np.zeros(rows.n_parameters)
-    direction[: rows.n_items] = level[component]
+    direction[: rows.n_items] = level
     direction = _raise(problem, direction * problem.scale, dying)
     return Face(dying, direction, np.zeros_like(direction), "components")
 
@@ -179,9 +170,7 @@ def _solve_reduced(problem: ChoiceProblem, proven: Bool, metric: Float64 | None)
     alive[problem.reference] = True
     complement = span_of(problem, alive).complement
     undecided = np.flatnonzero(problem.is_pair & ~proven & (problem.norms > 0))
-    slopes = np.empty((len(undecided), complement.shape[1]))
-    for position, column in enumerate(np.ascontiguousarray(complement.T)):
-        slopes[:, position] = problem.gaps(column)[undecided] / problem.norms[undecided]
+    slopes = problem.slopes(complement, undecided) / problem.norms[undecided, None]
     steep = np.abs(slopes).max(axis=1, initial=0.0) > CUT
     undecided, slopes = undecided[steep], slopes[steep]
     if metric is not None:
@@ -264,6 +253,16 @@ def straighten(matrix: Float64, direction: Float64, dies: Bool) -> Float64:
     level = span_of_vectors(matrix[~dies], matrix.shape[1]).reject(direction)
     lowest = float((matrix[dies] @ level).min(initial=1.0))
     return level / lowest if lowest > 0.25 else direction
+
+
+def find_balance(directions: Float64, both: Any) -> Float64 | None:
+    """λ with Σ λ d = 0, at least 1 but where a direction goes both ways; None if there is none."""
+    bounds = np.array([(-np.inf if free else 1.0, np.inf) for free in both])
+    right = np.zeros(directions.shape[1])
+    with suppress(UncertifiedSolution):
+        answer = solve_program(np.where(both, 0.0, 1.0), A_eq=directions.T, b_eq=right, bounds=bounds)
+        return np.asarray(answer.x, np.float64)
+    return None
 
 
 def solve_program(cost: Float64, **constraints: Any) -> Any:

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import scipy.linalg
 
-from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
+from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number
 from attomaton.base.printing import Block, Grid, show_count
@@ -22,8 +21,7 @@ from attomaton.base.tables import Float64, table_of
 from attomaton.choices.logit.contrasts import CLOSE, Contrast, ContrastKind, weights_of
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.rows import Situations
-
-linalg: Any = scipy.linalg
+from attomaton.choices.logit.untyped import linalg
 
 FIRTH_STEPS, MOST_MOVED = 500, 4.0
 """Steps, and the largest change of a utility in one of them."""
@@ -52,15 +50,7 @@ class PenalisedPoint(NamedTuple):
 
 
 class FirthClimb:
-    """The maximum of ℓ*, on all of the identified span or where one contrast has a given value.
-
-    Parameters
-    ----------
-    problem : ChoiceProblem
-        The choices.
-    basis : float64 array, shape (n_parameters, rank)
-        A basis of the identified span, in scaled coordinates.
-    """
+    """The maximum of ℓ*, on all of the identified span or where one contrast has a given value."""
 
     def __init__(self, problem: ChoiceProblem, basis: Float64) -> None:
         self.problem, self.basis = problem, basis
@@ -155,17 +145,7 @@ class FirthClimb:
 
 
 class Profile:
-    """The profile of ℓ* along a contrast: its interval and its p-value.
-
-    Parameters
-    ----------
-    climb : FirthClimb
-        How a maximum is found.
-    top : PenalisedPoint
-        The maximum.
-    contrast : float64 array, shape (rank,)
-        The contrast in coordinates of the span.
-    """
+    """The profile of ℓ* along a contrast: its interval and its p-value."""
 
     def __init__(self, climb: FirthClimb, top: PenalisedPoint, contrast: Float64) -> None:
         self._climb, self._top, self._contrast = climb, top, contrast
@@ -188,12 +168,9 @@ class Profile:
             near, far = 0.0, sign * reach
             while self.drop(far) < reach**2:
                 near, far = far, 2.0 * far
-            root: Any = brentq(self._excess, near, far, (reach,), xtol=1e-9)
+            root: Any = brentq(lambda distance: self.drop(distance) ** 0.5 - reach, near, far, xtol=1e-9)
             ends.append(self.estimate + self.error * float(root))
         return ends[0], ends[1]
-
-    def _excess(self, distance: float, reach: float) -> float:
-        return self.drop(distance) ** 0.5 - reach
 
     @property
     def estimate(self) -> float:
@@ -388,14 +365,3 @@ class FirthFit(Tabular):
         head += "Firth's penalty: half the log determinant of the information"
         headers = ["parameter", "estimate", "s.e.", "95 % profile", "p", "maximum"]
         return [head, Grid("", headers, cells), f"without the penalty, {self.proof}"]
-
-
-def fit_firth(
-    problem: ChoiceProblem, basis: Float64, maximum: Callable[..., Contrast], proof: str
-) -> FirthFit:
-    """The maximum of ℓ* on the identified span."""
-    if (problem.counts < 0).any():
-        raise UnsupportedOption("counts are negative; give counts of at least 0")
-    climb = FirthClimb(problem, basis)
-    start: Float64 = np.zeros(int(basis.shape[1]))
-    return FirthFit(problem, climb, climb.run(start), maximum, proof)

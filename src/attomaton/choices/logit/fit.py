@@ -39,7 +39,7 @@ from attomaton.choices.logit.curvature import InformationMatrix
 from attomaton.choices.logit.direction import HardDirection, find_direction
 from attomaton.choices.logit.exact import classify_in_fractions, prove_in_fractions
 from attomaton.choices.logit.face import PATIENCE, Face, find_face, find_games_face, find_metric
-from attomaton.choices.logit.firth import FirthFit, fit_firth
+from attomaton.choices.logit.firth import FirthClimb, FirthFit
 from attomaton.choices.logit.folders import LOGIT, pack_fit, unpack_fit
 from attomaton.choices.logit.identification import describe_aliases, null_vectors
 from attomaton.choices.logit.newton import Course, NewtonClimb
@@ -49,7 +49,7 @@ from attomaton.choices.logit.spans import Span, span_of
 from attomaton.choices.logit.summary import LogitSummary
 
 
-def fit_logit(problem: ChoiceProblem, *, guess: bool | None = None, dense: bool | None = None) -> "LogitFit":
+def fit_logit(problem: ChoiceProblem) -> "LogitFit":
     """Fit a conditional logit and decide what of it is finite.
 
     Newton's method runs with a test that proves survival of all pairs. Where it fails, the face of the data
@@ -59,11 +59,6 @@ def fit_logit(problem: ChoiceProblem, *, guess: bool | None = None, dense: bool 
     ----------
     problem : ChoiceProblem
         The choices.
-    guess : bool, optional
-        Whether to guess the face before the linear program; None means what is faster.
-    dense : bool, optional
-        Whether to form matrices of all parameters. None means: but for battles of more than 256 items, whose
-        information is kept on the graph of games; matrices are formed only if nothing is proved there.
 
     Returns
     -------
@@ -83,11 +78,9 @@ def fit_logit(problem: ChoiceProblem, *, guess: bool | None = None, dense: bool 
     >>> fit.contrast("x").kind.value, round(fit.contrast("x").bound, 3)
     ('+inf', 0.154)
     """
-    if dense is not None:
-        problem = replace(problem, dense=dense)
     zero, course = np.zeros(problem.rows.n_parameters), None
     identified = span_of(problem, None)
-    if isinstance(problem.rows, BattleRows) and guess is None:
+    if isinstance(problem.rows, BattleRows):
         face, on_graph = find_games_face(problem), problem.graph is not None
         alive = ~face.dying if face.dying.any() else None
         course = NewtonClimb(patience=None if on_graph else PATIENCE).run(problem, alive, zero)
@@ -105,14 +98,14 @@ def fit_logit(problem: ChoiceProblem, *, guess: bool | None = None, dense: bool 
         face = Face(np.zeros(problem.situations.n_rows, bool), zero, zero, "Newton")
         return _fit_on(problem, face, course, identified)
     try:
-        face = find_face(problem, course.last.beta, guess=guess)
+        face = find_face(problem, course.last.beta)
         fit = _fit_on(problem, face, _climb(problem, face), identified)
     except UncertifiedSolution:
         fit = None
     if fit is not None and (fit.certificate.certified or fit.method == "components"):
         return fit
     try:
-        face = find_face(problem, zero, guess=guess, metric=find_metric(problem, identified.basis))
+        face = find_face(problem, zero, metric=find_metric(problem, identified.basis))
         finer = _fit_on(problem, face, _climb(problem, face), identified)
     except UncertifiedSolution:
         if fit is None:
@@ -373,8 +366,7 @@ class LogitFit(Tabular):
             )
         groups = np.unique(labels, return_inverse=True)[1].ravel()
         probability = self._at_limit[0]
-        whole = (problem.counts % 1 == 0).all()
-        single = None if whole else SingleResiduals(problem.residuals(probability))
+        single = None if problem.is_whole else SingleResiduals(problem.residuals(probability))
         errors = ClusterErrors(problem, probability, self.finite.basis, groups, single=single)
         if errors.n_clusters < FEWEST_CLUSTERS:
             raise UnsupportedOption(
@@ -389,9 +381,7 @@ class LogitFit(Tabular):
         self._check()
         problem, bread = self.problem, self.scaled_covariance
         meat = problem.rows.scores(self._residuals, None)
-        if (problem.totals > 1).any() and (
-            problem.counts % 1 == 0
-        ).all():  # they scatter about their mean, too
+        if (problem.totals > 1).any() and problem.is_whole:  # they scatter about their mean, too
             share = problem.counts / problem.situations.spread(problem.totals)
             meat = meat + problem.rows.information(share, problem.totals)
         meat = meat / np.outer(problem.scale, problem.scale)
@@ -401,17 +391,16 @@ class LogitFit(Tabular):
     def _residuals(self) -> Float64:
         """What is left of the counts of each row; of each choice alone where counts are whole."""
         residuals = self.problem.residuals(self._at_limit[0])
-        whole = (self.problem.counts % 1 == 0).all()
-        return (
-            residuals / self.problem.situations.spread(np.sqrt(self.problem.totals)) if whole else residuals
-        )
+        if not self.problem.is_whole:
+            return residuals
+        return residuals / self.problem.situations.spread(np.sqrt(self.problem.totals))
 
     def _scatter(self, moved: Float64) -> float:
         """What the sandwich without clusters has for a contrast f, from H⁺ f."""
         problem, rise = self.problem, self.problem.utilities(moved)
         score = problem.situations.sum(self._residuals * rise)
         square = float(score @ score)
-        if (problem.totals > 1).any() and (problem.counts % 1 == 0).all():
+        if (problem.totals > 1).any() and problem.is_whole:
             share = problem.counts / problem.situations.spread(problem.totals)
             away = rise - problem.situations.spread(problem.situations.sum(share * rise))
             square += float(problem.counts @ away**2)
@@ -601,7 +590,9 @@ class LogitFit(Tabular):
         ([2.8332], [2.8332])
         """
         self.expect()
-        return fit_firth(self.problem, self.identified.basis, self.contrast, self.certificate.verdict)
+        climb = FirthClimb(self.problem, self.identified.basis)
+        top = climb.run(np.zeros(self.identified.rank))
+        return FirthFit(self.problem, climb, top, self.contrast, self.certificate.verdict)
 
     @property
     def _head(self) -> str:

@@ -9,7 +9,8 @@ from attomaton.base.tables import Float64, Int64
 from attomaton.choices.logit.centring import AS_GIVEN, Centring
 from attomaton.choices.logit.certificate import LogitEvidence
 from attomaton.choices.logit.problem import ChoiceProblem
-from attomaton.choices.logit.rows import BattleRows, ChoiceRows, DenseRows, Situations, SparseRows, csr_array
+from attomaton.choices.logit.rows import BattleRows, ChoiceRows, DenseRows, Situations, SparseRows
+from attomaton.choices.logit.untyped import csr_array
 
 LOGIT = FolderKind("logit", "a fit of choices with features", "LogitFit.save")
 KERNELS = {"battles": BattleRows, "dense": DenseRows, "sparse": SparseRows}
@@ -17,7 +18,7 @@ KERNELS = {"battles": BattleRows, "dense": DenseRows, "sparse": SparseRows}
 
 def pack_fit(problem: ChoiceProblem, evidence: LogitEvidence, method: str, program_rows: int) -> Run:
     """The files of a fit."""
-    kernel = next(name for name, kind in KERNELS.items() if isinstance(problem.rows, kind))
+    kernel = next(name for name, kind in KERNELS.items() if type(problem.rows) is kind)
     vectors = {"beta": evidence.beta, "direction": evidence.direction, "witness": evidence.witness}
     arrays = {
         **{f"rows/{name}": np.ascontiguousarray(array) for name, array in problem.rows.arrays().items()},

@@ -3,24 +3,14 @@
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.choices.logit.untyped import csr_array
 from attomaton.graphs.strong import connected_nodes
-
-csr_array: Any = scipy.sparse.csr_array
 
 
 class GameGraph:
-    """The pairs of items that met, each once.
-
-    Parameters
-    ----------
-    first, second : int64 array, shape (n_battles,)
-        The items of each battle, which differ.
-    n_items : int
-        The number of items.
-    """
+    """The pairs of items that met, each once."""
 
     def __init__(self, first: Int64, second: Int64, n_items: int) -> None:
         low, high = np.minimum(first, second), np.maximum(first, second)

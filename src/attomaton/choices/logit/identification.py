@@ -6,6 +6,7 @@ import numpy as np
 
 from attomaton.base.printing import list_words
 from attomaton.base.tables import Float64
+from attomaton.choices.logit.contrasts import add_up
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import Span
 
@@ -75,10 +76,4 @@ def relate(row: Float64, names: Sequence[str]) -> str:
     """A null vector of two entries or more as an equation of columns, such as "length = a + b"."""
     members = np.flatnonzero(row).tolist()
     lead = next((k for k in reversed(members) if abs(row[k]) == 1), members[-1])
-    weights = {k: -row[k] / row[lead] for k in members if k != lead}
-    terms = list[str]()
-    for k, weight in weights.items():
-        sign = ("- " if weight < 0 else "+ ") if terms else ("-" if weight < 0 else "")
-        size = "" if abs(weight) == 1 else f"{abs(weight):g} "
-        terms.append(f"{sign}{size}{names[k]}")
-    return f"{names[lead]} = {' '.join(terms)}"
+    return f"{names[lead]} = {add_up({names[k]: -row[k] / row[lead] for k in members if k != lead})}"

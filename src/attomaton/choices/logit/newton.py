@@ -7,16 +7,14 @@ or more; on others the step vanishes and the test passes.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
-import scipy.linalg
 
 from attomaton.base.tables import Bool, Float64
 from attomaton.choices.logit.curvature import DenseCurvature, InformationMatrix, solve_information
 from attomaton.choices.logit.problem import ChoiceProblem
-
-linalg: Any = scipy.linalg
+from attomaton.choices.logit.untyped import linalg
 
 LEAST_PROBABILITY = 1e-11
 """Below this a weight λ = n p (1 + …) proves nothing: gradient and information underflow together."""

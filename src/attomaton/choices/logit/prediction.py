@@ -25,19 +25,8 @@ def predict_rows(
 ) -> Float64:
     """The limit of the probability of each row of new situations, shape (n_rows,).
 
-    Parameters
-    ----------
-    fit : LogitFit
-        The fit.
-    matrix : array or scipy sparse array, shape (n_rows, n_parameters)
-        The alternatives.
-    situations : Situations
-        Which of them belong together.
-    descent : bool
-        Whether what the data leave open is what gradient descent from 0 tends to; otherwise, and where that
-        direction is level too, ``UndeterminedChoice`` is raised.
-    leave_open : bool
-        Whether the probabilities of a situation that the data leave open are NaN instead.
+    What the data leave open raises ``UndeterminedChoice``. With ``leave_open`` it is NaN, and with
+    ``descent`` what gradient descent from 0 tends to.
     """
     probability = np.empty(situations.n_rows)
     most = max(MOST_DIFFERENCES // max(matrix.shape[1], 1), 1)

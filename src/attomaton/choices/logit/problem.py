@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse
 
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.tables import Bool, Float64, Int64
@@ -29,9 +28,7 @@ from attomaton.choices.logit.rows import (
     SparseRows,
     most_chosen,
 )
-
-csr_array: Any = scipy.sparse.csr_array
-issparse: Any = scipy.sparse.issparse
+from attomaton.choices.logit.untyped import csr_array, issparse
 
 MOST_PARAMETERS, MOST_FEATURES = 5_000, 2_000
 """Columns of which the information matrix is formed, and those among them that may have any values: 2,000
@@ -224,6 +221,11 @@ class ChoiceProblem:
         """Which rows belong together."""
         return self.rows.situations
 
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether all counts are whole numbers."""
+        return bool((self.counts % 1 == 0).all())
+
     @property
     def n_choices(self) -> float:
         """How many choices were made."""
@@ -310,6 +312,13 @@ class ChoiceProblem:
         top = values[self.reference]
         np.negative(values, out=values)
         return self.situations.apply(np.add, values, top)
+
+    def slopes(self, directions: Float64, rows: Int64) -> Float64:
+        """d·v of the pairs of some rows, one column for each column v of scaled coordinates."""
+        slopes = np.empty((len(rows), directions.shape[1]))
+        for column, direction in enumerate(np.ascontiguousarray(directions.T)):
+            slopes[:, column] = self.gaps(direction)[rows]
+        return slopes
 
     def differences(self, rows: Int64) -> Float64:
         """The differences d of the pairs of some rows, shape (n, n_parameters)."""

@@ -2,21 +2,19 @@
 
 Only differences inside a situation matter. Dense and sparse rows are stored as x_ij − x_ic with c the
 most chosen alternative of situation i; battles as ±h and e_tie with h = ½ (x_first − x_second). The
-definition of each method is the line in :class:`ChoiceRows`; the kernels compute it without forming the
-differences.
+definition of each method is its line in :class:`DenseRows`; the kernels compute it without forming the
+differences. Below, p are probabilities of the rows and N_i totals of the situations.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from attomaton.base.tables import Float64, Int64
-
-csr_array: Any = scipy.sparse.csr_array
+from attomaton.choices.logit.untyped import csr_array
 
 BLOCK_ENTRIES = 1 << 17
 """Entries of a block of dense rows that are weighted at once: they stay in the cache."""
@@ -90,56 +88,6 @@ class Situations:
         return total
 
 
-class ChoiceRows(Protocol):
-    """Rows X with situations; p are probabilities of the rows, N_i totals of the situations."""
-
-    @property
-    def situations(self) -> Situations:
-        """Which rows belong together."""
-        ...
-
-    @property
-    def n_parameters(self) -> int:
-        """The number of columns."""
-        ...
-
-    def utilities(self, beta: Float64) -> Float64:
-        """X β, shape (n_rows,) or (n_rows, n_columns of β)."""
-        ...
-
-    def gradient(self, weight: Float64) -> Float64:
-        """Xᵀ w, shape (n_parameters,)."""
-        ...
-
-    def information(self, probability: Float64, totals: Float64) -> Float64:
-        """Σ_i N_i Σ_j p_ij (x_ij − x̄_i)(x_ij − x̄_i)ᵀ, shape (n_parameters, n_parameters)."""
-        ...
-
-    def scores(self, weight: Float64, groups: Int64 | None) -> Float64:
-        """Σ_g s_g s_gᵀ with s_g = Σ_{rows of g} w x; g are situations, or ``groups`` of them."""
-        ...
-
-    def take(self, rows: Int64) -> Float64:
-        """Some rows as a dense matrix."""
-        ...
-
-    def pick(self, rows: Int64) -> Any:
-        """Some rows as a sparse matrix, whose first columns are the items; of battles these alone."""
-        ...
-
-    def norms(self, reference: Int64, scale: Float64) -> Float64:
-        """‖(x_r − x_row) / scale‖ with r the reference row of the row's situation, shape (n_rows,)."""
-        ...
-
-    def arcs(self, reference: Int64) -> tuple[Int64, Int64] | None:
-        """(a, b) of every row if all differences x_r − x_row are e_a − e_b, a = b where they are 0."""
-        ...
-
-    def arrays(self) -> dict[str, Any]:
-        """The arrays from which the rows can be made again."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class DenseRows:
     """Rows of a dense matrix, weighted in blocks by BLAS.
@@ -156,15 +104,15 @@ class DenseRows:
         return self.matrix.shape[1]
 
     def utilities(self, beta: Float64) -> Float64:
-        """X β."""
+        """X β, shape (n_rows,) or (n_rows, n_columns of β)."""
         return self.matrix @ beta
 
     def gradient(self, weight: Float64) -> Float64:
-        """Xᵀ w."""
+        """Xᵀ w, shape (n_parameters,)."""
         return weight @ self.matrix
 
     def information(self, probability: Float64, totals: Float64) -> Float64:
-        """Second moments less those of the means, block by block of whole situations."""
+        """Σ_i N_i Σ_j p_ij (x_ij − x̄_i)(x_ij − x̄_i)ᵀ, as second moments less those of the means."""
         total = np.zeros((self.n_parameters, self.n_parameters))
         once = np.sqrt(totals)
         root = np.sqrt(self.situations.apply(np.multiply, probability.copy(), totals))
@@ -183,7 +131,7 @@ class DenseRows:
         return total
 
     def scores(self, weight: Float64, groups: Int64 | None) -> Float64:
-        """Scores of situations, summed by group, times themselves."""
+        """Σ_g s_g s_gᵀ with s_g = Σ_{rows of g} w x; g are situations, or ``groups`` of them."""
         total = np.zeros((self.n_parameters, self.n_parameters))
         sums = None if groups is None else np.zeros((int(groups.max(initial=-1)) + 1, self.n_parameters))
         for first, last in self._blocks():
@@ -197,25 +145,25 @@ class DenseRows:
         return total if sums is None else sums.T @ sums
 
     def take(self, rows: Int64) -> Float64:
-        """Some rows."""
+        """Some rows as a dense matrix."""
         return self.matrix[rows]
 
     def pick(self, rows: Int64) -> Any:
-        """Some rows, sparse."""
+        """Some rows as a sparse matrix, whose first columns are the items; of battles these alone."""
         return csr_array(self.matrix[rows])
 
     def norms(self, reference: Int64, scale: Float64) -> Float64:  # noqa: ARG002
-        """The reference row is zero, so these are the norms of the rows."""
+        """‖(x_r − x_row) / scale‖ with r the reference of the situation, whose row here is 0."""
         return np.sqrt(np.square(self.matrix) @ scale**-2.0)
 
     def arcs(self, reference: Int64) -> tuple[Int64, Int64] | None:  # noqa: ARG002
-        """Rows that are zero, or −1 at the chosen and 1 at the other."""
+        """(a, b) of every row if all differences x_r − x_row are e_a − e_b, a = b where they are 0."""
         if self.n_parameters > 1 << 12:
             return None
         return sparse_arcs(csr_array(self.matrix))
 
     def arrays(self) -> dict[str, Any]:
-        """The matrix and where situations start."""
+        """The arrays from which the rows can be made again."""
         return {"matrix": self.matrix, "starts": self.situations.starts}
 
     def _blocks(self) -> list[tuple[int, int]]:
@@ -337,15 +285,10 @@ class BattleRows:
     n_items: int
     ties: bool
 
-    @property
+    @cached_property
     def situations(self) -> Situations:
         """Two or three rows each."""
-        return self._situations
-
-    @cached_property
-    def _situations(self) -> Situations:
-        size = 3 if self.ties else 2
-        return Situations(np.arange(len(self.first) + 1, dtype=np.int64) * size)
+        return Situations(np.arange(len(self.first) + 1, dtype=np.int64) * (2 + self.ties))
 
     @property
     def n_parameters(self) -> int:
@@ -370,7 +313,7 @@ class BattleRows:
         half -= item[self.second]
         if len(self.features):
             half += (0.5 * beta[self.n_items : self._last]) @ self.features
-        result = np.empty((len(half), 3 if self.ties else 2))
+        result = np.empty((len(half), 2 + self.ties))
         result[:, 0] = half
         np.negative(half, out=result[:, 1])
         if self.ties:
@@ -405,10 +348,7 @@ class BattleRows:
         """The trace of each battle's information times a matrix, without the rows themselves."""
         weight, cross, tie = self.weigh(probability, totals)
         first, second, variance = self.first, self.second, np.diag(covariance)[: self.n_items]
-        border, corner = (
-            covariance[: self.n_items, self.n_items :],
-            covariance[self.n_items :, self.n_items :],
-        )
+        border, corner = np.split(covariance[:, self.n_items :], [self.n_items])
         square = variance[first] + variance[second] - 2.0 * covariance[first, second]
         for column, feature in enumerate(self.features):
             joint = corner[column, : len(self.features)] @ self.features
@@ -460,8 +400,8 @@ class BattleRows:
 
     def _locate(self, rows: Int64) -> tuple[Int64, Int64, Float64]:
         """The battle of some rows, which alternative each is, and the sign of h there."""
-        size = 3 if self.ties else 2
-        return rows // size, rows % size, np.array([0.5, -0.5, 0.0])[rows % size]
+        battle, alternative = np.divmod(rows, 2 + self.ties)
+        return battle, alternative, np.array([0.5, -0.5, 0.0])[alternative]
 
     def norms(self, reference: Int64, scale: Float64) -> Float64:
         """‖2h‖ between the two items, √(‖h‖² + 1) between an item and the tie, in units of ``scale``."""
@@ -469,7 +409,7 @@ class BattleRows:
         square = inverse[self.first] + inverse[self.second]
         square[self.first == self.second] = 0.0
         square = 0.25 * (square + inverse[self.n_items : self._last] @ np.square(self.features))
-        size = 3 if self.ties else 2
+        size = 2 + self.ties
         chosen = reference - np.arange(len(self.first)) * size
         result = np.zeros((len(square), size))
         between = np.sqrt(square + inverse[-1]) if self.ties else square
@@ -540,6 +480,10 @@ class BattleRows:
         total[:size, size:], total[size:, size:] = self.join_columns(weight, cross, tie)
         total[size:, :size] = total[:size, size:].T
         return total
+
+
+ChoiceRows = DenseRows | SparseRows | BattleRows
+"""The rows of a choice model."""
 
 
 def most_chosen(situations: Situations, counts: Float64) -> Int64:

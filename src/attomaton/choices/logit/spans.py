@@ -2,16 +2,14 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
 
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.logit.problem import FEW_ENTRIES, MOST_PARAMETERS, ChoiceProblem
-
-linalg: Any = scipy.linalg
+from attomaton.choices.logit.untyped import linalg
 
 CUT = 1e-9
 """Singular values of normalised differences below this share of the largest are taken as zero."""
@@ -24,55 +22,8 @@ SPAN_ROUNDING = 4e-15
 tiny amount."""
 
 
-class Span(Protocol):
-    """S = span of the differences of a face and its orthogonal complement, in scaled coordinates."""
-
-    @property
-    def basis(self) -> Float64:
-        """An orthonormal basis of S, shape (n_parameters, rank)."""
-        ...
-
-    @property
-    def complement(self) -> Float64:
-        """The same of the complement, shape (n_parameters, n_parameters − rank)."""
-        ...
-
-    @property
-    def aliases(self) -> Float64:
-        """The vectors of the complement that may have other columns than those of items."""
-        ...
-
-    @property
-    def least_kept(self) -> float:
-        """The singular value of normalised differences next to the cut, as a share of the largest."""
-        ...
-
-    @property
-    def largest_dropped(self) -> float:
-        """The one on the other side of the cut."""
-        ...
-
-    @property
-    def leak(self) -> float:
-        """The largest |d·b| / ‖d‖ over differences d of the face and vectors b of the complement."""
-        ...
-
-    @property
-    def rank(self) -> int:
-        """The dimension of S."""
-        ...
-
-    def project(self, vector: Float64) -> Float64:
-        """The part of a vector inside S."""
-        ...
-
-    def reject(self, vector: Float64) -> Float64:
-        """The part of a vector outside S."""
-        ...
-
-
 class DenseSpan(NamedTuple):
-    """A span by dense bases."""
+    """A span S of differences and its complement, by dense orthonormal bases in scaled coordinates."""
 
     basis: Float64  # (n_parameters, rank)
     complement: Float64  # (n_parameters, n_parameters − rank)
@@ -154,6 +105,10 @@ class GraphSpan:
         units[np.arange(size), self.component] = self.scale[:size] / np.sqrt(self._weight)[self.component]
         complement = np.hstack([units, self.aliases])
         return _split(complement)[1], complement
+
+
+Span = DenseSpan | GraphSpan
+"""S = span of the differences of a face, and its orthogonal complement, in scaled coordinates."""
 
 
 def span_on_graph(problem: ChoiceProblem, face: Bool | None) -> GraphSpan:

@@ -76,7 +76,7 @@ class Workers:
                 self._stop = context.Event()
                 workers = min(self._workers, len(jobs))
                 self._pool = ProcessPoolExecutor(workers, context, _begin_worker, (self._stop,))
-            futures = [self._pool.submit(_run, job) for job in jobs]
+            futures = [self._pool.submit(_run_job, job) for job in jobs]
         try:
             for done, future in enumerate(as_completed(futures), 1):
                 future.result()
@@ -113,7 +113,7 @@ def safe_path() -> Generator[None]:
                 os.environ[SAFE_PATH] = before
 
 
-def _run(job: Job) -> None:
+def _run_job(job: Job) -> None:
     job.run()
 
 

@@ -177,7 +177,7 @@ def find_files(source: str) -> list[File]:
         raise UnreadableSource(
             f"{shorten_path(source)} has no files to read; give another folder or glob{text_cure(source)}"
         )
-    return _named([file.as_posix() for file in paths])
+    return _named_files([file.as_posix() for file in paths])
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -190,7 +190,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
     for subfolder, folders, files in os.walk(folder, onerror=fail):
         folders[:] = sorted(
-            name for name in folders if _counts(Path(name)) and not _is_ours(Path(subfolder, name))
+            name for name in folders if _counts(Path(name)) and not _is_our_folder(Path(subfolder, name))
         )
         linked = [name for name in folders if (Path(subfolder) / name).is_symlink()]
         if linked:
@@ -226,7 +226,7 @@ def is_run_folder(folder: AnyPath) -> bool:
     return written_kind(folder) == RUN.name
 
 
-def _is_ours(folder: Path) -> bool:
+def _is_our_folder(folder: Path) -> bool:
     """Whether attomaton wrote a folder, or is writing it: its output is not a corpus, wherever it is."""
     return any(read_sealed(folder / name) is not None for name in (MANIFEST, PARTIAL))
 
@@ -270,10 +270,10 @@ def _find_behind_url(url: str) -> list[File]:
         paths = [path]
     if not paths:
         raise UnreadableSource(f"{url} has no files to read; give another folder or glob")
-    return [File(str(system.unstrip_protocol(file.source)), file.name) for file in _named(paths)]
+    return [File(str(system.unstrip_protocol(file.source)), file.name) for file in _named_files(paths)]
 
 
-def _named(paths: list[str]) -> list[File]:
+def _named_files(paths: list[str]) -> list[File]:
     """Files with the shortest distinct names: their paths relative to their common folder."""
     shared = os.path.commonpath([str(PurePosixPath(path).parent) for path in paths])
     names = {path: PurePosixPath(path).relative_to(shared).as_posix() for path in sorted(paths)}

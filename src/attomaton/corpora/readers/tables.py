@@ -43,7 +43,7 @@ _arrow: Any = pa
 _types: Any = pa.types
 COLUMN_NAMES = ("text", "content", "tokens", "input_ids", "ids")
 """Columns that are taken without being named, if only one of them is there."""
-LISTED_COLUMNS = 20  # columns that an error lists
+NAMED_COLUMNS = 20  # columns that an error lists
 COLUMN_BATCH_ROWS = 1000  # rows that are read at once, where nothing speaks against it
 SAMPLE_ROWS = 100  # rows of a pandas column that are looked at to see what it holds
 ARROW_MAGIC = b"ARROW1"
@@ -56,9 +56,9 @@ def find_document_column(schema: Any, reading: Reading, source: str) -> str:
     """The name of the column to read; an error lists the columns if it is not clear which."""
     kinds = {field.name: _document_kind(field.type) for field in schema}
     present = (
-        ", ".join(brief(f"{field.name}: {field.type}") for field in list(schema)[:LISTED_COLUMNS]) or "none"
+        ", ".join(brief(f"{field.name}: {field.type}") for field in list(schema)[:NAMED_COLUMNS]) or "none"
     )
-    present += f" and {len(kinds) - LISTED_COLUMNS:,} more" if len(kinds) > LISTED_COLUMNS else ""
+    present += f" and {len(kinds) - NAMED_COLUMNS:,} more" if len(kinds) > NAMED_COLUMNS else ""
     name = reading.column
     if name is None:
         usable = [name for name, kind in kinds.items() if kind is not None]
@@ -68,7 +68,7 @@ def find_document_column(schema: Any, reading: Reading, source: str) -> str:
                 f"{source} has no column of text or of lists of integers (it has {present}); write one"
             )
         if len(candidates) > 1:
-            several = ", ".join(map(brief, candidates[:LISTED_COLUMNS]))
+            several = ", ".join(map(brief, candidates[:NAMED_COLUMNS]))
             raise UnreadableSource(f"{source} has several columns to read ({several}); name one with column")
         return candidates[0]
     if name not in kinds:
@@ -418,7 +418,7 @@ def _column_of(frame: Any, reading: Reading, title: str) -> Any:
         )
     if names.count(name) != 1:
         number = "several columns" if name in names else "no column"
-        present = ", ".join(map(brief, names[:LISTED_COLUMNS])) or "none"
+        present = ", ".join(map(brief, names[:NAMED_COLUMNS])) or "none"
         raise UnreadableSource(f"the frame has {number} called {name!r}; it has {present}")
     column = columns[names.index(name)]
     return _to_arrow(column) if library == "pandas" else column

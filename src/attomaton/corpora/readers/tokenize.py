@@ -83,7 +83,7 @@ class WordsJob:
                 break
             holds = "text"
             numbering.add(distinct_tokens(batch.texts, self.tokenizer))
-        _write(path, {"key": key, "holds": holds, "tokens": list(numbering.numbers)})
+        _write_record(path, {"key": key, "holds": holds, "tokens": list(numbering.numbers)})
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class EncodeJob:
         record = {**keys, "name": self.reader.name, "holds": counts.holds, "largest": counts.largest}
         record |= {"documents": sum(entry["documents"] for entry in files.values())}
         record |= {"tokens": sum(entry["tokens"] for entry in files.values())}
-        _write(path, {**record, "skipped": asdict(counts.skipped), "files": files})
+        _write_record(path, {**record, "skipped": asdict(counts.skipped), "files": files})
 
     def _tables(self, counts: Any) -> Iterator[pa.Table]:
         vocabulary = _load_vocabulary(self.out / VOCABULARY_FILE, self.vocabulary)
@@ -177,7 +177,7 @@ def _load_vocabulary(path: Path, _digest: str) -> Vocabulary | None:
     return None if record is None else Vocabulary.from_record(record)
 
 
-def _write(path: Path, record: dict[str, Any]) -> None:
+def _write_record(path: Path, record: dict[str, Any]) -> None:
     with artifacts.explained(path, resumable=True):
         artifacts.write_sealed(path, record)
 

@@ -217,11 +217,6 @@ def text_of(vocabulary: Vocabulary | None, token: int) -> str:
 
     A ``tokenizer.json`` spells blanks and bytes in its own way, and its decoder may drop the first blank of a
     line: the token is decoded twice in a row.
-
-    Examples
-    --------
-    >>> text_of(Vocabulary(("a", "rose")), 1), text_of(None, 1)
-    ('rose', '1')
     """
     name = name_token(vocabulary, token)
     if vocabulary is None or vocabulary.tokenizer != "tokenizer.json":

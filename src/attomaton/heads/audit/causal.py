@@ -28,7 +28,7 @@ from attomaton.heads.model import Edits, Head, HeadModel, LayeredModel, check_he
 MOST_EXACT = 6
 """Shapley values of up to this many heads are exact, over all subsets; beyond, orders are sampled."""
 
-BY = ("lag", "place")
+BY = ("lag", "position")
 KINDS = ("pattern", "ablation")
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
@@ -85,7 +85,7 @@ class LabelledContexts:
         if not read:
             raise InvalidSamples(f"no document has {length + 1} tokens; choose a smaller length")
         if most is not None and len(read) > most:
-            read = [read[int(place)] for place in np.linspace(0, len(read) - 1, most).round()]
+            read = [read[int(index)] for index in np.linspace(0, len(read) - 1, most).round()]
         return cls(np.array(read), np.ones(length, bool) if scored is None else np.asarray(scored, bool))
 
     def batches(self, model: HeadModel) -> Iterator[Tensor]:
@@ -100,8 +100,8 @@ class LabelledContexts:
 class Means:
     """The mean pattern (n_heads, length, length) and mean output of every head, by layer.
 
-    By lag, a pattern is the mean attention on the first token and a profile for other positions; by place, it
-    is the mean of each entry. Outputs have shape (n_heads, length or 1, width).
+    By lag, a pattern is the mean attention on the first token and a profile for other positions; by position,
+    it is the mean of each entry. Outputs have shape (n_heads, length or 1, width).
     """
 
     patterns: tuple[Tensor, ...]
@@ -111,12 +111,12 @@ class Means:
         """Arguments of ``watch`` that give these heads their mean patterns or mean outputs."""
         means = self.patterns if kind == "pattern" else self.outputs
 
-        def edit(layer: int, own: Tensor) -> Tensor:
+        def edit(layer: int, tensor: Tensor) -> Tensor:
             numbers = [head.number for head in heads if head.layer == layer]
             if not numbers:
-                return own
-            changed = own.clone()
-            changed[:, numbers] = means[layer][numbers].to(own)
+                return tensor
+            changed = tensor.clone()
+            changed[:, numbers] = means[layer][numbers].to(tensor)
             return changed
 
         return {"edit_patterns" if kind == "pattern" else "edit_outputs": edit} if heads else {}
@@ -125,11 +125,11 @@ class Means:
 def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "lag") -> Means:
     """The mean pattern and mean output of every head over contexts.
 
-    ``by="lag"`` suits text, where absolute positions mean little; ``by="place"`` suits contexts in which each
-    position has its own role.
+    ``by="lag"`` suits text, where absolute positions mean little; ``by="position"`` suits contexts in which
+    each position has its own role.
     """
     if by not in BY:
-        raise UnsupportedOption(f"means are by lag or by place, not {by!r}")
+        raise UnsupportedOption(f"means are by lag or by position, not {by!r}")
     sums: list[Tensor] = []
     output_sums: list[Tensor] = []
 
@@ -147,8 +147,8 @@ def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "la
         totals = [pattern.detach().double().sum(0) for pattern in patterns]
         sums = [old + new for old, new in zip(sums, totals, strict=True)] if sums else totals
     n = len(contexts.tokens)
-    means, outputs = [one / n for one in sums], [one / n for one in output_sums]
-    if by == "place":
+    means, outputs = [total / n for total in sums], [total / n for total in output_sums]
+    if by == "position":
         return Means(tuple(means), tuple(outputs))
     return Means(tuple(map(_by_lag, means)), tuple(output.mean(1, keepdim=True) for output in outputs))
 
@@ -255,7 +255,7 @@ def replace_heads(
     sets : sequence of Head or of sequences of Head, optional
         Heads that are changed alone or together. None means each head alone.
     by : str
-        ``"lag"`` or ``"place"``, as in :func:`measure_means`.
+        ``"lag"`` or ``"position"``, as in :func:`measure_means`.
     means_from : LabelledContexts, optional
         Where the means are taken. None means the same contexts.
 
@@ -268,8 +268,8 @@ def replace_heads(
     ['0.0', '0.1']
     """
     alone = [(head,) for head in model.shape.heads]
-    groups = alone if sets is None else [(one,) if isinstance(one, Head) else one for one in sets]
-    checked = [tuple(check_heads(one, model.shape)) for one in groups]
+    groups = alone if sets is None else [(heads,) if isinstance(heads, Head) else heads for heads in sets]
+    checked = [tuple(check_heads(heads, model.shape)) for heads in groups]
     if means_from is not None and means_from.tokens.shape[1] != contexts.tokens.shape[1]:
         raise MismatchedParts("the contexts for the means have another length; cut both to the same length")
     means = measure_means(model, contexts if means_from is None else means_from, by=by)
@@ -308,7 +308,7 @@ def run_all(
     order = sorted(range(len(runs)), key=first.__getitem__)
     changes: list[tuple[int, Any]] = [(first[run], means.edits(*runs[run])) for run in order]
     for tokens in contexts.batches(model):
-        part, start = slice(start, start + len(tokens)), start + len(tokens)
+        batch, start = slice(start, start + len(tokens)), start + len(tokens)
         read, labels = tokens[:, :-1], tokens[:, 1:][:, scored]
         every = (
             model.run_edits(read, changes, scored)
@@ -316,7 +316,7 @@ def run_all(
             else (model.watch(read, **edits).logits[:, scored] for _, edits in changes)
         )
         for run, logits in zip(order, every, strict=True):
-            losses[run, part], hits[run, part] = _score(logits, labels)
+            losses[run, batch], hits[run, batch] = _score_contexts(logits, labels)
     return losses, hits
 
 
@@ -325,18 +325,18 @@ def run_edited(
 ) -> tuple[Float64, Float64]:
     """Loss and accuracy of each context at the scored positions, with some heads changed, shapes (n,)."""
     scored: Tensor = _torch.from_numpy(contexts.scored)
-    parts = [
-        _score(
+    scores = [
+        _score_contexts(
             model.watch(tokens[:, :-1], **means.edits(heads, kind)).logits[:, scored],
             tokens[:, 1:][:, scored],
         )
         for tokens in contexts.batches(model)
     ]
-    losses, hits = (np.concatenate(one) for one in zip(*parts, strict=True))
+    losses, hits = (np.concatenate(batch) for batch in zip(*scores, strict=True))
     return losses, hits
 
 
-def _score(logits: Tensor, labels: Tensor) -> tuple[Float64, Float64]:
+def _score_contexts(logits: Tensor, labels: Tensor) -> tuple[Float64, Float64]:
     """Mean loss and accuracy of each context, shapes (n,)."""
     logits = logits.detach().double()
     losses = -torch.log_softmax(logits, -1).gather(-1, labels[..., None])[..., 0].mean(1)
@@ -405,7 +405,7 @@ def share_out(
     heads : sequence of Head
         The set.
     by : str
-        ``"lag"`` or ``"place"``, as in :func:`measure_means`.
+        ``"lag"`` or ``"position"``, as in :func:`measure_means`.
     orders : int
         How many orders are sampled if there are more than six heads.
     seed : int
@@ -445,11 +445,11 @@ def share_out(
 
 def _share(heads: tuple[Head, ...], head: Head, value: Callable[[frozenset[Head]], float]) -> float:
     """Σ over sets without the head of |S|! (n − |S| − 1)! / n! times the rise that the head adds to S."""
-    others = [one for one in heads if one != head]
+    remaining = [member for member in heads if member != head]
     n, total = len(heads), 0.0
     for size in range(n):
         weight = factorial(size) * factorial(n - size - 1) / factorial(n)
-        for chosen in combinations(others, size):
+        for chosen in combinations(remaining, size):
             changed = frozenset(chosen)
             total += weight * (value(changed | {head}) - value(changed))
     return total

@@ -31,7 +31,7 @@ RANKS = (1, 2, 4, 8, 16)
 RIDGE = 1e-3
 """Half of it times the squares of the table's factors is added to the loss, in nats per row."""
 
-MOST_STEPS = 60
+MOST_TABLE_STEPS = 60
 """Iterations of L-BFGS per table."""
 
 GAIN = 3e-3
@@ -62,26 +62,26 @@ class OwnScores:
         elsewhere, and as the first position of all documents has it on average.
         """
         reads, n, window = self.reads, len(rows), rows.window
-        named = _number(reads.tokens, np.concatenate([rows.tokens, rows.starts[:, None]], 1))
+        named = _index_in(reads.tokens, np.concatenate([rows.tokens, rows.starts[:, None]], 1))
         keys = np.concatenate([named, np.full((n, 1), len(reads.tokens) + 1)], 1)
-        behind = np.broadcast_to(np.arange(window), (n, window))
-        lags = np.concatenate([behind, np.repeat(rows.positions[:, None], 2, 1)], 1).astype(np.int64)
+        window_lags = np.broadcast_to(np.arange(window), (n, window))
+        lags = np.concatenate([window_lags, np.repeat(rows.positions[:, None], 2, 1)], 1).astype(np.int64)
         scores, texts = np.empty((n, len(rows.heads), window + 2)), rows.documents.astype(np.int64)
         for layer in sorted({head.layer for head in rows.heads}):
             means, first = (of[reads.layers.index(layer)] for of in (reads.means, reads.first))
             average = reads.counts @ means / reads.counts.sum()
             inputs = np.concatenate([means, average[None], first[None]])
             every = self.model.score_inputs(layer, inputs.astype(np.float32), keys, lags, texts)
-            for place, head in enumerate(rows.heads):
+            for index, head in enumerate(rows.heads):
                 if head.layer == layer:
-                    scores[:, place] = every[:, head.number]
+                    scores[:, index] = every[:, head.number]
         return scores
 
 
-def _number(known: Int64, tokens: Integers) -> Int64:
-    """The place of each token among the known ones; the number after the last for others."""
-    places = np.minimum(np.searchsorted(known, tokens), len(known) - 1)
-    return np.where(known[places] == tokens, places, len(known))
+def _index_in(listed: Int64, tokens: Integers) -> Int64:
+    """The index of each token in an ascending list; the length of the list if it lacks the token."""
+    rows = np.minimum(np.searchsorted(listed, tokens), len(listed) - 1)
+    return np.where(listed[rows] == tokens, rows, len(listed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,46 +109,40 @@ class Ceiling:
     ranks: Int64
 
 
-def find_ceiling(fitted: Rows, scored: Rows, own: OwnScores | None = None) -> Ceiling:
-    """Fit the best fixed scores of query, token and lag that are found, for every head.
-
-    Parameters
-    ----------
-    fitted, scored : Rows
-        Rows from different documents, with the same heads and window.
-    own : OwnScores, optional
-        The heads' own scores; None if the model shows no weights.
-    """
+def find_ceiling(fitted: Rows, scored: Rows, own_scores: OwnScores | None = None) -> Ceiling:
+    """Fit the best fixed scores of query, token and lag that are found, for every head."""
     rungs: list[Any] = [Position(), Duplicate(), KeyToken()]
     window = fitted.window
-    if own is not None:
-        scores = {id(rows): own.score(rows) for rows in (fitted, scored)}
+    if own_scores is not None:
+        scores = {id(rows): own_scores.score(rows) for rows in (fitted, scored)}
         rungs[2:2] = [_Scores("own scores", scores, first=False), _Scores("own sink", scores, first=True)]
-    parts = Features.of(rungs, fitted, scored)
-    every, seen = (np.unique(np.concatenate([fitted.past[:, :n], scored.past[:, :n]])) for n in (1, window))
+    sets = Features.of(rungs, fitted, scored)
+    every, tokens = (np.unique(np.concatenate([fitted.past[:, :n], scored.past[:, :n]])) for n in (1, window))
     pairs = [
         RowPairs.of(
-            np.searchsorted(every, part.rows.queries),
+            np.searchsorted(every, features.rows.queries),
             len(every),
-            np.concatenate([part.tokens, _number(seen.astype(np.int64), part.rows.starts)[:, None]], 1),
-            part.n_tokens,
+            np.concatenate(
+                [features.tokens, _index_in(tokens.astype(np.int64), features.rows.starts)[:, None]], 1
+            ),
+            features.n_tokens,
         )
-        for part in parts
+        for features in sets
     ]
     rng = make_rng(0)  # draws the documents on which ranks are compared, and the tables to start from
     documents = np.unique(fitted.documents)
     left_out = np.isin(fitted.documents, rng.permutation(documents)[: max(len(documents) // 4, 1)])
     unexplained, ranks = np.empty((1, len(scored), len(scored.heads))), np.zeros(len(scored.heads), np.int64)
-    for place in range(len(scored.heads)):
-        kept, features = fitted.seen[:, place], parts[0].seen(place)
-        attention, spreads = features.rows.of_head(place), features.spreads(place)
-        designs = [part.design(range(len(rungs)), place, spreads) for part in (features, parts[1])]
+    for index in range(len(scored.heads)):
+        attends, features = fitted.attends[:, index], sets[0].attending(index)
+        attention, spreads = features.rows.of_head(index), features.spreads(index)
+        designs = [rows.design(range(len(rungs)), index, spreads) for rows in (features, sets[1])]
         coefficients = fit_head(designs[0], attention) if len(attention) else np.zeros(designs[0].size)
-        fixed, held = (design.scores(coefficients) for design in designs)
-        table = _choose_table(pairs[0].take(kept), fixed, attention, left_out[kept], rng)
+        fixed, scores_held_out = (design.scores(coefficients) for design in designs)
+        table = _choose_table(pairs[0].take(attends), fixed, attention, left_out[attends], rng)
         if table is not None:
-            held, ranks[place] = held + pairs[1].scores(table), table.shape[1]
-        unexplained[0, :, place] = divergence(scored.of_head(place), log_softmax(held, axis=-1))
+            scores_held_out, ranks[index] = scores_held_out + pairs[1].scores(table), table.shape[1]
+        unexplained[0, :, index] = divergence(scored.of_head(index), log_softmax(scores_held_out, axis=-1))
     [share] = explain_rows(scored, unexplained)
     return Ceiling(share, ranks)
 
@@ -163,11 +157,11 @@ class _Scores:
 
     def scores(self, rows: Rows) -> Float64:
         """The scores of the same rows that they were computed for, shape (n_rows, n_heads, window + 1)."""
-        own = self.of[id(rows)]
+        scores = self.of[id(rows)]
         if not self.first:
-            return own[:, :, :-1]
-        alone = np.zeros_like(own[:, :, :-1])
-        alone[:, :, -1] = own[:, :, -1]
+            return scores[:, :, :-1]
+        alone = np.zeros_like(scores[:, :, :-1])
+        alone[:, :, -1] = scores[:, :, -1]
         return alone
 
 
@@ -210,9 +204,9 @@ class RowPairs:
     def of(cls, queries: Int64, n_queries: int, tokens: Int64, n_tokens: int) -> "RowPairs":
         """Prepare the sums."""
         n, n_places = len(tokens), tokens.shape[1] - 1
-        place = np.r_[np.arange(n_places), n_places - 1]
-        places = np.arange(n)[:, None] * n_places + place
-        by_token = _sums(tokens.ravel(), places.ravel(), (n_tokens, n * n_places))
+        position = np.r_[np.arange(n_places), n_places - 1]
+        positions = np.arange(n)[:, None] * n_places + position
+        by_token = _sums(tokens.ravel(), positions.ravel(), (n_tokens, n * n_places))
         return cls(queries, tokens, _sums(queries, np.arange(n), (n_queries, n)), by_token)
 
     @property
@@ -266,10 +260,10 @@ class RowPairs:
             loss, slopes = self.loss(flat.reshape(start.shape), fixed, attention)
             return loss, slopes.ravel()
 
-        options: Any = {"maxiter": MOST_STEPS, "maxcor": 8}
+        options: Any = {"maxiter": MOST_TABLE_STEPS, "maxcor": 8}
         find: Any = minimize
-        found = find(value, start.ravel(), jac=True, method="L-BFGS-B", options=options)
-        return found.x.reshape(start.shape)
+        result = find(value, start.ravel(), jac=True, method="L-BFGS-B", options=options)
+        return result.x.reshape(start.shape)
 
 
 def _sums(groups: Int64, entries: Int64, shape: tuple[int, int]) -> Any:

@@ -14,10 +14,10 @@ from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Bool, Float64, table_of
 from attomaton.heads.audit.heads import HeadAudit
 from attomaton.heads.audit.jackknife import Estimates, as_rare, divide
-from attomaton.heads.audit.ladder import column_of
+from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.model import Head
 
-PRINTED = 10
+PRINTED_HEADS = 10
 """Heads that are printed for each measure: those with the largest |z|."""
 
 
@@ -73,7 +73,7 @@ class AuditDifference(Tabular):
         from scipy.stats import false_discovery_control
 
         tails = 2.0 * ndtr(-np.abs(np.nan_to_num(self.z)))
-        return np.array([false_discovery_control(np.minimum(one, 1.0)) <= 0.05 for one in tails])
+        return np.array([false_discovery_control(np.minimum(tail, 1.0)) <= 0.05 for tail in tails])
 
     def _table(self) -> pa.Table:
         """One row per head: ``difference``, ``error``, ``z`` and ``holds`` of each measure."""
@@ -100,8 +100,8 @@ class AuditDifference(Tabular):
     def _largest(self, at: int) -> str:
         """The heads with the largest |z| among those that differ in a measure."""
         order = np.argsort(-np.abs(self.z[at]), kind="stable")
-        places = [place for place in order.tolist() if self.holds[at, place]][:PRINTED]
-        return ", ".join(f"{self.heads[place]} {self.difference[at, place]:+.3f}" for place in places)
+        differing = [index for index in order.tolist() if self.holds[at, index]][:PRINTED_HEADS]
+        return ", ".join(f"{self.heads[index]} {self.difference[at, index]:+.3f}" for index in differing)
 
 
 def compare_audits(
@@ -124,22 +124,26 @@ def compare_audits(
     >>> compare_audits(audit, audit).difference.any()
     np.False_
     """
-    first, second = (one if isinstance(one, HeadAudit) else HeadAudit.load(one) for one in (first, second))
+    first, second = (
+        audit if isinstance(audit, HeadAudit) else HeadAudit.load(audit) for audit in (first, second)
+    )
     heads = tuple(head for head in first.heads if head in set(second.heads))
     if not heads:
         raise MismatchedParts("the audits have no head in common; give audits of models of one shape")
-    sizes = [(one.n_layers, one.n_heads) for one in (first, second)]
+    sizes = [(audit.n_layers, audit.n_heads) for audit in (first, second)]
     if sizes[0] != sizes[1]:
         shapes = " and ".join(f"{layers} layers of {heads} heads" for layers, heads in sizes)
         raise MismatchedParts(f"the models have {shapes}; give audits of models of one shape")
     pairs = enumerate(zip(first.ladder.names, second.ladder.names, strict=False))
     least = min(len(first.ladder.names), len(second.ladder.names))
-    rungs = next((at for at, (one, other) in pairs if one != other), least)  # then shares mean other things
-    measures = [_measures(one, heads, rungs) for one in (first, second)]
+    rungs = next(
+        (at for at, (name, second_name) in pairs if name != second_name), least
+    )  # then shares mean other things
+    measures = [_measures(audit, heads, rungs) for audit in (first, second)]
     names = tuple(name for name in measures[0] if name in measures[1])
     is_paired = bool(first.digest) and first.digest == second.digest
-    found = [_subtract(measures[1][name], measures[0][name], is_paired=is_paired) for name in names]
-    difference, error, z = (np.array(one) for one in zip(*found, strict=True))
+    differences = [_subtract(measures[1][name], measures[0][name], is_paired=is_paired) for name in names]
+    difference, error, z = (np.array(column) for column in zip(*differences, strict=True))
     return AuditDifference((first.model, second.model), heads, names, difference, error, z, is_paired)
 
 
@@ -150,21 +154,26 @@ def _measures(audit: HeadAudit, heads: tuple[Head, ...], rungs: int) -> dict[str
         ("alone", audit.alone, audit.alone.names),
     ]
     named = {
-        column_of(kind, name): ladder.explained[at]
+        name_column(kind, name): ladder.explained[at]
         for kind, ladder, names in ladders
         for at, name in enumerate(names)
     }
     named |= {"seeking_mass": audit.seeking.mass, "seeking_excess": audit.seeking.excess}
-    mine = [audit.heads.index(head) for head in heads]
-    return {name: Estimates(one.value[mine], one.without[:, mine]) for name, one in named.items()}
+    indices = [audit.heads.index(head) for head in heads]
+    return {
+        name: Estimates(estimates.value[indices], estimates.without[:, indices])
+        for name, estimates in named.items()
+    }
 
 
-def _subtract(one: Estimates, other: Estimates, *, is_paired: bool) -> tuple[Float64, Float64, Float64]:
+def _subtract(
+    minuend: Estimates, subtrahend: Estimates, *, is_paired: bool
+) -> tuple[Float64, Float64, Float64]:
     """The differences of measures, their errors and z."""
     if is_paired:
-        apart = one.minus(other)
+        apart = minuend.minus(subtrahend)
         return apart.value, apart.error, apart.z
-    value, error = one.value - other.value, np.hypot(one.error, other.error)
-    parts = [each.error**4 / (len(each.without) - 1) for each in (one, other)]
-    freedom = np.maximum(divide(error**4, parts[0] + parts[1]), 1.0)  # Welch and Satterthwaite
+    value, error = minuend.value - subtrahend.value, np.hypot(minuend.error, subtrahend.error)
+    terms = [each.error**4 / (len(each.without) - 1) for each in (minuend, subtrahend)]
+    freedom = np.maximum(divide(error**4, terms[0] + terms[1]), 1.0)  # Welch and Satterthwaite
     return value, error, as_rare(divide(value, error), np.where(np.isfinite(freedom), freedom, 1.0))

@@ -27,7 +27,7 @@ from attomaton.heads.model import Head, check_head
 from attomaton.heads.opening import open_model
 from attomaton.heads.texts import read_for
 
-SHOWN = 8
+SHOWN_POSITIONS = 8
 """Positions of a context that are printed: those with the most attention."""
 
 
@@ -68,14 +68,14 @@ class HeadContexts(Tabular):
 
         Places are the positions of the window and, last, the first token.
         """
-        n, places = len(self.rows), self.rows.window + 1
+        n, n_positions = len(self.rows), self.rows.window + 1
         columns: dict[str, Any] = {
-            "number": np.repeat(np.arange(n), places),
-            "document": np.repeat(self.rows.documents, places),
-            "position": np.repeat(self.rows.positions, places),
+            "number": np.repeat(np.arange(n), n_positions),
+            "document": np.repeat(self.rows.documents, n_positions),
+            "position": np.repeat(self.rows.positions, n_positions),
             "lag": self._lags.ravel(),
             "token": self._tokens.ravel(),
-            "label": np.repeat(self.rows.labels, places),
+            "label": np.repeat(self.rows.labels, n_positions),
             "attention": self.rows.of_head(0).ravel(),
         }
         fitted = {f"fitted {name}": self.fitted[at].ravel() for at, name in enumerate(self.names)}
@@ -105,14 +105,14 @@ class HeadContexts(Tabular):
         blocks: list[Block] = [repr(self), columns, *legend]
         every, lags, attention = self._tokens, self._lags, self.rows.of_head(0)
         for at in range(len(self.rows)):
-            tokens, label, own = every[at], int(self.rows.labels[at]), attention[at]
+            tokens, label, weights = every[at], int(self.rows.labels[at]), attention[at]
             rows = [
                 (
-                    str(lags[at, place]),
-                    self._name(int(tokens[place])) + " *" * (int(tokens[place]) == label),
-                    *(f"{100 * one[place]:.0f}" for one in (own, *self.fitted[:, at])),
+                    str(lags[at, position]),
+                    self._name(int(tokens[position])) + " *" * (int(tokens[position]) == label),
+                    *(f"{100 * fit[position]:.0f}" for fit in (weights, *self.fitted[:, at])),
                 )
-                for place in np.argsort(-own, kind="stable")[:SHOWN].tolist()
+                for position in np.argsort(-weights, kind="stable")[:SHOWN_POSITIONS].tolist()
             ]
             title = (
                 f"Document {self.rows.documents[at]}, position {self.rows.positions[at]}: query "
@@ -175,12 +175,12 @@ def show_head(
         vocabulary = documents.vocabulary
     documents = list_documents(documents, limit)
     plan = prepare(model, documents, rungs, how, theory=theory, vocabulary=vocabulary)
-    rows = record_all(model, (), documents, how, tell, layers=[head.layer])[0].own.of_heads([head])
+    rows = record_all(model, (), documents, how, tell, layers=[head.layer])[0].rows.of_heads([head])
     fitted, scored = plan.split(rows)
-    own = [of_heads(one, [head], model) for one in settle_rungs(plan.rungs, model)]
-    parts = Features.of(own, fitted, scored)
-    fits = list(climb_head(parts[0], parts[1], 0))
+    rungs_of_head = [of_heads(rung, [head], model) for rung in settle_rungs(plan.rungs, model)]
+    sets = Features.of(rungs_of_head, fitted, scored)
+    fits = list(climb_head(sets[0], sets[1], 0))
     apart = divergence(scored.of_head(0), fits[0].logs)
     chosen = most_apart(apart, scored.documents, whole_number(examples, "examples", least=1))
-    weights = np.array([np.exp(one.logs[chosen]) for one in fits])
-    return HeadContexts(head, scored.take(chosen), tuple(one.name for one in fits), weights, vocabulary)
+    weights = np.array([np.exp(fit.logs[chosen]) for fit in fits])
+    return HeadContexts(head, scored.take(chosen), tuple(fit.name for fit in fits), weights, vocabulary)

@@ -31,22 +31,22 @@ from attomaton.base.tables import Float64
 from attomaton.corpora.readers.batches import Reading
 from attomaton.heads.audit.finished import FinishedLayers, alone_in, numbered
 from attomaton.heads.audit.heads import Audit, HeadAudit, audit_heads, prepare, read_finished
-from attomaton.heads.audit.ladder import Step
+from attomaton.heads.audit.ladder import LadderRung
 from attomaton.heads.audit.pictures import draw_course
 from attomaton.heads.audit.rows import list_documents
 from attomaton.heads.audit.rungs import OfModel, Rungs
 from attomaton.heads.audit.saved import NO_EVIDENCE, mark, write_saved
 from attomaton.heads.model import Head, HeadModel, ModelShape
-from attomaton.heads.opening import is_run, open_checkpoint, open_model, read_run
+from attomaton.heads.opening import is_run, open_checkpoint, open_model, read_any_trace
 from attomaton.heads.own import watch_trace
 from attomaton.heads.texts import read_for
 
-NAMED = re.compile(
+NAMED_NUMBER = re.compile(
     r"(?:step|checkpoint|ckpt|iteration|iter|epoch)s?[-_=. ]?([0-9]{1,18})(?![0-9A-Za-z])", re.I
 )
 """A number whose prefix says what it counts."""
 
-NUMBER = re.compile(r"(?<![0-9A-Za-z])([0-9]{1,18})(?![0-9A-Za-z])")
+BARE_NUMBER = re.compile(r"(?<![0-9A-Za-z])([0-9]{1,18})(?![0-9A-Za-z])")
 """Any other whole number."""
 
 
@@ -98,9 +98,9 @@ def find_steps(sources: Sequence[str], *, most: int | None = None) -> tuple[Mode
     attomaton.base.errors.UnreadableModel: run/final is not named after a step; give names with one whole
     number, such as checkpoint-100
     """
-    read = cache(read_run)
+    read = cache(read_any_trace)
     models: list[ModelStep] = []
-    for source in expand(sources):
+    for source in expand_globs(sources):
         models += _steps_of(source, read, whole=most is not None)
     models = sort_steps(models)
     return tuple(models) if most is None else spread(models, most)
@@ -133,33 +133,33 @@ def find_revisions(repository: str, revisions: Sequence[str]) -> tuple[ModelStep
 
 def sort_steps(models: Iterable[ModelStep]) -> list[ModelStep]:
     """Models sorted by step; no two may have the same step."""
-    ordered = sorted(models, key=lambda one: one.step)
-    for one, other in pairwise(ordered):
-        if one.step == other.step:
+    ordered = sorted(models, key=lambda model: model.step)
+    for first, second in pairwise(ordered):
+        if first.step == second.step:
             raise MismatchedParts(
-                f"{one.name} and {other.name} are both at step {one.step:,}; give one model per step"
+                f"{first.name} and {second.name} are both at step {first.step:,}; give one model per step"
             )
     return ordered
 
 
-def expand(sources: Sequence[str]) -> list[str]:
+def expand_globs(sources: Sequence[str]) -> list[str]:
     """The sources, with each glob replaced by the paths it matches."""
     paths: list[str] = []
     for source in sources:
         if not has_magic(source) or Path(source).exists():
             paths.append(source)
             continue
-        there = sorted(glob(source))  # noqa: PTH207  an absolute glob is one of a user's
-        if not there:
+        matches = sorted(glob(source))  # noqa: PTH207  an absolute glob is one of a user's
+        if not matches:
             raise UnreadableModel(f"nothing matches {source}; give folders of models, or a glob of them")
-        paths += there
+        paths += matches
     return paths
 
 
 def step_of(source: str) -> int:
     """The step in the name of a folder or file."""
     name = Path(source).name.removesuffix(".safetensors").removesuffix(".gguf")
-    numbers = NAMED.findall(name) or NUMBER.findall(name)
+    numbers = NAMED_NUMBER.findall(name) or BARE_NUMBER.findall(name)
     if len(numbers) != 1:
         raise UnreadableModel(
             f"{source} is not named after a step; give names with one whole number, such as checkpoint-100"
@@ -172,24 +172,24 @@ def spread(models: Sequence[ModelStep], most: int) -> tuple[ModelStep, ...]:
     most = whole_number(most, "most", least=1)
     if len(models) <= most:
         return tuple(models)
-    places = [len(models) - 1] if most == 1 else np.linspace(0, len(models) - 1, most).round().astype(int)
-    return tuple(models[int(place)] for place in places)
+    indices = [len(models) - 1] if most == 1 else np.linspace(0, len(models) - 1, most).round().astype(int)
+    return tuple(models[int(index)] for index in indices)
 
 
 def _steps_of(source: str, read: Callable[[Path], Any], *, whole: bool) -> list[ModelStep]:
     """The steps of one source; for a run of attomaton all records if ``whole``, else the last."""
-    place = Path(source)
-    if is_run(place):
-        trace = read(place)
+    path = Path(source)
+    if is_run(path):
+        trace = read(path)
         steps = trace.steps.tolist() if whole else [int(trace.steps[-1])]
         return [ModelStep(step, source, partial(watch_trace, trace, step=step)) for step in steps]
     step = step_of(source)
-    if place.suffix == ".safetensors":
-        return [ModelStep(step, source, partial(open_checkpoint, place, read=read))]
+    if path.suffix == ".safetensors":
+        return [ModelStep(step, source, partial(open_checkpoint, path, read=read))]
     return [ModelStep(step, source, partial(open_model, source))]
 
 
-PRINTED = 5
+PRINTED_STEPS = 5
 """Steps that fit side by side in a printed table."""
 
 _arrow: Any = pa
@@ -255,12 +255,12 @@ class HeadCourse(Tabular):
 
     def _table(self) -> pa.Table:
         """One row for each step and head: step, model, and the columns of ``HeadAudit.table``."""
-        parts: list[Any] = []
+        tables: list[Any] = []
         for step, audit in zip(self.steps, self.audits, strict=True):
-            one: Any = audit.table()
-            columns = {"step": [step] * one.num_rows, "model": [audit.model] * one.num_rows}
-            parts.append(_arrow.table(columns | dict(zip(one.column_names, one.columns, strict=True))))
-        return mark(_arrow.concat_tables(parts).combine_chunks(), self.audits[-1].about)
+            table: Any = audit.table()
+            columns = {"step": [step] * table.num_rows, "model": [audit.model] * table.num_rows}
+            tables.append(_arrow.table(columns | dict(zip(table.column_names, table.columns, strict=True))))
+        return mark(_arrow.concat_tables(tables).combine_chunks(), self.audits[-1].about)
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the table as Parquet and return the path; of existing files only Parquet is replaced."""
@@ -275,12 +275,12 @@ class HeadCourse(Tabular):
         return draw_course(self.steps, names, self.rungs, self.shares, self.excess, ax)
 
     def _blocks(self) -> list[Block]:
-        columns = sorted({int(at) for at in np.linspace(0, len(self.steps) - 1, PRINTED).round()})
+        columns = sorted({int(at) for at in np.linspace(0, len(self.steps) - 1, PRINTED_STEPS).round()})
         steps = [f"step {self.steps[at]:,}" for at in columns]
         shares, excess, z, last = self.shares, self.excess, self.z, self.audits[-1]
 
         def grid(title: str, cell: Callable[[int, int], str]) -> Grid:
-            rows = [(str(head), *(cell(at, one) for at in columns)) for one, head in enumerate(self.heads)]
+            rows = [(str(head), *(cell(at, row) for at in columns)) for row, head in enumerate(self.heads)]
             return Grid(title, ["head", *steps], rows)
 
         blocks: list[Block] = [
@@ -288,9 +288,9 @@ class HeadCourse(Tabular):
             self._rungs(),
             grid(
                 f"Explained share by {self.rungs[0]} and all rungs up to {self.rungs[-1]}, head by head",
-                lambda at, one: f"{shares[at, -1, one]:.3f}",
+                lambda at, head: f"{shares[at, -1, head]:.3f}",
             ),
-            grid("Label excess, and z", lambda at, one: f"{excess[at, one]:+.3f} {z[at, one]:+.1f}"),
+            grid("Label excess, and z", lambda at, head: f"{excess[at, head]:+.3f} {z[at, head]:+.1f}"),
         ]
         if last.rises is not None:
             blocks.append(grid("Rise of the loss: own mean pattern | mean output", self._worth))
@@ -307,8 +307,12 @@ class HeadCourse(Tabular):
 
     def _rungs(self) -> Grid:
         rows = [
-            (f"{step:,}", *(f"{share:.3f}" for share in one.ladder.mean), str(int(one.seeking.holds.sum())))
-            for step, one in zip(self.steps, self.audits, strict=True)
+            (
+                f"{step:,}",
+                *(f"{share:.3f}" for share in audit.ladder.mean),
+                str(int(audit.seeking.holds.sum())),
+            )
+            for step, audit in zip(self.steps, self.audits, strict=True)
         ]
         headers = [
             "step",
@@ -387,28 +391,28 @@ def audit_course(
     how, tell = how or Audit(), as_stages(progress)
     check_kind(how, Audit, "how")
     ordered = order_steps(models, steps)
-    named = [_path_text(one) or one for one in models if not isinstance(one, ModelStep)]
+    named = [_path_text(model) or model for model in models if not isinstance(model, ModelStep)]
     read = read_for(named, corpus, tokenizer=tokenizer, reading=reading)
     documents, vocabulary = list_documents(read, limit), getattr(read, "vocabulary", None)
     first: tuple[str, ModelShape] | None = None
-    climbed: tuple[Step | OfModel, ...] = ()
+    climbed: tuple[LadderRung | OfModel, ...] = ()
     audits: list[HeadAudit] = []
     with nullcontext() if work is None else alone_in(work):
-        for number, one in enumerate(ordered):
-            stage = f"step {one.step:,} ({number + 1} of {len(ordered)})"
+        for number, model_step in enumerate(ordered):
+            stage = f"step {model_step.step:,} ({number + 1} of {len(ordered)})"
             tell(f"reading {stage}")
-            model = one.open()
+            model = model_step.open()
             if first is None:
-                first = one.name, model.shape
+                first = model_step.name, model.shape
                 climbed = prepare(model, documents, rungs, how, theory=theory, vocabulary=vocabulary).rungs
-            check_alike(first, (one.name, model.shape))
-            stages = _within(tell, stage)
+            check_alike(first, (model_step.name, model.shape))
+            stages = _name_stages(tell, stage)
             options: Any = {"random": random, "null": null, "causal": causal, "how": how, "progress": stages}
             options |= {"layers": layers, "heads": heads}
-            kept = None if work is None else Path(work) / STEP.format(one.step)
-            audits.append(audit_heads(model, documents, rungs=climbed, work=kept, **options))
+            folder = None if work is None else Path(work) / STEP.format(model_step.step)
+            audits.append(audit_heads(model, documents, rungs=climbed, work=folder, **options))
             _warn_of_copies(ordered, audits)
-    return HeadCourse(tuple(one.step for one in ordered), tuple(audits))
+    return HeadCourse(tuple(model_step.step for model_step in ordered), tuple(audits))
 
 
 STEP = "step-{}"
@@ -420,7 +424,7 @@ def read_finished_steps(work: str | PathLike[str]) -> "HeadAudit | HeadCourse | 
     steps = numbered(Path(work), STEP)
     if not steps:
         return read_finished(work)
-    audits = {step: read_finished(place) for step, place in steps.items()}
+    audits = {step: read_finished(folder) for step, folder in steps.items()}
     whole = {step: audit for step, audit in audits.items() if audit is not None and not audit.is_partial}
     return HeadCourse(tuple(whole), tuple(whole.values())) if whole else None
 
@@ -428,18 +432,20 @@ def read_finished_steps(work: str | PathLike[str]) -> "HeadAudit | HeadCourse | 
 def remove_finished(work: str | PathLike[str]) -> None:
     """Remove a ``work`` folder, after its audit was written, unless another audit uses it."""
     with suppress(UnwritablePlace), alone_in(work):
-        for place in (*numbered(Path(work), STEP).values(), Path(work)):
-            FinishedLayers(place).remove()
+        for folder in (*numbered(Path(work), STEP).values(), Path(work)):
+            FinishedLayers(folder).remove()
 
 
 def _warn_of_copies(ordered: Sequence[ModelStep], audits: Sequence[HeadAudit]) -> None:
     """Warn if the last audit is identical to that of an earlier step."""
     *earlier, last = (audit.table() for audit in audits)
-    same = next((one for one, table in zip(ordered, earlier, strict=False) if table.equals(last)), None)
+    same = next(
+        (model_step for model_step, table in zip(ordered, earlier, strict=False) if table.equals(last)), None
+    )
     if same is not None:
-        other = ordered[len(earlier)]
+        copy = ordered[len(earlier)]
         warnings.warn(
-            f"{same.name} (step {same.step:,}) and {other.name} (step {other.step:,}) give identical numbers "
+            f"{same.name} (step {same.step:,}) and {copy.name} (step {copy.step:,}) give identical numbers "
             "for every head, so their weights are probably the same; check where the models come from",
             SameWeights,
             stacklevel=3,
@@ -458,7 +464,7 @@ def order_steps(models: Sequence[Any], steps: Sequence[int] | None) -> list[Mode
     return sort_steps(map(_as_step, models, numbers))
 
 
-def check_alike(first: tuple[str, ModelShape], other: tuple[str, ModelShape]) -> None:
+def check_alike(first: tuple[str, ModelShape], second: tuple[str, ModelShape]) -> None:
     """Refuse a model whose shape differs from the first, and say how."""
     sentences = {
         "n_layers": "{} has {} layers, but {} has {}",
@@ -467,13 +473,15 @@ def check_alike(first: tuple[str, ModelShape], other: tuple[str, ModelShape]) ->
         "longest": "{} takes contexts of at most {} tokens, but {} of {}",
     }
     for name, words in sentences.items():
-        one, two = (getattr(shape, name) for _, shape in (first, other))
-        if one != two:
-            difference = words.format(first[0], "any number of" if one is None else one, other[0], two)
+        expected, value = (getattr(shape, name) for _, shape in (first, second))
+        if expected != value:
+            difference = words.format(
+                first[0], "any number of" if expected is None else expected, second[0], value
+            )
             raise MismatchedParts(f"{difference}; give models from one training run")
 
 
-def _within(tell: Stages, step: str) -> Stages:
+def _name_stages(tell: Stages, step: str) -> Stages:
     """Progress that puts the step before the name of each stage."""
 
     def begin(stage: str) -> None:

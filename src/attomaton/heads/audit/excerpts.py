@@ -29,23 +29,23 @@ def choose_contexts(
     def text(token: int) -> str:
         return text_of(vocabulary, token)
 
-    def context(row: int, place: int) -> dict[str, Any]:
-        attention = rows.attention[row, place, ::-1] * rows.inside[row, place]
+    def context(row: int, index: int) -> dict[str, Any]:
+        attention = rows.attention[row, index, ::-1] * rows.inside[row, index]
         return {
             "document": rows.documents[row],
             "position": rows.positions[row],
             "opening": text(int(documents[rows.documents[row]][0])),
             "tokens": [text(token) for token in rows.tokens[row, ::-1].tolist()],
             "label": text(int(rows.labels[row])),
-            "first": np.rint(FULL * rows.first[row, place]),
+            "first": np.rint(FULL * rows.first[row, index]),
             "attention": np.rint(FULL * attention).astype(np.uint8),
         }
 
     contexts = list[list[dict[str, Any]]]()
-    for place in range(len(rows.heads)):
-        attention = rows.of_head(place)
+    for index in range(len(rows.heads)):
+        attention = rows.of_head(index)
         apart = divergence(attention, np.log(np.maximum(attention.mean(0, keepdims=True), NOTHING)))
-        contexts.append([context(row, place) for row in most_apart(apart, rows.documents, n).tolist()])
+        contexts.append([context(row, index) for row in most_apart(apart, rows.documents, n).tolist()])
     return _arrow.array(contexts, CONTEXTS)
 
 

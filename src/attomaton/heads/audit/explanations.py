@@ -84,8 +84,8 @@ class Sink:
 
     def scores(self, rows: Rows) -> Float64:
         """1 at the first token, shape (n_rows, window + 1)."""
-        places = (np.arange(rows.window + 1) == rows.window).astype(np.float64)
-        return np.broadcast_to(places, (len(rows), rows.window + 1))
+        is_first = (np.arange(rows.window + 1) == rows.window).astype(np.float64)
+        return np.broadcast_to(is_first, (len(rows), rows.window + 1))
 
 
 @dataclass(frozen=True)
@@ -275,8 +275,8 @@ class TokenCounts:
     def of_pairs(self, first: Integers, second: Integers) -> Int64:
         """How often ``second`` follows ``first``, in the shape of ``second``."""
         pairs = pack_pairs(np.broadcast_to(first, second.shape).ravel(), second.ravel())
-        rows, there = find_rows(self.keys, pairs)
-        return np.where(there, self.pairs[rows] if len(self.pairs) else 0, 0).reshape(second.shape)
+        rows, counted = find_rows(self.keys, pairs)
+        return np.where(counted, self.pairs[rows] if len(self.pairs) else 0, 0).reshape(second.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,9 +369,11 @@ class PMI:
         tokens = self.counts.tokens
         scores = Bigram(self.counts).scores(rows) - Frequency(self.counts).scores(rows)
         scores += np.log(tokens.sum() + 0.5 * len(tokens))
-        known = (tokens[rows.tokens] > 0) & (self.counts.followed[rows.queries] > 0)[:, None]
-        usual: Float64 = (scores * known).sum(1, keepdims=True) / np.maximum(known.sum(1, keepdims=True), 1)
-        return np.where(known, scores, usual)
+        is_counted = (tokens[rows.tokens] > 0) & (self.counts.followed[rows.queries] > 0)[:, None]
+        usual: Float64 = (scores * is_counted).sum(1, keepdims=True) / np.maximum(
+            is_counted.sum(1, keepdims=True), 1
+        )
+        return np.where(is_counted, scores, usual)
 
 
 @dataclass(frozen=True, eq=False)
@@ -417,12 +419,12 @@ class Table:
         """The score of each position, shape (n_rows, window), or (n_rows, n_heads, window)."""
         keys, order = self._sorted
         pairs = pack_pairs(np.repeat(rows.queries, rows.window), rows.tokens.ravel())
-        places, there = find_rows(keys, pairs)
+        table_rows, in_table = find_rows(keys, pairs)
         values = np.atleast_2d(self.values)
         scores = np.atleast_2d(self.background)[:, rows.tokens.ravel()].astype(np.float64)
         scores = np.repeat(scores, len(values), 0) if len(scores) < len(values) else scores
-        if there.any():
-            scores[:, there] = values[:, order[places[there]]]
+        if in_table.any():
+            scores[:, in_table] = values[:, order[table_rows[in_table]]]
         by_head = scores.reshape(len(scores), *rows.tokens.shape).swapaxes(0, 1)
         return by_head if self.values.ndim == 2 or self.background.ndim == 2 else by_head[:, 0]
 
@@ -457,7 +459,7 @@ def usefulness(tables: Sequence[UtilityTable], *, name: str = "utility") -> Tabl
     >>> usefulness(tables).values.shape[0]
     2
     """
-    query, token = (column(tables[0].scores, part) for part in ("query", "token"))
+    query, token = (column(tables[0].scores, name) for name in ("query", "token"))
     if any(
         table.scores.select(["query", "token"]) != tables[0].scores.select(["query", "token"])
         for table in tables
@@ -509,6 +511,6 @@ class AttentionRung:
         bags = predicted.bags
         each = predicted.probabilities / bags.multiplicity
         pairs = pack_pairs(np.repeat(np.arange(n), window), rows.tokens.ravel())
-        places, _ = find_rows(pack_pairs(bags.sample, bags.token), pairs)
-        weights = each[places].reshape(n, window)
+        rows_of_pairs, _ = find_rows(pack_pairs(bags.sample, bags.token), pairs)
+        weights = each[rows_of_pairs].reshape(n, window)
         return np.log(np.maximum((1.0 - floor) * weights + floor / window, NOTHING))

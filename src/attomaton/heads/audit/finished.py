@@ -33,7 +33,7 @@ LAYER = "layer-{:04}.parquet"
 AUDIT = b"attomaton audit"
 """The metadata key in the file of a layer: the SHA-256 of ``IDENTITY``."""
 
-NUMBER = re.compile(r"\d+")
+DIGITS = re.compile(r"\d+")
 
 PROVENANCE = ("_attn_implementation", "_name_or_path", "transformers_version")
 """Keys of a configuration that say where a model comes from and how it is run, not what it computes."""
@@ -43,7 +43,7 @@ def numbered(folder: Path, name: str) -> dict[int, Path]:
     """What a folder has under a name with a number, by that number; under other names are files of others."""
     entries: dict[int, Path] = {}
     for entry in folder.iterdir() if folder.is_dir() else ():
-        number = NUMBER.search(entry.name)
+        number = DIGITS.search(entry.name)
         if number is not None and entry.name == name.format(int(number[0])):
             entries[int(number[0])] = entry
     return dict(sorted(entries.items()))
@@ -52,11 +52,11 @@ def numbered(folder: Path, name: str) -> dict[int, Path]:
 @contextmanager
 def alone_in(folder: str | PathLike[str]) -> Generator[None]:
     """Refuse a folder that another process or thread uses."""
-    place = Path(folder)
+    path = Path(folder)
     with ExitStack() as stack:
-        with explained(place):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(locked(place, place.absolute().parent))
+        with explained(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(path, path.absolute().parent))
         yield
 
 
@@ -76,45 +76,45 @@ class FinishedLayers:
         settings: Mapping[str, Any],
     ) -> "Generator[FinishedLayers]":
         """The folder of this audit, for this audit alone; one with layers of another audit is refused."""
-        place = Path(folder)
-        if place.exists() and not place.is_dir():
-            raise UnreadableSource(f"{place} is a file; give a folder for finished layers")
+        path = Path(folder)
+        if path.exists() and not path.is_dir():
+            raise UnreadableSource(f"{path} is a file; give a folder for finished layers")
         identity = {
             "version": version("attomaton"),
             "shape": str(model.shape),
-            "weights": fingerprint(model),
+            "weights": digest_value(model),
             "documents": digest_arrays(*(np.asarray(ids, np.int64) for ids in documents)),
             **settings,
         }
-        with alone_in(place):
-            cls._claim(place, identity)
-            yield cls(place)
+        with alone_in(path):
+            cls._claim(path, identity)
+            yield cls(path)
 
     @staticmethod
-    def _claim(place: Path, identity: Mapping[str, Any]) -> None:
+    def _claim(folder: Path, identity: Mapping[str, Any]) -> None:
         """Write which audit the folder belongs to, or raise if it belongs to another."""
         text = json.dumps(identity, sort_keys=True, indent=1)
         new: Any = json.loads(text)
         try:
-            old: Any = json.loads((place / IDENTITY).read_text(encoding="utf-8"))
+            old: Any = json.loads((folder / IDENTITY).read_text(encoding="utf-8"))
         except FileNotFoundError as error:
-            if numbered(place, LAYER):
+            if numbered(folder, LAYER):
                 raise MismatchedParts(
-                    f"{place} holds layers of an audit, but not the file {IDENTITY} that says of which; give "
-                    "another folder, or delete that one to begin anew"
+                    f"{folder} holds layers of an audit, but not the file {IDENTITY} that says of which; "
+                    "give another folder, or delete that one to begin anew"
                 ) from error
-            with explained(place):
-                place.mkdir(exist_ok=True)
-                write_file(place / IDENTITY, lambda draft: draft.write_text(text, encoding="utf-8"))
+            with explained(folder):
+                folder.mkdir(exist_ok=True)
+                write_file(folder / IDENTITY, lambda draft: draft.write_text(text, encoding="utf-8"))
             return
         except (OSError, ValueError, RecursionError) as error:
-            raise UnreadableSource(f"{place / IDENTITY} cannot be read; delete {place}") from error
+            raise UnreadableSource(f"{folder / IDENTITY} cannot be read; delete {folder}") from error
         if old != new:
-            known = cast("dict[str, Any]", old) if isinstance(old, dict) else {}
-            other = [name for name in new if known.get(name) != new[name]]
+            entries = cast("dict[str, Any]", old) if isinstance(old, dict) else {}
+            different = [name for name in new if entries.get(name) != new[name]]
             raise MismatchedParts(
-                f"{place} holds finished layers of another audit (different: {', '.join(other)}); go on with "
-                "the same model, corpus and options, or delete that folder to begin anew"
+                f"{folder} holds finished layers of another audit (different: {', '.join(different)}); go on "
+                "with the same model, corpus and options, or delete that folder to begin anew"
             )
 
     def read(self) -> dict[int, dict[str, Any]]:
@@ -122,13 +122,15 @@ class FinishedLayers:
 
         A file that is damaged, misnamed or copied from another audit is left out.
         """
-        parts: dict[int, dict[str, Any]] = {}
+        layers: dict[int, dict[str, Any]] = {}
         for layer, file in numbered(self.folder, LAYER).items():
             with suppress(UnreadableSource, OSError):
                 if (read_saved(file)[0].schema.metadata or {}).get(AUDIT) == self._identify():
-                    parts[layer] = restore(file)
+                    layers[layer] = restore(file)
         return {
-            layer: part for layer, part in parts.items() if {head.layer for head in part["heads"]} == {layer}
+            layer: audit
+            for layer, audit in layers.items()
+            if {head.layer for head in audit["heads"]} == {layer}
         }
 
     def write(self, layer: int, audit: Any) -> None:
@@ -151,53 +153,53 @@ class FinishedLayers:
             self.folder.rmdir()
 
 
-def fingerprint(value: Any) -> str:
+def digest_value(value: Any) -> str:
     """The SHA-256 of a model or a rung: of every byte of its arrays, and of every number and text in it.
 
     Classes from elsewhere and functions count with their code, PyTorch modules with their weights and printed
     form. What has no attributes, such as an iterator, is told apart by its type only.
     """
-    digest, seen = hashlib.sha256(), set[int]()
+    digest, visited = hashlib.sha256(), set[int]()
 
-    def add(part: Any) -> None:
-        kind: type[Any] = part.__class__
+    def add(value: Any) -> None:
+        kind: type[Any] = value.__class__
         digest.update(f"\n{kind.__qualname__} ".encode())
-        if isinstance(part, torch.Tensor):
-            whole = part.detach().cpu()
+        if isinstance(value, torch.Tensor):
+            whole = value.detach().cpu()
             order = sorted(range(whole.ndim), key=lambda axis: -whole.stride(axis))  # as stored: no copy
             digest.update(f"{whole.dtype}{tuple(whole.shape)}{order}".encode())
             digest.update(whole.permute(order).contiguous().reshape(-1).view(torch.uint8).numpy().data)
-        elif isinstance(part, np.ndarray):
-            digest.update(digest_arrays(cast("Any", part)).encode())
-        elif isinstance(part, pa.Table):
-            add([cast("Any", column).to_numpy() for column in part.columns])
-        elif isinstance(part, tuple | list):
-            for entry in cast("Sequence[Any]", part):
+        elif isinstance(value, np.ndarray):
+            digest.update(digest_arrays(cast("Any", value)).encode())
+        elif isinstance(value, pa.Table):
+            add([cast("Any", column).to_numpy() for column in value.columns])
+        elif isinstance(value, tuple | list):
+            for entry in cast("Sequence[Any]", value):
                 add(entry)
             digest.update(b"end")
-        elif isinstance(part, dict):
-            add([*cast("dict[Any, Any]", part).items()])
-        elif isinstance(part, set | frozenset):
-            add(sorted(map(repr, cast("Any", part))))
-        elif isinstance(part, str | bytes | int | float | complex | np.generic | torch.dtype | None):
-            digest.update(repr(cast("Any", part)).encode())
-        elif id(part) in seen:
+        elif isinstance(value, dict):
+            add([*cast("dict[Any, Any]", value).items()])
+        elif isinstance(value, set | frozenset):
+            add(sorted(map(repr, cast("Any", value))))
+        elif isinstance(value, str | bytes | int | float | complex | np.generic | torch.dtype | None):
+            digest.update(repr(cast("Any", value)).encode())
+        elif id(value) in visited:
             return
-        elif isinstance(part, FunctionType):
-            add([part.__code__, part.__defaults__, part.__kwdefaults__])
-        elif isinstance(part, CodeType):
-            add([part.co_code, part.co_names, part.co_consts])
+        elif isinstance(value, FunctionType):
+            add([value.__code__, value.__defaults__, value.__kwdefaults__])
+        elif isinstance(value, CodeType):
+            add([value.co_code, value.co_names, value.co_consts])
         else:
-            seen.add(id(part))
-            if isinstance(part, torch.nn.Module):
-                config: Any = getattr(part, "config", None)
+            visited.add(id(value))
+            if isinstance(value, torch.nn.Module):
+                config: Any = getattr(value, "config", None)
                 settings = config.to_dict() if hasattr(config, "to_dict") else {"": config}
-                add([repr(part), part.state_dict()])
+                add([repr(value), value.state_dict()])
                 add([(key, settings[key]) for key in sorted(settings) if key not in PROVENANCE])
-            elif is_dataclass(part):
-                add([getattr(part, item.name) for item in fields(part) if item.compare])
+            elif is_dataclass(value):
+                add([getattr(value, item.name) for item in fields(value) if item.compare])
             else:
-                attributes: list[Any] = sorted(getattr(part, "__dict__", {}).items())
+                attributes: list[Any] = sorted(getattr(value, "__dict__", {}).items())
                 cached = {name for name, _ in attributes if _is_cached(kind, name)}
                 add([(name, entry) for name, entry in attributes if name not in cached])
             if not kind.__module__.startswith(("attomaton.", "torch.")):

@@ -26,12 +26,12 @@ from attomaton.heads.audit.causal import Causal, LabelledContexts, measure_means
 from attomaton.heads.audit.ceiling import Ceiling, OwnScores, find_ceiling
 from attomaton.heads.audit.excerpts import choose_contexts
 from attomaton.heads.audit.explanations import Bigram, Frequency, Last, Table, TokenCounts
-from attomaton.heads.audit.finished import FinishedLayers, fingerprint
-from attomaton.heads.audit.jackknife import FEWEST, NullDistribution
-from attomaton.heads.audit.ladder import Ladder, Step, climb, column_of
+from attomaton.heads.audit.finished import FinishedLayers, digest_value
+from attomaton.heads.audit.jackknife import FEWEST_DOCUMENTS, NullDistribution
+from attomaton.heads.audit.ladder import Ladder, LadderRung, climb, name_column
 from attomaton.heads.audit.page import render_audit, write_audit
 from attomaton.heads.audit.pictures import draw_audit
-from attomaton.heads.audit.randomised import draw_random
+from attomaton.heads.audit.randomised import draw_random_heads
 from attomaton.heads.audit.rows import (
     OF_HEADS,
     Recorded,
@@ -44,8 +44,8 @@ from attomaton.heads.audit.rows import (
     split_documents,
 )
 from attomaton.heads.audit.rungs import OfModel, Rungs, learned_rungs, plain_rungs, settle_rungs, useful_rungs
-from attomaton.heads.audit.saved import NO_EVIDENCE, SIZES, About, mark, restore, store, write_saved
-from attomaton.heads.audit.seeking import SAID, Seeking, seek_labels
+from attomaton.heads.audit.saved import NO_EVIDENCE, SIZE_FIELDS, About, mark, restore, store, write_saved
+from attomaton.heads.audit.seeking import YES_NO, Seeking, seek_labels
 from attomaton.heads.audit.types import HeadType, distribute, may_be_tokens, type_heads
 from attomaton.heads.model import Head, HeadModel, LayeredModel, choose_heads
 from attomaton.heads.opening import open_model
@@ -53,7 +53,7 @@ from attomaton.heads.texts import read_for
 
 _arrow: Any = pa
 
-NAMED, SHOWN = 12, 40
+NAMED_HEADS, SHOWN_HEADS = 12, 40
 """Heads that are named for each type, and shown in the table, at most."""
 
 TYPE_COLUMNS = {
@@ -100,10 +100,10 @@ class Audit(Checked):
     window: int = field(default=32, metadata=checked(whole_number, least=2))
     per_document: int = field(default=20, metadata=checked(whole_number, least=1))
     longest: int = field(default=256, metadata=checked(whole_number, least=3))
-    rows: int = field(default=2_400, metadata=checked(whole_number, least=2 * FEWEST))
+    rows: int = field(default=2_400, metadata=checked(whole_number, least=2 * FEWEST_DOCUMENTS))
     fitted: float = field(default=0.6, metadata=checked(share))
     length: int = field(default=64, metadata=checked(whole_number, least=2))
-    contexts: int = field(default=64, metadata=checked(whole_number, least=FEWEST))
+    contexts: int = field(default=64, metadata=checked(whole_number, least=FEWEST_DOCUMENTS))
     seed: int = field(default=0, metadata=checked(whole_number))
 
 
@@ -111,26 +111,28 @@ class Audit(Checked):
 class Plan:
     """What is settled before a model is run: the split of the documents, counts, and rungs.
 
-    ``rungs`` are nested in the ladder; ``beside`` are others that are measured alone only. ``most`` are the
+    ``rungs`` are nested in the ladder; ``most`` are the
     largest numbers of rows to fit them on and to score them on.
     """
 
     fit_on: list[int]
     score_on: list[int]
     counts: TokenCounts
-    rungs: tuple[Step | OfModel, ...]
+    rungs: tuple[LadderRung | OfModel, ...]
     most: tuple[int, int]
 
     @property
-    def beside(self) -> list[Step]:
+    def alone_only(self) -> list[LadderRung]:
         """Rungs that are measured alone although the ladder does not have them."""
         names = {rung.name for rung in self.rungs}
-        others = (Last(), Frequency(self.counts), Bigram(self.counts))
-        return [rung for rung in others if rung.name not in names]
+        alone_only = (Last(), Frequency(self.counts), Bigram(self.counts))
+        return [rung for rung in alone_only if rung.name not in names]
 
     def split(self, rows: Rows) -> tuple[Rows, Rows]:
         """The rows to fit on and those to score."""
-        fitted, scored = (rows.take(np.isin(rows.documents, part)) for part in (self.fit_on, self.score_on))
+        fitted, scored = (
+            rows.take(np.isin(rows.documents, documents)) for documents in (self.fit_on, self.score_on)
+        )
         return fitted, scored
 
     def thin(self, fitted: Rows, scored: Rows) -> tuple[Rows, Rows]:
@@ -147,7 +149,7 @@ class Remembered:
     """A rung that is slow and the same for all heads: it is scored once for the same positions of a text."""
 
     rung: Any
-    found: dict[str, Float64] = field(default_factory=dict[str, Float64])
+    cache: dict[str, Float64] = field(default_factory=dict[str, Float64])
 
     @property
     def name(self) -> str:
@@ -157,9 +159,9 @@ class Remembered:
     def scores(self, rows: Rows) -> Float64:
         """The scores of the rung."""
         key = digest_arrays(rows.tokens, rows.labels)
-        if key not in self.found:
-            self.found[key] = self.rung.scores(rows)
-        return self.found[key]
+        if key not in self.cache:
+            self.cache[key] = self.rung.scores(rows)
+        return self.cache[key]
 
 
 def prepare(
@@ -189,8 +191,8 @@ def prepare(
     if length is not None:
         check_parts(documents, (fit_on, score_on), window=how.window, length=length)
     counted, held_back = (
-        cut_documents([documents[one] for one in part], how.longest + 1, n_tokens=n_tokens)
-        for part in (fit_on, score_on)
+        cut_documents([documents[number] for number in numbers], how.longest + 1, n_tokens=n_tokens)
+        for numbers in (fit_on, score_on)
     )
     if length is not None:
         check_copies(counted, held_back)
@@ -201,7 +203,7 @@ def prepare(
         learned = (Remembered(rung) for rung in learned_rungs(counted, **sizes))
         steps = (*steps, *learned, *useful_rungs(counted, **sizes))
     to_fit = round(how.rows * how.fitted)
-    most = (max(to_fit, FEWEST), max(how.rows - to_fit, FEWEST))
+    most = (max(to_fit, FEWEST_DOCUMENTS), max(how.rows - to_fit, FEWEST_DOCUMENTS))
     return Plan(fit_on, score_on, TokenCounts.of(counted, n_tokens=n_tokens), steps, most)
 
 
@@ -209,8 +211,8 @@ def texts_of(vocabulary: Vocabulary | None, n_tokens: int) -> list[str] | None:
     """The texts of all tokens of a model; empty for those that its vocabulary lacks."""
     if vocabulary is None:
         return None
-    known = min(len(vocabulary), n_tokens)
-    return [text_of(vocabulary, token) for token in range(known)] + [""] * (n_tokens - known)
+    n_named = min(len(vocabulary), n_tokens)
+    return [text_of(vocabulary, token) for token in range(n_named)] + [""] * (n_tokens - n_named)
 
 
 def record_all(
@@ -229,15 +231,17 @@ def record_all(
     """
     sizes: Any = {"window": how.window, "per_document": how.per_document, "longest": how.longest}
     sizes |= {"seed": how.seed, "progress": tell.advance, "layers": layers}
-    beside = [one for one in controls if isinstance(one, LayeredModel) and one.reads_from(model)]
-    if len(beside) == len(controls):
+    same_stream = [
+        control for control in controls if isinstance(control, LayeredModel) and control.reads_from(model)
+    ]
+    if len(same_stream) == len(controls):
         tell(f"recording attention of {model.name}")
-        recorded = record(model, documents, beside=beside, reads_of=reads_of, **sizes)
-        return [recorded, *(Recorded(rows, reads=recorded.reads) for rows in recorded.beside)]
+        recorded = record(model, documents, random=same_stream, reads_of=reads_of, **sizes)
+        return [recorded, *(Recorded(rows, reads=recorded.reads) for rows in recorded.random)]
     every = list[Recorded]()
-    for one in (model, *controls):
-        tell(f"recording attention of {one.name}")
-        every.append(record(one, documents, reads_of=reads_of, **sizes))
+    for each_model in (model, *controls):
+        tell(f"recording attention of {each_model.name}")
+        every.append(record(each_model, documents, reads_of=reads_of, **sizes))
     return every
 
 
@@ -379,7 +383,8 @@ class HeadAudit(Tabular):
         measured = {heads[0]: at for at, heads in enumerate(self.causal.sets)}
         at = np.array([measured.get(head, -1) for head in self.heads])
         pattern, ablation = (
-            np.where(at < 0, np.nan, one.value[at]) for one in (self.causal.pattern, self.causal.ablation)
+            np.where(at < 0, np.nan, estimates.value[at])
+            for estimates in (self.causal.pattern, self.causal.ablation)
         )
         return pattern, ablation
 
@@ -413,15 +418,15 @@ class HeadAudit(Tabular):
             "head": [str(head) for head in self.heads],
             "layer": [head.layer for head in self.heads],
             "number": [head.number for head in self.heads],
-            "type": [one.name for one in self.types],
+            "type": [head_type.name for head_type in self.types],
             **{
                 f"type_{name}": pa.array(
-                    [getattr(one, of) for one in self.types], pa.float64(), from_pandas=True
+                    [getattr(head_type, of) for head_type in self.types], pa.float64(), from_pandas=True
                 )
                 for name, of in TYPE_COLUMNS.items()
             },
-            "type_is_stable": [one.is_stable for one in self.types],
-            "type_reason": [str(one) for one in self.types],
+            "type_is_stable": [head_type.is_stable for head_type in self.types],
+            "type_reason": [str(head_type) for head_type in self.types],
             "inside": self.inside,
             "first": self.first,
             "withheld": self.withheld,
@@ -429,17 +434,17 @@ class HeadAudit(Tabular):
             "effective_length": np.exp(self.entropy),
             "rows_outside": self.outside,
         }
-        for name, one in (("named", self.ladder.explained[-1]), ("pairs", self.ceiling.pairs)):
-            columns[name] = one.value
-            columns |= {f"{name}_{of}": getattr(one, of) for of in ("error", "low", "high")}
+        for name, estimates in (("named", self.ladder.explained[-1]), ("pairs", self.ceiling.pairs)):
+            columns[name] = estimates.value
+            columns |= {f"{name}_{of}": getattr(estimates, of) for of in ("error", "low", "high")}
         columns["contextual"] = self.contextual
         z = self.ladder.z
         for at, name in enumerate(self.ladder.names):
-            columns[column_of("explained", name)] = self.ladder.explained[at].value
-            columns[column_of("added", name)] = self.ladder.added[at].value
-            columns[column_of("z", name)] = z[at]
+            columns[name_column("explained", name)] = self.ladder.explained[at].value
+            columns[name_column("added", name)] = self.ladder.added[at].value
+            columns[name_column("z", name)] = z[at]
         for at, name in enumerate(self.alone.names):
-            columns[column_of("alone", name)] = self.alone.explained[at].value
+            columns[name_column("alone", name)] = self.alone.explained[at].value
         columns["seeking_mass"] = self.seeking.mass.value
         columns["seeking_excess"] = self.seeking.excess.value
         columns["seeking_z"] = self.seeking.z
@@ -464,7 +469,7 @@ class HeadAudit(Tabular):
             seeking_documents=self.seeking.n_documents,
             whole=() if self.causal is None else (self.causal.loss, self.causal.accuracy),
             left_out=self.left_out,
-            **{name: getattr(self, name) for name in SIZES},
+            **{name: getattr(self, name) for name in SIZE_FIELDS},
             digest=self.digest,
         )
 
@@ -500,49 +505,55 @@ class HeadAudit(Tabular):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the map of types by layer and head, and who seeks the next token; returns matplotlib axes."""
-        names = [one.name for one in self.types]
+        names = [head_type.name for head_type in self.types]
         return draw_audit(self.heads, names, self.seeking.holds, ax)
 
     @property
     def order(self) -> list[int]:
         """The heads by interest: rare types first, and within a type the largest share."""
-        names = [one.name for one in self.types]
+        names = [head_type.name for head_type in self.types]
         return sorted(
             range(len(names)), key=lambda at: (names.count(names[at]), names[at], -self.types[at].share)
         )
 
     def _blocks(self) -> list[Block]:
-        names, order = [one.name for one in self.types], self.order
+        names, order = [head_type.name for head_type in self.types], self.order
         kinds = list(dict.fromkeys(names[at] for at in order))
         of_kind = {kind: [str(self.heads[at]) for at in order if names[at] == kind] for kind in kinds}
         types = [
-            (kind, str(len(heads)), ", ".join(heads[:NAMED]) + ", …" * (len(heads) > NAMED))
+            (kind, str(len(heads)), ", ".join(heads[:NAMED_HEADS]) + ", …" * (len(heads) > NAMED_HEADS))
             for kind, heads in of_kind.items()
         ]
         headers = ["head", "type", "share", "z", "first", "named", "pairs", "seeks"]
         headers += [] if self.causal is None else ["own mean pattern", "mean output"]
         judged, rows = self.seeking.judged, list[tuple[str, ...]]()
-        for at in order[:SHOWN]:
-            mine = self.types[at]
-            z = "" if np.isnan(mine.z) else f"{mine.z:+.1f}"
+        for at in order[:SHOWN_HEADS]:
+            head_type = self.types[at]
+            z = "" if np.isnan(head_type.z) else f"{head_type.z:+.1f}"
             shares = (self.first[at], self.named[at], self.ceiling.pairs.value[at])
-            name = f"{mine.name}{'' if mine.is_stable else ' *'}"
-            row = (str(self.heads[at]), name, f"{mine.share:.2f}", z, *(f"{one:.2f}" for one in shares))
-            row += (SAID[judged[at]],)
+            name = f"{head_type.name}{'' if head_type.is_stable else ' *'}"
+            row = (
+                str(self.heads[at]),
+                name,
+                f"{head_type.share:.2f}",
+                z,
+                *(f"{share:.2f}" for share in shares),
+            )
+            row += (YES_NO[judged[at]],)
             if self.rises is not None:
-                row += tuple("" if np.isnan(one[at]) else f"{one[at]:+.4f}" for one in self.rises)
+                row += tuple("" if np.isnan(rise[at]) else f"{rise[at]:+.4f}" for rise in self.rises)
             rows.append(row)
         words: list[Block] = [self.about.said_of_z]
-        if len(order) > SHOWN:
-            words.insert(0, f"and {len(order) - SHOWN} more heads; .table() and --out have all")
-        if not all(one.is_stable for one in self.types):
+        if len(order) > SHOWN_HEADS:
+            words.insert(0, f"and {len(order) - SHOWN_HEADS} more heads; .table() and --out have all")
+        if not all(head_type.is_stable for head_type in self.types):
             words.append("* marks types that differ between the two halves of the documents.")
         if self.outside.any():
             worst: list[int] = np.argsort(-self.outside, kind="stable")[: (self.outside > 0).sum()].tolist()
-            counts = ", ".join(f"{self.heads[at]} ({self.outside[at]:,})" for at in worst[:NAMED])
+            counts = ", ".join(f"{self.heads[at]} ({self.outside[at]:,})" for at in worst[:NAMED_HEADS])
             words.append(
                 f"Heads that attend to neither the window nor the first token in some of {self.n_rows:,} "
-                f"rows, which are left out for them: {counts}{', …' * (len(worst) > NAMED)}."
+                f"rows, which are left out for them: {counts}{', …' * (len(worst) > NAMED_HEADS)}."
             )
         if self.is_partial:
             words.append(f"The audit was stopped: {said_of_layers(self)}.")
@@ -655,7 +666,7 @@ def audit_heads(
     documents, vocabulary = list_documents(read, limit), getattr(read, "vocabulary", None)
     length, no_causal = causal_length(model, how, causal)
     plan = prepare(model, documents, rungs, how, theory=theory, length=length, vocabulary=vocabulary)
-    controls, null, no_controls = draw_random(model, random, null, seed=how.seed)
+    controls, null, no_controls = draw_random_heads(model, random, null, seed=how.seed)
     for control in controls:
         if control.shape.heads != model.shape.heads:
             raise MismatchedParts(f"{control.name} has other heads than {model.name}; give the same shape")
@@ -675,31 +686,34 @@ def audit_heads(
     settings = {
         "how": asdict(how),
         "heads": [str(head) for head in chosen],
-        "rungs": [[rung.name, fingerprint(rung)] for rung in plan.rungs],
-        "random": len(controls) if null != "given" else [[one.name, fingerprint(one)] for one in controls],
+        "rungs": [[rung.name, digest_value(rung)] for rung in plan.rungs],
+        "random": len(controls)
+        if null != "given"
+        else [[control.name, digest_value(control)] for control in controls],
         "causal": causal,
         **about,
     }
-    with nullcontext() if work is None else FinishedLayers.open(work, model, documents, settings) as kept:
-        parts = {} if kept is None else {layer: HeadAudit(**part) for layer, part in kept.read().items()}
-        missing = [head for head in chosen if head.layer not in parts]
-        for layer, part in measure_layers(
+    with nullcontext() if work is None else FinishedLayers.open(work, model, documents, settings) as finished:
+        entries = {} if finished is None else finished.read()
+        by_layer = {layer: HeadAudit(**values) for layer, values in entries.items()}
+        missing = [head for head in chosen if head.layer not in by_layer]
+        for layer, audit in measure_layers(
             model, controls, documents, plan, null, missing, how, tell, vocabulary
         ):
-            parts[layer] = replace(part, **about)
-            if kept is not None:
-                kept.write(layer, parts[layer])
+            by_layer[layer] = replace(audit, **about)
+            if finished is not None:
+                finished.write(layer, by_layer[layer])
         if length:
-            every = join_audits([parts[layer] for layer in sorted(parts)])
-            scored = [documents[one] for one in plan.score_on]
+            every = join_audits([by_layer[layer] for layer in sorted(by_layer)])
+            scored = [documents[number] for number in plan.score_on]
             contexts = LabelledContexts.of(
                 scored, length=length, n_tokens=model.shape.n_tokens, most=how.contexts
             )
-            for layer, part in add_causal(model, contexts, every, causal, parts, tell):
-                parts[layer] = part
-                if kept is not None:
-                    kept.write(layer, part)
-        return join_audits([parts[layer] for layer in sorted(parts)])
+            for layer, audit in add_causal(model, contexts, every, causal, by_layer, tell):
+                by_layer[layer] = audit
+                if finished is not None:
+                    finished.write(layer, audit)
+        return join_audits([by_layer[layer] for layer in sorted(by_layer)])
 
 
 def add_causal(
@@ -707,7 +721,7 @@ def add_causal(
     contexts: LabelledContexts,
     audit: HeadAudit,
     causal: str,
-    parts: Mapping[int, HeadAudit],
+    audits: Mapping[int, HeadAudit],
     tell: Stages,
 ) -> Iterator[tuple[int, HeadAudit]]:
     """The layers with chosen heads, with the causal value of these; finished ones are left out."""
@@ -716,14 +730,16 @@ def add_causal(
     layers: dict[int, list[tuple[Head, ...]]] = {}
     for head in chosen:
         layers.setdefault(head.layer, []).append((head,))
-    measured = {layer: part.causal.sets for layer, part in parts.items() if part.causal is not None}
+    measured = {
+        layer: finished.causal.sets for layer, finished in audits.items() if finished.causal is not None
+    }
     missing = [layer for layer, sets in layers.items() if measured.get(layer) != tuple(sets)]
     if not missing:
         return
     tell("replacing heads")
     means = measure_means(model, contexts)
     for done, layer in enumerate(missing):
-        yield layer, replace(parts[layer], causal=replace_by(model, contexts, means, layers[layer]))
+        yield layer, replace(audits[layer], causal=replace_by(model, contexts, means, layers[layer]))
         tell.advance(done + 1, len(missing))
 
 
@@ -744,18 +760,23 @@ def measure_layers(
     layers = sorted({head.layer for head in heads})
     recorded = record_all(model, controls, documents, how, tell, layers=layers, reads_of=plan.fit_on)
     scores = [
-        OwnScores(one, part.reads)
-        for one, part in zip((model, *controls), recorded, strict=True)
-        if isinstance(one, LayeredModel) and part.reads is not None
+        OwnScores(each_model, of_model.reads)
+        for each_model, of_model in zip((model, *controls), recorded, strict=True)
+        if isinstance(each_model, LayeredModel) and of_model.reads is not None
     ]
-    own = settle_rungs(plan.rungs, model)  # compared with these, random heads are not more or less useful
+    rungs_of_model = settle_rungs(
+        plan.rungs, model
+    )  # compared with these, random heads are not more or less useful
     settled = [
-        own,
-        *(own if null in ("intact", "inputs") else settle_rungs(plan.rungs, one) for one in controls),
+        rungs_of_model,
+        *(
+            rungs_of_model if null in ("intact", "inputs") else settle_rungs(plan.rungs, control)
+            for control in controls
+        ),
     ]
     tell("explaining heads")
     for done, layer in enumerate(layers):
-        sets = [part.own.of_layer(layer) for part in recorded]
+        sets = [of_model.rows.of_layer(layer) for of_model in recorded]
         sets[0] = sets[0].of_heads([head for head in heads if head.layer == layer])
         rungs_of = [
             [of_heads(rung, rows.heads, model) for rung in rungs]
@@ -763,34 +784,23 @@ def measure_layers(
         ]
         contexts = choose_contexts(plan.split(sets[0])[1], documents, vocabulary=vocabulary)
         own_scores = scores if len(scores) == len(sets) else []
-        part = measure_layer(plan, sets, rungs_of, own_scores, shared=null == "inputs")
-        yield layer, replace(part, contexts=contexts)
+        audit = measure_layer(plan, sets, rungs_of, own_scores, shared=null == "inputs")
+        yield layer, replace(audit, contexts=contexts)
         tell.advance(done + 1, len(layers))
 
 
 def measure_layer(
     plan: Plan,
     sets: Sequence[Rows],
-    rungs_of: Sequence[Sequence[Step]],
+    rungs_of: Sequence[Sequence[LadderRung]],
     scores: Sequence[OwnScores],
     *,
     shared: bool = False,
 ) -> HeadAudit:
     """The audit of the heads of one layer, compared with random heads of the same layer.
 
-    Parameters
-    ----------
-    plan : Plan
-        The split and the counts.
-    sets : sequence of Rows
-        The rows of the layer: the model's own, then those of each draw of random heads.
-    rungs_of : sequence of sequences of rungs
-        The ladder of each set.
-    scores : sequence of OwnScores
-        The heads' own scores of tokens, for the ceiling of each set; none if a set has no weights, so that
-        all ceilings are found in the same way.
-    shared : bool
-        Whether the random heads of a layer share their rotations.
+    ``sets`` are the rows of the model, then those of each draw of random heads, with the ladder of each in
+    ``rungs_of``. ``scores`` is empty if a set has no weights, so that all ceilings are found in the same way.
     """
     ladders, seekings = list[Ladder](), list[Seeking]()
     for rows, rungs in zip(sets, rungs_of, strict=True):
@@ -799,7 +809,7 @@ def measure_layer(
         ladders.append(climb(*plan.thin(fitted, scored), rungs))
     every = plan.split(sets[0])
     fitted, scored = plan.thin(*every)
-    alone = climb(fitted, scored, [*rungs_of[0], *plan.beside], nested=False)
+    alone = climb(fitted, scored, [*rungs_of[0], *plan.alone_only], nested=False)
     n_random = len(sets) - 1
 
     def limit(at: int) -> Ceiling:
@@ -822,7 +832,7 @@ def measure_layer(
         first,
         withheld,
         entropy,
-        (~scored.seen).sum(0),
+        (~scored.attends).sum(0),
         len(np.unique(scored.documents)),
         len(scored),
         n_random,
@@ -831,42 +841,42 @@ def measure_layer(
     )
 
 
-def of_heads(rung: Step, heads: Sequence[Head], model: HeadModel) -> Step:
+def of_heads(rung: LadderRung, heads: Sequence[Head], model: HeadModel) -> LadderRung:
     """A rung for the rows of some heads of a model: a table with scores for every head keeps only theirs."""
     if not isinstance(rung, Table):
         return rung
     every = model.shape.heads
-    mine = [every.index(head) for head in heads]
-    parts = {
-        name: one[mine]
-        for name, one in (("values", rung.values), ("background", rung.background))
-        if one.ndim == 2 and len(one) == len(every)
+    indices = [every.index(head) for head in heads]
+    scores = {
+        name: values[indices]
+        for name, values in (("values", rung.values), ("background", rung.background))
+        if values.ndim == 2 and len(values) == len(every)
     }
-    return replace(rung, **parts)
+    return replace(rung, **scores)
 
 
 def read_finished(folder: str | PathLike[str]) -> HeadAudit | None:
     """The audit of the finished layers in the ``work`` folder of an audit; None if there are none."""
-    parts = FinishedLayers(Path(folder)).read()
-    return join_audits([HeadAudit(**parts[layer]) for layer in sorted(parts)]) if parts else None
+    layers = FinishedLayers(Path(folder)).read()
+    return join_audits([HeadAudit(**layers[layer]) for layer in sorted(layers)]) if layers else None
 
 
-def join_audits(parts: Sequence[Any]) -> Any:
+def join_audits(items: Sequence[Any]) -> Any:
     """The audit of all heads of several audits of one model, such as its layers, on the same documents.
 
     Values are joined field by field: heads are the last axis of every array, and all else is the same.
     """
-    parts = [part for part in parts if part is not None]  # causal value, where only some layers have it
-    if not parts or isinstance(parts[0], str | int | float):
-        return parts[0] if parts else None
-    if isinstance(parts[0], np.ndarray):
-        return np.concatenate(parts, -1)
-    if isinstance(parts[0], pa.Array):
-        return _arrow.concat_arrays(parts)
-    if isinstance(parts[0], tuple):
-        return tuple(join_audits(one) for one in zip(*parts, strict=True))
-    values = {one.name: [getattr(part, one.name) for part in parts] for one in fields(parts[0])}
-    return type(parts[0])(
+    items = [item for item in items if item is not None]  # causal value, where only some layers have it
+    if not items or isinstance(items[0], str | int | float):
+        return items[0] if items else None
+    if isinstance(items[0], np.ndarray):
+        return np.concatenate(items, -1)
+    if isinstance(items[0], pa.Array):
+        return _arrow.concat_arrays(items)
+    if isinstance(items[0], tuple):
+        return tuple(join_audits(entries) for entries in zip(*items, strict=True))
+    values = {member.name: [getattr(item, member.name) for item in items] for member in fields(items[0])}
+    return type(items[0])(
         **{
             name: sum(each, ()) if name in ("heads", "sets") else join_audits(each)
             for name, each in values.items()

@@ -14,10 +14,10 @@ from attomaton.base.errors import InvalidSamples
 from attomaton.base.tables import Bool, Float64, Int64, Integers
 from attomaton.heads.model import Head
 
-FEWEST = 8
+FEWEST_DOCUMENTS = 8
 """Documents that an interval over documents needs at least."""
 
-SMALLEST = 1e-300
+SMALLEST_TAIL = 1e-300
 """The smallest probability that is distinguished from 0: a finite distance has |z| of at most 37."""
 
 
@@ -34,13 +34,14 @@ class Resampled:
     @classmethod
     def over(cls, documents: Integers) -> "Resampled":
         """The documents of rows, shape (n_rows,)."""
-        distinct, place = np.unique(documents, return_inverse=True)
+        distinct, indices = np.unique(documents, return_inverse=True)
         n = len(distinct)
-        if n < FEWEST:
+        if n < FEWEST_DOCUMENTS:
             raise InvalidSamples(
-                f"{n} documents are too few to tell how they vary; give at least {FEWEST}, or cut long ones"
+                f"{n} documents are too few to tell how they vary; give at least "
+                f"{FEWEST_DOCUMENTS}, or cut long ones"
             )
-        return cls(place.astype(np.int64), n)
+        return cls(indices.astype(np.int64), n)
 
     def sums(self, values: Float64) -> Float64:
         """Sums over the rows of each document, shape (n_documents, ...), of values of shape (n_rows, ...)."""
@@ -111,15 +112,15 @@ class Estimates:
         n = len(self.without)
         return n * self.value - (n - 1) * self.without[documents].mean(0)
 
-    def minus(self, other: "Estimates") -> "Estimates":
+    def minus(self, subtrahend: "Estimates") -> "Estimates":
         """The difference, document by document."""
-        return Estimates(self.value - other.value, self.without - other.without)
+        return Estimates(self.value - subtrahend.value, self.without - subtrahend.without)
 
 
 def as_rare(student: Float64, freedom: Float64 | float) -> Float64:
     """Student's t with this many degrees of freedom, as the equally rare normal deviate."""
     tails = stdtr(freedom, -np.abs(student))
-    tails = np.where(np.isfinite(student), np.maximum(tails, SMALLEST), tails)
+    tails = np.where(np.isfinite(student), np.maximum(tails, SMALLEST_TAIL), tails)
     return np.where(student == 0, 0.0, np.copysign(ndtri(tails), student))
 
 
@@ -191,7 +192,7 @@ class NullDistribution:
             len(measured) if shared else 0,
         )
 
-    def z(self, heads: Sequence[Head], told: Estimates) -> Float64:
+    def z(self, heads: Sequence[Head], measured: Estimates) -> Float64:
         """How far each head lies from random heads of its layer, shape (n_heads,), in normal deviates.
 
         (value − mean of random heads) / their spread, as Student's t for that number of random heads, as
@@ -199,29 +200,31 @@ class NullDistribution:
         spread is increased accordingly.
         """
         inside = _spread_inside(self.values, self.layers)
-        centre, spread, usual, behind = (np.empty(len(heads)) for _ in range(4))
-        for place, head in enumerate(heads):
-            mine = self.layers == head.layer
-            if mine.sum() < FEWEST_HEADS:
-                mine = np.ones(len(self.layers), bool)
-            values, errors = self.values[mine], self.errors[mine]
-            centre[place], behind[place] = values.mean(), self.n_draws or len(values)
-            own = _spread(values - centre[place])
-            spread[place] = (own if len(values) >= MANY_HEADS else max(own, inside)) ** 2
-            usual[place] = np.mean(errors**2)
-        beyond = np.maximum(told.error**2 - usual, 0.0)
-        return as_normal(divide(told.value - centre, np.sqrt(spread + beyond)), behind)
+        centre, spread, usual, sizes = (np.empty(len(heads)) for _ in range(4))
+        for index, head in enumerate(heads):
+            in_layer = self.layers == head.layer
+            if in_layer.sum() < FEWEST_HEADS:
+                in_layer = np.ones(len(self.layers), bool)
+            values, errors = self.values[in_layer], self.errors[in_layer]
+            centre[index], sizes[index] = values.mean(), self.n_draws or len(values)
+            spread_of_layer = _spread(values - centre[index])
+            spread[index] = (
+                spread_of_layer if len(values) >= MANY_HEADS else max(spread_of_layer, inside)
+            ) ** 2
+            usual[index] = np.mean(errors**2)
+        beyond = np.maximum(measured.error**2 - usual, 0.0)
+        return as_normal(divide(measured.value - centre, np.sqrt(spread + beyond)), sizes)
 
 
-def as_normal(apart: Float64, behind: Float64) -> Float64:
+def as_normal(apart: Float64, sizes: Float64) -> Float64:
     """Distances from the mean of a sample, in standard deviations, as equally rare normal deviates."""
-    return as_rare(apart / np.sqrt(1.0 + 1.0 / behind), np.maximum(behind - 1.0, 1.0))
+    return as_rare(apart / np.sqrt(1.0 + 1.0 / sizes), np.maximum(sizes - 1.0, 1.0))
 
 
 def _spread_inside(values: Float64, layers: Int64) -> float:
     """The standard deviation of random heads from the mean of their layer, over all layers."""
-    _, place, counts = np.unique(layers, return_inverse=True, return_counts=True)
-    apart = values - (np.bincount(place, values) / counts)[place]
+    _, indices, counts = np.unique(layers, return_inverse=True, return_counts=True)
+    apart = values - (np.bincount(indices, values) / counts)[indices]
     return float(np.sqrt(np.sum(apart**2) / max(len(values) - len(counts), 1)))
 
 

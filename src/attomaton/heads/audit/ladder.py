@@ -29,14 +29,20 @@ from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, Int64, table_of
 from attomaton.heads.audit.explanations import Rung
-from attomaton.heads.audit.jackknife import FEWEST, Estimates, NullDistribution, Resampled, above_null
+from attomaton.heads.audit.jackknife import (
+    FEWEST_DOCUMENTS,
+    Estimates,
+    NullDistribution,
+    Resampled,
+    above_null,
+)
 from attomaton.heads.audit.rows import NOTHING, Rows
 from attomaton.heads.model import Head
 
 TINY = 1e-6
 """Ridge of offsets and scales: it only chooses among equal fits and bounds divergent coefficients."""
 
-ENOUGH = 1e-8
+GRADIENT_TOLERANCE = 1e-8
 """The largest gradient entry at which a fit stops, in nats, for a head one nat away from uniform.
 
 It is far below ``TINY``, which alone bounds the offsets of positions that a sharp head never attends to. It
@@ -46,8 +52,8 @@ is scaled by the root of the distance to uniform, so that the share is equally e
 LOSS_ROUNDING = 1e-14
 """By how much rounding may raise a loss."""
 
-MOST_STEPS = 60
-MOST_TURNS = 60
+MOST_NEWTON_STEPS = 60
+MOST_CONJUGATE_STEPS = 60
 """Newton steps of a fit, and conjugate-gradient iterations of each."""
 
 
@@ -88,8 +94,8 @@ class Design:
     def occurrences(self) -> Any:
         """Which token each place holds, as a sparse matrix of shape (n_rows · n_places, n_tokens)."""
         tokens = np.empty(0, np.int64) if self.tokens is None else self.tokens.ravel()
-        parts = (np.ones(len(tokens)), tokens, np.arange(len(tokens) + 1))
-        return sparse.csr_matrix(parts, shape=(len(tokens), self.n_tokens))
+        entries = (np.ones(len(tokens)), tokens, np.arange(len(tokens) + 1))
+        return sparse.csr_matrix(entries, shape=(len(tokens), self.n_tokens))
 
     @cached_property
     def sums(self) -> Any:
@@ -108,24 +114,24 @@ class Design:
 
     def collect(self, weights: Float64) -> Float64:
         """The adjoint of :meth:`scores`: sums of place weights by coefficient, shape (size,)."""
-        parts = [weights.sum(0)] if self.profile else []
+        sums = [weights.sum(0)] if self.profile else []
         if self.tokens is not None:
-            parts.append(self.sums @ weights.ravel())
-        parts.append(self.features.reshape(len(self.features), weights.size) @ weights.ravel())
-        return np.concatenate(parts)
+            sums.append(self.sums @ weights.ravel())
+        sums.append(self.features.reshape(len(self.features), weights.size) @ weights.ravel())
+        return np.concatenate(sums)
 
     def squares(self, weights: Float64) -> Float64:
         """Sums of position weights times squared entries, by coefficient, shape (size,)."""
-        own = self.collect(weights)
-        own[self.borders[1] :] = np.einsum("fnw,fnw,nw->f", self.features, self.features, weights)
-        return own
+        sums = self.collect(weights)
+        sums[self.borders[1] :] = np.einsum("fnw,fnw,nw->f", self.features, self.features, weights)
+        return sums
 
 
 def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -> Float64:
     """The coefficients that explain attention rows of shape (n_rows, n_places) best, shape (size,).
 
     The loss is convex: mean cross-entropy in nats plus half the penalties. It is minimised by damped Newton
-    steps until no entry of the gradient is above ``ENOUGH``
+    steps until no entry of the gradient is above ``GRADIENT_TOLERANCE``
     times the root of the mean KL(attention ‖ uniform).
     """
     penalty, n = design.penalty, len(attention)
@@ -134,8 +140,8 @@ def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -
     logs = log_softmax(design.scores(coefficients), axis=-1)
     value = -np.vdot(attention, logs) / n + 0.5 * np.vdot(penalty, coefficients**2)
     flat = np.full((1, attention.shape[1]), -np.log(attention.shape[1]))
-    enough = ENOUGH * np.sqrt(np.clip(divergence(attention, flat).mean(), 1e-12, 1.0))
-    for _ in range(MOST_STEPS):
+    enough = GRADIENT_TOLERANCE * np.sqrt(np.clip(divergence(attention, flat).mean(), 1e-12, 1.0))
+    for _ in range(MOST_NEWTON_STEPS):
         probabilities = np.exp(logs)
         gradient = design.collect((probabilities - attention) / n) + penalty * coefficients
         if np.abs(gradient).max(initial=0.0) <= enough:
@@ -175,33 +181,33 @@ def _conjugate_step(design: Design, probabilities: Float64, penalty: Float64, gr
     diagonal = design.squares(probabilities / n) + penalty
     step, residual = np.zeros(len(gradient)), -gradient
     scaled = residual / diagonal
-    way, product = scaled.copy(), np.vdot(residual, scaled)
+    direction, product = scaled.copy(), np.vdot(residual, scaled)
     enough = min(0.1, np.sqrt(product)) * np.sqrt(product)
-    for _ in range(MOST_TURNS):
-        along = design.scores(way)
-        along -= np.einsum("nw,nw->n", probabilities, along)[:, None]
-        bent = design.collect(probabilities * along / n) + penalty * way
-        size = product / np.vdot(way, bent)
-        step += size * way
+    for _ in range(MOST_CONJUGATE_STEPS):
+        slopes = design.scores(direction)
+        slopes -= np.einsum("nw,nw->n", probabilities, slopes)[:, None]
+        bent = design.collect(probabilities * slopes / n) + penalty * direction
+        size = product / np.vdot(direction, bent)
+        step += size * direction
         residual = residual - size * bent
         scaled = residual / diagonal
         product, old = np.vdot(residual, scaled), product
         if np.sqrt(product) <= enough:
             break
-        way = scaled + (product / old) * way
+        direction = scaled + (product / old) * direction
     return step
 
 
 def divergence(attention: Float64, logs: Float64) -> Float64:
     """KL(attention ‖ exp(logs)) of each row, in nats, shape (n_rows,)."""
-    own = np.where(attention > 0, attention * np.log(np.maximum(attention, NOTHING)), 0.0)
-    return (own - attention * logs).sum(-1)
+    negative_entropy = np.where(attention > 0, attention * np.log(np.maximum(attention, NOTHING)), 0.0)
+    return (negative_entropy - attention * logs).sum(-1)
 
 
 UNIFORM = 1e-12
 """Mean KL(attention ‖ uniform) over rows, in nats, up to which a head counts as uniform."""
 
-ROUNDING = 1e-9
+SHARE_ROUNDING = 1e-9
 """A share of attention below which a rung neither adds nor removes anything."""
 
 
@@ -239,7 +245,7 @@ class KeyToken(Checked):
     name: str = "key token"
 
 
-Step = Position | KeyToken | Rung
+LadderRung = Position | KeyToken | Rung
 """A rung of the ladder: free offsets, free effects, or scores with one fitted scale."""
 
 
@@ -301,7 +307,7 @@ class Ladder(Tabular):
     @property
     def shares(self) -> Float64:
         """The explained share, shape (n_rungs, n_heads)."""
-        return np.array([one.value for one in self.explained])
+        return np.array([share.value for share in self.explained])
 
     @property
     def mean(self) -> Float64:
@@ -311,7 +317,7 @@ class Ladder(Tabular):
     @property
     def harm(self) -> list[str]:
         """For each rung, how many heads it harms on held-out documents, and whether more than half."""
-        counts = [int((one.value < -ROUNDING).sum()) for one in self.added]
+        counts = [int((share.value < -SHARE_ROUNDING).sum()) for share in self.added]
         return [f"{n}, more than half" if 2 * n > len(self.heads) else str(n) for n in counts]
 
     @property
@@ -323,9 +329,9 @@ class Ladder(Tabular):
         training made the head so: many rungs help to explain a head with random weights.
         """
         if not self.null:
-            return np.array([one.z for one in self.added])
+            return np.array([share.z for share in self.added])
         signed = [self._signed(number) for number in range(len(self.names))]
-        return np.array([one.z(self.heads, own) for one, own in zip(self.null, signed, strict=True)])
+        return np.array([null.z(self.heads, share) for null, share in zip(self.null, signed, strict=True)])
 
     @property
     def holds(self) -> Bool:
@@ -337,13 +343,13 @@ class Ladder(Tabular):
 
         ``shared`` says that the random heads of a layer share their rotations.
         """
-        if any(one.names != self.names or one.nested != self.nested for one in random):
+        if any(ladder.names != self.names or ladder.nested != self.nested for ladder in random):
             raise MismatchedParts("the ladders of random heads have other rungs; use the same rungs for all")
         rungs = range(len(self.names))
         return replace(
             self,
             null=tuple(
-                NullDistribution.of([(one.heads, one._signed(at)) for one in random], shared=shared)
+                NullDistribution.of([(ladder.heads, ladder._signed(at)) for ladder in random], shared=shared)
                 for at in rungs
             ),
         )
@@ -365,41 +371,35 @@ class Ladder(Tabular):
             "rung": np.repeat(np.array(self.names, dtype=object), n).tolist(),
         }
         for prefix, estimates in (("", self.explained), ("added_", self.added)):
-            columns["added" if prefix else "explained"] = np.concatenate([one.value for one in estimates])
-            columns[f"{prefix}low"] = np.concatenate([one.low for one in estimates])
-            columns[f"{prefix}high"] = np.concatenate([one.high for one in estimates])
-        columns["z_documents"] = np.concatenate([one.z for one in self.added])
+            columns["added" if prefix else "explained"] = np.concatenate([share.value for share in estimates])
+            columns[f"{prefix}low"] = np.concatenate([share.low for share in estimates])
+            columns[f"{prefix}high"] = np.concatenate([share.high for share in estimates])
+        columns["z_documents"] = np.concatenate([share.z for share in self.added])
         return table_of(
             {**columns, "z": self.z.ravel(), "holds": holds.ravel(), "scale": self.scales.ravel()}
         )
 
     def _blocks(self) -> list[Block]:
         rows = [
-            (str(head), *(f"{one.value[at]:.3f}" for one in self.explained))
+            (str(head), *(f"{share.value[at]:.3f}" for share in self.explained))
             for at, head in enumerate(self.heads)
         ]
-        rows.append(("mean", *(f"{one:.3f}" for one in self.mean)))
+        rows.append(("mean", *(f"{share:.3f}" for share in self.mean)))
         before = "+ " if self.nested else ""
         rows.append(("heads it harms", *self.harm))
         headers = [f"{before * bool(at)}{name}" for at, name in enumerate(self.names)]
         return [repr(self), Grid("Explained share on held-out documents", ["head", *headers], rows)]
 
 
-def column_of(kind: str, name: str) -> str:
-    """The column of a measure of a rung or a type.
-
-    Examples
-    --------
-    >>> column_of("explained", "induction by 2")
-    'explained_induction_by_2'
-    """
+def name_column(kind: str, name: str) -> str:
+    """The column of a measure of a rung or a type."""
     return kind + "_" + re.sub(r"\W+", "_", name)
 
 
 def climb(
     fitted: Rows,
     scored: Rows,
-    rungs: Sequence[Step],
+    rungs: Sequence[LadderRung],
     *,
     nested: bool = True,
     progress: Advance = silent,
@@ -428,21 +428,21 @@ def climb(
     Ladder(2 heads, 2 rungs, nested)
     """
     names = tuple(rung.name for rung in rungs)
-    if not names or len({column_of("", name) for name in names}) < len(names):
+    if not names or len({name_column("", name) for name in names}) < len(names):
         raise UnsupportedOption(f"the rungs of a ladder need different names, not {list(names)}")
     if fitted.heads != scored.heads or fitted.window != scored.window:
         raise MismatchedParts("the rows to fit on and those to score differ in heads or window")
     features = Features.of(rungs, fitted, scored)
     n_heads = len(scored.heads)
     unexplained, scales = np.empty((len(rungs), len(scored), n_heads)), np.empty((len(rungs), n_heads))
-    for place in range(n_heads):
-        attention = scored.of_head(place)
-        for number, step in enumerate(climb_head(features[0], features[1], place, nested=nested)):
-            unexplained[number, :, place] = divergence(attention, step.logs)
-            scales[number, place] = step.scale
-        progress(place + 1, n_heads)
+    for index in range(n_heads):
+        attention = scored.of_head(index)
+        for number, step in enumerate(climb_head(features[0], features[1], index, nested=nested)):
+            unexplained[number, :, index] = divergence(attention, step.logs)
+            scales[number, index] = step.scale
+        progress(index + 1, n_heads)
     shares = explain_rows(scored, unexplained)
-    added = [one.minus(shares[at - 1]) if nested and at else one for at, one in enumerate(shares)]
+    added = [share.minus(shares[at - 1]) if nested and at else share for at, share in enumerate(shares)]
     return Ladder(scored.heads, names, nested, tuple(shares), tuple(added), scales)
 
 
@@ -451,10 +451,12 @@ def explain_rows(scored: Rows, unexplained: Float64) -> list[Estimates]:
     drawn = Resampled.over(scored.documents)
     flat = np.full((1, scored.window + 1), -np.log(scored.window + 1))
     uniform = np.empty(unexplained.shape[1:])
-    for place in range(len(scored.heads)):
-        uniform[:, place] = divergence(scored.of_head(place), flat)
-    measured = drawn.sums(scored.seen.astype(np.float64)) > 0
-    everywhere = (uniform.mean(0) <= UNIFORM) | (measured.sum(0) < FEWEST)  # nothing is there to explain
+    for index in range(len(scored.heads)):
+        uniform[:, index] = divergence(scored.of_head(index), flat)
+    measured = drawn.sums(scored.attends.astype(np.float64)) > 0
+    everywhere = (uniform.mean(0) <= UNIFORM) | (
+        measured.sum(0) < FEWEST_DOCUMENTS
+    )  # nothing is there to explain
     uniform[:, everywhere] = 1.0
     ratios = [drawn.ratio(np.where(everywhere, 1.0, fit), uniform) for fit in unexplained]
     return [Estimates(1.0 - ratio.value, 1.0 - ratio.without) for ratio in ratios]
@@ -470,37 +472,44 @@ class Features:
     """
 
     rows: Rows
-    rungs: tuple[Step, ...]
+    rungs: tuple[LadderRung, ...]
     scores: tuple[Float64 | None, ...]
     tokens: Int64
     n_tokens: int
 
     @classmethod
-    def of(cls, rungs: Sequence[Step], *parts: Rows) -> "list[Features]":
+    def of(cls, rungs: Sequence[LadderRung], *sets: Rows) -> "list[Features]":
         """Compute the scores of every rung for several parts, whose tokens have the same numbers."""
-        seen = np.unique(np.concatenate([rows.tokens.ravel() for rows in parts]))
+        tokens_seen = np.unique(np.concatenate([rows.tokens.ravel() for rows in sets]))
         features: list[Features] = []
-        for rows in parts:
+        for rows in sets:
             scores = [
-                None if isinstance(rung, Position | KeyToken) else check_scores(rung, rows) for rung in rungs
+                None if isinstance(rung, Position | KeyToken) else check_rung_scores(rung, rows)
+                for rung in rungs
             ]
-            tokens = np.pad(np.searchsorted(seen, rows.tokens), ((0, 0), (0, 1)), constant_values=len(seen))
-            features.append(cls(rows, tuple(rungs), tuple(scores), tokens, len(seen) + 1))
+            tokens = np.pad(
+                np.searchsorted(tokens_seen, rows.tokens), ((0, 0), (0, 1)), constant_values=len(tokens_seen)
+            )
+            features.append(cls(rows, tuple(rungs), tuple(scores), tokens, len(tokens_seen) + 1))
         return features
 
-    def seen(self, place: int) -> "Features":
+    def attending(self, index: int) -> "Features":
         """The rows in which one head attends to any of the places."""
-        kept = self.rows.seen[:, place]
-        if kept.all():
+        attends = self.rows.attends[:, index]
+        if attends.all():
             return self
-        scores = tuple(None if one is None else one[kept] for one in self.scores)
-        return replace(self, rows=self.rows.take(kept), scores=scores, tokens=self.tokens[kept])
+        scores = tuple(None if by_rung is None else by_rung[attends] for by_rung in self.scores)
+        return replace(self, rows=self.rows.take(attends), scores=scores, tokens=self.tokens[attends])
 
-    def design(self, used: Sequence[int], place: int, spreads: Float64) -> Design:
+    def design(self, used: Sequence[int], index: int, spreads: Float64) -> Design:
         """The design of one head from some rungs, their scores divided by ``spreads``."""
-        kinds = [self.rungs[one] for one in used]
+        kinds = [self.rungs[number] for number in used]
         keys = [kind for kind in kinds if isinstance(kind, KeyToken)]
-        scores = [self.of_head(one, place) / spreads[one] for one in used if self.scores[one] is not None]
+        scores = [
+            self.of_head(number, index) / spreads[number]
+            for number in used
+            if self.scores[number] is not None
+        ]
         features = np.array(scores) if scores else np.empty((0, *self.tokens.shape))
         return Design(
             any(isinstance(kind, Position) for kind in kinds),
@@ -510,24 +519,24 @@ class Features:
             keys[0].ridge if keys else 1e-3,
         )
 
-    def of_head(self, rung: int, place: int) -> Float64:
+    def of_head(self, rung: int, index: int) -> Float64:
         """The scores of one rung for one head, shape (n_rows, n_places); zeros if the rung has none."""
         scores = self.scores[rung]
         if scores is None:
             return np.zeros(self.tokens.shape)
-        return scores[:, place] if scores.ndim == 3 else scores
+        return scores[:, index] if scores.ndim == 3 else scores
 
-    def spreads(self, place: int) -> Float64:
+    def spreads(self, index: int) -> Float64:
         """The standard deviation of each rung's scores within rows, shape (n_rungs,); 1 where it is 0."""
         deviations = np.ones(len(self.rungs))
         for number, scores in enumerate(self.scores):
             if scores is not None:
-                spread = float(np.sqrt(np.mean(self.of_head(number, place) ** 2)))
+                spread = float(np.sqrt(np.mean(self.of_head(number, index) ** 2)))
                 deviations[number] = spread if spread > 0 else 1.0
         return deviations
 
 
-def check_scores(rung: Rung, rows: Rows) -> Float64:
+def check_rung_scores(rung: Rung, rows: Rows) -> Float64:
     """The scores of a rung about their mean in each row, if they fit the rows and are finite.
 
     Where a rung has none, the first token gets the median of its row: 0 for a rung of zeros and few ones.
@@ -548,23 +557,23 @@ def check_scores(rung: Rung, rows: Rows) -> Float64:
     return centred
 
 
-def climb_head(fitted: Features, scored: Features, place: int, *, nested: bool = True) -> Iterator[Fitted]:
+def climb_head(fitted: Features, scored: Features, index: int, *, nested: bool = True) -> Iterator[Fitted]:
     """Every rung of one head, fitted on one part and evaluated on the other."""
-    fitted = fitted.seen(place)
+    fitted = fitted.attending(index)
     if not len(fitted.rows):
         flat = np.full(scored.tokens.shape, -np.log(scored.tokens.shape[1]))
         yield from (Fitted(rung.name, flat, np.nan) for rung in fitted.rungs)
         return
-    attention = fitted.rows.of_head(place)
-    spreads, start, used = fitted.spreads(place), np.empty(0), list[int]()
-    before = fitted.design([], place, spreads)
+    attention = fitted.rows.of_head(index)
+    spreads, start, used = fitted.spreads(index), np.empty(0), list[int]()
+    before = fitted.design([], index, spreads)
     for number, rung in enumerate(fitted.rungs):
         if not nested:
-            used, start, before = [], np.empty(0), fitted.design([], place, spreads)
+            used, start, before = [], np.empty(0), fitted.design([], index, spreads)
         used.append(number)
-        design = fitted.design(used, place, spreads)
+        design = fitted.design(used, index, spreads)
         start = fit_head(design, attention, _extend(before, design, start))
-        logs = log_softmax(scored.design(used, place, spreads).scores(start), axis=-1)
+        logs = log_softmax(scored.design(used, index, spreads).scores(start), axis=-1)
         free = fitted.scores[number] is None
         yield Fitted(rung.name, logs, np.nan if free else float(start[-1] / spreads[number]))
         before = design
@@ -573,8 +582,11 @@ def climb_head(fitted: Features, scored: Features, place: int, *, nested: bool =
 def _extend(before: Design, design: Design, start: Float64) -> Float64:
     """Coefficients of one design, extended by zeros to the size of the next."""
     lags, tokens = before.borders
-    parts = [start[:lags], start[lags:tokens], start[tokens:]]
+    groups = [start[:lags], start[lags:tokens], start[tokens:]]
     sizes = [design.borders[0], design.borders[1] - design.borders[0], len(design.features)]
     return np.concatenate(
-        [np.concatenate([part, np.zeros(size - len(part))]) for part, size in zip(parts, sizes, strict=True)]
+        [
+            np.concatenate([group, np.zeros(size - len(group))])
+            for group, size in zip(groups, sizes, strict=True)
+        ]
     )

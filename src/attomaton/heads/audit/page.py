@@ -10,19 +10,19 @@ import pyarrow as pa
 from attomaton.base.artifacts import write_target
 from attomaton.base.pages import is_page, render_page, to_json
 from attomaton.base.printing import shorten
-from attomaton.heads.audit.ladder import column_of
+from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.saved import FULL, NO_EVIDENCE, About
 
-COLUMNS = (
+PAGE_COLUMNS = (
     *("inside", "first", "type", "type_share", "type_z", "type_reason", "named", "pairs", "contextual"),
     *("seeking_mass", "seeking_excess", "seeking_z", "seeks", "pattern_rise", "ablation_rise"),
 )
 """Columns of a table of heads that the page shows, if they are there."""
 
-DIGITS = 4
+ROUNDED_DIGITS = 4
 """Digits after the decimal point."""
 
-LONGEST = 200
+SHOWN_CHARACTERS = 200
 """Characters shown of a token or a name, at most."""
 
 
@@ -31,17 +31,17 @@ def render_audit(table: pa.Table, about: About) -> str:
     columns: dict[str, list[Any]] = {name: _values(table, name) for name in table.column_names}
     tokens, windows, contexts = _number_contexts(columns.get("contexts", []))
     record = {
-        "model": shorten(_model_name(about.model), LONGEST),
-        "rungs": [shorten(name, LONGEST) for name in about.rungs],
+        "model": shorten(_model_name(about.model), SHOWN_CHARACTERS),
+        "rungs": [shorten(name, SHOWN_CHARACTERS) for name in about.rungs],
         "n_documents": about.n_documents,
         "n_rows": about.n_rows,
         "said_of_z": about.said_of_z,
         "no_evidence": NO_EVIDENCE,
         "layers": columns["layer"],
         "numbers": columns["number"],
-        "columns": {name: columns[name] for name in COLUMNS if name in columns},
-        "explained": [columns[column_of("explained", name)] for name in about.rungs],
-        "z": [columns[column_of("z", name)] for name in about.rungs],
+        "columns": {name: columns[name] for name in PAGE_COLUMNS if name in columns},
+        "explained": [columns[name_column("explained", name)] for name in about.rungs],
+        "z": [columns[name_column("z", name)] for name in about.rungs],
         "full": FULL,
         "tokens": tokens,
         "windows": windows,
@@ -66,7 +66,8 @@ def _values(table: Any, name: str) -> list[Any]:
     """A column for JSON: numbers are rounded, and null if they are not finite."""
     values: list[Any] = table.column(name).to_pylist()
     return [
-        (round(one, DIGITS) if isfinite(one) else None) if isinstance(one, float) else one for one in values
+        (round(value, ROUNDED_DIGITS) if isfinite(value) else None) if isinstance(value, float) else value
+        for value in values
     ]
 
 
@@ -81,12 +82,12 @@ def _number_contexts(
     tokens, windows = dict[str, int](), dict[tuple[int, ...], int]()
 
     def number(text: str) -> int:
-        return tokens.setdefault(text[:LONGEST], len(tokens))
+        return tokens.setdefault(text[:SHOWN_CHARACTERS], len(tokens))
 
     def pack(context: dict[str, Any]) -> list[int]:
         words = (number(context["opening"]), number(context["label"]), *map(number, context["tokens"]))
         window = (context["document"], context["position"], *words)
         return [windows.setdefault(window, len(windows)), context["first"], *context["attention"]]
 
-    contexts = [[pack(one) for one in head] for head in heads]
-    return list(tokens), [list(one) for one in windows], contexts
+    contexts = [[pack(context) for context in head] for head in heads]
+    return list(tokens), [list(window) for window in windows], contexts

@@ -30,10 +30,10 @@ COLOURS = {
 CELL = 0.16
 """Height in inches of a layer's row in the map of an audit."""
 
-ROW, HIGHEST = 0.1, 5.0
+HEAD_HEIGHT, HIGHEST = 0.1, 5.0
 """Height in inches of a head's row in a map, and of all rows at most."""
 
-MOST_STEPS = 12
+MOST_STEP_LABELS = 12
 """Steps labelled below a map, at most."""
 
 
@@ -43,7 +43,7 @@ def draw_audit(heads: Sequence[Head], types: Sequence[str], seeks: Bool, ax: Any
     A dot marks heads that seek the next token; the legend counts the heads of each type.
     """
     names = [name for name in COLOURS if name in types]
-    n_layers, n_heads = (max(one) + 1 for one in zip(*heads, strict=True))
+    n_layers, n_heads = (max(numbers) + 1 for numbers in zip(*heads, strict=True))
     numbers = np.full((n_layers, n_heads), np.nan)
     for (layer, number), name in zip(heads, types, strict=True):
         numbers[layer, number] = names.index(name)
@@ -60,15 +60,15 @@ def draw_audit(heads: Sequence[Head], types: Sequence[str], seeks: Bool, ax: Any
         for name in names:
             count = types.count(name)
             axes.plot([], [], "s", color=COLOURS[name], label=f"{name} ({count})")
-        seekers = [head for head, one in zip(heads, seeks, strict=True) if one]
+        seekers = [head for head, is_seeking in zip(heads, seeks, strict=True) if is_seeking]
         if seekers:
             at = np.array(seekers) + 0.5
             axes.plot(at[:, 1], at[:, 0], ".", color="black", markersize=3, label="seeks the next token")
         axes.set_xlabel("head")
         axes.set_ylabel("layer")
-        for place, count in ((axes.set_xticks, n_heads), (axes.set_yticks, n_layers)):
+        for set_ticks, count in ((axes.set_xticks, n_heads), (axes.set_yticks, n_layers)):
             every = -(-count // 16)
-            place(np.arange(0, count, every) + 0.5, [str(one) for one in range(0, count, every)])
+            set_ticks(np.arange(0, count, every) + 0.5, [str(label) for label in range(0, count, every)])
         axes.tick_params(length=0)
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     return axes
@@ -88,7 +88,7 @@ def draw_course(
     has shape (n_steps, n_rungs, n_heads), ``excess`` (n_steps, n_heads). ``ax`` is None or three axes, which
     are returned. Shares below 0 are drawn as 0.
     """
-    height = min(max(ROW * len(heads), 0.6), HIGHEST) + 0.75
+    height = min(max(HEAD_HEIGHT * len(heads), 0.6), HIGHEST) + 0.75
     with house_axes(ax, height=height, width=TWO_COLUMNS, n=3, side_by_side=True) as three:
         most = float(np.nanmax(np.abs(excess), initial=1e-12))
         titles = (
@@ -116,11 +116,11 @@ def draw_course(
 
 def _mark_ends(axes: Any, steps: Sequence[int], heads: Sequence[str]) -> None:
     """Label as many heads and steps as there is room for."""
-    for place, names, room in (
-        (axes.set_yticks, list(heads), int(HIGHEST / ROW)),
-        (axes.set_xticks, [f"{step:,}" for step in steps], MOST_STEPS),
+    for set_ticks, names, room in (
+        (axes.set_yticks, list(heads), int(HIGHEST / HEAD_HEIGHT)),
+        (axes.set_xticks, [f"{step:,}" for step in steps], MOST_STEP_LABELS),
     ):
         every = -(-len(names) // room)
-        turned = {"rotation": 90} if place == axes.set_xticks else {}
-        place(np.arange(0, len(names), every) + 0.5, names[::every], **turned)
+        rotation = {"rotation": 90} if set_ticks == axes.set_xticks else {}
+        set_ticks(np.arange(0, len(names), every) + 0.5, names[::every], **rotation)
     axes.tick_params(length=0)

@@ -22,7 +22,7 @@ from attomaton.heads.parts import Linear
 from attomaton.heads.rotations import make_generator
 from attomaton.heads.transformer import Transformer
 
-MOST = 100
+MOST_DRAWS = 100
 """The largest number of draws of random heads in an audit."""
 
 
@@ -43,7 +43,7 @@ def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:
     """
     if isinstance(model, TheoryLayer):
         return model.rotate(seed=seed)
-    whole = check_weights(model)
+    whole = need_weights(model)
     rotated = whole.rotate(seed=seed).recorded or ()
     return replace(
         whole,
@@ -71,14 +71,14 @@ def rotate_beside(model: HeadModel, *, seed: int) -> HeadModel:
     >>> beside.name, bool((beside.watch(tokens).logits == model.watch(tokens).logits).all())
     ('arrays with rotated heads beside its own, seed 0', True)
     """
-    return model.rotate(seed=seed) if isinstance(model, RotatableModel) else check_weights(model)
+    return model.rotate(seed=seed) if isinstance(model, RotatableModel) else need_weights(model)
 
 
 NULLS = {"intact": rotate_beside, "rotated": rotate_heads}
 """Functions that make random heads, by the name of the null."""
 
 
-def draw_random(
+def draw_random_heads(
     model: HeadModel, random: int | Sequence[HeadModel], null: str, *, seed: int
 ) -> tuple[Sequence[HeadModel], str, str]:
     """The models with random heads for an audit, the name of their null, and what is to be said of them."""
@@ -86,7 +86,7 @@ def draw_random(
         raise UnsupportedOption(f"null is {null!r}; give one of {', '.join(NULLS)}")
     if isinstance(random, Sequence) and not isinstance(random, str):
         return random, "given", ""
-    count = whole_number(random, "random", most=MOST)
+    count = whole_number(random, "random", most=MOST_DRAWS)
     if count and not isinstance(model, RotatableModel):
         reason = getattr(model, "reason", "")
         why = f" ({reason})" if reason else ""
@@ -124,7 +124,7 @@ def permute_weights(model: HeadModel, *, seed: int) -> HeadModel:
     >>> permute_weights(from_arrays(np.eye(3, 2), ones, ones, ones, ones), seed=0).name
     'arrays with permuted weights, seed 0'
     """
-    whole, draw = check_weights(model), make_generator(seed)
+    whole, draw = need_weights(model), make_generator(seed)
 
     def shuffle(weight: Tensor) -> Tensor:
         return weight.reshape(-1)[torch.randperm(weight.numel(), generator=draw)].reshape(weight.shape)
@@ -136,7 +136,7 @@ def permute_weights(model: HeadModel, *, seed: int) -> HeadModel:
     )
 
 
-def check_weights(model: HeadModel) -> Transformer:
+def need_weights(model: HeadModel) -> Transformer:
     """The model, if its weights can be replaced."""
     if isinstance(model, Transformer):
         return model
@@ -146,11 +146,11 @@ def check_weights(model: HeadModel) -> Transformer:
     )
 
 
-def _change_maps(part: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def _change_maps(module: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """A part with the weight of every linear map in it changed."""
-    if isinstance(part, Linear):
-        return replace(part, weight=change(part.weight))
-    if not is_dataclass(part) or isinstance(part, type):
-        return part
-    inner = {one.name: _change_maps(getattr(part, one.name), change) for one in fields(part)}
-    return replace(part, **inner)
+    if isinstance(module, Linear):
+        return replace(module, weight=change(module.weight))
+    if not is_dataclass(module) or isinstance(module, type):
+        return module
+    inner = {member.name: _change_maps(getattr(module, member.name), change) for member in fields(module)}
+    return replace(module, **inner)

@@ -15,7 +15,7 @@ from attomaton.base.options import LARGEST_WHOLE, make_rng, whole_number
 from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, Int32, Int64
 from attomaton.corpora.documents import Documents
-from attomaton.heads.audit.jackknife import FEWEST
+from attomaton.heads.audit.jackknife import FEWEST_DOCUMENTS
 from attomaton.heads.model import Head, HeadModel, LayeredModel
 from attomaton.heads.patterns import PatternModel
 
@@ -110,32 +110,34 @@ class Rows:
         """The mean attention on each position, shape (n_heads, window)."""
         return self.attention.mean(0, dtype=np.float64)
 
-    def of_head(self, place: int) -> Float64:
+    def of_head(self, index: int) -> Float64:
         """The attention of one head on the window and, last, on the first token, shape (n_rows, window + 1).
 
         In float64, and every row sums to 1 up to rounding: the stored float32 values do so to seven digits
         only, and nearly uniform heads differ by less. A row without attention on any of these positions is 0.
         """
-        inside = self.attention[:, place].astype(np.float64) * self.inside[:, place, None]
-        own = np.concatenate([inside, self.first[:, place, None]], 1)
-        seen = self.seen[:, place, None]
-        return np.divide(own, own.sum(1, keepdims=True), out=np.zeros_like(own), where=seen)
+        inside = self.attention[:, index].astype(np.float64) * self.inside[:, index, None]
+        attention = np.concatenate([inside, self.first[:, index, None]], 1)
+        attends = self.attends[:, index, None]
+        return np.divide(
+            attention, attention.sum(1, keepdims=True), out=np.zeros_like(attention), where=attends
+        )
 
     @property
-    def seen(self) -> Bool:
+    def attends(self) -> Bool:
         """Which rows have attention on the window or the first token, shape (n_rows, n_heads)."""
         return self.inside + self.first > NOTHING
 
-    def take(self, kept: Bool | Int64) -> "Rows":
+    def take(self, chosen: Bool | Int64) -> "Rows":
         """Some of the rows."""
-        return replace(self, **{name: getattr(self, name)[kept] for name in ARRAYS})
+        return replace(self, **{name: getattr(self, name)[chosen] for name in ARRAYS})
 
     def of_layer(self, layer: int) -> "Rows":
         """The rows of the heads of one layer; nothing is copied."""
-        mine = [place for place, head in enumerate(self.heads) if head.layer == layer]
-        part = slice(mine[0], mine[-1] + 1)
-        arrays = {name: getattr(self, name)[:, part] for name in OF_HEADS}
-        return replace(self, heads=self.heads[part], **arrays)
+        indices = [index for index, head in enumerate(self.heads) if head.layer == layer]
+        span = slice(indices[0], indices[-1] + 1)
+        arrays = {name: getattr(self, name)[:, span] for name in OF_HEADS}
+        return replace(self, heads=self.heads[span], **arrays)
 
     def of_heads(self, heads: Sequence[Head]) -> "Rows":
         """The rows of some heads."""
@@ -176,8 +178,8 @@ class MeanReads:
 class Recorded:
     """What one pass over documents records: the model's own rows, those of other heads, mean inputs."""
 
-    own: Rows
-    beside: tuple[Rows, ...] = ()
+    rows: Rows
+    random: tuple[Rows, ...] = ()
     reads: MeanReads | None = None
 
 
@@ -192,43 +194,13 @@ def watch_rows(
     seed: int = 0,
     progress: Advance = silent,
 ) -> Rows:
-    """Run a model over documents and keep the attention of sampled positions.
+    """Run a model over documents and keep the attention of sampled positions, by document and position.
 
-    Parameters
-    ----------
-    model : HeadModel
-        The model whose heads are recorded.
-    documents : sequence of integer sequences
-        Token ids. Only the first tokens of each document are read, as many as the model takes; documents
-        with fewer than ``window + 2`` tokens are left out.
-    window : int
-        Positions kept in each row.
-    per_document : int
-        Positions sampled from each document, at most.
-    longest : int
-        The longest context; the model's own limit if that is smaller.
-    most_bytes : int
-        Memory limit of the rows. Fewer positions are sampled where ``per_document`` would need more, and
-        fewer documents are run where one position of each would.
-    seed : int
-        Seed for sampling positions.
-    progress : callable, optional
-        Called with the number of documents done and the total.
-
-    Returns
-    -------
-    Rows
-        Sorted by document and position.
-
-    Examples
-    --------
-    >>> from attomaton.heads.arrays import example_audit
-    >>> model, documents = example_audit()
-    >>> watch_rows(model, documents[:1], window=8, per_document=5).attention.shape
-    (5, 2, 8)
+    Documents with fewer than ``window + 2`` tokens are left out. Fewer positions are sampled, or fewer
+    documents run, where rows would need more than ``most_bytes``.
     """
     sizes: Any = {"window": window, "per_document": per_document, "longest": longest}
-    return record(model, documents, **sizes, most_bytes=most_bytes, seed=seed, progress=progress).own
+    return record(model, documents, **sizes, most_bytes=most_bytes, seed=seed, progress=progress).rows
 
 
 def record(
@@ -238,7 +210,7 @@ def record(
     window: int = 32,
     per_document: int = 20,
     longest: int = 256,
-    beside: Sequence[LayeredModel] = (),
+    random: Sequence[LayeredModel] = (),
     reads_of: Sequence[int] = (),
     layers: Sequence[int] | None = None,
     most_bytes: int = 1 << 30,
@@ -247,7 +219,7 @@ def record(
 ) -> Recorded:
     """The rows of a model from one pass over documents, as :func:`watch_rows`, and more from the same pass.
 
-    ``beside`` are models with random heads that read the residual stream of this model and write nothing:
+    ``random`` are models with random heads that read the residual stream of this model and write nothing:
     what ``rotate_beside`` defines, at sampled positions only. ``reads_of`` are the documents over which what
     attention reads is averaged; none means that it is not recorded. ``layers`` are those that are recorded,
     ascending; None means all. ``most_bytes`` bounds the rows that all heads would have together, so that
@@ -255,7 +227,7 @@ def record(
     """
     window = whole_number(window, "window", least=2)
     per_document = whole_number(per_document, "per_document", least=1)
-    longest = _longest(model, whole_number(longest, "longest", least=window + 1), window)
+    longest = _longest_context(model, whole_number(longest, "longest", least=window + 1), window)
     read = cut_documents(list_documents(documents), longest + 1, n_tokens=model.shape.n_tokens)
     numbers = [number for number, ids in enumerate(read) if len(ids) >= window + 2]
     if not numbers:
@@ -263,17 +235,19 @@ def record(
             f"no document has {window + 2} tokens, which rows of {window} positions need; "
             "give longer documents or a smaller window"
         )
-    most_rows = max(most_bytes // (4 * len(model.shape.heads) * (window + 2) * (1 + len(beside))), 2 * FEWEST)
+    most_rows = max(
+        most_bytes // (4 * len(model.shape.heads) * (window + 2) * (1 + len(random))), 2 * FEWEST_DOCUMENTS
+    )
     rng = make_rng(seed)
     if len(numbers) > most_rows:
         numbers = np.sort(rng.choice(numbers, most_rows, replace=False)).tolist()
     each = min(per_document, most_rows // len(numbers))
-    places = dict[int, Int64]()
+    positions = dict[int, Int64]()
     for number in numbers:  # each has a token before the window's first position, and a label after it
         free = np.arange(window, len(read[number]) - 1)
-        places[number] = np.sort(rng.choice(free, min(each, len(free)), replace=False))
+        positions[number] = np.sort(rng.choice(free, min(each, len(free)), replace=False))
     tape = _Tape(
-        model, {number: read[number] for number in numbers}, places, window, beside, reads_of, layers
+        model, {number: read[number] for number in numbers}, positions, window, random, reads_of, layers
     )
     done = 0
     for batch in _batches(model, {number: len(read[number]) - 1 for number in numbers}, len(read)):
@@ -287,22 +261,22 @@ def record(
 class _Batch:
     """The sampled positions of documents that are run together, and their rows.
 
-    ``places`` (n, n_places) has the positions, the last of a document repeated where it has fewer; ``there``
-    says which are not such repetitions, and ``rows`` where the rows of these are, in order.
+    ``positions`` (n, n_positions) repeats the last of a document that has fewer; ``is_sampled`` says which
+    are not such repetitions, and ``rows`` where the rows of these are, in order.
     """
 
-    places: Tensor
-    there: Tensor
+    positions: Tensor
+    is_sampled: Tensor
     rows: Int64
 
     @classmethod
-    def of(cls, places: Sequence[Int64], rows: Sequence[Any]) -> "_Batch":
+    def of(cls, positions: Sequence[Int64], rows: Sequence[Any]) -> "_Batch":
         """From the positions of each document, and its rows."""
-        most = max(map(len, places))
-        padded = np.array([np.pad(one, (0, most - len(one)), mode="edge") for one in places])
-        there = np.arange(most) < np.array([[len(one)] for one in places])
-        where = [row for one in rows for row in range(one.start, one.stop)]
-        return cls(torch.as_tensor(padded), torch.as_tensor(there), np.array(where, np.int64))
+        most = max(map(len, positions))
+        padded = np.array([np.pad(at, (0, most - len(at)), mode="edge") for at in positions])
+        is_sampled = np.arange(most) < np.array([[len(at)] for at in positions])
+        where = [row for span in rows for row in range(span.start, span.stop)]
+        return cls(torch.as_tensor(padded), torch.as_tensor(is_sampled), np.array(where, np.int64))
 
 
 class _Tape:
@@ -312,42 +286,44 @@ class _Tape:
         self,
         model: HeadModel,
         documents: dict[int, Int32],
-        places: dict[int, Int64],
+        positions: dict[int, Int64],
         window: int,
-        beside: Sequence[LayeredModel],
+        random: Sequence[LayeredModel],
         reads_of: Sequence[int],
         layers: Sequence[int] | None,
     ) -> None:
-        self.model, self.documents, self.places, self.beside = model, documents, places, beside
+        self.model, self.documents, self.positions, self.random = model, documents, positions, random
         self.layers = tuple(range(model.shape.n_layers) if layers is None else layers)
-        at = np.concatenate(list(places.values()))
-        number = np.repeat(np.fromiter(places, np.int32), [len(one) for one in places.values()])
-        behind = at[:, None] - np.arange(window + EARLIER)
+        at = np.concatenate(list(positions.values()))
+        number = np.repeat(np.fromiter(positions, np.int32), [len(sampled) for sampled in positions.values()])
+        past_positions = at[:, None] - np.arange(window + EARLIER)
         offset = np.cumsum([0, *(len(ids) for ids in documents.values())])
-        start = np.repeat(offset[:-1], [len(one) for one in places.values()])
+        start = np.repeat(offset[:-1], [len(sampled) for sampled in positions.values()])
         flat = np.concatenate(list(documents.values()))
         heads = tuple(head for head in model.shape.heads if head.layer in self.layers)
-        n_sets = 1 + len(beside)
+        n_sets = 1 + len(random)
         empty = (np.empty((len(at), len(heads), *size), np.float32) for size in ((window,), (), (), (), ()))
-        own = Rows(
+        rows = Rows(
             heads,
             *empty,
-            past=np.where(behind < 0, -1, flat[start[:, None] + np.maximum(behind, 0)]),
+            past=np.where(past_positions < 0, -1, flat[start[:, None] + np.maximum(past_positions, 0)]),
             starts=flat[start],
             labels=flat[start + at + 1],
             documents=number,
             positions=at.astype(np.int32),
             n_tokens=model.shape.n_tokens,
         )
-        self.sets = [own] + [
-            replace(own, **{name: np.empty_like(getattr(own, name)) for name in OF_HEADS})
+        self.sets = [rows] + [
+            replace(rows, **{name: np.empty_like(getattr(rows, name)) for name in OF_HEADS})
             for _ in range(n_sets - 1)
         ]
-        ends = np.cumsum([len(one) for one in places.values()])
-        self.rows = dict(zip(places, map(slice, np.r_[0, ends[:-1]], ends), strict=True))
-        self.reads_of = {one: None for one in reads_of if one in documents}
+        ends = np.cumsum([len(sampled) for sampled in positions.values()])
+        self.rows = dict(zip(positions, map(slice, np.r_[0, ends[:-1]], ends), strict=True))
+        self.reads_of = {document: None for document in reads_of if document in documents}
         self.tokens, counts = np.unique(
-            np.concatenate([np.empty(0, np.int32), *(documents[one][1:-1] for one in self.reads_of)]),
+            np.concatenate(
+                [np.empty(0, np.int32), *(documents[document][1:-1] for document in self.reads_of)]
+            ),
             return_counts=True,
         )
         self.counts = counts.astype(np.int64)
@@ -357,26 +333,28 @@ class _Tape:
     @property
     def recorded(self) -> Recorded:
         """What was recorded."""
-        own, *beside = self.sets
+        rows, *random = self.sets
         reads = None
         if self.sums:
             sums = torch.stack(self.sums).numpy()
             sums /= self.counts[:, None]
             first = (torch.stack(self.firsts) / len(self.reads_of)).numpy()
             reads = MeanReads(self.layers, self.tokens.astype(np.int64), self.counts, sums, first)
-        return Recorded(own, tuple(beside), reads)
+        return Recorded(rows, tuple(random), reads)
 
     def run(self, numbers: Sequence[int]) -> None:
         """Run the model over some documents."""
-        lengths = [len(self.documents[one]) - 1 for one in numbers]
+        lengths = [len(self.documents[number]) - 1 for number in numbers]
         filled = np.zeros((len(numbers), max(lengths)), np.int32)
-        for row, one in zip(filled, numbers, strict=True):  # causal models do not look ahead
-            row[: len(self.documents[one]) - 1] = self.documents[one][:-1]
-        batch = _Batch.of([self.places[one] for one in numbers], [self.rows[one] for one in numbers])
+        for padded, document in zip(filled, numbers, strict=True):  # causal models do not look ahead
+            padded[: len(self.documents[document]) - 1] = self.documents[document][:-1]
+        batch = _Batch.of(
+            [self.positions[number] for number in numbers], [self.rows[number] for number in numbers]
+        )
         if not isinstance(self.model, LayeredModel):
             patterns = self.model.watch(filled).patterns
             for layer in self.layers:
-                rows = _torch.take_along_dim(patterns[layer].detach(), batch.places[:, None, :, None], 2)
+                rows = _torch.take_along_dim(patterns[layer].detach(), batch.positions[:, None, :, None], 2)
                 self._write(self.sets[0], layer, batch, rows)
             return
 
@@ -386,56 +364,62 @@ class _Tape:
         def add(layer: int, read: Tensor) -> None:
             self._add(layer, numbers, read)
 
-        self.model.record(filled, batch.places, write, beside=self.beside, reads=add, layers=self.layers)
+        self.model.record(filled, batch.positions, write, random=self.random, reads=add, layers=self.layers)
 
-    def _write(self, rows: Rows, layer: int, batch: "_Batch", seen: Tensor) -> None:
-        """Write the rows of a batch in a layer, from attention of shape (n, n_heads, n_places, length)."""
-        behind = (batch.places[:, None, :, None] - torch.arange(rows.window)).to(seen.device)
-        kept: Any = _torch.take_along_dim(seen, behind, 3).movedim(1, 2)[batch.there].float().cpu().numpy()
-        first: Any = seen[..., 0].movedim(1, 2)[batch.there].float().cpu().numpy()
-        inside = kept.sum(2)  # of (n_rows, n_heads, window)
+    def _write(self, rows: Rows, layer: int, batch: "_Batch", patterns: Tensor) -> None:
+        """Write the rows of a batch in a layer, from attention of shape (n, n_heads, n_positions, length)."""
+        window_positions = (batch.positions[:, None, :, None] - torch.arange(rows.window)).to(patterns.device)
+        attention: Any = (
+            _torch.take_along_dim(patterns, window_positions, 3)
+            .movedim(1, 2)[batch.is_sampled]
+            .float()
+            .cpu()
+            .numpy()
+        )
+        first: Any = patterns[..., 0].movedim(1, 2)[batch.is_sampled].float().cpu().numpy()
+        inside = attention.sum(2)  # of (n_rows, n_heads, window)
         if not np.isfinite(inside).all():
             wrong = Head(layer, int(np.flatnonzero(~np.isfinite(inside).all(0))[0]))
             raise UnreadableModel(
                 f"the attention of head {wrong} of {self.model.name} is NaN: its scores overflow "
                 "its type; open the model with dtype='float64', or check its weights"
             )
-        kept /= np.maximum(inside, NOTHING)[..., None]
-        kept[inside <= NOTHING] = 1.0 / rows.window  # no information about these positions
-        start = self.layers.index(layer) * seen.shape[1]
-        mine = (batch.rows, slice(start, start + seen.shape[1]))
-        rows.attention[mine], rows.inside[mine], rows.first[mine] = kept, inside, first
-        mass = seen.sum(-1, keepdim=True)
-        entropy = _torch.special.entr(seen / mass.clamp_min(NOTHING)).sum(-1)
+        attention /= np.maximum(inside, NOTHING)[..., None]
+        attention[inside <= NOTHING] = 1.0 / rows.window  # no information about these positions
+        start = self.layers.index(layer) * patterns.shape[1]
+        entries = (batch.rows, slice(start, start + patterns.shape[1]))
+        rows.attention[entries], rows.inside[entries], rows.first[entries] = attention, inside, first
+        mass = patterns.sum(-1, keepdim=True)
+        entropy = _torch.special.entr(patterns / mass.clamp_min(NOTHING)).sum(-1)
         for name, values in (("withheld", (1.0 - mass[..., 0]).clamp_min(0.0)), ("entropy", entropy)):
-            getattr(rows, name)[mine] = values.movedim(1, 2)[batch.there].float().cpu().numpy()
+            getattr(rows, name)[entries] = values.movedim(1, 2)[batch.is_sampled].float().cpu().numpy()
 
     def _add(self, layer: int, numbers: Sequence[int], read: Tensor) -> None:
         """Add what attention reads in a layer to the sums of its tokens."""
         at = self.layers.index(layer)
-        for place, one in enumerate(numbers):
-            if one not in self.reads_of:
+        for row, number in enumerate(numbers):
+            if number not in self.reads_of:
                 continue
             if len(self.sums) <= at:
                 self.sums.append(torch.zeros(len(self.tokens), read.shape[2]))
                 self.firsts.append(torch.zeros(read.shape[2]))
-            mean = read[place].cpu().float()
+            mean = read[row].cpu().float()
             self.firsts[at] += mean[0]
-            ids = self.documents[one][1:-1]
+            ids = self.documents[number][1:-1]
             where = torch.as_tensor(np.searchsorted(self.tokens, ids))
             self.sums[at].index_add_(0, where, mean[1 : len(ids) + 1])
 
 
 def example_rows() -> Rows:
     """One row of one head, for examples: the context 0 1 0 after another 1, and the label 1."""
-    one = np.ones((1, 1), np.float32)
+    full = np.ones((1, 1), np.float32)
     return Rows(
         heads=(Head(0, 0),),
         attention=np.full((1, 1, 3), 1 / 3, np.float32),
-        inside=one,
-        first=one * 0,
-        withheld=one * 0,
-        entropy=one,
+        inside=full,
+        first=full * 0,
+        withheld=full * 0,
+        entropy=full,
         past=np.array([[0, 1, 0, 1, -1, -1]], np.int32),
         starts=np.array([1], np.int32),
         labels=np.array([1], np.int32),
@@ -485,7 +469,7 @@ def cut_documents(documents: Iterable[Any], longest: int, *, n_tokens: int) -> l
     return cut
 
 
-def _longest(model: HeadModel, longest: int, window: int) -> int:
+def _longest_context(model: HeadModel, longest: int, window: int) -> int:
     most = model.shape.longest
     if most is not None and most <= window:
         raise UnsupportedOption(
@@ -496,25 +480,26 @@ def _longest(model: HeadModel, longest: int, window: int) -> int:
 
 
 def check_parts(
-    documents: Sequence[Any], parts: tuple[Sequence[int], Sequence[int]], *, window: int, length: int
+    documents: Sequence[Any], numbers: tuple[Sequence[int], Sequence[int]], *, window: int, length: int
 ) -> None:
     """Raise, before any work is done, if a part of the documents is too short or too small for an audit.
 
-    ``parts`` are the documents to fit on and those to score; ``length`` is that of contexts for causal value.
+    ``numbers`` are the documents to fit on and those to score; ``length`` is that of contexts for causal
+    value.
     """
-    fitted, scored = ([len(documents[one]) for one in part] for part in parts)
+    fitted, scored = ([len(documents[number]) for number in chosen] for chosen in numbers)
     if max(fitted) < window + 2:
         raise InvalidSamples(
             f"none of the {len(fitted)} documents to fit on has {window + 2} tokens, which rows of {window} "
             "positions need; give longer documents or a smaller window"
         )
-    for least, what in ((window + 2, f"a window of {window}"), (length + 1, f"a length of {length}")):
-        long = sum(one >= least for one in scored)
-        if least > 1 and long < FEWEST:
+    for least, size in ((window + 2, f"a window of {window}"), (length + 1, f"a length of {length}")):
+        long = sum(n_tokens >= least for n_tokens in scored)
+        if least > 1 and long < FEWEST_DOCUMENTS:
             raise InvalidSamples(
                 f"{len(scored)} of {len(documents)} documents are drawn to be scored, and {long} of them "
-                f"have the {least} tokens that {what} needs; {FEWEST} are required: give more documents, cut "
-                "long ones, or choose a smaller window or length"
+                f"have the {least} tokens that {size} needs; {FEWEST_DOCUMENTS} are required: give "
+                "more documents, cut long ones, or choose a smaller window or length"
             )
 
 
@@ -543,7 +528,7 @@ def _batches(model: HeadModel, lengths: dict[int, int], n_documents: int) -> Ite
         return
     fast = isinstance(model, LayeredModel)  # it holds no patterns or logits
     batch = list[int]()
-    for number in sorted(lengths, key=lambda one: -lengths[one]):
+    for number in sorted(lengths, key=lambda number: -lengths[number]):
         length = lengths[batch[0] if batch else number]
         if batch and len(batch) >= (BATCH_TOKENS // length if fast else model.shape.batch_of(length)):
             yield batch

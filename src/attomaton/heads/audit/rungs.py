@@ -27,7 +27,7 @@ from attomaton.heads.audit.explanations import (
     Sink,
     usefulness,
 )
-from attomaton.heads.audit.ladder import KeyToken, Position, Step
+from attomaton.heads.audit.ladder import KeyToken, LadderRung, Position
 from attomaton.heads.model import HeadModel
 from attomaton.heads.utility.closed import PairCounts, count_pairs, find_closed_utility
 from attomaton.heads.utility.measured import measure_utility
@@ -170,19 +170,19 @@ def cut_windows(documents: Sequence[Int64], length: int) -> Int64:
         for number, ids in enumerate(documents)
         for start in range(0, len(ids) - length, length)
     ]
-    return np.array([one for *_, one in sorted(cut, key=lambda each: each[:2])])
+    return np.array([window for *_, window in sorted(cut, key=lambda each: each[:2])])
 
 
-def settle_rungs(rungs: Sequence[Step | OfModel], model: HeadModel) -> tuple[Step, ...]:
+def settle_rungs(rungs: Sequence[LadderRung | OfModel], model: HeadModel) -> tuple[LadderRung, ...]:
     """The rungs for one model: those that depend on the model are made for it."""
     return tuple(rung.of(model) if isinstance(rung, OfModel) else rung for rung in rungs)
 
 
-Rungs = Sequence[Step | OfModel] | Callable[[Sequence[Any]], Sequence[Step | OfModel]] | None
+Rungs = Sequence[LadderRung | OfModel] | Callable[[Sequence[Any]], Sequence[LadderRung | OfModel]] | None
 """Rungs, or a function that makes them from the documents to fit on; None means the usual ones."""
 
 
-def plain_rungs(texts: Sequence[str] | None = None) -> tuple[Step, ...]:
+def plain_rungs(texts: Sequence[str] | None = None) -> tuple[LadderRung, ...]:
     """The rungs that every audit climbs: what needs neither counts nor training.
 
     Parameters
@@ -203,25 +203,8 @@ def plain_rungs(texts: Sequence[str] | None = None) -> tuple[Step, ...]:
 
 def learned_rungs(
     documents: Sequence[Any], *, n_tokens: int, window: int = 32, strength: float | None = 0.5
-) -> tuple[Step, ...]:
-    """The automaton and ``shrink``, learned from documents; none if no context contains its label.
-
-    Parameters
-    ----------
-    documents : sequence of integer sequences
-        Token ids.
-    n_tokens : int
-        Size of the vocabulary.
-    window : int
-        The longest context.
-    strength : float, optional
-        The strength of ``shrink``; None means the best on held-out samples.
-
-    Examples
-    --------
-    >>> [rung.name for rung in learned_rungs([[0, 1, 0, 1, 1]], n_tokens=2, window=3)]
-    ['automaton', 'shrink']
-    """
+) -> tuple[LadderRung, ...]:
+    """The automaton and ``shrink``, learned from documents; none if no context contains its label."""
     read = [np.asarray(ids, np.int64) for ids in documents if len(ids) > 1]
     if not read:
         return ()

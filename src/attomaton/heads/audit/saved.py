@@ -21,7 +21,7 @@ from attomaton.base.tables import arrow_parquet, read_parquet, write_parquet
 from attomaton.heads.audit.causal import Causal
 from attomaton.heads.audit.ceiling import Ceiling
 from attomaton.heads.audit.jackknife import Estimates, NullDistribution
-from attomaton.heads.audit.ladder import Ladder, column_of
+from attomaton.heads.audit.ladder import Ladder, name_column
 from attomaton.heads.audit.seeking import Seeking
 from attomaton.heads.audit.types import TESTED
 from attomaton.heads.model import Head
@@ -39,17 +39,17 @@ SAID_OF_NULL = {
 
 NO_EVIDENCE = "Mean output alone is not evidence about where a head looks."
 
-MOST_BYTES, MOST_ROWS = 1 << 28, 1 << 20
+MOST_SAVED_BYTES, MOST_SAVED_ROWS = 1 << 28, 1 << 20
 """The largest file of heads that is read, and the largest number of rows."""
 
 SEEKING = ("mass", "over_profile", "excess")
 """The measures of next-token seeking."""
 
-SIZES = ("n_layers", "n_heads", "n_chosen")
+SIZE_FIELDS = ("n_layers", "n_heads", "n_chosen")
 """Fields of an audit about the model and the heads to audit."""
 
 TEXTS = ("head",)
-NUMBERS = ("layer", "number", "inside", "first", "seeking_mass", "seeking_excess", "seeking_z")
+NUMBER_COLUMNS = ("layer", "number", "inside", "first", "seeking_mass", "seeking_excess", "seeking_z")
 
 _arrow: Any = pa
 
@@ -151,21 +151,12 @@ def write_saved(table: pa.Table, path: str | PathLike[str]) -> Path:
 
 
 def read_saved(path: str | PathLike[str]) -> tuple[pa.Table, About]:
-    """A table written by :meth:`HeadAudit.save`, ``HeadCourse.save`` or ``attomaton heads --out``.
-
-    Examples
-    --------
-    >>> read_saved("nowhere.parquet")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableSource: nowhere.parquet cannot be read (No such file or directory); give a
-    file that attomaton heads --out wrote
-    """
-    place, advice = Path(path), "give a file that attomaton heads --out wrote"
+    """A table written by :meth:`HeadAudit.save`, ``HeadCourse.save`` or ``attomaton heads --out``."""
+    file, advice = Path(path), "give a file that attomaton heads --out wrote"
     try:
-        blob = place.read_bytes() if place.stat().st_size <= MOST_BYTES else b""
+        blob = file.read_bytes() if file.stat().st_size <= MOST_SAVED_BYTES else b""
         source: Any = pa.BufferReader(blob)
-        if not blob or arrow_parquet().ParquetFile(source).metadata.num_rows > MOST_ROWS:
+        if not blob or arrow_parquet().ParquetFile(source).metadata.num_rows > MOST_SAVED_ROWS:
             raise ValueError
         table: Any = read_parquet(blob)
     except (OSError, ValueError, pa.ArrowException) as error:
@@ -188,11 +179,11 @@ def _about(record: Any) -> About:
         for name, entry in cast("dict[str, Any]", record).items()
     }
     about: Any = About(**entries)
-    names = ("n_documents", "n_rows", "n_random", "seeking_rows", "seeking_documents", *SIZES)
+    names = ("n_documents", "n_rows", "n_random", "seeking_rows", "seeking_documents", *SIZE_FIELDS)
     whole = all(type(getattr(about, name)) is int and getattr(about, name) >= 0 for name in names)
     texts = all(isinstance(getattr(about, name), str) for name in ("model", "left_out", "digest"))
     lists = all(
-        isinstance(of, tuple) and all(isinstance(one, kind) for one in cast("tuple[Any, ...]", of))
+        isinstance(of, tuple) and all(isinstance(entry, kind) for entry in cast("tuple[Any, ...]", of))
         for of, kind in ((about.rungs, str), (about.alone, str), (about.whole, float))
     )
     if not (whole and texts and lists and about.rungs and about.null in SAID_OF_NULL):
@@ -203,7 +194,7 @@ def _about(record: Any) -> About:
 def store(audit: Any) -> pa.Table:
     """The table of a :class:`~attomaton.heads.HeadAudit` with the lists behind it."""
     table: Any = audit.table()
-    heads = {head: place for place, head in enumerate(audit.heads)}
+    heads = {head: row for row, head in enumerate(audit.heads)}
     layers = np.array([head.layer for head in audit.heads])
     first = {layer: int((layers == layer).argmax()) for layer in audit.layers}
 
@@ -216,19 +207,19 @@ def store(audit: Any) -> pa.Table:
             return
         for kind, values in (("random", null.values), ("random_error", null.errors)):
             lists = [list[float]() for _ in heads]
-            for layer, place in first.items():  # some layers have none
-                lists[place] = values[null.layers == layer].tolist()
+            for layer, row in first.items():  # some layers have none
+                lists[row] = values[null.layers == layer].tolist()
             nonlocal table
             table = table.append_column(f"{kind}_{name}", _arrow.array(lists, _arrow.list_(pa.float64())))
 
     for kind, ladder in (("explained", audit.ladder), ("alone", audit.alone)):
         for at, name in enumerate(ladder.names):
-            column = column_of(kind, name)
+            column = name_column(kind, name)
             add(f"without_{column}", ladder.explained[at].without.T)
             add(f"scale_{column}", ladder.scales[at])
             add_null(column, ladder.null[at] if ladder.null else None)
     for name, null in zip(TESTED, audit.null_types, strict=bool(audit.null_types)):
-        add_null(column_of("type", name), null)
+        add_null(name_column("type", name), null)
     add("without_pairs", audit.ceiling.pairs.without.T)
     add("rank", audit.ceiling.ranks)
     if audit.contexts is not None:
@@ -239,12 +230,12 @@ def store(audit: Any) -> pa.Table:
         add(f"without_seeking_{name}", getattr(seeking, name).without.T)
     add_null("seeking_excess", seeking.null)
     if audit.causal is not None:
-        place = [heads[one[0]] for one in audit.causal.sets]
+        rows = [heads[heads_of_set[0]] for heads_of_set in audit.causal.sets]
         for kind in ("pattern", "ablation"):
             rise, drop = getattr(audit.causal, kind), getattr(audit.causal, f"{kind}_drop")
             for name, values in ((f"{kind}_drop", drop), (f"without_{kind}_rise", rise.without.T)):
                 whole = np.full((len(heads), *np.shape(values)[1:]), np.nan)
-                whole[place] = values
+                whole[rows] = values
                 add(name, whole)
     return mark(table, audit.about)
 
@@ -280,7 +271,7 @@ class _Restored:
         mass, over_profile, excess = (self.estimates(f"seeking_{name}") for name in SEEKING)
         sizes = (about.seeking_rows, about.seeking_documents)
         seeking = Seeking(self.heads, mass, over_profile, excess, *sizes, self.null("seeking_excess"))
-        names = ("model", "n_documents", "n_rows", "n_random", "null", "left_out", *SIZES, "digest")
+        names = ("model", "n_documents", "n_rows", "n_random", "null", "left_out", *SIZE_FIELDS, "digest")
         return {
             "heads": self.heads,
             "ladder": self.ladder("explained", about.rungs, nested=True),
@@ -289,7 +280,7 @@ class _Restored:
             "ceiling": Ceiling(self.estimates("pairs"), self.column("rank").astype(np.int64)),
             "contexts": self.contexts,
             "null_types": tuple(
-                one for one in (self.null(column_of("type", name)) for name in TESTED) if one is not None
+                null for null in (self.null(name_column("type", name)) for name in TESTED) if null is not None
             ),
             "causal": self.causal() if about.whole else None,
             "inside": self.column("inside"),
@@ -301,8 +292,8 @@ class _Restored:
     @property
     def contexts(self) -> Any:
         """The contexts of each head, if there are any."""
-        there = "contexts" in self.table.column_names
-        return self.table.column("contexts").combine_chunks() if there else None
+        has_contexts = "contexts" in self.table.column_names
+        return self.table.column("contexts").combine_chunks() if has_contexts else None
 
     def column(self, name: str) -> Any:
         """A column of numbers, NaN where it is null."""
@@ -332,23 +323,23 @@ class _Restored:
         return NullDistribution(layers, values, errors, n_draws)
 
     def ladder(self, kind: str, names: tuple[str, ...], *, nested: bool) -> Ladder:
-        columns = [column_of(kind, name) for name in names]
+        columns = [name_column(kind, name) for name in names]
         shares = [self.estimates(column) for column in columns]
-        added = [one.minus(shares[at - 1]) if nested and at else one for at, one in enumerate(shares)]
+        added = [share.minus(shares[at - 1]) if nested and at else share for at, share in enumerate(shares)]
         scales = np.array([self.column(f"scale_{column}") for column in columns])
-        nulls = tuple(one for one in map(self.null, columns) if one is not None)
+        nulls = tuple(null for null in map(self.null, columns) if null is not None)
         return Ladder(self.heads, names, nested, tuple(shares), tuple(added), scales, nulls)
 
     def causal(self) -> Causal:
         loss, accuracy = self.about.whole
-        there = np.flatnonzero(~np.isnan(self.column("pattern_drop")))
+        measured = np.flatnonzero(~np.isnan(self.column("pattern_drop")))
         pattern, ablation = (self.estimates(f"{kind}_rise") for kind in ("pattern", "ablation"))
         pattern, ablation = (
-            Estimates(one.value[there], np.ascontiguousarray(one.without[:, there]))
-            for one in (pattern, ablation)
+            Estimates(rise.value[measured], np.ascontiguousarray(rise.without[:, measured]))
+            for rise in (pattern, ablation)
         )
-        drops = [self.column(f"{kind}_drop")[there] for kind in ("pattern", "ablation")]
-        sets = tuple((self.heads[at],) for at in there.tolist())
+        drops = [self.column(f"{kind}_drop")[measured] for kind in ("pattern", "ablation")]
+        sets = tuple((self.heads[at],) for at in measured.tolist())
         return Causal(sets, loss, accuracy, pattern, ablation, drops[0], drops[1])
 
 
@@ -362,7 +353,7 @@ def _lists(values: Any) -> Any:
 
 def _check_columns(table: Any, about: About) -> None:
     """Refuse a table with missing columns, columns of other types, or only one causal column."""
-    kinds = {one.name: one.type for one in table.schema}
+    kinds = {column.name: column.type for column in table.schema}
     if len(kinds) != len(table.schema) or not table.num_rows:
         raise ValueError("it has no rows, or two columns of the same name")
     rises = [name for name in ("pattern_rise", "ablation_rise") if name in kinds]
@@ -370,10 +361,10 @@ def _check_columns(table: Any, about: About) -> None:
         raise ValueError("one of the two causal columns is missing")
     steps = ["step"] if "step" in kinds else []
     numeric = [
-        *NUMBERS,
+        *NUMBER_COLUMNS,
         *steps,
         *rises,
-        *(column_of(kind, rung) for kind in ("explained", "z") for rung in about.rungs),
+        *(name_column(kind, rung) for kind in ("explained", "z") for rung in about.rungs),
     ]
     for name in (*TEXTS, *numeric, "seeks"):
         if name not in kinds:

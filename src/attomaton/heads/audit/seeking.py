@@ -34,7 +34,7 @@ from attomaton.heads.audit.jackknife import Estimates, NullDistribution, Resampl
 from attomaton.heads.audit.rows import Rows
 from attomaton.heads.model import Head
 
-STRENGTH = 5.0
+PSEUDO_COUNTS = 5.0
 """Pseudo-counts of the shrinkage, in positions: of a token to the average, of a pair to its token."""
 
 
@@ -71,35 +71,35 @@ class Habits:
     @classmethod
     def of(cls, rows: Rows) -> "Habits":
         """Estimate from the rows of some documents."""
-        packed = _pack(rows)
-        keys, place = np.unique(packed, return_inverse=True)
-        place, token = place.ravel(), rows.tokens.ravel()
+        packed = _pack_rows(rows)
+        keys, pair = np.unique(packed, return_inverse=True)
+        pair, token = pair.ravel(), rows.tokens.ravel()
         of_key = np.empty(len(keys), np.int64)
-        of_key[place] = token
-        profile, strength = rows.profile, STRENGTH / rows.window
+        of_key[pair] = token
+        profile, strength = rows.profile, PSEUDO_COUNTS / rows.window
         tokens, pairs = np.empty((len(profile), rows.n_tokens)), np.empty((len(profile), len(keys)))
-        for head, own in enumerate(profile):
-            attention, usual = rows.attention[:, head].ravel(), np.tile(own, len(rows))
-            one, base = (np.bincount(token, part, rows.n_tokens) for part in (attention, usual))
-            tokens[head] = (one + strength) / (base + strength)
-            one, base = (np.bincount(place, part, len(keys)) for part in (attention, usual))
-            pairs[head] = (one + strength * tokens[head][of_key]) / (base + strength)
+        for head, of_head in enumerate(profile):
+            attention, usual = rows.attention[:, head].ravel(), np.tile(of_head, len(rows))
+            observed, base = (np.bincount(token, weights, rows.n_tokens) for weights in (attention, usual))
+            tokens[head] = (observed + strength) / (base + strength)
+            observed, base = (np.bincount(pair, weights, len(keys)) for weights in (attention, usual))
+            pairs[head] = (observed + strength * tokens[head][of_key]) / (base + strength)
         return cls(profile, tokens, keys, pairs)
 
     def expect(self, rows: Rows, head: int) -> Float64:
         """The attention of one head by habit, shape (n_rows, window); every row sums to 1."""
-        places, there = find_rows(self.keys, _pack(rows))
+        pair_rows, is_counted = find_rows(self.keys, _pack_rows(rows))
         factors = self.tokens[head][rows.tokens.ravel()]
-        factors[there] = self.pairs[head][places[there]]
+        factors[is_counted] = self.pairs[head][pair_rows[is_counted]]
         expected = self.profile[head] * factors.reshape(rows.tokens.shape)
         return expected / expected.sum(1, keepdims=True)
 
 
-def _pack(rows: Rows) -> Int64:
+def _pack_rows(rows: Rows) -> Int64:
     return pack_pairs(np.repeat(rows.queries, rows.window), rows.tokens.ravel())
 
 
-SAID = {True: "yes", False: "no", None: "–"}
+YES_NO = {True: "yes", False: "no", None: "–"}
 """The words in tables for a head that seeks the next token, does not, or was not judged."""
 
 
@@ -150,7 +150,7 @@ class Seeking(Tabular):
 
     def against(self, random: Sequence["Seeking"], *, shared: bool = False) -> "Seeking":
         """The same, compared with the excess of random heads, which may share rotations, on the same text."""
-        measured = [(one.heads, one.excess) for one in random]
+        measured = [(seeking.heads, seeking.excess) for seeking in random]
         return replace(self, null=NullDistribution.of(measured, shared=shared))
 
     @property
@@ -201,7 +201,7 @@ class Seeking(Tabular):
                 f"{self.excess.value[at]:+.3f} [{self.excess.low[at]:+.3f}, {self.excess.high[at]:+.3f}]",
                 f"{self.excess.z[at]:+.1f}",
                 "–" if self.null is None else f"{self.z[at]:+.1f}",
-                SAID[judged[at]],
+                YES_NO[judged[at]],
             )
             for at in order
         ]
@@ -235,24 +235,24 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
     if fitted.heads != scored.heads or fitted.window != scored.window:
         raise MismatchedParts("the rows for the profile and those to score differ in heads or window")
     matched = match_tokens(scored, counts)
-    kept = matched >= 0
-    rows, matched = scored.take(kept), matched[kept]
+    is_matched = matched >= 0
+    rows, matched = scored.take(is_matched), matched[is_matched]
     n_documents = len(np.unique(rows.documents))
     if n_documents < 2:
         raise InvalidSamples(
             f"in {n_documents} of the documents to score, a row has its label in the window beside the query "
             "and another token, but two are needed; give a longer window, more rows or more documents"
         )
-    label, other = rows.tokens == rows.labels[:, None], rows.tokens == matched[:, None]
+    label, partner = rows.tokens == rows.labels[:, None], rows.tokens == matched[:, None]
     frequency = counts.tokens + 0.5
     weight = (frequency[matched] / (frequency[matched] + frequency[rows.labels]))[:, None]
     habits, drawn = Habits.of(fitted), Resampled.over(scored.documents)
-    drawn = replace(drawn, document=drawn.document[kept])
+    drawn = replace(drawn, document=drawn.document[is_matched])
     mass = np.einsum("nhw,nw->nh", rows.attention, label.astype(np.float32)).astype(np.float64)
     apart = np.empty((len(rows), len(rows.heads)))
     for head in range(len(rows.heads)):
         beyond = rows.attention[:, head] - habits.expect(rows, head)
-        apart[:, head] = (beyond * label).sum(1) - (beyond * other).sum(1)
+        apart[:, head] = (beyond * label).sum(1) - (beyond * partner).sum(1)
     return Seeking(
         scored.heads,
         drawn.mean(mass),
@@ -274,14 +274,14 @@ def match_tokens(rows: Rows, counts: TokenCounts) -> Int32:
     order = np.argsort(counts.tokens, kind="stable")
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
-    own = rank[rows.labels][:, None]
+    label_ranks = rank[rows.labels][:, None]
     barred = rows.tokens == rows.queries[:, None]
     ranks = np.sort(np.where(barred, len(order), rank[rows.tokens]), 1)
     distinct = (ranks < len(order)) & (np.diff(ranks, axis=1, prepend=-1) > 0)
-    place = np.cumsum(distinct, 1) - 1
-    of_label = ((ranks < own) & distinct).sum(1, keepdims=True)
-    partner = distinct & (place == of_label ^ 1)
-    matched = partner.any(1) & (ranks == own).any(1)
+    ordinal = np.cumsum(distinct, 1) - 1
+    of_label = ((ranks < label_ranks) & distinct).sum(1, keepdims=True)
+    partner = distinct & (ordinal == of_label ^ 1)
+    matched = partner.any(1) & (ranks == label_ranks).any(1)
     return np.where(matched, order[ranks[np.arange(len(rows)), partner.argmax(1)] % len(order)], -1).astype(
         np.int32
     )

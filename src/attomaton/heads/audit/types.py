@@ -6,8 +6,8 @@ delimiters (with sentence starts), duplicate, induction (by one, two and three t
 and pairs of query and token up to the ceiling), and context: what neither pairs nor induction explain. What a
 rung explains because the head looks away from its positions is no part.
 
-1. Induction or duplicate with at least ``SOME`` of the rest, or previous token with at least ``MUCH``, is the
-   type, if it exceeds random heads; of several, the largest.
+1. Induction or duplicate with at least ``FIFTH`` of the rest, or previous token with at least ``MUCH``, is
+   the type, if it exceeds random heads; of several, the largest.
 2. A head of which the sink explains at least ``SINK`` is a sink.
 3. Otherwise the type is the largest of position (with the previous token), delimiter, token-specific and
    contextual, if it has at least ``HALF`` of the rest. If none has, it is mixed.
@@ -23,7 +23,7 @@ A head that attends uniformly is uniform: nothing is to be explained. A head tha
 window nor the first token in at least ``OUTSIDE`` of the rows is outside the window.
 
 In text that repeats itself, the token after an earlier occurrence is often the next token: a head that seeks
-the next token gets part of its share from induction there, and is called so where that part reaches ``SOME``.
+the next token gets part of its share from induction there, and is called so if that part reaches ``FIFTH``.
 Contextual, mixed and token-specific heads differ in degree: near ``HALF`` the type depends on the documents.
 A type that differs between the first and the second half of the documents says so.
 """
@@ -39,7 +39,7 @@ from attomaton.heads.audit.jackknife import Estimates, NullDistribution, above_n
 from attomaton.heads.audit.ladder import Ladder
 from attomaton.heads.audit.seeking import Seeking
 
-SOME, MUCH, HALF, SINK, OUTSIDE = 0.2, 0.4, 0.5, 0.9, 0.9
+FIFTH, MUCH, HALF, SINK, OUTSIDE = 0.2, 0.4, 0.5, 0.9, 0.9
 """The shares of the rule."""
 
 RUNGS = {
@@ -52,7 +52,7 @@ RUNGS = {
 }
 """Type → the rungs that make up its part."""
 
-FIRST = {"induction": SOME, "duplicate": SOME, "previous token": MUCH}
+EARLY_TYPES = {"induction": FIFTH, "duplicate": FIFTH, "previous token": MUCH}
 """Types that come before larger parts → the share of the rest that they need."""
 
 TESTED = ("sink", *RUNGS)
@@ -121,12 +121,12 @@ class HeadType:
 
     def __str__(self) -> str:
         of = "attention" if self.by_share in ("sink", "uniform") else "the attention beside the sink"
-        what = {
+        claims = {
             "next-token seeking": " context has",
             "mixed": " the largest part has",
             LIKE_RANDOM: f" {self.by_share} has",
         }
-        text = f"{self.name}:{what.get(self.name, '')} {100 * self.share:.0f} % of {of}"
+        text = f"{self.name}:{claims.get(self.name, '')} {100 * self.share:.0f} % of {of}"
         if self.name == "outside the window":
             text = (
                 f"{self.name}: no attention on it and on the first token in {100 * self.share:.0f} % of rows"
@@ -140,8 +140,8 @@ class HeadType:
                 else "; there are no random heads to compare with, so random weights may do the same"
             )
         if not self.is_stable:
-            one, other = self.halves
-            text += f"; by shares, {one} in the first half of the documents and {other} in the second"
+            first, second = self.halves
+            text += f"; by shares, {first} in the first half of the documents and {second} in the second"
         return text
 
 
@@ -153,20 +153,22 @@ def type_heads(
     ``outside`` is the share of each head's rows outside; ``null`` has the distribution of each type of
     ``TESTED`` among random heads, or nothing.
     """
-    parts = divide(ladder, ceiling)
+    share_of = divide_into_types(ladder, ceiling)
     n = len(ladder.heads)
     apart = dict.fromkeys(np.flatnonzero(outside >= OUTSIDE).tolist(), "outside the window")
-    measured = np.array([one.value for one in (*ladder.explained, ceiling.pairs)])
+    measured = np.array([estimates.value for estimates in (*ladder.explained, ceiling.pairs)])
     apart = dict.fromkeys(np.flatnonzero(~measured.any(0)).tolist(), "uniform") | apart
     z = {
-        name: one.z(ladder.heads, stretch(parts[name])) if len(one.layers) else np.full(n, np.nan)
-        for name, one in zip(TESTED, null, strict=bool(null))
+        name: distribution.z(ladder.heads, stretch(share_of[name]))
+        if len(distribution.layers)
+        else np.full(n, np.nan)
+        for name, distribution in zip(TESTED, null, strict=bool(null))
     }
 
     def name_heads(shares: Mapping[str, Float64], first: Bool) -> list[str]:
         return [
             apart.get(at)
-            or name_head({name: float(one[at]) for name, one in shares.items()}, bool(first[at]))
+            or name_head({name: float(share[at]) for name, share in shares.items()}, bool(first[at]))
             for at in range(n)
         ]
 
@@ -175,25 +177,38 @@ def type_heads(
         deviates = np.array([z[name][at] if name in z else np.nan for at, name in enumerate(names)])
         return deviates, above_null(np.nan_to_num(deviates, nan=-np.inf)) if null else np.ones(n, bool)
 
-    values = {name: one.value for name, one in parts.items()}
+    values = {name: estimates.value for name, estimates in share_of.items()}
     names = name_heads(values, np.ones(n, bool))
-    first = np.array([name in FIRST for name in names]) & exceed([n if n in FIRST else "" for n in names])[1]
+    first = (
+        np.array([name in EARLY_TYPES for name in names])
+        & exceed([n if n in EARLY_TYPES else "" for n in names])[1]
+    )
     names = name_heads(values, first)
     deviates, exceeds = exceed(names)
     half = np.arange(len(ladder.added[0].without)) < len(ladder.added[0].without) / 2
     halves = [
-        name_heads(divide_shares(ladder, *(one.over(part) for one in (*ladder.added, ceiling.pairs))), first)
-        for part in (half, ~half)
+        name_heads(
+            divide_shares(
+                ladder, *(estimates.over(documents) for estimates in (*ladder.added, ceiling.pairs))
+            ),
+            first,
+        )
+        for documents in (half, ~half)
     ]
     types: list[HeadType] = []
     for at, name in enumerate(names):
         final = LIKE_RANDOM if name in TESTED and not exceeds[at] and not first[at] else name
         if final in ("contextual", "mixed", LIKE_RANDOM) and seeking.holds[at]:
             final = "next-token seeking"
-        part = {"next-token seeking": "contextual", "mixed": largest_part(values, at)}.get(final, name)
+        measured_type = {"next-token seeking": "contextual", "mixed": largest_part(values, at)}.get(
+            final, name
+        )
         share, error, low, high = (
-            (float(getattr(parts[part], what)[at]) for what in ("value", "error", "low", "high"))
-            if part in parts
+            (
+                float(getattr(share_of[measured_type], statistic)[at])
+                for statistic in ("value", "error", "low", "high")
+            )
+            if measured_type in share_of
             else (float(outside[at]) if name == "outside the window" else 1.0, np.nan, np.nan, np.nan)
         )
         z_of = seeking.z[at] if final == "next-token seeking" else deviates[at]
@@ -203,8 +218,8 @@ def type_heads(
 
 
 def name_head(shares: Mapping[str, float], first: bool) -> str:
-    """The type by shares alone; the types of ``FIRST`` only if ``first``."""
-    reached = {name: shares[name] for name, least in FIRST.items() if first and shares[name] >= least}
+    """The type by shares alone; the types of ``EARLY_TYPES`` only if ``first``."""
+    reached = {name: shares[name] for name, least in EARLY_TYPES.items() if first and shares[name] >= least}
     if reached:
         return max(reached, key=lambda name: reached[name])
     if shares["sink"] >= SINK:
@@ -224,15 +239,15 @@ def largest_part(shares: Mapping[str, Float64], at: int) -> str:
 
 def may_be_tokens(ladder: Ladder, ceiling: Ceiling) -> bool:
     """Whether a head may become token-specific, so that the ceilings of random heads are needed."""
-    parts = divide(ladder, ceiling)
+    shares = divide_into_types(ladder, ceiling)
     return any(
-        name_head({name: float(one.value[at]) for name, one in parts.items()}, first=False)
+        name_head({name: float(estimates.value[at]) for name, estimates in shares.items()}, first=False)
         == "token-specific"
         for at in range(len(ladder.heads))
     )
 
 
-def divide(ladder: Ladder, ceiling: Ceiling | None) -> dict[str, Estimates]:
+def divide_into_types(ladder: Ladder, ceiling: Ceiling | None) -> dict[str, Estimates]:
     """The parts of each head by type: the sink's of all, the others of what is beside the sink.
 
     Position includes the previous token; apart from that the parts beside the sink add up to one, unless the
@@ -241,8 +256,8 @@ def divide(ladder: Ladder, ceiling: Ceiling | None) -> dict[str, Estimates]:
     """
     added = ladder.added
     pairs = ladder.explained[-1] if ceiling is None else ceiling.pairs
-    values = divide_shares(ladder, *(one.value for one in (*added, pairs)))
-    without = divide_shares(ladder, *(one.without for one in (*added, pairs)))
+    values = divide_shares(ladder, *(estimates.value for estimates in (*added, pairs)))
+    without = divide_shares(ladder, *(estimates.without for estimates in (*added, pairs)))
     return {name: Estimates(values[name], without[name]) for name in values}
 
 
@@ -251,24 +266,30 @@ def divide_shares(ladder: Ladder, *shares: Float64) -> dict[str, Float64]:
     *added, pairs = shares
     explained = sum(added, np.zeros_like(pairs))
     toward = np.where(ladder.scales < 0, 0.0, 1.0)  # a rung with a negative scale: the head looks away
-    part = {name: one * sign for name, one, sign in zip(ladder.names, added, toward, strict=True)}
+    by_rung = {name: share * sign for name, share, sign in zip(ladder.names, added, toward, strict=True)}
     zero = np.zeros_like(pairs)
-    sink = np.clip(part.get("sink", zero), 0.0, 1.0)
-    sums = {name: sum((part[rung] for rung in rungs if rung in part), zero) for name, rungs in RUNGS.items()}
+    sink = np.clip(by_rung.get("sink", zero), 0.0, 1.0)
+    sums = {
+        name: sum((by_rung[rung] for rung in rungs if rung in by_rung), zero) for name, rungs in RUNGS.items()
+    }
     static = explained - sums["induction"]
     pairs = np.maximum(pairs, static)
     sums["token-specific"] = sums["token-specific"] + pairs - static
     sums["contextual"] = 1.0 - pairs - sums["induction"]
-    beside = 1.0 - sink
+    outside_sink = 1.0 - sink
     return {"sink": sink} | {
-        name: np.divide(one, beside, out=np.zeros_like(beside), where=beside > EMPTY)
-        for name, one in sums.items()
+        name: np.divide(
+            sum_of_type, outside_sink, out=np.zeros_like(outside_sink), where=outside_sink > EMPTY
+        )
+        for name, sum_of_type in sums.items()
     }
 
 
 def stretch(share: Estimates) -> Estimates:
     """arcsin √share: nearly normal for random heads, unlike shares, which end at 0 and 1."""
-    value, without = (np.arcsin(np.sqrt(np.clip(one, 0.0, 1.0))) for one in (share.value, share.without))
+    value, without = (
+        np.arcsin(np.sqrt(np.clip(values, 0.0, 1.0))) for values in (share.value, share.without)
+    )
     return Estimates(value, without)
 
 
@@ -279,9 +300,14 @@ def distribute(
 
     Without ceilings, that of token-specific heads is empty.
     """
-    parts = [(one.heads, divide(one, ceilings[at] if ceilings else None)) for at, one in enumerate(ladders)]
+    shares = [
+        (ladder.heads, divide_into_types(ladder, ceilings[at] if ceilings else None))
+        for at, ladder in enumerate(ladders)
+    ]
     nulls = {
-        name: NullDistribution.of([(heads, stretch(part[name])) for heads, part in parts], shared=shared)
+        name: NullDistribution.of(
+            [(heads, stretch(shares_by_type[name])) for heads, shares_by_type in shares], shared=shared
+        )
         for name in TESTED
     }
     if not ceilings:

@@ -26,14 +26,14 @@ FAMILIES = (
 IN_MEMORY = "load it with transformers and give the model itself, which then runs its own code"
 """The way round for unsupported models."""
 
-LARGEST = 1 << 20
+LARGEST_SIZE = 1 << 20
 """Limit of layers, heads and widths: above any real model, and small enough to multiply."""
 
 MOST_HEADS, WIDEST = 1 << 10, 256
 """Limits of heads in a layer, and of how many times as wide as the residual stream its parts are: the largest
 models have 232 and 8. Attention patterns and hidden layers take memory that a file does not show."""
 
-HARMLESS = frozenset(
+HARMLESS_KEYS = frozenset(
     """
     _attn_implementation _attn_implementation_autoset _commit_hash _name_or_path _num_labels
     _sliding_window_pattern architectures attn_implementation auto_map bad_words_ids base_model_name_or_path
@@ -55,7 +55,7 @@ HARMLESS = frozenset(
 
 HARMLESS_ENDINGS = ("_token_id", "dropout", "dropout_prob", "_pdrop")
 
-NEUTRAL: dict[str, Any] = {
+NEUTRAL_VALUES: dict[str, Any] = {
     "add_cross_attention": False,
     "attention_bias": False,
     "clip_qkv": None,
@@ -284,10 +284,10 @@ def _parse_llama(values: "_ConfigObject", family: str) -> Settings:
     )
 
 
-def _divide(whole: int, parts: int, whole_name: str, parts_name: str) -> int:
-    if whole % parts:
-        raise UnreadableModel(f"{whole_name} {whole} is not a multiple of {parts_name} {parts}")
-    return whole // parts
+def _divide(whole: int, divisor: int, whole_name: str, parts_name: str) -> int:
+    if whole % divisor:
+        raise UnreadableModel(f"{whole_name} {whole} is not a multiple of {parts_name} {divisor}")
+    return whole // divisor
 
 
 class _ConfigObject:
@@ -308,7 +308,7 @@ class _ConfigObject:
         default: int | None = None,
         null: int | None = None,
         least: int = 1,
-        most: int = LARGEST,
+        most: int = LARGEST_SIZE,
     ) -> int:
         """A whole number; ``null`` is what null stands for, and without a default a missing key too."""
         value = self.get(name, default)
@@ -345,8 +345,8 @@ class _ConfigObject:
     def finish(self, family: str) -> None:
         """Raise if a key was not read and may change what the model computes."""
         for name, value in self.entries.items():
-            is_known = name in self._read or name in HARMLESS or name.endswith(HARMLESS_ENDINGS)
-            if not is_known and not (name in NEUTRAL and value == NEUTRAL[name]):
+            is_known = name in self._read or name in HARMLESS_KEYS or name.endswith(HARMLESS_ENDINGS)
+            if not is_known and not (name in NEUTRAL_VALUES and value == NEUTRAL_VALUES[name]):
                 raise UnreadableModel(
                     f"{self.path}{brief(name)} is {brief(repr(value))}, which is not supported for {family} "
                     f"and may change what the model computes; {IN_MEMORY}"
@@ -364,9 +364,9 @@ class _ConfigObject:
                 raise UnreadableModel(
                     'attention_types is not a list of kinds with a count, such as [[["global", "local"], 12]]'
                 )
-            some = list(cast("list[Any]", pair[0]))
+            group_kinds = list(cast("list[Any]", pair[0]))
             if len(kinds) <= layers:  # more are refused below, however many
-                kinds += some * min(max(pair[1], 0), layers // max(len(some), 1) + 1)
+                kinds += group_kinds * min(max(pair[1], 0), layers // max(len(group_kinds), 1) + 1)
         kinds = self.get("attention_layers", kinds)
         names = cast("list[Any]", kinds) if isinstance(kinds, list | tuple) else []
         if len(names) != layers or not all(name in ("global", "local") for name in names):
@@ -409,12 +409,12 @@ class _ConfigObject:
 
     def rotary(self, rope: "_ConfigObject", width: int, theta: float, share: float = 1.0) -> Rotary:
         """RoPE, possibly scaled for contexts longer than in training."""
-        turned = int(width * share)
-        if turned < 2 or turned % 2:
+        n_rotated = int(width * share)
+        if n_rotated < 2 or n_rotated % 2:
             raise UnreadableModel(
-                f"RoPE rotates {turned} of {width} coordinates of a head; the number must be even"
+                f"RoPE rotates {n_rotated} of {width} coordinates of a head; the number must be even"
             )
-        plain = Rotary(turned, rope.real("rope_theta", default=theta))
+        plain = Rotary(n_rotated, rope.real("rope_theta", default=theta))
         kind, family = rope.get("rope_type", "default"), self.get("model_type")
         length = rope.get("original_max_position_embeddings", self.get("max_position_embeddings"))
         if family != "gemma3_text":
@@ -429,7 +429,7 @@ class _ConfigObject:
             )
         factor = rope.real("factor", most=1e6)
         if kind == "linear":
-            return replace(plain, divisors=(factor,) * (turned // 2))
+            return replace(plain, divisors=(factor,) * (n_rotated // 2))
         low, high = rope.real("low_freq_factor"), rope.real("high_freq_factor")
         if low >= high:
             raise UnreadableModel(f"low_freq_factor {low:g} is not below high_freq_factor {high:g}")

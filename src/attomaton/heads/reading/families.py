@@ -9,14 +9,14 @@ from torch import Tensor
 
 from attomaton.base.errors import UnreadableModel
 from attomaton.corpora.budgets import brief
-from attomaton.heads.parts import AttentionMaps, FeedForward, Layer, Linear, Norm
+from attomaton.heads.parts import AttentionMaps, FeedForward, Layer, Linear, Normalisation
 from attomaton.heads.reading.configs import Settings, parse_settings
 from attomaton.heads.transformer import Transformer
 
 BUFFERS = re.compile(r"\.(attn|attention)\.(masked_)?bias$|rotary_emb\.inv_freq$")
 """Masks and frequencies that old files store beside the weights; they follow from the configuration."""
 
-NORMS = ("input_layernorm", "post_attention_layernorm")
+NORM_NAMES = ("input_layernorm", "post_attention_layernorm")
 
 FOUR_NORMS = {
     "gemma3_text": (
@@ -29,7 +29,7 @@ FOUR_NORMS = {
 }
 """Family → the norms before attention and the feed-forward part, and of what each of them adds."""
 
-CHUNK = 1 << 24
+CHECKED_AT_ONCE = 1 << 24
 """Numbers that are checked at once."""
 
 
@@ -56,8 +56,8 @@ class NamedTensors:
         if not tensor.dtype.is_floating_point:
             raise UnreadableModel(f"tensor {name!r} holds {tensor.dtype}; weights must be floats")
         flat = tensor.reshape(-1)
-        for first in range(0, len(flat), CHUNK):
-            if not bool(torch.isfinite(flat[first : first + CHUNK]).all()):
+        for first in range(0, len(flat), CHECKED_AT_ONCE):
+            if not bool(torch.isfinite(flat[first : first + CHECKED_AT_ONCE]).all()):
                 raise UnreadableModel(f"tensor {name!r} holds numbers that are not finite")
         return tensor
 
@@ -66,14 +66,14 @@ class NamedTensors:
         weight = self.take(f"{name}.weight", n_out, n_in).T
         return Linear(weight, self.take(f"{name}.bias", n_out) if biased else None)
 
-    def norm(self, name: str, settings: Settings, size: int | None = None) -> Norm:
+    def norm(self, name: str, settings: Settings, size: int | None = None) -> Normalisation:
         """A LayerNorm; in the Llama family an RMSNorm, which has no shift. Gemma stores gain − 1."""
         centred = settings.family in ("gpt2", "gpt_neo", "gpt_neox")
         gain = self.take(f"{name}.weight", settings.dim if size is None else size)
         if settings.family == "gemma3_text":
             gain = 1.0 + gain.to(torch.promote_types(gain.dtype, torch.float32))
         shift = self.take(f"{name}.bias", settings.dim) if centred else None
-        return Norm(centred=centred, eps=settings.eps, gain=gain, shift=shift)
+        return Normalisation(centred=centred, eps=settings.eps, gain=gain, shift=shift)
 
     def decoder(self, name: str, embedding: Tensor, settings: Settings) -> Linear:
         """The decoder, or the embedding if the two are tied."""
@@ -104,7 +104,7 @@ def build_model(
     stem = stem if f"{stem}{table}" in weights else ""
     embedding = weights.take(f"{stem}{table}", size, dim)
     of_positions = settings.family in ("gpt2", "gpt_neo")
-    places = weights.take(f"{stem}wpe.weight", settings.longest, dim) if of_positions else None
+    position_embeddings = weights.take(f"{stem}wpe.weight", settings.longest, dim) if of_positions else None
     layers = [
         build(settings, weights, f"{stem}{inner}.{number}.", number) for number in range(settings.n_layers)
     ]
@@ -117,7 +117,7 @@ def build_model(
         tuple(layers),
         weights.decoder("embed_out.weight" if in_files else "lm_head.weight", embedding, settings),
         weights.norm(f"{stem}{last}", settings),
-        places,
+        position_embeddings,
         settings.rotary,
         settings.parallel,
         settings.longest,
@@ -145,7 +145,7 @@ def _gpt2_layer(settings: Settings, weights: NamedTensors, stem: str, number: in
     )
     attention = AttentionMaps(query, key, value, linear("attn.c_proj", dim, dim), scale)
     feed = FeedForward(linear("mlp.c_fc", dim, inner), linear("mlp.c_proj", inner, dim), settings.activation)
-    norms = [weights.norm(f"{stem}{one}", settings) for one in ("ln_1", "ln_2")]
+    norms = [weights.norm(f"{stem}{name}", settings) for name in ("ln_1", "ln_2")]
     return Layer(attention, norms[0], feed, norms[1])
 
 
@@ -155,8 +155,8 @@ def _neox_layer(settings: Settings, weights: NamedTensors, stem: str, _: int) ->
     by_head = whole.weight.reshape(dim, settings.n_heads, 3, width)  # query, key and value of each head
     biases = None if whole.bias is None else whole.bias.reshape(settings.n_heads, 3, width)
     query, key, value = (
-        Linear(by_head[:, :, one].flatten(1), None if biases is None else biases[:, one].flatten())
-        for one in range(3)
+        Linear(by_head[:, :, which].flatten(1), None if biases is None else biases[:, which].flatten())
+        for which in range(3)
     )
     output = weights.linear(f"{stem}attention.dense", dim, dim, biased=biased)
     feed = FeedForward(
@@ -164,52 +164,56 @@ def _neox_layer(settings: Settings, weights: NamedTensors, stem: str, _: int) ->
         weights.linear(f"{stem}mlp.dense_4h_to_h", inner, dim, biased=True),
         settings.activation,
     )
-    norms = [weights.norm(f"{stem}{name}", settings) for name in NORMS]
+    norms = [weights.norm(f"{stem}{name}", settings) for name in NORM_NAMES]
     return Layer(AttentionMaps(query, key, value, output, width**-0.5), norms[0], feed, norms[1])
 
 
 def _gpt_neo_layer(settings: Settings, weights: NamedTensors, stem: str, number: int) -> Layer:
     dim, inner = settings.dim, settings.inner
     query, key, value = (
-        weights.linear(f"{stem}attn.attention.{one}_proj", dim, dim, biased=False) for one in "qkv"
+        weights.linear(f"{stem}attn.attention.{letter}_proj", dim, dim, biased=False) for letter in "qkv"
     )
     output = weights.linear(f"{stem}attn.attention.out_proj", dim, dim, biased=True)
     attention = AttentionMaps(query, key, value, output, 1.0, window=settings.window_of(number))
     into = weights.linear(f"{stem}mlp.c_fc", dim, inner, biased=True)
     out = weights.linear(f"{stem}mlp.c_proj", inner, dim, biased=True)
-    norms = [weights.norm(f"{stem}{one}", settings) for one in ("ln_1", "ln_2")]
+    norms = [weights.norm(f"{stem}{name}", settings) for name in ("ln_1", "ln_2")]
     return Layer(attention, norms[0], FeedForward(into, out, settings.activation), norms[1])
 
 
 def _llama_layer(settings: Settings, weights: NamedTensors, stem: str, number: int) -> Layer:
     """A layer of Llama and of what was made after it: of Mistral, Qwen, Gemma 3, OLMo 2 and Phi-3."""
     family, dim, inner, width = settings.family, settings.dim, settings.inner, settings.width
-    asked, shared = settings.n_heads * width, settings.n_groups * width
+    query_width, shared = settings.n_heads * width, settings.n_groups * width
     biased = settings.biased or family == "qwen2"  # which has no bias after its heads
     if family == "phi3":
-        together = weights.linear(f"{stem}self_attn.qkv_proj", dim, asked + 2 * shared, biased=False)
-        borders = [slice(0, asked), slice(asked, asked + shared), slice(asked + shared, None)]
+        together = weights.linear(f"{stem}self_attn.qkv_proj", dim, query_width + 2 * shared, biased=False)
+        borders = [
+            slice(0, query_width),
+            slice(query_width, query_width + shared),
+            slice(query_width + shared, None),
+        ]
         looks = [Linear(together.weight[:, border]) for border in borders]
         both = weights.linear(f"{stem}mlp.gate_up_proj", dim, 2 * inner, biased=False)
         gate, into = Linear(both.weight[:, :inner]), Linear(both.weight[:, inner:])
     else:
         looks = [
-            weights.linear(f"{stem}self_attn.{one}_proj", dim, size, biased=biased)
-            for one, size in (("q", asked), ("k", shared), ("v", shared))
+            weights.linear(f"{stem}self_attn.{letter}_proj", dim, size, biased=biased)
+            for letter, size in (("q", query_width), ("k", shared), ("v", shared))
         ]
         gate, into = (
-            weights.linear(f"{stem}mlp.{one}_proj", dim, inner, biased=settings.feed_biased)
-            for one in ("gate", "up")
+            weights.linear(f"{stem}mlp.{name}_proj", dim, inner, biased=settings.feed_biased)
+            for name in ("gate", "up")
         )
     query, key, value = looks
-    output = weights.linear(f"{stem}self_attn.o_proj", asked, dim, biased=settings.biased)
+    output = weights.linear(f"{stem}self_attn.o_proj", query_width, dim, biased=settings.biased)
     out = weights.linear(f"{stem}mlp.down_proj", inner, dim, biased=settings.feed_biased)
     query_norm = key_norm = None
     if family in ("qwen3", "gemma3_text", "olmo2"):
-        sizes = (asked, shared) if family == "olmo2" else (width, width)
+        sizes = (query_width, shared) if family == "olmo2" else (width, width)
         query_norm, key_norm = (
-            weights.norm(f"{stem}self_attn.{one}_norm", settings, size)
-            for one, size in zip("qk", sizes, strict=True)
+            weights.norm(f"{stem}self_attn.{letter}_norm", settings, size)
+            for letter, size in zip("qk", sizes, strict=True)
         )
     attention = AttentionMaps(
         query,
@@ -224,7 +228,7 @@ def _llama_layer(settings: Settings, weights: NamedTensors, stem: str, number: i
     )
     before, before_feed, after, after_feed = (
         None if name is None else weights.norm(f"{stem}{name}", settings)
-        for name in FOUR_NORMS.get(family, (*NORMS, None, None))
+        for name in FOUR_NORMS.get(family, (*NORM_NAMES, None, None))
     )
     feed = FeedForward(into, out, settings.activation, gate)
     return Layer(attention, before, feed, before_feed, after, after_feed)
@@ -243,21 +247,7 @@ NAMES: dict[str, tuple[str, str, str, str, Build]] = {
 def read_object(model: Any, *, dtype: torch.dtype = torch.float32) -> Transformer:
     """A ``transformers`` model in memory, by its ``config`` and ``state_dict``; its code is not run.
 
-    Parameters
-    ----------
-    model : PreTrainedModel
-        A model of a supported type. Its weights are shared, not copied.
-    dtype : torch.dtype
-        The type in which our model computes.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> read_object(SimpleNamespace(config={"model_type": "t5"}, state_dict=dict))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableModel: model_type is 't5'; supported are gemma3_text, gpt2, gpt_neo,
-    gpt_neox, llama, mistral, olmo2, phi3, qwen2, qwen3; ...
+    Weights are shared, not copied.
     """
     config: Any = model.config
     settings = parse_settings(

@@ -12,7 +12,7 @@ from torch import Tensor
 from attomaton.base.errors import UnreadableModel, UnreadableSource
 from attomaton.corpora.budgets import brief, open_regular
 
-READ = ("F16", "BF16", "F32", "F64", "BOOL", "U8", "I8", "I16", "I32", "I64")
+READ_TYPES = ("F16", "BF16", "F32", "F64", "BOOL", "U8", "I8", "I16", "I32", "I64")
 """The types that are read. Integers are masks in old files; weights are one of the first four."""
 
 CONFIG_BYTES = 1 << 24
@@ -30,7 +30,7 @@ def map_file(path: Path) -> dict[str, Tensor]:
             with _open(str(path), "pt") as file:
                 for name in file.keys():  # noqa: SIM118  no mapping
                     dtype = file.get_slice(name).get_dtype()
-                    if dtype not in READ:
+                    if dtype not in READ_TYPES:
                         raise UnreadableModel(
                             f"tensor {brief(name)!r} has dtype {dtype}; weights must be F16, BF16, F32 or F64"
                         )
@@ -39,14 +39,14 @@ def map_file(path: Path) -> dict[str, Tensor]:
             raise UnreadableModel(brief(str(error))) from error
 
 
-def parse_json(text: bytes, what: str) -> Any:
+def parse_json(text: bytes, subject: str) -> Any:
     """Parse JSON without repeated names and without non-finite numbers."""
     try:
         return json.loads(text.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_no_constant)
     except RecursionError as error:
-        raise UnreadableModel(f"{what} is nested too deeply") from error
+        raise UnreadableModel(f"{subject} is nested too deeply") from error
     except ValueError as error:  # from UTF-8, JSON, or too many digits
-        raise UnreadableModel(f"{what} is not JSON ({brief(str(error))})") from error
+        raise UnreadableModel(f"{subject} is not JSON ({brief(str(error))})") from error
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def map_shards(folder: Path, weight_map: Mapping[str, str]) -> dict[str, Tensor]
     return tensors
 
 
-def parse_index(index: Mapping[str, Any], place: Path) -> dict[str, str]:
+def parse_index(index: Mapping[str, Any], index_file: Path) -> dict[str, str]:
     """The tensor → file map of an index, if all files are safetensors files beside it."""
     weight_map = index.get("weight_map")
     files = cast("dict[str, Any]", weight_map) if isinstance(weight_map, dict) else {}
@@ -97,7 +97,7 @@ def parse_index(index: Mapping[str, Any], place: Path) -> dict[str, str]:
     if not files or wrong:
         named = f": it names {brief(str(wrong[0]))!r}" if wrong else ""
         raise UnreadableModel(
-            f"{place} has no weight_map from tensors to safetensors files beside it{named}; {RESTORE}"
+            f"{index_file} has no weight_map from tensors to safetensors files beside it{named}; {RESTORE}"
         )
     return files
 
@@ -115,12 +115,12 @@ def _is_plain(name: Any) -> bool:
 
 
 @contextmanager
-def named(path: Path, what: str) -> Generator[None]:
+def named(path: Path, problem: str) -> Generator[None]:
     """Add the file's name and advice to errors."""
     try:
         yield
     except UnreadableModel as error:
-        raise UnreadableModel(f"{path} {what}: {error}; {RESTORE}") from error
+        raise UnreadableModel(f"{path} {problem}: {error}; {RESTORE}") from error
     except UnreadableSource:
         raise
     except (OSError, ValueError) as error:

@@ -17,24 +17,24 @@ from attomaton.heads.reading.files import RESTORE, map_file, map_shards, named, 
 from attomaton.heads.transformer import Transformer
 
 TOKENIZER = "tokenizer.json"
-CONFIG, SINGLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+CONFIG_FILE, SINGLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 
 
 def read_folder(
     folder: str | PathLike[str], *, name: str | None = None, dtype: torch.dtype = torch.float32
 ) -> Transformer:
     """The model in a folder; its weights are mapped into memory and read on demand."""
-    place = Path(folder)
-    settings = read_settings(place)
-    tensors = _map_weights(place)
-    with named(place, "cannot be read as a model"):
-        return build_model(settings, tensors, str(place) if name is None else name, dtype)
+    path = Path(folder)
+    settings = read_settings(path)
+    tensors = _map_weights(path)
+    with named(path, "cannot be read as a model"):
+        return build_model(settings, tensors, str(path) if name is None else name, dtype)
 
 
 def read_settings(folder: Path) -> Settings:
     """The settings in the configuration of a folder."""
-    config = read_json(folder / CONFIG)
-    with named(folder / CONFIG, "does not describe a supported model"):
+    config = read_json(folder / CONFIG_FILE)
+    with named(folder / CONFIG_FILE, "does not describe a supported model"):
         return parse_settings(config)
 
 
@@ -43,14 +43,14 @@ def _map_weights(folder: Path) -> dict[str, Tensor]:
         return map_file(folder / SINGLE)
     if (folder / INDEX).exists():
         return map_shards(folder, parse_index(read_json(folder / INDEX), folder / INDEX))
-    pickled = sorted(one.name for kind in ("*.bin", "*.pt", "*.pth") for one in folder.glob(kind))
+    pickled = sorted(file.name for kind in ("*.bin", "*.pt", "*.pth") for file in folder.glob(kind))
     advice = f"; {pickled[0]} is a pickle, which is never opened; convert it" if pickled else f"; {RESTORE}"
     raise UnreadableModel(f"{folder} has neither {SINGLE} nor {INDEX}{advice}")
 
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
 COMMIT = re.compile(r"[0-9a-f]{40}")
-File = TypeVar("File")
+Download = TypeVar("Download")
 
 
 def read_hub(repository: str, revision: str, *, dtype: torch.dtype = torch.float32) -> Transformer:
@@ -64,7 +64,9 @@ def fetch_tokenizer(repository: str, revision: str) -> Path | None:
     return _from_hub(repository, revision, _fetch_tokenizer)[1]
 
 
-def _from_hub(repository: str, revision: str, fetch: Callable[[Any, str, str], File]) -> tuple[str, File]:
+def _from_hub(
+    repository: str, revision: str, fetch: Callable[[Any, str, str], Download]
+) -> tuple[str, Download]:
     """The commit of a revision, and what ``fetch`` downloads from it."""
     if not HUB_ID.fullmatch(repository):
         raise UnreadableModel(f"{brief(repository)!r} is not a model on the hub; give owner/name")
@@ -106,7 +108,7 @@ def _fetch(hub: Any, repository: str, commit: str) -> Path:
     def fetch(name: str) -> Path:
         return Path(hub.hf_hub_download(repository, name, revision=commit))
 
-    folder = fetch(CONFIG).parent
+    folder = fetch(CONFIG_FILE).parent
     read_settings(folder)
     files = set(hub.HfApi().list_repo_files(repository, revision=commit))
     if TOKENIZER in files:

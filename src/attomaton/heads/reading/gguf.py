@@ -35,15 +35,15 @@ ARCHITECTURES = {
 }
 """Architectures of GGUF files that are read → their ``model_type``."""
 
-NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+NUMBER_FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 """Type of a value in the header → how it is stored."""
 
 TEXT, ARRAY = 8, 9
 
-MOST_ENTRIES = 1 << 20
+MOST_HEADER_ENTRIES = 1 << 20
 """Keys, and tensors, of a file: more than any has."""
 
-CONFIG = {
+CONFIG_FIELDS = {
     "block_count": "num_hidden_layers",
     "context_length": "max_position_embeddings",
     "embedding_length": "hidden_size",
@@ -57,7 +57,7 @@ CONFIG = {
 }
 """Key, after the architecture → its name in a configuration."""
 
-READ = (
+READ_FIELDS = (
     "expert_count",
     "rope.dimension_count",
     "rope.scaling.factor",
@@ -66,10 +66,10 @@ READ = (
 )
 """Other keys that are read, or that count for kinds of scaling alone which are refused."""
 
-HARMLESS = ("attention.value_length", "mm.tokens_per_image", "rope.scaling.finetuned", "vocab_size")
+HARMLESS_FIELDS = ("attention.value_length", "mm.tokens_per_image", "rope.scaling.finetuned", "vocab_size")
 """Keys that say what the shapes of the tensors say, or that change no number of a forward pass."""
 
-NEUTRAL: dict[str, Any] = {
+NEUTRAL_FIELDS: dict[str, Any] = {
     "attention.causal": True,
     "attention.scale": 0.0,
     "embedding_scale": 1.0,
@@ -202,8 +202,8 @@ class GGUFFile:
 
 def open_gguf(path: str | PathLike[str]) -> GGUFFile:
     """The file, with its header read and checked."""
-    place = Path(path)
-    with named(place, "is no GGUF file that can be read"), open_regular(place) as stream:
+    file = Path(path)
+    with named(file, "is no GGUF file that can be read"), open_regular(file) as stream:
         content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         walk = _Walk(content)
         magic, version = walk.take("4s"), walk.take("I")
@@ -219,7 +219,7 @@ def open_gguf(path: str | PathLike[str]) -> GGUFFile:
             raise UnreadableModel(f"general.alignment is {brief(repr(step))}; it is a number of bytes")
         first = -(-walk.at // step) * step
         moved = {name: replace(tensor, start=tensor.start + first) for name, tensor in tensors.items()}
-        return GGUFFile(place, fields, moved, content)
+        return GGUFFile(file, fields, moved, content)
 
 
 def read_gguf(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32) -> Transformer:
@@ -241,7 +241,7 @@ def parse_gguf(file: GGUFFile) -> Settings:
     if file.get("expert_count"):
         raise UnreadableModel("it is a mixture of experts, which is not supported")
     config: dict[str, Any] = {"model_type": ARCHITECTURES[kind]}
-    config |= {name: file.get(key) for key, name in CONFIG.items()}
+    config |= {name: file.get(key) for key, name in CONFIG_FIELDS.items()}
     if isinstance(config["num_key_value_heads"], np.ndarray):
         raise UnreadableModel("the number of its keys differs between layers, which is not supported")
     if config["num_key_value_heads"] is None:
@@ -263,15 +263,16 @@ def parse_gguf(file: GGUFFile) -> Settings:
         config["query_pre_attn_scalar"] = config["head_dim"]
         if config["num_hidden_layers"] == 62 and type(heads) is int and heads > 0 and type(dim) is int:
             config["query_pre_attn_scalar"] = dim // heads  # only Gemma 3 27B does so
-    turned = file.get("rope.dimension_count")
+    n_rotated = file.get("rope.dimension_count")
     settings = parse_settings({name: value for name, value in config.items() if value is not None})
     rotary = settings.rotary
-    if rotary is not None and turned is not None:
-        if type(turned) is not int or not 0 < turned <= settings.width or turned % 2:
+    if rotary is not None and n_rotated is not None:
+        if type(n_rotated) is not int or not 0 < n_rotated <= settings.width or n_rotated % 2:
             raise UnreadableModel(
-                f"rope.dimension_count is {brief(repr(turned))}; it must be even and at most {settings.width}"
+                f"rope.dimension_count is {brief(repr(n_rotated))}; it must be even and at most "
+                f"{settings.width}"
             )
-        rotary = replace(rotary, width=turned, divisors=rotary.divisors[: turned // 2])
+        rotary = replace(rotary, width=n_rotated, divisors=rotary.divisors[: n_rotated // 2])
     if rotary is not None and "rope_freqs.weight" in file.tensors:  # of Llama 3.1 and later
         divisors = file.read("rope_freqs.weight").flatten()
         if len(divisors) != rotary.width // 2 or not bool((divisors.isfinite() & (divisors > 0)).all()):
@@ -284,12 +285,12 @@ def parse_gguf(file: GGUFFile) -> Settings:
 
 def _check_keys(file: GGUFFile) -> None:
     """Raise if a key of the architecture was not read and may change what the model computes."""
-    known = {*CONFIG, *READ, *HARMLESS}
+    read_keys = {*CONFIG_FIELDS, *READ_FIELDS, *HARMLESS_FIELDS}
     if file.architecture == "gemma3":
-        known.add("rope.freq_base_swa")
+        read_keys.add("rope.freq_base_swa")
     for key, value in file.fields.items():
         name = key.removeprefix(f"{file.architecture}.")
-        if name == key or name in known or (name in NEUTRAL and value == NEUTRAL[name]):
+        if name == key or name in read_keys or (name in NEUTRAL_FIELDS and value == NEUTRAL_FIELDS[name]):
             continue
         raise UnreadableModel(
             f"{brief(key)} is {brief(repr(value))}, which is not supported and may change what the model "
@@ -339,12 +340,12 @@ def _rename(architecture: str, name: str) -> str:
     stem, _, ending = name.rpartition(".")
     if stem in MODEL_NAMES:
         return f"{MODEL_NAMES[stem]}.{ending}"
-    block, _, rest = stem.partition(".")
-    layer, _, part = rest.partition(".")
-    own = OWN_NAMES.get(architecture, {}).get(part) or LAYER_NAMES.get(part)
-    if block != "blk" or own is None:
+    block, _, name_in_block = stem.partition(".")
+    layer, _, module = name_in_block.partition(".")
+    renamed = OWN_NAMES.get(architecture, {}).get(module) or LAYER_NAMES.get(module)
+    if block != "blk" or renamed is None:
         raise UnreadableModel(f"tensor {brief(name)!r} does not belong to a model of this architecture")
-    return f"model.layers.{layer}.{own}.{ending}"
+    return f"model.layers.{layer}.{renamed}.{ending}"
 
 
 def _unpermute(weight: Tensor, heads: Any, name: str) -> Tensor:
@@ -369,29 +370,29 @@ class _Walk:
     def take(self, kind: str) -> Any:
         return struct.unpack(f"<{kind}", self.bytes(struct.calcsize(f"<{kind}")))[0]
 
-    def count(self, what: str) -> int:
+    def count(self, entries: str) -> int:
         number = self.take("Q")
-        if number > MOST_ENTRIES:
-            raise UnreadableModel(f"it claims {number:,} {what}, more than any file has")
+        if number > MOST_HEADER_ENTRIES:
+            raise UnreadableModel(f"it claims {number:,} {entries}, more than any file has")
         return number
 
     def text(self) -> str:
         return self.bytes(self.take("Q")).decode("utf-8", "replace")
 
-    def named(self, count: int, what: str, read: Callable[[], Any]) -> dict[str, Any]:
+    def named(self, count: int, entry: str, read: Callable[[], Any]) -> dict[str, Any]:
         entries: dict[str, Any] = {}
         for _ in range(count):
             name = self.text()
             if name in entries:
-                raise UnreadableModel(f"its {what} {brief(name)!r} is there twice")
+                raise UnreadableModel(f"its {entry} {brief(name)!r} is there twice")
             entries[name] = read()
         return entries
 
     def value(self, kind: int) -> Any:
         if kind == TEXT:
             return self.text()
-        if kind in NUMBERS:
-            return self.take(NUMBERS[kind])
+        if kind in NUMBER_FORMATS:
+            return self.take(NUMBER_FORMATS[kind])
         if kind != ARRAY:
             raise UnreadableModel(f"its header has a value of type {kind}, which is not known")
         inner, length = self.take("I"), self.take("Q")
@@ -399,9 +400,9 @@ class _Walk:
             if length > (len(self.content) - self.at) // 8:
                 raise UnreadableModel("its header ends before its end")
             return [self.text() for _ in range(length)]
-        if inner not in NUMBERS:
+        if inner not in NUMBER_FORMATS:
             raise UnreadableModel(f"its header has an array of type {inner}, which is not known")
-        dtype = np.dtype(NUMBERS[inner]).newbyteorder("<")
+        dtype = np.dtype(NUMBER_FORMATS[inner]).newbyteorder("<")
         return np.frombuffer(self.bytes(length * dtype.itemsize), dtype)
 
     def tensor(self) -> StoredTensor:

@@ -14,12 +14,12 @@ from attomaton.heads.reading.gguf import GGUFFile, open_gguf
 
 WORDS = r"[^\r\n\p{L}\p{N}]?\p{L}+"
 ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+PUNCTUATION_AND_SPACE = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 
-LLAMA_3 = rf"{ENDINGS}|{WORDS}|\p{{N}}{{1,3}}|{REST}"
-QWEN_2 = rf"{ENDINGS}|{WORDS}|\p{{N}}|{REST}"
+LLAMA_3 = rf"{ENDINGS}|{WORDS}|\p{{N}}{{1,3}}|{PUNCTUATION_AND_SPACE}"
+QWEN_2 = rf"{ENDINGS}|{WORDS}|\p{{N}}|{PUNCTUATION_AND_SPACE}"
 
-GPT_2, DIGITS = "as GPT-2", "as GPT-2, digits apart"
+GPT_2, GPT_2_DIGITS = "as GPT-2", "as GPT-2, digits apart"
 
 SPLITS = {
     "default": GPT_2,
@@ -28,11 +28,11 @@ SPLITS = {
     "mpt": GPT_2,
     "olmo": GPT_2,
     "phi-2": GPT_2,
-    "codeshell": DIGITS,
-    "command-r": DIGITS,
-    "refact": DIGITS,
-    "smollm": DIGITS,
-    "starcoder": DIGITS,
+    "codeshell": GPT_2_DIGITS,
+    "command-r": GPT_2_DIGITS,
+    "refact": GPT_2_DIGITS,
+    "smollm": GPT_2_DIGITS,
+    "starcoder": GPT_2_DIGITS,
     "dbrx": LLAMA_3,
     "llama-bpe": LLAMA_3,
     "llama-v3": LLAMA_3,
@@ -113,12 +113,12 @@ def _byte_level(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
     with running("its merges and tokens do not fit together"):
         model = library.models.BPE(vocab=ids, merges=pairs, ignore_merges=split == LLAMA_3)
     tokenizer, before = library.Tokenizer(model), library.pre_tokenizers
-    byte_level = before.ByteLevel(add_prefix_space=False, use_regex=split in (GPT_2, DIGITS))
-    first = {GPT_2: [], DIGITS: [before.Digits(individual_digits=True)]}
-    parts = first.get(split)
-    if parts is None:
-        parts = [before.Split(library.Regex(split), behavior="isolated")]
-    tokenizer.pre_tokenizer = before.Sequence([*parts, byte_level])
+    byte_level = before.ByteLevel(add_prefix_space=False, use_regex=split in (GPT_2, GPT_2_DIGITS))
+    first = {GPT_2: [], GPT_2_DIGITS: [before.Digits(individual_digits=True)]}
+    splitters = first.get(split)
+    if splitters is None:
+        splitters = [before.Split(library.Regex(split), behavior="isolated")]
+    tokenizer.pre_tokenizer = before.Sequence([*splitters, byte_level])
     if split == QWEN_2:
         tokenizer.normalizer = library.normalizers.NFC()
     tokenizer.decoder = library.decoders.ByteLevel()
@@ -136,8 +136,8 @@ def _sentence_piece(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
     for index in np.argsort(-scores, kind="stable"):
         token = tokens[int(index)]
         pairs = [(token[:cut], token[cut:]) for cut in range(1, min(len(token), 64))]
-        known = [(left, right) for left, right in pairs if left in ids and right in ids]
-        merges += sorted(known, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
+        mergeable = [(left, right) for left, right in pairs if left in ids and right in ids]
+        merges += sorted(mergeable, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
         if len(merges) > MOST_MERGES:
             raise UnreadableModel(f"its tokens make more than {MOST_MERGES:,} merges")
     named_unknown = tokens[unknown] if type(unknown) is int and 0 <= unknown < len(tokens) else None
@@ -151,6 +151,6 @@ def _sentence_piece(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
     first = [library.normalizers.Prepend("▁")] if prefixed else []
     tokenizer.normalizer = library.normalizers.Sequence([*first, space])
     decoders = library.decoders
-    parts = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
-    tokenizer.decoder = decoders.Sequence([*parts, *([decoders.Strip(" ", 1, 0)] if prefixed else [])])
+    steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    tokenizer.decoder = decoders.Sequence([*steps, *([decoders.Strip(" ", 1, 0)] if prefixed else [])])
     return tokenizer

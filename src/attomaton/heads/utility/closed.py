@@ -30,7 +30,7 @@ from attomaton.graphs.bags import count_all_tokens
 from attomaton.heads.model import Head, HeadModel, check_heads
 from attomaton.heads.utility.measured import UtilityTable
 
-FEW = 512
+LONE_TOKENS = 512
 """Tokens that are run at once."""
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
@@ -48,7 +48,7 @@ class PairCounts:
         P(y | k): one row per query.
     queries, tokens : int64 arrays, shape (n_pairs,)
         The pairs of a query and a token of its context, sorted.
-    seen, times : float64 arrays, shape (n_pairs,)
+    containing, times : float64 arrays, shape (n_pairs,)
         How many contexts with the query contain the token, and how often they contain it in total.
     copied, copied_times : float64 arrays, shape (n_pairs,)
         The same for contexts whose label is the token.
@@ -60,7 +60,7 @@ class PairCounts:
     >>> counts = count_pairs(Samples.from_lists([[0, 1], [1, 1]], [1, 0]))
     >>> counts.shares.tolist(), counts.labels.toarray().tolist()
     ([0.25, 0.75], [[0.0, 0.0], [0.5, 0.5]])
-    >>> counts.queries.tolist(), counts.tokens.tolist(), counts.seen.tolist(), counts.times.tolist()
+    >>> counts.queries.tolist(), counts.tokens.tolist(), counts.containing.tolist(), counts.times.tolist()
     ([1, 1], [0, 1], [1.0, 2.0], [1.0, 3.0])
     >>> counts.copied.tolist(), counts.copied_times.tolist()
     ([0.0, 1.0], [0.0, 1.0])
@@ -70,7 +70,7 @@ class PairCounts:
     labels: csr_array
     queries: Int64
     tokens: Int64
-    seen: Float64
+    containing: Float64
     times: Float64
     copied: Float64
     copied_times: Float64
@@ -78,23 +78,16 @@ class PairCounts:
 
 
 def count_pairs(samples: Samples) -> PairCounts:
-    """Count what the closed form needs.
-
-    Examples
-    --------
-    >>> counts = count_pairs(Samples.from_windows([0, 1, 2, 0, 1, 2, 0], window=3))
-    >>> counts.shares.round(2).tolist(), counts.length
-    ([0.4, 0.33, 0.27], 2.5)
-    """
+    """Count what the closed form needs."""
     size, bags = samples.n_tokens, count_all_tokens(samples)
     query = samples.queries.astype(np.int64)[bags.sample]
     label = samples.labels.astype(np.int64)[bags.sample]
-    keys, place = np.unique(query * size + bags.token, return_inverse=True)
+    keys, pair = np.unique(query * size + bags.token, return_inverse=True)
     weights, inside = bags.multiplicity.astype(np.float64), (bags.token == label).astype(np.float64)
-    ones = np.ones(len(weights))
-    seen, times, copied, copied_times = (
-        np.bincount(place, one, len(keys)).astype(np.float64)
-        for one in (ones, weights, inside, weights * inside)
+    counted_once = np.ones(len(weights))
+    containing, times, copied, copied_times = (
+        np.bincount(pair, weights_of_bags, len(keys)).astype(np.float64)
+        for weights_of_bags in (counted_once, weights, inside, weights * inside)
     )
     total = np.bincount(bags.token, weights=weights, minlength=size)
     labels = csr_array((np.ones(len(samples)), (samples.queries, samples.labels)), shape=(size, size))
@@ -106,7 +99,7 @@ def count_pairs(samples: Samples) -> PairCounts:
         labels,
         keys // size,
         keys % size,
-        seen,
+        containing,
         times,
         copied,
         copied_times,
@@ -138,18 +131,20 @@ def find_mean_field(model: HeadModel, counts: PairCounts, *, repeated: int = 1) 
     values: list[Tensor] = []
     shares = _torch.from_numpy(counts.shares)
     for layer in range(model.shape.n_layers):
-        some = [
-            _LonePass(counts.length, means, wanted=layer).values(model, part, repeated)
-            for part in _parts(model, repeated)
+        outputs = [
+            _LonePass(counts.length, means, wanted=layer).values(model, batch, repeated)
+            for batch in _batches_of_tokens(model, repeated)
         ]
-        values.append(torch.cat(some))
+        values.append(torch.cat(outputs))
         means.append(torch.einsum("x,xhd->hd", shares.to(values[-1].dtype), values[-1]))
     slopes: list[list[Tensor]] = []
-    for part in _parts(model, repeated):
+    for batch in _batches_of_tokens(model, repeated):
         alone = _LonePass(counts.length, means)
-        slopes.append(alone.slopes(model, part, repeated, counts.labels))
+        slopes.append(alone.slopes(model, batch, repeated, counts.labels))
     joined = [torch.cat([slope[layer] for slope in slopes]) for layer in range(model.shape.n_layers)]
-    return MeanField([value.double().numpy() for value in values], [one.double().numpy() for one in joined])
+    return MeanField(
+        [value.double().numpy() for value in values], [slope.double().numpy() for slope in joined]
+    )
 
 
 def find_closed_utility(
@@ -206,16 +201,16 @@ def correct_copies(model: HeadModel, head: Head, counts: PairCounts) -> Float64:
     size = len(counts.shares)
     probability = np.asarray(counts.labels[counts.queries, counts.tokens]).ravel()
     rate = (counts.copied_times + probability) / (counts.times + 1)
-    own, mean = np.empty(size), np.empty(len(counts.tokens))
+    self_logit, mean = np.empty(size), np.empty(len(counts.tokens))
     order = np.argsort(counts.tokens, kind="stable")
     borders = np.searchsorted(counts.tokens[order], np.arange(size + 1))
-    for part in np.array_split(np.arange(size), -(-size // FEW)):
-        written = model.write_logits(head, part)
-        own[part] = written[np.arange(len(part)), part]
-        rows = order[borders[part[0]] : borders[part[-1] + 1]]
+    for tokens in np.array_split(np.arange(size), -(-size // LONE_TOKENS)):
+        written = model.write_logits(head, tokens)
+        self_logit[tokens] = written[np.arange(len(tokens)), tokens]
+        rows = order[borders[tokens[0]] : borders[tokens[-1] + 1]]
         expected = counts.labels @ written.T
-        mean[rows] = expected[counts.queries[rows], counts.tokens[rows] - part[0]]
-    return (rate - probability) * (own[counts.tokens] - mean) / np.maximum(1 - probability, 1e-9)
+        mean[rows] = expected[counts.queries[rows], counts.tokens[rows] - tokens[0]]
+    return (rate - probability) * (self_logit[counts.tokens] - mean) / np.maximum(1 - probability, 1e-9)
 
 
 class _LonePass:
@@ -223,13 +218,13 @@ class _LonePass:
 
     def __init__(self, length: float, means: list[Tensor], *, wanted: int | None = None) -> None:
         self.length, self.means, self.wanted = length, means, wanted
-        self.found: list[Tensor] = []
+        self.outputs: list[Tensor] = []
         self.leaves: list[Tensor] = []
 
     def values(self, model: HeadModel, tokens: Int64, repeated: int) -> Tensor:
         """Outputs of the heads of the wanted layer, shape (n, n_heads, head width)."""
         model.watch(_repeat(tokens, repeated), edit_patterns=_flat, edit_outputs=self._edit)
-        return self.found[0]
+        return self.outputs[0]
 
     def slopes(self, model: HeadModel, tokens: Int64, repeated: int, labels: csr_array) -> list[Tensor]:
         """−∂/∂output of the cross-entropy with the labels, by layer."""
@@ -240,13 +235,13 @@ class _LonePass:
         return list(_torch.autograd.grad(gain, self.leaves))
 
     def _edit(self, layer: int, outputs: Tensor) -> Tensor:
-        own = outputs[:, :, -1].detach()
+        at_query = outputs[:, :, -1].detach()
         if layer == self.wanted:
-            self.found.append(own)
+            self.outputs.append(at_query)
         if layer >= len(self.means):
             return outputs
         share = 1 / self.length
-        mixed = share * own + (1 - share) * self.means[layer].to(own)
+        mixed = share * at_query + (1 - share) * self.means[layer].to(at_query)
         if self.wanted is None:
             self.leaves.append(mixed.requires_grad_(True))
             mixed = self.leaves[-1]
@@ -264,9 +259,9 @@ def _repeat(tokens: Int64, repeated: int) -> Integers:
     return np.repeat(tokens[:, None], repeated, axis=1)
 
 
-def _parts(model: HeadModel, repeated: int) -> list[Int64]:
+def _batches_of_tokens(model: HeadModel, repeated: int) -> list[Int64]:
     every = np.arange(model.shape.n_tokens, dtype=np.int64)
-    few = min(FEW, model.shape.batch_of(repeated))
+    few = min(LONE_TOKENS, model.shape.batch_of(repeated))
     return np.array_split(every, -(-len(every) // few))
 
 
@@ -274,8 +269,8 @@ def _pair_products(slopes: Float64, values: Float64, counts: PairCounts) -> Floa
     """⟨slope of the query, value of the token⟩ for each pair, in batches."""
     products = np.empty(len(counts.queries))
     for start in range(0, len(products), 1 << 18):
-        part = slice(start, start + (1 << 18))
-        products[part] = np.einsum("nd,nd->n", slopes[counts.queries[part]], values[counts.tokens[part]])
+        batch = slice(start, start + (1 << 18))
+        products[batch] = np.einsum("nd,nd->n", slopes[counts.queries[batch]], values[counts.tokens[batch]])
     return products
 
 
@@ -286,8 +281,8 @@ def _centred(head: Head, raw: Float64, expected: Float64, counts: PairCounts) ->
     """
     share = 1 / counts.length
     score = (raw - expected[counts.queries]) * (1 - share)
-    total = np.bincount(counts.tokens, weights=score * counts.seen, minlength=len(counts.shares))
-    times = np.bincount(counts.tokens, weights=counts.seen, minlength=len(counts.shares))
+    total = np.bincount(counts.tokens, weights=score * counts.containing, minlength=len(counts.shares))
+    times = np.bincount(counts.tokens, weights=counts.containing, minlength=len(counts.shares))
     pairs = table_of({"query": counts.queries.astype(np.int32), "token": counts.tokens.astype(np.int32)})
     table = score_table(pairs, score)
-    return UtilityTable(head, table, total / np.maximum(times, 1), counts.seen.astype(np.int64))
+    return UtilityTable(head, table, total / np.maximum(times, 1), counts.containing.astype(np.int64))

@@ -28,10 +28,10 @@ from attomaton.heads.model import Head, HeadModel, check_contexts, check_heads
 Baseline = Literal["uniform", "position"]
 """The attention at which utility is measured: uniform, or the head's mean pattern."""
 
-STRENGTH = 5.0
+MEAN_STRENGTH = 5.0
 """The weight of a token's mean over all queries, in occurrences."""
 
-FEW = 64
+CONTEXTS_AT_ONCE = 64
 """Contexts that are run at once, at most."""
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
@@ -73,9 +73,9 @@ class UtilityTable:
         """The scores of pairs, in the broadcast shape of queries and tokens."""
         query, token = np.broadcast_arrays(queries, tokens)
         keys = query.astype(np.int64).ravel() * len(self.background) + token.ravel()
-        place, there = find_rows(self._keys, keys)
+        rows, is_counted = find_rows(self._keys, keys)
         scores = self.background[token.ravel()]
-        scores[there] = column(self.scores, "score")[place[there]]
+        scores[is_counted] = column(self.scores, "score")[rows[is_counted]]
         return scores.reshape(query.shape)
 
     def dense(self) -> Float64:
@@ -124,7 +124,7 @@ def measure_utility(
     alone: bool = False,
     first: int = 1,
     copies: bool = False,
-    strength: float = STRENGTH,
+    strength: float = MEAN_STRENGTH,
     heads: Sequence[Head] | None = None,
 ) -> list[UtilityTable]:
     """Measure the utility tables of heads.
@@ -177,8 +177,8 @@ def measure_utility(
     distinct, total = _add_equal(np.concatenate(keys), np.concatenate(sums, axis=1))
     counts = np.rint(total[0]).astype(np.int64)
     return [
-        make_table(head, (distinct, counts), total[1 + place], model.shape.n_tokens, strength)
-        for place, head in enumerate(checked)
+        shrink_to_means(head, (distinct, counts), total[1 + index], model.shape.n_tokens, strength)
+        for index, head in enumerate(checked)
     ]
 
 
@@ -194,27 +194,27 @@ def find_gains(
             f"the windows have shape {table.shape}; give (n, length + 1) with a length of at least 2"
         )
     base = _baseline(model, table[:, :-1], baseline)
-    few = min(FEW, model.shape.batch_of(table.shape[1]))
+    few = min(CONTEXTS_AT_ONCE, model.shape.batch_of(table.shape[1]))
     for start in range(0, len(table), few):
-        part = table[start : start + few]
+        batch = table[start : start + few]
         values: dict[Head, Float64] = {}
         for group in [[head] for head in heads] if alone else [list(heads)]:
-            values |= _differentiate(model, part, base, group if alone else model.shape.heads, group)
-        yield Gains(part, values)
+            values |= _differentiate(model, batch, base, group if alone else model.shape.heads, group)
+        yield Gains(batch, values)
 
 
 def find_mean_patterns(model: HeadModel, contexts: Integers) -> list[Tensor]:
     """The mean pattern of every layer over contexts, each of shape (n_heads, length, length)."""
     total: list[Tensor] = []
-    few = min(FEW, model.shape.batch_of(np.shape(contexts)[1]))
+    few = min(CONTEXTS_AT_ONCE, model.shape.batch_of(np.shape(contexts)[1]))
     for start in range(0, len(contexts), few):
         patterns = model.watch(np.asarray(contexts[start : start + few])).patterns
         sums = [pattern.detach().sum(0) for pattern in patterns]
         total = [old + new for old, new in zip(total, sums, strict=True)] if total else sums
-    return [one / len(contexts) for one in total]
+    return [total_of_layer / len(contexts) for total_of_layer in total]
 
 
-def make_table(
+def shrink_to_means(
     head: Head, pairs: tuple[Int64, Int64], sums: Float64, n_tokens: int, strength: float
 ) -> UtilityTable:
     """A table from sums over pairs, given as ascending keys query · n_tokens + token, and their counts.
@@ -279,6 +279,6 @@ def _centre(gains: Float64, weight: Float64) -> Float64:
 
 def _add_equal(keys: Int64, values: NDArray[Any]) -> tuple[Int64, Float64]:
     """The distinct keys, ascending, and the sums of the columns of ``values`` that share one."""
-    distinct, place = np.unique(keys, return_inverse=True)
-    sums = [np.bincount(place.ravel(), weights=row, minlength=len(distinct)) for row in values]
+    distinct, indices = np.unique(keys, return_inverse=True)
+    sums = [np.bincount(indices.ravel(), weights=row, minlength=len(distinct)) for row in values]
     return distinct, np.array(sums, np.float64)

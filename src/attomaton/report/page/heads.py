@@ -4,7 +4,7 @@ from math import isfinite
 from os import PathLike
 from typing import Any
 
-from attomaton.heads.audit.ladder import column_of
+from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.saved import NO_EVIDENCE, read_saved
 
 MOST_SHOWN_HEADS = 2_000
@@ -13,7 +13,7 @@ MOST_SHOWN_HEADS = 2_000
 DECIMALS = 4
 """Digits after the decimal point."""
 
-LONGEST_NAME = 200
+MOST_NAME_CHARACTERS = 200
 """Maximum number of characters of a name."""
 
 
@@ -31,17 +31,19 @@ def read_heads(path: str | PathLike[str]) -> dict[str, Any]:
     last = None if steps is None else max(steps)
     rows = [at for at in range(read.num_rows) if steps is None or steps[at] == last]
     causal = "pattern_rise" in columns
-    explained = [column_of("explained", name) for name in about.rungs]
+    explained = [name_column("explained", name) for name in about.rungs]
 
     def row(at: int) -> list[Any]:
-        shares = [_number(columns[name][at]) for name in explained]
-        worth = [_number(columns[name][at]) for name in ("pattern_rise", "ablation_rise")] if causal else []
-        label = [_number(columns[name][at]) for name in ("seeking_excess", "seeking_z")]
-        return [_text(columns["head"][at]), shares, *label, columns["seeks"][at], *worth]
+        shares = [_json_number(columns[name][at]) for name in explained]
+        worth = (
+            [_json_number(columns[name][at]) for name in ("pattern_rise", "ablation_rise")] if causal else []
+        )
+        label = [_json_number(columns[name][at]) for name in ("seeking_excess", "seeking_z")]
+        return [_short_text(columns["head"][at]), shares, *label, columns["seeks"][at], *worth]
 
     return {
-        "model": _text(about.model),
-        "rungs": [_text(name) for name in about.rungs],
+        "model": _short_text(about.model),
+        "rungs": [_short_text(name) for name in about.rungs],
         "documents": about.n_documents,
         "rows": about.n_rows,
         "said_of_z": about.said_of_z,
@@ -66,14 +68,14 @@ def _means(steps: list[Any], shares: list[list[Any]]) -> list[list[Any]]:
 
 def _mean(values: list[Any]) -> float | None:
     finite = [value for value in values if value is not None and isfinite(value)]
-    return _number(sum(finite) / len(finite)) if finite else None
+    return _json_number(sum(finite) / len(finite)) if finite else None
 
 
-def _number(value: Any) -> float | None:
+def _json_number(value: Any) -> float | None:
     """A number for JSON; null if it is not finite."""
     return round(float(value), DECIMALS) if value is not None and isfinite(value) else None
 
 
-def _text(value: Any) -> str:
+def _short_text(value: Any) -> str:
     text = "–" if value is None else str(value)
-    return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}…"
+    return text if len(text) <= MOST_NAME_CHARACTERS else f"{text[:MOST_NAME_CHARACTERS]}…"

@@ -61,7 +61,7 @@ def _predict(run: Path) -> tuple[list[list[float]], str]:
     except CorruptRun as error:
         return [], str(error)
     reason = why_unpredicted(trace)
-    return ([], reason) if reason else (_follow(trace), "")
+    return ([], reason) if reason else (_follow_trajectory(trace), "")
 
 
 def why_unpredicted(trace: Any) -> str:
@@ -80,7 +80,7 @@ def why_unpredicted(trace: Any) -> str:
     return ""
 
 
-def _follow(trace: Any) -> list[list[float]]:
+def _follow_trajectory(trace: Any) -> list[list[float]]:
     """Step, mean loss and mean norm along the trajectory of :func:`~attomaton.fast_forward`."""
     from attomaton.trajectory.curves import inner
 

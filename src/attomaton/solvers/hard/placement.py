@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from attomaton.base.machine import count_processors, share_out
+from attomaton.base.machine import count_processors, divide_work
 from attomaton.base.native import solve_parts
 from attomaton.base.tables import Float64
 from attomaton.solvers.hard.problem import OrderProblem
@@ -56,5 +56,5 @@ class Placement:
         def solve_share(groups: tuple[int, int]) -> None:
             solve_parts(graph, borders, groups, limits, (positions, multipliers))
 
-        share_out(solve_share, list(pairwise(sorted(set(cuts.tolist())))), self.threads)
+        divide_work(solve_share, list(pairwise(sorted(set(cuts.tolist())))), self.threads)
         return positions, multipliers

@@ -14,7 +14,7 @@ import numpy as np
 
 from attomaton.base.borders import check_floats
 from attomaton.base.errors import UnsupportedOption
-from attomaton.base.machine import share_out
+from attomaton.base.machine import divide_work
 from attomaton.base.native import bound_slopes, fill_hessians
 from attomaton.base.tables import Float64, Int64
 from attomaton.solvers.soft.likelihood import LuceProblem, Slopes
@@ -77,7 +77,7 @@ def score_errors(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -
                 members = groups.borders[batch, np.newaxis] + np.arange(size)
                 variance[members] = _find_variance(groups, batch, size, scores, ridge)
 
-    share_out(fill_variances, groups.shares(None))
+    divide_work(fill_variances, groups.shares(None))
     errors = np.empty_like(variance)
     errors[groups.alternatives] = np.sqrt(np.maximum(variance, 0.0))
     return errors

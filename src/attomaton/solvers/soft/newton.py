@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attomaton.base.borders import check_floats, trusted
-from attomaton.base.machine import count_processors, share_out
+from attomaton.base.machine import count_processors, divide_work
 from attomaton.base.native import solve_groups
 from attomaton.base.ragged import group_borders, offsets_of, ranges_of, sum_at
 from attomaton.base.tables import Float64, Int32, Int64
@@ -102,7 +102,7 @@ def share_groups(groups: Groups, threads: int | None, kernel: Callable[..., None
     def work(share: Int64) -> None:
         kernel(groups.choices, groups.starts, share, *args)
 
-    share_out(work, groups.shares(threads), threads)
+    divide_work(work, groups.shares(threads), threads)
 
 
 def sort_by_group(problem: LuceProblem) -> Groups:

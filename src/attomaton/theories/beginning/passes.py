@@ -101,7 +101,7 @@ def context_pairs(window: int, most: int) -> Iterator[tuple[Int64, Int64]]:
 DENSE_TOKENS = 10_000
 """Vocabularies up to this size have dense tables of pairs; larger ones only the pairs that occur."""
 
-BLOCK_ENTRIES = 1 << 22
+PASS_ENTRIES = 1 << 22
 """Entries of a block of columns: 32 MB for each array of them."""
 
 _sparse: Any = sparse
@@ -150,7 +150,7 @@ def find_gain(bigrams: Any, contexts: Any, n_positions: int) -> Gain:
     n_tokens = bigrams.shape[0]
     by_token, sums = contexts.tocsc(), contexts.sum(axis=0)
     counts, transposed = bigrams.astype(np.float64), bigrams.T.tocsr().astype(np.float64)
-    width = max(1, BLOCK_ENTRIES // n_tokens)
+    width = max(1, PASS_ENTRIES // n_tokens)
     table = np.zeros((n_tokens, n_tokens)) if n_tokens <= DENSE_TOKENS else None
     sparse_gain: Any = by_token.copy() if table is None else None
     for first in range(0, n_tokens, width):
@@ -324,12 +324,12 @@ class CountLooks:
         cut = self.cutting
         for sequences, t, u in cut.pairs(chunk):
             gains = self.gain.look_up(cut.pack(sequences[:, t + 1], sequences[:, u]))
-            high, low = split_numbers(_pull(gains.reshape(len(sequences), -1), t) / self.gain.unit)
+            high, low = split_numbers(_centre_gains(gains.reshape(len(sequences), -1), t) / self.gain.unit)
             yield "looks", cut.pack(sequences[:, t], sequences[:, u]), high.ravel(), low.ravel()
             yield "lags", t - u, high.sum(axis=0), low.sum(axis=0)
 
 
-def _pull(gains: Float64, t: Int64) -> Float64:
+def _centre_gains(gains: Float64, t: Int64) -> Float64:
     """Q_i of the gains c_i, both as rows of pairs (t, u): each minus the mean of its t, divided by t."""
     starts = np.flatnonzero(np.diff(t, prepend=-1))
     means = np.add.reduceat(gains, starts, axis=1) / (t[starts] + 1)

@@ -14,7 +14,7 @@ from scipy import sparse
 from attomaton.base.artifacts import FolderKind, Run, load_run, write_run
 from attomaton.base.borders import (
     MOST_COUNTED,
-    check_counts,
+    check_count_range,
     check_floats,
     check_ids,
     check_int64,
@@ -24,7 +24,7 @@ from attomaton.base.borders import (
 from attomaton.base.errors import UnknownToken
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
-from attomaton.base.printing import SHOWN, Block, Grid, Printed, blocks_of
+from attomaton.base.printing import PRINTED_ROWS, Block, Grid, Printed, blocks_of
 from attomaton.base.tables import Float64, Int64, make_table
 from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Skipped
 from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary, vocabulary_records
@@ -47,14 +47,14 @@ _sparse: Any = sparse
 def unpack_beginning(run: Run) -> tuple[Statistics, Vocabulary | None, Skipped]:
     """Check every part, each after the parts that it indexes."""
     size = check_size(run.manifest["n_tokens"], MAX_TOKENS, "n_tokens")
-    tables = {name: _table(run, name, size) for name in STATISTICS_TABLES}
+    tables = {name: _sparse_table(run, name, size) for name in STATISTICS_TABLES}
     lags = check_floats(run.arrays["lags"], (None,), "lags")
     sizes = {name: check_size(run.manifest[name], MOST_COUNTED, name) for name in CORPUS_SIZES}
     vocabulary = read_vocabulary(run.records, size)
     return Statistics(**tables, lags=lags, **sizes), vocabulary, Skipped(**run.manifest["skipped"])
 
 
-def _table(run: Run, name: str, size: int) -> Any:
+def _sparse_table(run: Run, name: str, size: int) -> Any:
     offsets = check_int64(run.arrays[f"{name}/offsets"], f"offsets of {name}")
     columns = check_int64(run.arrays[f"{name}/columns"], f"columns of {name}")
     stored = run.arrays[f"{name}/values"]
@@ -64,7 +64,7 @@ def _table(run: Run, name: str, size: int) -> Any:
         raise ValueError(f"the sizes in {name} are inconsistent")
     if name == "counts":
         values: Any = check_int64(stored, name)
-        check_counts(values, 1, name)
+        check_count_range(values, 1, name)
     else:
         values = check_floats(stored, (None,), name)
     return _sparse.csr_array((values, columns, offsets), shape=(size, size))
@@ -370,7 +370,7 @@ class Beginning(Tabular):
 
         By default the ``queries`` are the 8 most frequent ones; ``shown`` is the number of tokens of each.
         """
-        chosen = self.queries[:SHOWN].tolist() if queries is None else queries
+        chosen = self.queries[:PRINTED_ROWS].tolist() if queries is None else queries
         statistics = self.statistics
         return {
             "documents": statistics.n_documents,

@@ -129,19 +129,7 @@ class Statistics:
 def find_statistics(corpus: Any, *, window: int, n_tokens: int | None = None) -> Statistics:
     """B̄, Φ̄, Q̄ and Δ of documents in memory, or of one piece of whole documents.
 
-    Parameters
-    ----------
-    corpus : Chunk, or sequence of sequences of int
-        The documents; :mod:`attomaton.theories.beginning.passes` describes how they are cut.
-    window : int
-        Tokens of a sequence, T.
-    n_tokens : int, optional
-        Size of the vocabulary; for a sequence, by default the largest id plus one.
-
-    Examples
-    --------
-    >>> find_statistics([[0, 2, 1, 0, 2, 1, 0]], window=3).lags.round(4).tolist()
-    [0.0019, -0.0008, -0.0011]
+    ``n_tokens`` is by default the largest id plus one.
     """
     window = whole_number(window, "window", least=1)
     if not isinstance(corpus, Chunk):

@@ -304,28 +304,13 @@ def find_finite(supports: Supports) -> Float64:
 
 
 def squared_norm(supports: Supports) -> float:
-    """‖W^mm‖² = Σ_j s_j (V − s_j) / V, which is also the limit of η · t · (CE − H).
-
-    Examples
-    --------
-    >>> from attomaton.theories.decoder.supports import count_supports
-    >>> squared_norm(count_supports([[0, 1, 0, 2, 0, 3]], 1))  # one support of 3 tokens, two of 1
-    2.25
-    """
+    """‖W^mm‖² = Σ_j s_j (V − s_j) / V, which is also the limit of η · t · (CE − H)."""
     sizes = supports.sizes.astype(np.float64)
     return float((sizes * (supports.n_tokens - sizes)).sum() / supports.n_tokens)
 
 
 def asymptote(supports: Supports, number: int, step: float, step_size: float) -> Float64:
-    """The logits of one context at a large step t, by the law, shape (n_tokens,).
-
-    Examples
-    --------
-    >>> from attomaton.theories.decoder.supports import count_supports
-    >>> found = asymptote(count_supports([[0, 1, 0, 2, 0, 3]], 1), 0, 1e6, 1.0)
-    >>> found.round(3).tolist()
-    [-9.37, 3.123, 3.123, 3.123]
-    """
+    """The logits of one context at a large step t, by the law, shape (n_tokens,)."""
     pairs = supports.pairs_of(number)
     size, n_tokens = int(supports.sizes[number]), supports.n_tokens
     logs = np.log(supports.probabilities[pairs])

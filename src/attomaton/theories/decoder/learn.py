@@ -23,7 +23,7 @@ from attomaton.theories.beginning.begin import check_texts, find_frequent
 from attomaton.theories.beginning.passes import Frequent, PlainPass
 from attomaton.theories.decoder.features import EmbeddedLimit, check_features, solve_decoder
 from attomaton.theories.decoder.result import DecoderLimit
-from attomaton.theories.decoder.supports import Read, Supports, pack_contexts, supports_of
+from attomaton.theories.decoder.supports import CorpusSizes, Supports, pack_contexts, supports_of
 
 NAMED_CONTEXTS = {"unigram": 1, "bigram": 2, "trigram": 3}
 MOST_KEYS = 1 << 62
@@ -84,7 +84,7 @@ class CountNext(PlainPass):
 
 def add_supports(
     width: int, n_tokens: int, add_up: AddUp, frequent: Frequent | None = None
-) -> tuple[Supports, Read]:
+) -> tuple[Supports, CorpusSizes]:
     """The supports of a corpus that an engine reads, and the sizes of the corpus."""
     if n_tokens ** (width + 1) > MOST_KEYS:
         most = max(n for n in range(1, 65) if n_tokens**n <= MOST_KEYS)
@@ -99,7 +99,7 @@ def add_supports(
             f"no document has the {width + 1:,} tokens that a context and its next token need; give longer "
             "documents, or shorter contexts"
         )
-    read = Read(*(counted.get(key, 0) for key in range(3)))
+    read = CorpusSizes(*(counted.get(key, 0) for key in range(3)))
     return supports_of(sums["pairs"].keys, sums["pairs"].counts, width, n_tokens), read
 
 
@@ -183,7 +183,7 @@ def learn_decoder(
     >>> limit.predict_proba("to").tolist(), round(limit.loss_at(10**6) - limit.entropy, 8)
     ([0.0, 0.75, 0.0, 0.0, 0.25, 0.0], 5.5e-06)
     """
-    reading, most_frequent = _check(corpus, options)
+    reading, most_frequent = _check_options(corpus, options)
     named = isinstance(context, str) or context is None or np.ndim(context) < 1
     width = read_width(context) if named else None
     announce = as_stages(progress)
@@ -198,7 +198,7 @@ def learn_decoder(
     return DecoderLimit(supports, read, vocabulary)
 
 
-def _check(corpus: Any, options: DecoderOptions) -> tuple[ReadingOptions, int | None]:
+def _check_options(corpus: Any, options: DecoderOptions) -> tuple[ReadingOptions, int | None]:
     remaining: dict[str, Any] = dict(options)
     most_frequent = remaining.pop("most_frequent", None)
     if "window" in remaining:

@@ -28,7 +28,7 @@ from attomaton.theories.decoder.course import (
     logits_of,
     squared_norm,
 )
-from attomaton.theories.decoder.supports import Read, Supports
+from attomaton.theories.decoder.supports import CorpusSizes, Supports
 from attomaton.theories.decoder.telling import DecoderExplanation, DecoderRequest, ask, explain_support
 
 DECODER = FolderKind("decoder", "a decoder", "DecoderLimit.save")
@@ -36,7 +36,7 @@ SUPPORT_ARRAYS = ("offsets", "tokens", "counts")
 READ_SIZES = ("n_documents", "n_tokens", "n_labels")
 
 
-def unpack_decoder(run: Run) -> tuple[Supports, Read, Vocabulary | None]:
+def unpack_decoder(run: Run) -> tuple[Supports, CorpusSizes, Vocabulary | None]:
     """Check every part, each after the parts that it indexes."""
     offsets = check_int64(run.arrays["offsets"], "offsets")
     flat = check_int64(run.arrays["contexts"], "contexts")
@@ -46,7 +46,7 @@ def unpack_decoder(run: Run) -> tuple[Supports, Read, Vocabulary | None]:
     supports = Supports(contexts.astype(np.int32), offsets, run.arrays["tokens"], run.arrays["counts"], size)
     if (contexts != supports.contexts).any():
         raise ValueError("contexts are not token ids")
-    read = Read(*(check_size(run.manifest[name], MOST_COUNTED, name) for name in READ_SIZES))
+    read = CorpusSizes(*(check_size(run.manifest[name], MOST_COUNTED, name) for name in READ_SIZES))
     return supports, read, read_vocabulary(run.records, size)
 
 
@@ -103,7 +103,7 @@ class DecoderLimit(Tabular):
     """
 
     supports: Supports
-    read: Read
+    read: CorpusSizes
     vocabulary: Vocabulary | None = None
 
     def __repr__(self) -> str:

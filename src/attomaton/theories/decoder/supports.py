@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from attomaton.base.borders import (
     MEND,
-    check_counts,
+    check_count_range,
     check_ids,
     check_int64,
     check_lengths,
@@ -35,7 +35,7 @@ SUPPORTS = pa.schema(
 
 
 @dataclass(frozen=True)
-class Read:
+class CorpusSizes:
     """The sizes of the corpus that was read.
 
     Attributes
@@ -105,7 +105,7 @@ class Supports(Tabular):
         check_offsets(offsets, len(tokens), "offsets of supports")
         check_lengths("tokens and counts", tokens=tokens, counts=counts)
         check_ids(tokens, size, "a token of a support")
-        check_counts(counts, 1, "a count of a support")
+        check_count_range(counts, 1, "a count of a support")
         if len(contexts) != len(offsets) - 1 or not len(contexts) or (np.diff(offsets) < 1).any():
             raise MismatchedParts(f"each context needs a support of at least one token; {MEND}")
         row = rows_of(offsets)

@@ -7,7 +7,7 @@ import numpy as np
 
 from attomaton.base.errors import EmptyContext
 from attomaton.base.options import whole_number
-from attomaton.base.printing import SHOWN, Block, Grid, Printed
+from attomaton.base.printing import PRINTED_ROWS, Block, Grid, Printed
 from attomaton.base.tables import Float64, Int64
 from attomaton.corpora.prompts import read_context
 from attomaton.corpora.samples import MAX_TOKENS
@@ -93,7 +93,7 @@ class DecoderExplanation(Printed):
         """The count of the context with a next token."""
         return int(self.counts.sum())
 
-    def to_dict(self, *, shown: int = SHOWN) -> dict[str, Any]:
+    def to_dict(self, *, shown: int = PRINTED_ROWS) -> dict[str, Any]:
         """The context and its most probable next tokens as JSON values."""
         shown = whole_number(shown, "shown", least=1)
         columns = (self.tokens, self.probabilities.tolist(), self.finite.tolist(), self.counts.tolist())
@@ -129,12 +129,12 @@ class DecoderExplanation(Printed):
 
     def _blocks(self) -> list[Block]:
         columns = (self.tokens, self.probabilities.tolist(), self.finite.tolist(), self.counts.tolist())
-        first = zip(*(column[:SHOWN] for column in columns), strict=True)
+        first = zip(*(column[:PRINTED_ROWS] for column in columns), strict=True)
         rows = [
             (token, f"{probability:.3g}", f"{odds:.3f}", f"{count:,}")
             for token, probability, odds, count in first
         ]
-        remaining = self.support - SHOWN
+        remaining = self.support - PRINTED_ROWS
         grid = Grid("", ["next token", "probability", "log-odds", "seen"], rows)
         return [self.sentence, *([grid] * bool(rows)), *([f"and {remaining:,} more"] * (remaining > 0))]
 

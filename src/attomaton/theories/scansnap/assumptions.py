@@ -56,24 +56,7 @@ class Assumption:
 def check_assumptions(
     classes: CorpusClasses, rates: Rates | None = None, *, tolerance: float = 0.0
 ) -> tuple[Assumption, ...]:
-    """Test a corpus, and learning rates if given, against the paper's assumptions.
-
-    Parameters
-    ----------
-    classes : CorpusClasses
-        The corpus.
-    rates : Rates, optional
-        η_Y and η_Z; their ratio is an additional assumption.
-    tolerance : float
-        For distinct tokens, as in :meth:`CorpusClasses.distinct`.
-
-    Examples
-    --------
-    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
-    >>> found = check_assumptions(draw_linear_classes(2), Rates(decoder=10.0, attention=1.0))
-    >>> [one.name for one in found if one.met]
-    ['long contexts', 'fast decoder', 'one query for each label']
-    """
+    """Test a corpus, and learning rates if given, against the paper's assumptions."""
     squares = np.add.reduceat(classes.probabilities**2, classes.offsets[:-1])
     spread = MUCH_LARGER * float(classes.shares @ (1 / squares))
     length = np.inf if classes.lengths is None else float(classes.shares @ classes.lengths)

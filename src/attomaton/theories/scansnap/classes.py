@@ -126,7 +126,7 @@ class CorpusClasses:
         query, label = np.asarray(queries, np.int32), np.asarray(labels, np.int32)
         table = np.asarray(weights, np.float64)
         share = np.ones(len(query)) if shares is None else np.asarray(shares, np.float64)
-        _check(query, label, table, share)
+        _check_classes(query, label, table, share)
         rows, tokens = np.nonzero(table)
         values = table[rows, tokens] / table.sum(axis=1)[rows]
         offsets = group_borders(rows, len(query))
@@ -318,7 +318,7 @@ def _count_entries(samples: Samples, number: Int64) -> tuple[Int64, Int64]:
     return np.concatenate(entries), np.concatenate(counts)
 
 
-def _check(query: Int32, label: Int32, table: Float64, share: Float64) -> None:
+def _check_classes(query: Int32, label: Int32, table: Float64, share: Float64) -> None:
     if table.ndim != 2 or not len(query) == len(label) == len(table) == len(share) or not len(query):
         raise InvalidSamples(
             f"{len(query)} queries, {len(label)} labels, {len(share)} shares and weights of shape "
@@ -334,22 +334,9 @@ def _check(query: Int32, label: Int32, table: Float64, share: Float64) -> None:
 
 
 def classes_of_contexts(samples: Samples, *, query_is_key: bool = False) -> CorpusClasses:
-    """One class for each distinct triple of query, label and bag of keys.
+    """One class for each distinct triple of query, label and bag of keys; samples without a key are left out.
 
-    Parameters
-    ----------
-    samples : Samples
-        Samples without a key are left out.
-    query_is_key : bool
-        Whether the token at the last position is among the keys, as in the first paper. In the second it is
-        masked; earlier occurrences of the same token always count.
-
-    Examples
-    --------
-    >>> samples = Samples.from_lists([[0, 1, 2], [1, 0, 2], [0, 0, 2], [1, 2]], [0, 0, 1, 1])
-    >>> classes = classes_of_contexts(samples)
-    >>> classes.shares.tolist(), classes.dense.tolist()
-    ([0.5, 0.25, 0.25], [[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    In the first paper the last token of a context is a key (``query_is_key``); in the second it is masked.
     """
     masked = 0 if query_is_key else 1
     usable = samples.take(samples.lengths > masked)

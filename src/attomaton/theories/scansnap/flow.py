@@ -183,15 +183,6 @@ def measure_gain(flow: LayerFlow) -> Float64:
     """f_nᵀ Y (x_n − α_n) along a flow, shape (n_times, n_classes): the gain back-propagated to class n.
 
     For orthogonal classes it is γ M/(M − 1).
-
-    Examples
-    --------
-    >>> weights = 0.95 * np.eye(10, 1000, k=1)  # ten classes: a distinct token each, and token 0 in common
-    >>> weights[:, 0] = 0.05
-    >>> star = CorpusClasses.from_table(np.arange(11, 21), np.arange(21, 31), weights)
-    >>> flow = solve_flow(star, Rates(5.0, 0.5), [1.0, 15.0, 300.0])
-    >>> measure_gain(flow)[:, 0].round(2).tolist()  # it rises, turns near K ln M/η_Y = 13.8, and falls
-    [0.5, 3.7, 0.08]
     """
     if not flow.head.trains_decoder:
         raise UnsupportedOption(f"the gain needs a learned decoder, and {flow.head} has none")
@@ -202,13 +193,7 @@ def measure_gain(flow: LayerFlow) -> Float64:
 
 
 def find_turn(times: ArrayLike, gain: ArrayLike) -> float:
-    """The turn, where the gain is largest: vertex of a parabola through the largest value and its neighbours.
-
-    Examples
-    --------
-    >>> round(find_turn([1.0, 2.0, 3.0, 4.0], [0.0, 3.0, 4.0, 3.0]), 6)
-    3.0
-    """
+    """The turn, where the gain is largest: vertex of a parabola through that value and its neighbours."""
     time, value = np.asarray(times, np.float64), np.asarray(gain, np.float64)
     top = int(value.argmax())
     if top in (0, len(value) - 1):
@@ -219,21 +204,7 @@ def find_turn(times: ArrayLike, gain: ArrayLike) -> float:
 
 
 def find_snap(times: ArrayLike, growth: ArrayLike, turn: float) -> float:
-    """The snap, where d ln B/d ln t has fallen to half its value at ``turn``/2; infinite if it never does.
-
-    Parameters
-    ----------
-    times, growth : arrays, shape (n_times,)
-        Ascending times, and B there.
-    turn : float
-        From :func:`find_turn`.
-
-    Examples
-    --------
-    >>> times = np.geomspace(0.01, 100, 4001)
-    >>> round(find_snap(times, np.log1p(times), 1e-1), 1)  # t/((1 + t) ln(1 + t)) halves there
-    4.3
-    """
+    """The snap, where d ln B/d ln t has fallen to half its value at ``turn``/2; infinite if it never does."""
     clock = np.log(np.asarray(times, np.float64))
     steepness: Float64 = _numpy.gradient(np.log(np.asarray(growth, np.float64)), clock)
     half = float(_numpy.interp(np.log(turn / 2), clock, steepness)) / 2

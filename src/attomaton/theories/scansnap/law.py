@@ -123,11 +123,6 @@ def solve_exponent(clock: ArrayLike, n_tokens: int) -> Float64:
     """w = M h at η_Y t/K = ``clock``: the root of (M − 1) w/M + (e^w − 1)/M = clock.
 
     Newton's method from above, where the function is convex, so that no step overshoots.
-
-    Examples
-    --------
-    >>> solve_exponent([0.0, 1.0], 1000).round(6).tolist()
-    [0.0, 0.999283]
     """
     target = np.asarray(clock, np.float64)
     if not (np.isfinite(target) & (target >= 0)).all():

@@ -44,13 +44,6 @@ def find_pulls(classes: CorpusClasses, queries: Sequence[int] | Int64) -> list[t
     """The tokens before each of these queries, ascending, with the initial pull p_m on them.
 
     The score is ½ η_Y η_Z t² times the pull.
-
-    Examples
-    --------
-    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
-    >>> [(tokens, pull)] = find_pulls(draw_linear_classes(2), [30])
-    >>> bool(pull[tokens < 10].max() < 0 < pull[tokens == 19].item())
-    True
     """
     labels = distinct_keys(classes.labels.astype(np.int64))
     label_of = find_keys(labels, classes.labels.astype(np.int64))
@@ -60,10 +53,10 @@ def find_pulls(classes: CorpusClasses, queries: Sequence[int] | Int64) -> list[t
     predicts = _sparse.csr_array(owners, shape=(len(labels), len(classes))) @ features  # Σ π_n f_n by label
     predicts.sort_indices()
     overall = np.asarray(predicts.sum(axis=0)).ravel() / classes.n_tokens
-    return [_pull(classes, query, label_of, predicts, overall) for query in queries]
+    return [_pull_of_query(classes, query, label_of, predicts, overall) for query in queries]
 
 
-def _pull(
+def _pull_of_query(
     classes: CorpusClasses, query: int, label_of: Int64, predicts: Any, overall: Float64
 ) -> tuple[Int64, Float64]:
     """The tokens of a query's classes, with p_m summed over the classes; rounding noise is set to 0.

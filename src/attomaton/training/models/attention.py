@@ -237,8 +237,8 @@ class _Pairs:
     def of(cls, tokens: Int64, table: Tensor) -> "_Pairs":
         """Find the pairs of contexts (b, n, t) with embeddings (b, tokens, d)."""
         b, n, t = tokens.shape
-        words, word = _number_tokens(tokens, table.shape[1])
-        queries, query = _number_tokens(tokens[..., -1:], table.shape[1])
+        words, word = _distinct_tokens(tokens, table.shape[1])
+        queries, query = _distinct_tokens(tokens[..., -1:], table.shape[1])
         shape = b, words.shape[1], queries.shape[1]
         trial = np.arange(b, dtype=np.int64)[:, None, None]
         cells: Int64 = (trial * shape[1] + word) * shape[2] + query
@@ -262,7 +262,7 @@ class _Pairs:
         return torch.bmm(torch.bmm(self.words.transpose(1, 2), sums.view(self.shape)), self.queries)
 
 
-def _number_tokens(tokens: Int64, n_tokens: int) -> tuple[Int64, Int64]:
+def _distinct_tokens(tokens: Int64, n_tokens: int) -> tuple[Int64, Int64]:
     """The distinct tokens of each trial, (b, k), padded with token 0, and their index at each position."""
     flat = tokens.reshape(len(tokens), -1)
     occurs = np.zeros((len(tokens), n_tokens), bool)

@@ -186,7 +186,7 @@ class DeepTrials:
     def _losses(self, parameters: Sequence[Tensor], tokens: Tensor) -> Tensor:
         """The sum over positions of −ln p(label) of each trial, shape (n_trials,)."""
         stream = self.run(parameters, tokens[:, :, :-1])
-        logits = _times(stream, parameters[-1])
+        logits = _multiply(stream, parameters[-1])
         right = logits.gather(3, tokens[:, :, 1:, None])[..., 0]
         return (logits.logsumexp(3) - right).sum((1, 2))
 
@@ -201,12 +201,16 @@ class DeepTrials:
                 lags = remaining.pop(0) if self.model.positions else None
                 values = remaining.pop(0)
                 scores = (
-                    _look_up(weights, tokens) if first else _times(stream, weights) @ stream.transpose(2, 3)
+                    _pair_scores(weights, tokens)
+                    if first
+                    else _multiply(stream, weights) @ stream.transpose(2, 3)
                 )
-                read = _look_up_rows(values, tokens) if first else _times(stream, values)
+                read = _look_up_rows(values, tokens) if first else _multiply(stream, values)
                 written = written + self._attend(scores, lags) @ read
             if self.model.hidden is not None:
-                written = written + _times(torch.relu(_times(written, remaining.pop(0))), remaining.pop(0))
+                written = written + _multiply(
+                    torch.relu(_multiply(written, remaining.pop(0))), remaining.pop(0)
+                )
             stream, first = written, False
         return stream
 
@@ -218,13 +222,13 @@ class DeepTrials:
         return torch.softmax(scores.masked_fill(distance < 0, -torch.inf), 3)
 
 
-def _times(stream: Tensor, matrix: Tensor) -> Tensor:
+def _multiply(stream: Tensor, matrix: Tensor) -> Tensor:
     """Each row of (b, n, t, k) times the trial's matrix (b, k, m)."""
     b, n, t, k = stream.shape
     return (stream.reshape(b, n * t, k) @ matrix).reshape(b, n, t, -1)
 
 
-def _look_up(weights: Tensor, tokens: Tensor) -> Tensor:
+def _pair_scores(weights: Tensor, tokens: Tensor) -> Tensor:
     """X W Xᵀ of one-hot tokens, shape (b, n, t, t)."""
     b, n, t = tokens.shape
     pairs = tokens[..., :, None] * weights.shape[2] + tokens[..., None, :]

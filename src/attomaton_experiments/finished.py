@@ -1,4 +1,4 @@
-"""Finished parts of an experiment on disk, so that an interrupted experiment can be resumed."""
+"""Finished results of an experiment on disk, so that an interrupted experiment can be resumed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from attomaton.base.artifacts.manifests import read_sealed, write_sealed
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
-    """Storage of finished parts.
+class FinishedResults:
+    """Storage of finished results.
 
     Attributes
     ----------
@@ -21,30 +21,30 @@ class Parts:
     Examples
     --------
     >>> import tempfile
-    >>> made = []
+    >>> calls = []
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     for _ in range(2):
-    ...         parts = Parts(Path(folder, "parts"))
-    ...         numbers = parts.take("seed 0", {"steps": 3}, lambda: made.append(1) or {"loss": [1.0, 0.5]})
-    >>> numbers, len(made)
-    ({'loss': [1.0, 0.5]}, 1)
+    ...         results = FinishedResults(Path(folder, "results"))
+    ...         numbers = results.take("seed 0", {"steps": 3}, lambda: calls.append(1) or {"loss": [1.0]})
+    >>> numbers, len(calls)
+    ({'loss': [1.0]}, 1)
     """
 
     folder: Path | None
 
-    def take(self, name: str, asked: dict[str, Any], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The numbers of a part: read if it was made with these settings before, else made and written.
+    def take(self, name: str, settings: dict[str, Any], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The numbers of a result: read if it was made with these settings before, else made and written.
 
         Numbers are plain finite JSON values.
         """
         if self.folder is None:
             return make()
         path = self.folder / f"{name.replace(' ', '-')}.json"
-        found = read_sealed(path)
-        if found is not None and found.get("asked") == asked:
-            return found["numbers"]
+        stored = read_sealed(path)
+        if stored is not None and stored.get("settings") == settings:
+            return stored["numbers"]
         numbers = make()
         with explained(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_sealed(path, {"asked": asked, "numbers": numbers})
+            write_sealed(path, {"settings": settings, "numbers": numbers})
         return numbers

@@ -1,4 +1,4 @@
-"""Places in a context that heads are named after: how much attention they get, and how useful it would be."""
+"""Targets that heads are named after, such as the previous token: attention there, and how useful it is."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +9,8 @@ from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.heads.model import HeadModel
 from attomaton.heads.utility.measured import find_gains
 
-Places = Callable[[Int64], Bool]
-"""From contexts, shape (n, length), to the keys at the place of each query, shape (n, length, length)."""
+FindTarget = Callable[[Int64], Bool]
+"""From contexts, shape (n, length), to the target keys of each query, shape (n, length, length)."""
 
 
 def first_token(tokens: Int64) -> Bool:
@@ -20,8 +20,8 @@ def first_token(tokens: Int64) -> Bool:
 
 def previous_token(tokens: Int64) -> Bool:
     """The token before the query."""
-    place = np.arange(int(tokens.shape[1]))
-    return _earlier(tokens) & (place[:, None] - place[None, :] == 1)
+    positions = np.arange(int(tokens.shape[1]))
+    return _earlier(tokens) & (positions[:, None] - positions[None, :] == 1)
 
 
 def same_token(tokens: Int64) -> Bool:
@@ -46,7 +46,7 @@ def _earlier(tokens: Int64) -> Bool:
     return np.broadcast_to(np.tri(length, length, -1, dtype=bool), (len(tokens), length, length))
 
 
-PLACES: dict[str, Places] = {
+TARGETS: dict[str, FindTarget] = {
     "first token": first_token,
     "previous token": previous_token,
     "same token": same_token,
@@ -54,34 +54,34 @@ PLACES: dict[str, Places] = {
 }
 
 
-def place_column(measure: str, place: str) -> str:
-    """The column of a measure at a place, such as ``attention_previous_token``."""
-    return f"{measure}_{place.replace(' ', '_')}"
+def target_column(measure: str, target: str) -> str:
+    """The column of a measure of a target, such as ``attention_previous_token``."""
+    return f"{measure}_{target.replace(' ', '_')}"
 
 
-def measure_places(model: HeadModel, windows: Int64) -> list[dict[str, float]]:
-    """For each head, ``attention_PLACE`` and ``utility_PLACE``, means over the queries that have the place.
+def measure_targets(model: HeadModel, windows: Int64) -> list[dict[str, float]]:
+    """For each head, ``attention_TARGET`` and ``utility_TARGET``, means over queries that have the target.
 
     Utility is what the loss falls by, for each unit of attention moved there from uniform attention, where
-    all heads attend uniformly; of several keys at the place, their mean. ``windows`` are contexts with the
+    all heads attend uniformly; of several target keys, their mean. ``windows`` are contexts with the
     label of the last position, shape (n, length + 1).
     """
     heads, tokens = model.shape.heads, windows[:, :-1]
     gains = list(find_gains(model, windows, baseline="uniform", alone=False, heads=heads))
     patterns = model.watch(tokens).patterns
-    there = {name: find(tokens) for name, find in PLACES.items()}
-    told: list[dict[str, float]] = []
+    keys_of = {name: find(tokens) for name, find in TARGETS.items()}
+    measured: list[dict[str, float]] = []
     for head in heads:
-        seen: Any = patterns[head.layer][:, head.number].double().numpy()
-        useful = np.concatenate([part.values[head] for part in gains])
-        told.append(
+        attended: Any = patterns[head.layer][:, head.number].double().numpy()
+        useful = np.concatenate([batch.values[head] for batch in gains])
+        measured.append(
             {
-                place_column(measure, name): average_at(values, keys, total=measure == "attention")
-                for name, keys in there.items()
-                for measure, values in (("attention", seen), ("utility", useful))
+                target_column(measure, name): average_at(values, keys, total=measure == "attention")
+                for name, keys in keys_of.items()
+                for measure, values in (("attention", attended), ("utility", useful))
             }
         )
-    return told
+    return measured
 
 
 def average_at(values: Float64, keys: Bool, *, total: bool) -> float:
