@@ -289,17 +289,21 @@ def _draw(
     curves: dict[str, tuple[Float64, Float64]], steps: Int64, path: Path, *, caption: str
 ) -> list[Path]:
     """Medians over the trials, by step."""
+    softmax = {variant.name for variant in VARIANTS if variant.softmax}
+    names = [[name for name in curves if (name in softmax) == dashed] for dashed in (False, True)]
     panels: list[LinePanel] = []
     for number, title in enumerate(("attention below the best component", "distance from the odds of W_fin")):
         lines = [
             Line(
-                name,
+                name.removesuffix(", cross-entropy"),
                 steps[1:].tolist(),
-                np.median(both[number], axis=1)[1:].tolist(),
-                colour % 6,
-                colour // 6,
+                np.median(curves[name][number], axis=1)[1:].tolist(),
+                colour,
+                dash,
             )
-            for colour, (name, both) in enumerate(curves.items())
+            for dash, group in enumerate(names)
+            for colour, name in enumerate(group)
         ]
+        title = f"{title} (dashed: cross-entropy)"
         panels.append(LinePanel(title, lines, log=number == 0, log_axis=False))
     return draw_line_panels(panels, path, caption=caption)

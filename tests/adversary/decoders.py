@@ -13,9 +13,8 @@ import numpy as np
 
 import attomaton as at
 from attomaton.base.errors import AttomatonError
-from attomaton.theories.decoder.learn import Read
 from attomaton.theories.decoder.result import DecoderLimit
-from attomaton.theories.decoder.supports import Supports
+from attomaton.theories.decoder.supports import CorpusSizes, Supports
 from tests.adversary.finding import Finding, unjudged, worst_of
 from tests.adversary.reference.least_norm import Constraints, Unsolved, gram_of, least_norm
 
@@ -118,7 +117,7 @@ def _draw_counts(rng):
         for side in (dict.keys, dict.values)
     )
     supports = Supports(np.array(list(after), np.int32), np.cumsum([0, *sizes]), tokens, counts, size)
-    return DecoderLimit(supports, Read(1, int(counts.sum()) + 1, int(counts.sum()))), after
+    return DecoderLimit(supports, CorpusSizes(1, int(counts.sum()) + 1, int(counts.sum()))), after
 
 
 def _count(documents, width):

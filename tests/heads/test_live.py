@@ -121,6 +121,18 @@ def test_two_passes_agree(name):
         np.testing.assert_allclose(own, other, atol=2e-4)
 
 
+def test_heads_that_share_keys_read_them_through_one_rotation(monkeypatch):
+    """Although one of them hardly depends on some units: their rotation is that of attomaton's own pass."""
+    monkeypatch.setattr("attomaton.heads.live.COUPLED", 0.9)  # then nearly every unit is read by one head
+    model = architectures.make("llama")
+    live, reference = LiveModel.of(model), read_object(model)
+    keys = [group for group in live._layouts[0] if group.keys]
+    assert [(group.heads, len(group.units)) for group in keys] == [((0, 1), 8), ((2, 3), 8)]
+    drawn = [one.rotate(seed=3).watch(IDS).patterns for one in (live, reference)]
+    for own, other in zip(*drawn, strict=True):
+        torch.testing.assert_close(own, other, atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize("name", ["llama", "bloom"])
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 def test_a_model_is_left_as_it_was(name, attention):
@@ -157,7 +169,7 @@ def test_a_model_interrupted_at_random_moments_is_left_as_it_was(name):
     keys, inputs = np.array([[3, 1, 0, 0], [2, 4, 0, 0]]), np.zeros((6, 32), np.float32)
 
     def run():
-        live.record(IDS, positions, lambda *_: None, beside=[drawn])
+        live.record(IDS, positions, lambda *_: None, random=[drawn])
         live.watch(IDS, edit_patterns=lambda _, pattern: pattern)
         drawn.score_inputs(1, inputs, keys, np.array([[0, 1, 3, 3], [0, 1, 2, 2]]), texts)
 

@@ -55,9 +55,7 @@ REPEATED = {
     **dict.fromkeys(
         ("begin", "diff", "learn", "train", "verify"), "a command and the function that it calls"
     ),
-    **dict.fromkeys(
-        ("csr_array", "issparse", "linalg"), "names of SciPy, whose type stubs leave some types unknown"
-    ),
+    "linalg": "the module of SciPy, whose type stubs leave some types unknown",
 }
 """Names that two files may share, and what they name."""
 

@@ -187,6 +187,11 @@ def find_units(call: ModuleCall) -> list[HeadUnits]:
         )
         strength, earlier = squares.sum((1, 2)), squares[:, :, :-1].sum((0, 1, 2))
         reads = (strength > COUPLED**2 * strength.max(0)) & (strength > 0)
+        keys = reads[:, earlier > 0]
+        together = keys @ keys.T  # heads that share keys, although one of them reads some units weakly
+        for _ in scores:
+            together = together @ together
+        reads[:, earlier > 0] = together @ keys
         kinds = np.concatenate([earlier[None] > 0, reads])  # one column per unit
         for kind in np.unique(kinds[:, reads.any(0)], axis=1).T:
             units = torch.as_tensor(np.flatnonzero((kinds == kind[:, None]).all(0)))
