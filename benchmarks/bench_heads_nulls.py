@@ -29,7 +29,7 @@ import numpy as np
 
 from attomaton.base import paper_style
 from attomaton.heads import (
-    Audit,
+    AuditSettings,
     Position,
     audit_heads,
     climb,
@@ -65,7 +65,7 @@ DRAWN = 7
 """Rungs that are drawn: those that the command offers."""
 EVERY = 8
 """Of the rows of next-token seeking, one in so many is climbed."""
-HOW = Audit(window=16)
+HOW = AuditSettings(window=16)
 
 
 Make = Callable[[], HeadModel]
@@ -81,7 +81,7 @@ def audit_built() -> tuple[dict[str, int], dict[str, int], dict[str, int], int]:
         for number, kind in enumerate(KINDS):
             rng = np.random.default_rng([number, seed])
             model, documents = build_heads(kind, rng), draw_text(rng)
-            seeking = audit_heads(model, documents, rungs=(Position(),), how=HOW).seeking
+            seeking = audit_heads(model, documents, rungs=(Position(),), settings=HOW).seeking
             held[kind] += int(seeking.holds.any())
             over_documents[kind] += int(above_null(seeking.excess.z).any())
             without[kind] += int(replace(seeking, null=None).holds.any())
@@ -89,7 +89,7 @@ def audit_built() -> tuple[dict[str, int], dict[str, int], dict[str, int], int]:
         model, documents = build_heads("random", rng), draw_text(rng)
         random = [rotate_beside(model, seed=one) for one in range(2)]
         watched = Seeker(model, HOW.window)
-        seeking = audit_heads(watched, documents, rungs=(Position(),), random=random, how=HOW).seeking
+        seeking = audit_heads(watched, documents, rungs=(Position(),), random=random, settings=HOW).seeking
         found += int(seeking.holds[0])
     return held, without, over_documents, found
 

@@ -27,7 +27,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from attomaton.base.progress import as_stages
-from attomaton.heads import Audit, HeadAudit, audit_heads
+from attomaton.heads import AuditSettings, HeadAudit, audit_heads
 from attomaton.heads.audit.ceiling import OwnScores
 from attomaton.heads.audit.heads import join_audits, measure_layer, prepare, record_all
 from attomaton.heads.audit.rows import list_documents
@@ -89,7 +89,7 @@ def judge_random(live: LiveModel, documents: Any, kind: str) -> dict[str, Any]:
         live.__dict__["_layouts"] = [[]]  # as if no weight were in reach
     start = time.process_time()
     draws = [live.rotate(seed=seed) for seed in range(DRAWS)]
-    how, ids = Audit(), list_documents(documents)
+    how, ids = AuditSettings(), list_documents(documents)
     plan = prepare(live, ids, None, how, vocabulary=documents.vocabulary)
     recorded = record_all(live, draws, ids, how, as_stages(False), layers=layers, reads_of=plan.fit_on)
     audits = list[HeadAudit]()

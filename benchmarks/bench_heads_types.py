@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.heads import Audit, HeadAudit, audit_heads, plain_rungs, rotate_beside, rotate_heads
+from attomaton.heads import AuditSettings, HeadAudit, audit_heads, plain_rungs, rotate_beside, rotate_heads
 from attomaton.heads.audit.types import SPECIFIC
 from attomaton.heads.model import HeadModel
 from timing import DATA, peak_gigabytes, report
@@ -46,8 +46,8 @@ N_TOKENS = 96
 
 def audit(model: Any, documents: Sequence[Any], random: int | Sequence[HeadModel] = 2) -> HeadAudit:
     """An audit with the usual rungs and small sizes."""
-    how = Audit(window=16, per_document=10)
-    return audit_heads(model, documents, rungs=plain_rungs(TEXTS), random=random, how=how)
+    how = AuditSettings(window=16, per_document=10)
+    return audit_heads(model, documents, rungs=plain_rungs(TEXTS), random=random, settings=how)
 
 
 def type_built() -> Counter[tuple[str, str]]:
@@ -95,11 +95,11 @@ def read_letters(n: int, start: int) -> list[Any]:
 def type_random() -> dict[str, Counter[str]]:
     """How many random heads get which type, by what they are of."""
     found: dict[str, Counter[str]] = {family: Counter() for family in (*FAMILIES, "drawn", "rotated")}
-    how = Audit(window=16, per_document=8)
+    how = AuditSettings(window=16, per_document=8)
     for family in FAMILIES:
         for seed in range(9):
             model, documents = draw_untrained(family, seed), read_letters(40, 40 * seed)
-            found[family].update(one.name for one in audit_heads(model, documents, how=how).types)
+            found[family].update(one.name for one in audit_heads(model, documents, settings=how).types)
     for number, heavy in enumerate((False, True)):
         rng = np.random.default_rng(number)
         for documents in (draw_chains(rng, 60), draw_sentences(rng)):

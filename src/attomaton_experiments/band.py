@@ -21,7 +21,7 @@ from attomaton.base.progress import Progress, Stages
 from attomaton.base.tables import Float64
 from attomaton.claims import Verdict, VerdictStatus
 from attomaton.claims.verdicts import Judgement
-from attomaton.heads import Audit, Position, audit_heads
+from attomaton.heads import AuditSettings, Position, audit_heads
 from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton_experiments.finished import FinishedResults
 from attomaton_experiments.page import Page
@@ -100,7 +100,7 @@ def _audit(model: Path, corpus: Path, options: dict[str, Any], progress: Progres
         read_passages(corpus, shortest=options["shortest"])[: options["n_documents"]],
         rungs=(Position(),),
         random=options["random"],
-        how=Audit(rows=FEW, seed=options["seed"]),
+        settings=AuditSettings(rows=FEW, seed=options["seed"]),
         progress=Stages(lambda stage: progress(f"{named}: {stage}", 0, 0)),
     )
     about = {"model": model.stem, "corpus": corpus.stem}

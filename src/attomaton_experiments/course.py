@@ -20,7 +20,7 @@ from attomaton.base.progress import Progress
 from attomaton.base.tables import Float64, Int64
 from attomaton.claims import Verdict, VerdictStatus
 from attomaton.claims.verdicts import Judgement
-from attomaton.heads import Audit, audit_heads, open_model, plain_rungs
+from attomaton.heads import AuditSettings, audit_heads, open_model, plain_rungs
 from attomaton_experiments.figures.course import draw_history
 from attomaton_experiments.finished import FinishedResults
 from attomaton_experiments.head_course.history import History, Record, tell_interval, tell_steps
@@ -116,7 +116,7 @@ def _audit(folder: Path, stories: Stories, options: dict[str, Any]) -> dict[str,
         documents,
         rungs=plain_rungs(stories.texts),
         random=options["random"],
-        how=Audit(longest=longest, seed=options["seed"]),
+        settings=AuditSettings(longest=longest, seed=options["seed"]),
     )
     windows: Int64 = draw_windows(stories.train, longest // 2, options["n_windows"], seed=0)
     table: Any = audit.table()

@@ -8,7 +8,7 @@ from scipy.stats import t as student
 
 from attomaton.base.errors import InvalidSamples
 from attomaton.heads.audit.explanations import Duplicate
-from attomaton.heads.audit.heads import Audit, audit_heads
+from attomaton.heads.audit.heads import AuditSettings, audit_heads
 from attomaton.heads.audit.ladder import KeyToken, Position, climb
 from attomaton.heads.audit.rows import EARLIER, Rows, split_documents
 from attomaton.heads.audit.rungs import learned_rungs, plain_rungs
@@ -192,7 +192,7 @@ def explain(scores, attention, documents):
 def attack_leakage(rng) -> Finding:
     """Whatever the scored documents hold, in whatever order: what is fitted stays; copies are refused."""
     plain = draw_plain(rng)
-    n_tokens, how = len(plain.embedding), Audit(window=3, per_document=4, seed=int(rng.integers(9)))
+    n_tokens, how = len(plain.embedding), AuditSettings(window=3, per_document=4, seed=int(rng.integers(9)))
     many = int(rng.integers(24, 34))
     documents = [rng.integers(0, n_tokens, 11) for _ in range(many)]
     fit_on, score_on = split_documents(many, seed=how.seed)
@@ -209,7 +209,7 @@ def attack_leakage(rng) -> Finding:
         mixed[at] = documents[other]
     case = {**describe(plain), "documents": [one.tolist() for one in documents], "seed": how.seed}
     try:
-        audits = [audit_heads(model, held, rungs=rungs, how=how) for held in (documents, changed, mixed)]
+        audits = [audit_heads(model, held, rungs=rungs, settings=how) for held in (documents, changed, mixed)]
     except InvalidSamples as error:
         return unjudged(str(error)[:200], "refused")
     scales = [one.ladder.scales for one in audits]
@@ -222,7 +222,7 @@ def attack_leakage(rng) -> Finding:
     for at, other in zip(score_on[: len(score_on) // 2 + 1], fit_on, strict=False):
         copied[at] = documents[other]
     try:
-        audit_heads(model, copied, rungs=rungs, how=how)
+        audit_heads(model, copied, rungs=rungs, settings=how)
         checks.append(("a copy on both sides", np.inf, 0.0))
     except InvalidSamples as error:
         checks.append(("a copy is named", float("cop" not in str(error)), 0.0))

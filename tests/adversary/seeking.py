@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from attomaton.base.errors import InvalidSamples
-from attomaton.heads.audit.heads import Audit, audit_heads
+from attomaton.heads.audit.heads import AuditSettings, audit_heads
 from attomaton.heads.audit.ladder import Position
 from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.rows import split_documents, watch_rows
@@ -31,11 +31,11 @@ def attack(rng: Rng) -> Finding:
         kind, n_tokens, window, n, length = "random", int(rng.integers(5, 15)), 12, 60, 40
     model = build_heads(kind, rng, n_tokens=n_tokens)
     documents = draw(rng, text, n, length, n_tokens)
-    how = Audit(window=window, per_document=int(rng.integers(6, 13)), seed=int(rng.integers(1000)))
+    how = AuditSettings(window=window, per_document=int(rng.integers(6, 13)), seed=int(rng.integers(1000)))
     watched = Seeker(model, window, ((0, 0, float(rng.uniform(0.1, 0.4))),)) if text == "sought" else model
     random = [rotate_beside(model, seed=seed) for seed in (1, 2)] if text == "sought" else 2
     try:
-        seeking = audit_heads(watched, documents, rungs=(Position(),), random=random, how=how).seeking
+        seeking = audit_heads(watched, documents, rungs=(Position(),), random=random, settings=how).seeking
     except InvalidSamples as error:  # few tokens: documents that are alike, or no label in reach
         return unjudged(str(error), text)
     head = int(rng.integers(model.n_heads))
@@ -57,7 +57,7 @@ def draw(rng: Rng, text: str, n: int, length: int, n_tokens: int) -> list[np.nda
     return draw_text(rng, n, length=length, n_tokens=n_tokens, steepness=steepness)
 
 
-def excess_by_loops(model, documents, how: Audit, head: int) -> float:
+def excess_by_loops(model, documents, how: AuditSettings, head: int) -> float:
     """The excess of one head, place by place, from patterns of whole documents."""
     drawn = watch_rows(
         model, documents, window=how.window, per_document=how.per_document, longest=how.longest, seed=how.seed

@@ -11,7 +11,7 @@ from attomaton.base.tables import table_of
 from attomaton.claims.verdicts import digest_trace, write_verdicts
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.heads.audit.course import audit_course
-from attomaton.heads.audit.heads import Audit
+from attomaton.heads.audit.heads import AuditSettings
 from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.saved import About, mark
 from attomaton.report.page import content
@@ -235,7 +235,7 @@ def test_an_audit_of_heads_has_a_section(browser, drawn, folder):
     plain.page.close()
     models = [StandIn(n_layers=1, seed=seed) for seed in range(2)]
     course = audit_course(
-        models, draw_documents(), steps=[5, 50], causal="all", how=Audit(window=6, length=10)
+        models, draw_documents(), steps=[5, 50], causal="all", settings=AuditSettings(window=6, length=10)
     )
     write_report(folder / "drawn", folder / "heads.html", heads=course.save(folder / "heads.parquet"))
     opened = Opened(browser.new_page(viewport={"width": 390, "height": 800}), folder / "heads.html")

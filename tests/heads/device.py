@@ -124,9 +124,9 @@ def main():
         models = [architectures.make(name) for _ in range(2)]
         for model in models:
             model.to(torch.bfloat16 if name == "qwen3" else torch.float32)
-        expected = audit_heads(models[0], DOCUMENTS, causal="top", how=HOW).to_pandas()
+        expected = audit_heads(models[0], DOCUMENTS, causal="top", settings=HOW).to_pandas()
         with device():
-            audit = audit_heads(move(models[1]), DOCUMENTS, causal="top", how=HOW)
+            audit = audit_heads(move(models[1]), DOCUMENTS, causal="top", settings=HOW)
         assert audit.left_out == ""
         assert {weight.device.type for weight in models[1].parameters()} == {NAME}
         table = audit.to_pandas()

@@ -12,7 +12,7 @@ import torch
 
 from attomaton.base.errors import UnreadableModel, UnsupportedOption
 from attomaton.heads import (
-    Audit,
+    AuditSettings,
     Head,
     HeadAudit,
     audit_heads,
@@ -29,7 +29,7 @@ from tests.heads.made import make_opt
 
 RNG = np.random.default_rng(0)
 DOCUMENTS = [RNG.integers(0, 61, length) for length in (30, 7, 25, 31, 9, *[28] * 20)]
-HOW = Audit(window=6, per_document=5, longest=20, length=8)
+HOW = AuditSettings(window=6, per_document=5, longest=20, length=8)
 IDS = RNG.integers(3, 61, (3, 12))
 ARCHITECTURES = [
     *(
@@ -141,7 +141,7 @@ def test_a_model_is_left_as_it_was(name, attention):
     model.lm_head.train()
     before, logits = state(model), outputs(model)
     live = open_model(model)
-    audit_heads(live, DOCUMENTS, causal="top", how=HOW)
+    audit_heads(live, DOCUMENTS, causal="top", settings=HOW)
     assert state(model) == before
     assert torch.equal(outputs(model), logits)
     for error in (KeyboardInterrupt, ValueError):
@@ -233,7 +233,7 @@ def test_half_precision_is_run_as_it_is():
     assert seen.patterns[0].dtype == torch.float32
     for half, pattern in zip(seen.patterns, whole.patterns, strict=True):
         assert (half - pattern).abs().max() < 0.1
-    assert audit_heads(live, DOCUMENTS, how=HOW).seeking.judged.count(None) == 0
+    assert audit_heads(live, DOCUMENTS, settings=HOW).seeking.judged.count(None) == 0
 
 
 class Quantised(torch.nn.Module):
@@ -253,7 +253,7 @@ def test_quantised_weights_are_not_rotated_and_it_is_said(tmp_path):
     for layer in model.model.layers:
         for name in ("q_proj", "k_proj", "v_proj"):
             setattr(layer.self_attn, name, Quantised(getattr(layer.self_attn, name)))
-    audit = audit_heads(model, DOCUMENTS, how=HOW, random=3)
+    audit = audit_heads(model, DOCUMENTS, settings=HOW, random=3)
     assert audit.null == "inputs"
     for words in ("out of reach (quantised", "random=8", "3 draws of random heads that share a rotation"):
         assert words in str(audit)
@@ -261,11 +261,11 @@ def test_quantised_weights_are_not_rotated_and_it_is_said(tmp_path):
     same = HeadAudit.load(audit.save(tmp_path / "heads.parquet"))
     assert same.table().equals(audit.table())
     with pytest.raises(UnsupportedOption, match="exposes none; give a folder"):
-        audit_heads(model, DOCUMENTS, how=HOW, null="rotated")
+        audit_heads(model, DOCUMENTS, settings=HOW, null="rotated")
 
 
 def test_random_heads_that_cannot_be_made_are_left_out():
-    audit = audit_heads(architectures.make("diffllama"), DOCUMENTS, how=HOW)
+    audit = audit_heads(architectures.make("diffllama"), DOCUMENTS, settings=HOW)
     assert audit.seeking.judged == [None] * len(audit.heads)
     assert "attends more than once when it is called" in audit.left_out
 
@@ -287,7 +287,7 @@ def test_random_heads_that_cannot_be_made_are_left_out():
     ],
 )
 def test_the_whole_audit_ends(name):
-    audit = audit_heads(architectures.make(name, attention="eager"), DOCUMENTS, causal="top", how=HOW)
+    audit = audit_heads(architectures.make(name, attention="eager"), DOCUMENTS, causal="top", settings=HOW)
     assert audit.left_out == ""
     assert np.isfinite(audit.causal.pattern.value).all()
     assert None not in audit.seeking.judged
@@ -297,7 +297,7 @@ def test_the_whole_audit_ends(name):
 def test_the_whole_audit_of_a_model_that_is_not_read():
     live = open_model(make_opt(attn_implementation="sdpa"))
     assert (live.shape.heads[-1], live.shape.n_tokens, live.shape.longest) == (Head(1, 3), 61, 64)
-    audit = audit_heads(live, DOCUMENTS, causal="all", how=HOW)
+    audit = audit_heads(live, DOCUMENTS, causal="all", settings=HOW)
     assert (audit.left_out, audit.causal is None, None in audit.seeking.judged) == ("", False, False)
     with pytest.raises(UnsupportedOption, match=r"does not read those of OPT.*model_type is 'opt'"):
         live.score_tokens(Head(0, 0), IDS[0], IDS[0])
@@ -309,7 +309,8 @@ def test_utility_is_that_of_the_other_pass():
     model = made.make("llama")
     rungs = lambda texts: useful_rungs(texts, n_tokens=61, window=4)  # noqa: E731
     audits = [
-        audit_heads(one, DOCUMENTS, rungs=rungs, random=0, how=HOW) for one in (model, read_object(model))
+        audit_heads(one, DOCUMENTS, rungs=rungs, random=0, settings=HOW)
+        for one in (model, read_object(model))
     ]
     np.testing.assert_allclose(audits[0].ladder.shares, audits[1].ladder.shares, atol=1e-4)
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from attomaton.base.errors import InvalidSamples, UnreadableModel, UnsupportedOption
-from attomaton.heads import Audit, Head, PatternModel, audit_heads, open_model, useful_rungs
+from attomaton.heads import AuditSettings, Head, PatternModel, audit_heads, open_model, useful_rungs
 from tests.heads.made import make_opt
 
 RNG = np.random.default_rng(0)
 DOCUMENTS = [RNG.integers(0, 61, length) for length in (30, 7, 25, 31, 9, *[28] * 20)]
-HOW = Audit(window=6, per_document=5, longest=20, length=8)
+HOW = AuditSettings(window=6, per_document=5, longest=20, length=8)
 
 
 def attentions(model, ids):
@@ -24,11 +24,11 @@ def test_an_iterator_is_read_in_the_order_of_the_documents():
     original = make_opt(attn_implementation="eager")
     items = (attentions(original, document[None]) for document in DOCUMENTS)
     ours = PatternModel.from_iterator(items, n_tokens=61)
-    audits = [audit_heads(model, DOCUMENTS, causal="all", how=HOW) for model in (ours, original)]
+    audits = [audit_heads(model, DOCUMENTS, causal="all", settings=HOW) for model in (ours, original)]
     np.testing.assert_allclose(audits[0].ladder.shares, audits[1].ladder.shares, atol=1e-5)
     np.testing.assert_array_equal(audits[0].first, audits[1].first)
     with pytest.raises(InvalidSamples, match=r"end after .* documents.*it is read once"):
-        audit_heads(ours, DOCUMENTS, how=HOW)
+        audit_heads(ours, DOCUMENTS, settings=HOW)
 
 
 def uniform(ids, heads=2):
@@ -39,7 +39,7 @@ def uniform(ids, heads=2):
 
 def test_a_function_is_a_model():
     model = PatternModel.from_function(uniform, n_tokens=61)
-    audit = audit_heads(model, DOCUMENTS, how=HOW)
+    audit = audit_heads(model, DOCUMENTS, settings=HOW)
     assert len(audit.heads) == 4
     assert np.allclose(audit.ladder.shares, 0)
     assert model.watch(DOCUMENTS[0][None]).logits.isnan().all()
@@ -77,7 +77,7 @@ def test_what_is_no_attention_is_refused(what):
 )
 def test_an_iterator_of_something_else_is_refused(items, words):
     with pytest.raises(InvalidSamples, match=words):
-        audit_heads(PatternModel.from_iterator(iter(items), n_tokens=61), DOCUMENTS, how=HOW)
+        audit_heads(PatternModel.from_iterator(iter(items), n_tokens=61), DOCUMENTS, settings=HOW)
 
 
 class Hooked(torch.nn.Module):
@@ -100,8 +100,8 @@ def test_what_needs_weights_says_so():
     with pytest.raises(UnsupportedOption, match="writes need"):
         model.write_logits(Head(0, 0), ids[0])
     with pytest.raises(UnsupportedOption, match="utility"):
-        audit_heads(model, DOCUMENTS, rungs=lambda texts: useful_rungs(texts, n_tokens=61), how=HOW)
-    audit = audit_heads(model, DOCUMENTS, causal="all", how=HOW)
+        audit_heads(model, DOCUMENTS, rungs=lambda texts: useful_rungs(texts, n_tokens=61), settings=HOW)
+    audit = audit_heads(model, DOCUMENTS, causal="all", settings=HOW)
     assert audit.seeking.judged == [None] * 4
     assert audit.table()["seeks"].null_count == 4
     assert audit.causal is None
@@ -113,4 +113,4 @@ def test_a_lens_model_with_other_settings_is_watched_as_it_runs():
     model = open_model(Hooked())
     assert isinstance(model, PatternModel)
     assert "use_qk_norm" in model.reason
-    assert len(audit_heads(model, DOCUMENTS, how=HOW).heads) == 4
+    assert len(audit_heads(model, DOCUMENTS, settings=HOW).heads) == 4

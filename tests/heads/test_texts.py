@@ -10,7 +10,7 @@ import attomaton as at
 from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.corpora import Reading
 from attomaton.heads.audit.contexts import show_head
-from attomaton.heads.audit.heads import Audit, audit_heads
+from attomaton.heads.audit.heads import AuditSettings, audit_heads
 from attomaton.heads.audit.rows import list_documents
 from attomaton.heads.texts import read_for
 from tests.heads import made
@@ -63,14 +63,14 @@ def test_text_without_a_tokenizer_is_refused():
 
 
 def test_a_path_and_texts_are_all_that_an_audit_needs(folder):
-    how = Audit(window=4)
-    audit = at.audit_heads(folder / "model", TEXTS, how=how)
+    how = AuditSettings(window=4)
+    audit = at.audit_heads(folder / "model", TEXTS, settings=how)
     ids = ids_of(read_for([folder / "model"], TEXTS))
-    same = audit_heads(str(folder / "model"), ids, how=how)
+    same = audit_heads(str(folder / "model"), ids, settings=how)
     assert same.first.tolist() == audit.first.tolist()
     assert same.seeking.table().equals(audit.seeking.table())
     assert set(audit.ladder.names) - set(same.ladder.names) == {"delimiters", "sentence start"}
-    shown = show_head(folder / "model", TEXTS, "L1H1", how=how, examples=1)
+    shown = show_head(folder / "model", TEXTS, "L1H1", settings=how, examples=1)
     assert "Ġ" in str(shown)
 
 
@@ -110,7 +110,7 @@ def test_frames_datasets_and_records_are_read_as_corpora(folder):
 
 
 def test_a_head_is_shown_on_texts_by_the_tokenizer_of_a_model_in_memory():
-    how = Audit(window=4, per_document=2)
+    how = AuditSettings(window=4, per_document=2)
     model = made.make("llama", vocab_size=300)
-    shown = show_head(model, TEXTS, "L1H1", tokenizer=learn_tokens(300), how=how, examples=1)
+    shown = show_head(model, TEXTS, "L1H1", tokenizer=learn_tokens(300), settings=how, examples=1)
     assert shown.vocabulary is not None

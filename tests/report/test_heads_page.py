@@ -10,7 +10,7 @@ import pytest
 import attomaton as at
 from attomaton.base.errors import UnreadableSource
 from attomaton.heads.audit.course import audit_course
-from attomaton.heads.audit.heads import Audit, audit_heads
+from attomaton.heads.audit.heads import AuditSettings, audit_heads
 from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.saved import KEY, About, mark
 from attomaton.report.page.heads import MOST_SHOWN_HEADS, read_heads
@@ -18,14 +18,18 @@ from attomaton.report.page.write import write_report
 from tests.cli.inside import run_inside
 from tests.heads.audit.standin import StandIn, draw_documents
 
-HOW = Audit(window=6, per_document=6, length=10)
+HOW = AuditSettings(window=6, per_document=6, length=10)
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
 
 @pytest.fixture(scope="module")
 def audit():
     return audit_heads(
-        StandIn(n_layers=1), draw_documents(), random=[StandIn(n_layers=1, seed=1)], causal="all", how=HOW
+        StandIn(n_layers=1),
+        draw_documents(),
+        random=[StandIn(n_layers=1, seed=1)],
+        causal="all",
+        settings=HOW,
     )
 
 
@@ -70,7 +74,7 @@ def test_what_the_page_holds_is_what_was_found(audit, tmp_path):
 
 def test_of_a_course_the_last_step_and_all_means(tmp_path):
     models = [StandIn(n_layers=1, seed=seed) for seed in range(2)]
-    course = audit_course(models, draw_documents(), steps=[5, 50], how=Audit(window=6))
+    course = audit_course(models, draw_documents(), steps=[5, 50], settings=AuditSettings(window=6))
     record = read_heads(course.save(tmp_path / "course.parquet"))
     assert record["step"] == 50
     assert [row[1][-1] for row in record["heads"]] == pytest.approx(course.shares[-1, -1], abs=1e-4)

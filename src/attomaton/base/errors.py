@@ -321,13 +321,13 @@ class SameWeights(UserWarning):
     Examples
     --------
     >>> import warnings, numpy as np
-    >>> from attomaton.heads.audit.course import Audit, audit_course
+    >>> from attomaton.heads.audit.course import AuditSettings, audit_course
     >>> from attomaton.heads.arrays import from_arrays
     >>> ones, documents = np.ones((1, 1, 2, 2)), np.random.default_rng(0).integers(0, 3, (24, 9))
     >>> model = from_arrays(np.eye(3, 2), ones, ones, ones, ones)
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
-    ...     course = audit_course([model, model], documents, steps=(0, 1), how=Audit(window=4))
+    ...     course = audit_course([model, model], documents, steps=(0, 1), settings=AuditSettings(window=4))
     >>> caught[0].category.__name__
     'SameWeights'
     """

@@ -108,9 +108,9 @@ def heads(
     for name, value in THREADS.items():  # read when numpy and torch are imported
         os.environ.setdefault(name, value)
     with needing("heads", "heads"):
-        from attomaton.heads.audit.heads import Audit
+        from attomaton.heads.audit.heads import AuditSettings
 
-    settings = Audit(window, per_document, longest, rows, length=length, contexts=contexts, seed=seed)
+    settings = AuditSettings(window, per_document, longest, rows, length=length, contexts=contexts, seed=seed)
     shown = None if show is None else parse_heads("--show", show)[0]
     chosen_layers = None if layers is None else parse_layers(layers)
     chosen_heads = None if heads is None else parse_heads("--heads", heads)
@@ -127,7 +127,7 @@ def heads(
             raise UnsupportedOption("--page shows one model; leave it out, or give one model")
         last = models_given[-1].open()  # says what is wrong with the model before the corpus is read
         documents = read_documents(models_given, corpus, corpus_options, on_hub=on_hub)
-        options: Any = {"theory": theory, "how": settings, "progress": announce, "limit": limit}
+        options: Any = {"theory": theory, "settings": settings, "progress": announce, "limit": limit}
         if shown is None:
             options |= {"random": random, "null": null, "causal": causal}
             options |= {"layers": chosen_layers, "heads": chosen_heads}

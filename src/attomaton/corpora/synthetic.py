@@ -143,6 +143,21 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Sa
     """Samples under one query whose components and order are exactly ``order``.
 
     The first samples show every tie and every arc once; the others are random and contradict none of them.
+
+    Parameters
+    ----------
+    order : BlockOrder
+        ``Blocks(…)``, ``Chain(…)``, ``RandomBlocks(…)`` or one of your own.
+    n_samples : int
+        How many samples; enough to show every tie and arc.
+    rng : numpy.random.Generator
+        What to draw with.
+
+    Examples
+    --------
+    >>> samples = corpus(Blocks([3, 1, 4]), n_samples=50, rng=np.random.default_rng(0))
+    >>> len(samples), samples.n_tokens, set(samples.queries.tolist())
+    (50, 8, {4})
     """
     n_samples = whole_number(n_samples, "n_samples", most=MOST_SAMPLES)
     needed = _needed_samples(order, rng)
@@ -170,6 +185,19 @@ def draw_random(
     """A random draw as in "Mechanics of Next Token Prediction": distinct tokens, one of them the label.
 
     The sizes are K, n and T of the paper, which also gives the defaults.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        What to draw with.
+    n_tokens, n_samples, window : int
+        K, n and T: the sizes of the paper by default.
+
+    Examples
+    --------
+    >>> samples = draw_random(np.random.default_rng(0))
+    >>> samples, samples.lengths.tolist(), all(label in context for context, label in samples)
+    (Samples(6 samples, 6 tokens), [4, 4, 4, 4, 4, 4], True)
     """
     n_tokens = whole_number(n_tokens, "n_tokens", least=1, most=MAX_TOKENS)
     n_samples = whole_number(n_samples, "n_samples", most=MOST_SAMPLES)
@@ -185,6 +213,11 @@ def draw_cyclic(
     """Draw as :func:`draw_random` does until at least one query's token-priority graph has a cycle.
 
     ``rng``, ``n_tokens``, ``n_samples`` and ``window`` are those of :func:`draw_random`.
+
+    Examples
+    --------
+    >>> has_cycle(draw_cyclic(np.random.default_rng(0)))
+    True
     """
     return _draw_until(has_cycle, rng, n_tokens, n_samples, window)
 
@@ -195,6 +228,11 @@ def draw_acyclic(
     """Draw as :func:`draw_random` does until no query's token-priority graph has a cycle.
 
     ``rng``, ``n_tokens``, ``n_samples`` and ``window`` are those of :func:`draw_random`.
+
+    Examples
+    --------
+    >>> has_cycle(draw_acyclic(np.random.default_rng(0)))
+    False
     """
     return _draw_until(lambda samples: not has_cycle(samples), rng, n_tokens, n_samples, window)
 
@@ -213,6 +251,25 @@ def draw_ordered(
     The label is the context token that comes first in the query's order, in which the query itself is last:
     so there is no cycle, and paths are longer than those of :func:`draw_acyclic`. If ``cyclic``, labels are
     instead drawn at random from their contexts, until some query's graph has a cycle.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        What to draw with.
+    n_tokens, n_samples, window : int
+        As in :func:`draw_random`.
+    n_queries : int
+        Number of queries.
+    cyclic : bool
+        Draw labels at random from their contexts instead, until some query's graph has a cycle.
+
+    Examples
+    --------
+    >>> samples = draw_ordered(np.random.default_rng(0))
+    >>> has_cycle(samples), sorted(set(samples.queries.tolist())), samples.lengths.tolist()[:3]
+    (False, [0, 1], [4, 4, 4])
+    >>> has_cycle(draw_ordered(np.random.default_rng(0), cyclic=True))
+    True
     """
     n_tokens = whole_number(n_tokens, "n_tokens", least=2, most=MAX_TOKENS)
     n_queries = whole_number(n_queries, "n_queries", least=1, most=n_tokens)
@@ -235,7 +292,15 @@ def draw_ordered(
 
 
 def has_cycle(samples: Samples) -> bool:
-    """Whether some query's token-priority graph has a cycle. Plain Python, for small draws."""
+    """Whether some query's token-priority graph has a cycle. Plain Python, for small draws.
+
+    Examples
+    --------
+    >>> has_cycle(Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))  # 0 beats 1 and 1 beats 0, under 2
+    True
+    >>> has_cycle(Samples.from_lists([[0, 1, 2], [2, 0, 1]], [0, 2]))  # two queries, two graphs
+    False
+    """
     graph: TopologicalSorter[tuple[int, int]] = TopologicalSorter()
     for context, label in samples:
         if label in context:

@@ -32,7 +32,11 @@ if TYPE_CHECKING:
         first_looks as first_looks,
         usefulness as usefulness,
     )
-    from attomaton.heads.audit.heads import Audit as Audit, HeadAudit as HeadAudit, audit_heads as audit_heads
+    from attomaton.heads.audit.heads import (
+        AuditSettings as AuditSettings,
+        HeadAudit as HeadAudit,
+        audit_heads as audit_heads,
+    )
     from attomaton.heads.audit.ladder import KeyToken as KeyToken, Position as Position, climb as climb
     from attomaton.heads.audit.randomised import (
         permute_weights as permute_weights,

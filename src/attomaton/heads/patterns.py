@@ -277,7 +277,7 @@ def _layers_of(item: Any, name: str) -> list[Tensor]:
         ) from error
     layers = [layer[None] if layer.ndim == 3 else layer for layer in layers]
     if not layers:
-        raise InvalidSamples(f"an item of {name} has no layers; of a transformers model, {EAGER}")
+        raise InvalidSamples(f"an item of {name} has no layers; if it is from a transformers model, {EAGER}")
     if any(layer.ndim != 4 or len(layer) != 1 for layer in layers):
         shapes = [tuple(layer.shape) for layer in layers[:1]]
         raise InvalidSamples(

@@ -25,7 +25,7 @@ class WeightPath(Tabular, ABC):
 
     @abstractmethod
     def weights_at(self, step: float) -> Float64 | csc_array:
-        """W(t), shape (dim, dim); orthonormal: the sparse scores, rows key tokens, columns queries."""
+        """W(t), shape (dim, dim); with orthonormal embeddings the scores, sparse, key tokens × queries."""
 
     @abstractmethod
     def scores_at(self, step: float) -> pa.Table:

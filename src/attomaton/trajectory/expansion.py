@@ -142,7 +142,7 @@ class Expansion(WeightPath):
         return min(self.settling, float(priorities.slack[~priorities.tight].min(initial=1.0)), 1.0)
 
     def weights_at(self, step: float) -> Float64 | csc_array:
-        """W(t), shape (dim, dim); orthonormal: the sparse scores, rows key tokens, columns queries."""
+        """W(t), shape (dim, dim); with orthonormal embeddings the scores, sparse, key tokens × queries."""
         return self.weights_along(_log_of_step(step))
 
     def weights_along(self, level: float) -> Float64 | csc_array:

@@ -89,7 +89,7 @@ class Trajectory(WeightPath):
         return self.scores_at(self._reached)
 
     def weights_at(self, step: float) -> Float64 | csc_array:
-        """W(t), shape (dim, dim); orthonormal: the sparse scores, rows key tokens, columns queries."""
+        """W(t), shape (dim, dim); with orthonormal embeddings the scores, sparse, key tokens × queries."""
         return self._frame.weights(self._point_at(step))
 
     def scores_at(self, step: float) -> pa.Table:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
-from attomaton.heads import Audit, Head, HeadAudit, audit_heads, compare_audits, open_model, show_head
+from attomaton.heads import AuditSettings, Head, HeadAudit, audit_heads, compare_audits, open_model, show_head
 from attomaton.heads.arrays import from_arrays
 from attomaton.heads.audit.course import audit_course
 from attomaton.heads.audit.heads import read_finished
@@ -12,7 +12,7 @@ from tests.heads import architectures
 
 RNG = np.random.default_rng(0)
 DOCUMENTS = [RNG.integers(0, 20, 30) for _ in range(30)]
-HOW = Audit(window=8, length=12, per_document=6)
+HOW = AuditSettings(window=8, length=12, per_document=6)
 JUDGED = ("type", "type_reason", "seeks")
 """Columns that depend on the tests of the other heads: the false discovery rate is over all audited heads."""
 
@@ -33,7 +33,7 @@ WHOLE = {}
 
 def audit_whole(name):
     if name not in WHOLE:
-        WHOLE[name] = audit_heads(MODELS[name], DOCUMENTS, causal="all", how=HOW)
+        WHOLE[name] = audit_heads(MODELS[name], DOCUMENTS, causal="all", settings=HOW)
     return WHOLE[name]
 
 
@@ -55,7 +55,7 @@ def assert_rows_of(part, whole, *, exact):
 def test_layers_have_the_numbers_of_the_whole_audit(name, tmp_path):
     whole = audit_whole(name)
     last = MODELS[name].shape.n_layers - 1
-    part = audit_heads(MODELS[name], DOCUMENTS, causal="all", layers=[last], how=HOW)
+    part = audit_heads(MODELS[name], DOCUMENTS, causal="all", layers=[last], settings=HOW)
     assert part.heads == tuple(head for head in whole.heads if head.layer == last)
     assert_rows_of(part, whole, exact=name == "arrays")
     assert not part.is_partial
@@ -68,7 +68,7 @@ def test_layers_have_the_numbers_of_the_whole_audit(name, tmp_path):
 @pytest.mark.parametrize("name", MODELS)
 def test_heads_are_compared_with_all_random_heads_of_their_layers(name, tmp_path):
     whole, wanted = audit_whole(name), ["1.2", Head(0, 1)]
-    part = audit_heads(MODELS[name], DOCUMENTS, causal="all", heads=wanted, how=HOW)
+    part = audit_heads(MODELS[name], DOCUMENTS, causal="all", heads=wanted, settings=HOW)
     assert part.heads == (Head(0, 1), Head(1, 2))
     assert part.seeking.null is not None
     assert len(part.seeking.null.values) == 2 * 2 * MODELS[name].shape.n_heads
@@ -83,25 +83,26 @@ def test_heads_are_compared_with_all_random_heads_of_their_layers(name, tmp_path
 
 def test_a_limit_takes_the_first_documents():
     model = MODELS["arrays"]
-    first = audit_heads(model, DOCUMENTS[:24], layers=0, how=HOW)
-    limited = audit_heads(model, DOCUMENTS, layers=0, limit=24, how=HOW)
+    first = audit_heads(model, DOCUMENTS[:24], layers=0, settings=HOW)
+    limited = audit_heads(model, DOCUMENTS, layers=0, limit=24, settings=HOW)
     assert limited.table().equals(first.table())
     shown = [
-        show_head(model, documents, "1.2", how=HOW, limit=24) for documents in (DOCUMENTS[:24], DOCUMENTS)
+        show_head(model, documents, "1.2", settings=HOW, limit=24)
+        for documents in (DOCUMENTS[:24], DOCUMENTS)
     ]
     assert shown[0].table().equals(shown[1].table())
 
 
 def test_steps_of_a_training_are_audited_for_some_heads():
     models = [MODELS["arrays"], draw_model()]
-    course = audit_course(models, DOCUMENTS, steps=(0, 9), heads="2.7", limit=24, random=1, how=HOW)
+    course = audit_course(models, DOCUMENTS, steps=(0, 9), heads="2.7", limit=24, random=1, settings=HOW)
     assert course.heads == (Head(2, 7),)
     assert course.shares.shape[2] == 1
 
 
 def test_an_audit_of_some_heads_is_resumed_as_such(tmp_path):
     model = MODELS["arrays"]
-    options = {"heads": ["0.1", "2.3"], "random": 1, "how": HOW}
+    options = {"heads": ["0.1", "2.3"], "random": 1, "settings": HOW}
     whole = audit_heads(model, DOCUMENTS, work=tmp_path / "work", **options)
     (tmp_path / "work" / "layer-0002.parquet").unlink()
     finished = read_finished(tmp_path / "work")
@@ -125,4 +126,4 @@ def test_an_audit_of_some_heads_is_resumed_as_such(tmp_path):
 )
 def test_a_wrong_choice_is_named(options, words):
     with pytest.raises((UnsupportedOption, MismatchedParts, ValueError), match=words):
-        audit_heads(MODELS["arrays"], DOCUMENTS, how=HOW, **options)
+        audit_heads(MODELS["arrays"], DOCUMENTS, settings=HOW, **options)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from attomaton.heads import Audit, HeadAudit, PatternModel, audit_heads
+from attomaton.heads import AuditSettings, HeadAudit, PatternModel, audit_heads
 from tests.heads.audit.built import draw_sentences
 
-HOW = Audit(window=16, per_document=8)
+HOW = AuditSettings(window=16, per_document=8)
 SPECIFIC = {"sink", "previous token", "induction", "duplicate", "position", "delimiter", "token-specific",
             "next-token seeking"}  # fmt: skip
 
@@ -27,7 +27,7 @@ def untrained(seed, *, n_layers=2, n_heads=4):
 
 @pytest.fixture(scope="module")
 def random_audit():
-    return audit_heads(untrained(0), draw_sentences(np.random.default_rng(0)), how=HOW)
+    return audit_heads(untrained(0), draw_sentences(np.random.default_rng(0)), settings=HOW)
 
 
 @pytest.mark.costly("imports transformers and audits a model beside random heads")
@@ -65,7 +65,7 @@ def test_a_type_that_differs_between_halves_of_the_documents_says_so():
         return [torch.as_tensor(weights / weights.sum(2, keepdims=True))[:, None]]
 
     model = PatternModel.from_function(patterns, n_tokens=12)
-    found = audit_heads(model, documents, how=HOW).to_pandas()
+    found = audit_heads(model, documents, settings=HOW).to_pandas()
     assert not found.type_is_stable[0]
     assert "in the first half of the documents and" in found.type_reason[0]
 
@@ -75,7 +75,7 @@ def test_without_weights_a_type_says_that_random_weights_may_do_the_same():
         return [torch.eye(ids.shape[1]).roll(-1, 1).tril().expand(len(ids), 1, -1, -1)]
 
     documents = np.random.default_rng(0).integers(0, 9, (30, 40))
-    found = audit_heads(PatternModel.from_function(before, n_tokens=9), documents, how=HOW).to_pandas()
+    found = audit_heads(PatternModel.from_function(before, n_tokens=9), documents, settings=HOW).to_pandas()
     assert found["type"].tolist() == ["previous token"]
     assert "no random heads to compare with, so random weights may do the same" in found.type_reason[0]
     assert found.type_z.isna().all()

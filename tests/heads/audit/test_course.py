@@ -11,7 +11,7 @@ import pytest
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, SameWeights, UnreadableModel, UnsupportedOption
 from attomaton.heads.audit.course import ModelStep, audit_course, find_steps
-from attomaton.heads.audit.heads import Audit, audit_heads
+from attomaton.heads.audit.heads import AuditSettings, audit_heads
 from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.rungs import plain_rungs
 from attomaton.heads.audit.saved import read_saved
@@ -20,7 +20,7 @@ from attomaton.heads.own import watch_trace
 from tests.heads.audit.standin import StandIn, draw_documents
 from tests.heads.made import write
 
-HOW = Audit(window=6, per_document=6, length=10)
+HOW = AuditSettings(window=6, per_document=6, length=10)
 
 
 def folders(place, **changes):
@@ -38,7 +38,7 @@ def folders(place, **changes):
 
 def test_checkpoints_of_a_trainer(tmp_path):
     sources, documents = folders(tmp_path), draw_documents()
-    course = audit_course(sources, documents, random=1, causal="all", how=HOW)
+    course = audit_course(sources, documents, random=1, causal="all", settings=HOW)
     assert course.steps == (30, 200, 1000)
     table = course.table()
     assert table["step"].to_pylist() == [30, 30, 200, 200, 1000, 1000]
@@ -46,7 +46,9 @@ def test_checkpoints_of_a_trainer(tmp_path):
     assert table["model"].to_pylist()[-1] == sources[0]
     for source, audit in zip(sources[::-1], course.audits, strict=True):
         model = open_model(source)
-        alone = audit_heads(model, documents, random=[rotate_beside(model, seed=0)], causal="all", how=HOW)
+        alone = audit_heads(
+            model, documents, random=[rotate_beside(model, seed=0)], causal="all", settings=HOW
+        )
         assert audit.table().equals(alone.table())
     kept, about = read_saved(course.save(tmp_path / "course.parquet"))
     assert kept.equals(table)
@@ -63,10 +65,10 @@ def test_a_real_training_ends_as_the_audit_of_its_last_step(tmp_path):
     samples = at.Samples.from_windows(np.concatenate(documents), window=6, n_tokens=8)
     trace = at.train(samples, at.AttentionModel(), at.GradientDescent(2.0), steps=36, out=tmp_path / "run")
     steps = find_steps([str(tmp_path / "run")], most=3)
-    course = audit_course(steps, documents, random=1, causal="all", how=HOW)
+    course = audit_course(steps, documents, random=1, causal="all", settings=HOW)
     assert course.steps == (0, 18, 36)
     model = watch_trace(trace)
-    alone = audit_heads(model, documents, random=[rotate_beside(model, seed=0)], causal="all", how=HOW)
+    alone = audit_heads(model, documents, random=[rotate_beside(model, seed=0)], causal="all", settings=HOW)
     assert course.audits[-1].table().equals(alone.table())
     assert not course.shares[0].any()  # W(0) = 0: there is nothing to explain
     assert course.shares[-1, -1].max() > 0.05
@@ -95,7 +97,7 @@ def test_rungs_are_made_once_and_models_are_held_one_at_a_time():
     told = []
     from attomaton.base.progress import Stages
 
-    audit_course(models, draw_documents(), rungs=rungs, how=HOW, progress=Stages(told.append))
+    audit_course(models, draw_documents(), rungs=rungs, settings=HOW, progress=Stages(told.append))
     assert len(made) == 1
     assert max(most) <= 1
     assert any(one.startswith("step 2 (3 of 3): recording attention") for one in told)
@@ -116,7 +118,7 @@ def test_the_same_contexts_at_every_step():
 
         return open_it
 
-    audit_course([ModelStep(one, str(one), opening(one)) for one in (0, 7)], draw_documents(), how=HOW)
+    audit_course([ModelStep(one, str(one), opening(one)) for one in (0, 7)], draw_documents(), settings=HOW)
     assert seen[0] == seen[1]
 
 
@@ -132,7 +134,7 @@ def test_the_same_contexts_at_every_step():
 def test_models_of_other_shapes_are_refused(change, said):
     models = [ModelStep(1, "step-1", StandIn), ModelStep(2, "step-2", lambda: StandIn(**change))]
     with pytest.raises(MismatchedParts, match=said):
-        audit_course(models, draw_documents(), how=HOW)
+        audit_course(models, draw_documents(), settings=HOW)
 
 
 def test_a_checkpoint_that_is_served_twice_is_named(recwarn):
@@ -140,9 +142,9 @@ def test_a_checkpoint_that_is_served_twice_is_named(recwarn):
     documents = draw_documents()
     models = [StandIn(n_layers=1), StandIn(n_layers=1, seed=1), StandIn(n_layers=1)]
     with pytest.warns(SameWeights, match=r"\(step 1\) and .* \(step 3\) give identical numbers"):
-        audit_course(models, documents, steps=[1, 2, 3], how=HOW)
+        audit_course(models, documents, steps=[1, 2, 3], settings=HOW)
     recwarn.clear()
-    audit_course(models[:2], documents, steps=[1, 2], how=HOW)
+    audit_course(models[:2], documents, steps=[1, 2], settings=HOW)
     assert not [one for one in recwarn if one.category is SameWeights]
 
 
@@ -161,7 +163,7 @@ def test_steps_that_are_not_said():
 
 
 def test_the_picture_has_three_maps():
-    course = audit_course([StandIn(), StandIn(seed=1)], draw_documents(), steps=[0, 10], how=HOW)
+    course = audit_course([StandIn(), StandIn(seed=1)], draw_documents(), steps=[0, 10], settings=HOW)
     axes = course.plot()
     assert [one.get_title(loc="left") for one in axes][2] == "next-token excess"
     assert [text.get_text() for text in axes[0].get_yticklabels()] == ["0.0", "0.1", "1.0", "1.1"]
@@ -171,6 +173,7 @@ def test_the_picture_has_three_maps():
 def test_documents_of_a_course_are_taken_by_their_place():
     shuffled = pd.Series(draw_documents()).sample(frac=1, random_state=0)
     one, other = (
-        audit_course([StandIn(n_layers=1)], held, steps=[1], how=HOW) for held in (shuffled, list(shuffled))
+        audit_course([StandIn(n_layers=1)], held, steps=[1], settings=HOW)
+        for held in (shuffled, list(shuffled))
     )
     assert one.table().equals(other.table())

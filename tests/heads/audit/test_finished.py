@@ -17,14 +17,14 @@ from attomaton.base.errors import MismatchedParts, UnreadableSource, Unsupported
 from attomaton.heads.audit.compare import compare_audits
 from attomaton.heads.audit.course import audit_course, read_finished_steps, remove_finished
 from attomaton.heads.audit.explanations import Bigram, Table, TokenCounts
-from attomaton.heads.audit.heads import TOP, Audit, HeadAudit, audit_heads, read_finished
+from attomaton.heads.audit.heads import TOP, AuditSettings, HeadAudit, audit_heads, read_finished
 from attomaton.heads.audit.ladder import Position
 from attomaton.heads.audit.randomised import permute_weights, rotate_heads
 from attomaton.heads.reading.families import read_object
 from tests.heads import made
 from tests.heads.audit.standin import StandIn, draw_documents
 
-HOW = Audit(window=8, per_document=6, length=10)
+HOW = AuditSettings(window=8, per_document=6, length=10)
 DOCUMENTS = draw_documents(30)
 SIZES = {"vocab_size": 12, "num_attention_heads": 2, "num_key_value_heads": 1}
 MODEL = read_object(made.make("llama", **SIZES, num_hidden_layers=3))
@@ -34,7 +34,7 @@ MODEL = read_object(made.make("llama", **SIZES, num_hidden_layers=3))
 def finished(tmp_path_factory):
     """A whole audit and the folder of its work."""
     work = tmp_path_factory.mktemp("finished") / "work"
-    return audit_heads(MODEL, DOCUMENTS, causal="all", how=HOW, work=work), work
+    return audit_heads(MODEL, DOCUMENTS, causal="all", settings=HOW, work=work), work
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_what_is_loaded_is_what_was_saved(whole, tmp_path):
 
 
 def test_without_random_heads_or_causal_value_too(tmp_path):
-    audit = audit_heads(StandIn(), DOCUMENTS, how=HOW)
+    audit = audit_heads(StandIn(), DOCUMENTS, settings=HOW)
     same = HeadAudit.load(audit.save(tmp_path / "heads.parquet"))
     assert same.table().equals(audit.table())
     assert same.causal is None
@@ -75,7 +75,7 @@ def test_files_that_hold_no_whole_audit_are_refused(whole, tmp_path):
         pq.write_table(table.drop_columns([drop]), tmp_path / "cut.parquet")
         with pytest.raises(UnreadableSource, match="does not hold one whole audit"):
             HeadAudit.load(tmp_path / "cut.parquet")
-    course = audit_course([StandIn(), StandIn(seed=1)], DOCUMENTS, steps=[0, 1], how=HOW)
+    course = audit_course([StandIn(), StandIn(seed=1)], DOCUMENTS, steps=[0, 1], settings=HOW)
     with pytest.raises(UnreadableSource, match="several steps"):
         HeadAudit.load(course.save(tmp_path / "course.parquet"))
 
@@ -97,7 +97,7 @@ def test_a_file_with_a_head_twice_is_refused(whole, tmp_path):
 
 
 def test_models_of_other_shapes_are_not_compared(whole):
-    other = audit_heads(StandIn(n_layers=2, n_heads=2), DOCUMENTS, how=HOW)
+    other = audit_heads(StandIn(n_layers=2, n_heads=2), DOCUMENTS, settings=HOW)
     with pytest.raises(MismatchedParts, match="3 layers of 2 heads and 2 layers of 2 heads"):
         compare_audits(whole, other)
 
@@ -122,7 +122,7 @@ def stopped_after(n, monkeypatch, stage="measure_layer"):
 
 @pytest.mark.parametrize(("stage", "n"), [("measure_layer", 0), ("measure_layer", 2), ("replace_by", 1)])
 def test_an_audit_that_was_stopped_goes_on(whole, tmp_path, monkeypatch, stage, n):
-    asked = {"causal": "all", "how": HOW, "work": tmp_path / "work"}
+    asked = {"causal": "all", "settings": HOW, "work": tmp_path / "work"}
     with monkeypatch.context() as patch:
         stopped_after(n, patch, stage)
         with pytest.raises(Stop):
@@ -153,7 +153,7 @@ def test_an_audit_that_was_stopped_goes_on(whole, tmp_path, monkeypatch, stage, 
 def test_a_damaged_part_is_measured_again(whole, work):
     (work / "layer-0001.parquet").write_bytes(b"PAR1 cut")
     (work / "mine.txt").write_text("mine")
-    again = audit_heads(MODEL, DOCUMENTS, causal="all", how=HOW, work=work)
+    again = audit_heads(MODEL, DOCUMENTS, causal="all", settings=HOW, work=work)
     assert again.table().equals(whole.table())
     remove_finished(work)
     assert [file.name for file in work.iterdir()] == ["mine.txt"]
@@ -166,7 +166,7 @@ def test_copies_of_finished_layers_are_files_of_others(whole, work):
     for name in copies:
         (work / name).write_bytes(first.read_bytes())
     (work / "layer-0002.parquet").write_bytes(first.read_bytes())  # the heads of another layer
-    again = audit_heads(MODEL, DOCUMENTS, causal="all", how=HOW, work=work)
+    again = audit_heads(MODEL, DOCUMENTS, causal="all", settings=HOW, work=work)
     assert again.table().equals(whole.table())
     assert read_finished(work).table().equals(whole.table())
     remove_finished(work)
@@ -176,16 +176,16 @@ def test_copies_of_finished_layers_are_files_of_others(whole, work):
 def test_a_layer_of_another_audit_is_measured_again(whole, work, tmp_path):
     """Layers of another model on the same documents were taken for those of this one."""
     other = permute_weights(MODEL, seed=0)
-    audit_heads(other, DOCUMENTS, causal="all", how=HOW, work=tmp_path / "other")
+    audit_heads(other, DOCUMENTS, causal="all", settings=HOW, work=tmp_path / "other")
     shutil.copy(tmp_path / "other/layer-0001.parquet", work / "layer-0001.parquet")
     assert read_finished(work).layers == [0, 2]
-    again = audit_heads(MODEL, DOCUMENTS, causal="all", how=HOW, work=work)
+    again = audit_heads(MODEL, DOCUMENTS, causal="all", settings=HOW, work=work)
     assert again.table().equals(whole.table())
 
 
 def test_a_folder_named_as_a_layer_is_of_others(work):
     (work / "layer-0007.parquet").mkdir()
-    audit_heads(MODEL, DOCUMENTS, causal="all", how=HOW, work=work)
+    audit_heads(MODEL, DOCUMENTS, causal="all", settings=HOW, work=work)
     remove_finished(work)
     assert [file.name for file in work.iterdir()] == ["layer-0007.parquet"]
 
@@ -193,13 +193,13 @@ def test_a_folder_named_as_a_layer_is_of_others(work):
 def test_a_nested_identity_is_refused(tmp_path):
     (tmp_path / "audit.json").write_text("[" * 100_000)
     with pytest.raises(UnreadableSource, match=r"audit\.json cannot be read; delete"):
-        audit_heads(MODEL, DOCUMENTS, how=HOW, work=tmp_path)
+        audit_heads(MODEL, DOCUMENTS, settings=HOW, work=tmp_path)
 
 
 def test_copies_of_the_folders_of_steps_are_of_others(tmp_path):
     first = read_object(made.make("llama", **SIZES, num_hidden_layers=1))
     models = [first, permute_weights(first, seed=0)]
-    asked = {"steps": [1, 2], "how": HOW, "work": tmp_path}
+    asked = {"steps": [1, 2], "settings": HOW, "work": tmp_path}
     course = audit_course(models, DOCUMENTS, **asked)
     for name in ("step-1 copy", "step-2 (1)", "step-2-1"):
         shutil.copytree(tmp_path / "step-1", tmp_path / name)
@@ -212,7 +212,7 @@ def test_copies_of_the_folders_of_steps_are_of_others(tmp_path):
 @pytest.mark.parametrize("change", ["model", "documents", "how", "rungs", "random", "causal"])
 def test_the_work_of_another_audit_is_refused(work, change):
     other = {
-        "how": {"how": Audit(window=7, per_document=6, length=10)},
+        "how": {"settings": AuditSettings(window=7, per_document=6, length=10)},
         "rungs": {"theory": True},
         "random": {"random": 1},
         "causal": {"causal": "top"},
@@ -220,7 +220,7 @@ def test_the_work_of_another_audit_is_refused(work, change):
     model = permute_weights(MODEL, seed=0) if change == "model" else MODEL
     documents = DOCUMENTS[::-1] if change == "documents" else DOCUMENTS
     with pytest.raises(MismatchedParts, match=r"layers of another audit.*delete that folder"):
-        audit_heads(model, documents, **({"causal": "all", "how": HOW, "work": work} | other))
+        audit_heads(model, documents, **({"causal": "all", "settings": HOW, "work": work} | other))
 
 
 def bloom(seed):
@@ -248,9 +248,9 @@ def table(seed):
     ],
 )
 def test_work_under_the_same_names_is_told_apart_by_what_it_was_made_from(tmp_path, different, one, other):
-    audit_heads(one[0], DOCUMENTS, how=HOW, work=tmp_path, **one[1])
+    audit_heads(one[0], DOCUMENTS, settings=HOW, work=tmp_path, **one[1])
     with pytest.raises(MismatchedParts, match=rf"another audit \(different: {different}\)"):
-        audit_heads(other[0], DOCUMENTS, how=HOW, work=tmp_path, **other[1])
+        audit_heads(other[0], DOCUMENTS, settings=HOW, work=tmp_path, **other[1])
 
 
 WIDE = {**SIZES, "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2}
@@ -271,26 +271,26 @@ def changed(model, *, every):
 @pytest.mark.parametrize("every", [2, 64])
 def test_a_model_that_differs_in_some_numbers_is_another_model(tmp_path, every):
     model = made.make("llama", **WIDE)
-    audit_heads(model, DOCUMENTS, random=0, how=HOW, work=tmp_path)
+    audit_heads(model, DOCUMENTS, random=0, settings=HOW, work=tmp_path)
     with pytest.raises(MismatchedParts, match=r"another audit \(different: weights\)"):
-        audit_heads(changed(model, every=every), DOCUMENTS, random=0, how=HOW, work=tmp_path)
-    audit_heads(copy.deepcopy(model), DOCUMENTS, random=0, how=HOW, work=tmp_path)
+        audit_heads(changed(model, every=every), DOCUMENTS, random=0, settings=HOW, work=tmp_path)
+    audit_heads(copy.deepcopy(model), DOCUMENTS, random=0, settings=HOW, work=tmp_path)
 
 
 def test_models_of_the_same_weights_differ_by_their_settings(tmp_path):
     one, other = (made.make("llama", **SIZES, rope_theta=theta) for theta in (1e4, 50.0))
     other.load_state_dict(one.state_dict())
-    audit_heads(one, DOCUMENTS, random=0, how=HOW, work=tmp_path)
+    audit_heads(one, DOCUMENTS, random=0, settings=HOW, work=tmp_path)
     with pytest.raises(MismatchedParts, match=r"another audit \(different: weights\)"):
-        audit_heads(other, DOCUMENTS, random=0, how=HOW, work=tmp_path)
+        audit_heads(other, DOCUMENTS, random=0, settings=HOW, work=tmp_path)
 
 
 def test_rungs_differ_by_what_is_counted(tmp_path):
     counts = [TokenCounts.of(draw_documents(9, seed=seed), n_tokens=12) for seed in range(2)]
     rungs = [(Position(), Bigram(one)) for one in counts]
-    audit_heads(StandIn(), DOCUMENTS, rungs=rungs[0], how=HOW, work=tmp_path)
+    audit_heads(StandIn(), DOCUMENTS, rungs=rungs[0], settings=HOW, work=tmp_path)
     with pytest.raises(MismatchedParts, match=r"another audit \(different: rungs\)"):
-        audit_heads(StandIn(), DOCUMENTS, rungs=rungs[1], how=HOW, work=tmp_path)
+        audit_heads(StandIn(), DOCUMENTS, rungs=rungs[1], settings=HOW, work=tmp_path)
 
 
 @pytest.mark.parametrize("inner", [audit_heads, partial(audit_course, steps=[5])])
@@ -302,12 +302,12 @@ def test_a_folder_is_used_by_one_audit_at_a_time(tmp_path, inner):
     def begin(stage):
         if "explaining" in stage:
             with pytest.raises(UnwritablePlace, match="is being written by process"):
-                inner(models, DOCUMENTS, how=HOW, work=tmp_path / "work")
+                inner(models, DOCUMENTS, settings=HOW, work=tmp_path / "work")
             refused.append(stage)
 
-    inner(models, DOCUMENTS, how=HOW, work=tmp_path / "work", progress=begin)
+    inner(models, DOCUMENTS, settings=HOW, work=tmp_path / "work", progress=begin)
     assert len(refused) == 1
-    inner(models, DOCUMENTS, how=HOW, work=tmp_path / "work")
+    inner(models, DOCUMENTS, settings=HOW, work=tmp_path / "work")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["work"]
 
 
@@ -322,7 +322,7 @@ def test_of_two_audits_that_begin_together_one_gets_the_folder(tmp_path):
         def audit(window, work=tmp_path / str(number), ends=ends, begin=begin):
             how = replace(HOW, window=window)
             try:
-                ends.append(audit_heads(StandIn(n_layers=1), DOCUMENTS, rungs=begin, how=how, work=work))
+                ends.append(audit_heads(StandIn(n_layers=1), DOCUMENTS, rungs=begin, settings=how, work=work))
             except (MismatchedParts, UnwritablePlace) as error:
                 ends.append(error)
 
@@ -337,18 +337,18 @@ def test_of_two_audits_that_begin_together_one_gets_the_folder(tmp_path):
 def test_work_of_nobody_knows_what_is_refused(work):
     (work / "audit.json").unlink()
     with pytest.raises(MismatchedParts, match=r"audit\.json that says of which"):
-        audit_heads(permute_weights(MODEL, seed=0), DOCUMENTS, causal="all", how=HOW, work=work)
+        audit_heads(permute_weights(MODEL, seed=0), DOCUMENTS, causal="all", settings=HOW, work=work)
     file = work / "mine.txt"
     file.write_text("mine")
     with pytest.raises(UnreadableSource, match="is a file"):
-        audit_heads(MODEL, DOCUMENTS, how=HOW, work=file)
+        audit_heads(MODEL, DOCUMENTS, settings=HOW, work=file)
 
 
 def test_a_course_goes_on(tmp_path):
     models = [StandIn(n_layers=1, seed=seed) for seed in range(2)]
-    course = audit_course(models, DOCUMENTS, steps=[0, 5], how=HOW, work=tmp_path / "work")
+    course = audit_course(models, DOCUMENTS, steps=[0, 5], settings=HOW, work=tmp_path / "work")
     assert read_finished_steps(tmp_path / "work").table().equals(course.table())
-    again = audit_course(models, DOCUMENTS, steps=[0, 5], how=HOW, work=tmp_path / "work")
+    again = audit_course(models, DOCUMENTS, steps=[0, 5], settings=HOW, work=tmp_path / "work")
     assert again.table().equals(course.table())
     remove_finished(tmp_path / "work")
     assert not (tmp_path / "work").exists()
@@ -356,7 +356,7 @@ def test_a_course_goes_on(tmp_path):
 
 def test_the_top_heads_are_those_of_largest_z():
     model = StandIn(n_layers=1, n_heads=TOP + 2)
-    whole, top = (audit_heads(model, DOCUMENTS, causal=heads, how=HOW) for heads in ("all", "top"))
+    whole, top = (audit_heads(model, DOCUMENTS, causal=heads, settings=HOW) for heads in ("all", "top"))
     order = np.argsort(-np.abs(whole.seeking.z), kind="stable")[:TOP]
     assert {heads[0] for heads in top.causal.sets} == {whole.heads[at] for at in order}
     for mine, every in zip(top.rises, whole.rises, strict=True):
@@ -366,7 +366,7 @@ def test_the_top_heads_are_those_of_largest_z():
 
 
 def test_differences_follow_their_definition(whole, tmp_path):
-    other = audit_heads(permute_weights(MODEL, seed=1), DOCUMENTS, how=HOW)
+    other = audit_heads(permute_weights(MODEL, seed=1), DOCUMENTS, settings=HOW)
     found = compare_audits(whole, other)
     saved = (whole.save(tmp_path / "whole.parquet"), str(other.save(tmp_path / "other.parquet")))
     assert compare_audits(*saved).table().equals(found.table())
@@ -377,7 +377,7 @@ def test_differences_follow_their_definition(whole, tmp_path):
     np.testing.assert_allclose(found.error[at], apart.error, rtol=1e-12)
     assert found.table()["head"].to_pylist() == whole.table()["head"].to_pylist()
     assert "heads that differ" in str(found)
-    elsewhere = audit_heads(MODEL, draw_documents(30, seed=5), how=HOW)
+    elsewhere = audit_heads(MODEL, draw_documents(30, seed=5), settings=HOW)
     apart = compare_audits(whole, elsewhere)
     assert not apart.is_paired
     both = np.hypot(whole.seeking.excess.error, elsewhere.seeking.excess.error)
@@ -392,7 +392,9 @@ def test_one_model_on_two_halves_of_a_text_rarely_differs():
     z = []
     for seed in range(12):
         audits = [
-            audit_heads(StandIn(n_layers=1, n_heads=4), draw_documents(30, seed=2 * seed + half), how=HOW)
+            audit_heads(
+                StandIn(n_layers=1, n_heads=4), draw_documents(30, seed=2 * seed + half), settings=HOW
+            )
             for half in range(2)
         ]
         difference = compare_audits(*audits)
@@ -426,7 +428,7 @@ class Lookup:
 @pytest.mark.parametrize("changes", [{"sliding_window": 3}, {"query_pre_attn_scalar": 1}])
 def test_a_model_of_the_same_weights_and_another_configuration_is_another_model(changes, tmp_path):
     """The layers of the first model were taken for those of the second."""
-    options = {"how": HOW, "random": 0, "work": tmp_path / "work"}
+    options = {"settings": HOW, "random": 0, "work": tmp_path / "work"}
     audit_heads(build_gemma2(), DOCUMENTS, **options)
     with pytest.raises(MismatchedParts, match="weights"):
         audit_heads(build_gemma2(**changes), DOCUMENTS, **options)
@@ -434,7 +436,7 @@ def test_a_model_of_the_same_weights_and_another_configuration_is_another_model(
 
 
 def test_a_rung_with_other_entries_is_another_rung(tmp_path):
-    options = {"how": HOW, "random": 0, "work": tmp_path / "work"}
+    options = {"settings": HOW, "random": 0, "work": tmp_path / "work"}
     rung = Lookup({1: 1.0, 3: 2.0})
     audit_heads(MODEL, DOCUMENTS, rungs=[Position(), rung], **options)
     audit_heads(MODEL, DOCUMENTS, rungs=[Position(), rung], **options)
@@ -446,5 +448,5 @@ def test_one_random_head_is_no_control():
     """Heads of one-head models had z = +inf against one random head."""
     model = read_object(made.make("llama", **SIZES | {"num_attention_heads": 1, "num_hidden_layers": 1}))
     with pytest.raises(UnsupportedOption, match="one random head, which has no spread"):
-        audit_heads(model, DOCUMENTS, how=HOW, random=1)
-    assert np.isfinite(audit_heads(model, DOCUMENTS, how=HOW).seeking.z).all()
+        audit_heads(model, DOCUMENTS, settings=HOW, random=1)
+    assert np.isfinite(audit_heads(model, DOCUMENTS, settings=HOW).seeking.z).all()

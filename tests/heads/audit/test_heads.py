@@ -10,7 +10,7 @@ from attomaton.base.printing import blocks_of, draw_text
 from attomaton.heads.arrays import example_audit
 from attomaton.heads.audit.causal import LabelledContexts, replace_heads
 from attomaton.heads.audit.contexts import show_head
-from attomaton.heads.audit.heads import Audit, audit_heads
+from attomaton.heads.audit.heads import AuditSettings, audit_heads
 from attomaton.heads.audit.ladder import Position, name_column
 from attomaton.heads.audit.pictures import COLOURS, draw_audit
 from attomaton.heads.audit.randomised import rotate_beside
@@ -24,7 +24,7 @@ from tests.heads.audit.standin import StandIn, draw_documents
 
 DOCUMENTS = draw_documents(30)
 MODEL = StandIn(slope=0.1)
-HOW = Audit(window=8, per_document=10, length=16)
+HOW = AuditSettings(window=8, per_document=10, length=16)
 
 
 def rungs(documents):
@@ -34,7 +34,7 @@ def rungs(documents):
 @pytest.fixture(scope="module")
 def audit():
     random = [StandIn(seed=seed) for seed in (1, 2)]
-    return audit_heads(MODEL, DOCUMENTS, rungs=rungs, random=random, causal="all", how=HOW)
+    return audit_heads(MODEL, DOCUMENTS, rungs=rungs, random=random, causal="all", settings=HOW)
 
 
 def test_every_head_has_a_row_with_all_that_was_measured(audit, tmp_path):
@@ -63,12 +63,16 @@ def test_pattern_and_ablation_are_shown_together(audit):
 def test_random_heads_are_drawn_without_being_asked_for():
     rng = np.random.default_rng(0)
     model = build_heads("random", rng, n_tokens=12)
-    rungs, how = (Position(),), Audit(window=8, seed=3)
+    rungs, how = (Position(),), AuditSettings(window=8, seed=3)
     audit, counted = (
-        audit_heads(model, DOCUMENTS, rungs=rungs, how=how, **asked) for asked in ({}, {"random": 2})
+        audit_heads(model, DOCUMENTS, rungs=rungs, settings=how, **asked) for asked in ({}, {"random": 2})
     )
     given = audit_heads(
-        model, DOCUMENTS, rungs=rungs, how=how, random=[rotate_beside(model, seed=seed) for seed in (3, 4)]
+        model,
+        DOCUMENTS,
+        rungs=rungs,
+        settings=how,
+        random=[rotate_beside(model, seed=seed) for seed in (3, 4)],
     )
     for other in (counted, given):
         np.testing.assert_array_equal(audit.seeking.z, other.seeking.z)
@@ -76,13 +80,13 @@ def test_random_heads_are_drawn_without_being_asked_for():
     assert (audit.n_random, audit.null, given.null) == (2, "intact", "given")
     assert "trained residual stream" in str(audit)
     assert "rotated heads in all layers" in str(
-        audit_heads(model, DOCUMENTS, rungs=rungs, how=how, random=1, null="rotated")
+        audit_heads(model, DOCUMENTS, rungs=rungs, settings=how, random=1, null="rotated")
     )
 
 
 def test_without_random_heads_no_head_is_said_to_seek():
     for asked in ({}, {"random": 0}):  # a stand-in shows no weights, so that nothing can be drawn
-        audit = audit_heads(MODEL, DOCUMENTS, rungs=(Position(),), how=HOW, **asked)
+        audit = audit_heads(MODEL, DOCUMENTS, rungs=(Position(),), settings=HOW, **asked)
         assert audit.n_random == 0
         assert not audit.seeking.holds.any()
         assert audit.table()["seeks"].null_count == len(audit.heads)
@@ -93,7 +97,7 @@ def test_without_random_heads_no_head_is_said_to_seek():
 @pytest.mark.parametrize("asked", [{"null": "some"}, {"random": -1}, {"random": 101}, {"random": "two"}])
 def test_a_null_that_is_not_known_is_refused(asked):
     with pytest.raises(AttomatonError):
-        audit_heads(MODEL, DOCUMENTS, rungs=(Position(),), how=HOW, **asked)
+        audit_heads(MODEL, DOCUMENTS, rungs=(Position(),), settings=HOW, **asked)
 
 
 def test_what_is_scored_was_not_fitted_on(audit):
@@ -101,7 +105,7 @@ def test_what_is_scored_was_not_fitted_on(audit):
     contexts = LabelledContexts.of([DOCUMENTS[one] for one in scored], length=16, n_tokens=12)
     np.testing.assert_allclose(audit.causal.pattern.value, replace_heads(MODEL, contexts).pattern.value)
     seen = []
-    audit_heads(MODEL, DOCUMENTS, rungs=lambda some: seen.append(some) or [Position()], how=HOW)
+    audit_heads(MODEL, DOCUMENTS, rungs=lambda some: seen.append(some) or [Position()], settings=HOW)
     assert len(seen[0]) == 18
 
 
@@ -130,7 +134,7 @@ def test_the_stages_of_an_audit_are_told_and_its_table_fits_a_terminal(capsys):
     model, documents = example_audit()
     told = list[str]()
     for progress in (told.append, True):
-        audit = audit_heads(model, documents, how=Audit(window=8), progress=progress)
+        audit = audit_heads(model, documents, settings=AuditSettings(window=8), progress=progress)
     assert told == ["recording attention of arrays", "explaining heads"]
     assert capsys.readouterr().err.split("\n")[:2] == told
     assert "│ like random weights │" in draw_text(blocks_of(audit), width=80)
@@ -149,9 +153,9 @@ def test_whatever_stands_for_a_model_is_opened(kind, tmp_path):
     if kind == "folder":
         made.write(tmp_path, "llama", **sizes)
     given = str(tmp_path) if kind == "folder" else made.make("llama", **sizes)
-    tables = [audit_heads(one, DOCUMENTS, how=HOW).table() for one in (given, open_model(given))]
+    tables = [audit_heads(one, DOCUMENTS, settings=HOW).table() for one in (given, open_model(given))]
     assert tables[0].equals(tables[1])
-    assert show_head(given, DOCUMENTS, Head(0, 1), how=HOW).head == Head(0, 1)
+    assert show_head(given, DOCUMENTS, Head(0, 1), settings=HOW).head == Head(0, 1)
     with pytest.raises(UnreadableModel, match="cannot be read as a model"):
         audit_heads(3, DOCUMENTS)
 
@@ -162,13 +166,13 @@ def test_wrong_asking_is_refused():
     with pytest.raises(InvalidSamples, match="there is one; give several"):
         audit_heads(MODEL, DOCUMENTS[:1])
     with pytest.raises(UnsupportedOption):
-        Audit(window=1)
+        AuditSettings(window=1)
 
 
 def test_a_series_in_another_order_is_split_by_place():
     shuffled = pd.Series(DOCUMENTS).sample(frac=1, random_state=0)
-    how = Audit(window=8, per_document=4, length=8)
-    one, other = (audit_heads(MODEL, held, how=how) for held in (shuffled, list(shuffled)))
+    how = AuditSettings(window=8, per_document=4, length=8)
+    one, other = (audit_heads(MODEL, held, settings=how) for held in (shuffled, list(shuffled)))
     assert one.table().equals(other.table())
 
 
@@ -176,7 +180,7 @@ def test_a_series_in_another_order_is_split_by_place():
     ("documents", "how", "said"),
     [
         (DOCUMENTS[:12], HOW, "5 of 12 documents are drawn to be scored, and 5 of them have the 10 tokens"),
-        (DOCUMENTS, Audit(window=8), "and 0 of them have the 65 tokens that a length of 64 needs"),
+        (DOCUMENTS, AuditSettings(window=8), "and 0 of them have the 65 tokens that a length of 64 needs"),
         ([], HOW, "there are none"),
         ([DOCUMENTS[0]], HOW, "there is one"),
     ],
@@ -188,16 +192,16 @@ def test_documents_that_are_too_few_are_refused_before_any_work(documents, how, 
             return super().watch(tokens, **how)
 
     with pytest.raises(InvalidSamples, match=said):
-        audit_heads(Untouched(), documents, causal="top", how=how)
+        audit_heads(Untouched(), documents, causal="top", settings=how)
 
 
 def test_parts_to_fit_on_that_are_too_short_are_refused():
     fit_on, _ = split_documents(30, share=HOW.fitted, seed=HOW.seed)
     documents = [ids[:4] if number in fit_on else ids for number, ids in enumerate(DOCUMENTS)]
     with pytest.raises(InvalidSamples, match="none of the 18 documents to fit on has 10 tokens"):
-        audit_heads(MODEL, documents, how=HOW)
+        audit_heads(MODEL, documents, settings=HOW)
 
 
 def test_documents_on_both_sides_of_the_split_are_refused():
     with pytest.raises(InvalidSamples, match="12 of the 12 documents to score are copies"):
-        audit_heads(MODEL, [DOCUMENTS[0]] * 30, how=HOW)
+        audit_heads(MODEL, [DOCUMENTS[0]] * 30, settings=HOW)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from attomaton.heads import Audit, HeadAudit, PatternModel, audit_heads, climb, plain_rungs, show_head
+from attomaton.heads import AuditSettings, HeadAudit, PatternModel, audit_heads, climb, plain_rungs, show_head
 from attomaton.heads.audit.rows import watch_rows
 
-N_TOKENS, HOW = 12, Audit(window=8, per_document=10)
+N_TOKENS, HOW = 12, AuditSettings(window=8, per_document=10)
 DOCUMENTS = np.random.default_rng(0).integers(0, N_TOKENS, (40, 40))
 
 
@@ -35,7 +35,7 @@ def hard_heads(ids):
 
 @pytest.fixture(scope="module")
 def audit():
-    return audit_heads(PatternModel.from_function(hard_heads, n_tokens=N_TOKENS), DOCUMENTS, how=HOW)
+    return audit_heads(PatternModel.from_function(hard_heads, n_tokens=N_TOKENS), DOCUMENTS, settings=HOW)
 
 
 def test_hard_heads_are_audited_by_the_rows_that_reach_the_window(audit):
@@ -69,6 +69,6 @@ def test_rows_outside_have_no_part_in_the_shares():
 
 def test_the_contexts_of_such_a_head_are_shown():
     model = PatternModel.from_function(hard_heads, n_tokens=N_TOKENS)
-    shown = show_head(model, DOCUMENTS, "0.1", how=HOW, examples=2)
+    shown = show_head(model, DOCUMENTS, "0.1", settings=HOW, examples=2)
     assert len(shown.rows) == 2
     assert np.isfinite(shown.fitted).all()

@@ -11,7 +11,7 @@ from attomaton.base.errors import UnreadableSource, UnwritablePlace
 from attomaton.base.tables import write_parquet
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.heads.audit.excerpts import choose_contexts
-from attomaton.heads.audit.heads import Audit, audit_heads
+from attomaton.heads.audit.heads import AuditSettings, audit_heads
 from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.page import render_audit, write_audit
 from attomaton.heads.audit.rows import watch_rows
@@ -25,7 +25,7 @@ LETTERS = Vocabulary(tuple("abcdefghijkl"))
 @pytest.fixture(scope="module")
 def audit():
     texts = [" ".join(LETTERS.tokens[token] for token in document) for document in draw_documents()]
-    return audit_heads(StandIn(), texts, random=0, how=Audit(window=6), tokenizer=LETTERS)
+    return audit_heads(StandIn(), texts, random=0, settings=AuditSettings(window=6), tokenizer=LETTERS)
 
 
 def data_of(page):

@@ -5,7 +5,7 @@ import pytest
 
 from attomaton.corpora.samples import Samples
 from attomaton.heads.audit.contexts import show_head
-from attomaton.heads.audit.heads import Audit, audit_heads, of_heads
+from attomaton.heads.audit.heads import AuditSettings, audit_heads, of_heads
 from attomaton.heads.audit.ladder import Position
 from attomaton.heads.audit.rungs import (
     Closed,
@@ -65,21 +65,21 @@ def test_windows_are_shorter_where_the_model_or_the_budget_asks(text, model, mon
 
 
 def test_utility_explains_what_the_usual_rungs_leave(text, model):
-    how = Audit(window=8, longest=12)
+    how = AuditSettings(window=8, longest=12)
 
     def rungs(documents):
         return (Position(), *useful_rungs(documents, n_tokens=8, window=8))
 
-    found = audit_heads(model, text, rungs=rungs, how=how)
+    found = audit_heads(model, text, rungs=rungs, settings=how)
     assert found.ladder.names == ("position", "utility in closed form", "utility")
     assert (np.array(found.ladder.added[1].value) > 0.1).any()
-    shown = show_head(model, text, Head(0, 1), rungs=rungs, how=how, examples=3)
+    shown = show_head(model, text, Head(0, 1), rungs=rungs, settings=how, examples=3)
     assert shown.table().num_rows == 3 * 9
 
 
 def test_each_model_is_explained_by_its_own(text, model):
     """A model and itself as its own control: the same ladder, though rungs are made twice."""
-    how = Audit(window=8, longest=12)
+    how = AuditSettings(window=8, longest=12)
     asked = []
 
     class Watched(Measured):
@@ -88,7 +88,7 @@ def test_each_model_is_explained_by_its_own(text, model):
             return super().of(one)
 
     other = SmallTraining(model.config, steps=1).run(np.concatenate(text)).last
-    audit_heads(model, text, rungs=(Position(), Watched(cut_windows(text, 10))), random=[other], how=how)
+    audit_heads(model, text, rungs=(Position(), Watched(cut_windows(text, 10))), random=[other], settings=how)
     assert asked == [model, other]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from attomaton.base.errors import InvalidSamples, MismatchedParts
 from attomaton.heads.audit.explanations import TokenCounts
-from attomaton.heads.audit.heads import Audit, audit_heads
+from attomaton.heads.audit.heads import AuditSettings, audit_heads
 from attomaton.heads.audit.jackknife import Estimates
 from attomaton.heads.audit.ladder import Position
 from attomaton.heads.audit.randomised import rotate_beside
@@ -62,14 +62,14 @@ def test_nothing_is_sought_where_tokens_are_independent(kind, steepness):
 
 @pytest.mark.slow  # campaign
 def test_audits_of_independent_tokens_find_no_seeker_and_audits_of_a_seeker_do():
-    how, rungs, false, found = Audit(window=16), (Position(),), 0, 0
+    how, rungs, false, found = AuditSettings(window=16), (Position(),), 0, 0
     for number, kind in enumerate(KINDS):
         rng = np.random.default_rng(number)
         model, documents = build_heads(kind, rng), draw_text(rng)
-        false += audit_heads(model, documents, rungs=rungs, how=how).seeking.holds.any()
+        false += audit_heads(model, documents, rungs=rungs, settings=how).seeking.holds.any()
         random = [rotate_beside(model, seed=seed) for seed in (1, 2)]
         if kind != "first token":  # nothing of it is left inside the window
-            seeking = audit_heads(Seeker(model), documents, rungs=rungs, random=random, how=how).seeking
+            seeking = audit_heads(Seeker(model), documents, rungs=rungs, random=random, settings=how).seeking
             found += seeking.holds[0]
     assert false <= 1
     assert found == 5

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from attomaton.heads import Audit, PatternModel, audit_heads, plain_rungs, rotate_beside
+from attomaton.heads import AuditSettings, PatternModel, audit_heads, plain_rungs, rotate_beside
 from attomaton.heads.audit.ceiling import Ceiling
 from attomaton.heads.audit.jackknife import Estimates, NullDistribution
 from attomaton.heads.audit.ladder import Ladder
@@ -16,7 +16,7 @@ from attomaton.heads.model import Head
 from tests.heads.audit.built import BUILT, TEXTS, build_seekers, build_typed, draw_sentences
 
 NAMES = tuple(rung.name for rung in plain_rungs(TEXTS))
-HOW = Audit(window=16, per_document=8)
+HOW = AuditSettings(window=16, per_document=8)
 
 
 def settled(values):
@@ -82,7 +82,7 @@ def test_a_head_that_attends_uniformly_is_uniform():
 
     model = PatternModel.from_function(patterns, n_tokens=9)
     documents = np.random.default_rng(0).integers(0, 9, (30, 40))
-    [found] = audit_heads(model, documents, how=HOW).types
+    [found] = audit_heads(model, documents, settings=HOW).types
     assert str(found) == "uniform: 100 % of attention"
 
 
@@ -125,7 +125,7 @@ def test_parts_add_up_to_one():
 def built():
     rng = np.random.default_rng(7)
     model, types = build_typed(rng)
-    return audit_heads(model, draw_sentences(rng), rungs=plain_rungs(TEXTS), how=HOW), types
+    return audit_heads(model, draw_sentences(rng), rungs=plain_rungs(TEXTS), settings=HOW), types
 
 
 @pytest.mark.costly("audits 18 built heads beside random heads")
@@ -140,5 +140,7 @@ def test_heads_that_seek_the_next_token_are_found():
     rng = np.random.default_rng(8)
     seeker, model, types = build_seekers(rng, n_heads=4)
     random = [rotate_beside(model, seed=seed) for seed in range(2)]
-    found = audit_heads(seeker, draw_sentences(rng), rungs=plain_rungs(TEXTS), random=random, how=HOW).types
+    found = audit_heads(
+        seeker, draw_sentences(rng), rungs=plain_rungs(TEXTS), random=random, settings=HOW
+    ).types
     assert [one.name for one in found] == types

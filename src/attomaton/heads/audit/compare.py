@@ -42,13 +42,11 @@ class AuditDifference(Tabular):
     Examples
     --------
     >>> from attomaton.heads.arrays import example_audit
-    >>> from attomaton.heads.audit.heads import Audit, audit_heads
+    >>> from attomaton.heads.audit.heads import AuditSettings, audit_heads
     >>> from attomaton.heads.audit.randomised import rotate_heads
     >>> model, documents = example_audit()
-    >>> audits = [
-    ...     audit_heads(one, documents, how=Audit(window=8)) for one in (model, rotate_heads(model, seed=1))
-    ... ]
-    >>> compare_audits(*audits)
+    >>> models, settings = (model, rotate_heads(model, seed=1)), AuditSettings(window=8)
+    >>> compare_audits(*(audit_heads(model, documents, settings=settings) for model in models))
     AuditDifference(2 heads, 21 measures, paired by document)
     """
 
@@ -119,8 +117,8 @@ def compare_audits(
     Examples
     --------
     >>> from attomaton.heads.arrays import example_audit
-    >>> from attomaton.heads.audit.heads import Audit, audit_heads
-    >>> audit = audit_heads(*example_audit(), how=Audit(window=8))
+    >>> from attomaton.heads.audit.heads import AuditSettings, audit_heads
+    >>> audit = audit_heads(*example_audit(), settings=AuditSettings(window=8))
     >>> compare_audits(audit, audit).difference.any()
     np.False_
     """

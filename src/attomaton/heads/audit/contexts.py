@@ -19,7 +19,7 @@ from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.heads.audit.excerpts import most_apart
-from attomaton.heads.audit.heads import Audit, of_heads, prepare, record_all
+from attomaton.heads.audit.heads import AuditSettings, of_heads, prepare, record_all
 from attomaton.heads.audit.ladder import Features, climb_head, divergence
 from attomaton.heads.audit.rows import Rows, list_documents
 from attomaton.heads.audit.rungs import Rungs, settle_rungs
@@ -130,7 +130,7 @@ def show_head(
     *,
     rungs: Rungs = None,
     theory: bool = False,
-    how: Audit | None = None,
+    settings: AuditSettings | None = None,
     limit: int | None = None,
     examples: int = 5,
     tokenizer: Any = None,
@@ -146,7 +146,7 @@ def show_head(
         As for :func:`~attomaton.heads.audit.heads.audit_heads`.
     head : Head or str
         Which, such as ``Head(17, 5)``, ``"17.5"`` or ``"L17H5"``.
-    rungs, theory, how, limit
+    rungs, theory, settings, limit
         As for :func:`~attomaton.heads.audit.heads.audit_heads`.
     examples : int
         Number of contexts to show.
@@ -162,20 +162,20 @@ def show_head(
     --------
     >>> from attomaton.heads.arrays import example_audit
     >>> model, documents = example_audit()
-    >>> shown = show_head(model, documents, Head(0, 1), how=Audit(window=8), examples=2)
+    >>> shown = show_head(model, documents, Head(0, 1), settings=AuditSettings(window=8), examples=2)
     >>> shown, shown.table().num_rows
     (HeadContexts(head 0.1, 2 contexts), 18)
     """
-    how, tell = how or Audit(), as_stages(progress)
-    check_kind(how, Audit, "how")
+    settings, tell = settings or AuditSettings(), as_stages(progress)
+    check_kind(settings, AuditSettings, "settings")
     source, model = model, open_model(model)
     head = check_head(head, model.shape)
     documents = read_for([source], corpus, tokenizer=tokenizer, reading=reading)
     if vocabulary is None and isinstance(documents, Documents):
         vocabulary = documents.vocabulary
     documents = list_documents(documents, limit)
-    plan = prepare(model, documents, rungs, how, theory=theory, vocabulary=vocabulary)
-    rows = record_all(model, (), documents, how, tell, layers=[head.layer])[0].rows.of_heads([head])
+    plan = prepare(model, documents, rungs, settings, theory=theory, vocabulary=vocabulary)
+    rows = record_all(model, (), documents, settings, tell, layers=[head.layer])[0].rows.of_heads([head])
     fitted, scored = plan.split(rows)
     rungs_of_head = [of_heads(rung, [head], model) for rung in settle_rungs(plan.rungs, model)]
     sets = Features.of(rungs_of_head, fitted, scored)

@@ -30,7 +30,7 @@ from attomaton.base.progress import Stages, as_stages
 from attomaton.base.tables import Float64
 from attomaton.corpora.readers.batches import Reading
 from attomaton.heads.audit.finished import FinishedLayers, alone_in, numbered
-from attomaton.heads.audit.heads import Audit, HeadAudit, audit_heads, prepare, read_finished
+from attomaton.heads.audit.heads import AuditSettings, HeadAudit, audit_heads, prepare, read_finished
 from attomaton.heads.audit.ladder import LadderRung
 from attomaton.heads.audit.pictures import draw_course
 from attomaton.heads.audit.rows import list_documents
@@ -212,7 +212,7 @@ class HeadCourse(Tabular):
     >>> from attomaton.heads.audit.randomised import rotate_heads
     >>> model, documents = example_audit()
     >>> models = [rotate_heads(model, seed=0), model]
-    >>> course = audit_course(models, documents, steps=(0, 100), how=Audit(window=8))
+    >>> course = audit_course(models, documents, steps=(0, 100), settings=AuditSettings(window=8))
     >>> course, course.table().num_rows, course.shares.shape
     (HeadCourse(2 heads at 2 steps, 0 to 100), 4, (2, 8, 2))
     >>> import tempfile
@@ -338,7 +338,7 @@ def audit_course(
     limit: int | None = None,
     tokenizer: Any = None,
     reading: Reading | None = None,
-    how: Audit | None = None,
+    settings: AuditSettings | None = None,
     work: str | PathLike[str] | None = None,
     progress: bool | Callable[[str], object] = False,
 ) -> HeadCourse:
@@ -360,7 +360,7 @@ def audit_course(
         How many sets of random heads are drawn for each model, to compare its heads with.
     null, causal, layers, heads, limit, tokenizer, reading
         As for ``audit_heads``.
-    how : Audit, optional
+    settings : AuditSettings, optional
         Sizes and the seed.
     work : path, optional
         A folder in which finished layers of each step are kept. The same call goes on there after it was
@@ -385,11 +385,11 @@ def audit_course(
     >>> from attomaton.heads.audit.randomised import rotate_heads
     >>> model, documents = example_audit()
     >>> models = [rotate_heads(model, seed=0), model]
-    >>> audit_course(models, documents, steps=(0, 100), random=1, how=Audit(window=8))
+    >>> audit_course(models, documents, steps=(0, 100), random=1, settings=AuditSettings(window=8))
     HeadCourse(2 heads at 2 steps, 0 to 100)
     """
-    how, tell = how or Audit(), as_stages(progress)
-    check_kind(how, Audit, "how")
+    settings, tell = settings or AuditSettings(), as_stages(progress)
+    check_kind(settings, AuditSettings, "settings")
     ordered = order_steps(models, steps)
     named = [_path_text(model) or model for model in models if not isinstance(model, ModelStep)]
     read = read_for(named, corpus, tokenizer=tokenizer, reading=reading)
@@ -404,10 +404,18 @@ def audit_course(
             model = model_step.open()
             if first is None:
                 first = model_step.name, model.shape
-                climbed = prepare(model, documents, rungs, how, theory=theory, vocabulary=vocabulary).rungs
+                climbed = prepare(
+                    model, documents, rungs, settings, theory=theory, vocabulary=vocabulary
+                ).rungs
             check_alike(first, (model_step.name, model.shape))
             stages = _name_stages(tell, stage)
-            options: Any = {"random": random, "null": null, "causal": causal, "how": how, "progress": stages}
+            options: Any = {
+                "random": random,
+                "null": null,
+                "causal": causal,
+                "settings": settings,
+                "progress": stages,
+            }
             options |= {"layers": layers, "heads": heads}
             folder = None if work is None else Path(work) / STEP.format(model_step.step)
             audits.append(audit_heads(model, documents, rungs=climbed, work=folder, **options))

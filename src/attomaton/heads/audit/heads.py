@@ -70,7 +70,7 @@ HEIGHT = 760
 
 
 @dataclass(frozen=True)
-class Audit(Checked):
+class AuditSettings(Checked):
     """Settings of an audit.
 
     Attributes
@@ -93,7 +93,7 @@ class Audit(Checked):
 
     Examples
     --------
-    >>> Audit(window=16).fitted
+    >>> AuditSettings(window=16).fitted
     0.6
     """
 
@@ -168,7 +168,7 @@ def prepare(
     model: HeadModel,
     documents: Sequence[Any],
     rungs: Rungs,
-    how: Audit,
+    settings: AuditSettings,
     *,
     theory: bool = False,
     length: int | None = None,
@@ -187,11 +187,11 @@ def prepare(
             f"{'is one' if documents else 'are none'}; give several: long ones may be cut, and a text file "
             "split (--documents line, or Reading(documents='line'))"
         )
-    fit_on, score_on = split_documents(len(documents), share=how.fitted, seed=how.seed)
+    fit_on, score_on = split_documents(len(documents), share=settings.fitted, seed=settings.seed)
     if length is not None:
-        check_parts(documents, (fit_on, score_on), window=how.window, length=length)
+        check_parts(documents, (fit_on, score_on), window=settings.window, length=length)
     counted, held_back = (
-        cut_documents([documents[number] for number in numbers], how.longest + 1, n_tokens=n_tokens)
+        cut_documents([documents[number] for number in numbers], settings.longest + 1, n_tokens=n_tokens)
         for numbers in (fit_on, score_on)
     )
     if length is not None:
@@ -199,11 +199,11 @@ def prepare(
     steps: Any = rungs(counted) if callable(rungs) else rungs
     steps = plain_rungs(texts_of(vocabulary, n_tokens)) if steps is None else tuple(steps)
     if theory:
-        sizes = {"n_tokens": n_tokens, "window": how.window}
+        sizes = {"n_tokens": n_tokens, "window": settings.window}
         learned = (Remembered(rung) for rung in learned_rungs(counted, **sizes))
         steps = (*steps, *learned, *useful_rungs(counted, **sizes))
-    to_fit = round(how.rows * how.fitted)
-    most = (max(to_fit, FEWEST_DOCUMENTS), max(how.rows - to_fit, FEWEST_DOCUMENTS))
+    to_fit = round(settings.rows * settings.fitted)
+    most = (max(to_fit, FEWEST_DOCUMENTS), max(settings.rows - to_fit, FEWEST_DOCUMENTS))
     return Plan(fit_on, score_on, TokenCounts.of(counted, n_tokens=n_tokens), steps, most)
 
 
@@ -219,7 +219,7 @@ def record_all(
     model: HeadModel,
     controls: Sequence[HeadModel],
     documents: Sequence[Any],
-    how: Audit,
+    settings: AuditSettings,
     tell: Stages,
     *,
     layers: Sequence[int],
@@ -229,8 +229,12 @@ def record_all(
 
     Random heads that read the model's own residual stream are recorded in the same pass.
     """
-    sizes: Any = {"window": how.window, "per_document": how.per_document, "longest": how.longest}
-    sizes |= {"seed": how.seed, "progress": tell.advance, "layers": layers}
+    sizes: Any = {
+        "window": settings.window,
+        "per_document": settings.per_document,
+        "longest": settings.longest,
+    }
+    sizes |= {"seed": settings.seed, "progress": tell.advance, "layers": layers}
     same_stream = [
         control for control in controls if isinstance(control, LayeredModel) and control.reads_from(model)
     ]
@@ -252,7 +256,7 @@ TOP = 10
 """Heads whose causal value ``"top"`` measures: those with the largest |z| of next-token seeking."""
 
 
-def causal_length(model: HeadModel, how: Audit, causal: str) -> tuple[int, str]:
+def causal_length(model: HeadModel, settings: AuditSettings, causal: str) -> tuple[int, str]:
     """Tokens per context for causal value, at most what the model takes; 0 if it is left out, and why."""
     if causal not in CAUSAL:
         raise UnsupportedOption(f"causal is {show(causal)}; give one of {', '.join(CAUSAL)}")
@@ -264,7 +268,7 @@ def causal_length(model: HeadModel, how: Audit, causal: str) -> tuple[int, str]:
         why = str(error).split("; ", 1)[0]
     else:
         if bool(logits.isfinite().all()):
-            return min(how.length, model.shape.longest or how.length), ""
+            return min(settings.length, model.shape.longest or settings.length), ""
         why = f"{model.name} gives probability 0 to tokens outside the context, so its loss is infinite"
     return 0, f"Causal value is left out: {why}."
 
@@ -322,7 +326,8 @@ class HeadAudit(Tabular):
     >>> from attomaton.heads.audit.ladder import Position
     >>> from attomaton.heads.arrays import example_audit
     >>> model, documents = example_audit()
-    >>> audit = audit_heads(model, documents, rungs=(Position(), Duplicate()), how=Audit(window=8))
+    >>> rungs, settings = (Position(), Duplicate()), AuditSettings(window=8)
+    >>> audit = audit_heads(model, documents, rungs=rungs, settings=settings)
     >>> audit, audit.table().num_rows
     (HeadAudit(2 heads, 200 rows of 10 documents), 2)
     >>> import tempfile
@@ -601,7 +606,7 @@ def audit_heads(
     limit: int | None = None,
     tokenizer: Any = None,
     reading: Reading | None = None,
-    how: Audit | None = None,
+    settings: AuditSettings | None = None,
     work: str | PathLike[str] | None = None,
     progress: bool | Callable[[str], object] = False,
 ) -> HeadAudit:
@@ -643,7 +648,7 @@ def audit_heads(
         stands beside a model on disk and in models of TransformerLens and nnsight.
     reading : Reading, optional
         How files are read, such as ``Reading(documents="line")``.
-    how : Audit, optional
+    settings : AuditSettings, optional
         Sizes and the seed.
     work : path, optional
         A folder in which finished layers are kept. The same call goes on there after it was stopped.
@@ -655,18 +660,18 @@ def audit_heads(
     --------
     >>> from attomaton.heads.arrays import example_audit
     >>> model, documents = example_audit()
-    >>> audit_heads(model, documents, how=Audit(window=8)).ladder
+    >>> audit_heads(model, documents, settings=AuditSettings(window=8)).ladder
     Ladder(2 heads, 8 rungs, nested)
     """
-    how, tell = how or Audit(), as_stages(progress)
-    check_kind(how, Audit, "how")
+    settings, tell = settings or AuditSettings(), as_stages(progress)
+    check_kind(settings, AuditSettings, "settings")
     source, model = model, open_model(model)
     chosen = choose_heads(model.shape, layers, heads)
     read = read_for([source], corpus, tokenizer=tokenizer, reading=reading)
     documents, vocabulary = list_documents(read, limit), getattr(read, "vocabulary", None)
-    length, no_causal = causal_length(model, how, causal)
-    plan = prepare(model, documents, rungs, how, theory=theory, length=length, vocabulary=vocabulary)
-    controls, null, no_controls = draw_random_heads(model, random, null, seed=how.seed)
+    length, no_causal = causal_length(model, settings, causal)
+    plan = prepare(model, documents, rungs, settings, theory=theory, length=length, vocabulary=vocabulary)
+    controls, null, no_controls = draw_random_heads(model, random, null, seed=settings.seed)
     for control in controls:
         if control.shape.heads != model.shape.heads:
             raise MismatchedParts(f"{control.name} has other heads than {model.name}; give the same shape")
@@ -683,8 +688,8 @@ def audit_heads(
         "n_heads": model.shape.n_heads,
         "n_chosen": len(chosen),
     }
-    settings = {
-        "how": asdict(how),
+    call_settings = {
+        "settings": asdict(settings),
         "heads": [str(head) for head in chosen],
         "rungs": [[rung.name, digest_value(rung)] for rung in plan.rungs],
         "random": len(controls)
@@ -693,12 +698,16 @@ def audit_heads(
         "causal": causal,
         **about,
     }
-    with nullcontext() if work is None else FinishedLayers.open(work, model, documents, settings) as finished:
+    with (
+        nullcontext()
+        if work is None
+        else FinishedLayers.open(work, model, documents, call_settings) as finished
+    ):
         entries = {} if finished is None else finished.read()
         by_layer = {layer: HeadAudit(**values) for layer, values in entries.items()}
         missing = [head for head in chosen if head.layer not in by_layer]
         for layer, audit in measure_layers(
-            model, controls, documents, plan, null, missing, how, tell, vocabulary
+            model, controls, documents, plan, null, missing, settings, tell, vocabulary
         ):
             by_layer[layer] = replace(audit, **about)
             if finished is not None:
@@ -707,7 +716,7 @@ def audit_heads(
             every = join_audits([by_layer[layer] for layer in sorted(by_layer)])
             scored = [documents[number] for number in plan.score_on]
             contexts = LabelledContexts.of(
-                scored, length=length, n_tokens=model.shape.n_tokens, most=how.contexts
+                scored, length=length, n_tokens=model.shape.n_tokens, most=settings.contexts
             )
             for layer, audit in add_causal(model, contexts, every, causal, by_layer, tell):
                 by_layer[layer] = audit
@@ -750,7 +759,7 @@ def measure_layers(
     plan: Plan,
     null: str,
     heads: Sequence[Head],
-    how: Audit,
+    settings: AuditSettings,
     tell: Stages,
     vocabulary: Vocabulary | None,
 ) -> Iterator[tuple[int, HeadAudit]]:
@@ -758,7 +767,7 @@ def measure_layers(
     if not heads:
         return
     layers = sorted({head.layer for head in heads})
-    recorded = record_all(model, controls, documents, how, tell, layers=layers, reads_of=plan.fit_on)
+    recorded = record_all(model, controls, documents, settings, tell, layers=layers, reads_of=plan.fit_on)
     scores = [
         OwnScores(each_model, of_model.reads)
         for each_model, of_model in zip((model, *controls), recorded, strict=True)
