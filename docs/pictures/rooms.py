@@ -107,7 +107,12 @@ def list_files() -> str:
             if inside.as_posix() != "__init__.py":
                 name = f"{inside.parent.as_posix()}/" if inside.name == "__init__.py" else inside.as_posix()
                 lines.append(f"| `{name}` | {sentence(path)} |")
-    lines += ["", "## native/", "", "The kernels in C++, one folder for each room."]
+    lines += [
+        "",
+        "## native/",
+        "",
+        "The kernels in C++, in folders named like those of Python that call them.",
+    ]
     lines += ["", "| file | |", "|---|---|"]
     for path in sorted({*NATIVE.rglob("*.hpp"), *NATIVE.rglob("bindings.cpp"), NATIVE / "module.cpp"}):
         comment = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("//").strip().rstrip(".")

@@ -3,7 +3,8 @@
 Column j of W^mm for one-hot contexts is 1_{S_j} − (s_j/V)𝟙. Where embeddings are learned with vanishing
 weight decay, words and contexts are reported to align with the singular vectors of this matrix (arXiv
 2408.15417): each pair is a concept, with the words that it raises and the contexts that call for them.
-Contexts with the same support have the same column, so they coincide.
+Contexts with the same support have the same column, so no direction
+tells them apart.
 """
 
 from dataclasses import dataclass

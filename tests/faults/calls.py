@@ -16,6 +16,8 @@ from attomaton.base.machine import parse_memory
 from attomaton.engines.choose import Engine
 from attomaton.engines.selection import Selection
 from attomaton.graphs.robustness import measure_robustness
+from attomaton.heads import AuditSettings
+from attomaton.heads.arrays import example_audit
 from attomaton.solvers.norms.solve import solve_factored, solve_normed
 from attomaton.theories.scansnap.classes import draw_linear_classes
 from attomaton.theories.scansnap.flow import solve_flow
@@ -115,6 +117,10 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
             ("window", "most_frequent"),
         ),
         "winners": (partial(at.winners, [[0.2, 1.0], [1.0, 0.1]], [0, 1, 1]), ("starts",)),
+        "audit_heads": (
+            partial(at.audit_heads, *example_audit(), random=0, settings=AuditSettings(window=8)),
+            ("limit",),
+        ),
         "learn_decoder": (
             partial(at.learn_decoder, [[0, 1, 2, 0, 1, 2, 0]]),
             ("most_frequent",),

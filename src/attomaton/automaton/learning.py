@@ -76,7 +76,7 @@ def learn(
         The run folder to write: new or empty, that of an earlier run, or that of a training on the same
         samples, which stays. It may be in an object store, such as ``s3://bucket/run``.
     overwrite : bool
-        Whether to replace an earlier run in ``out``, with its training.
+        Whether to replace an earlier run in ``out``, including its training.
     progress : bool or callable
         True prints the name of each stage on stderr. A callable is called with that name; its method
         ``advance``, if any, with the finished and the total amount of work in the stage.

@@ -28,8 +28,8 @@ class BatchPrediction(Tabular):
     bags : Bags
         The entries: ``bags.sample`` (ascending), ``bags.token`` (ascending in it), ``bags.multiplicity``.
     component : int64 array, shape (n_entries,)
-        The component of each entry under the context's query; meaningless where ``is_node`` is false and with
-        finite scores.
+        The component of each entry under the context's query. It means nothing where ``is_node`` is false, or
+        if scores are finite.
     is_node : bool array, shape (n_entries,)
         Whether the token is a node under its context's query. A sample without a node has no evidence.
     probabilities : float64 array, shape (n_entries,)

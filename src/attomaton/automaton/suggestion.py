@@ -16,6 +16,9 @@ N_TRIED = 200
 LONGEST_SUGGESTION, SHORTEST = 8, 3
 """Number of tokens of a context: more take long to type, fewer show little."""
 
+MOST_REASONS = 3
+"""Reasons to show a context, see :func:`_count_reasons`."""
+
 MOST_CHARACTERS = 50
 """Maximum length, so that the command fits on a terminal line."""
 
@@ -26,27 +29,26 @@ def suggest_context(automaton: Automaton) -> str | None:
     The best contexts are those that the theorem decides and in which several tokens are retrieved. Every
     returned context tokenizes to the same tokens with the automaton's own tokenizer.
     """
-    best, suggested = -1, None
+    best, suggested = -2, None
     for ids in _candidates(automaton):
-        worth = _worth(automaton, ids)
-        if worth > best and (text := _write_context(automaton, ids)) is not None:
-            best, suggested = worth, text
-        if best >= len(WORTHS):
+        n_reasons = _count_reasons(automaton, ids)
+        if n_reasons > best and (text := _write_context(automaton, ids)) is not None:
+            best, suggested = n_reasons, text
+        if best == MOST_REASONS:
             break
     return suggested
 
 
-WORTHS = ("answered", "by the theorem", "with several tokens")
-"""Reasons to try a context, each stronger than the one before."""
+def _count_reasons(automaton: Automaton, ids: list[int]) -> int:
+    """The number of reasons to show a context; a context with a line end counts less.
 
-
-def _worth(automaton: Automaton, ids: list[int]) -> int:
-    """The number of ``WORTHS`` that hold; a context with a line end counts less."""
+    It is answered; the theorem decides it; several tokens are retrieved.
+    """
     explanation = automaton.explain(ids)
-    worth = 0 if explanation.rule is Rule.NO_EVIDENCE else 1
+    n_reasons = 0 if explanation.rule is Rule.NO_EVIDENCE else 1
     if explanation.rule is Rule.DETERMINED and len(set(ids)) > 1:
-        worth += 1 + (len(explanation.probabilities) > 1)
-    return worth - (EOS in map(automaton.name, ids))
+        n_reasons += 1 + (len(explanation.probabilities) > 1)
+    return n_reasons - (EOS in map(automaton.name, ids))
 
 
 def _candidates(automaton: Automaton) -> Iterator[list[int]]:

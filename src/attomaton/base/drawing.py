@@ -35,11 +35,12 @@ def paper_style() -> Generator[None]:
     Examples
     --------
     >>> import matplotlib as mpl
+    >>> session = mpl.rcParams["font.size"]
     >>> with paper_style():
-    ...     mpl.rcParams["pdf.fonttype"]
-    42
-    >>> mpl.rcParams["pdf.fonttype"]
-    3
+    ...     mpl.rcParams["font.size"]
+    6.5
+    >>> mpl.rcParams["font.size"] == session
+    True
     """
     with loading_matplotlib():
         from matplotlib import style

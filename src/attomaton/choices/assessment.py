@@ -291,7 +291,7 @@ class AssessedItems(OrderedItems):
         if why:
             raise UnsupportedOption(
                 f"{criterion} needs the maximum of a likelihood, and {why}; compare .log_likelihood and "
-                ".n_parameters yourself, or fit without half wins, fractions, a ridge and a prior"
+                ".n_parameters yourself, or fit without half wins, fractions, ridge, prior and penalty"
             )
         return self.log_likelihood
 
@@ -317,7 +317,7 @@ class AssessedItems(OrderedItems):
             if why:
                 raise UnsupportedOption(
                     f"the test needs maxima of likelihoods, and {why}; read .difference(…).p_value, or fit "
-                    "without half wins, fractions, clusters, a ridge and a prior"
+                    "without half wins, fractions, clusters, ridge, prior and penalty"
                 )
         ours, theirs = self.model.tally, nested.model.tally
         same = self.items == nested.items and self.model.ties == nested.model.ties

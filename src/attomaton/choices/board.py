@@ -82,7 +82,7 @@ class Ratings:
     component : int64 array, shape (n_items,)
         The component of each, numbered so that none comes before one that precedes it.
     score : float64 array, shape (n_items,)
-        Log odds about the mean of the component; 0 for an item alone.
+        Log odds relative to the mean of the component; 0 for an item alone.
     covariance : float64 array, shape (n_items, n_items), or None
         Of the scores; NaN between components and for items alone. None above 2,048 items, and where it is
         lost in rounding: the board then has no standard errors and no rank intervals.
@@ -601,7 +601,7 @@ class Board(Tabular):
         ]
 
     def listings(self, limit: int = SHOWN_ROWS, pointer: str = ".table() has all") -> list[Block]:
-        """Each board as a table of at most ``limit`` items, ``pointer`` says where to find the others."""
+        """The first boards, at most ``limit`` items of each; ``pointer`` says where the others are."""
         boards, blocks = self.by_board(), list[Block]()
         for number, rows in enumerate(boards[:SHOWN_BOARDS], 1):
             if len(boards) > 1:
@@ -700,7 +700,7 @@ def rows_without_board(
 ) -> pa.Table:
     """The columns of a board, component by component, without ranks and intervals.
 
-    ``rating`` is about the mean of the component, NaN where there is none.
+    ``rating`` is relative to the mean of the component, NaN where there is none.
     """
     row = np.lexsort((-rating, component))
     ahead = np.append(np.where(np.diff(component[row]) == 0, -np.diff(rating[row]), np.nan), np.nan)

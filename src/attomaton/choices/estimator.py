@@ -246,8 +246,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         if np.isnan(probability).any():
             number = int(situations.of_row[np.isnan(probability).argmax()])
             raise UndeterminedChoice(
-                f"the data do not determine a difference between alternatives of situation {number}; leave "
-                "it out, or fit rows that vary in the same columns"
+                f"the data do not determine how alternatives of situation {number} differ; leave it out, or "
+                "fit data in which the columns that differ there vary, too"
             )
         return probability
 
@@ -322,7 +322,7 @@ def _limits(fit: LogitFit) -> tuple[Float64, Float64]:
 def _check_groups(groups: Any, size: int) -> Any:
     labels = np.asarray(groups)
     if labels.shape != (size,):
-        raise InvalidSamples(f"X has {size:,} rows and groups has shape {labels.shape}; give one for each")
+        raise InvalidSamples(f"X has {size:,} rows and groups has shape {labels.shape}; give a group per row")
     return labels
 
 

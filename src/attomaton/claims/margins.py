@@ -295,7 +295,7 @@ def need_memory(evidence: Evidence) -> str:
     memory, half = _memory(evidence), int(evidence.trace.steps[evidence.middle])
     if half >= memory:
         return ""
-    return f"the step averages over about {memory:,.0f} steps, but half of the run is {half:,}"
+    return f"the optimiser averages over about {memory:,.0f} steps, more than half of the run ({half:,})"
 
 
 def _memory(evidence: Evidence) -> float:
@@ -332,7 +332,8 @@ def need_moving(evidence: Evidence) -> str:
     if broken or (missed >= least).all():
         return broken
     return (
-        f"{missed.min():.0e} of the attention was left to move, but rounding hides its gradient: train less"
+        f"{missed.min():.0e} of the attention had still to move, and rounding hides so small a gradient: "
+        "train less"
     )
 
 

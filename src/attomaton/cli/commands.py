@@ -115,7 +115,7 @@ class Commands(TyperGroup):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.commands = OnDemand({name: EXAMPLES[name] for names in GROUPS.values() for name in names})
+        self.commands = OnDemand(dict.fromkeys(name for names in GROUPS.values() for name in names))
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All parameters before the command, with what is shown beside them."""

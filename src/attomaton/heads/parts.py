@@ -73,7 +73,7 @@ class Normalisation:
 
     Examples
     --------
-    >>> norm = Norm(centred=True, eps=0.0, gain=torch.tensor([1.0, 2.0]))
+    >>> norm = Normalisation(centred=True, eps=0.0, gain=torch.tensor([1.0, 2.0]))
     >>> norm.apply(torch.tensor([1.0, 5.0])).tolist()
     [-1.0, 2.0]
     >>> norm.apply_unscaled(torch.tensor([1.0, 5.0])).tolist()

@@ -1,4 +1,4 @@
-"""Figures and pages from results. Only the predicted curve of a page is computed here."""
+"""Figures and pages from results. Only the curves of training are computed here."""
 
 from typing import TYPE_CHECKING
 

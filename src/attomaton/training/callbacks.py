@@ -72,8 +72,9 @@ class TensorBoard(_Closing):
             self._writer.add_scalar(name, value, step)
 
     def close(self) -> None:
-        """Flush and close the event files."""
-        self._writer.close()
+        """Flush and close the event files, if there are any."""
+        if "_writer" in self.__dict__:
+            self._writer.close()
 
     @cached_property
     def _writer(self) -> Any:
@@ -97,7 +98,8 @@ class _Tracker(_Closing):
         self._run.log(_summary(losses), step=step)
 
     def close(self) -> None:
-        self._run.finish()
+        if "_run" in self.__dict__:  # else nothing was recorded
+            self._run.finish()
 
     @cached_property
     def _run(self) -> Any:

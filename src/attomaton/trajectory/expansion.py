@@ -232,7 +232,9 @@ def expand(
     check_kind(automaton, Solved, "the automaton")
     step_size = real_number(step_size, "step_size", least=1e-290, most=1e290)
     if (embeddings is None) == automaton.embedded:
-        raise MismatchedParts("give expand the embeddings that the automaton was learned with, if any")
+        raise MismatchedParts(
+            "expand() needs the embeddings that the automaton was learned with, or none if it had none"
+        )
     automaton.hard.expect()
     automaton.soft.expect()
     loss = training_loss(samples, automaton.components)

@@ -157,7 +157,7 @@ def fast_forward(
     to : float
         Compute up to this step now; later steps on demand.
     start : float array, shape (dim, dim), optional
-        W(0). None means zero. Orthonormal: shape (n_tokens, n_tokens), dense or sparse.
+        W(0). None means zero. With orthonormal embeddings: shape (n_tokens, n_tokens), dense or sparse.
     components : Components, optional
         The components of the corpus, if already computed.
     rtol : float

@@ -307,7 +307,7 @@ def _find_degenerate(directions: Float64, pressure: Float64) -> Bool:
     )
     if program.status != 0:
         raise UncertifiedSolution(
-            f"no multipliers α ≥ 0 make the tight edges add up to W_svm ({program.message}); "
+            f"no non-negative multipliers make the tight edges add up to W_svm ({program.message}); "
             "the hard solution is not precise enough: solve it with a smaller rtol"
         )
     return np.asarray(program.x[size:] < 0.5 * enough)

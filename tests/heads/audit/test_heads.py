@@ -161,8 +161,8 @@ def test_whatever_stands_for_a_model_is_opened(kind, tmp_path):
 
 
 def test_wrong_asking_is_refused():
-    with pytest.raises(AttomatonError, match="how is of type dict; it must be Audit"):
-        audit_heads(MODEL, DOCUMENTS, how={"window": 8})
+    with pytest.raises(AttomatonError, match="settings is of type dict; it must be AuditSettings"):
+        audit_heads(MODEL, DOCUMENTS, settings={"window": 8})
     with pytest.raises(InvalidSamples, match="there is one; give several"):
         audit_heads(MODEL, DOCUMENTS[:1])
     with pytest.raises(UnsupportedOption):

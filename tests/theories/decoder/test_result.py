@@ -14,9 +14,8 @@ from attomaton.base.errors import (
     UnknownToken,
     UnsupportedOption,
 )
-from attomaton.theories.decoder.learn import Read
 from attomaton.theories.decoder.result import DecoderLimit
-from attomaton.theories.decoder.supports import Supports
+from attomaton.theories.decoder.supports import CorpusSizes, Supports
 
 TEXT = ["a b a c a b a b", "c a"]
 
@@ -120,7 +119,7 @@ def test_counts_beyond_32_bits_give_the_loss_of_the_stopped_decoder():
     much = 2**31
     rows, ends = np.array([[0], [1]], np.int32), np.array([0, 2, 4])
     supports = Supports(rows, ends, np.array([0, 1, 1, 2]), np.array([much, much // 2, 1, 5]), 3)
-    limit = DecoderLimit(supports, Read(1, 1, 1))
+    limit = DecoderLimit(supports, CorpusSizes(1, 1, 1))
     assert limit.loss_at(1000) == pytest.approx(limit.at(1000).loss)
 
 

@@ -246,8 +246,7 @@ class WritingAutomaton(Tabular, Attention):
         """Point to ``reads`` for attributes that only an :class:`Automaton` has."""
         if not name.startswith("_") and (hasattr(Automaton, name) or name in READ_ATTRIBUTES):
             raise AttributeError(
-                f"a head learned with a map of written tokens has no {name}; use that of the tokens it "
-                f"reads: .reads.{name}"
+                f"a head learned with writes= has no {name}; that of the tokens it reads is .reads.{name}"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

@@ -374,7 +374,7 @@ class ChoiceProblem:
         return self.information(self.even(face))
 
     def probabilities(self, utilities: Float64, face: Bool | None) -> tuple[Float64, float]:
-        """Probabilities of the alternatives of a face, and the log-likelihood there."""
+        """Probabilities of the alternatives in ``face`` (None: all), and their log-likelihood."""
         inside = utilities if face is None else np.where(face, utilities, -np.inf)
         top = self.situations.top(inside)
         odds = self.situations.apply(np.subtract, inside.copy() if face is None else inside, top)

@@ -78,7 +78,8 @@ def read_corpus(
         A file, folder, glob or URL; ``"-"`` for standard input; a list of texts, of lists of tokens, of lists
         of ids, of records (dicts), or of ``pathlib.Path``; an array of ids; a pandas or Polars frame or
         Series; an Arrow table; a ``datasets.Dataset``; a :class:`~attomaton.corpora.documents.Documents`,
-        returned unchanged. A folder that :func:`tokenize_corpus` wrote keeps its vocabulary.
+        returned unchanged unless a Vocabulary numbers its tokens anew. A folder that
+        :func:`tokenize_corpus` wrote keeps its vocabulary.
     tokenizer : str or Vocabulary
         ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, or the path of a
         ``tokenizer.json`` or ``.tiktoken`` file. A corpus of ids needs none; a tokenizer with a fixed
@@ -94,22 +95,22 @@ def read_corpus(
     >>> documents.ids.tolist(), documents.offsets.tolist(), documents.vocabulary.tokens
     ([0, 1, 2, 3, 0, 1], [0, 2, 6], ('to', 'be', 'or', 'not'))
     """
-    how = as_reading(reading)
-    read = _read_already(source, how)
-    if read is not None:
-        return match_documents(read, tokenizer) if isinstance(tokenizer, Vocabulary) else read
+    options = as_reading(reading)
+    documents = _read_already(source, options)
+    if documents is not None:
+        return match_documents(documents, tokenizer) if isinstance(tokenizer, Vocabulary) else documents
     if isinstance(tokenizer, Vocabulary):
         vocabulary = tokenizer if tokenizer.is_fixed else None
         numbering = Numbering(tokenizer.tokenizer, tokenizer.ids)
     else:
         vocabulary, numbering = Vocabulary.fixed(tokenizer), Numbering(tokenizer)
-    how = bounded(how, vocabulary)
+    options = bounded(options, vocabulary)
     arrays: list[Int32] = []
     lengths: list[Int64] = []
     skipped, kinds = NOTHING_SKIPPED, set[str]()
     encode = numbering.encode if vocabulary is None else vocabulary.encode_all
-    for reader in find_readers(source, how):
-        for batch in checked_batches(reader, how):
+    for reader in find_readers(source, options):
+        for batch in checked_batches(reader, options):
             skipped += batch.skipped
             if not len(batch.rows):
                 continue
@@ -166,7 +167,7 @@ def checked_batches(reader: Reader, reading: Reading) -> Iterator[Batch]:
 
 
 def refuse_mixture(kinds: set[str], tokenizer: str) -> None:
-    """Refuse a mixture of text and ids unless a fixed vocabulary gives both the same tokens."""
+    """Refuse a mixture of text and ids, which a tokenizer without a fixed vocabulary numbers differently."""
     if len(kinds) > 1:
         raise errors.UnsupportedOption(
             f"the corpus holds both text and token ids, but {tokenizer!r} assigns its own ids; give the "

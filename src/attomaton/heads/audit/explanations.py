@@ -288,7 +288,7 @@ class Frequency:
     Attributes
     ----------
     counts : TokenCounts
-        What the documents to fit on hold.
+        Counts in the documents to fit on.
     name : str
         What tables call it.
 
@@ -316,7 +316,7 @@ class Bigram:
     Attributes
     ----------
     counts : TokenCounts
-        What the documents to fit on hold.
+        Counts in the documents to fit on.
     name : str
         What tables call it.
 
@@ -346,7 +346,7 @@ class PMI:
     Attributes
     ----------
     counts : TokenCounts
-        What the documents to fit on hold.
+        Counts in the documents to fit on.
     name : str
         What tables call it.
 

@@ -344,7 +344,9 @@ class Ladder(Tabular):
         ``shared`` says that the random heads of a layer share their rotations.
         """
         if any(ladder.names != self.names or ladder.nested != self.nested for ladder in random):
-            raise MismatchedParts("the ladders of random heads have other rungs; use the same rungs for all")
+            raise MismatchedParts(
+                "the ladders of random heads differ in rungs or in nested; use the same for all"
+            )
         rungs = range(len(self.names))
         return replace(
             self,
@@ -413,7 +415,8 @@ def climb(
     rungs : sequence of Position, KeyToken or Rung
         The rungs, in order.
     nested : bool
-        Whether each rung is fitted together with all before it. Otherwise alone: softmax(β · score).
+        Whether each rung is fitted together with all before it. Otherwise each is fitted alone,
+        as softmax(β · score).
     progress : callable, optional
         Called with the number of heads done and the total.
 

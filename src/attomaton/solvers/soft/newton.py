@@ -129,8 +129,8 @@ def sort_by_group(problem: LuceProblem) -> Groups:
 class Newton:
     """Damped Newton in each group until no gradient entry exceeds ``atol``, at most ``max_steps`` steps.
 
-    The bound on rounding errors is added to ``atol``: 8 units in the last place for each choice that the
-    alternative in most choices is in, and for the pull of the anchor. If conjugate gradients stall,
+    The tolerance is ``atol`` plus a bound on rounding errors, 8 ε (n + a): n is the most choices that any one
+    alternative is in, and a the stiffness times the largest ``anchor``. If conjugate gradients stall,
     elimination takes over.
 
     Attributes

@@ -81,7 +81,7 @@ class EarlyWeights(Printed):
     setting : Setting
         Depth, start and step size.
     step : int
-        s.
+        The number of steps taken, s.
 
     Examples
     --------
@@ -368,7 +368,8 @@ class Beginning(Tabular):
     def to_dict(self, queries: Sequence[int | str] | None = None, *, shown: int = 5) -> dict[str, Any]:
         """The sizes, the first looks of some queries and all lags as JSON values.
 
-        By default the ``queries`` are the 8 most frequent ones; ``shown`` is the number of tokens of each.
+        By default the ``queries`` are the 8 most frequent ones; ``shown`` is how many tokens to list for
+        each.
         """
         chosen = self.queries[:PRINTED_ROWS].tolist() if queries is None else queries
         statistics = self.statistics

@@ -141,7 +141,7 @@ class Moment:
     Attributes
     ----------
     step : int
-        t.
+        The number of steps taken, t.
     levels : Levels
         The levels.
     state : float64 array, shape (n_levels,)

@@ -69,7 +69,7 @@ class DecoderLimit(Tabular):
     ----------
     supports : Supports
         The next tokens of each context.
-    read : Read
+    read : CorpusSizes
         The sizes of the corpus.
     vocabulary : Vocabulary, optional
         The names of the tokens.

@@ -47,7 +47,7 @@ class CorpusSizes:
     --------
     >>> import attomaton as at
     >>> at.learn_decoder(["a b a c", "b a"]).read
-    Read(n_documents=2, n_tokens=6, n_labels=4)
+    CorpusSizes(n_documents=2, n_tokens=6, n_labels=4)
     """
 
     n_documents: int

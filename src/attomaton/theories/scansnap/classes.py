@@ -99,7 +99,7 @@ class CorpusClasses:
         if not len(offsets) - 1 == len(ids["queries"]) == len(ids["labels"]):
             raise InvalidSamples(
                 f"{len(ids['queries'])} queries, {len(ids['labels'])} labels and {len(offsets)} offsets; "
-                "give one query and one label for each class, and one more offset"
+                "give one query and one label for each class, and one offset more than classes"
             )
         shares = check_floats(self.shares, (len(offsets) - 1,), "shares")
         probabilities = check_floats(self.probabilities, (len(ids["tokens"]),), "probabilities")

@@ -145,7 +145,8 @@ def solve_flow(
         labelled = classes.rows[classes.tokens == classes.labels[classes.rows]]
         if len(np.unique(labelled)) < len(classes):
             raise InvalidSamples(
-                "a label is not among its keys, so its mass is 0; keep realisable samples only"
+                "the label of a class is not among its keys, so no attention falls on it; keep realisable "
+                "samples only"
             )
     distinct = reduced.law * reduced.is_own
     rows = np.flatnonzero(distinct.max(axis=1) > 0) if growth else np.empty(0, np.int64)

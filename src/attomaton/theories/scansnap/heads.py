@@ -164,10 +164,10 @@ def decode_attention(attention: Float64, decoder: Float64, answer: Int64, n_toke
     n_others = n_tokens - decoder.shape[1] + 1
     logits = features @ decoder
     logits[:, -1] += np.log(n_others) if n_others else -np.inf
-    probabilities = log_softmax(logits, axis=1)
-    missed = -np.exp(probabilities)
+    log_probabilities = log_softmax(logits, axis=1)
+    missed = -np.exp(log_probabilities)
     missed[row, answer] += 1.0
     returned = missed @ decoder.T  # the shared column, and its probability, count once per token
     tangent = returned - features * (features * returned).sum(axis=1, keepdims=True)
     missed[:, -1] /= max(n_others, 1)
-    return DecoderOutput(-probabilities[row, answer], features, missed, returned, tangent / norms)
+    return DecoderOutput(-log_probabilities[row, answer], features, missed, returned, tangent / norms)

@@ -93,7 +93,7 @@ class Rates(Checked):
     Attributes
     ----------
     decoder, attention : float
-        η_Y and η_Z as they act on a flow.
+        η_Y and η_Z of the flow, with any momentum included (:meth:`with_momentum`).
 
     Examples
     --------

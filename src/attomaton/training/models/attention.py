@@ -43,8 +43,8 @@ class AttentionModel:
     rank : int, optional
         W = K Qᵀ with factors of this many columns. None means that W itself is trained.
     start : float
-        W(0) is uniform in ±start/√dim; ``start=1`` is the default of PyTorch's linear layers;
-        with 0 all weights start at zero.
+        W(0), or K(0) and Q(0) with ``rank``, is uniform in ±start/√dim; ``start=1`` is the default of
+        PyTorch's linear layers; with 0 all weights start at zero.
     device : str
         The PyTorch device.
 

@@ -114,7 +114,7 @@ class Tied(Checked):
 
 @dataclass(frozen=True)
 class Untied(Checked):
-    """C = E: u = e_yᵀ f, or with a temperature softmax(E f / temperature)_y. Violates assumption A.
+    """The embeddings as decoder, C = E: u = e_yᵀ f, or softmax(E f / temperature)_y. Violates assumption A.
 
     Attributes
     ----------
