@@ -115,13 +115,6 @@ class Columns(TypedDict, total=False):
     per item, or with ``situation`` and ``alternative``); ``count`` with most of these. ``drop`` lists
     outcomes that are left out. ``moved_first``, ``features``, ``style``, ``cluster`` and ``by`` describe the
     choices further, and ``most_per_pair`` weights them.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> names = Columns(winner="won", loser="lost")
-    >>> at.fit_choices({"won": ["a", "b"], "lost": ["b", "c"]}, **names).items
-    ('a', 'b', 'c')
     """
 
     winner: Any

@@ -361,15 +361,6 @@ class Cuts:
         Shard, first row group, last row group + 1, and first row.
     starts : int64 array, shape (n_tasks + 1,)
         Task ``i`` has the stretches ``starts[i] … starts[i + 1] − 1``.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     ids, offsets = np.array([0, 1, 0, 2, 1, 1], np.int32), np.array([0, 4, 6])
-    ...     cuts = Shards.write(Path(folder), ids, offsets, n_tokens=3).cut(size=100)
-    ...     print(len(cuts), [chunk.ids.tolist() for chunk in cuts.chunks(0, size=100)])
-    1 [[0, 1, 0, 2, 1, 1]]
     """
 
     paths: tuple[AnyPath, ...]
@@ -413,15 +404,6 @@ class TokenizedCorpus:
         The content of ``manifest.json``: counts, inputs, files with their digests.
     vocabulary : Vocabulary, optional
         None for a corpus of ids whose tokenizer is unknown.
-
-    Examples
-    --------
-    >>> import tempfile, attomaton as at
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     corpus = at.tokenize_corpus(["to be", "or not to be"], folder).verify()
-    ...     ids, [batch] = corpus.documents().ids.tolist(), list(corpus.batches())
-    >>> corpus.n_documents, corpus.length, ids, batch.num_rows
-    (2, 6, [0, 1, 2, 3, 0, 1], 2)
     """
 
     folder: AnyPath

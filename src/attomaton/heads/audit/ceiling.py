@@ -94,15 +94,6 @@ class Ceiling:
         The explained share on held-out documents: a bound from below.
     ranks : int64 array, shape (n_heads,)
         The rank of the table; 0 if a table does not help.
-
-    Examples
-    --------
-    >>> from attomaton.heads.arrays import example_audit
-    >>> from attomaton.heads.audit.rows import watch_rows
-    >>> model, documents = example_audit()
-    >>> rows = watch_rows(model, documents, window=8)
-    >>> find_ceiling(rows.take(rows.documents < 12), rows.take(rows.documents >= 12)).pairs.value.round(1)
-    array([1., 1.])
     """
 
     pairs: Estimates

@@ -102,11 +102,6 @@ class About:
         The heads to audit; the file has fewer if the audit was stopped.
     digest : str
         Identifies the scored rows.
-
-    Examples
-    --------
-    >>> About("arrays", ("position",), 10, 200, 2, "intact").said_of_z
-    'z compares heads with 2 draws of random heads that read the trained residual stream.'
     """
 
     model: str

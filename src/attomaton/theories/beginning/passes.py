@@ -56,12 +56,6 @@ class Frequent:
         Old ids, most frequent first; the index of each is its new id.
     ids : int32 array, shape (n_old,)
         Old id → new id; ``n_kept`` for all others.
-
-    Examples
-    --------
-    >>> frequent = Frequent.among(np.array([1, 7, 0, 7]), 2)
-    >>> frequent.tokens.tolist(), frequent.ids.tolist(), frequent.n_tokens
-    ([1, 3], [2, 0, 2, 1], 3)
     """
 
     tokens: Int64

@@ -107,11 +107,6 @@ class DecoderOptions(ReadingOptions, total=False):
     """How to read documents: the keywords of :func:`~attomaton.read_corpus` without a window.
 
     ``most_frequent`` keeps this number of most frequent tokens; all others become one.
-
-    Examples
-    --------
-    >>> DecoderOptions(most_frequent=1000, tokenizer="byte")["most_frequent"]
-    1000
     """
 
     most_frequent: int | None
