@@ -198,6 +198,10 @@ def test_every_public_name_has_an_example():
     assert [name for name, thing in SHOWN.items() if id(thing) in public and not example(thing)] == []
 
 
+def test_every_shown_name_and_method_is_explained():
+    assert [name for name, thing in documented() if not thing.__doc__] == []
+
+
 def test_examples_stand_in_their_section():
     """Outside it they would be set as quoted text."""
     texts = {name: inspect.cleandoc(thing.__doc__ or "") for name, thing in documented()}

@@ -229,7 +229,6 @@ def _read_form(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoi
 
 
 def _leave_out_unmade(parsed: ParsedChoices, counts: Any) -> ParsedChoices:
-    """The choices whose count is not 0."""
     if counts is None or parsed.counts.all():
         return parsed
     return parsed.restrict(np.asarray(counts) > 0)
@@ -405,7 +404,6 @@ def _count_rows(parsed: ParsedChoices) -> int:
 
 
 def _name_features(features: Any) -> dict[str, Any]:
-    """The source of each feature by its name."""
     if features is None:
         return {}
     if isinstance(features, Mapping):

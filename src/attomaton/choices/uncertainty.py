@@ -384,7 +384,6 @@ class LuceScores:
 
     @property
     def proof(self) -> str:
-        """The numbers of the certificate."""
         return str(self._proof)
 
     @property

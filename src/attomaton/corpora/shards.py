@@ -171,7 +171,6 @@ def _reading(path: AnyPath, read: Callable[[], Any]) -> Any:
 
 
 def shard_table(offsets: Int64, ids: Int32, rows: Int64, source: str) -> pa.Table:
-    """Documents as rows of a shard."""
     lists = _arrow.ListArray.from_arrays(_arrow.array(offsets, _arrow.int32()), _arrow.array(ids))
     name = _arrow.array([source]).take(_arrow.array(np.zeros(len(rows), np.int32)))
     return _arrow.Table.from_arrays([lists, name, _arrow.array(rows)], schema=SHARD_SCHEMA)

@@ -49,7 +49,6 @@ class BlockOrder:
 
     @property
     def n_tokens(self) -> int:
-        """Tokens in all blocks."""
         return sum(self.sizes)
 
     @property

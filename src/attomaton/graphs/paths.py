@@ -58,7 +58,6 @@ class QueryGraph:
 
 
 def graph_of(components: Components, query: int) -> QueryGraph:
-    """The graph of one query."""
     nodes = slice(*_range(components.query_of_node, query))
     first, stop = _range(components.query_of, query)
     start, below = components.below

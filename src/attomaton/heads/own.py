@@ -58,7 +58,6 @@ class TheoryLayer:
 
     @property
     def shape(self) -> ModelShape:
-        """Its sizes."""
         return ModelShape(1, 1, len(self.embeddings))
 
     def rotate(self, *, seed: int) -> "TheoryLayer":

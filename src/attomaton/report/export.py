@@ -153,7 +153,6 @@ class TokenTexts:
         return _arrow.array([json.dumps(text.as_py(), ensure_ascii=False) for text in self.alone], TEXT_TYPE)
 
     def of(self, tokens: Integers) -> Any:
-        """The text of each token of an array."""
         return self.alone.take(_arrow.array(tokens))
 
     def lists(self, offsets: Int64, tokens: Integers) -> Any:
@@ -163,7 +162,6 @@ class TokenTexts:
 
 
 def as_text(values: Any) -> Any:
-    """Numbers as text."""
     return _arrow.array(values).cast(TEXT_TYPE)
 
 

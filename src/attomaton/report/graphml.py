@@ -193,7 +193,6 @@ class _TokenGraph(_Graph):
 
 
 def _keys(kind: str, batches: Callable[[], XmlBatches]) -> str:
-    """The declarations of the attributes."""
     _, columns = next(batches())
     return "".join(
         f'<key id="{kind}_{name}" for="{kind}" attr.name="{name}" attr.type="{TYPED.get(name, "string")}"/>\n'

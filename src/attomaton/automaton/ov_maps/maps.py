@@ -167,7 +167,6 @@ class KeyNames:
     name: Callable[[int], str]
 
     def __call__(self, token: int) -> str:
-        """The key as text."""
         key = np.array([token])
         read, written = int(self.writing.token_of(key)[0]), int(self.writing.write(key)[0])
         name = self.name(read)

@@ -43,7 +43,6 @@ class Nodes:
 
     @classmethod
     def of(cls, components: Components, hard: Solution, soft: Solution) -> "Nodes":
-        """The nodes of both solutions."""
         nodes = components.query_of_node, components.token_of_node, components.component_of_node
         scores = column(hard.scores, "score"), column(soft.scores, "score")
         return cls(*nodes, *scores, components.edges.n_tokens)

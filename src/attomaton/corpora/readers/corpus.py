@@ -332,7 +332,6 @@ def name_of(path: AnyPath | None) -> str | None:
 
 
 def name_tokenizer(tokenizer: str | Vocabulary) -> str:
-    """The name of a tokenizer for a manifest."""
     return printable(tokenizer if isinstance(tokenizer, str) else tokenizer.tokenizer)
 
 

@@ -193,7 +193,6 @@ class RowPairs:
 
     @classmethod
     def of(cls, queries: Int64, n_queries: int, tokens: Int64, n_tokens: int) -> "RowPairs":
-        """Prepare the sums."""
         n, n_places = len(tokens), tokens.shape[1] - 1
         position = np.r_[np.arange(n_places), n_places - 1]
         positions = np.arange(n)[:, None] * n_places + position
@@ -216,7 +215,6 @@ class RowPairs:
         return self.by_token.T
 
     def take(self, chosen: Bool) -> "RowPairs":
-        """Some of the rows."""
         return RowPairs.of(self.queries[chosen], self.n_queries, self.tokens[chosen], self.n_tokens)
 
     def scores(self, table: Float64) -> Float64:

@@ -324,7 +324,6 @@ class _Tape:
 
     @property
     def recorded(self) -> Recorded:
-        """What was recorded."""
         rows, *random = self.sets
         reads = None
         if self.sums:

@@ -134,7 +134,6 @@ class About:
 
 
 def mark(table: pa.Table, about: About) -> pa.Table:
-    """The table with its metadata."""
     marked: Any = table
     return marked.replace_schema_metadata({KEY: json.dumps(asdict(about)).encode()})
 
@@ -261,7 +260,6 @@ class _Restored:
             raise ValueError("its heads are not those of one model")
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the audit."""
         about = self.about
         mass, over_profile, excess = (self.estimates(f"seeking_{name}") for name in SEEKING)
         sizes = (about.seeking_rows, about.seeking_documents)

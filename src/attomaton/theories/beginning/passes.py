@@ -135,7 +135,6 @@ class Gain:
 
     @cached_property
     def digest(self) -> str:
-        """The digest of the whole gain."""
         return digest_arrays(self.values) if self.pairs is None else digest_arrays(self.pairs, self.values)
 
 
@@ -198,7 +197,6 @@ class CountTokens(PlainPass):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """All inputs of the result."""
         return {"n_tokens": self.n_tokens}
 
     @property
@@ -207,7 +205,6 @@ class CountTokens(PlainPass):
         return {"tokens": self.n_tokens}
 
     def __call__(self, chunk: Chunk, /) -> Iterator[Listed]:
-        """The counts of a chunk."""
         yield "tokens", np.arange(self.n_tokens), np.bincount(chunk.ids, minlength=self.n_tokens), None
 
 
@@ -257,17 +254,14 @@ class CountContexts(PlainPass):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """All inputs of the result."""
         return self.cutting.settings
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """The kinds of keys."""
         pairs = self.cutting.n_tokens**2
         return {"read": len(CORPUS_COUNTS), "bigrams": pairs, "contexts": pairs}
 
     def __call__(self, chunk: Chunk, /) -> Iterator[Listed]:
-        """The counts of a chunk."""
         cut = self.cutting
         sizes = np.diff(chunk.documents)
         n_labels = int(np.maximum(sizes - 1, 0).sum())  # tokens with another before them in their document
@@ -296,17 +290,14 @@ class CountLooks:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """All inputs of the result."""
         return {**self.cutting.settings, "gain": self.gain.digest}
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """The kinds of keys."""
         return {"looks": self.cutting.n_tokens**2, "lags": self.cutting.window}
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """The gain of looking."""
         return {"gain": self.gain.to_table()}
 
     def with_tables(self, tables: Mapping[str, pa.Table], /) -> Self:
@@ -314,7 +305,6 @@ class CountLooks:
         return replace(self, gain=Gain.from_table(tables["gain"]))
 
     def __call__(self, chunk: Chunk, /) -> Iterator[Listed]:
-        """The sums of a chunk."""
         cut = self.cutting
         for sequences, t, u in cut.pairs(chunk):
             gains = self.gain.look_up(cut.pack(sequences[:, t + 1], sequences[:, u]))

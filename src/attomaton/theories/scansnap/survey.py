@@ -404,5 +404,4 @@ def _follow_record(followed: FollowedQuery, name: Name, shown: int) -> dict[str,
 
 
 def _scores(rows: Sequence[dict[str, Any]]) -> str:
-    """The first tokens with their scores."""
     return ", ".join(f"{row['token']} {row['score']:+.2f}" for row in rows)

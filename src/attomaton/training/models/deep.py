@@ -144,7 +144,6 @@ class DeepTrials:
 
     @property
     def device(self) -> torch.device:
-        """The device of the tensors."""
         return self.tokens.device
 
     def recorded(self, parameters: Sequence[Tensor]) -> Tensor:
@@ -153,7 +152,6 @@ class DeepTrials:
 
     @property
     def window(self) -> int:
-        """The longest context."""
         return self.tokens.shape[2] - 1
 
     @cached_property
