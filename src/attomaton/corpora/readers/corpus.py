@@ -95,7 +95,13 @@ def read_corpus(
     >>> documents.ids.tolist(), documents.offsets.tolist(), documents.vocabulary.tokens
     ([0, 1, 2, 3, 0, 1], [0, 2, 6], ('to', 'be', 'or', 'not'))
     """
-    options = as_reading(reading)
+    return _read_documents(source, tokenizer, as_reading(reading), None)
+
+
+def _read_documents(
+    source: Any, tokenizer: str | Vocabulary, options: Reading, limit: int | None
+) -> Documents:
+    """A corpus in memory; with a limit, no batch is read once that many documents are there."""
     documents = _read_already(source, options)
     if documents is not None:
         return match_documents(documents, tokenizer) if isinstance(tokenizer, Vocabulary) else documents
@@ -109,19 +115,21 @@ def read_corpus(
     lengths: list[Int64] = []
     skipped, kinds = NOTHING_SKIPPED, set[str]()
     encode = numbering.encode if vocabulary is None else vocabulary.encode_all
-    for reader in find_readers(source, options):
-        for batch in checked_batches(reader, options):
-            skipped += batch.skipped
-            if not len(batch.rows):
-                continue
-            if isinstance(batch, TextBatch):
-                kinds.add("text")
-                offsets, ids = encode(batch.texts)
-            else:
-                kinds.add("ids")
-                offsets, ids = batch.offsets, batch.ids
-            arrays.append(ids)
-            lengths.append(np.diff(offsets))
+    readers = find_readers(source, options)
+    for batch in (batch for reader in readers for batch in checked_batches(reader, options)):
+        skipped += batch.skipped
+        if not len(batch.rows):
+            continue
+        if isinstance(batch, TextBatch):
+            kinds.add("text")
+            offsets, ids = encode(batch.texts)
+        else:
+            kinds.add("ids")
+            offsets, ids = batch.offsets, batch.ids
+        arrays.append(ids)
+        lengths.append(np.diff(offsets))
+        if limit is not None and sum(map(len, lengths)) >= limit:
+            break
     if vocabulary is None and "text" in kinds:
         refuse_mixture(kinds, numbering.tokenizer)
         vocabulary = Vocabulary(tuple(numbering.numbers), numbering.tokenizer)
@@ -268,9 +276,11 @@ def check_options(options: ReadingOptions) -> None:
 
 
 def read_documents_of(
-    source: Any, tokenizer: str | Vocabulary, reading: Reading
+    source: Any, tokenizer: str | Vocabulary, reading: Reading, limit: int | None = None
 ) -> tuple[Documents, dict[str, Any]]:
     """A corpus in memory, and its entry for the manifest of a run: its kind, name and digest.
+
+    With a limit, documents are read until there are that many; the last batch may have more.
 
     The digest of a single plain text is that of its file.
     """
@@ -293,7 +303,7 @@ def read_documents_of(
         about = {"kind": "text", "name": name_of(path), "sha256": digest}
         about["tokenizer"] = name_tokenizer(tokenizer)
     else:
-        documents = read_corpus(source, tokenizer=tokenizer, reading=reading)
+        documents = _read_documents(source, tokenizer, reading, limit)
         digest = digest_arrays(documents.ids, documents.offsets)
         about = {"kind": "documents", "name": name_of(path), "sha256": digest}
         split_by = documents.vocabulary if isinstance(source, Documents) else tokenizer

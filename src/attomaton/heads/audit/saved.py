@@ -32,7 +32,6 @@ KEY = b"attomaton heads"
 SAID_OF_NULL = {
     "intact": "of random heads that read the trained residual stream",
     "inputs": "of random heads that share a rotation of what attention reads",
-    "rotated": "with rotated heads in all layers",
     "given": "with random weights",
 }
 """Descriptions of random heads, by the name of their null."""
@@ -87,7 +86,7 @@ class About:
     n_random : int
         How many draws of random heads, or models with them, z is relative to.
     null : str
-        Their kind: ``"intact"``, ``"inputs"``, ``"rotated"``, or ``"given"``.
+        Their kind: ``"intact"``, ``"inputs"`` or ``"given"``.
     alone : tuple of str
         The rungs that were also measured alone.
     seeking_rows, seeking_documents : int
