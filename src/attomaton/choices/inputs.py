@@ -81,8 +81,8 @@ def read_columns(path: str | PathLike[str], reading: Reading | None = None) -> F
         return FileColumns(games, lambda row: f"the game of line {starts[row]} of {source}", reading.skip_bad)
     if suffix not in TABLE_READERS:
         raise UnreadableSource(
-            f"{source!r} is not a file of choices; give one ending in {', '.join(TABLE_READERS)} or .pgn (save "
-            "a spreadsheet as .csv), or sequences of winners and losers"
+            f"{source!r} is not a file of choices; give one ending in {', '.join(TABLE_READERS)} or .pgn "
+            "(save a spreadsheet as .csv), or sequences of winners and losers"
         )
     reader = TABLE_READERS[suffix](file, reading)
     with naming(source):
@@ -864,7 +864,7 @@ def _find_form(columns: Mapping[str, Any], table: Mapping[Any, Any]) -> Callable
             return form
     names = ", ".join(show(name) for name in list(table)[:12])
     raise InvalidSamples(
-        f"the columns {names or '(none)'} do not say which one is the winner; name the columns by winner= and "
-        "loser=, by first=, second= and outcome=, by ranking= (items, the best first), by ranks= (one column of "
-        "ranks for each item), or by situation=, alternative= and chosen="
+        f"the columns {names or '(none)'} do not say which one is the winner; name the columns by winner= "
+        "and loser=, by first=, second= and outcome=, by ranking= (items, the best first), by ranks= (one "
+        "column of ranks for each item), or by situation=, alternative= and chosen="
     )
