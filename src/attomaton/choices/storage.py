@@ -43,7 +43,6 @@ def pack(
     fits: Mapping[Any, Run],
     reading: str,
 ) -> Run:
-    """The files of a fit."""
     run = _pack_luce(model) if isinstance(model, LuceScores) else _pack_logit(model)
     edges = model.graph.edges if isinstance(model, LuceScores) else model.edges
     tables, arrays, records = dict(run.tables), dict(run.arrays), dict(run.records)

@@ -220,12 +220,6 @@ class ReadingOptions(TypedDict, total=False):
 
     ``window`` is the longest context (default 32), ``tokenizer`` splits text (default ``"word"``), and
     ``reading`` says how to read files: a :class:`~attomaton.corpora.Reading`.
-
-    Examples
-    --------
-    >>> options = ReadingOptions(window=2, tokenizer="character")
-    >>> options["window"]
-    2
     """
 
     window: int
@@ -338,7 +332,6 @@ def name_of(path: AnyPath | None) -> str | None:
 
 
 def name_tokenizer(tokenizer: str | Vocabulary) -> str:
-    """The name of a tokenizer for a manifest."""
     return printable(tokenizer if isinstance(tokenizer, str) else tokenizer.tokenizer)
 
 

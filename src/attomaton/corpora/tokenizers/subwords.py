@@ -64,7 +64,6 @@ class Llama2cEncoder:
             )
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
-        """The texts as ids."""
         return ragged([self._merge(self._split(text)) for text in texts])
 
     def tokens(self) -> tuple[str, ...]:
@@ -487,7 +486,6 @@ class HuggingFaceEncoder:
             )
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
-        """The texts as ids."""
         with running("the tokenizer has no ids for part of the text"):
             call = partial(self._tokenizer.encode_batch_fast, list(texts), add_special_tokens=False)
             n_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
@@ -586,7 +584,6 @@ class TiktokenEncoder:
             )
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
-        """The texts as ids."""
         with running("the tokenizer has no ids for part of the text"):
             lists = [self._encoding.encode_ordinary(text) for text in texts]
         return ragged(lists)

@@ -66,13 +66,6 @@ class Levels:
         π of one context of the course.
     contexts : int64 array, shape (n_courses,)
         The number of contexts with this course.
-
-    Examples
-    --------
-    >>> from attomaton.theories.decoder.supports import count_supports
-    >>> levels = find_levels(count_supports([[0, 1, 0, 1, 0, 2, 0]], 1))
-    >>> levels.probabilities.round(4).tolist(), levels.tokens.tolist(), levels.contexts.tolist()
-    ([1.0, 0.0, 0.3333, 0.6667, 0.0, 1.0, 0.0], [1.0, 2.0, 1.0, 1.0, 1.0, 1.0, 2.0], [1, 1, 1])
     """
 
     offsets: Int64
@@ -146,13 +139,6 @@ class Moment:
         The levels.
     state : float64 array, shape (n_levels,)
         x of each level.
-
-    Examples
-    --------
-    >>> from attomaton.theories.decoder.supports import count_supports
-    >>> levels = list_levels(count_supports([[0, 1, 0, 1, 0, 2, 0]], 1), 0)[0]
-    >>> [(moment.step, moment.logits.round(3).tolist()) for moment in follow_levels(levels, [0, 1000], 1.0)]
-    [(0, [0.0, 0.0, 0.0]), (1000, [1.608, 2.302, -3.91])]
     """
 
     step: int
@@ -335,18 +321,6 @@ class StoppedDecoder:
         The level of each pair.
     step_size : float
         η.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> stopped = at.learn_decoder([[0, 1, 0, 2, 0, 1, 0, 1]]).at(1000)
-    >>> stopped, round(stopped.loss, 4), stopped.weights.shape
-    (StoppedDecoder(step 1,000 of size 1), 0.3234, (3, 3))
-    >>> stopped.column(0).round(3).tolist()
-    [-3.943, 2.521, 1.421]
-    >>> logs = stopped.log_probabilities(np.array([[0], [0], [2]]), np.array([1, 0, 2]))
-    >>> np.exp(logs).round(4).tolist()  # of 1 and 0 after 0, and of 2 after 2
-    [0.7494, 0.0012, 0.0024]
     """
 
     supports: Supports
