@@ -203,7 +203,8 @@ def test_the_readme_says_which_words_are_in_the_component(tmp_path, monkeypatch)
 
 
 TABLES = {
-    "games.pgn": '[White "Ann"]\n[Black "Bob"]\n[Result "1-0"]\n\n[White "Bob"]\n[Black "Ann"]\n[Result "1-0"]\n',
+    "games.pgn": '[White "Ann"]\n[Black "Bob"]\n[Result "1-0"]\n\n'
+    '[White "Bob"]\n[Black "Ann"]\n[Result "1-0"]\n',
     "battles.jsonl": '{"model_a": "x", "model_b": "y", "winner": "model_a"}\n'
     '{"model_a": "x", "model_b": "y", "winner": "tie (bothbad)"}\n',
     "league.csv": "home,away,home_goals,away_goals\nAjax,PSV,2,1\nPSV,Ajax,0,0\n",
