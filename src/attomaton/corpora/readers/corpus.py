@@ -137,9 +137,7 @@ def renumber_documents(documents: Documents, vocabulary: Vocabulary) -> Document
         )
     numbering = Numbering(vocabulary.tokenizer, vocabulary.ids)
     numbering.add(present.tokens)
-    new_id: Int32 = np.fromiter(
-        (numbering.numbers[token] for token in present.tokens), np.int32, len(present)
-    )
+    new_ids = np.array([numbering.numbers[token] for token in present.tokens], np.int32)
     extended = replace(vocabulary, tokens=tuple(numbering.numbers))
     return replace(documents, ids=new_ids[documents.ids], vocabulary=extended)
 
