@@ -36,7 +36,6 @@ from attomaton.graphs.bags import Bags, count_all_tokens
 from attomaton.graphs.grouping import pack_pairs
 from attomaton.graphs.writing import Reach
 
-
 READ_ATTRIBUTES = ("components", "hard", "soft", "samples")
 """Fields of an automaton that are not attributes of its class."""
 
