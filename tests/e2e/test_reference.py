@@ -1,4 +1,4 @@
-"""The reference shows every public name, each with an example that runs and with its parameters explained.
+"""The reference shows every public name, with an example that runs, and explains its parameters.
 
 That the examples run is the doctests' business: pytest collects those of all of ``src``.
 """
@@ -156,19 +156,20 @@ def annotated(kind: type) -> list[object]:
     return [kind, *filter(inspect.isfunction, computed)]
 
 
+ROOMS = [f"attomaton.{path.parent.name}" for path in Path(at.__file__).parent.glob("*/__init__.py")]
+DOORS = [importlib.import_module(room) for room in ("attomaton", *ROOMS) if room != "attomaton.cli"]
+
 MOST_NAMES = 200
 """Public names, over all doors."""
 
 
 def test_reference_and_workbench_show_what_the_doors_name():
-    rooms = [f"attomaton.{path.parent.name}" for path in Path(at.__file__).parent.glob("*/__init__.py")]
-    doors = [importlib.import_module(room) for room in ("attomaton", *rooms) if room != "attomaton.cli"]
-    public = {id(getattr(door, name)) for door in doors for name in door.__all__}
-    assert len({name for door in doors for name in door.__all__}) <= MOST_NAMES
+    public = {id(getattr(door, name)) for door in DOORS for name in door.__all__}
+    assert len({name for door in DOORS for name in door.__all__}) <= MOST_NAMES
     modules = ["errors", "synthetic"]  # their members are shown one by one, or with them
     shown = {directive: id(find(directive)) for directive in [*DIRECTIVES, *WORKBENCH]}
     values = set(shown.values())
-    hidden = {name for door in doors for name in door.__all__ if id(getattr(door, name)) not in values}
+    hidden = {name for door in DOORS for name in door.__all__ if id(getattr(door, name)) not in values}
     assert hidden <= {*modules}
     private = [find(name) for name, value in shown.items() if value not in public]
     assert [value for value in private if not inspect.isclass(value)] == []  # results, protocols and errors
@@ -192,8 +193,13 @@ def test_nothing_is_shown_twice():
     assert len({id(value) for value in SHOWN.values()}) == len(SHOWN)
 
 
-def test_every_shown_name_has_an_example():
-    assert [name for name, thing in SHOWN.items() if not example(thing)] == []
+def test_every_public_name_has_an_example():
+    public = {id(value) for door in DOORS for value in [getattr(door, name) for name in door.__all__]}
+    assert [name for name, thing in SHOWN.items() if id(thing) in public and not example(thing)] == []
+
+
+def test_every_shown_name_and_method_is_explained():
+    assert [name for name, thing in documented() if not thing.__doc__] == []
 
 
 def test_examples_stand_in_their_section():

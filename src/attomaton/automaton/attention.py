@@ -126,34 +126,6 @@ class Attention(ABC):
     Words outside the vocabulary are unseen tokens, about which the samples contain nothing. The limit ignores
     them; finite scores give them the background score 0; and where nothing is known about the query, they
     have the same weight as any other position. An explanation lists them as ``unknown``.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> from attomaton.graphs.bags import count_all_tokens
-    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1])
-    >>> for attention in (at.learn(samples), at.shrink(samples, strength=1.0)):
-    ...     probabilities = attention.predict_proba([1, 0, 2])
-    ...     positions, rule = attention.attention([1, 0, 2]), attention.explain([1, 0, 2]).rule
-    ...     drawn = attention.sample([1, 0, 2], np.random.default_rng(0))
-    ...     shown = attention.retrieve([1, 0, 2]).tolist(), rule.name, attention.name(drawn)
-    ...     print(*shown, probabilities.round(2))
-    [0, 1] DETERMINED 1 [0.5 0.5 0. ]
-    [0, 1, 2] SCORED 1 [0.4  0.51 0.09]
-    >>> attention.predict_bags(count_all_tokens(samples)).n_samples, round(attention.score(samples).top1, 3)
-    (3, 0.667)
-    >>> auto = at.learn(["to be or not to be", "to be is to do"])
-    >>> auto.predict("to be or not to"), auto.predict_batch(["to or", "be to"])
-    ({'be': 1.0}, [{'to': 0.5, 'or': 0.5}, {'be': 1.0}])
-    >>> import matplotlib as mpl
-    >>> mpl.use("agg")
-    >>> [label.get_text() for label in auto.plot_context("to be or").get_xticklabels()]
-    ['to', 'be', 'or']
-    >>> new = auto.read(["be to be"])
-    >>> auto.predict_samples(new).of_labels().tolist(), auto.score(["be to be", "to or so"]).unknown
-    ([0.0, 1.0], ('so',))
-    >>> print(auto.generate("to be or not to", 3))
-    to be or not to be to be
     """
 
     vocabulary: Vocabulary | None
@@ -292,34 +264,13 @@ class Attention(ABC):
         return GrowingContext(prompt, lambda context: self._answer_ids([context]), window).run(n, rng)
 
     def show(self, context: Context) -> ContextView:
-        """A view of the explanation: a notebook draws it, a terminal prints it.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> auto = at.learn(at.Samples.from_lists([[0, 1, 3], [1, 0, 3], [1, 2, 3]], [0, 1, 1]))
-        >>> auto.show([0, 2, 1, 3])
-        query 3: determined (one component precedes every other component of the context: the theorem decides)
-        [0] 2 [1] 3
-          0  0.500000  ##########
-          1  0.500000  ##########
-        beats 2: direct, support 1: 1 → 2 ×1
-        beats 3: direct, support 3: 1 → 3 ×2, 0 → 3 ×1
-        """
+        """A view of the explanation: a notebook draws it, a terminal prints it."""
         return ContextView(self.explain(context))
 
     def plot(self, query: str | int, ax: Any = None) -> Any:
         """Draw the tokens that attention prefers under a query, best first; return the matplotlib axes.
 
         ``query`` is a token, as text or as its id. Without ``ax``, this makes a new figure.
-
-        Examples
-        --------
-        >>> import matplotlib as mpl, attomaton as at
-        >>> mpl.use("agg")
-        >>> auto = at.learn(["to be or not to be", "to be is to do"])
-        >>> auto.plot("to").get_title(loc="left")
-        'Under the query “to”: tokens, best first'
         """
         return draw_ranking(self._ranking(self._find_token(query)), ax)
 

@@ -333,7 +333,6 @@ class StoredAutomaton(StoredRun, Automaton):  # pyright: ignore[reportIncompatib
     """An automaton that reads its run folder on demand, query by query."""
 
     def of_queries(self, queries: Integers) -> Automaton:
-        """An automaton in memory that covers these queries."""
         return self.in_memory(self.solve(queries))
 
     def partitions(self) -> Iterator[Automaton]:

@@ -87,29 +87,6 @@ class Difference(Tabular):
         The number of compared pairs: those with an edge in either corpus.
     tokens : tuple of str
         The tokens by id, those of ``a`` first; their ids as text if there is no vocabulary.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> a = at.learn(at.Samples.from_lists([[0, 1, 2]] * 3, [0, 0, 0]))
-    >>> b = at.learn(at.Samples.from_lists([[0, 1, 2]] * 3, [0, 0, 1]))
-    >>> difference = at.diff(a, b)
-    >>> print(str(difference).partition("Strongest")[0].rstrip())
-    2 of 3 pairs of tokens are related differently.
-    Changes
-    ┏━━━━━━━━━━┳━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┓
-    ┃ change   ┃ pairs ┃ meaning                                ┃
-    ┡━━━━━━━━━━╇━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┩
-    │ reversed │ 0     │ each corpus puts the other token first │
-    │ split    │ 0     │ tied in a, ordered in b                │
-    │ merged   │ 1     │ ordered in a, tied in b                │
-    │ lost     │ 0     │ ordered or tied in a, neither in b     │
-    │ gained   │ 1     │ ordered or tied in b, neither in a     │
-    └──────────┴───────┴────────────────────────────────────────┘
-    >>> difference.describe(Change.MERGED, 1)
-    [('2', '0 before 1 ×3', '0 and 1 tie, 2 to 1')]
-    >>> difference.strongest(Change.MERGED, 1).select(["wins_b", "losses_b"]).to_pylist()
-    [{'wins_b': 2, 'losses_b': 1}]
     """
 
     rows: pa.Table

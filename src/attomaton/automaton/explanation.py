@@ -71,16 +71,6 @@ class Beaten:
     steps : tuple of tuples of Edge
         The path from the retrieved component down to this one, as the data edges behind each step: first
         those between tokens of the context, then the others, each best supported first.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 3], [1, 2, 3], [1, 2, 3]], [0, 1, 1]))
-    >>> [beaten] = [below for below in auto.explain([0, 2, 3]).beaten if below.tokens == (2,)]
-    >>> beaten.steps, beaten.support  # never compared, but 0 beats 1 and 1 beats 2
-    (((Edge(winner=0, loser=1, support=1),), (Edge(winner=1, loser=2, support=2),)), 1)
-    >>> beaten.describe_edges(str)
-    '0 → 1 ×1; then 1 → 2 ×2'
     """
 
     tokens: tuple[int, ...]
@@ -268,17 +258,6 @@ class ContextView(Printed):
     ----------
     explanation : Explanation
         The explanation to show; long lists are truncated.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 3], [1, 0, 3]], [0, 1]))
-    >>> ContextView(auto.explain([0, 1, 3]))
-    query 3: determined (one component precedes every other component of the context: the theorem decides)
-    [0] [1] 3
-      0  0.500000  ##########
-      1  0.500000  ##########
-    beats 3: direct, support 2: 0 → 3 ×1, 1 → 3 ×1
     """
 
     explanation: Explanation

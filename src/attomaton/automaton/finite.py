@@ -38,23 +38,6 @@ class FiniteAttention(Tabular, Attention):
         Lets contexts be given as text.
     window : int, optional
         The longest context that it was learned with; :meth:`score` reads new text with it.
-
-    Examples
-    --------
-    >>> from attomaton.base.solutions import SCORE_SCHEMA
-    >>> table = pa.table({"query": [2, 2], "token": [0, 1], "score": [np.log(3), 0.0]}, schema=SCORE_SCHEMA)
-    >>> attention = FiniteAttention(table, np.array([0.0, 0.0, -50.0]))
-    >>> attention.predict_proba([0, 1, 1, 2]).round(3).tolist()  # odds 1·3 to 2·1
-    [0.6, 0.4, 0.0]
-    >>> attention.explain([0, 1, 1, 2]).rule.name
-    'UNSEEN_BACKGROUND'
-    >>> from attomaton.corpora.samples import Samples
-    >>> samples = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 0])
-    >>> attention.predict_samples(samples).of_labels().round(3).tolist()
-    [0.75, 0.75]
-    >>> from attomaton.graphs.bags import count_tokens
-    >>> attention.predict_bags(count_tokens(samples)).n_samples
-    2
     """
 
     scores: pa.Table

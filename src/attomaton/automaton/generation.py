@@ -37,15 +37,6 @@ class Generation:
         Words of the prompt that are not in the vocabulary.
     name : Names
         The text of each token id.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> written = at.learn(["to be or not to be", "to be is to do"]).generate("to be or not to", 3)
-    >>> print(written)
-    to be or not to be to be
-    >>> written.text, written.words, written.no_evidence
-    ('be to be', ('be', 'to', 'be'), 1)
     """
 
     prompt: tuple[int, ...]

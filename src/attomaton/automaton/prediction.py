@@ -34,18 +34,6 @@ class BatchPrediction(Tabular):
         Whether the token is a node under its context's query. A sample without a node has no evidence.
     probabilities : float64 array, shape (n_entries,)
         The probability that the token comes next; they sum to 1 over each sample that has entries.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1]))
-    >>> prediction = auto.predict_samples(at.Samples.from_lists([[0, 1, 2], [1, 2], [0, 1]], [0, 2, 0]))
-    >>> prediction.of_labels().tolist(), prediction.no_evidence.tolist()
-    ([1.0, 0.0, 0.5], [False, False, True])
-    >>> [values.tolist() for values in prediction.most_likely()]
-    [[0, 1, 2], [0, 1, 0]]
-    >>> auto.predict_samples(at.Samples.from_lists([[0, 1]], [0])).distribution()
-    {0: 0.5, 1: 0.5}
     """
 
     bags: Bags

@@ -43,26 +43,6 @@ class Score(Tabular):
         Share of contexts without any token that has evidence under its query.
     unknown : tuple of str
         Words of the new text that are not in the vocabulary, in order of first appearance.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1]))
-    >>> new = at.Samples.from_lists([[0, 2], [0, 1, 2]], [0, 1])  # in the second the label 1 loses to 0
-    >>> auto.score(new)
-    Score(n_samples=2, log_loss=inf, top1=0.5, zero_share=0.5, unseen=0.0, no_evidence=0.0)
-    >>> auto.score(new).to_dict()["top1"]
-    0.5
-    >>> print(auto.score(new, epsilon=0.1))
-    Score
-    ┌────────────────────────────────────────┬────────┐
-    │ realisable samples                     │ 2      │
-    │ log-loss, nats                         │ 1.7262 │
-    │ most probable token is the label       │ 50.0%  │
-    │ labels with probability 0              │ 0.0%   │
-    │ contexts with a token without evidence │ 0.0%   │
-    │ contexts without any evidence          │ 0.0%   │
-    └────────────────────────────────────────┴────────┘
     """
 
     n_samples: int

@@ -44,187 +44,55 @@ class AttomatonError(Exception):
 
 
 class InvalidSamples(AttomatonError, ValueError):
-    """The arrays or lists given do not describe samples.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> at.Samples.from_lists([[0, 1], [1, 2]], [0])
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.InvalidSamples: 2 contexts but 1 labels; give one label for each context
-    """
+    """The arrays or lists given do not describe samples."""
 
 
 class EmptyContext(InvalidSamples):
-    """A sample has no context, hence no query.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> at.Samples.from_lists([[0, 1], []], [0, 1])
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.EmptyContext: sample 1 has no context (1 such samples); drop it: the query is the
-    last context token, so a context needs at least one
-    """
+    """A sample has no context, hence no query."""
 
 
 class TokenOutOfRange(InvalidSamples):
-    """A token id is negative or not below ``n_tokens``.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> at.Samples.from_lists([[0, 5], [1, 2]], [0, 1], n_tokens=4)
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.TokenOutOfRange: token 5 at position 1 of the context of sample 0 is not in 0 … 3
-    (1 such ids); raise n_tokens, or correct the ids
-    """
+    """A token id is negative or not below ``n_tokens``."""
 
 
 class UnknownToken(AttomatonError, LookupError):
-    """A token is not in the vocabulary, or a query or token is not in the tables looked up.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> vocabulary, _ = at.Vocabulary.from_text("a rose is a rose")
-    >>> vocabulary.encode("a tulip")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnknownToken: not among the 3 tokens of the vocabulary: 'tulip'; leave that out,
-    check case and punctuation, or learn from a corpus that has it
-    """
+    """A token is not in the vocabulary, or a query or token is not in the tables looked up."""
 
 
 class UnreadableSource(AttomatonError, OSError):
-    """A corpus cannot be read in the requested way.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> at.read_corpus("nowhere.txt")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableSource: nowhere.txt cannot be read: No such file or directory; check the
-    path
-    """
+    """A corpus cannot be read in the requested way."""
 
 
 class UnreadableModel(UnreadableSource):
-    """A trained model cannot be read: a file is damaged, or its content is not supported.
-
-    Examples
-    --------
-    >>> from attomaton.heads.reading.folders import read_folder
-    >>> read_folder("nowhere")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableModel: nowhere/config.json cannot be read: No such file or directory;
-    restore the file, or give another model
-    """
+    """A trained model cannot be read: a file is damaged, or its content is not supported."""
 
 
 class InvalidEmbeddings(AttomatonError, ValueError):
-    """The embeddings have the wrong shape, or a value that is not finite.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> at.learn([0, 1, 0, 2, 0, 1], embeddings=[[1.0, 0.0], [0.0, 1.0]])
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.InvalidEmbeddings: embeddings have shape (2, 2); give one row per token, shape (3,
-    dim)
-    """
+    """The embeddings have the wrong shape, or a value that is not finite."""
 
 
 class UncertifiedSolution(AttomatonError, ArithmeticError):
-    """A solver stopped before its answer could be certified.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> from attomaton.solvers.norms.solve import solve_factored
-    >>> samples = at.Samples.from_lists([[0, 1, 0], [0, 1, 1]], [0, 0])  # 0 beats 1 under both queries
-    >>> components = at.find_components(at.extract_edges(samples))
-    >>> solve_factored(components, embeddings=[[1.0], [-1.0]]).expect()  # no W can # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UncertifiedSolution: the solver stopped before its answer could be certified: ...
-    """
+    """A solver stopped before its answer could be certified."""
 
 
 class MismatchedParts(AttomatonError, ValueError):
-    """Tables that do not belong together are combined.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> first, second = at.learn([0, 1, 0, 2, 0, 1]), at.learn([0, 1, 0, 1, 1, 0])
-    >>> at.Automaton(first.components, first.hard, second.soft)
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.MismatchedParts: the given SoftSolution does not belong to these components; give
-    Automaton(components, hard, soft), both solved from the same components
-    """
+    """Tables that do not belong together are combined."""
 
 
 class UnwritablePlace(AttomatonError, OSError):
-    """A file or folder cannot be written at the given path.
-
-    Examples
-    --------
-    >>> import tempfile, attomaton as at
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     at.learn([0, 1, 0, 2, 0, 1]).save(file.name)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnwritablePlace: ... is a file; give the path of a folder to write to
-    """
+    """A file or folder cannot be written at the given path."""
 
 
 class CorruptRun(AttomatonError, OSError):
-    """A run folder is incomplete, altered, or of a format this version does not read.
-
-    Examples
-    --------
-    >>> import tempfile, attomaton as at
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     at.Automaton.load(folder)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.CorruptRun: ... has no manifest.json: there is no run, or it is incomplete; ...
-    """
+    """A run folder is incomplete, altered, or of a format this version does not read."""
 
 
 class UnsupportedOption(AttomatonError, ValueError):
-    """An option has a value that this version does not offer.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> at.learn([0, 1, 0, 2, 0, 1], engine="abacus")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnsupportedOption: engine is 'abacus'; choose auto, memory, duckdb or
-    spark
-    """
+    """An option has a value that this version does not offer."""
 
 
 class MissingExtra(AttomatonError, ImportError):
-    """A feature needs a package that a plain install of attomaton leaves out, or the kernels are not built.
-
-    Examples
-    --------
-    >>> with needing("train"):  # where PyTorch is not installed, attomaton.train raises this
-    ...     raise ModuleNotFoundError("No module named 'torch'", name="torch")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.MissingExtra: train needs PyTorch: pip install 'attomaton[train]'
-    """
+    """A feature needs a package that a plain install leaves out, or the kernels are not built."""
 
 
 @contextmanager
@@ -242,32 +110,11 @@ def needing(feature: str, extra: str = "") -> Generator[None]:
 
 
 class UndeterminedChoice(AttomatonError, ValueError):
-    """The observed choices do not determine which of these items would be chosen.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> fit = at.fit_choices(["a", "c"], [["a", "b"], ["c", "d"]])  # nothing compares a or b with c or d
-    >>> fit.probability("a", ["a", "c"])
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UndeterminedChoice: no chain of choices leads from 'a' to 'c' or back, so
-    neither is preferred; add comparisons that connect them (see .missing)
-    """
+    """The observed choices do not determine which of these items would be chosen."""
 
 
 class NothingRealisable(UserWarning):
-    """No sample has its label in its context, so attention alone cannot predict any of them.
-
-    Examples
-    --------
-    >>> import warnings, attomaton as at
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     auto = at.learn([0, 1, 2, 3, 4, 5])
-    >>> caught[0].category.__name__, auto.coverage.realisable
-    ('NothingRealisable', 0.0)
-    """
+    """No sample has its label in its context, so attention alone cannot predict any of them."""
 
 
 class SkippedDocuments(UserWarning):
@@ -279,18 +126,6 @@ class SkippedDocuments(UserWarning):
         How many.
     first : str or None
         What was wrong with the first.
-
-    Examples
-    --------
-    >>> import tempfile, warnings, attomaton as at
-    >>> lines = '{"text": "to be or to be"}\n{"title": "no text"}'
-    >>> with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
-    ...     print(lines, file=file, flush=True)
-    ...     with warnings.catch_warnings(record=True) as caught:
-    ...         warnings.simplefilter("always")
-    ...         auto = at.learn(file.name, reading=at.corpora.readers.Reading(skip_bad=True))
-    >>> caught[0].message.count, auto.samples.skipped.count
-    (1, 1)
     """
 
     def __init__(self, count: int, first: str | None) -> None:
@@ -300,34 +135,8 @@ class SkippedDocuments(UserWarning):
 
 
 class StepBeyondEdge(UserWarning):
-    """The step size of a training run is beyond the edge of stability, so the run will not converge.
-
-    Examples
-    --------
-    >>> import warnings, attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 5, [0, 0, 0, 1, 1])
-    >>> model = at.AttentionModel(at.training.models.embeddings.Orthonormal())
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     trace = at.train(samples, model, at.GradientDescent(5.0), steps=1)
-    >>> caught[0].category.__name__
-    'StepBeyondEdge'
-    """
+    """The step size of a training run is beyond the edge of stability, so the run will not converge."""
 
 
 class SameWeights(UserWarning):
-    """Two steps of a course have identical weights, as when a download serves one checkpoint twice.
-
-    Examples
-    --------
-    >>> import warnings, numpy as np
-    >>> from attomaton.heads.audit.course import AuditSettings, audit_course
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> ones, documents = np.ones((1, 1, 2, 2)), np.random.default_rng(0).integers(0, 3, (24, 9))
-    >>> model = from_arrays(np.eye(3, 2), ones, ones, ones, ones)
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     course = audit_course([model, model], documents, steps=(0, 1), settings=AuditSettings(window=4))
-    >>> caught[0].category.__name__
-    'SameWeights'
-    """
+    """Two steps of a course have identical weights, as when a download serves one checkpoint twice."""

@@ -21,15 +21,7 @@ _arrow: Any = pa
 
 
 class Worded(Protocol):
-    """Anything that names tokens, such as a vocabulary.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> words: Worded = at.Vocabulary(("lamp", "the"))
-    >>> words.tokens[1]
-    'the'
-    """
+    """Anything that names tokens, such as a vocabulary."""
 
     @property
     def tokens(self) -> Sequence[str]:

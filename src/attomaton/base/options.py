@@ -188,19 +188,6 @@ class Checked:
 
     A check takes the value and the name of the field, and returns the value of the field. A field at its
     default is not checked.
-
-    Examples
-    --------
-    >>> from dataclasses import dataclass, field
-    >>> @dataclass(frozen=True)
-    ... class Watch(Checked):
-    ...     every: int = field(default=10, metadata=checked(whole_number, least=1))
-    >>> Watch(5.0)
-    Watch(every=5)
-    >>> Watch(0)
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnsupportedOption: every is 0; give a whole number, 1 or more
     """
 
     def __post_init__(self) -> None:

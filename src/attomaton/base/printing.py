@@ -192,22 +192,7 @@ Block = str | Signal | Grid | Listing | Bars | Chips
 
 
 class Printed:
-    """A result whose ``_blocks`` define its display for ``print``, the command line and notebooks.
-
-    Examples
-    --------
-    >>> class Pair(Printed):
-    ...     def _blocks(self):
-    ...         return ["Two tokens:", Grid("", ["token", "probability"], [("lamp", 0.75), ("sea", 0.25)])]
-    >>> print(Pair())
-    Two tokens:
-    ┏━━━━━━━┳━━━━━━━━━━━━━┓
-    ┃ token ┃ probability ┃
-    ┡━━━━━━━╇━━━━━━━━━━━━━┩
-    │ lamp  │ 0.75        │
-    │ sea   │ 0.25        │
-    └───────┴─────────────┘
-    """
+    """A result whose ``_blocks`` define its display for ``print``, the command line and notebooks."""
 
     def _blocks(self) -> list[Block]:
         raise NotImplementedError

@@ -29,13 +29,6 @@ class Stages:
         Called with the name of a stage as it begins.
     advance : callable
         Called with the amount done and the total.
-
-    Examples
-    --------
-    >>> progress = Stages(begin=print)
-    >>> progress("reading", 0, 0)
-    reading
-    >>> progress("reading", 1, 2)
     """
 
     begin: Callable[[str], object] = silent

@@ -17,13 +17,7 @@ from attomaton.base.tables import Bool, Float64, Int64, Integers
 
 
 def offsets_of(lengths: Integers) -> Int64:
-    """Where consecutive rows of these lengths begin and end, shape (n_rows + 1,).
-
-    Examples
-    --------
-    >>> offsets_of(np.array([2, 0, 3])).tolist()
-    [0, 2, 2, 5]
-    """
+    """Where consecutive rows of these lengths begin and end, shape (n_rows + 1,)."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
 
 
@@ -38,13 +32,7 @@ def ranges_of(starts: Int64, lengths: Integers) -> Int64:
 
 
 def group_borders(index: Integers, size: int) -> Int64:
-    """Offsets of the rows 0 … size − 1 once the entries are sorted by their index, shape (size + 1,).
-
-    Examples
-    --------
-    >>> group_borders(np.array([2, 0, 2]), 4).tolist()
-    [0, 1, 1, 3, 3]
-    """
+    """Offsets of the rows 0 … size − 1 once the entries are sorted by their index, shape (size + 1,)."""
     return offsets_of(np.bincount(index, minlength=size))
 
 
@@ -60,13 +48,7 @@ def sorted_borders(index: Integers, size: int) -> Int64:
 
 
 def run_starts(ordered: Integers) -> Int64:
-    """Where a new value begins in a sorted, non-empty array, shape (n_distinct,).
-
-    Examples
-    --------
-    >>> run_starts(np.array([3, 3, 5, 9, 9])).tolist()
-    [0, 2, 3]
-    """
+    """Where a new value begins in a sorted, non-empty array, shape (n_distinct,)."""
     return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
 
 
@@ -78,24 +60,12 @@ def occurs(index: Integers, size: int) -> Bool:
 
 
 def sum_at(index: Integers, values: Float64, size: int) -> Float64:
-    """The sum of ``values`` at each index 0 … size − 1, shape (size,).
-
-    Examples
-    --------
-    >>> sum_at(np.array([2, 0, 2]), np.array([1.0, 2.0, 3.0]), 4).tolist()
-    [2.0, 0.0, 4.0, 0.0]
-    """
+    """The sum of ``values`` at each index 0 … size − 1, shape (size,)."""
     return np.bincount(index, values, size).astype(np.float64, copy=False)
 
 
 def largest_of(index: Integers, values: Float64, size: int, *, least: float = -np.inf) -> Float64:
-    """The largest of ``values`` at each index 0 … size − 1, but at least ``least``, shape (size,).
-
-    Examples
-    --------
-    >>> largest_of(np.array([2, 0, 2]), np.array([1.0, 2.0, 3.0]), 4).tolist()
-    [2.0, -inf, 3.0, -inf]
-    """
+    """The largest of ``values`` at each index 0 … size − 1, but at least ``least``, shape (size,)."""
     largest = np.full(size, least)
     np.maximum.at(largest, index, values)
     return largest

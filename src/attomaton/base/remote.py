@@ -169,13 +169,7 @@ _STORES = {
 
 
 class Stat(NamedTuple):
-    """What a store reports about a file: its size, and a tag that changes with its content, if there is one.
-
-    Examples
-    --------
-    >>> Stat(5, None).st_size
-    5
-    """
+    """A file's size, and a tag that changes with its content, if the store has one."""
 
     st_size: int
     tag: str | None
@@ -193,28 +187,6 @@ class RemotePath:
         The URL, such as ``s3://bucket/folder``.
     listed : Stat, optional
         Its size and tag in a listing of its folder.
-
-    Examples
-    --------
-    >>> folder = RemotePath("memory://bucket/shards/")
-    >>> (folder / "b.txt").write_bytes(b"to be")
-    >>> (folder / "a.txt").write_bytes(b"or not")
-    >>> [path.name for path in sorted(folder.glob("*.txt"))], (folder / "c.txt").is_file()
-    (['a.txt', 'b.txt'], False)
-    >>> (folder / "b.txt").read_bytes(), (folder / "b.txt").stat().st_size
-    (b'to be', 5)
-    >>> with (folder / "a.txt").open("rb") as file:
-    ...     _ = file.seek(3)
-    ...     file.read(3)
-    b'not'
-    >>> folder.is_dir(), folder.names_below(), len((folder / "a.txt").identify())
-    (True, ['a.txt', 'b.txt'], 64)
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     (folder / "c.txt").upload(Path(file.name))
-    >>> (folder / "c.txt").unlink()
-    >>> (folder / "c.txt").is_file(), type(folder.system()[0]).__name__
-    (False, 'MemoryFileSystem')
     """
 
     url: str

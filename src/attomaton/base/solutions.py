@@ -38,16 +38,7 @@ class Status(Enum):
 
 
 class Certificate(Protocol):
-    """A proof of accuracy that attomaton derives from the answer itself, never from a solver's claim.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
-    >>> auto = at.learn(samples)
-    >>> auto.hard.certificate.certified, auto.soft.certificate.certified
-    (True, True)
-    """
+    """A proof of accuracy that attomaton derives from the answer itself, never from a solver's claim."""
 
     @property
     def certified(self) -> bool:
@@ -68,14 +59,6 @@ class Solution(Tabular):
         score matrix itself: rows are key tokens, columns queries.
     certificate : Certificate
         The proven accuracy of the answer.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2]], [0])  # 0 beats 1 and the query 2
-    >>> solution = at.solve_graph_svm(at.find_components(at.extract_edges(samples))).expect()
-    >>> solution.status.name, solution.scores.column_names, solution.weights.shape
-    ('CERTIFIED', ['query', 'token', 'score'], (3, 3))
     """
 
     scores: pa.Table

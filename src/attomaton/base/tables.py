@@ -122,7 +122,6 @@ def bytes_to_rows(strings: Any) -> tuple[Int64, Int32]:
 
 
 def write_parquet(table: pa.Table, path: str | PathLike[str]) -> None:
-    """Write a table as Parquet."""
     with exact_file(path, "wb") as sink:
         arrow_parquet().write_table(table, sink, compression="zstd")
 

@@ -35,14 +35,7 @@ NO_FEATURE = "the fit has no such feature; fit with features=, or leave features
 
 
 class Outcomes(NamedTuple):
-    """The probabilities of the outcomes of a pair.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> at.fit_choices(["a", "b", "a"], losers=["b", "a", "b"]).outcomes("b", "a").tie
-    0.0
-    """
+    """The probabilities of the outcomes of a pair."""
 
     win: float
     tie: float
@@ -61,11 +54,6 @@ class LikelihoodRatio(NamedTuple):
     infinite : bool
         Whether an estimate of either is infinite. The likelihoods are suprema then, and the chi-square
         distribution is a worse approximation.
-
-    Examples
-    --------
-    >>> LikelihoodRatio(5.41, 2, False).p_value.__round__(3)
-    0.067
     """
 
     statistic: float
@@ -95,12 +83,6 @@ class AssessedItems(OrderedItems):
     Attributes
     ----------
     items, graph, model, scale : as for :class:`OrderedItems`
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> isinstance(at.fit_choices(["a", "b"], losers=["b", "a"]), AssessedItems)
-    True
     """
 
     def outcomes(self, first: Any, second: Any, *, moved_first: Any = None) -> Outcomes:
@@ -108,13 +90,6 @@ class AssessedItems(OrderedItems):
 
         ``moved_first`` names the one that moves first; without it neither does. Features are equal for both.
         Without ties as outcomes (Davidson) the probability of a tie is 0.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "b"], tied=[0, 0, 0, 1])
-        >>> [round(probability, 3) for probability in fit.outcomes("a", "b")]
-        [0.5, 0.25, 0.25]
         """
         a, b = self._lookup([first, second])
         if a == b:
@@ -135,13 +110,6 @@ class AssessedItems(OrderedItems):
 
         The shape is (n_items, n_items). Items are in the order of :attr:`items`. It is NaN on the diagonal
         and where the choices leave it open. Where ties are outcomes, both of a pair add up to less than 1.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "c"])
-        >>> fit.win_probabilities().round(3).tolist()
-        [[nan, 0.667, 1.0], [0.333, nan, 1.0], [0.0, 0.0, nan]]
         """
         size = len(self.items)
         first, second = np.triu_indices(size, 1)
@@ -176,13 +144,6 @@ class AssessedItems(OrderedItems):
         -------
         float64 array, shape (n_rows, 3)
             NaN where the choices leave it open.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "c"])
-        >>> fit.predict_proba({"first": ["a", "c"], "second": ["b", "a"]}).round(3).tolist()
-        [[0.667, 0.0, 0.333], [0.0, 0.0, 1.0]]
         """
         columns = columns_of(frame)
         usual = (pair for pair in PAIR_COLUMNS if all(name in columns for name in pair))
@@ -273,15 +234,7 @@ class AssessedItems(OrderedItems):
 
     @property
     def bic(self) -> float:
-        """The Bayesian information criterion: as :attr:`aic`, with ln(number of choices) in place of 2.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "c"])  # c never won
-        >>> round(fit.aic, 3), round(fit.bic, 3), fit.n_parameters
-        (5.819, 5.205, 1)
-        """
+        """The Bayesian information criterion: as :attr:`aic`, with ln(number of choices) in place of 2."""
         size = float(np.log(self.model.tally.n_choices))
         return size * self.n_parameters - 2.0 * self._maximum("BIC")
 
@@ -302,15 +255,6 @@ class AssessedItems(OrderedItems):
         ----------
         nested : ChoiceFit
             A fit of the same choices with fewer coefficients.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> games = {"white": list("abab"), "black": list("baba"), "won": [1, 1, 0, 0], "n": [9, 6, 3, 4]}
-        >>> names = {"first": "white", "second": "black", "outcome": "won", "count": "n"}
-        >>> fit = at.fit_choices(games, moved_first="white", **names)
-        >>> print(fit.likelihood_ratio(at.fit_choices(games, **names)))
-        likelihood ratio 2.811 with 1 degree of freedom: p = 0.0936
         """
         for model in (self.model, nested.model):
             why = model.why_no_aic or "choices of one cluster are not independent" * model.clustered
@@ -350,17 +294,6 @@ class AssessedItems(OrderedItems):
             How often choices are drawn for the bootstrap.
         seed : int
             The seed of the draws.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> games = {"winner": list("abbcca"), "loser": list("bacbac"), "count": [14, 6, 15, 5, 16, 4]}
-        >>> print(at.fit_choices(games).goodness_of_fit())  # a beats b, b beats c, and c beats a
-        deviance 15.83, Pearson 15.10, 1 degree of freedom: p = 6.92e-05 (chi-square)
-         pair  games  wins (expected)  losses (expected)  residual
-        a – c     20          4 (9.0)          16 (11.0)     -2.25
-        a – b     20         14 (9.0)           6 (11.0)     +2.25
-        b – c     20        15 (10.0)           5 (10.0)     +2.24
         """
         from attomaton.choices.checks import assess  # a tenth of the start-up time
 
@@ -375,14 +308,6 @@ class AssessedItems(OrderedItems):
             How often choices are drawn again from the model, and fitted again.
         seed : int
             The seed of the draws.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> games = {"winner": list("abbcca"), "loser": list("bacbac"), "count": [14, 6, 15, 5, 16, 4]}
-        >>> print(at.fit_choices(games).intransitivity())
-        1 of 1 triads are cycles, 0.2 expected: p = 0.096 (parametric bootstrap, 499 draws)
-          a > b > c > a, each by 8 or more
         """
         from attomaton.choices.checks import count_cycles
 
@@ -400,14 +325,6 @@ class AssessedItems(OrderedItems):
             In how many parts choices or clusters are divided.
         seed : int
             The seed of the division.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> fit = at.fit_choices(list("abac"), losers=list("bacb"), counts=[30, 10, 35, 9])
-        >>> test = fit.cross_validate()
-        >>> round(test.log_loss, 3), round(test.fitted, 3), round(test.even, 3)
-        (0.482, 0.425, 0.693)
         """
         from attomaton.choices.checks import cross_validate
         from attomaton.choices.logit.prediction import predict_rows

@@ -94,13 +94,6 @@ class Ratings:
         The log odds of a tie against a win between equal items (Davidson); −inf without ties.
     errors : BoardErrors or None
         Errors with degrees of freedom where choices come in clusters; None: those of the covariance.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> board = at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"]).board()
-    >>> board.ratings.items, board.ratings.component.tolist(), board.ratings.wins.tolist()
-    (('a', 'b', 'c'), [0, 0, 1], [2, 1, 0])
     """
 
     items: tuple[Any, ...]
@@ -119,14 +112,6 @@ class NextComparison(NamedTuple):
 
     ``gain`` is the probability that ``times`` comparisons of the two decide which of them is ahead; None
     where the comparison connects boards, or can make a rating finite.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> fit = at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"], counts=[30, 20, 2])
-    >>> print(*fit.board().next_comparisons(1), sep="\n")
-    'c' with 'b': which is ahead is open; a win of 'c' makes the rating of 'c' finite
-    'a' with 'b', 17 times: decides which is ahead with probability 9.4 %
     """
 
     first: Any

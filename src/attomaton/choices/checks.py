@@ -78,14 +78,6 @@ class GoodnessOfFit(Assessment):
     pairs : pyarrow.Table
         One row per pair, the most surprising first: first, second, games, wins, expected_wins, losses,
         expected_losses, and residual, the excess of wins over losses in standard deviations.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> fit = at.fit_choices(list("abbcca"), losers=list("bacbac"), counts=[14, 6, 15, 5, 16, 4])
-    >>> test = fit.goodness_of_fit()
-    >>> round(test.deviance, 2), test.degrees, test.to_pandas()["residual"].round(2).tolist()
-    (15.83, 1, [-2.25, 2.25, 2.24])
     """
 
     deviance: float
@@ -141,14 +133,6 @@ class Intransitivity(Assessment):
     cycles : pyarrow.Table
         One row per cycle, the clearest first: first beats second, second beats third, third beats first, and
         margin, the least excess of wins among the three pairs.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> fit = at.fit_choices(list("abbcca"), losers=list("bacbac"), counts=[14, 6, 15, 5, 16, 4])
-    >>> test = fit.intransitivity()
-    >>> test.cyclic, test.triads, test.to_pandas().values.tolist()
-    (1, 1, [['a', 'b', 'c', 8.0]])
     """
 
     triads: int
@@ -196,13 +180,6 @@ class CrossValidation(Assessment):
     calibration : pyarrow.Table
         One row per tenth of predicted probabilities: low, high, predicted (their mean), happened (how often
         it was chosen), and alternatives. Every alternative of a choice left out counts.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> fit = at.fit_choices(list("abac"), losers=list("bacb"), counts=[30, 10, 35, 9])
-    >>> print(fit.cross_validate(n_folds=5))  # doctest: +ELLIPSIS
-    log loss of choices left out: ...
     """
 
     log_loss: float

@@ -209,7 +209,6 @@ def _check_mask(source: Any, name: str) -> None:
 
 
 def read_column(column: Any, name: str) -> Float64:
-    """A column as finite numbers."""
     if column is None:
         raise InvalidSamples(f"there are two columns {name!r}; rename one of them")
     plain: Any = np.asarray(column)

@@ -44,7 +44,6 @@ class FirthScores(LogitScores):
 
     @cached_property
     def penalised(self) -> FirthFit:
-        """The estimates."""
         return self.logit.firth()
 
     @property

@@ -69,13 +69,6 @@ class Gaps:
         Pairs of components of which the first precedes the second, sorted.
     n_components : int
         The number of components.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> gaps = at.fit_choices(["a", "b"], losers=["b", "c"], counts=[8, 8]).board().ratings.gaps
-    >>> gaps.each(0.95).round(3).tolist(), round(gaps.least(0, 2, 0.95), 3)  # a over b, b over c, a over c
-    ([0.789, 0.789], 3.161)
     """
 
     def __init__(self, rows: LostRows, above: Int64, below: Int64, n_components: int) -> None:

@@ -115,13 +115,6 @@ class Columns(TypedDict, total=False):
     per item, or with ``situation`` and ``alternative``); ``count`` with most of these. ``drop`` lists
     outcomes that are left out. ``moved_first``, ``features``, ``style``, ``cluster`` and ``by`` describe the
     choices further, and ``most_per_pair`` weights them.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> names = Columns(winner="won", loser="lost")
-    >>> at.fit_choices({"won": ["a", "b"], "lost": ["b", "c"]}, **names).items
-    ('a', 'b', 'c')
     """
 
     winner: Any
@@ -236,7 +229,6 @@ def _read_form(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoi
 
 
 def _leave_out_unmade(parsed: ParsedChoices, counts: Any) -> ParsedChoices:
-    """The choices whose count is not 0."""
     if counts is None or parsed.counts.all():
         return parsed
     return parsed.restrict(np.asarray(counts) > 0)
@@ -412,7 +404,6 @@ def _count_rows(parsed: ParsedChoices) -> int:
 
 
 def _name_features(features: Any) -> dict[str, Any]:
-    """The source of each feature by its name."""
     if features is None:
         return {}
     if isinstance(features, Mapping):

@@ -52,20 +52,6 @@ class JudgeComparison(Assessment):
         others on the same task and pair that are the same), item (whose rating moves most if this judge is
         left out), shift (by how much) and shift_in_errors (in its standard errors). The shift is null if the
         item has no finite rating without this judge.
-
-    Examples
-    --------
-    >>> from attomaton.choices import compare_judges
-    >>> votes = {"first": list("abababab"), "second": list("babababa"), "judge": list("xxyyzzww")}
-    >>> votes["outcome"] = [1, 0, 0, 1, 1, 1, 0, 0]
-    >>> print(compare_judges(votes, cluster="judge", moved_first="first"))
-    Krippendorff's alpha -0.021: 1 pair on a task that several judges saw
-    4 pairs seen in both orders by one judge: 50% alike, 25% the first both times, 25% the second
-    judge  choices  agreement  item   shift  in s.e.
-        x        2       0.33  a     -0.347    -0.85
-        y        2       0.33  a     +0.347    +0.85
-        z        2       0.50  a     +0.000    +0.00
-        w        2       0.50  a     +0.000    +0.00
     """
 
     alpha: float

@@ -30,15 +30,7 @@ SCALES = {"log-odds": (1.0, 0.0), "elo": (400.0 / log(10.0), 1000.0)}
 
 
 class Comparison(NamedTuple):
-    """One comparison of two items, and its outcome.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> fit = at.fit_choices(["a", "b"], [["a", "b"], ["b", "c"]])  # a over b over c
-    >>> fit.missing, str(fit.missing[0])
-    ((Comparison(winner='c', loser='a'),), "a comparison of 'c' with 'a' in which 'c' wins")
-    """
+    """One comparison of two items, and its outcome."""
 
     winner: Any
     loser: Any
@@ -55,13 +47,6 @@ class OrderedItems:
     Attributes
     ----------
     items, graph, model, scale : as for :class:`~attomaton.ChoiceFit`
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> ordered = at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"]).expect()
-    >>> isinstance(ordered, OrderedItems), ordered.components, ordered.order, ordered.connected
-    (True, (('a', 'b'), ('c',)), ((0, 1),), False)
     """
 
     items: tuple[Any, ...]
@@ -151,13 +136,6 @@ class OrderedItems:
 
         The Graph-SVM of the items: the least Σ s² with s_i = s_j within a component and s_i − s_j ≥ 1 where
         the component of i precedes that of j. Items that were never compared score 0.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> fit = at.fit_choices(["a", "b", "a"], [["a", "b"], ["b", "a"], ["b", "a", "c"]])
-        >>> {item: round(score, 6) for item, score in fit.direction.items()}
-        {'a': 0.333333, 'b': 0.333333, 'c': -0.666667}
         """
         if self.logit is not None:
             return dict(zip(self.items, self.logit.direction.vector.tolist(), strict=False))

@@ -49,7 +49,6 @@ class FittedChoices:
 
     @property
     def problem(self) -> ChoiceProblem:
-        """The choices."""
         return self.fit.problem
 
     @cached_property
@@ -181,7 +180,6 @@ class FittedChoices:
 
     @cached_property
     def pairs(self) -> "MetPairs":
-        """The pairs of items that met."""
         rows = self._meetings
         members = self.members[rows]
         use = (members >= 0).all(axis=0) & (members[0] != members[1])

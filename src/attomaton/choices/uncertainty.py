@@ -222,20 +222,6 @@ class ScoreDifference(NamedTuple):
     limits : object, optional
         Has ``interval(level)`` and ``p_value`` where these do not follow from the standard error: of an
         infinite difference, and with a penalty; private.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "c"])
-    >>> gap = fit.difference("a", "b")  # ln 2, from two wins and one
-    >>> round(gap.value, 4), round(gap.standard_error, 4), [round(end, 2) for end in gap.interval()]
-    (0.6931, 1.2247, [-1.71, 3.09])
-    >>> gap = fit.difference("c", "b")  # c never won
-    >>> gap.value, gap.standard_error, [round(end, 2) for end in gap.interval()]
-    (-inf, None, [-inf, 3.64])
-    >>> gap = at.fit_choices(["a"], losers=["b"], counts=[8]).difference("a", "b")
-    >>> gap.value, round(gap.p_value, 6)  # 8 of 8: the sign test, twice ½ to the power of 8
-    (inf, 0.007813)
     """
 
     first: Any
@@ -398,7 +384,6 @@ class LuceScores:
 
     @property
     def proof(self) -> str:
-        """The numbers of the certificate."""
         return str(self._proof)
 
     @property

@@ -220,7 +220,6 @@ SWINGS = 2.0
 
 
 def tangent_of(correlation: float) -> float:
-    """The tangent of the angle with this cosine."""
     return float(np.sqrt(1.0 - correlation**2) / correlation)
 
 

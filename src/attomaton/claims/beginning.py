@@ -43,14 +43,6 @@ class Near:
 
     ``cosine`` is that of weights and forecast, NaN if either is zero; ``size`` the norm of the weights / that
     of the forecast, NaN if that is zero; ``error`` the Frobenius norm of their difference.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> trace = at.train_deep(np.array([[0, 1, 0, 1, 1]]), steps=1, step=0.1)
-    >>> agreement = compare_beginning(trace)
-    >>> agreement.near["output"].cosine[-1].round(6).tolist()  # W_O is ηB̄ after one step
-    [[[1.0]]]
     """
 
     cosine: Float64
@@ -71,19 +63,6 @@ class Agreement(Tabular):
     near : dict of str to Near
         ``"attention"`` (W), ``"positions"`` (P), ``"values"`` (V), ``"output"`` (W_O, with a single layer and
         head axis).
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> rng = np.random.default_rng(0)
-    >>> model = at.DeepModel(n_layers=2)
-    >>> agreement = compare_beginning(at.train_deep(rng.integers(0, 5, (40, 7)), model, 0.1, steps=10))
-    >>> agreement
-    Agreement(1 trials, 2 layers, 11 records to step 10)
-    >>> agreement.near["attention"].cosine[-1].min().round(2)
-    np.float64(1.0)
-    >>> agreement.table().column_names[:5]
-    ['step', 'trial', 'weights', 'layer', 'head']
     """
 
     trace: DeepTrace
@@ -146,12 +125,6 @@ def find_crossings(steps: Int64, values: Float64, level: float) -> Float64:
     -------
     float64 array, shape (…)
         NaN if a curve does not fall below.
-
-    Examples
-    --------
-    >>> curves = np.array([[np.nan, np.nan], [1.0, 1.0], [0.25, 0.9]])
-    >>> find_crossings(np.array([0, 10, 20]), curves, 0.5)
-    array([16.66666667,         nan])
     """
     below = (values < level) & np.maximum.accumulate(values >= level, axis=0)
     last = below.argmax(axis=0)

@@ -48,17 +48,6 @@ class ComponentCounts:
     ----------
     all, recovered, merged, split : int
         The components of the graph, and how many of them are recovered, merged, or split.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> corpus = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both precede 2
-    >>> trace = at.train(corpus, at.AttentionModel(), at.GradientDescent(1.0), steps=1000)
-    >>> components = at.learn(corpus).components
-    >>> count_components(trace, components)
-    ComponentCounts(all=2, recovered=2, merged=0, split=0)
-    >>> count_components(trace, components, record=0)  # nothing has moved yet
-    ComponentCounts(all=2, recovered=0, merged=2, split=0)
     """
 
     all: int

@@ -56,18 +56,6 @@ class Ends(Tabular):
         The highest-ranked token at each end, the smallest id among equals.
     vocabulary : Vocabulary, optional
         The texts of the tokens.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> text = "the cat saw the dog and the dog saw the cat and the bird saw the cat".split()
-    >>> found = compare_ends(at.learn([text], window=6), at.begin([text], window=6))
-    >>> found.table().column_names[:4], len(found)
-    (['query', 'size', 'samples', 'agreement'], 1)
-    >>> [round(float(one), 2) for one in found.agreements]
-    [-0.73]
-    >>> found.named("keep", 3)
-    []
     """
 
     queries: Int64

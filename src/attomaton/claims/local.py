@@ -68,16 +68,6 @@ class LocalSolutions:
     target : Target
         The predicted limit of the weights. The finite part is the stationary point nearest to W of the
         model's own loss on the selected tokens.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> from attomaton.training.models.embeddings import Orthonormal
-    >>> corpus = at.Samples.from_lists([[0, 1]], [0])
-    >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=1000)
-    >>> local = solve_local(trace)
-    >>> local, local.directions[0].round(4).tolist()
-    (LocalSolutions(1 trials), [[0.0, 0.5], [0.0, -0.5]])
     """
 
     hard: tuple[HardSolution, ...]

@@ -87,19 +87,6 @@ class Margins:
         ‖W‖.
     best : float64 array, shape (n_trials,)
         The largest margin that a W of norm 1 can have; NaN if not proved.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> from attomaton.training.models.embeddings import Orthonormal
-    >>> from attomaton.training.steps import Decay
-    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])  # under 2, 0 beats 1 and 1 beats 2
-    >>> step = SignDescent(0.1, schedule=Decay())
-    >>> trace = at.train(samples, at.AttentionModel(Orthonormal()), step, steps=2000)
-    >>> from attomaton.claims.measures import solve_trials
-    >>> margins = measure_margins(trace, solve_trials(trace), "max")
-    >>> margins.best.tolist(), margins.share[-1].round(2).tolist()
-    ([1.0], [1.0])
     """
 
     norm: Norm

@@ -36,15 +36,6 @@ class TrialContexts:
         The pairs, sorted by sample and token.
     table : float64 array, shape (n_tokens, dim)
         E.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
-    >>> contexts = read_contexts(samples, np.eye(3))
-    >>> below = contexts.below(at.find_components(at.extract_edges(samples)))
-    >>> contexts.sums(contexts.masses(np.zeros((1, 3, 3))) * below).round(3).tolist()  # the query's share
-    [[0.333, 0.333]]
     """
 
     bags: Bags
@@ -115,19 +106,6 @@ class Curves(Tabular):
         1 − the attention mass on the highest component present in the context, mean over the samples.
     loss : float64 array
         The mean training loss.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> from attomaton.training.models.embeddings import Orthonormal
-    >>> corpus = Samples.from_lists([[0, 1]], [0])
-    >>> model = at.AttentionModel(Orthonormal())
-    >>> trace = at.train(corpus, model, at.GradientDescent(1.0), steps=1000, trials=2)
-    >>> curves = measure_trace(trace, solve_trials(trace))
-    >>> curves, curves.correlation[-1].round(6).tolist()
-    (Curves(201 records of 2 trials), [1.0, 1.0])
-    >>> round(curves.summary().column("norm_mean")[-1].as_py(), 2)  # ln(2 η t)/√2
-    5.37
     """
 
     steps: Int64
@@ -234,20 +212,6 @@ class Target:
         The (sample, token) pairs of each trial.
     below : tuple of bool arrays
         Which of them are below the highest component of their context.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> from attomaton.training.models.embeddings import Orthonormal
-    >>> from attomaton.training.loop import Watch
-    >>> corpus = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
-    >>> model, watch = at.AttentionModel(Orthonormal()), Watch(every=100)
-    >>> trace = at.train(corpus, model, at.GradientDescent(1.0), steps=100, watch=watch)
-    >>> target = aim_at(trace, solve_trials(trace))
-    >>> target.level(trace.weights)[-1].round(2).tolist(), target.correlation(trace.weights)[-1].round(4)
-    ([3.53], array([1.]))
-    >>> target.cyclic_coordinates(trace.weights).shape, (target.finite_distance(trace.weights) < 1e-6).all()
-    ((2, 1, 1), np.True_)
     """
 
     directions: Float64

@@ -145,24 +145,7 @@ class Verdict:
 
 
 class Verdicts(Tabular, list[Verdict]):
-    """A list of verdicts that prints as a table.
-
-    Examples
-    --------
-    >>> verdicts = Verdicts([Verdict("norm grows", VerdictStatus.HOLDS, 1.3, 1.0, "‖W‖ at the end")])
-    >>> [one.claim for one in verdicts if one.fails]
-    []
-    >>> verdicts.summary
-    '1 holds'
-    >>> print(verdicts)
-    1 holds
-    Verdicts
-    ┏━━━━━━━━━━━━┳━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┓
-    ┃ claim      ┃ verdict ┃ measurement and bound         ┃
-    ┡━━━━━━━━━━━━╇━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┩
-    │ norm grows │ holds   │ 1.3 (bound 1): ‖W‖ at the end │
-    └────────────┴─────────┴───────────────────────────────┘
-    """
+    """A list of verdicts that prints as a table."""
 
     @property
     def counts(self) -> dict[str, int]:

@@ -189,7 +189,6 @@ def _show(
     head: "Head",
     options: dict[str, Any],
 ) -> Any:
-    """Contexts of one head."""
     from attomaton.heads.audit.contexts import show_head
 
     if len(models) > 1:

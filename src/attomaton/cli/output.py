@@ -97,7 +97,6 @@ def name_options(text: str) -> str:
 
 
 def print_error(text: str) -> None:
-    """One line on stderr."""
     sys.stderr.write(_encodable(clean(name_options(text)), sys.stderr.encoding or "utf-8") + "\n")
 
 
@@ -210,7 +209,6 @@ class _Lines:
         self._thread.join()
 
     def begin(self, stage: str) -> None:
-        """Write that a stage begins."""
         self._stage, self._share, self._began = stage, "", monotonic()
         print_error(f"{stage} …")
         self._begins.set()

@@ -88,7 +88,6 @@ def train(
 
 
 def _make_step(optimiser: str, step_size: float, decay: float, *, normalized: bool) -> "Step":
-    """The step that the options ask for."""
     from attomaton.base.errors import UnsupportedOption
     from attomaton.base.options import show
     from attomaton.training.steps import Adam, Decay, GradientDescent, Muon, SignDescent, SpectralDescent

@@ -41,7 +41,6 @@ def fraction(help_text: str) -> Any:
 
 
 def path_option(help_text: str) -> Any:
-    """An option that is a path."""
     return typer.Option(parser=_parser(_path), metavar="<path>", help=help_text)
 
 
@@ -56,7 +55,6 @@ def run_argument(help_text: str) -> Any:
 
 
 def path_argument(help_text: str) -> Any:
-    """An argument that is a path."""
     return typer.Argument(parser=_parser(_path), help=help_text)
 
 
@@ -70,12 +68,10 @@ def source_argument(help_text: str) -> Any:
 
 
 def words(help_text: str) -> Any:
-    """An option that is text."""
     return typer.Option(parser=_parser(_checked_text), metavar="<str>", help=help_text)
 
 
 def words_argument(help_text: str) -> Any:
-    """An argument that is text."""
     return typer.Argument(parser=_parser(_checked_text), help=help_text)
 
 

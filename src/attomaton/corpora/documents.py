@@ -77,12 +77,6 @@ class Chunk:
         Number of leading tokens repeated from the previous chunk: context, but not labels.
     n_tokens : int
         Size of the vocabulary.
-
-    Examples
-    --------
-    >>> chunk = Chunk(np.array([0, 1, 0, 2, 1], np.int32), np.array([0, 5]), 0, 3)
-    >>> [len(part.samples(window=2)) for part in chunk.cut(size=3, window=2)], len(chunk.samples(window=2))
-    ([2, 2], 4)
     """
 
     ids: Int32

@@ -29,12 +29,6 @@ class Names:
         The known tokens; without it tokens are named by their ids.
     unknown : tuple of str
         Words of the context that are not in the vocabulary; their ids follow those of the vocabulary.
-
-    Examples
-    --------
-    >>> names = Names(Vocabulary(("a", "rose")), ("red",))
-    >>> names(1), names(2), names.key(2), names.join([0, 2, 1]), Names()(7)
-    ('rose', 'red', 'red', 'a red rose', '7')
     """
 
     vocabulary: Vocabulary | None = None

@@ -53,17 +53,6 @@ class Skipped:
         How many.
     first : str or None
         The error of the first.
-
-    Examples
-    --------
-    >>> import tempfile, attomaton as at
-    >>> from attomaton.corpora.readers import Reading
-    >>> with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
-    ...     print('{"text": "to be"}', file=file)
-    ...     print('{"title": "no text"}', file=file, flush=True)
-    ...     skipped = at.read_corpus(file.name, reading=Reading(skip_bad=True)).skipped
-    >>> skipped.count, skipped.first.partition("; ")[0][-42:]
-    (1, "line 2, has no field 'text' (it has title)")
     """
 
     count: int = 0

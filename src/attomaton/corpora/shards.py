@@ -171,7 +171,6 @@ def _reading(path: AnyPath, read: Callable[[], Any]) -> Any:
 
 
 def shard_table(offsets: Int64, ids: Int32, rows: Int64, source: str) -> pa.Table:
-    """Documents as rows of a shard."""
     lists = _arrow.ListArray.from_arrays(_arrow.array(offsets, _arrow.int32()), _arrow.array(ids))
     name = _arrow.array([source]).take(_arrow.array(np.zeros(len(rows), np.int32)))
     return _arrow.Table.from_arrays([lists, name, _arrow.array(rows)], schema=SHARD_SCHEMA)
@@ -361,15 +360,6 @@ class Cuts:
         Shard, first row group, last row group + 1, and first row.
     starts : int64 array, shape (n_tasks + 1,)
         Task ``i`` has the stretches ``starts[i] … starts[i + 1] − 1``.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     ids, offsets = np.array([0, 1, 0, 2, 1, 1], np.int32), np.array([0, 4, 6])
-    ...     cuts = Shards.write(Path(folder), ids, offsets, n_tokens=3).cut(size=100)
-    ...     print(len(cuts), [chunk.ids.tolist() for chunk in cuts.chunks(0, size=100)])
-    1 [[0, 1, 0, 2, 1, 1]]
     """
 
     paths: tuple[AnyPath, ...]
@@ -413,15 +403,6 @@ class TokenizedCorpus:
         The content of ``manifest.json``: counts, inputs, files with their digests.
     vocabulary : Vocabulary, optional
         None for a corpus of ids whose tokenizer is unknown.
-
-    Examples
-    --------
-    >>> import tempfile, attomaton as at
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     corpus = at.tokenize_corpus(["to be", "or not to be"], folder).verify()
-    ...     ids, [batch] = corpus.documents().ids.tolist(), list(corpus.batches())
-    >>> corpus.n_documents, corpus.length, ids, batch.num_rows
-    (2, 6, [0, 1, 2, 3, 0, 1], 2)
     """
 
     folder: AnyPath

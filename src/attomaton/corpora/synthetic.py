@@ -32,14 +32,6 @@ class BlockOrder:
         Tokens of each block.
     arcs : tuple of pairs of int
         Which block precedes which.
-
-    Examples
-    --------
-    >>> order = BlockOrder(sizes=(2, 1, 1), arcs=((0, 1),))
-    >>> order.n_tokens, order.query, order.block_of.tolist()
-    (4, 3, [0, 0, 1, 2])
-    >>> order.precedes.astype(int).tolist()  # all blocks precede the query's block
-    [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
     """
 
     sizes: tuple[int, ...]
@@ -57,7 +49,6 @@ class BlockOrder:
 
     @property
     def n_tokens(self) -> int:
-        """Tokens in all blocks."""
         return sum(self.sizes)
 
     @property
@@ -82,34 +73,14 @@ class BlockOrder:
 
 
 class Blocks(BlockOrder):
-    """Blocks in a chain: each precedes the next. ``Blocks([3, 1, 4])`` has three components.
-
-    Examples
-    --------
-    >>> order = Blocks([3, 1, 4])
-    >>> order.arcs, order.query
-    (((0, 1), (1, 2)), 4)
-    >>> samples = corpus(order, n_samples=50, rng=np.random.default_rng(0))
-    >>> import attomaton as at
-    >>> at.find_components(at.extract_edges(samples)).sizes.tolist()
-    [3, 1, 4]
-    """
+    """Blocks in a chain: each precedes the next. ``Blocks([3, 1, 4])`` has three components."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         super().__init__(tuple(sizes), tuple((block, block + 1) for block in range(len(sizes) - 1)))
 
 
 class Chain(Blocks):
-    """Single tokens in a chain: token 0 precedes token 1 and so on.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = corpus(Chain(4), n_samples=50, rng=np.random.default_rng(0))
-    >>> hard = at.solve_graph_svm(at.find_components(at.extract_edges(samples)))
-    >>> hard.scores.column("score").to_numpy().round(6).tolist()  # spaced by one
-    [1.5, 0.5, -0.5, -1.5]
-    """
+    """Single tokens in a chain: token 0 precedes token 1 and so on."""
 
     def __init__(self, n_tokens: int) -> None:
         super().__init__([1] * whole_number(n_tokens, "n_tokens", least=1, most=MAX_TOKENS))
@@ -124,12 +95,6 @@ class RandomBlocks(BlockOrder):
         Tokens of each block.
     arcs : tuple of pairs of int
         The arcs that occur.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> RandomBlocks([2, 1, 1], density=0.0, rng=rng).arcs, RandomBlocks([2, 1, 1], density=1.0, rng=rng).arcs
-    ((), ((0, 1), (0, 2), (1, 2)))
     """
 
     def __init__(self, sizes: Sequence[int], *, density: float, rng: np.random.Generator) -> None:
@@ -152,12 +117,6 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Sa
         How many samples; enough to show every tie and arc.
     rng : numpy.random.Generator
         What to draw with.
-
-    Examples
-    --------
-    >>> samples = corpus(Blocks([3, 1, 4]), n_samples=50, rng=np.random.default_rng(0))
-    >>> len(samples), samples.n_tokens, set(samples.queries.tolist())
-    (50, 8, {4})
     """
     n_samples = whole_number(n_samples, "n_samples", most=MOST_SAMPLES)
     needed = _needed_samples(order, rng)
@@ -192,12 +151,6 @@ def draw_random(
         What to draw with.
     n_tokens, n_samples, window : int
         K, n and T: the sizes of the paper by default.
-
-    Examples
-    --------
-    >>> samples = draw_random(np.random.default_rng(0))
-    >>> samples, samples.lengths.tolist(), all(label in context for context, label in samples)
-    (Samples(6 samples, 6 tokens), [4, 4, 4, 4, 4, 4], True)
     """
     n_tokens = whole_number(n_tokens, "n_tokens", least=1, most=MAX_TOKENS)
     n_samples = whole_number(n_samples, "n_samples", most=MOST_SAMPLES)
@@ -213,11 +166,6 @@ def draw_cyclic(
     """Draw as :func:`draw_random` does until at least one query's token-priority graph has a cycle.
 
     ``rng``, ``n_tokens``, ``n_samples`` and ``window`` are those of :func:`draw_random`.
-
-    Examples
-    --------
-    >>> has_cycle(draw_cyclic(np.random.default_rng(0)))
-    True
     """
     return _draw_until(has_cycle, rng, n_tokens, n_samples, window)
 
@@ -228,11 +176,6 @@ def draw_acyclic(
     """Draw as :func:`draw_random` does until no query's token-priority graph has a cycle.
 
     ``rng``, ``n_tokens``, ``n_samples`` and ``window`` are those of :func:`draw_random`.
-
-    Examples
-    --------
-    >>> has_cycle(draw_acyclic(np.random.default_rng(0)))
-    False
     """
     return _draw_until(lambda samples: not has_cycle(samples), rng, n_tokens, n_samples, window)
 
@@ -262,14 +205,6 @@ def draw_ordered(
         Number of queries.
     cyclic : bool
         Draw labels at random from their contexts instead, until some query's graph has a cycle.
-
-    Examples
-    --------
-    >>> samples = draw_ordered(np.random.default_rng(0))
-    >>> has_cycle(samples), sorted(set(samples.queries.tolist())), samples.lengths.tolist()[:3]
-    (False, [0, 1], [4, 4, 4])
-    >>> has_cycle(draw_ordered(np.random.default_rng(0), cyclic=True))
-    True
     """
     n_tokens = whole_number(n_tokens, "n_tokens", least=2, most=MAX_TOKENS)
     n_queries = whole_number(n_queries, "n_queries", least=1, most=n_tokens)
@@ -292,15 +227,7 @@ def draw_ordered(
 
 
 def has_cycle(samples: Samples) -> bool:
-    """Whether some query's token-priority graph has a cycle. Plain Python, for small draws.
-
-    Examples
-    --------
-    >>> has_cycle(Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))  # 0 beats 1 and 1 beats 0, under 2
-    True
-    >>> has_cycle(Samples.from_lists([[0, 1, 2], [2, 0, 1]], [0, 2]))  # two queries, two graphs
-    False
-    """
+    """Whether some query's token-priority graph has a cycle. Plain Python, for small draws."""
     graph: TopologicalSorter[tuple[int, int]] = TopologicalSorter()
     for context, label in samples:
         if label in context:

@@ -128,7 +128,6 @@ class CountSamples(TaskKernel):
     """Tasks → (query, realisable, unrealisable), one row for each query of a partition."""
 
     def __call__(self, batches: SparkBatches) -> Iterator[Any]:
-        """Run on a partition."""
         realisable, unrealisable = (np.zeros(len(self.selected), np.int64) for _ in range(2))
         for chunk in self.chunks(batches):
             links = link_repeats(chunk, self.selection.reach, self.selected)
@@ -142,7 +141,6 @@ class PackEdges(TaskKernel):
     """Tasks → (slot, key, count): edges as packed keys, counted within a chunk."""
 
     def __call__(self, batches: SparkBatches) -> Iterator[Any]:
-        """Run on a partition."""
         reach, selected, most = self.selection.reach, self.selected, 16 * self.chunk_tokens
         for chunk in self.chunks(batches):
             links = link_repeats(chunk, reach, selected)
@@ -159,7 +157,6 @@ class PackChoices(TaskKernel):
     components: Callable[[], Components | None]
 
     def __call__(self, batches: SparkBatches) -> Iterator[Any]:
-        """Run on a partition."""
         components = self.components()
         for chunk in self.chunks(batches):
             choices = choices_of_chunk(
@@ -178,7 +175,6 @@ class WriteEdges:
     min_support: int
 
     def __call__(self, batches: SparkBatches) -> Iterator[Any]:
-        """Run on a partition."""
         runs = ((batch.column(0).to_numpy(), batch.column(1).to_numpy()) for batch in filled(batches))
         with explained(self.folder):
             file = self.folder / name_attempt("edges", _partition())
@@ -193,7 +189,6 @@ class WriteChoices:
     folder: Path
 
     def __call__(self, batches: SparkBatches) -> Iterator[Any]:
-        """Run on a partition."""
         rows = ((batch.column(0), batch.column(1).to_numpy()) for batch in filled(batches))
         with explained(self.folder):
             file = self.folder / name_attempt("choices", _partition())
@@ -209,7 +204,6 @@ class JoinFiles:
     folder: Path
 
     def __call__(self, batches: SparkBatches) -> Iterator[Any]:
-        """Run on a partition."""
         schema, options = FILE_FORMATS[self.kind]
         for number in task_numbers(batches):
             rows = (table for file in self.files[number] for table in stream_rows(file, schema))
@@ -230,7 +224,6 @@ class StoreRows:
     kind: str = "rows"
 
     def __call__(self, batches: SparkBatches) -> Iterator[Any]:
-        """Run on a partition."""
         rows = [_arrow.Table.from_batches([batch]) for batch in filled(batches)]
         if rows:
             yield report_task(0, **store_arrow(self.folder / f"{self.kind}-{token_hex(6)}.arrow", rows))
@@ -249,7 +242,6 @@ class RunStage:
     order: Sequence[int]
 
     def __call__(self, batches: SparkBatches) -> Iterator[Any]:
-        """Run on a partition."""
         folder, attempt = self.stage_records.folder, f"-{token_hex(6)}"
         for task in task_numbers(batches):
             number = self.order[task]
@@ -265,7 +257,6 @@ class DigestFiles:
     paths: Sequence[AnyPath]
 
     def __call__(self, batches: SparkBatches) -> Iterator[Any]:
-        """Run on a partition."""
         for number in task_numbers(batches):
             path = self.paths[number]
             yield report_task(number, sha256=identify_file(path) if path.is_file() else "")
@@ -279,7 +270,6 @@ class JoinTies:
     folder: Path
 
     def __call__(self, batches: SparkBatches) -> Iterator[Any]:
-        """Run on a partition."""
         for number in task_numbers(batches):
             with explained(self.folder):
                 entry = store_arrow(self.folder / f"ties-{token_hex(6)}.arrow", self.ties)
@@ -347,7 +337,6 @@ def report_task(number: int, **values: Any) -> Any:
 
 
 def task_numbers(batches: SparkBatches) -> Iterator[int]:
-    """The numbers in the rows of a partition."""
     for batch in batches:
         yield from batch.column(0).to_pylist()
 
@@ -375,7 +364,6 @@ class ListSums:
     tables: Mapping[str, Path]
 
     def __call__(self, batches: SparkBatches) -> Iterator[Any]:
-        """Run on a partition."""
         count = self.count.with_tables({name: open_arrow(path) for name, path in self.tables.items()})
         number_of = {kind: number for number, kind in enumerate(count.sizes)}
         for task in task_numbers(batches):

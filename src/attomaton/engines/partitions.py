@@ -62,20 +62,6 @@ class EdgePartitions:
         Edges in each file.
     entries : tuple of dict
         The record of each file from when it was written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from attomaton.corpora.shards import Shards
-    >>> from attomaton.engines.duckdb import DuckDBEngine
-    >>> ids = np.array([0, 1, 0, 2, 0, 1, 0], np.int32)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     shards = Shards.write(Path(folder, "shards"), ids, np.array([0, 7]), n_tokens=3)
-    ...     edges = DuckDBEngine(shards, Path(folder, "work"), memory="1GB", threads=1).edges()
-    ...     print(edges, len(edges.load()), len(edges.partition(0)), edges.queries_of(0).num_rows)
-    ...     print([table.num_rows for table in edges.scan(0)])
-    EdgePartitions(6 edges in 1 partitions) 6 6 3
-    [6]
     """
 
     queries: pa.Table
@@ -241,19 +227,6 @@ class ChoicePartitions:
         The choices of each partition.
     entries : tuple of dict
         The record of each file from when it was written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from attomaton.corpora.shards import Shards
-    >>> from attomaton.engines.duckdb import DuckDBEngine
-    >>> ids = np.array([0, 2, 1, 1, 2, 0, 1, 2, 2], np.int32)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     shards = Shards.write(Path(folder, "shards"), ids, np.array([0, 9]), n_tokens=3)
-    ...     engine = DuckDBEngine(shards, Path(folder, "work"), memory="1GB", threads=1)
-    ...     choices = engine.choice_partitions(None, np.array([0, 1, 3]))
-    ...     print(choices, choices.partition(1).num_rows, len(choices.load()))
-    ChoicePartitions(2 partitions) 5 6
     """
 
     borders: Int64
@@ -342,11 +315,6 @@ class Ties:
         The SHA-256 of each file.
     n_tokens : int
         Size of the vocabulary.
-
-    Examples
-    --------
-    >>> Ties((), (), 5).load()
-    Components(0 components of 0 queries)
     """
 
     paths: tuple[Path, ...]

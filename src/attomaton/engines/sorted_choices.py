@@ -69,7 +69,6 @@ class SortedChoices:
             return np.frombuffer(file.schema.metadata[STARTS], np.int64)
 
     def numbers(self, partition: int) -> range:
-        """The numbers of the batches of a partition."""
         return range(*self.starts[partition : partition + 2].tolist())
 
     def batches(self, partition: int) -> Iterator[pa.Table]:

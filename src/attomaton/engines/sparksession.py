@@ -58,7 +58,6 @@ def open_session(master: str | None, threads: int | None, memory: str | int | No
 
 
 def check_master(master: object, name: str) -> str:
-    """The address of a master of Spark."""
     if not isinstance(master, str) or not MASTERS.fullmatch(master):
         raise UnsupportedOption(
             f"{name} is {show(master)}; give local[2], spark://host:7077, yarn or k8s://…"

@@ -34,15 +34,6 @@ class Sums:
     keys, high, low : int64 arrays, shape (n_keys,)
         The sum of ``keys[i]`` is ``high[i]`` · 2⁻³⁰ + ``low[i]`` · 2⁻⁶⁰, low in 0 … 2³⁰ − 1; zero sums are
         left out. For counts, ``high`` is the sum.
-
-    Examples
-    --------
-    >>> half = split_numbers(np.array([0.5, 0.25, 0.5]))
-    >>> sums = add_rows(np.array([7, 3, 7]), *half)
-    >>> sums.keys.tolist(), sums.numbers.tolist(), len(sums)
-    ([3, 7], [0.25, 1.0], 2)
-    >>> sums.to_table().column_names
-    ['key', 'high', 'low']
     """
 
     keys: Int64
@@ -69,20 +60,7 @@ class Sums:
 
 
 class Counting(Protocol):
-    """A function that lists numbers for each chunk; it can be sent to other machines.
-
-    Examples
-    --------
-    >>> class CountTokens:
-    ...     name, settings, sizes, tables = "tokens", {}, {"tokens": 3}, {}
-    ...     def with_tables(self, tables):
-    ...         return self
-    ...     def __call__(self, chunk):
-    ...         yield "tokens", chunk.ids.astype(np.int64), np.ones(len(chunk.ids), np.int64), None
-    >>> chunk = Chunk(np.array([0, 2, 2], np.int32), np.array([0, 3]), 0, 3)
-    >>> sum_chunks([chunk], CountTokens())["tokens"].counts.tolist()
-    [1, 2]
-    """
+    """A function that lists numbers for each chunk; it can be sent to other machines."""
 
     @property
     def name(self) -> str:

@@ -146,17 +146,7 @@ def _encode_arrow(table: pa.Table) -> Any:
 
 
 class Stage(Protocol):
-    """A function that an engine runs on each partition of the queries; it can be sent to other machines.
-
-    Examples
-    --------
-    >>> class Count:
-    ...     name, title, fingerprint = "count", "counting", "0" * 64
-    ...     def __call__(self, folder, number, attempt=""):
-    ...         return {"files": {}, "number": number}
-    >>> Count()(Path("work"), 3)["number"]
-    3
-    """
+    """A function that an engine runs on each partition of the queries; it can be sent to other machines."""
 
     @property
     def name(self) -> str:

@@ -37,14 +37,6 @@ class Bags:
         A token of that sample's context.
     multiplicity : int64 array, shape (n_pairs,)
         How often the token occurs in the context.
-
-    Examples
-    --------
-    >>> bags = count_tokens(Samples.from_lists([[1, 0, 1], [2, 0]], [0, 0]))
-    >>> bags.sample.tolist(), bags.token.tolist(), bags.multiplicity.tolist()
-    ([0, 0, 1, 1], [0, 1, 0, 2], [1, 2, 1, 1])
-    >>> bags.keep(bags.token != bags.samples.labels[bags.sample]).token.tolist()  # the losers of each context
-    [1, 2]
     """
 
     samples: Samples

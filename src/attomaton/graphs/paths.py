@@ -16,15 +16,7 @@ from attomaton.graphs.edges import EdgeTable
 
 
 class Edge(NamedTuple):
-    """A data edge: in ``support`` samples the winner was the label while the loser was in the context.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [0, 1, 2], [1, 2]], [0, 0, 1]))
-    >>> auto.explain([0, 1, 2]).beaten[0].steps
-    ((Edge(winner=0, loser=1, support=2),),)
-    """
+    """A data edge: in ``support`` samples the winner was the label while the loser was in the context."""
 
     winner: int
     loser: int
@@ -51,14 +43,6 @@ class QueryGraph:
         The order between its components, sorted.
     edges : callable
         Returns the data edges, in any number of tables.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])))
-    >>> graph = graph_of(components, 2)
-    >>> graph.tokens.tolist(), graph.component.tolist(), len(graph), len(graph.edges()[0][0])
-    ([0, 1, 2], [0, 1, 2], 3, 3)
     """
 
     first: int
@@ -74,7 +58,6 @@ class QueryGraph:
 
 
 def graph_of(components: Components, query: int) -> QueryGraph:
-    """The graph of one query."""
     nodes = slice(*_range(components.query_of_node, query))
     first, stop = _range(components.query_of, query)
     start, below = components.below

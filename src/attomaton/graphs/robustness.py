@@ -30,15 +30,7 @@ ROBUSTNESS_SCHEMA = pa.schema([("component", pa.int64()), ("query", pa.int32()),
 
 @runtime_checkable
 class Grouped(Protocol):
-    """Edges whose tokens are grouped under each query: :class:`~attomaton.graphs.components.Components`.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> found: Grouped = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1]], [0])))
-    >>> len(found), found.sizes.tolist(), found.rows(np.array([1]), np.array([0]))[1].tolist()
-    (2, [1, 1], [True])
-    """
+    """Edges whose tokens are grouped under each query: :class:`~attomaton.graphs.components.Components`."""
 
     @property
     def edges(self) -> EdgeTable:
@@ -82,14 +74,6 @@ class Robustness(Tabular):
     bridges : pyarrow.Table
         Columns component (int64), query, winner, loser (int32), support (int64): every edge whose removal
         alone would split its component, by component, weakest first.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2], [0, 1, 2], [1, 0, 2], [1, 0, 2]], [0, 0, 1, 1])
-    >>> robustness = measure_robustness(at.find_components(at.extract_edges(samples)))
-    >>> robustness, robustness.rows.column("support").to_pylist()  # min_support=2 keeps the tie, 3 does not
-    (Robustness(1 components, 2 bridges), [2])
     """
 
     rows: pa.Table

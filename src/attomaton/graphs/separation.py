@@ -88,16 +88,6 @@ class Separation:
         can be met, and scores inside components are free.
     decided : bool
         False if there are too many nodes to decide: then priorities are assumed to be separable, unproved.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 0], [0, 1, 1]], [0, 0])  # 0 beats 1 under both queries
-    >>> separation = separate(at.find_components(at.extract_edges(samples)), [[1.0], [-1.0]])
-    >>> separation.inseparable.tolist(), separation.multipliers.round(6).tolist()
-    ([True, True], [1.0, 1.0])
-    >>> separation.residual < 1e-9, separation.components.sizes.tolist()  # 0 and 1 now tie under both
-    (True, [2, 2])
     """
 
     components: Components

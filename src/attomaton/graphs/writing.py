@@ -31,12 +31,6 @@ class Reach:
         Fraction with a token in the context that writes the label.
     either : float
         Fraction with at least one of the two: for two heads, or one that chooses.
-
-    Examples
-    --------
-    >>> samples = Samples.from_lists([[0, 1], [1, 2], [2, 0]], [0, 0, 0])
-    >>> print(measure_reach(samples, [1, 0, 2]))  # 0 writes 1, and 1 writes 0
-    3 samples: the label is in the context in 66.7 %, written by a token of it in 66.7 %, either in 100.0 %
     """
 
     n_samples: int

@@ -25,11 +25,6 @@ class Deviation:
         The largest difference of a next token's probability.
     n_positions : int
         Positions compared.
-
-    Examples
-    --------
-    >>> print(Deviation(2.5e-06, 12.0, 1e-7, 128))
-    logits deviate from the original's by at most 2.5e-06 (the largest is 12) at 128 positions
     """
 
     logits: float

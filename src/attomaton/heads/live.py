@@ -227,15 +227,6 @@ class LiveModel:
         The weights of these random heads, by layer; none if they read rotated inputs.
     calls : dict
         How attention modules are called, by the length of contexts.
-
-    Examples
-    --------
-    >>> from transformers import BloomConfig, BloomForCausalLM
-    >>> model = LiveModel.of(BloomForCausalLM(BloomConfig(vocab_size=6, hidden_size=8, n_layer=2, n_head=2)))
-    >>> model.modules
-    ('transformer.h.0.self_attention', 'transformer.h.1.self_attention')
-    >>> tuple(model.watch(np.array([[0, 3, 1]])).patterns[1].shape)
-    (1, 2, 3, 3)
     """
 
     name: str

@@ -67,13 +67,6 @@ class ModelShape:
         Size of the vocabulary.
     longest : int, optional
         The longest context that the model takes. None means unlimited.
-
-    Examples
-    --------
-    >>> [str(head) for head in ModelShape(n_layers=2, n_heads=2, n_tokens=5).heads]
-    ['0.0', '0.1', '1.0', '1.1']
-    >>> ModelShape(1, 1, n_tokens=50_257).batch_of(64)
-    10
     """
 
     n_layers: int
@@ -102,12 +95,6 @@ class Watched:
         Logits of the next token, at every position.
     patterns : tuple of Tensor, each of shape (n, n_heads, length, length)
         The attention of each layer before any edit: rows are queries, columns keys; causal; rows sum to 1.
-
-    Examples
-    --------
-    >>> import torch
-    >>> Watched(torch.zeros(1, 2, 3), (torch.eye(2)[None, None],)).patterns[0].shape[1]  # heads
-    1
     """
 
     logits: Tensor
@@ -115,21 +102,7 @@ class Watched:
 
 
 class HeadModel(Protocol):
-    """A causal model whose heads can be recorded. Every adapter and every reader returns one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> ones = np.ones((1, 1, 2, 2))
-    >>> model: HeadModel = from_arrays(np.eye(3, 2), ones, ones, ones, ones)
-    >>> tuple(model.watch(np.array([[0, 1]])).logits.shape)
-    (1, 2, 3)
-    >>> model.score_tokens(Head(0, 0), np.array([0]), np.array([0, 1])).shape
-    (2, 1)
-    >>> model.write_logits(Head(0, 0), np.array([0])).shape
-    (1, 3)
-    """
+    """A causal model whose heads can be recorded. Every adapter and every reader returns one."""
 
     @property
     def name(self) -> str:

@@ -48,23 +48,6 @@ class TheoryLayer:
         What each token writes, one row per key token: u = Σ a_i · decoder[x_i].
     temperature : float, optional
         The temperature of the softmax; None means that u is a mass.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1]], [0])
-    >>> model = at.AttentionModel("orthonormal")
-    >>> layer = watch_trace(at.train(samples, model, at.GradientDescent(1.0), steps=50))
-    >>> layer.watch(np.array([[0, 1]])).patterns[0][0, 0, 1].argmax().item()  # 0 was always chosen
-    0
-    >>> scores = layer.score_tokens(Head(0, 0), np.array([1]), np.array([0, 1]))
-    >>> scores.shape, bool(scores[0] > scores[1])
-    ((2, 1), True)
-    >>> layer.write_logits(Head(0, 0), np.array([0])).tolist()  # the attended token gets the mass
-    [[1.0, 0.0]]
-    >>> queries, keys = layer.project_tokens(0)
-    >>> queries.shape == keys.shape == (2, 1, 2)
-    True
     """
 
     name: str
@@ -75,7 +58,6 @@ class TheoryLayer:
 
     @property
     def shape(self) -> ModelShape:
-        """Its sizes."""
         return ModelShape(1, 1, len(self.embeddings))
 
     def rotate(self, *, seed: int) -> "TheoryLayer":

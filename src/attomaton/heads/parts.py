@@ -40,11 +40,6 @@ class Linear:
     """x W + b.
 
     ``weight`` has shape (n_in, n_out), ``bias`` (n_out,).
-
-    Examples
-    --------
-    >>> Linear(torch.tensor([[1.0, 2.0]]), torch.tensor([0.0, 1.0])).apply(torch.tensor([[3.0]])).tolist()
-    [[3.0, 7.0]]
     """
 
     weight: Tensor
@@ -70,14 +65,6 @@ class Normalisation:
         What keeps the root from zero.
     gain, shift : Tensor, shape (dim,), optional
         None means one and zero.
-
-    Examples
-    --------
-    >>> norm = Normalisation(centred=True, eps=0.0, gain=torch.tensor([1.0, 2.0]))
-    >>> norm.apply(torch.tensor([1.0, 5.0])).tolist()
-    [-1.0, 2.0]
-    >>> norm.apply_unscaled(torch.tensor([1.0, 5.0])).tolist()
-    [-2.0, 4.0]
     """
 
     centred: bool
@@ -105,11 +92,6 @@ class RotaryBands:
 
     Slow pairs make fewer than ``low`` rotations over ``length`` positions. Pairs with more than ``high``
     rotations keep their frequency; between the two it is interpolated.
-
-    Examples
-    --------
-    >>> RotaryBands(8.0, 1.0, 4.0, length=100.0).apply(torch.tensor([1.0, 0.01])).tolist()
-    [1.0, 0.0012499999720603228]
     """
 
     factor: float
@@ -140,12 +122,6 @@ class Rotary:
         Divisor of the angle of each pair, in models scaled for longer contexts; empty means 1.
     bands : RotaryBands, optional
         The scaling of Llama 3.
-
-    Examples
-    --------
-    >>> quarter = torch.tensor([torch.pi / 2])
-    >>> Rotary(2, 1.0).rotate(torch.tensor([[1.0, 0.0]]), quarter).round().abs().tolist()
-    [[0.0, 1.0]]
     """
 
     width: int
@@ -177,12 +153,6 @@ class FeedForward:
 
     ``into`` and ``out`` map to the inner width and back, ``activation`` is one of ``ACTIVATIONS``, and Llama
     has a ``gate``.
-
-    Examples
-    --------
-    >>> one = Linear(torch.ones(1, 1))
-    >>> FeedForward(one, one, "relu").apply(torch.tensor([[-2.0], [2.0]])).tolist()
-    [[0.0], [2.0]]
     """
 
     into: Linear
@@ -225,12 +195,6 @@ class AttentionMaps:
         Size of the sliding window: keys at this lag or further back are masked. None means no window.
     rotary : Rotary, optional
         RoPE of this layer, if it differs from the model's.
-
-    Examples
-    --------
-    >>> one = Linear(torch.ones(1, 1))
-    >>> AttentionMaps(one, one, one, one, scale=1.0).lags is None
-    True
     """
 
     query: Linear
@@ -276,12 +240,6 @@ class Layer:
         What the feed-forward layer reads the residual stream through.
     output_norm, feed_output_norm : Norm, optional
         Applied to the outputs of both before they are added to the residual stream.
-
-    Examples
-    --------
-    >>> one = Linear(torch.ones(1, 1))
-    >>> Layer(AttentionMaps(one, one, one, one, scale=1.0)).feed is None
-    True
     """
 
     attention: AttentionMaps

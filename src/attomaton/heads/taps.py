@@ -183,7 +183,6 @@ _RUN_LOCK = RLock()
 
 
 def current_tap() -> Tap:
-    """The tap of the run in this thread."""
     tap = _TAP.get()
     if tap is None:
         raise UnsupportedOption(
@@ -217,7 +216,6 @@ class WrittenAttention(TorchFunctionMode):
         self.stack, self.pattern = list[Any](), False
 
     def begin(self, module: Any, _: Any) -> None:
-        """A module begins to run."""
         current_tap()
         self.stack.append(module)
 

@@ -72,21 +72,6 @@ class Transformer:
         residual stream and write nothing: the applied, and edited, patterns stay the model's own.
     embedding_scale : float
         Multiplies embeddings before the first layer, but not the decoder.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> rng = np.random.default_rng(0)
-    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))  # one layer, two heads
-    >>> model = from_arrays(rng.normal(size=(5, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
-    >>> seen = model.watch(np.array([[0, 3, 1]]))
-    >>> tuple(seen.logits.shape), tuple(seen.patterns[0].shape)
-    ((1, 3, 5), (1, 2, 3, 3))
-    >>> model.score_tokens(Head(0, 1), np.array([1]), np.array([0, 3, 1])).shape
-    (3, 1)
-    >>> model.write_logits(Head(0, 1), np.array([0, 3])).shape
-    (2, 5)
     """
 
     name: str

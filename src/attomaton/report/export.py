@@ -29,13 +29,6 @@ def pick_queries(automaton: Automaton, choice: Sequence[str] | int | None = None
     choice : sequence of str, or int, optional
         These tokens; an int k means the k with the most realisable samples (in a tie, the smaller id);
         all queries by default.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 1]], [0, 1, 2], n_tokens=3))
-    >>> pick_queries(auto).tolist(), pick_queries(auto, 1).tolist(), pick_queries(auto, ["1"]).tolist()
-    ([False, True, True], [False, False, True], [False, True, False])
     """
     present = np.zeros(automaton.n_tokens, bool)
     index = automaton.index
@@ -160,7 +153,6 @@ class TokenTexts:
         return _arrow.array([json.dumps(text.as_py(), ensure_ascii=False) for text in self.alone], TEXT_TYPE)
 
     def of(self, tokens: Integers) -> Any:
-        """The text of each token of an array."""
         return self.alone.take(_arrow.array(tokens))
 
     def lists(self, offsets: Int64, tokens: Integers) -> Any:
@@ -170,7 +162,6 @@ class TokenTexts:
 
 
 def as_text(values: Any) -> Any:
-    """Numbers as text."""
     return _arrow.array(values).cast(TEXT_TYPE)
 
 

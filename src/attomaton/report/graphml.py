@@ -52,15 +52,6 @@ class GraphCounts:
     ----------
     nodes, edges : int
         The number of each.
-
-    Examples
-    --------
-    >>> import tempfile, attomaton as at
-    >>> from attomaton.report.export import pick_queries
-    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_graphml(auto, Path(folder, "graphs.graphml"), pick_queries(auto))
-    GraphCounts(nodes=2, edges=1)
     """
 
     nodes: int = 0
@@ -202,7 +193,6 @@ class _TokenGraph(_Graph):
 
 
 def _keys(kind: str, batches: Callable[[], XmlBatches]) -> str:
-    """The declarations of the attributes."""
     _, columns = next(batches())
     return "".join(
         f'<key id="{kind}_{name}" for="{kind}" attr.name="{name}" attr.type="{TYPED.get(name, "string")}"/>\n'

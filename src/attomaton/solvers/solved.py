@@ -49,15 +49,6 @@ class Solved:
         The direction in which weights grow, W_svm.
     soft : SoftSolution
         The finite part of the weights, W_fin.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> solved = solve_samples(at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1]))
-    >>> solved
-    Solved(1 queries, 2 components, 3 tokens)
-    >>> at.Automaton(solved.components, solved.hard, solved.soft).retrieve([1, 0, 2]).tolist()
-    [0, 1]
     """
 
     components: Components

@@ -10,19 +10,7 @@ from attomaton.base.tables import Float64
 
 
 class Callback(Protocol):
-    """A callable that takes the number of steps and the mean loss of each trial, shape (n_trials,).
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> from attomaton.training.loop import Watch
-    >>> def note(step, losses):  # any function will do
-    ...     print(step, losses.round(4))
-    >>> samples, watch = at.Samples.from_lists([[0, 1]], [0]), Watch([note])
-    >>> model = at.AttentionModel(start=0.0)
-    >>> trace = at.train(samples, model, at.GradientDescent(1.0), steps=0, trials=2, watch=watch)
-    0 [0.6931 0.6931]
-    """
+    """A callable that takes the number of steps and the mean loss of each trial, shape (n_trials,)."""
 
     def __call__(self, step: int, losses: Float64, /) -> object:
         """Handle a record."""

@@ -137,7 +137,6 @@ class TrainingFiles:
             file.write(_log_line(record))
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint."""
         records = checkpoint.records
         arrays: dict[str, NDArray[Any]] = {
             f"{name}/{number}": array

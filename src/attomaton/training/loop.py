@@ -271,9 +271,7 @@ class TrainingProblem(Protocol):
     """The problem to train: the gradient at given parameters, and the recorded ones."""
 
     @property
-    def device(self) -> torch.device:
-        """The device of the parameters."""
-        ...
+    def device(self) -> torch.device: ...
 
     def evaluate(self, parameters: Parameters) -> tuple[Parameters, Callable[[], Tensor]]:
         """The gradient by each parameter, and a function that computes the mean losses, shape (n_trials,)."""

@@ -48,13 +48,6 @@ class WeightsByRadius:
         L(W_R).
     left : float64 array, shape (n_radii, n_trials)
         The part of ∇L along the sphere, relative to ‖∇L‖: 0 at a stationary point.
-
-    Examples
-    --------
-    >>> corpus = Samples.from_lists([[0, 1]], [0])
-    >>> path = trace_path([corpus], AttentionModel(), [np.eye(2)], radii=[1.0, 2.0])
-    >>> path, path.weights[:, 0, 0, 1].round(4).tolist()  # along ±1/√2, R long
-    (WeightsByRadius(1 trials, 2 radii to 2), [0.7071, 1.4142])
     """
 
     radii: Float64

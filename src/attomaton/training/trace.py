@@ -35,13 +35,7 @@ NOT_FINITE = "The loss is not finite. Try a smaller step size."
 
 
 class StepRecord(NamedTuple):
-    """One record of a run: steps taken, W (n_trials, dim, dim), mean losses (n_trials,).
-
-    Examples
-    --------
-    >>> StepRecord(step=0, weights=np.zeros((1, 2, 2)), losses=np.log([2.0])).losses.round(4).tolist()
-    [0.6931]
-    """
+    """One record of a run: steps taken, W (n_trials, dim, dim), mean losses (n_trials,)."""
 
     step: int
     weights: Float64
@@ -334,17 +328,6 @@ class DeepTrace(_Recorded):
         Size of the vocabulary.
     about : mapping
         Model, step and seed as a JSON record.
-
-    Examples
-    --------
-    >>> import tempfile, attomaton as at
-    >>> trace = at.train_deep(np.array([[0, 1, 0, 1]]), at.DeepModel(n_layers=2), 0.5, steps=4)
-    >>> trace, trace.at(4).values.shape  # trials, layers, heads, tokens, tokens
-    (DeepTrace(1 trials, 2 layers, 5 records to step 4), (1, 2, 1, 2, 2))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     loaded = DeepTrace.load(trace.save(f"{folder}/deep.safetensors"))
-    >>> loaded.model == trace.model, loaded.step_size
-    (True, 0.5)
     """
 
     steps: Int64

@@ -27,13 +27,6 @@ class TrainingLoss:
         The choices from whole contexts, over the pairs.
     nodes : int64 array, shape (n_pairs,)
         The row of each pair in ``components.nodes``.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> loss = at.fast_forward(at.Samples.from_lists([[0, 1]], [0]), to=10.0).loss
-    >>> loss.query.tolist(), loss.token.tolist(), round(loss.at(np.zeros(2)), 6)  # ln 2
-    ([1, 1], [0, 1], 0.693147)
     """
 
     components: Components

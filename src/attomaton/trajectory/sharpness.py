@@ -49,16 +49,6 @@ class StabilityEdge:
         λ_max: the largest curvature of the loss in the limit; zero if nothing ties.
     step_size : float
         η of the run.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 5, [0, 0, 0, 1, 1])  # 0 and 1 tie, 3 to 2
-    >>> edge = at.expand(at.learn(samples), samples, step_size=4.2).edge
-    >>> round(edge.sharpness, 6), round(edge.largest, 4), edge.passed
-    (0.48, 4.1667, True)
-    >>> print(edge)
-    the step size 4.2 is beyond the edge of stability, 2/λ_max = 4.16667: descent oscillates without end
     """
 
     sharpness: float

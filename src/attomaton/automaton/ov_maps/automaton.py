@@ -50,14 +50,6 @@ class WritingCoverage(Coverage):
         The number of labels in their context, and of labels that a context token writes.
     settling : Settling
         The number of labels that several keys write, and the choice among these keys.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> from attomaton.automaton import learn_writing
-    >>> coverage = learn_writing(["a b c a b d a b", "c d a b c"], writes="successor").coverage
-    >>> round(coverage.reach.identity, 3), round(coverage.realisable, 3), coverage.settling.settled
-    (0.455, 0.818, True)
     """
 
     reach: Reach = field(default_factory=lambda: Reach(0, 0.0, 0.0, 0.0))
@@ -95,17 +87,6 @@ class WritingExplanation(Explanation):
         Key that is read → the token that it writes.
     token_name : callable
         The text of each token id.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [3, 3], n_tokens=4)
-    >>> from attomaton.automaton import learn_writing
-    >>> explanation = learn_writing(samples, writes={0: 3}).explain([0, 1, 2])
-    >>> explanation.retrieved, explanation.probabilities, explanation.written
-    (((0,),), {0: 1.0}, {3: 1.0})
-    >>> explanation.to_dict()["written"]
-    [[3, 1.0]]
     """
 
     written: Mapping[int, float] = field(default_factory=dict[int, float])
@@ -176,26 +157,6 @@ class WritingAutomaton(Tabular, Attention):
         Lets contexts be given as text.
     window : int, optional
         The longest context that it was learned with.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from attomaton.automaton import learn_writing
-    >>> auto = learn_writing(["a b c a b d a b", "c d a b c"], writes="successor")
-    >>> auto.predict("d c"), auto.retrieve("d c").tolist(), auto.attention("d c").tolist()
-    ({'a': 1.0}, [2], [0.0, 1.0])
-    >>> auto.predict_proba("d c").tolist(), auto.name(auto.sample("d c", 0))
-    ([1.0, 0.0, 0.0, 0.0], 'a')
-    >>> print(auto.generate("d c", 3))
-    d c a b c
-    >>> auto.score(["a b c a b"]).n_samples, auto.explain("d c").written, auto.table().column_names[-1]
-    (4, {0: 1.0}, 'writes')
-    >>> bags = count_all_tokens(auto.read(["d c a"], window=2))
-    >>> auto.read_bags(bags).n_samples, auto.predict_bags(bags).probabilities.tolist()
-    (2, [1.0, 1.0])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     WritingAutomaton.load(auto.save(folder))
-    WritingAutomaton(successor: 4 queries, 15 components, 4 tokens)
     """
 
     reads: Automaton

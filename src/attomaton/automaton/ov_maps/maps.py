@@ -51,20 +51,6 @@ class Writing:
         The token that each token writes, in each way.
     name : str
         Its name: ``"successor"``, ``"identity+successor"`` or ``"given"``.
-
-    Examples
-    --------
-    >>> writing = Writing(np.array([[0, 1, 2], [1, 0, 2]]), "identity+successor")
-    >>> writing, writing.n_keys, writing.write(np.array([0, 3, 4])).tolist()
-    (Writing(identity+successor: 2 ways, 3 tokens), 6, [0, 1, 0])
-    >>> list(writing.read(Samples.from_lists([[0, 2]], [1])))  # both ways of 2 write 2, so it has one key
-    [Sample(context=(3, 0, 2), label=1)]
-    >>> from attomaton.graphs.bags import count_all_tokens
-    >>> bags = writing.read_bags(count_all_tokens(Samples.from_lists([[0, 2]], [1])))
-    >>> bags.token.tolist(), writing.token_of(bags.token).tolist()
-    ([0, 2, 3], [0, 2, 0])
-    >>> writing.name_keys(Vocabulary(("a", "b", "c"))).tokens[3]
-    'a → b'
     """
 
     table: Int32
@@ -181,7 +167,6 @@ class KeyNames:
     name: Callable[[int], str]
 
     def __call__(self, token: int) -> str:
-        """The key as text."""
         key = np.array([token])
         read, written = int(self.writing.token_of(key)[0]), int(self.writing.write(key)[0])
         name = self.name(read)

@@ -183,11 +183,6 @@ class Settling:
         Number of rounds until the choice no longer changed; 0 if there was nothing to choose.
     settled : bool
         Whether the choice stopped changing. It is then a local optimum, not certified as global.
-
-    Examples
-    --------
-    >>> Settling(n_several=0, rounds=0, settled=True).certified
-    True
     """
 
     n_several: int

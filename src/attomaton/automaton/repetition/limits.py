@@ -162,16 +162,6 @@ class Limit:
     returns : bool
         Whether every token that keeps recurring leads directly to a winner. Otherwise tokens may sustain each
         other away from the winners, and exponents are unknown.
-
-    Examples
-    --------
-    >>> limit = find_limit(np.array([[3.0, 1.0], [3.0, 1.0]]), np.array([0.5, 0.5]))
-    >>> limit.shares.tolist(), limit.exponents.round(4).tolist(), round(limit.rate, 4)
-    ([1.0, 0.0], [1.0, 0.3333], -0.6667)
-    >>> limit.winners.tolist(), limit.certified, limit.neutral
-    ([True, False], True, False)
-    >>> print(limit)
-    ρ = 1 on 1 winner within 0.0e+00, ρ ≤ 1 − 0.667 on 1 other, shares near their limit like t^-0.667
     """
 
     shares: Float64

@@ -68,17 +68,6 @@ class Loops:
         visit, if absorption takes too long for float64, or if no prompt was given.
     steps : float, or None
         Mean number of tokens written until the window holds only the loop's tokens.
-
-    Examples
-    --------
-    >>> loops = find_loops([[0.0, 1.0], [1.0, 0.0]], [0, 1], window=3)  # each token is followed by the other
-    >>> loops.loops, loops.probabilities.tolist()
-    (((0,), (0, 1), (1,)), [0.0, 1.0, 0.0])
-    >>> print(loops)
-    Loops(3 loops, window 3)
-      1.0000  0 1
-      0.0000  0
-      0.0000  1
     """
 
     odds: Odds

@@ -50,16 +50,6 @@ class Odds:
         Scores within a level.
     name : Names
         The text of each token id.
-
-    Examples
-    --------
-    >>> odds = read_odds([[3.0, 1.0], [1.0, 0.0]], None)[0]
-    >>> odds.among().round(3).tolist()  # rows are scaled so that the largest is 1
-    [[1.0, 0.333], [1.0, 0.0]]
-    >>> odds.among(np.array([False, True])).tolist()  # without token 0, token 1 is what is left
-    [[0.0, 1.0], [0.0, 1.0]]
-    >>> odds
-    Odds(2 tokens)
     """
 
     tokens: Int32
@@ -173,14 +163,6 @@ class TextCounts(Tabular):
         The counted lengths of the text, including the prompt.
     counts : float64 array, shape (n_runs, n_marks, K)
         The count of each token by then.
-
-    Examples
-    --------
-    >>> counts = draw_counts([[3.0, 1.0], [3.0, 1.0]], [0, 1], lengths=[10, 1000, 100_000], seed=1, runs=20)
-    >>> counts, counts.shares.shape
-    (Counts(2 tokens, 20 texts of 100,000), (3, 2))
-    >>> counts.slopes(1000)[1].round(1)  # the count of token 1 grows like t^⅓
-    np.float64(0.3)
     """
 
     tokens: Int32

@@ -35,12 +35,6 @@ class LargeComponent:
         The query as text; its id if there is no vocabulary.
     texts : tuple of str
         The tokens as text.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> at.learn(["to be or to be", "be or to or be"]).coverage.largest[0]
-    LargeComponent(query=0, size=2, tokens=(1, 2), query_text='to', texts=('be', 'or'))
     """
 
     query: int
@@ -71,19 +65,6 @@ class Coverage(Tabular):
         The largest components with more than one token.
     hard, soft : dict
         The certificates, with a text under ``"status"``.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> coverage = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2]], [0, 1, 0])).coverage
-    >>> coverage.n_read, round(coverage.realisable, 3), coverage.n_components, coverage.tied_queries
-    (3, 0.667, 2, 1.0)
-    >>> coverage.to_dict()["largest"][0]
-    {'query': 2, 'size': 2, 'tokens': (0, 1), 'query_text': '2', 'texts': ('0', '1')}
-    >>> Coverage.from_dict(coverage.to_dict()) == coverage
-    True
-    >>> print(str(coverage).splitlines()[3])
-    │ realisable (label in the context)            │ 66.7%                            │
     """
 
     n_read: int

@@ -22,14 +22,6 @@ class NodeScores(NamedTuple):
     """Component, hard and soft score of entries (query, token), arrays of shape (n_entries,).
 
     Where ``is_node`` is false the token is not a node under the query, and the rest is meaningless.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2]], [0]))
-    >>> nodes = auto.look_up(np.array([2, 2]), np.array([0, 1]))
-    >>> nodes.component.tolist(), nodes.hard.round(3).tolist()
-    ([0, 1], [0.667, -0.333])
     """
 
     is_node: Bool
@@ -51,7 +43,6 @@ class Nodes:
 
     @classmethod
     def of(cls, components: Components, hard: Solution, soft: Solution) -> "Nodes":
-        """The nodes of both solutions."""
         nodes = components.query_of_node, components.token_of_node, components.component_of_node
         scores = column(hard.scores, "score"), column(soft.scores, "score")
         return cls(*nodes, *scores, components.edges.n_tokens)
@@ -117,14 +108,6 @@ class Outline:
         The scores of its nodes.
     number : int64 array, shape (n_components,)
         The number of each component among those of all queries, ascending.
-
-    Examples
-    --------
-    >>> import numpy as np, attomaton as at
-    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))
-    >>> outline = auto.outline(np.array([2]))
-    >>> outline.number.tolist(), outline.components.heights.tolist(), outline.implied.tolist()
-    ([0, 1], [1, 0], [False])
     """
 
     components: Components

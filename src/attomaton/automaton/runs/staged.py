@@ -117,7 +117,6 @@ class SoftStage:
 
     @property
     def fingerprint(self) -> str:
-        """Fingerprint of the hard stage and the choices."""
         return digest_record([self.name, self.before, _digests(self.choices.entries)])
 
     @property
@@ -192,7 +191,6 @@ class FinishedStages:
         return storage.Proofs(hard, soft, sum(float(record["loss"]) for record in self.soft))
 
     def coverage(self, vocabulary: Vocabulary | None) -> Coverage:
-        """The coverage report of the run."""
         tallies = [Tally.from_dict(record["tally"]) for record in self.hard]
         queries = self.edges.queries
         read = tuple(int(column(queries, name).sum()) for name in ("realisable", "unrealisable"))

@@ -53,7 +53,6 @@ class StoredRun:
 
     @property
     def n_tokens(self) -> int:
-        """Size of the vocabulary."""
         return int(self.run.manifest["n_tokens"])
 
     @property

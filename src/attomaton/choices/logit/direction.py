@@ -31,13 +31,6 @@ class HardDirection:
         max |d·v| over surviving pairs.
     gap : float
         ‖v‖² less the value Σ λ of the dual problem at λ ≥ 0, as a share of ‖v‖²: 0 up to rounding.
-
-    Examples
-    --------
-    >>> from attomaton.choices import binary_logit, fit_logit
-    >>> direction = fit_logit(binary_logit([[-2.0], [-1.0], [1.0]], [0, 0, 1])).direction
-    >>> direction.vector.round(6).tolist(), direction.certified
-    ([1.0], True)
     """
 
     vector: Float64

@@ -200,14 +200,6 @@ class FirthContrast:
         Where interval and p-value come from; None where it is not identified; private.
     unit : float
         What estimate, error and interval are multiplied by.
-
-    Examples
-    --------
-    >>> from attomaton.choices import binary_logit, fit_logit
-    >>> fit = fit_logit(binary_logit([[1.0]] * 8, [1] * 8, names=["constant"]))
-    >>> one = fit.firth().contrast("constant")
-    >>> round(one.value, 4), one.maximum.kind.value, [round(end, 3) for end in one.interval()]
-    (2.8332, '+inf', [0.752, 7.695])
     """
 
     label: str
@@ -246,18 +238,6 @@ class FirthFit(Tabular):
         The estimate of a contrast by the likelihood alone: ``LogitFit.contrast``.
     proof : str
         The certificate of that estimate, in words.
-
-    Examples
-    --------
-    Whoever was treated recovered; of the others, one of three.
-
-    >>> import attomaton as at
-    >>> fit = at.check_separation({"treated": [0, 0, 0, 1, 1]}, [0, 1, 0, 1, 1]).firth()
-    >>> print(fit)  # doctest: +ELLIPSIS
-    5 choices, Firth's penalty: half the log determinant of the information
-    ...
-    >>> fit.to_pandas()[["parameter", "estimate", "maximum"]].round(3).values.tolist()
-    [['intercept', -0.511, 'finite'], ['treated', 2.12, '+inf']]
     """
 
     problem: ChoiceProblem

@@ -17,7 +17,6 @@ KERNELS = {"battles": BattleRows, "dense": DenseRows, "sparse": SparseRows}
 
 
 def pack_fit(problem: ChoiceProblem, evidence: LogitEvidence, method: str, program_rows: int) -> Run:
-    """The files of a fit."""
     kernel = next(name for name, kind in KERNELS.items() if type(problem.rows) is kind)
     vectors = {"beta": evidence.beta, "direction": evidence.direction, "witness": evidence.witness}
     arrays = {

@@ -35,16 +35,6 @@ class LogitSummary(Tabular):
         Whether standard errors are those of the sandwich.
     notes : tuple of str
         What stands below the table.
-
-    Examples
-    --------
-    >>> from attomaton.choices import binary_logit, fit_logit
-    >>> rows = [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [1.0, 1.0], [1.0, 1.0]]
-    >>> summary = fit_logit(binary_logit(rows, [0, 1, 1, 1, 1], names=["constant", "x"])).summary()
-    >>> summary.to_pandas().round(3)[["parameter", "coef", "std err", "P>|z|"]].values.tolist()
-    [['constant', 0.693, 1.225, 0.571], ['x', inf, nan, nan]]
-    >>> summary.readings[1]
-    '2 comparisons: -1.938 or more (95 %)'
     """
 
     head: str

@@ -24,7 +24,6 @@ Text = str | Sequence[str]
 
 
 def _check_name(value: object, name: str) -> str:
-    """The name of a column or format."""
     if not isinstance(value, str) or not value:
         raise UnsupportedOption(f"{name} is {show(value)}; give a name, or leave it out")
     return value
@@ -148,13 +147,13 @@ class Reader(Protocol):
     """
 
     @property
-    def has_columns(self) -> bool: ...  # noqa: D102
+    def has_columns(self) -> bool: ...
     @property
-    def source(self) -> str: ...  # noqa: D102
+    def source(self) -> str: ...
     @property
-    def name(self) -> str: ...  # noqa: D102
+    def name(self) -> str: ...
     @property
-    def portable(self) -> bool: ...  # noqa: D102
+    def portable(self) -> bool: ...
 
     def batches(self) -> Iterator[Batch]:
         """The documents in order, a few megabytes at a time."""
@@ -224,7 +223,6 @@ def checked_ids(ids: Integers, location: str, n_tokens: int) -> Integers:
 
 
 def token_batch(lists: Sequence[Integers], rows: Sequence[int], skips: Skips) -> TokenBatch:
-    """Checked documents as one batch."""
     offsets = offsets_of(np.array([len(ids) for ids in lists], np.int64))
     joined = np.concatenate([np.empty(0, np.int32), *lists]).astype(np.int32)
     return TokenBatch(offsets, joined, np.array(rows, np.int64), skips.take())

@@ -221,12 +221,6 @@ class ReadingOptions(TypedDict, total=False):
 
     ``window`` is the longest context (default 32), ``tokenizer`` splits text (default ``"word"``), and
     ``reading`` says how to read files: a :class:`~attomaton.corpora.Reading`.
-
-    Examples
-    --------
-    >>> options = ReadingOptions(window=2, tokenizer="character")
-    >>> options["window"]
-    2
     """
 
     window: int

@@ -69,7 +69,6 @@ class File:
 
     @contextmanager
     def open_raw(self) -> Generator[BinaryIO]:
-        """Open its bytes as stored."""
         with RemotePath(self.source).open() if is_url(self.source) else open_regular(self.source) as file:
             yield file
 
@@ -94,12 +93,10 @@ class FileReader:
 
     @property
     def source(self) -> str:
-        """The path or URL."""
         return self.file.source
 
     @property
     def name(self) -> str:
-        """The name of the file inside its corpus."""
         return self.file.name
 
     @property
@@ -284,7 +281,6 @@ class StandardInput(File):
         return ""
 
     def stored(self) -> int:
-        """Its size."""
         return int(self.spool.seek(0, io.SEEK_END))
 
     @contextmanager

@@ -18,8 +18,8 @@ class Job(Protocol):
     """Work on the content of a reader that leaves its result on disk."""
 
     @property
-    def reader(self) -> Any: ...  # noqa: D102
-    def run(self) -> None: ...  # noqa: D102
+    def reader(self) -> Any: ...
+    def run(self) -> None: ...
 
 
 class JobStopped(AttomatonError):

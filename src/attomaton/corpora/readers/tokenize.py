@@ -147,7 +147,6 @@ class EncodeJob:
 
 
 def record_path(out: Path, folder: str, index: int) -> Path:
-    """The path of the record of an input."""
     return out / folder / f"{index:05d}.json"
 
 
@@ -290,7 +289,6 @@ class _Job:
         return artifacts.read_manifest(folder, TOKENIZED).get("job") == self.digest(inputs)
 
     def digest(self, inputs: Sequence[str]) -> str:
-        """The digest of every input and of all settings."""
         fixed = None if self.vocabulary is None else self.vocabulary.definition
         return artifacts.digest_record([FORMAT, list(inputs), self.tokenizer, fixed, self.shard_tokens])
 

@@ -126,7 +126,6 @@ class ByteEncoder:
     """The bytes of the text in UTF-8; the id is the byte."""
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
-        """The texts as ids."""
         encoded = [text.encode("utf-8") for text in texts]
         ids = np.frombuffer(b"".join(encoded), np.uint8).astype(np.int32)
         return _lengths_to_offsets([len(text_bytes) for text_bytes in encoded]), ids
@@ -150,7 +149,6 @@ def ragged(lists: Sequence[Sequence[int]]) -> tuple[Int64, Int32]:
 
 
 def unknown_token(unknown: Collection[str], n_tokens: int) -> UnknownToken:
-    """The error for tokens that are not in a vocabulary."""
     first = ", ".join(repr(brief(token)) for token in sorted(unknown)[:5])
     return UnknownToken(
         f"not among the {n_tokens:,} tokens of the vocabulary: {first}; leave that out, check case and "

@@ -44,17 +44,6 @@ class LabelledContexts:
         Each context, followed by the label of its last position.
     scored : bool array, shape (length,)
         The positions whose loss counts.
-
-    Examples
-    --------
-    >>> contexts = LabelledContexts.of([[0, 1, 2, 0], [1, 2, 0, 1], [2, 0]], length=3, n_tokens=3)
-    >>> contexts.tokens.shape, contexts.scored.tolist()
-    ((2, 4), [True, True, True])
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> ones = np.ones((1, 1, 2, 2))
-    >>> model = from_arrays(np.eye(3, 2), ones, ones, ones, ones)
-    >>> [tuple(part.shape) for part in contexts.batches(model)]
-    [(2, 4)]
     """
 
     tokens: Int32
@@ -187,15 +176,6 @@ class Causal(Tabular):
         The rise of the loss in nats with the set's mean patterns, and with its mean outputs.
     pattern_drop, ablation_drop : float64 array, shape (n_sets,)
         The fall in accuracy, in the same two cases.
-
-    Examples
-    --------
-    >>> from attomaton.heads.audit.jackknife import Estimates
-    >>> one = Estimates(np.array([0.1]), np.array([[0.1], [0.2]]))
-    >>> zero = np.zeros(1)
-    >>> causal = Causal(((Head(0, 0), Head(0, 1)),), 1.0, 0.5, one, one, zero, zero)
-    >>> causal, causal.table()["heads"].to_pylist()
-    (Causal(1 set of heads; loss 1.0000, accuracy 0.5000), ['0.0 0.1'])
     """
 
     sets: tuple[tuple[Head, ...], ...]
@@ -355,12 +335,6 @@ class Shapley(Tabular):
         Each head's share in nats; the shares add up to the effect of the whole set.
     pattern_error, ablation_error : float64 array, shape (n_heads,)
         Standard errors over sampled orders; 0 if all subsets were measured.
-
-    Examples
-    --------
-    >>> zero = np.zeros(1)
-    >>> Shapley((Head(0, 0),), zero + 0.5, zero + 1.0, zero, zero)
-    Shapley(1 head: mean patterns +0.5000, mean outputs +1.0000 in all)
     """
 
     heads: tuple[Head, ...]

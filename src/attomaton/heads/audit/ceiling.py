@@ -94,15 +94,6 @@ class Ceiling:
         The explained share on held-out documents: a bound from below.
     ranks : int64 array, shape (n_heads,)
         The rank of the table; 0 if a table does not help.
-
-    Examples
-    --------
-    >>> from attomaton.heads.arrays import example_audit
-    >>> from attomaton.heads.audit.rows import watch_rows
-    >>> model, documents = example_audit()
-    >>> rows = watch_rows(model, documents, window=8)
-    >>> find_ceiling(rows.take(rows.documents < 12), rows.take(rows.documents >= 12)).pairs.value.round(1)
-    array([1., 1.])
     """
 
     pairs: Estimates
@@ -202,7 +193,6 @@ class RowPairs:
 
     @classmethod
     def of(cls, queries: Int64, n_queries: int, tokens: Int64, n_tokens: int) -> "RowPairs":
-        """Prepare the sums."""
         n, n_places = len(tokens), tokens.shape[1] - 1
         position = np.r_[np.arange(n_places), n_places - 1]
         positions = np.arange(n)[:, None] * n_places + position
@@ -225,7 +215,6 @@ class RowPairs:
         return self.by_token.T
 
     def take(self, chosen: Bool) -> "RowPairs":
-        """Some of the rows."""
         return RowPairs.of(self.queries[chosen], self.n_queries, self.tokens[chosen], self.n_tokens)
 
     def scores(self, table: Float64) -> Float64:

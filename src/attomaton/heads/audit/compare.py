@@ -38,16 +38,6 @@ class AuditDifference(Tabular):
     is_paired : bool
         Whether both audits scored the same rows: errors are then those of differences within documents.
         Otherwise the two audits count as independent.
-
-    Examples
-    --------
-    >>> from attomaton.heads.arrays import example_audit
-    >>> from attomaton.heads.audit.heads import AuditSettings, audit_heads
-    >>> from attomaton.heads.audit.randomised import rotate_heads
-    >>> model, documents = example_audit()
-    >>> models, settings = (model, rotate_heads(model, seed=1)), AuditSettings(window=8)
-    >>> compare_audits(*(audit_heads(model, documents, settings=settings) for model in models))
-    AuditDifference(2 heads, 21 measures, paired by document)
     """
 
     models: tuple[str, str]

@@ -47,11 +47,6 @@ class HeadContexts(Tabular):
         The attention fitted by each rung together with those before it, on the window and the first token.
     vocabulary : Vocabulary, optional
         The texts of the tokens.
-
-    Examples
-    --------
-    >>> HeadContexts.__name__  # show_head returns them
-    'HeadContexts'
     """
 
     head: Head

@@ -62,13 +62,6 @@ class ModelStep:
         Where the model is, as users refer to it.
     open : callable
         Opens it.
-
-    Examples
-    --------
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> ones = np.ones((1, 1, 2, 2))
-    >>> ModelStep(100, "at 100", lambda: from_arrays(np.eye(3, 2), ones, ones, ones, ones)).open().shape
-    ModelShape(n_layers=1, n_heads=1, n_tokens=3, longest=None)
     """
 
     step: int

@@ -243,14 +243,6 @@ class TokenCounts:
         How often each token occurs.
     keys, pairs : int64 array, shape (n_pairs,)
         The pairs that occur, packed and ascending, and how often each occurs.
-
-    Examples
-    --------
-    >>> counts = TokenCounts.of([[0, 1, 0, 1]], n_tokens=2)
-    >>> counts.tokens.tolist(), counts.pairs.tolist(), counts.followed.tolist()
-    ([2, 2], [2, 1], [2, 1])
-    >>> counts.of_pairs(np.array([0]), np.array([1, 0])).tolist()
-    [2, 0]
     """
 
     tokens: Int64

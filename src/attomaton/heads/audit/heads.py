@@ -157,7 +157,6 @@ class Remembered:
         return self.rung.name
 
     def scores(self, rows: Rows) -> Float64:
-        """The scores of the rung."""
         key = digest_arrays(rows.tokens, rows.labels)
         if key not in self.cache:
             self.cache[key] = self.rung.scores(rows)

@@ -70,14 +70,6 @@ class Estimates:
         The estimates.
     without : float64 array, shape (n_documents, n)
         The estimates without each document.
-
-    Examples
-    --------
-    >>> one = Estimates(np.array([1.0]), np.array([[0.75], [1.0], [1.25]]))  # the mean of 0.5, 1 and 1.5
-    >>> one.error.round(3).tolist(), one.z.round(2).tolist()
-    ([0.289], [1.79])
-    >>> one.minus(one).value.tolist(), one.low.round(3).tolist(), one.high.round(3).tolist()
-    ([0.0], [-0.242], [2.242])
     """
 
     value: Float64
@@ -162,15 +154,6 @@ class NullDistribution:
     n_draws : int
         The size of the sample if the heads of a draw share a rotation, so that only draws are independent; 0
         if heads are.
-
-    Examples
-    --------
-    >>> null = NullDistribution(np.zeros(8, np.int64), np.arange(8) - 3.5, np.full(8, 1.0))
-    >>> one = Estimates(np.array([7.0]), np.zeros((2, 1)))
-    >>> null.z((Head(0, 0),), one).round(2).tolist()
-    [2.16]
-    >>> NullDistribution.of([((Head(0, 0),), one)] * 2).values.tolist()
-    [7.0, 7.0]
     """
 
     layers: Int64

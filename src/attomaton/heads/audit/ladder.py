@@ -279,16 +279,6 @@ class Ladder(Tabular):
         β; NaN for free offsets and effects.
     null : tuple of NullDistribution
         For each rung the null distribution from random heads, if they were measured.
-
-    Examples
-    --------
-    >>> from attomaton.heads.audit.jackknife import Estimates
-    >>> share = Estimates(np.array([0.5]), np.full((9, 1), 0.5))
-    >>> ladder = Ladder((Head(0, 0),), ("position",), True, (share,), (share,), np.full((1, 1), np.nan))
-    >>> ladder, ladder.mean.tolist(), ladder.holds.tolist()
-    (Ladder(1 head, 1 rung, nested), [0.5], [[True]])
-    >>> ladder.table().column_names[:4], ladder.against([ladder]).z.tolist()
-    (['head', 'rung', 'explained', 'low'], [[0.0]])
     """
 
     heads: tuple[Head, ...]

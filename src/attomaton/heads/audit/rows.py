@@ -64,14 +64,6 @@ class Rows:
         The number of the document, and the position of the query in its context.
     n_tokens : int
         Size of the vocabulary.
-
-    Examples
-    --------
-    >>> rows = example_rows()
-    >>> len(rows), rows.window, rows.queries.tolist(), rows.take(np.array([True])).labels.tolist()
-    (1, 3, [0], [1])
-    >>> rows.of_head(0).round(3).tolist()
-    [[0.333, 0.333, 0.333, 0.0]]
     """
 
     heads: tuple[Head, ...]
@@ -332,7 +324,6 @@ class _Tape:
 
     @property
     def recorded(self) -> Recorded:
-        """What was recorded."""
         rows, *random = self.sets
         reads = None
         if self.sums:

@@ -45,18 +45,7 @@ LEAST = 20
 
 @runtime_checkable
 class OfModel(Protocol):
-    """A rung that is made separately for each model.
-
-    Examples
-    --------
-    >>> from attomaton.heads.audit.explanations import Duplicate
-    >>> class Mine:  # any class with a name and this method will do
-    ...     name = "mine"
-    ...     def of(self, model):
-    ...         return Duplicate()
-    >>> isinstance(Mine(), OfModel)
-    True
-    """
+    """A rung that is made separately for each model."""
 
     name: str
 
@@ -75,13 +64,6 @@ class Measured:
         Windows of text; as many of the first are used as ``MOST_PAIRS`` allows.
     name : str
         What tables call it.
-
-    Examples
-    --------
-    >>> from attomaton.heads.arrays import example_audit
-    >>> model, documents = example_audit()
-    >>> Measured(np.array(documents)[:8, :7]).of(model).background.shape
-    (2, 6)
     """
 
     windows: Int64 = field(repr=False)
@@ -107,14 +89,6 @@ class Closed:
         The text, cut into contexts.
     name : str
         What tables call it.
-
-    Examples
-    --------
-    >>> from attomaton.heads.arrays import example_audit
-    >>> model, documents = example_audit()
-    >>> samples = Samples.from_windows(documents[0], window=5, n_tokens=6)
-    >>> Closed(samples).of(model).background.shape
-    (2, 6)
     """
 
     samples: Samples = field(repr=False)

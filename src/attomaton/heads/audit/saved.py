@@ -102,11 +102,6 @@ class About:
         The heads to audit; the file has fewer if the audit was stopped.
     digest : str
         Identifies the scored rows.
-
-    Examples
-    --------
-    >>> About("arrays", ("position",), 10, 200, 2, "intact").said_of_z
-    'z compares heads with 2 draws of random heads that read the trained residual stream.'
     """
 
     model: str
@@ -139,7 +134,6 @@ class About:
 
 
 def mark(table: pa.Table, about: About) -> pa.Table:
-    """The table with its metadata."""
     marked: Any = table
     return marked.replace_schema_metadata({KEY: json.dumps(asdict(about)).encode()})
 
@@ -266,7 +260,6 @@ class _Restored:
             raise ValueError("its heads are not those of one model")
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the audit."""
         about = self.about
         mass, over_profile, excess = (self.estimates(f"seeking_{name}") for name in SEEKING)
         sizes = (about.seeking_rows, about.seeking_documents)

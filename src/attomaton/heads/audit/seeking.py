@@ -55,12 +55,6 @@ class Habits:
         The pairs that were seen, packed and ascending.
     pairs : float64 array, shape (n_heads, n_pairs)
         The factor of each pair.
-
-    Examples
-    --------
-    >>> from attomaton.heads.audit.rows import example_rows
-    >>> Habits.of(example_rows()).expect(example_rows(), 0).round(3).tolist()
-    [[0.333, 0.333, 0.333]]
     """
 
     profile: Float64
@@ -123,16 +117,6 @@ class Seeking(Tabular):
     null : NullDistribution, optional
         The null distribution of the excess, from random heads. With it, ``z`` is relative to them; without,
         ``z`` is over documents alone and no head is reported as seeking the next token.
-
-    Examples
-    --------
-    >>> from attomaton.heads.audit.jackknife import Estimates
-    >>> one = Estimates(np.array([0.5]), np.array([[0.4], [0.5], [0.6]]))
-    >>> seeking = Seeking((Head(0, 0),), one, one, one, 90, 9)
-    >>> seeking, seeking.z.round(1).tolist(), seeking.holds.tolist()
-    (Seeking(1 heads, not judged, 90 rows of 9 documents), [2.0], [False])
-    >>> seeking.against([seeking])
-    Seeking(0 of 1 heads, 90 rows of 9 documents)
     """
 
     heads: tuple[Head, ...]

@@ -98,7 +98,6 @@ class NamedTensors:
 def build_model(
     settings: Settings, tensors: Mapping[str, Tensor], name: str, dtype: torch.dtype = torch.float32
 ) -> Transformer:
-    """The model with these settings and tensors."""
     weights, size, dim = NamedTensors(tensors), settings.n_tokens, settings.dim
     stem, table, inner, last, build = NAMES.get(settings.family, LLAMA)
     stem = stem if f"{stem}{table}" in weights else ""

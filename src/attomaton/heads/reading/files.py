@@ -63,7 +63,6 @@ def _no_constant(name: str) -> Any:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file."""
     with named(path, "cannot be used"), open_regular(path) as stream:
         text = stream.read(CONFIG_BYTES + 1)
         if len(text) > CONFIG_BYTES:

@@ -32,7 +32,6 @@ def read_folder(
 
 
 def read_settings(folder: Path) -> Settings:
-    """The settings in the configuration of a folder."""
     config = read_json(folder / CONFIG_FILE)
     with named(folder / CONFIG_FILE, "does not describe a supported model"):
         return parse_settings(config)

@@ -55,7 +55,6 @@ OTHERWISE = "give the model's tokenizer.json with --tokenizer, or token ids"
 
 
 def read_tokenizer(path: str | PathLike[str]) -> Vocabulary:
-    """The tokenizer of a GGUF file."""
     file = open_gguf(path)
     with named(file.path, "has no tokenizer that can be read"):
         try:

@@ -54,16 +54,6 @@ class PairCounts:
         The same for contexts whose label is the token.
     length : float
         The mean length of a context.
-
-    Examples
-    --------
-    >>> counts = count_pairs(Samples.from_lists([[0, 1], [1, 1]], [1, 0]))
-    >>> counts.shares.tolist(), counts.labels.toarray().tolist()
-    ([0.25, 0.75], [[0.0, 0.0], [0.5, 0.5]])
-    >>> counts.queries.tolist(), counts.tokens.tolist(), counts.containing.tolist(), counts.times.tolist()
-    ([1, 1], [0, 1], [1.0, 2.0], [1.0, 3.0])
-    >>> counts.copied.tolist(), counts.copied_times.tolist()
-    ([0.0, 1.0], [0.0, 1.0])
     """
 
     shares: Float64

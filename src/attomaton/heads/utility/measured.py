@@ -51,17 +51,6 @@ class UtilityTable:
         The score of each token with a query it was not seen with.
     counts : int64 array
         How often each pair was seen, in the order of ``scores``.
-
-    Examples
-    --------
-    >>> pairs = table_of({"query": [0, 0], "token": [0, 2]})
-    >>> table = UtilityTable(
-    ...     Head(0, 0), score_table(pairs, np.array([0.5, -0.5])), np.zeros(3), np.array([4, 4])
-    ... )
-    >>> table.at(np.array([[0, 0]]), np.array([[2, 1]])).tolist()
-    [[-0.5, 0.0]]
-    >>> table.dense().shape
-    (3, 3)
     """
 
     head: Head

@@ -83,7 +83,6 @@ class PageGraph:
 
     @cached_property
     def members(self) -> list[list[int]]:
-        """The rows of each component."""
         rows = np.argsort(self.component, kind="stable")
         return [members.tolist() for members in np.split(rows, np.cumsum(np.bincount(self.component))[:-1])]
 

@@ -46,16 +46,6 @@ class Written:
         Share of the realisable samples covered by the queries in the page.
     n_heads : int
         Number of heads of a trained model in the page.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import attomaton as at
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])).save(f"{folder}/run")
-    ...     written = write_report(f"{folder}/run", f"{folder}/report.html")
-    >>> written.path.name, written.n_shown, written.n_queries, written.samples_share
-    ('report.html', 1, 1, 1.0)
     """
 
     path: Path

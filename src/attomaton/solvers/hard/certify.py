@@ -189,16 +189,6 @@ class HardCertificate(BoundsCertificate):
         Residual of the sum that proves this, relative to its terms (at most rounding).
     closest : str
         Which two embeddings nearly coincide, if that is why nothing could be proved.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2]], [0])  # 0 beats 1 and the query 2
-    >>> certificate = at.solve_graph_svm(at.find_components(at.extract_edges(samples))).certificate
-    >>> round(certificate.lower, 6), round(certificate.upper, 6), certificate.certified
-    (0.666667, 0.666667, True)
-    >>> round(certificate.scaled(4.0).upper, 6)  # of 2 W
-    2.666667
     """
 
     exact: bool | None = None

@@ -31,15 +31,6 @@ class OrderProblem:
     group : int64 array, shape (n_components,)
         Which components are solved and certified together, numbered from 0: the queries. Components are
         sorted by group, edges by ``above``, and no edge joins two groups.
-
-    Examples
-    --------
-    >>> sizes, group = np.array([1, 2, 1]), np.zeros(3, int)  # a chain of three components under one query
-    >>> problem = OrderProblem(sizes, np.array([0, 1]), np.array([1, 2]), group)
-    >>> problem.gaps(np.array([1.0, 0.0, -1.0])).tolist()
-    [1.0, 1.0]
-    >>> problem.divergence(np.array([1.0, 1.0])).tolist()  # |C| p_C: with these multipliers it is the optimum
-    [1.0, 0.0, -1.0]
     """
 
     sizes: Int64
@@ -113,17 +104,6 @@ class EmbeddedProblem:
         The component of each node.
     order : OrderProblem
         The components and the edges between them.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> from attomaton.solvers.hard.problem import embedded_problem
-    >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1]], [0])))
-    >>> problem = embedded_problem(components, np.array([[1.0, 0.0], [0.5, 1.0]]))
-    >>> problem.combine(np.array([2.0, -2.0])).tolist(), problem.scores(np.array([2.0, -2.0])).tolist()
-    ([[2.0], [-2.0]], [1.25, -1.875])
-    >>> (problem.kernel() @ [2.0, -2.0]).tolist()  # the same scores, by definition
-    [1.25, -1.875]
     """
 
     token_gram: Float64

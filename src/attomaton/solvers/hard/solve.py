@@ -53,19 +53,7 @@ SMALL_PROBLEM = 600
 
 @runtime_checkable
 class OrderSolver(Protocol):
-    """A solver of the orthonormal problem.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> class Levels:  # any class with this method works: here the longest path below, rarely optimal
-    ...     def solve_order(self, problem):
-    ...         return components.heights.astype(float), np.zeros(len(problem.above))
-    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])
-    >>> components = at.find_components(at.extract_edges(samples))
-    >>> solve_graph_svm(components, solver=Levels()).status.name  # not optimal, so not certified
-    'UNCERTIFIED'
-    """
+    """A solver of the orthonormal problem."""
 
     def solve_order(self, problem: OrderProblem) -> tuple[Float64, Float64]:
         """Positions, shape (n_components,), and edge multipliers, shape (n_edges,)."""
@@ -74,20 +62,7 @@ class OrderSolver(Protocol):
 
 @runtime_checkable
 class EmbeddedSolver(Protocol):
-    """A solver of the embedded problem.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> from attomaton.solvers.hard.dense import LeastDistance
-    >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1, 2]], [0])))
-    >>> problem = embedded_problem(components, np.eye(3) + 0.5)
-    >>> forces, multipliers = LeastDistance().solve_embedded(problem)
-    >>> multipliers.round(4).tolist()  # of the edges 0 → 1 and 0 → 2
-    [0.1212, 0.1212]
-    >>> solve_graph_svm(components, embeddings=np.eye(3) + 0.5, solver=LeastDistance()).status.name
-    'CERTIFIED'
-    """
+    """A solver of the embedded problem."""
 
     def solve_embedded(self, problem: EmbeddedProblem) -> tuple[Float64, Float64]:
         """Forces, shape (n_nodes,), and edge multipliers, shape (n_edges,)."""

@@ -38,20 +38,6 @@ class NormCertificate(BoundsCertificate):
     norm : str
         "nuclear" for the sum of W's singular values, "spectral" for the largest of them, "max" for the
         largest absolute entry of W.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])  # under 2, 0 beats 1 and 1 beats 2
-    >>> components = at.find_components(at.extract_edges(samples))
-    >>> from attomaton.solvers.norms.solve import solve_normed
-    >>> certificate = solve_normed(components, norm="max").certificate
-    >>> certificate.lower, certificate.upper, certificate.certified
-    (1.0, 1.0, True)
-    >>> print(certificate)
-    1 ≤ min ‖W‖_max ≤ 1, relative gap 0.0e+00 (tolerance 1e-12), violation 0.0e+00
-    >>> certificate.scaled(2.0).upper
-    2.0
     """
 
     norm: WeightNorm

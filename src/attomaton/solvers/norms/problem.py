@@ -42,17 +42,6 @@ class FactoredProblem:
     above, below : int64 arrays, shape (n_constraints,)
         The two nodes of each constraint: the needed priorities, then chains of ties, without those
         that follow from others because embeddings are dependent.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
-    >>> problem, _, _ = factored_problem(at.find_components(at.extract_edges(samples)), np.eye(3))
-    >>> weights = problem.press(np.array([1.0, 0.5]))  # of the priority, and of the tie
-    >>> problem.differences(weights).round(6).tolist(), problem.n_priorities
-    ([2.5, 2.0], 1)
-    >>> problem.scores(problem.settle_ties(weights)).round(6).tolist()  # 0 and 1 score the same
-    [0.5, 0.5, -1.0]
     """
 
     tokens: Float64

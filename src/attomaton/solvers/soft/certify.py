@@ -50,16 +50,6 @@ class SoftCertificate:
     error_bound : float or None
         Every score is within this distance of the optimum, proven from gradient and curvature of its
         component. None means that nothing could be proven.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
-    >>> certificate = at.solve_luce(samples, at.find_components(at.extract_edges(samples))).certificate
-    >>> certificate.certified, certificate.gradient_norm < 1e-9, certificate.error_bound < 1e-9
-    (True, True, True)
-    >>> round(certificate.curvature, 6)  # proven; the exact one is 4 · 2 · ¾ · ¼
-    0.75
     """
 
     gradient_norm: float

@@ -52,26 +52,6 @@ class LuceProblem:
         How often this choice was made.
     component : int64 array, shape (n_alternatives,)
         The component of each alternative: no choice set spans two components.
-
-    Examples
-    --------
-    >>> entries = np.array([0, 1, 0, 1]), np.array([0, 2, 4]), np.zeros(4)
-    >>> problem = LuceProblem(*entries, np.array([0, 1]), np.array([3.0, 1.0]), np.array([0, 0]))  # 3 to 1
-    >>> best = np.array([np.log(3.0), 0.0])
-    >>> probabilities = problem.probabilities(best)
-    >>> probabilities.round(6).tolist(), round(problem.loss(best), 4), problem.gradient(np.zeros(2)).tolist()
-    ([0.75, 0.25, 0.75, 0.25], 2.2493, [-1.0, 1.0])
-    >>> bool((np.abs(problem.gradient(best)) <= problem.rounding()[problem.component]).all())
-    True
-    >>> problem.curvature(probabilities, np.array([1.0, -1.0])).round(6).tolist()  # ¾ ((1, −1), (−1, 1))
-    [1.5, -1.5]
-    >>> problem.curvature_diagonal(probabilities).round(6).tolist()
-    [0.75, 0.75]
-    >>> problem.curvature_of(probabilities, np.eye(2)).shape
-    (2, 2)
-    >>> kept, same = problem.restrict(np.array([True]))  # to some components; here there is only one
-    >>> kept.tolist()
-    [0, 1]
     """
 
     alternative: Int64

@@ -106,7 +106,6 @@ def share_groups(groups: Groups, threads: int | None, kernel: Callable[..., None
 
 
 def sort_by_group(problem: LuceProblem) -> Groups:
-    """The problem sorted by its components."""
     nodes = np.argsort(problem.component, kind="stable")
     number = np.empty_like(nodes)
     number[nodes] = np.arange(len(nodes))

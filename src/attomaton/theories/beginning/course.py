@@ -42,12 +42,6 @@ class CourseWeights:
         V of each layer, token read × token written.
     output : float64 array, shape (n_tokens, n_tokens)
         W_O, token × next token.
-
-    Examples
-    --------
-    >>> weights = follow_course(np.array([[0, 1, 0, 1]]), 2, step_size=0.5, steps=4, n_layers=2).at(4)
-    >>> weights.attention.shape, weights.positions.shape, weights.output.round(2).tolist()
-    ((2, 2, 2), (2, 3), [[-0.52, 0.52], [0.3, -0.3]])
     """
 
     attention: Float64
@@ -68,14 +62,6 @@ class ForecastCourse(Printed):
         η.
     weights : tuple of CourseWeights
         The weights of each record.
-
-    Examples
-    --------
-    >>> course = follow_course(np.array([[0, 1, 2, 0, 1], [2, 0, 1, 2, 0]]), 3, step_size=1.0, steps=20)
-    >>> course
-    Course(21 records to step 20 of size 1, 1 layers)
-    >>> course.at(20).output.argmax(axis=1).tolist()  # what follows each token
-    [1, 2, 0]
     """
 
     steps: Int64

@@ -56,12 +56,6 @@ class Frequent:
         Old ids, most frequent first; the index of each is its new id.
     ids : int32 array, shape (n_old,)
         Old id → new id; ``n_kept`` for all others.
-
-    Examples
-    --------
-    >>> frequent = Frequent.among(np.array([1, 7, 0, 7]), 2)
-    >>> frequent.tokens.tolist(), frequent.ids.tolist(), frequent.n_tokens
-    ([1, 3], [2, 0, 2, 1], 3)
     """
 
     tokens: Int64
@@ -141,7 +135,6 @@ class Gain:
 
     @cached_property
     def digest(self) -> str:
-        """The digest of the whole gain."""
         return digest_arrays(self.values) if self.pairs is None else digest_arrays(self.pairs, self.values)
 
 
@@ -204,7 +197,6 @@ class CountTokens(PlainPass):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """All inputs of the result."""
         return {"n_tokens": self.n_tokens}
 
     @property
@@ -213,7 +205,6 @@ class CountTokens(PlainPass):
         return {"tokens": self.n_tokens}
 
     def __call__(self, chunk: Chunk, /) -> Iterator[Listed]:
-        """The counts of a chunk."""
         yield "tokens", np.arange(self.n_tokens), np.bincount(chunk.ids, minlength=self.n_tokens), None
 
 
@@ -263,17 +254,14 @@ class CountContexts(PlainPass):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """All inputs of the result."""
         return self.cutting.settings
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """The kinds of keys."""
         pairs = self.cutting.n_tokens**2
         return {"read": len(CORPUS_COUNTS), "bigrams": pairs, "contexts": pairs}
 
     def __call__(self, chunk: Chunk, /) -> Iterator[Listed]:
-        """The counts of a chunk."""
         cut = self.cutting
         sizes = np.diff(chunk.documents)
         n_labels = int(np.maximum(sizes - 1, 0).sum())  # tokens with another before them in their document
@@ -302,17 +290,14 @@ class CountLooks:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """All inputs of the result."""
         return {**self.cutting.settings, "gain": self.gain.digest}
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """The kinds of keys."""
         return {"looks": self.cutting.n_tokens**2, "lags": self.cutting.window}
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
-        """The gain of looking."""
         return {"gain": self.gain.to_table()}
 
     def with_tables(self, tables: Mapping[str, pa.Table], /) -> Self:
@@ -320,7 +305,6 @@ class CountLooks:
         return replace(self, gain=Gain.from_table(tables["gain"]))
 
     def __call__(self, chunk: Chunk, /) -> Iterator[Listed]:
-        """The sums of a chunk."""
         cut = self.cutting
         for sequences, t, u in cut.pairs(chunk):
             gains = self.gain.look_up(cut.pack(sequences[:, t + 1], sequences[:, u]))

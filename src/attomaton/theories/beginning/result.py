@@ -82,17 +82,6 @@ class EarlyWeights(Printed):
         Depth, start and step size.
     step : int
         The number of steps taken, s.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> weights = at.begin([[0, 1, 2, 0, 1, 2, 0]], window=3).weights_at(4, step_size=0.5)
-    >>> weights.attention.shape, weights.positions.shape, weights.values.shape, weights.output.shape
-    ((3, 3), (3,), (3, 3), (3, 3))
-    >>> weights.bounds.hold, weights.valid_until
-    (False, 0)
-    >>> sorted(weights.to_dict())
-    ['attention', 'output', 'positions', 'values']
     """
 
     statistics: Statistics
@@ -175,17 +164,6 @@ class FirstLooks(Tabular):
         Q̄ of each, descending: positive if attention turns to it, negative if away from it.
     vocabulary : Vocabulary, optional
         The names of the tokens.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> looks = at.begin(["a b a c a b a c a"], window=4).first_looks("c")
-    >>> looks
-    FirstLooks(query 'c': 3 tokens)
-    >>> looks.table().column_names, looks.most(1), len(looks)
-    (['token', 'gain'], ['b'], 3)
-    >>> [one["token"] for one in looks.to_dict(shown=1)["turns_to"]]
-    ['b']
     """
 
     query: int
@@ -235,13 +213,6 @@ class Lags(Tabular):
     ----------
     gains : float64 array, shape (window,)
         Positive if attention turns to tokens at this distance, negative if away from them.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> lags = at.begin([[0, 1, 2, 0, 1, 2, 0]], window=3).lags
-    >>> lags, lags.table().column_names, len(lags)
-    (Lags(3 lags), ['lag', 'gain'], 3)
     """
 
     gains: Float64

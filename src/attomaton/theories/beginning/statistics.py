@@ -46,18 +46,6 @@ class Statistics:
         Δ: the same by lag, from 0 (the query itself) on.
     n_sequences, n_documents, n_read, n_labels : int
         Counted sequences; documents and tokens read; tokens that have another before them in their document.
-
-    Examples
-    --------
-    >>> found = find_statistics([[0, 1, 0], [1, 1, 0]], window=2)
-    >>> found
-    Statistics(2 sequences of 2 tokens, vocabulary of 2)
-    >>> found.bigrams.tolist(), found.n_positions, found.left_out
-    ([[-0.125, 0.125], [0.125, -0.125]], 4, 0)
-    >>> found.contexts.tolist()
-    [[-0.0625, 0.0625], [0.0625, -0.0625]]
-    >>> found.carried.tolist()  # Φ̄ᵀB̄ᵀ
-    [[0.015625, -0.015625], [-0.015625, 0.015625]]
     """
 
     counts: Any

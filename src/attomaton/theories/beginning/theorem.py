@@ -36,11 +36,6 @@ class Coefficients:
     ----------
     output, values, attention : float
         The factors on B̄, on Φ̄ᵀB̄ᵀ, and on Q̄ and Δ.
-
-    Examples
-    --------
-    >>> Coefficients.at(4, 0.5)
-    Coefficients(output=2.0, values=1.5, attention=0.6875)
     """
 
     output: float
@@ -71,14 +66,6 @@ class Setting:
         L.
     start : str
         ``"zero"``: all weights begin at 0. ``"small"``: with small Gaussian numbers.
-
-    Examples
-    --------
-    >>> setting = Setting(window=32, n_tokens=5001, step_size=0.01)
-    >>> setting.valid_until, setting.missing, setting.bounds_at(10).hold
-    (10, (), True)
-    >>> Setting(window=32, n_tokens=5001, step_size=0.01, n_layers=3).missing[0]
-    '3 layers need sequences of at least 144 tokens, and these have 32'
     """
 
     window: int
@@ -147,12 +134,6 @@ class TheoremBounds(Printed):
         The bounds for W_O, V, W and P; those of a layer hold for each layer.
     reasons : tuple of str
         Why the theorem does not guarantee them; empty if it does.
-
-    Examples
-    --------
-    >>> bounds = Setting(window=32, n_tokens=5001, step_size=0.01).bounds_at(20)
-    >>> bounds.hold, bounds.reasons
-    (False, ('it holds up to step 10, and this is step 20',))
     """
 
     output: float

@@ -68,13 +68,6 @@ class Levels:
         π of one context of the course.
     contexts : int64 array, shape (n_courses,)
         The number of contexts with this course.
-
-    Examples
-    --------
-    >>> from attomaton.theories.decoder.supports import count_supports
-    >>> levels = find_levels(count_supports([[0, 1, 0, 1, 0, 2, 0]], 1))
-    >>> levels.probabilities.round(4).tolist(), levels.tokens.tolist(), levels.contexts.tolist()
-    ([1.0, 0.0, 0.3333, 0.6667, 0.0, 1.0, 0.0], [1.0, 2.0, 1.0, 1.0, 1.0, 1.0, 2.0], [1, 1, 1])
     """
 
     offsets: Int64
@@ -153,13 +146,6 @@ class Moment:
         The levels.
     state : float64 array, shape (n_levels,)
         x of each level.
-
-    Examples
-    --------
-    >>> from attomaton.theories.decoder.supports import count_supports
-    >>> levels = list_levels(count_supports([[0, 1, 0, 1, 0, 2, 0]], 1), 0)[0]
-    >>> [(moment.step, moment.logits.round(3).tolist()) for moment in follow_levels(levels, [0, 1000], 1.0)]
-    [(0, [0.0, 0.0, 0.0]), (1000, [1.608, 2.302, -3.91])]
     """
 
     step: int

@@ -90,17 +90,6 @@ class Compatibility:
         ‖Σ c (e_z − e_z')h_jᵀ‖ relative to Σ ‖c (e_z − e_z')h_jᵀ‖: 0 up to rounding.
     conflict : float
         Σ c ln(p_jz/p_jz'), which every W would have to make 0.
-
-    Examples
-    --------
-    >>> from attomaton.theories.decoder.supports import count_supports
-    >>> supports = count_supports([[0, 2, 0, 3, 0, 2, 1, 2, 1, 3, 0]], 1)  # odds 2 and 1 of 2 against 3
-    >>> met = find_compatibility(supports, np.eye(4))
-    >>> met.compatible, met.miss < 1e-12
-    (True, True)
-    >>> alike = find_compatibility(supports, np.array([[1.0], [1.0], [2.0], [3.0]]))  # 0 and 1 look the same
-    >>> alike.compatible, alike.decided, round(alike.conflict, 4)
-    (False, True, 0.3466)
     """
 
     first: Int64
@@ -188,12 +177,6 @@ class SolvedDecoder:
         The supports, with the tokens that are inseparable from them.
     scores : float64 array, shape (n_contexts, n_tokens)
         The finite scores of ``soft`` for the tokens after each context, independent of the scale.
-
-    Examples
-    --------
-    >>> from attomaton.theories.decoder.supports import count_supports
-    >>> solve_supports(count_supports([[0, 2, 0, 2, 1, 0]], 1), np.eye(3)).merged[0].tolist()
-    [False, False, True]
     """
 
     separation: Separation
@@ -310,24 +293,6 @@ class EmbeddedLimit(Printed):
         Whether one W has all log-odds, proved either way.
     vocabulary : Vocabulary, optional
         The names of the tokens.
-
-    Examples
-    --------
-    >>> from attomaton.theories.decoder.supports import count_supports
-    >>> supports = count_supports([[0, 2, 0, 2, 0, 1, 2]], 1)
-    >>> limit = solve_decoder(supports, [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    >>> limit
-    EmbeddedLimit(3 contexts with 2 features, vocabulary of 3: certified)
-    >>> limit.separable, limit.compatible, limit.expect().direction.shape, limit.finite.shape
-    (False, True, (3, 2), (3, 2))
-    >>> round(limit.loss - limit.entropy, 4), limit.predict_proba([0.0, 1.0]).round(4).tolist()
-    (0.5348, [0.7419, 0.0, 0.2581])
-    >>> limit.weights_at(1000).shape, limit.excess_at(1000) > 0, limit.explain(0).tokens
-    ((3, 2), True, ('2', '1', '0'))
-    >>> limit.loss_at(1000) == limit.loss + limit.excess_at(1000)
-    True
-    >>> sorted(limit.to_dict())[:3]
-    ['certified', 'compatible', 'contexts']
     """
 
     supports: Supports

@@ -59,17 +59,14 @@ class CountNext(PlainPass):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """All inputs of the result."""
         digest = None if self.frequent is None else digest_arrays(self.frequent.tokens)
         return {"width": self.width, "n_tokens": self.n_tokens, "frequent": digest}
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """The kinds of keys."""
         return {"read": 3, "pairs": self.n_tokens ** (self.width + 1)}
 
     def __call__(self, chunk: Chunk, /) -> Iterator[tuple[str, Int64, Int64, Int64 | None]]:
-        """The counts of a chunk."""
         sizes = np.diff(chunk.documents)
         read = np.array([len(sizes), len(chunk.ids), np.maximum(sizes - 1, 0).sum()])
         yield "read", np.arange(3), read, None
@@ -107,11 +104,6 @@ class DecoderOptions(ReadingOptions, total=False):
     """How to read documents: the keywords of :func:`~attomaton.read_corpus` without a window.
 
     ``most_frequent`` keeps this number of most frequent tokens; all others become one.
-
-    Examples
-    --------
-    >>> DecoderOptions(most_frequent=1000, tokenizer="byte")["most_frequent"]
-    1000
     """
 
     most_frequent: int | None

@@ -42,12 +42,6 @@ class CorpusSizes:
     ----------
     n_documents, n_tokens, n_labels : int
         Documents, their tokens, and tokens that have another before them in their document.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> at.learn_decoder(["a b a c", "b a"]).read
-    CorpusSizes(n_documents=2, n_tokens=6, n_labels=4)
     """
 
     n_documents: int
@@ -72,19 +66,6 @@ class Supports(Tabular):
         The count of each token after its context.
     n_tokens : int
         Size of the vocabulary, V.
-
-    Examples
-    --------
-    >>> offsets, tokens, counts = np.array([0, 2, 3]), np.array([1, 2, 0]), np.array([3, 1, 4])
-    >>> supports = Supports(np.array([[0], [1]]), offsets, tokens, counts, n_tokens=3)
-    >>> supports, supports.sizes.tolist(), supports.shares.tolist(), supports.probabilities.tolist()
-    (Supports(2 contexts, 3 pairs, vocabulary of 3), [2, 1], [0.5, 0.5], [0.75, 0.25, 1.0])
-    >>> round(supports.entropy, 4), supports.find([1]), supports.table().column_names
-    (0.2812, 1, ['context', 'token', 'count', 'probability'])
-    >>> supports.tokens[supports.pairs_of(0)].tolist(), supports.find_all([[0], [2], [7]])
-    ([1, 2], [0, None, None])
-    >>> supports.number_all(np.array([[1], [2]]))[1].tolist()
-    [True, False]
     """
 
     contexts: Int32

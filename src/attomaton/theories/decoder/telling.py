@@ -63,13 +63,6 @@ class DecoderExplanation(Printed):
         Size of the vocabulary.
     alike : int
         Number of other contexts with the same support: in the limit their columns have the same direction.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> why = at.learn_decoder(["a b a c a b a b"]).explain("a")
-    >>> why, why.to_dict(shown=1)["tokens"][0]["token"]
-    (DecoderExplanation('a': 2 of 3 tokens follow), 'b')
     """
 
     context: str

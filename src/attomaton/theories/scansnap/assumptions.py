@@ -37,13 +37,6 @@ class Assumption:
         Whether it holds.
     meaning : str
         The meaning of the numbers, and the effect of a violation.
-
-    Examples
-    --------
-    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
-    >>> few = [one for one in check_assumptions(draw_linear_classes(2)) if one.name == "many tokens"][0]
-    >>> few.value, few.bound, few.met
-    (34.0, 40.0, False)
     """
 
     name: str

@@ -65,15 +65,6 @@ class LayerFlow:
         none, or if it was not requested.
     head : MassHead, LearnedHead or TiedHead
         The head that reads attention.
-
-    Examples
-    --------
-    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
-    >>> flow = solve_flow(draw_linear_classes(2), Rates(decoder=10.0, attention=1.0), [1.0, 100.0])
-    >>> flow.loss().round(3).tolist(), flow.entropy().round(3).tolist()  # attention grows sparser
-    ([0.729, 0.003], [2.15, 2.104])
-    >>> flow.attention().shape  # times, classes, tokens in use
-    (2, 2, 30)
     """
 
     reduced: Reduced

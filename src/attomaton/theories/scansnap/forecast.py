@@ -61,18 +61,6 @@ class QueryForecast:
         P(l | n) of each in its class.
     everywhere : int64 array
         Those that belong to one class of the whole corpus.
-
-    Examples
-    --------
-    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
-    >>> two = draw_linear_classes(1, classes_per_query=2)  # each with ten tokens of its own, and ten shared
-    >>> [forecast] = forecast_queries(two, Rates(decoder=10.0, attention=1.0))
-    >>> forecast.first_to_fade(2).tolist(), forecast.last_to_stay(2).tolist(), forecast.upward
-    ([10, 20], [29, 19], 1.0)
-    >>> sorted(forecast.lowered_first(10).tolist()) == forecast.common.tolist()
-    True
-    >>> sorted(forecast.raised_first(2).tolist())
-    [19, 29]
     """
 
     query: int
@@ -139,13 +127,6 @@ class Clock:
         M.
     rates : Rates
         η_Y and η_Z.
-
-    Examples
-    --------
-    >>> clock = Clock(1000, Rates(decoder=5.0, attention=0.5))
-    >>> shares = np.array([0.1, 0.01])
-    >>> clock.turn(shares).round(1).tolist(), clock.snap(shares).round(1).tolist()
-    ([11.3, 112.8], [17.3, 173.2])
     """
 
     n_tokens: int

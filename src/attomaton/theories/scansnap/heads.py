@@ -122,13 +122,6 @@ class DecoderOutput:
         Y (x_n − α_n).
     gain : float64 array, shape (n_classes, n_used)
         −∂L/∂c_n = (I − f_n f_nᵀ) Y (x_n − α_n)/‖c_n‖.
-
-    Examples
-    --------
-    >>> attention, decoder = np.array([[0.6, 0.8]]), np.array([[1.0, 0.0], [0.0, 0.0]])
-    >>> decoded = decode_attention(attention, decoder, np.array([0]), 2)
-    >>> decoded.features.tolist(), float((decoded.gain @ decoded.features.T).round(12)[0, 0])  # orthogonal
-    ([[0.6, 0.8]], 0.0)
     """
 
     losses: Float64

@@ -23,18 +23,6 @@ class Reduced:
     ----------
     classes : CorpusClasses
         The corpus.
-
-    Examples
-    --------
-    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
-    >>> reduced = Reduced(draw_linear_classes(2, n_common=1, n_distinct=2, distinct_weights=(1.0, 1.0)))
-    >>> reduced.used.tolist(), reduced.shapes  # one common token and two distinct ones each; Y and Z
-    ([0, 1, 2, 3, 4], ((5, 3), (2, 5)))
-    >>> attention = reduced.attention(np.zeros(reduced.shapes[1]))
-    >>> attention.round(3).tolist(), reduced.distinct_entropy(attention).round(4).item()  # ln 2
-    ([[0.333, 0.333, 0.333, 0.0, 0.0], [0.333, 0.0, 0.0, 0.333, 0.333]], 0.6931)
-    >>> reduced.sum_by_query(attention).shape
-    (2, 5)
     """
 
     classes: CorpusClasses

@@ -52,13 +52,6 @@ class FollowedQuery:
         z of each.
     before, after : float64 arrays, shape (n_used,)
         Mean attention to each over the query's sequences, at the start and at the end.
-
-    Examples
-    --------
-    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
-    >>> first, _ = follow_attention(draw_linear_classes(2), Rates(decoder=10.0, attention=1.0), until=100.0)
-    >>> first.query, first.tokens[-1].item(), (first.after / first.before).round(2)[[0, -1]].tolist()
-    (30, 19, [0.89, 1.39])
     """
 
     query: int
@@ -166,19 +159,6 @@ class Survey(Tabular):
         Documents that could not be read.
     vocabulary : Vocabulary, optional
         The names of the tokens of a text.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> samples = Samples.from_lists([[0, 1, 4], [0, 2, 4], [0, 1, 4]], [1, 2, 3])
-    >>> survey = survey_samples(samples, Rates(decoder=1.0, attention=0.1))
-    >>> survey.to_dict()["classes"], len(survey.followed)
-    (3, 1)
-    >>> survey, survey.table().column_names
-    (Survey(3 classes of 1 queries, 3 samples), ['query', 'token', 'pull'])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     sorted(path.name for path in survey.save(folder).iterdir() if path.suffix != ".lock")
-    ['classes.parquet', 'distinct.parquet', 'forecast.json', 'manifest.json', 'tokens.parquet']
     """
 
     classes: CorpusClasses
@@ -424,5 +404,4 @@ def _follow_record(followed: FollowedQuery, name: Name, shown: int) -> dict[str,
 
 
 def _scores(rows: Sequence[dict[str, Any]]) -> str:
-    """The first tokens with their scores."""
     return ", ".join(f"{row['token']} {row['score']:+.2f}" for row in rows)

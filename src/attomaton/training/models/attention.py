@@ -139,7 +139,6 @@ class Trials:
 
     @property
     def device(self) -> torch.device:
-        """The device of the tensors."""
         return self.keys.device
 
     def evaluate(self, parameters: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Callable[[], Tensor]]:

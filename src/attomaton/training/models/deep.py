@@ -37,12 +37,6 @@ class DeepWeights:
         V: rows are tokens read, columns tokens written.
     output : float64 array, shape (n_trials, n_tokens, n_tokens)
         W_O: rows are entries of the last layer's stream, columns next tokens.
-
-    Examples
-    --------
-    >>> weights = DeepModel(n_layers=2).unpack(np.arange(26.0)[None], n_tokens=2, window=3)
-    >>> weights.positions[0, 1, 0].tolist(), weights.output[0].tolist()
-    ([15.0, 16.0, 17.0], [[22.0, 23.0], [24.0, 25.0]])
     """
 
     attention: Float64
@@ -150,7 +144,6 @@ class DeepTrials:
 
     @property
     def device(self) -> torch.device:
-        """The device of the tensors."""
         return self.tokens.device
 
     def recorded(self, parameters: Sequence[Tensor]) -> Tensor:
@@ -159,7 +152,6 @@ class DeepTrials:
 
     @property
     def window(self) -> int:
-        """The longest context."""
         return self.tokens.shape[2] - 1
 
     @cached_property

@@ -12,19 +12,7 @@ from attomaton.base.tables import Float64
 
 
 class Embeddings(Protocol):
-    """An object that draws an embedding table.
-
-    Examples
-    --------
-    >>> class Doubled:  # any class with this method will do
-    ...     def draw(self, n_tokens, rng):
-    ...         return 2 * np.eye(n_tokens)
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1]], [0])
-    >>> trace = at.train(samples, at.AttentionModel(Doubled()), at.GradientDescent(1.0), steps=10)
-    >>> trace.embeddings[0].tolist()
-    [[2.0, 0.0], [0.0, 2.0]]
-    """
+    """An object that draws an embedding table."""
 
     def draw(self, n_tokens: int, rng: np.random.Generator) -> Float64:
         """A table, shape (n_tokens, dim)."""

@@ -20,20 +20,6 @@ class Readout(Protocol):
     """Reads the label's value from attention.
 
     Shapes: trials b, samples n, positions t, tokens k, dimensions d.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> class Root:  # any class with these methods will do: u = the root of the attention mass on the label
-    ...     def prepare(self, keys, hit, table, labels):
-    ...         return TokenId().prepare(keys, hit, table, labels)
-    ...     def read(self, attention, prepared):
-    ...         mass, slope = TokenId().read(attention, prepared)
-    ...         return mass.sqrt(), slope / (2 * mass.sqrt())
-    >>> samples = at.Samples.from_lists([[0, 1, 2]], [0])
-    >>> trace = at.train(samples, at.AttentionModel(head=Root()), at.GradientDescent(1.0), steps=10)
-    >>> trace.losses[0].round(4).tolist()  # ½ ln 3
-    [0.5493]
     """
 
     def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:

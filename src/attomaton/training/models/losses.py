@@ -10,21 +10,7 @@ from attomaton.base.options import named_instance
 
 
 class Loss(Protocol):
-    """A decreasing function of u, with its derivative.
-
-    Examples
-    --------
-    >>> import torch, attomaton as at
-    >>> class Linear:  # any class with these methods will do
-    ...     def value(self, right):
-    ...         return 1 - right
-    ...     def slope(self, right):
-    ...         return -torch.ones_like(right)
-    >>> samples = at.Samples.from_lists([[0, 1]], [0])
-    >>> trace = at.train(samples, at.AttentionModel(loss=Linear()), at.GradientDescent(1.0), steps=10)
-    >>> trace.losses[0].tolist(), bool(trace.losses[-1] < 0.3)
-    ([0.5], True)
-    """
+    """A decreasing function of u, with its derivative."""
 
     def value(self, right: Tensor) -> Tensor:
         """ℓ(u)."""
