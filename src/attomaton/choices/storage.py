@@ -85,8 +85,7 @@ def unpack_choice_fit(run: Run) -> StoredFit:
     wins, losses = (_check_numbers(run.arrays[f"tally/{name}"], len(items)) for name in ("wins", "losses"))
     tally = ItemTally(wins, losses, _real(manifest["n_choices"]), _real(manifest["n_ties"]))
     if "logit" in manifest:
-        model = _unpack_logit(run, len(items), edges, tally)
-        graph = model.components
+        graph, model = _unpack_logit(run, len(items), edges, tally)
     elif edges is None:
         raise ValueError("there is no table of edges")
     else:
@@ -199,7 +198,10 @@ def _pack_logit(model: "LogitScores") -> Run:
     return Run(tables={}, arrays=arrays, records=records, manifest=manifest)
 
 
-def _unpack_logit(run: Run, n_items: int, edges: EdgeTable | None, tally: ItemTally) -> "LogitScores":
+def _unpack_logit(
+    run: Run, n_items: int, edges: EdgeTable | None, tally: ItemTally
+) -> "tuple[Components, LogitScores]":
+    """The components and the scores; with a penalty the components are still those of the data."""
     from attomaton.choices.conditional import UNITS, LogitScores, Units
     from attomaton.choices.logit.fit import restore_fit
 
@@ -223,10 +225,10 @@ def _unpack_logit(run: Run, n_items: int, edges: EdgeTable | None, tally: ItemTa
     if manifest["penalty"] not in (None, "firth"):
         raise ValueError("there is no such penalty")
     if manifest["penalty"] is None:
-        return model
+        return model.components, model
     from attomaton.choices.firth import FirthScores
 
-    return FirthScores.of(model)
+    return model.components, FirthScores.of(model)
 
 
 def _check_numbers(values: Any, size: int) -> Any:
