@@ -149,6 +149,9 @@ SPELLINGS = {
     "texts of numbers": ("1", "2", "X"),
     "players": ("Player 1", "Player 2", "draw"),
     "betting": ("H", "A", "D"),
+    "grounds": ("home", "away", "bothbad"),
+    "grounds in capitals": ("HOME", "AWAY", "BOTHBAD"),
+    "grounds in mixed case": ("Home", "aWay", "BothBad"),
 }
 
 
@@ -180,6 +183,7 @@ def same_board(arguments, folder, other):
         (("HomeTeam", "AwayTeam"), ("H", "A", "D")),
         (("HomeTeam", "AwayTeam"), ("Home win", "Away win", "Draw")),
         (("home_team", "away_team"), ("home", "away", "draw")),
+        (("away_team", "home_team"), ("away", "home", "bothbad")),
         (("answer_1", "answer_2"), ("1", "2", "tie")),
         (("model_b", "model_a"), ("B", "A", "tie")),
         (("Black", "White"), ("black", "white", "tie")),
@@ -210,6 +214,16 @@ def test_outcomes_named_as_the_columns_are(names, words):
         ),
         (("one", "two"), ["Kim", "Lee", "tie", "Max", "Max", "Max"], "the outcome in row 0 is 'Kim'"),
         (("one", "two"), ["W", "L", "abandoned", "D", "W", "L"], "the outcome in row 2 is 'abandoned'"),
+        (
+            ("one", "two"),
+            ["home", "guest", "bothbad", "home", "home", "away"],
+            "row 1 is 'guest'.*words of one kind .*, 'tie', or the score of 'one'",
+        ),
+        (
+            ("one", "two"),
+            ["home", "left", "tie", "home", "home", "away"],
+            "row 0 is 'home'.*words of one kind",
+        ),
         (("one", "two"), ["2020-01", "2021-05", "1-0", "1-0", "1-0", "1-0"], "row 0 is '2020-01'"),
         (("one", "two"), [["A"], "B", "A", "B", "A", "B"], r"a column holds \['A'\]; name a column of text"),
         (("one", "two"), ["kim", None, "max", "max", "max", "max"], "the outcome in row 1 is missing"),

@@ -77,21 +77,21 @@ def fit_choices(
     **columns
         Names of columns of a frame, or sequences: ``winner`` with ``loser`` (in a table of wins a list of
         columns, one per loser) or ``choice_set`` (a column of lists, or a list of columns); ``first``,
-        ``second`` and ``outcome`` (the name of the winner, or of its column, or ``A`` or ``B``, ``W``, ``L``
-        or ``D``, ``1-0``, ``tie``, or the score of the first: 1, 0.5 or 0; a column called ``winner`` with 0
-        and 1 alone is refused; or a list of columns: the scores of both, or marks of the first's win, the
-        second's win and a tie), with ``drop``, a list of outcomes to leave out; ``ranking`` (a column of
-        lists, or a list of columns, one per place, which hold items); ``ranks`` (a list of columns, one per
-        item, which hold its place: 1 is best, equal numbers are ties, empty cells were not ranked);
-        ``best``, ``worst`` and ``choice_set``; or, with one row for each alternative, ``situation``,
-        ``alternative`` and ``chosen`` (1 or 0, or how often it was chosen) or ``ranks``. ``count`` works with
-        all that have one row per choice, and ``tied`` may also name a column. Columns called ``count`` are
-        used without being named, and so are ``tied``, ``tie`` or ``draw`` next to winners and losers, and the
-        columns of arenas, such as ``model_a``, ``model_b`` and ``winner``. ``a.b`` is also the field ``b`` of
-        a column ``a`` of structs. ``scores`` (a list of columns, one per item, or one column with
-        ``situation`` and ``alternative``) compares each two items that one judge scored. With one row per
-        choice, ``alternative`` lists all items, ``chosen`` has the item or its number from 1, and
-        ``available`` lists columns of 1 and 0.
+        ``second`` and ``outcome`` (the name of the winner, or of its column, or ``A`` or ``B``, ``home`` or
+        ``away``, ``W``, ``L`` or ``D``, ``1-0``, ``tie`` or ``bothbad``, or the score of the first: 1, 0.5 or
+        0; a column called ``winner`` with 0 and 1 alone is refused; or a list of columns: the scores of both,
+        or marks of the first's win, the second's win and a tie), with ``drop``, a list of outcomes to leave
+        out; ``ranking`` (a column of lists, or a list of columns, one per place, which hold items);
+        ``ranks`` (a list of columns, one per item, which hold its place: 1 is best, equal numbers are ties,
+        empty cells were not ranked); ``best``, ``worst`` and ``choice_set``; or, with one row for each
+        alternative, ``situation``, ``alternative`` and ``chosen`` (1 or 0, or how often it was chosen) or
+        ``ranks``. ``count`` works with all that have one row per choice, and ``tied`` may also name a column.
+        Columns called ``count`` are used without being named, and so are ``tied``, ``tie`` or ``draw`` next
+        to winners and losers, and the columns of arenas, such as ``model_a``, ``model_b`` and ``winner``.
+        ``a.b`` is also the field ``b`` of a column ``a`` of structs. ``scores`` (a list of columns, one per
+        item, or one column with ``situation`` and ``alternative``) compares each two items that one judge
+        scored. With one row per choice, ``alternative`` lists all items, ``chosen`` has the item or its
+        number from 1, and ``available`` lists columns of 1 and 0.
 
         Further columns work with these. ``moved_first`` holds which of a pair moved or stood first (empty:
         neither). ``features`` lists columns that add to the score of an alternative; for pairs the first's

@@ -124,8 +124,8 @@ def read_outcomes(
             "the outcome in ",
             bad,
             f" is {'missing' if is_missing(value) else show(value)}; give the winner, its column "
-            f"({show(names[0])} or {show(names[1])}), 'tie', or the score of {show(names[0])} (1, 0.5 or 0), "
-            "or leave such rows out with drop",
+            f"({show(names[0])} or {show(names[1])}), words of one kind ('home' and 'away'), 'tie', or the "
+            f"score of {show(names[0])} (1, 0.5 or 0), or leave such rows out with drop",
         )
     absent = [show(value) for value in dropped if value not in distinct]
     if absent:

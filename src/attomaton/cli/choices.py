@@ -42,7 +42,10 @@ def choices(
     second: Annotated[Column, words("Second item of a pair.")] = None,
     outcome: Annotated[
         Column,
-        words("Result: winner, its column, tie, W/L/D, 2-1, score of the first (1, 0.5, 0); or two columns."),
+        words(
+            "Result: winner, its column, home/away, tie, bothbad, W/L/D, 2-1, score of the first "
+            "(1, 0.5, 0); or two columns."
+        ),
     ] = None,
     drop: Annotated[
         list[str] | None, words("Outcome to leave out, such as 'tie (bothbad)'; may be repeated.")
