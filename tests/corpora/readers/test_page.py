@@ -4,7 +4,7 @@ from pathlib import Path
 
 from attomaton.corpora.readers.sources import READERS
 from attomaton.corpora.tokenizers import TOKENIZERS
-from attomaton.corpora.tokenizers.subwords import SCHEMES
+from attomaton.corpora.tokenizers.ranks import SCHEMES
 
 PAGE = (Path(__file__).parents[3] / "docs" / "corpora.md").read_text(encoding="utf-8")
 

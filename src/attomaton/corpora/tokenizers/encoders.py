@@ -5,7 +5,8 @@ models do. Its variants lowercase the text, and split off punctuation.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -14,12 +15,15 @@ from unicodedata import category
 
 import numpy as np
 
-from attomaton.base.errors import UnknownToken, UnsupportedOption
+from attomaton.base.errors import AttomatonError, UnknownToken, UnreadableSource, UnsupportedOption
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int32, Int64, number_strings
 from attomaton.corpora.budgets import brief
 
 EOS = "<eos>"
+
+RESTORE_TOKENIZER = "restore the file"
+ANOTHER_TOKENIZER = "restore the file, or give another"
 
 BYTE_TOKENS = tuple(chr(byte) if 0x20 <= byte < 0x7F else f"<0x{byte:02X}>" for byte in range(256))
 """The token of each byte: the character if it is printable ASCII, otherwise like ``<0x0A>``."""
@@ -169,3 +173,15 @@ def name_all(names: Mapping[int, str]) -> tuple[str, ...]:
 
 def _lengths_to_offsets(lengths: list[int]) -> Int64:
     return offsets_of(np.array(lengths, np.int64))
+
+
+@contextmanager
+def running(failure: str) -> Generator[None]:
+    """Convert errors of a tokenizer's library, including panics, which are not an ``Exception``."""
+    try:
+        yield
+    except (AttomatonError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        reason = brief(str(error).strip() or type(error).__name__)
+        raise UnreadableSource(f"{failure} ({reason}); {ANOTHER_TOKENIZER}") from error
