@@ -17,7 +17,7 @@ from attomaton.base.errors import UnknownToken, UnreadableSource, UnsupportedOpt
 from attomaton.corpora.readers import read_corpus
 from attomaton.corpora.readers.tokenize import tokenize_corpus
 from attomaton.corpora.tokenizers import TOKENIZERS
-from attomaton.corpora.tokenizers.subwords import SCHEMES
+from attomaton.corpora.tokenizers.ranks import SCHEMES
 
 ODD = [
     "",

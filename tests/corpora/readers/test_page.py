@@ -8,7 +8,7 @@ from attomaton.corpora import tokenize_corpus
 from attomaton.corpora.readers.corpus import read_corpus
 from attomaton.corpora.readers.sources import READERS
 from attomaton.corpora.tokenizers import TOKENIZERS, Vocabulary
-from attomaton.corpora.tokenizers.subwords import SCHEMES
+from attomaton.corpora.tokenizers.ranks import SCHEMES
 
 DOCS = Path(__file__).parents[3] / "docs"
 

@@ -5,7 +5,8 @@ models do. Its variants lowercase the text, and split off punctuation.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -14,12 +15,15 @@ from unicodedata import category
 
 import numpy as np
 
-from attomaton.base.errors import UnknownToken, UnsupportedOption
+from attomaton.base.errors import AttomatonError, UnknownToken, UnreadableSource, UnsupportedOption
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int32, Int64, number_strings
 from attomaton.corpora.budgets import brief
 
 EOS = "<eos>"
+
+RESTORE_TOKENIZER = "restore the file"
+ANOTHER_TOKENIZER = "restore the file, or give another"
 
 BYTE_TOKENS = tuple(chr(byte) if 0x20 <= byte < 0x7F else f"<0x{byte:02X}>" for byte in range(256))
 """The token of each byte: the character if it is printable ASCII, otherwise like ``<0x0A>``."""
@@ -28,6 +32,10 @@ BYTE_TOKENS = tuple(chr(byte) if 0x20 <= byte < 0x7F else f"<0x{byte:02X}>" for 
 def split_words(text: str) -> list[str]:
     r"""Words between white space; a line end is the token ``<eos>``, and so is a word written ``<eos>``."""
     return text.replace("\n", f" {EOS} ").split()
+
+
+def split_lower(text: str) -> list[str]:
+    return split_words(text.lower())
 
 
 def split_punctuation(text: str) -> list[str]:
@@ -62,6 +70,10 @@ def join_words(tokens: Sequence[str]) -> str:
     return text.replace(" \n", "\n").replace("\n ", "\n")
 
 
+def split_bytes(text: str) -> list[str]:
+    return [BYTE_TOKENS[byte] for byte in text.encode("utf-8")]
+
+
 def join_bytes(tokens: Sequence[str]) -> str:
     """The text of byte tokens; bytes that are not UTF-8 become replacement characters."""
     return bytes(map(BYTE_TOKENS.index, tokens)).decode("utf-8", errors="replace")
@@ -76,10 +88,10 @@ class Tokenizer(NamedTuple):
 
 TOKENIZERS: dict[str, Tokenizer] = {
     "word": Tokenizer(split_words, join_words),
-    "word-lower": Tokenizer(lambda text: split_words(text.lower()), join_words),
+    "word-lower": Tokenizer(split_lower, join_words),
     "word-punct": Tokenizer(split_punctuation, join_words),
     "character": Tokenizer(list[str], "".join),
-    "byte": Tokenizer(lambda text: [BYTE_TOKENS[byte] for byte in text.encode("utf-8")], join_bytes),
+    "byte": Tokenizer(split_bytes, join_bytes),
 }
 
 
@@ -180,3 +192,15 @@ def name_all(names: Mapping[int, str]) -> tuple[str, ...]:
 
 def _lengths_to_offsets(lengths: list[int]) -> Int64:
     return offsets_of(np.array(lengths, np.int64))
+
+
+@contextmanager
+def running(failure: str) -> Generator[None]:
+    """Convert errors of a tokenizer's library, including panics, which are not an ``Exception``."""
+    try:
+        yield
+    except (AttomatonError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        reason = brief(str(error).strip() or type(error).__name__)
+        raise UnreadableSource(f"{failure} ({reason}); {ANOTHER_TOKENIZER}") from error
