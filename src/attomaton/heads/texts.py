@@ -18,7 +18,7 @@ from attomaton.base.errors import MismatchedParts, UnsupportedOption
 from attomaton.base.tables import Int32, Int64
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers.batches import Reading, as_reading
-from attomaton.corpora.readers.corpus import read_documents_of
+from attomaton.corpora.readers.corpus import read_documents_and_entry
 from attomaton.corpora.tokenizers.subwords import HUGGING_FACE, subword_encoder
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.heads.reading.folders import fetch_tokenizer
@@ -53,7 +53,7 @@ def read_for(
     wanted = (
         BegunVocabulary(chosen.tokens, chosen.tokenizer, chosen.definition) if named else chosen or "word"
     )
-    read, _ = read_documents_of(corpus, wanted, as_reading(reading))
+    read, _ = read_documents_and_entry(corpus, wanted, as_reading(reading))
     read = replace(read, vocabulary=chosen) if read.vocabulary is wanted else read
     if chosen is None and read.vocabulary is not None and not isinstance(corpus, Documents):
         raise UnsupportedOption(
