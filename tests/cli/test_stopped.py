@@ -79,5 +79,5 @@ def test_only_what_can_be_resumed_says_how(name, folder):
 
 
 def test_other_commands_say_that_they_were_stopped(folder):
-    with patch("attomaton.corpora.readers.corpus.read_documents_of", stop):
+    with patch("attomaton.corpora.readers.corpus.read_documents_and_entry", stop):
         assert advice_of(run_inside("scan-snap", "a text.txt", cwd=folder)) is None

@@ -117,7 +117,7 @@ def test_a_second_signal_ends_it_at_once(folder):
         "def read(*_, **__):\n"
         "    try: time.sleep(60)\n"
         "    finally: time.sleep(60)\n"
-        "corpus.read_documents_of = read\n"
+        "corpus.read_documents_and_entry = read\n"
         "from attomaton.cli import main; main()"
     )
     process = subprocess.Popen(

@@ -10,7 +10,7 @@ import pytest
 
 from attomaton.base.errors import UnreadableSource
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.corpora.tokenizers.subwords import Llama2cEncoder
+from attomaton.corpora.tokenizers.llama2c import Llama2cEncoder
 
 BASE = [b"<unk>", b"<s>", b"</s>", *(f"<0x{byte:02X}>".encode() for byte in range(256)), b" "]
 
@@ -27,7 +27,7 @@ def make(tokens, scores=None):
 
 def encode_by_definition(encoder, text):
     """Look at all pairs, merge the best, repeat."""
-    ids = encoder._split(text)
+    ids = encoder._characters(text)
     while True:
         merged = [encoder._ids.get(encoder._tokens[a] + encoder._tokens[b]) for a, b in pairwise(ids)]
         candidates = [

@@ -24,7 +24,7 @@ from attomaton.corpora.readers.corpus import checked_batches
 from attomaton.corpora.readers.files import File
 from attomaton.corpora.readers.sources import reader_of
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.corpora.tokenizers.subwords import SCHEMES, Scheme
+from attomaton.corpora.tokenizers.ranks import SCHEMES, Scheme
 from tests.faults import model_targets, table_targets
 from tests.faults.mutants import mutate_bytes, mutate_json
 

@@ -9,7 +9,7 @@ import tokenizers
 
 import attomaton as at
 from attomaton.base.errors import UnreadableSource
-from attomaton.corpora.tokenizers.subwords import SCHEMES, Scheme
+from attomaton.corpora.tokenizers.ranks import SCHEMES, Scheme
 from tests.faults.processes import cli
 
 
@@ -94,7 +94,7 @@ def test_ranks(tmp_path, monkeypatch):
 
 
 def test_a_panic_of_a_library_is_an_error_of_ours():
-    from attomaton.corpora.tokenizers.subwords import running
+    from attomaton.corpora.tokenizers.encoders import running
 
     class PanicException(BaseException):  # as Rust's panics arrive in Python
         pass

@@ -321,7 +321,11 @@ class Attention(ABC):
 
     def _read(self, source: Any, options: "ReadingOptions") -> tuple[Samples, tuple[str, ...]]:
         """New text as samples, and its words that are not in the vocabulary."""
-        from attomaton.corpora.readers.corpus import read_ids, read_named, read_samples
+        from attomaton.corpora.readers.corpus import (
+            read_samples,
+            read_samples_and_vocabulary,
+            read_samples_of_ids,
+        )
 
         if isinstance(source, Samples):
             return read_samples(source, **options), ()
@@ -331,8 +335,8 @@ class Attention(ABC):
             )
         options = {"window": self.window or WINDOW, **options}
         if self.vocabulary is None:
-            return read_ids(source, **options), ()
-        samples, read = read_named(source, {**options, "tokenizer": self.vocabulary})
+            return read_samples_of_ids(source, **options), ()
+        samples, read = read_samples_and_vocabulary(source, {**options, "tokenizer": self.vocabulary})
         return samples, () if read is None else read.tokens[len(self.vocabulary) :]
 
     def name(self, token: int) -> str:

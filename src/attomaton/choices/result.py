@@ -37,7 +37,7 @@ from attomaton.choices.board import (
 )
 from attomaton.choices.gaps import Gaps, lost_in_sets
 from attomaton.choices.order import SCALES
-from attomaton.choices.storage import KIND, pack, unpack
+from attomaton.choices.storage import KIND, StoredFit, pack_choice_fit, unpack_choice_fit
 from attomaton.choices.uncertainty import LuceScores, ScoreDifference
 
 if TYPE_CHECKING:
@@ -445,14 +445,14 @@ class ChoiceFit(Tabular, AssessedItems):
         return load_run(path, KIND, cls._unpack)
 
     def _pack(self) -> Run:
-        fits = {category: fit._pack() for category, fit in self.by.items()}
-        return pack(self.items, self.model, self.scale, fits, self.reading)
+        by = {category: fit._pack() for category, fit in self.by.items()}
+        return pack_choice_fit(StoredFit(self.items, self.graph, self.model, self.scale, by, self.reading))
 
     @classmethod
     def _unpack(cls, run: Run) -> Self:
-        items, graph, model, scale, fits, reading = unpack(run)
-        by = {name: cls._unpack(category_run) for name, category_run in fits.items()}
-        return cls(items, graph, model, scale, by, reading)
+        fit = unpack_choice_fit(run)
+        by = {category: cls._unpack(nested) for category, nested in fit.by.items()}
+        return cls(fit.items, fit.graph, fit.model, fit.scale, by, fit.reading)
 
     def _members(self, winner: Any, choice_set: Any) -> Any:
         """The choice set; a single item means the pair of it and the winner."""

@@ -4,7 +4,7 @@ Loading recomputes the components and the certificate, so neither has to be trus
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -32,70 +32,101 @@ if TYPE_CHECKING:
 
 KIND = FolderKind("choices", "a fit of choices", "attomaton choices --out")
 
-StoredFit = tuple[tuple[Any, ...], Components, "LuceScores | LogitScores", str, dict[Any, Run], str]
-"""Items, graph, model, scale, the folders of the fits of categories, and how outcomes were read."""
+
+class StoredFit(NamedTuple):
+    """The fields of a fit in a folder; those of each category are still the content of their folders."""
+
+    items: tuple[Any, ...]
+    graph: Components
+    model: "LuceScores | LogitScores"
+    scale: str
+    by: Mapping[Any, Run]
+    reading: str
 
 
-def pack(
-    items: tuple[Any, ...],
-    model: "LuceScores | LogitScores",
-    scale: str,
-    fits: Mapping[Any, Run],
-    reading: str,
-) -> Run:
+def pack_choice_fit(fit: StoredFit) -> Run:
+    """The content of the folder of a fit; files of category 0 have the prefix ``by0-``."""
+    model, tally = fit.model, fit.model.tally
     run = _pack_luce(model) if isinstance(model, LuceScores) else _pack_logit(model)
     edges = model.graph.edges if isinstance(model, LuceScores) else model.edges
     tables, arrays, records = dict(run.tables), dict(run.arrays), dict(run.records)
     if edges is not None:
         tables["edges"] = edges.rows
         arrays |= {f"queries/{name}": column(edges.queries, name) for name in QUERY_SCHEMA.names}
-    arrays |= {"tally/wins": model.tally.wins, "tally/losses": model.tally.losses}
-    records["items"] = [_pack(item) for item in items]
-    about = {"scale": scale, "reading": reading, "by": [_pack(category) for category in fits]}
-    about |= {"n_choices": model.tally.n_choices, "n_ties": model.tally.n_ties}
-    manifest = {**run.manifest, **about}
-    for number, category_run in enumerate(fits.values()):
-        tables |= {f"by{number}-{name}": table for name, table in category_run.tables.items()}
-        arrays |= {f"by{number}-{name}": array for name, array in category_run.arrays.items()}
-        records |= {f"by{number}-{name}": record for name, record in category_run.records.items()}
-        manifest |= {f"by{number}": dict(category_run.manifest)}
+    arrays |= {"tally/wins": tally.wins, "tally/losses": tally.losses}
+    records["items"] = [_item_to_json(item) for item in fit.items]
+    manifest = {
+        **run.manifest,
+        "scale": fit.scale,
+        "reading": fit.reading,
+        "by": [_item_to_json(category) for category in fit.by],
+        "n_choices": tally.n_choices,
+        "n_ties": tally.n_ties,
+    }
+    for number, nested in enumerate(fit.by.values()):
+        prefix = f"by{number}-"
+        tables |= {prefix + name: table for name, table in nested.tables.items()}
+        arrays |= {prefix + name: array for name, array in nested.arrays.items()}
+        records |= {prefix + name: record for name, record in nested.records.items()}
+        manifest[f"by{number}"] = dict(nested.manifest)
     return Run(tables=tables, arrays=arrays, records=records, manifest=manifest)
 
 
-def unpack(run: Run) -> StoredFit:
-    """Construct every part, which also checks it, after the parts that it indexes."""
-    items = tuple(_unpack(item) for item in run.records["items"])
+def unpack_choice_fit(run: Run) -> StoredFit:
+    """The fit in a folder; every array is checked before it is used as an index."""
+    manifest = run.manifest
+    items = tuple(_item_from_json(record) for record in run.records["items"])
     if len(set(items)) < len(items):
         raise ValueError("items.json does not name each item once")
     edges = None
     if "edges" in run.tables:
         queries = {name: run.arrays[f"queries/{name}"] for name in QUERY_SCHEMA.names}
         edges = EdgeTable(run.tables["edges"], make_table(QUERY_SCHEMA, queries), len(items) + 1)
-    wins, losses = (_numbers(run.arrays[f"tally/{name}"], len(items)) for name in ("wins", "losses"))
-    tally = ItemTally(wins, losses, _real(run.manifest["n_choices"]), _real(run.manifest["n_ties"]))
-    if "logit" in run.manifest:
+    wins, losses = (_check_numbers(run.arrays[f"tally/{name}"], len(items)) for name in ("wins", "losses"))
+    tally = ItemTally(wins, losses, _real(manifest["n_choices"]), _real(manifest["n_ties"]))
+    if "logit" in manifest:
         graph, model = _unpack_logit(run, len(items), edges, tally)
     elif edges is None:
         raise ValueError("there is no table of edges")
     else:
-        graph, model = _unpack_luce(run, len(items), edges, tally)
-    scale = str(run.manifest["scale"])
+        graph = find_components(edges)
+        model = _unpack_luce(run, len(items), graph, tally)
+    scale = str(manifest["scale"])
     if scale not in SCALES:
         raise ValueError(f"there is no scale {scale[:20]!r}")
-    fits = {
-        _unpack(category): Run(
+    by = {
+        _item_from_json(category): Run(
             tables=_strip(run.tables, f"by{number}-"),
             arrays=_strip(run.arrays, f"by{number}-"),
             records=_strip(run.records, f"by{number}-"),
-            manifest=run.manifest[f"by{number}"],
+            manifest=manifest[f"by{number}"],
         )
-        for number, category in enumerate(run.manifest["by"])
+        for number, category in enumerate(manifest["by"])
     }
-    return items, graph, model, scale, fits, str(run.manifest["reading"])
+    return StoredFit(items, graph, model, scale, by, str(manifest["reading"]))
+
+
+def _item_to_json(item: Any) -> Any:
+    """An item as JSON: strings and numbers unchanged, a tuple as an object with the key ``tuple``."""
+    if item is None or type(item) in (str, int, bool) or (type(item) is float and np.isfinite(item)):
+        return item
+    if type(item) is tuple:
+        return {"tuple": [_item_to_json(element) for element in cast("tuple[Any, ...]", item)]}
+    raise UnsupportedOption(
+        f"the item {item!r} of type {type(item).__name__} cannot be saved; fit strings or numbers"
+    )
+
+
+def _item_from_json(record: Any) -> Any:
+    if isinstance(record, Mapping):
+        return tuple(_item_from_json(element) for element in cast("Mapping[str, list[Any]]", record)["tuple"])
+    if isinstance(record, list):
+        raise ValueError("an item in items.json is a list")
+    return record
 
 
 def _strip(entries: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """The entries whose names begin like this, without that beginning."""
+    """The entries whose names have a prefix, by their names without it."""
     return {name.removeprefix(prefix): entry for name, entry in entries.items() if name.startswith(prefix)}
 
 
@@ -104,25 +135,25 @@ def _pack_luce(model: LuceScores) -> Run:
     arrays = {
         f"choices/{name}": np.ascontiguousarray(array) for name, array in model.choices._asdict().items()
     }
-    about = {"ridge": model.ridge, "prior": model.prior, "parts": model.denominator}
-    return Run(tables=rankings, arrays={**arrays, "scores": model.values}, records={}, manifest=about)
+    manifest = {"ridge": model.ridge, "prior": model.prior, "parts": model.denominator}
+    return Run(tables=rankings, arrays={**arrays, "scores": model.values}, records={}, manifest=manifest)
 
 
-def _unpack_luce(run: Run, n_items: int, edges: EdgeTable, tally: ItemTally) -> tuple[Components, LuceScores]:
-    about, graph = run.manifest, find_components(edges)
+def _unpack_luce(run: Run, n_items: int, graph: Components, tally: ItemTally) -> LuceScores:
+    manifest = run.manifest
     columns = (run.arrays[f"choices/{name}"] for name in NumberedChoices._fields)
     choices = _check_choices(NumberedChoices(*columns), n_items)
     if n_items != max(graph.nodes.num_rows - 1, 0):
         raise ValueError("items.json does not name each item once")
-    ridge, denominator = _real(about["ridge"]), about["parts"]
+    ridge, denominator = _real(manifest["ridge"]), manifest["parts"]
     scores = np.asarray(run.arrays["scores"], np.float64)
-    prior = None if about["prior"] is None else _real(about["prior"])
+    prior = None if manifest["prior"] is None else _real(manifest["prior"])
     if type(denominator) is not int or denominator < 1 or prior == 0:
         raise ValueError("parts or prior in manifest.json is not a positive number")
     if scores.shape != (n_items,) or not np.isfinite(scores).all():
         raise ValueError("the scores are not one finite number for each item")
     rankings = _check_rankings(run.tables["rankings"], n_items) if denominator > 1 else None
-    return graph, LuceScores(
+    return LuceScores(
         choices,
         graph,
         tally,
@@ -135,7 +166,7 @@ def _unpack_luce(run: Run, n_items: int, edges: EdgeTable, tally: ItemTally) -> 
 
 
 def _check_choices(choices: NumberedChoices, n_items: int) -> NumberedChoices:
-    """Choices whose numbers can be trusted."""
+    """The choices, if their numbers can be indices."""
     for name, array in choices._asdict().items():
         check_int64(array, name)
     check_lengths("choices", winner=choices.winner, times=choices.times)
@@ -161,20 +192,22 @@ def _pack_logit(model: "LogitScores") -> Run:
     optional = {f"units/{name}": getattr(units, name) for name in ("clusters", "repeats", "rankings")}
     arrays = {f"logit-{name}": array for name, array in run.arrays.items()}
     arrays |= {name: array for name, array in optional.items() if array is not None}
-    about = {"logit": dict(run.manifest), "ties": model.ties, "units": units.word, "penalty": model.penalty}
+    manifest = {"logit": dict(run.manifest), "ties": model.ties}
+    manifest |= {"units": units.word, "penalty": model.penalty}
     records = {"names": run.records["names"], "aliases": dict(model.aliases)}
-    return Run(tables={}, arrays=arrays, records=records, manifest=about)
+    return Run(tables={}, arrays=arrays, records=records, manifest=manifest)
 
 
 def _unpack_logit(
     run: Run, n_items: int, edges: EdgeTable | None, tally: ItemTally
 ) -> "tuple[Components, LogitScores]":
+    """The components and the scores; with a penalty the components are still those of the data."""
     from attomaton.choices.conditional import UNITS, LogitScores, Units
     from attomaton.choices.logit.fit import restore_fit
 
-    about, arrays = run.manifest, run.arrays
-    stored = Run(tables={}, arrays=_strip(arrays, "logit-"), records=run.records, manifest=about["logit"])
-    logit = restore_fit(stored)
+    manifest, arrays = run.manifest, run.arrays
+    fit = Run(tables={}, arrays=_strip(arrays, "logit-"), records=run.records, manifest=manifest["logit"])
+    logit = restore_fit(fit)
     n_situations = len(logit.problem.situations)
     groups = {name: arrays.get(f"units/{name}") for name in ("clusters", "rankings")}
     for group in groups.values():
@@ -183,23 +216,22 @@ def _unpack_logit(
         ):
             raise ValueError("clusters and rankings are not one whole number for each situation")
     repeats = arrays.get("units/repeats")
-    repeats = None if repeats is None else _numbers(repeats, n_situations)
+    repeats = None if repeats is None else _check_numbers(repeats, n_situations)
     aliases = {str(name): str(text) for name, text in run.records["aliases"].items()}
-    units = Units(str(about["units"]), repeats=repeats, **groups)
+    units = Units(str(manifest["units"]), repeats=repeats, **groups)
     if len(logit.problem.names) < n_items or units.word not in UNITS:
         raise ValueError("the items or the standard errors are not those of the fit")
-    model = LogitScores(logit, n_items, edges, tally, units, str(about["ties"]), aliases)
-    graph = model.components
-    if about["penalty"] not in (None, "firth"):
+    model = LogitScores(logit, n_items, edges, tally, units, str(manifest["ties"]), aliases)
+    if manifest["penalty"] not in (None, "firth"):
         raise ValueError("there is no such penalty")
-    if about["penalty"] is not None:
-        from attomaton.choices.firth import FirthScores
+    if manifest["penalty"] is None:
+        return model.components, model
+    from attomaton.choices.firth import FirthScores
 
-        model = FirthScores.of(model)
-    return graph, model
+    return model.components, FirthScores.of(model)
 
 
-def _numbers(values: Any, size: int) -> Any:
+def _check_numbers(values: Any, size: int) -> Any:
     numbers = np.asarray(values, np.float64)
     if numbers.shape != (size,) or not np.isfinite(numbers).all() or numbers.min(initial=0.0) < 0:
         raise ValueError(f"an array is not {size} numbers of at least 0")
@@ -220,22 +252,3 @@ def _real(value: Any) -> float:
     if type(value) not in (int, float) or not np.isfinite(value) or value < 0:
         raise ValueError(f"manifest.json gives {str(value)[:40]} where a number is needed")
     return float(value)
-
-
-def _pack(item: Any) -> Any:
-    """An item as JSON: strings and numbers unchanged, a tuple as an object marked as such."""
-    if item is None or type(item) in (str, int, bool) or (type(item) is float and np.isfinite(item)):
-        return item
-    if type(item) is tuple:
-        return {"tuple": [_pack(element) for element in cast("tuple[Any, ...]", item)]}
-    raise UnsupportedOption(
-        f"the item {item!r} of type {type(item).__name__} cannot be saved; fit strings or numbers"
-    )
-
-
-def _unpack(record: Any) -> Any:
-    if isinstance(record, Mapping):
-        return tuple(_unpack(element) for element in cast("Mapping[str, list[Any]]", record)["tuple"])
-    if isinstance(record, list):
-        raise ValueError("an item in items.json is a list")
-    return record

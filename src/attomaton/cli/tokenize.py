@@ -21,7 +21,7 @@ def tokenize(
     quiet: output.Quiet = False,
 ) -> None:
     """Tokenise CORPUS into Parquet shards; an interrupted run resumes."""
-    from attomaton.corpora.readers.corpus import tell_skipped
+    from attomaton.corpora.readers.corpus import warn_of_skipped
     from attomaton.corpora.readers.tokenize import tokenize_corpus
 
     with resumable(corpus != "-"), output.stages(quiet) as announce:
@@ -35,7 +35,7 @@ def tokenize(
             overwrite=overwrite,
             progress=announce.advance,
         )
-        tell_skipped(tokens.skipped)
+        warn_of_skipped(tokens.skipped)
     record = {
         "documents": tokens.n_documents,
         "tokens": tokens.length,

@@ -13,20 +13,20 @@ from attomaton.base.remote import AnyPath
 from attomaton.corpora.documents import Chunk, Documents
 from attomaton.corpora.readers.batches import Reading, refuse_reading
 from attomaton.corpora.readers.corpus import (
+    error_without_samples,
     is_folder,
-    name_of,
-    no_samples,
     path_of,
-    read_documents_of,
-    tell_skipped,
+    printable_name,
+    read_documents_and_entry,
+    warn_of_skipped,
 )
 from attomaton.corpora.readers.files import printable
-from attomaton.corpora.readers.sources import is_ids, written_kind
+from attomaton.corpora.readers.sources import find_files, is_ids, written_kind
 from attomaton.corpora.readers.tokenize import tokenize_into
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples
 from attomaton.corpora.shards import TOKENS, Shards, holds_shards, is_tokenized, read_tokens
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.corpora.tokenizers.encoders import find_splitter
+from attomaton.corpora.tokenizers.encoders import find_tokenizer
 from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition
 from attomaton.engines.memory import MEMORY_CHUNK_TOKENS
 from attomaton.engines.selection import Selection
@@ -54,7 +54,15 @@ def check_tokenizer(tokenizer: object) -> None:
     if is_subword_file(tokenizer):
         read_definition(tokenizer)
     else:
-        find_splitter(tokenizer)
+        find_tokenizer(tokenizer)
+
+
+def size_of_text(source: Any, reading: Reading) -> int:
+    """The bytes of the local text files of a corpus, as stored; 0 for shards, URLs and what is in memory."""
+    path = path_of(source)
+    if not isinstance(path, Path) or not path.exists() or _folder_of(source, reading) is not None:
+        return 0
+    return sum(file.stored() or 0 for file in find_files(str(path)))
 
 
 def read_source(
@@ -92,7 +100,7 @@ def _read_corpus(
     folder = _folder_of(source, reading)
     in_memory = is_ids(source) or isinstance(source, Documents) or not isinstance(tokenizer, str)
     if folder is None and (tokens is None or in_memory):
-        read, about = read_documents_of(source, tokenizer, reading)
+        read, about = read_documents_and_entry(source, tokenizer, reading)
         if tokens is None:
             return read, read.vocabulary, about
         size = read.as_chunk.n_tokens
@@ -108,17 +116,17 @@ def _read_corpus(
         shards = Shards.from_folder(cast("AnyPath", folder))
     else:
         shards = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens)
-    kind, name = "documents" if folder is None else "shards", name_of(path_of(source))
+    kind, name = "documents" if folder is None else "shards", printable_name(path_of(source))
     about: dict[str, Any] = {"kind": kind, "name": name, "sha256": fingerprint(shards, {}, digests)}
     about |= {"tokenizer": printable(str(tokenizer))} if folder is None else {}
-    about |= tell_skipped(NOTHING_SKIPPED if corpus is None else corpus.skipped)
+    about |= warn_of_skipped(NOTHING_SKIPPED if corpus is None else corpus.skipped)
     n_documents = 0
     for chunk in shards.chunks(MEMORY_CHUNK_TOKENS, None):
         lengths = np.diff(chunk.documents)
         if bool((lengths > 1).any()):
             return shards, None if corpus is None else corpus.vocabulary, about
         n_documents += len(lengths)
-    raise no_samples(source, about, n_documents)
+    raise error_without_samples(source, about, n_documents)
 
 
 def _folder_of(source: Any, reading: Reading) -> AnyPath | None:

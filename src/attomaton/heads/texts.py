@@ -20,7 +20,7 @@ from attomaton.base.options import whole_number
 from attomaton.base.tables import Int32, Int64
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers.batches import Reading, as_reading
-from attomaton.corpora.readers.corpus import read_documents_of
+from attomaton.corpora.readers.corpus import read_documents_and_entry
 from attomaton.corpora.tokenizers.subwords import HUGGING_FACE, subword_encoder
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.heads.reading.folders import fetch_tokenizer
@@ -41,8 +41,7 @@ def read_for(
     ``models`` are paths, names or objects, as :func:`~attomaton.heads.opening.open_model` takes them, and
     models of the hub are named with their revision, ``owner/name@revision``. ``corpus`` is a path or URL,
     :class:`~attomaton.corpora.Documents`, a frame or dataset with a column of texts or ids, or any container
-    of texts, of records or of rows of ids. With a ``limit``, no more is read than it takes to have so many
-    documents.
+    of texts, of records or of rows of ids. With a ``limit``, reading stops once so many documents are there.
     """
     limit = None if limit is None else whole_number(limit, "limit", least=1)
     framed = hasattr(corpus, "columns") or hasattr(corpus, "column_names")  # not a column of one
@@ -58,7 +57,7 @@ def read_for(
     wanted = (
         BegunVocabulary(chosen.tokens, chosen.tokenizer, chosen.definition) if named else chosen or "word"
     )
-    read, _ = read_documents_of(corpus, wanted, as_reading(reading), limit)
+    read, _ = read_documents_and_entry(corpus, wanted, as_reading(reading), limit)
     read = replace(read, vocabulary=chosen) if read.vocabulary is wanted else read
     if chosen is None and read.vocabulary is not None and not isinstance(corpus, Documents):
         raise UnsupportedOption(

@@ -1,4 +1,4 @@
-"""The automaton of a head that writes tokens other than those it reads."""
+"""The automaton of a head that writes other tokens than it reads, its coverage and its explanations."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -36,34 +36,8 @@ from attomaton.graphs.bags import Bags, count_all_tokens
 from attomaton.graphs.grouping import pack_pairs
 from attomaton.graphs.writing import Reach
 
-
-def write_prediction(read: BatchPrediction, writing: Writing) -> BatchPrediction:
-    """The probabilities of written tokens, from those of the keys that are read.
-
-    The contexts of the prediction hold the written token at each position; a token has the component of the
-    most probable key that writes it, and is a node if any such key is.
-    """
-    bags = read.bags
-    tokens = writing.write(bags.token)
-    pairs = pack_pairs(bags.sample, tokens)
-    order = np.lexsort((-read.probabilities, pairs))
-    first = run_starts(pairs[order]) if len(pairs) else np.empty(0, np.int64)
-    rows = order[first]
-    samples = trusted(
-        Samples,
-        values=writing.write(bags.samples.values),
-        starts=bags.samples.starts,
-        stops=bags.samples.stops,
-        labels=bags.samples.labels,
-        n_tokens=bags.samples.n_tokens,
-    )
-    if not len(rows):
-        return replace(read, bags=replace(bags, samples=samples))
-    is_node = np.logical_or.reduceat(read.is_node[order], first)
-    times = np.add.reduceat(bags.multiplicity[order], first)
-    merged = Bags(samples, bags.sample[rows], tokens[rows], times)
-    probabilities = np.add.reduceat(read.probabilities[order], first)
-    return BatchPrediction(merged, read.component[rows], is_node, probabilities)
+READ_ATTRIBUTES = ("components", "hard", "soft", "samples")
+"""Fields of an automaton that are not attributes of its class."""
 
 
 @dataclass(frozen=True)
@@ -88,14 +62,17 @@ class WritingCoverage(Coverage):
         )
 
     def _reached(self) -> list[tuple[str, object]]:
-        settling = self.settling
-        share = settling.n_several / max(round(self.realisable * self.n_read), 1)
-        rounds = settling.rounds
-        ended = f"settled after {rounds} rounds" if settling.settled else f"not settled in {rounds}"
+        settling, rounds = self.settling, self.settling.rounds
+        n_realisable = round(self.realisable * self.n_read)
+        ended = (
+            f"settled after {rounds} round{'s' * (rounds != 1)}"
+            if settling.settled
+            else f"not settled in {rounds}"
+        )
         return [
             ("label in the context (identity)", show_share(self.reach.identity)),
             ("realisable (label written by a context token)", show_share(self.realisable)),
-            ("of these, written by several keys", show_share(share)),
+            ("of these, written by several keys", show_share(settling.n_several / max(n_realisable, 1))),
             *([("choice among these keys (a local optimum)", ended)] if settling.n_several else []),
         ]
 
@@ -120,14 +97,14 @@ class WritingExplanation(Explanation):
     writes: Mapping[int, int] = field(default_factory=dict[int, int])
     token_name: Callable[[int], str] = field(default=str, compare=False, repr=False)
 
-    def _rows(self) -> list[tuple[str, float, str]]:
+    def _written_rows(self) -> list[tuple[str, float, str]]:
         """The written tokens, most probable first: token, probability, and the keys that write it."""
-        sources: dict[int, list[str]] = {}
+        writers: dict[int, list[str]] = {}
         for key, token in self.writes.items():
-            sources.setdefault(token, []).append(self.name(key))
+            writers.setdefault(token, []).append(self.name(key))
         falling = sorted(self.written.items(), key=lambda item: -item[1])
         return [
-            (self.token_name(token), probability, " ".join(sources[token])) for token, probability in falling
+            (self.token_name(token), probability, " ".join(writers[token])) for token, probability in falling
         ]
 
     @property
@@ -135,22 +112,23 @@ class WritingExplanation(Explanation):
         """The written tokens, in lines, most probable first."""
         return [
             f"writes {token}: {probability:.6f}, where it reads {keys}"
-            for token, probability, keys in self._rows()
+            for token, probability, keys in self._written_rows()
         ]
 
     def _table(self) -> pa.Table:
         """Columns text, times, probability, became, and writes: the token that each key writes."""
-        read: Any = super()._table()
+        table: Any = super()._table()
         writes = {self.name(key): self.token_name(token) for key, token in self.writes.items()}
-        written = [writes.get(text, "") for text in read.column("text").to_pylist()]
-        return read.append_column("writes", pa.array(written, pa.large_string()))
+        written = [writes.get(text, "") for text in table.column("text").to_pylist()]
+        return table.append_column("writes", pa.array(written, pa.large_string()))
 
     def _blocks(self) -> list[Block]:
         rows = [
-            (token, Bar(probability, f"{probability:.6f}"), keys) for token, probability, keys in self._rows()
+            (token, Bar(probability, f"{probability:.6f}"), keys)
+            for token, probability, keys in self._written_rows()
         ]
-        first, rule, *blocks = super()._blocks()
-        return [first, rule, Grid("Written", ["token", "probability", "where this is read"], rows), *blocks]
+        title, rule, *blocks = super()._blocks()
+        return [title, rule, Grid("Written", ["token", "probability", "where this is read"], rows), *blocks]
 
     def to_dict(self, name: Callable[[int], Any] = int) -> dict[str, Any]:
         """Everything as JSON values, keys shown by ``name`` and written tokens as texts or ids."""
@@ -213,11 +191,11 @@ class WritingAutomaton(Tabular, Attention):
 
     def table(self, vocabulary: Worded | None = None) -> pa.Table:
         """The table of ``reads``, with the column ``writes``: the token that each token, or key, writes."""
-        read: Any = self.reads.table(vocabulary)
+        table: Any = self.reads.table(vocabulary)
         written = self.writing.write(column(self.reads.scored_nodes, "token"))
         words = self.vocabulary
         names: Any = written if words is None else [words.tokens[token] for token in written.tolist()]
-        return read.append_column("writes", pa.array(names))
+        return table.append_column("writes", pa.array(names))
 
     def _blocks(self) -> list[Block]:
         return [repr(self), *blocks_of(self.coverage)]
@@ -230,9 +208,8 @@ class WritingAutomaton(Tabular, Attention):
     @cached_property
     def coverage(self) -> WritingCoverage:
         """The share of the corpus that this head can write, and the share that it copies."""
-        read = self.reads.coverage
-        plain: dict[str, Any] = {field.name: getattr(read, field.name) for field in fields(Coverage)}
-        return WritingCoverage(**plain, reach=self.reach, settling=self.settling)
+        shared = _fields_of(Coverage, self.reads.coverage)
+        return WritingCoverage(**shared, reach=self.reach, settling=self.settling)
 
     def read_bags(self, bags: Bags) -> BatchPrediction:
         """The probabilities that keys are read, for many contexts as bags of tokens."""
@@ -240,36 +217,39 @@ class WritingAutomaton(Tabular, Attention):
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
         """The probabilities that tokens are written, for many contexts as bags of tokens."""
-        return write_prediction(self.read_bags(bags), self.writing)
+        return predict_written(self.read_bags(bags), self.writing)
 
     def attention(self, context: Context) -> Float64:
         """The attention weight of every position, shape (len(context),), over all ways of reading it."""
-        ids, read, _ = self._read_one(context)
-        tokens, row = np.unique(self.writing.token_of(read.bags.token), return_inverse=True)
-        by_token = sum_at(row, read.probabilities / read.bags.multiplicity, len(tokens))
+        ids, prediction, _ = self._predict_keys(context)
+        bags = prediction.bags
+        tokens, row = np.unique(self.writing.token_of(bags.token), return_inverse=True)
+        by_token = sum_at(row, prediction.probabilities / bags.multiplicity, len(tokens))
         return by_token[np.searchsorted(tokens, ids)]
 
     def retrieve(self, context: Context) -> Int32:
         """The distinct tokens of the context that are read, ascending; unknown words have no id."""
-        _, read, _ = self._read_one(context)
-        tokens = np.unique(self.writing.token_of(read.bags.token[read.probabilities > 0]))
+        _, prediction, _ = self._predict_keys(context)
+        tokens = np.unique(self.writing.token_of(prediction.bags.token[prediction.probabilities > 0]))
         return tokens[tokens < self.n_tokens]
 
     def explain(self, context: Context) -> WritingExplanation:
         """The tokens read, those they beat and the evidence, the rule, and the tokens written."""
-        _, read, names = self._read_one(context)
-        explanation = explain_answer(read, KeyNames(self.writing, names), names.unknown, self.reads.graph_of)
+        _, prediction, names = self._predict_keys(context)
+        key_names = KeyNames(self.writing, names)
+        explanation = explain_answer(prediction, key_names, names.unknown, self.reads.graph_of)
         keys = np.array(list(explanation.probabilities), np.int64)
         return WritingExplanation(
-            **{field.name: getattr(explanation, field.name) for field in fields(Explanation)},
-            written=write_prediction(read, self.writing).distribution(),
+            **_fields_of(Explanation, explanation),
+            written=predict_written(prediction, self.writing).distribution(),
             writes=dict(zip(keys.tolist(), self.writing.write(keys).tolist(), strict=True)),
             token_name=names,
         )
 
     def _reachable(self, samples: Samples) -> Bags:
         """The samples whose label a token of the context writes; uniform attention is over all keys."""
-        reached = samples.take(count_writers(self.writing.read(samples), self.writing) > 0)
+        n_writers = count_writers(self.writing.read(samples), self.writing)
+        reached = samples.take(n_writers > 0)
         if not len(reached):
             raise InvalidSamples(
                 "no sample has a label that a token of its context writes; give at least one sample that has"
@@ -310,14 +290,46 @@ class WritingAutomaton(Tabular, Attention):
             f".reads.plot({query})"
         )
 
-    def _read_one(self, context: Context) -> tuple[Int32, BatchPrediction, Names]:
-        """The ids of one context, which of its keys are read, and the names of its tokens."""
+    def _predict_keys(self, context: Context) -> tuple[Int32, BatchPrediction, Names]:
+        """The ids of one context, the probabilities of its keys, and the names of its tokens."""
         ids, names = read_context(context, self.n_tokens, self.vocabulary)
         return ids, self.read_bags(count_all_tokens(as_samples([ids], self.n_tokens))), names
 
 
-READ_ATTRIBUTES = ("components", "hard", "soft", "samples")
-"""Fields of an automaton that are not attributes of its class."""
+def _fields_of(base: Any, result: Any) -> dict[str, Any]:
+    """The fields of a dataclass, by name, from a result that has them all."""
+    return {field.name: getattr(result, field.name) for field in fields(base)}
+
+
+def predict_written(key_prediction: BatchPrediction, writing: Writing) -> BatchPrediction:
+    """The probabilities of written tokens, from those of the keys that are read.
+
+    The contexts of the prediction hold the written token at each position; a token has the component of the
+    most probable key that writes it, and is a node if any such key is.
+    """
+    bags = key_prediction.bags
+    samples = trusted(
+        Samples,
+        values=writing.write(bags.samples.values),
+        starts=bags.samples.starts,
+        stops=bags.samples.stops,
+        labels=bags.samples.labels,
+        n_tokens=bags.samples.n_tokens,
+    )
+    if not len(bags.token):
+        return replace(key_prediction, bags=replace(bags, samples=samples))
+    tokens = writing.write(bags.token)
+    pairs = pack_pairs(bags.sample, tokens)
+    order = np.lexsort((-key_prediction.probabilities, pairs))  # most probable key first
+    starts = run_starts(pairs[order])
+    best = order[starts]
+    multiplicity = np.add.reduceat(bags.multiplicity[order], starts)
+    return BatchPrediction(
+        Bags(samples, bags.sample[best], tokens[best], multiplicity),
+        key_prediction.component[best],
+        np.logical_or.reduceat(key_prediction.is_node[order], starts),
+        np.add.reduceat(key_prediction.probabilities[order], starts),
+    )
 
 
 def fill_writing(building: Building, automaton: WritingAutomaton, about: Mapping[str, Any]) -> None:
@@ -343,7 +355,12 @@ def open_writing(run: StoredRun, *, whole: bool = False) -> WritingAutomaton:
         vocabulary = run.vocabulary if words is None else Vocabulary.from_record(words)
         if vocabulary is not None and len(vocabulary) != writing.n_tokens:
             raise MismatchedParts("the vocabulary in writes.json differs in size from its table")
-        facts = Reach(**record["reach"]), Settling(**record["settling"])
         window: Any = record["window"]
-        window = None if window is None else whole_number(window, "window", least=1)
-        return WritingAutomaton(open_automaton(run, whole=whole), writing, *facts, vocabulary, window)
+        return WritingAutomaton(
+            open_automaton(run, whole=whole),
+            writing,
+            Reach(**record["reach"]),
+            Settling(**record["settling"]),
+            vocabulary,
+            None if window is None else whole_number(window, "window", least=1),
+        )

@@ -1,6 +1,6 @@
-"""Reading a user's corpus into memory, as documents or directly as samples.
+"""Read a user's corpus into memory: as documents, or directly as samples.
 
-Every function that takes a corpus accepts the same sources and options, and reads them here.
+Every function of the library that takes a corpus accepts the same sources and options, and reads them here.
 """
 
 import hashlib
@@ -42,35 +42,14 @@ from attomaton.corpora.tokenizers.encoders import TableEncoder, distinct_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
 
-def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:
-    """Read one UTF-8 text file as one document; ``"-"`` is standard input."""
-    if path != STANDARD_INPUT and is_folder(as_path(path)):
-        raise errors.UnreadableSource(f"{path} is a folder; give one text file")
-    return _read_text(path, tokenizer, Reading())[0]
-
-
-def _read_text(path: str | AnyPath, tokenizer: str, reading: Reading) -> tuple[Documents, str]:
-    """One text file, and the SHA-256 of the bytes read."""
-    file = keep_standard_input() if path == STANDARD_INPUT else File(str(path), as_path(path).name)
-    content = read_beginning(file, reading, reading.max_bytes + 1)
-    vocabulary, ids = Vocabulary.from_text(decode_text(content, file.source, reading), tokenizer)
-    if len(ids) < 2:
-        raise errors.UnreadableSource(
-            f"{file.source} has too few tokens ({len(ids)}): a sample needs a context and a label, so give "
-            "more text"
-        )
-    offsets = np.array([0, len(ids)], np.int64)
-    documents = trusted(Documents, ids=ids, offsets=offsets, vocabulary=vocabulary, skipped=NOTHING_SKIPPED)
-    return documents, hashlib.sha256(content).hexdigest()
-
-
 def read_corpus(
     source: Any,
     *,
     tokenizer: str | Vocabulary = "word",
     reading: Reading | None = None,
+    limit: int | None = None,
 ) -> Documents:
-    """Read a whole corpus into memory.
+    """Read a corpus into memory.
 
     Parameters
     ----------
@@ -88,6 +67,8 @@ def read_corpus(
     reading : Reading, optional
         How to read files: their format, the column of the documents, and whether a text file or each of its
         lines is a document.
+    limit : int, optional
+        Stop reading once this many documents are there; a few more may have been read with them.
 
     Examples
     --------
@@ -95,24 +76,18 @@ def read_corpus(
     >>> documents.ids.tolist(), documents.offsets.tolist(), documents.vocabulary.tokens
     ([0, 1, 2, 3, 0, 1], [0, 2, 6], ('to', 'be', 'or', 'not'))
     """
-    return _read_documents(source, tokenizer, as_reading(reading), None)
-
-
-def _read_documents(
-    source: Any, tokenizer: str | Vocabulary, options: Reading, limit: int | None
-) -> Documents:
-    """A corpus in memory; with a limit, no batch is read once that many documents are there."""
-    documents = _read_already(source, options)
+    options = as_reading(reading)
+    documents = _find_documents(source, options)
     if documents is not None:
-        return match_documents(documents, tokenizer) if isinstance(tokenizer, Vocabulary) else documents
+        return renumber_documents(documents, tokenizer) if isinstance(tokenizer, Vocabulary) else documents
     if isinstance(tokenizer, Vocabulary):
         vocabulary = tokenizer if tokenizer.is_fixed else None
         numbering = Numbering(tokenizer.tokenizer, tokenizer.ids)
     else:
         vocabulary, numbering = Vocabulary.fixed(tokenizer), Numbering(tokenizer)
-    options = bounded(options, vocabulary)
-    arrays: list[Int32] = []
-    lengths: list[Int64] = []
+    options = with_id_limit(options, vocabulary)
+    id_arrays: list[Int32] = []
+    length_arrays: list[Int64] = []
     skipped, kinds = NOTHING_SKIPPED, set[str]()
     encode = numbering.encode if vocabulary is None else vocabulary.encode_all
     readers = find_readers(source, options)
@@ -126,21 +101,22 @@ def _read_documents(
         else:
             kinds.add("ids")
             offsets, ids = batch.offsets, batch.ids
-        arrays.append(ids)
-        lengths.append(np.diff(offsets))
-        if limit is not None and sum(map(len, lengths)) >= limit:
+        id_arrays.append(ids)
+        length_arrays.append(np.diff(offsets))
+        if limit is not None and sum(map(len, length_arrays)) >= limit:
             break
     if vocabulary is None and "text" in kinds:
         refuse_mixture(kinds, numbering.tokenizer)
         vocabulary = Vocabulary(tuple(numbering.numbers), numbering.tokenizer)
     elif vocabulary is None and isinstance(tokenizer, Vocabulary):
         vocabulary = tokenizer
-    ids = np.concatenate([np.empty(0, np.int32), *arrays])
-    return Documents(ids, offsets_of(np.concatenate([np.empty(0, np.int64), *lengths])), vocabulary, skipped)
+    ids = np.concatenate([np.empty(0, np.int32), *id_arrays])
+    lengths = np.concatenate([np.empty(0, np.int64), *length_arrays])
+    return Documents(ids, offsets_of(lengths), vocabulary, skipped)
 
 
-def _read_already(source: Any, reading: Reading) -> Documents | None:
-    """The documents, if they are already tokenised."""
+def _find_documents(source: Any, reading: Reading) -> Documents | None:
+    """The documents of a source that is tokenised already; None for any other."""
     corpus = source if isinstance(source, TokenizedCorpus) else None
     if isinstance(source, str | Path | RemotePath):
         path = source if isinstance(source, RemotePath) else check_path(source, "source")
@@ -154,8 +130,48 @@ def _read_already(source: Any, reading: Reading) -> Documents | None:
     return source
 
 
-def bounded(reading: Reading, vocabulary: Vocabulary | None) -> Reading:
-    """The reading options, with ids limited to the vocabulary if it is known."""
+def renumber_documents(documents: Documents, vocabulary: Vocabulary) -> Documents:
+    """The documents with the ids of this vocabulary; tokens that it lacks are numbered after it."""
+    present = documents.vocabulary
+    if present is None or present == vocabulary:
+        return documents
+    if (present.tokenizer, present.definition) != (vocabulary.tokenizer, vocabulary.definition):
+        raise errors.MismatchedParts(
+            f"the documents use the tokenizer {present.tokenizer}, but the vocabulary uses "
+            f"{vocabulary.tokenizer}; use the same one for both"
+        )
+    numbering = Numbering(vocabulary.tokenizer, vocabulary.ids)
+    numbering.add(present.tokens)
+    new_ids = np.array([numbering.numbers[token] for token in present.tokens], np.int32)
+    extended = replace(vocabulary, tokens=tuple(numbering.numbers))
+    return replace(documents, ids=new_ids[documents.ids], vocabulary=extended)
+
+
+class Numbering:
+    """Words or characters, numbered in order of first appearance."""
+
+    def __init__(self, tokenizer: str, numbers: Mapping[str, int] | None = None) -> None:
+        self.tokenizer = tokenizer
+        self.numbers: dict[str, int] = {} if numbers is None else dict(numbers)
+
+    def encode(self, texts: Any) -> tuple[Int64, Int32]:
+        """The texts as ids; new tokens get the next numbers."""
+        self.add(distinct_tokens(texts, self.tokenizer))
+        return TableEncoder(self.tokenizer, self.numbers).encode(texts)
+
+    def add(self, tokens: tuple[str, ...]) -> None:
+        """Number tokens that have no number yet."""
+        for token in tokens:
+            self.numbers.setdefault(token, len(self.numbers))
+        if len(self.numbers) > MAX_TOKENS:
+            raise errors.UnsupportedOption(
+                f"the corpus has more than {MAX_TOKENS:,} different tokens with {self.tokenizer!r}; use a "
+                "tokenizer.json or .tiktoken file"
+            )
+
+
+def with_id_limit(reading: Reading, vocabulary: Vocabulary | None) -> Reading:
+    """The reading options, with ids limited to those of a fixed vocabulary."""
     return reading if vocabulary is None else replace(reading, n_tokens=len(vocabulary))
 
 
@@ -183,44 +199,26 @@ def refuse_mixture(kinds: set[str], tokenizer: str) -> None:
         )
 
 
-class Numbering:
-    """Words or characters, numbered in order of first appearance."""
-
-    def __init__(self, tokenizer: str, numbers: Mapping[str, int] | None = None) -> None:
-        self.tokenizer = tokenizer
-        self.numbers: dict[str, int] = {} if numbers is None else dict(numbers)
-
-    def encode(self, texts: Any) -> tuple[Int64, Int32]:
-        """The texts as ids; new tokens get the next numbers."""
-        self.add(distinct_tokens(texts, self.tokenizer))
-        return TableEncoder(self.tokenizer, self.numbers).encode(texts)
-
-    def add(self, tokens: tuple[str, ...]) -> None:
-        """Number tokens that have no number yet."""
-        for token in tokens:
-            self.numbers.setdefault(token, len(self.numbers))
-        if len(self.numbers) > MAX_TOKENS:
-            raise errors.UnsupportedOption(
-                f"the corpus has more than {MAX_TOKENS:,} different tokens with {self.tokenizer!r}; use a "
-                "tokenizer.json or .tiktoken file"
-            )
+def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:
+    """Read one UTF-8 text file as one document; ``"-"`` is standard input."""
+    if path != STANDARD_INPUT and is_folder(as_path(path)):
+        raise errors.UnreadableSource(f"{path} is a folder; give one text file")
+    return _read_text(path, tokenizer, Reading())[0]
 
 
-def match_documents(documents: Documents, vocabulary: Vocabulary) -> Documents:
-    """The documents with the ids of this vocabulary; tokens that it lacks are numbered after it."""
-    present = documents.vocabulary
-    if present is None or present == vocabulary:
-        return documents
-    if (present.tokenizer, present.definition) != (vocabulary.tokenizer, vocabulary.definition):
-        raise errors.MismatchedParts(
-            f"the documents use the tokenizer {present.tokenizer}, but the vocabulary uses "
-            f"{vocabulary.tokenizer}; use the same one for both"
+def _read_text(path: str | AnyPath, tokenizer: str, reading: Reading) -> tuple[Documents, str]:
+    """One text file, and the SHA-256 of the bytes read."""
+    file = keep_standard_input() if path == STANDARD_INPUT else File(str(path), as_path(path).name)
+    content = read_beginning(file, reading, reading.max_bytes + 1)
+    vocabulary, ids = Vocabulary.from_text(decode_text(content, file.source, reading), tokenizer)
+    if len(ids) < 2:
+        raise errors.UnreadableSource(
+            f"{file.source} has too few tokens ({len(ids)}): a sample needs a context and a label, so give "
+            "more text"
         )
-    numbering = Numbering(vocabulary.tokenizer, vocabulary.ids)
-    numbering.add(present.tokens)
-    new: Int32 = np.fromiter((numbering.numbers[token] for token in present.tokens), np.int32, len(present))
-    named = replace(vocabulary, tokens=tuple(numbering.numbers))
-    return replace(documents, ids=new[documents.ids], vocabulary=named)
+    offsets = np.array([0, len(ids)], np.int64)
+    documents = trusted(Documents, ids=ids, offsets=offsets, vocabulary=vocabulary, skipped=NOTHING_SKIPPED)
+    return documents, hashlib.sha256(content).hexdigest()
 
 
 class ReadingOptions(TypedDict, total=False):
@@ -235,36 +233,6 @@ class ReadingOptions(TypedDict, total=False):
     reading: Reading | None
 
 
-def read_samples(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
-    """A corpus as samples: every position of every document, with up to ``window`` tokens before it."""
-    check_options(options)
-    if isinstance(source, Samples):
-        refuse_reading(as_reading(options.get("reading")), "the Samples")
-        return source
-    return read_named(source, options)[0]
-
-
-def read_ids(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
-    """The same for a corpus of ids; text is an error, because the ids of its words are unknown."""
-    if isinstance(source, Samples):
-        return read_samples(source, **options)
-    samples, vocabulary = read_named(source, options)
-    if vocabulary is not None:
-        raise errors.UnsupportedOption(
-            "the source is text, but there is no vocabulary to encode it: the automaton was learned from "
-            "token ids; give token ids"
-        )
-    return samples
-
-
-def read_named(source: Any, options: ReadingOptions) -> tuple[Samples, Vocabulary | None]:
-    """A corpus as samples, and the vocabulary that names their tokens; None for a corpus of ids."""
-    check_options(options)
-    reading = as_reading(options.get("reading"))
-    read, _ = read_documents_of(source, options.get("tokenizer") or "word", reading)
-    return read.windows(options.get("window", WINDOW)), read.vocabulary
-
-
 def check_options(options: ReadingOptions) -> None:
     """Refuse an unknown option, as Python refuses an unknown keyword argument."""
     unknown = sorted(options.keys() - ReadingOptions.__annotations__.keys())
@@ -275,51 +243,64 @@ def check_options(options: ReadingOptions) -> None:
         )
 
 
-def read_documents_of(
+def read_samples(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
+    """A corpus as samples: every position of every document, with up to ``window`` tokens before it."""
+    check_options(options)
+    if isinstance(source, Samples):
+        refuse_reading(as_reading(options.get("reading")), "the Samples")
+        return source
+    return read_samples_and_vocabulary(source, options)[0]
+
+
+def read_samples_of_ids(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
+    """A corpus of ids as samples; text is an error, because the ids of its words are unknown."""
+    if isinstance(source, Samples):
+        return read_samples(source, **options)
+    samples, vocabulary = read_samples_and_vocabulary(source, options)
+    if vocabulary is not None:
+        raise errors.UnsupportedOption(
+            "the source is text, but there is no vocabulary to encode it: the automaton was learned from "
+            "token ids; give token ids"
+        )
+    return samples
+
+
+def read_samples_and_vocabulary(source: Any, options: ReadingOptions) -> tuple[Samples, Vocabulary | None]:
+    """A corpus as samples, and the vocabulary that names their tokens; None for a corpus of ids."""
+    check_options(options)
+    reading = as_reading(options.get("reading"))
+    documents, _ = read_documents_and_entry(source, options.get("tokenizer") or "word", reading)
+    return documents.windows(options.get("window", WINDOW)), documents.vocabulary
+
+
+def read_documents_and_entry(
     source: Any, tokenizer: str | Vocabulary, reading: Reading, limit: int | None = None
 ) -> tuple[Documents, dict[str, Any]]:
     """A corpus in memory, and its entry for the manifest of a run: its kind, name and digest.
 
-    With a limit, documents are read until there are that many; the last batch may have more.
-
     The digest of a single plain text is that of its file.
     """
     path = path_of(source)
-    as_one_text = reading.documents == "file" and reading.format is None and reading.column is None
     if is_ids(source):
         refuse_reading(reading, "the sequence")
         samples = Samples.from_windows(source, window=1)
         documents = Documents(samples.values, np.array([0, len(samples.values)], np.int64), None)
         about: dict[str, Any] = {"kind": "ids", "sha256": digest_arrays(samples.values)}
-    elif (
-        path is not None
-        and as_one_text
-        and isinstance(tokenizer, str)
-        and path.suffix in ("", ".txt")
-        and "*" not in path.name
-        and not is_folder(path)
-    ):
+    elif path is not None and isinstance(tokenizer, str) and _is_plain_text(path, reading):
         documents, digest = _read_text(source, tokenizer, reading)
-        about = {"kind": "text", "name": name_of(path), "sha256": digest}
-        about["tokenizer"] = name_tokenizer(tokenizer)
+        about = {"kind": "text", "name": printable_name(path), "sha256": digest}
+        about["tokenizer"] = printable_tokenizer(tokenizer)
     else:
-        documents = _read_documents(source, tokenizer, reading, limit)
+        documents = read_corpus(source, tokenizer=tokenizer, reading=reading, limit=limit)
         digest = digest_arrays(documents.ids, documents.offsets)
-        about = {"kind": "documents", "name": name_of(path), "sha256": digest}
+        about = {"kind": "documents", "name": printable_name(path), "sha256": digest}
         split_by = documents.vocabulary if isinstance(source, Documents) else tokenizer
         if split_by is not None:
-            about["tokenizer"] = name_tokenizer(split_by)
-    about |= tell_skipped(documents.skipped)
+            about["tokenizer"] = printable_tokenizer(split_by)
+    about |= warn_of_skipped(documents.skipped)
     if not bool((np.diff(documents.offsets) > 1).any()):
-        raise no_samples(source, about, len(documents.offsets) - 1)
+        raise error_without_samples(source, about, len(documents.offsets) - 1)
     return documents, about
-
-
-def tell_skipped(skipped: Skipped) -> dict[str, Any]:
-    """Warn about skipped documents, if any; return their entry for the manifest."""
-    if skipped.count:
-        warnings.warn(errors.SkippedDocuments(skipped.count, skipped.first), stacklevel=3)
-    return {"skipped": asdict(skipped)}
 
 
 def path_of(source: Any) -> AnyPath | None:
@@ -336,16 +317,31 @@ def is_folder(path: AnyPath) -> bool:
     return path.is_dir() if isinstance(path, RemotePath) else os.path.isdir(path)  # noqa: PTH112
 
 
-def name_of(path: AnyPath | None) -> str | None:
+def _is_plain_text(path: AnyPath, reading: Reading) -> bool:
+    """Whether a path is that of one text file, read as one document."""
+    one_document = reading.documents == "file" and reading.format is None and reading.column is None
+    one_file = path.suffix in ("", ".txt") and "*" not in path.name and not is_folder(path)
+    return one_document and one_file
+
+
+def printable_name(path: AnyPath | None) -> str | None:
     """The name of a file or folder for a manifest."""
     return None if path is None else printable(path.name)
 
 
-def name_tokenizer(tokenizer: str | Vocabulary) -> str:
+def printable_tokenizer(tokenizer: str | Vocabulary) -> str:
+    """The name of a tokenizer for a manifest."""
     return printable(tokenizer if isinstance(tokenizer, str) else tokenizer.tokenizer)
 
 
-def no_samples(source: Any, about: Mapping[str, Any], size: int) -> errors.UnreadableSource:
+def warn_of_skipped(skipped: Skipped) -> dict[str, Any]:
+    """Warn about skipped documents, if any; return their entry for the manifest."""
+    if skipped.count:
+        warnings.warn(errors.SkippedDocuments(skipped.count, skipped.first), stacklevel=3)
+    return {"skipped": asdict(skipped)}
+
+
+def error_without_samples(source: Any, about: Mapping[str, Any], size: int) -> errors.UnreadableSource:
     """The error for ``size`` documents without any sample, such as words meant as one document."""
     listed = isinstance(source, Sequence) and not isinstance(source, str)
     if listed and size > 1 and all(isinstance(text, str) for text in cast("Sequence[Any]", source)):

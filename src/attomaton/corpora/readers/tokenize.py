@@ -29,7 +29,7 @@ from attomaton.base.options import MOST_THREADS, whole_number
 from attomaton.base.progress import Advance, silent
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers.batches import Reader, Reading, TextBatch, as_reading
-from attomaton.corpora.readers.corpus import Numbering, bounded, checked_batches, refuse_mixture
+from attomaton.corpora.readers.corpus import Numbering, checked_batches, refuse_mixture, with_id_limit
 from attomaton.corpora.readers.files import FileReader
 from attomaton.corpora.readers.processes import Workers, check_stop
 from attomaton.corpora.readers.sources import find_readers
@@ -269,7 +269,7 @@ class _Job:
         vocabulary = Vocabulary.fixed(tokenizer)
         if isinstance(source, Documents) and source.vocabulary is not None:
             vocabulary, tokenizer = source.vocabulary, source.vocabulary.tokenizer
-        how = bounded(as_reading(reading), vocabulary)
+        how = with_id_limit(as_reading(reading), vocabulary)
         return cls(find_readers(source, how), how, tokenizer, vocabulary, shard_tokens)
 
     def refuse_inputs_in(self, target: Path) -> None:

@@ -1,8 +1,8 @@
 """Text to token ids and back.
 
-``vocabulary`` holds the tokens by id, ``subwords`` the tokenizers of a ``tokenizer.json``, a ``.tiktoken``
-file or llama2.c, ``encoders`` those that need no library (word, character, byte) and the encoding of many
-texts at once.
+``vocabulary`` holds the tokens by id. ``encoders`` has the tokenizers that need no library (word, character,
+byte) and encodes many texts at once. ``subwords`` reads tokenizer files, by ``huggingface``, ``ranks`` and
+``llama2c``.
 """
 
 from attomaton.corpora.tokenizers.encoders import EOS, TOKENIZERS, split_words

@@ -7,7 +7,9 @@ import numpy as np
 
 from attomaton.base.errors import UnreadableModel, UnreadableSource, UnsupportedOption, needing
 from attomaton.corpora.budgets import VOCABULARY_SIZE, brief
-from attomaton.corpora.tokenizers.subwords import HUGGING_FACE, running, subword_encoder
+from attomaton.corpora.tokenizers.encoders import running
+from attomaton.corpora.tokenizers.huggingface import HUGGING_FACE
+from attomaton.corpora.tokenizers.subwords import subword_encoder
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.heads.reading.files import named
 from attomaton.heads.reading.gguf import GGUFFile, open_gguf

@@ -21,7 +21,7 @@ Then CE − H = ln(1 + Σ p (eˣ − 1 − x) + Σ eˣ outside), with no differe
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,19 +32,19 @@ from attomaton.base.tables import Float64, Int64, sum_equal_rows
 from attomaton.theories.decoder.supports import Supports
 
 EXTRAPOLATIONS = 8
-"""Number of jump sizes for the extrapolation to single steps."""
+"""Number of values of k for the extrapolation to single steps."""
 
-WITHIN = 3e-7
+LOGIT_TOLERANCE = 3e-7
 """Maximum difference in a logit between the last two orders."""
 
-SLIGHT = 1e-16
+LEAST_EXCESS = 1e-16
 """CE − H of a context below which its digits are dropped."""
 
 BATCH_LEVELS = 4096
-"""Levels that move together, so that they stay in the processor's cache."""
+"""Levels that are computed together, so that they stay in the processor's cache."""
 
 MOST_SINGLE_STEPS = 100_000
-"""Maximum number of single steps until jumps are accurate."""
+"""Maximum number of single steps until many steps at once are accurate."""
 
 UNSTABLE = 4.0
 """η π_j at which gradient descent becomes unstable: the curvature is at most ½, and 2/½ is 4."""
@@ -52,16 +52,18 @@ UNSTABLE = 4.0
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """The distinct courses of a corpus, as ragged rows of levels.
+    """The levels of some courses, as ragged rows: those of a course, ascending in p, and then one with p = 0.
+
+    The last level of a course has all tokens outside the support.
 
     Attributes
     ----------
     offsets : int64 array, shape (n_courses + 1,)
-        Start of the levels of each course; the last is that of all tokens outside the support.
+        Start of the levels of each course.
     probabilities : float64 array, shape (n_levels,)
         p of each token of the level.
     tokens : float64 array, shape (n_levels,)
-        The number of its tokens.
+        The number of tokens of the level.
     shares : float64 array, shape (n_courses,)
         π of one context of the course.
     contexts : int64 array, shape (n_courses,)
@@ -76,55 +78,60 @@ class Levels:
 
 
 def find_levels(supports: Supports) -> Levels:
-    """The courses of all contexts, each once."""
-    table, offsets, _ = _list(supports, slice(None))
-    once = np.ones(len(offsets) - 1, np.int64)
-    if table.max(initial=0) > np.iinfo(np.int32).max:
-        return _complete(table, offsets, once, supports)  # each separately
-    words = table.astype(np.int32).ravel()
-    offsets, words, contexts = sum_equal_rows(2 * offsets, words, once)
-    return _complete(words.reshape(-1, 2).astype(np.int64), offsets // 2, contexts, supports)
+    """The distinct courses of a corpus: contexts with equal counts have one."""
+    groups = _group_counts(supports, slice(None))
+    once = np.ones(len(groups.offsets) - 1, np.int64)
+    if max(groups.counts.max(initial=0), groups.sizes.max(initial=0)) > np.iinfo(np.int32).max:
+        return _levels_of(groups, once, supports)  # one course for each context
+    words = np.column_stack([groups.counts, groups.sizes]).astype(np.int32).ravel()
+    offsets, words, contexts = sum_equal_rows(2 * groups.offsets, words, once)
+    counts, sizes = words[::2].astype(np.int64), words[1::2].astype(np.int64)
+    return _levels_of(_CountGroups(offsets // 2, counts, sizes), contexts, supports)
 
 
 def list_levels(supports: Supports, number: int | None = None) -> tuple[Levels, Int64]:
-    """The course of every context, or of one, and the level of each of its pairs."""
+    """The course of every context, or of one, and the level of each (context, token) pair."""
     pairs = slice(None) if number is None else supports.pairs_of(number)
-    table, offsets, level = _list(supports, pairs)
-    levels = _complete(table, offsets, np.ones(len(offsets) - 1, np.int64), supports)
-    return levels, level + rows_of(offsets)[level]
+    groups = _group_counts(supports, pairs)
+    levels = _levels_of(groups, np.ones(len(groups.offsets) - 1, np.int64), supports)
+    n_contexts_before = rows_of(groups.offsets)[groups.of_pair]  # each has one level outside its support
+    return levels, groups.of_pair + n_contexts_before
 
 
-def _list(supports: Supports, pairs: slice) -> tuple[Int64, Int64, Int64]:
-    """The levels of supports: rows of (count, tokens), where each begins, and the level of each pair."""
-    row, counts = supports.row[pairs], supports.counts[pairs]
-    order = np.lexsort((counts, row))
-    row, counts = row[order], counts[order]
-    begins = (np.diff(row, prepend=-1) != 0) | (np.diff(counts, prepend=-1) != 0)
+class _CountGroups(NamedTuple):
+    """The tokens of each context with equal counts, ascending by count, as ragged rows."""
+
+    offsets: Int64
+    counts: Int64
+    sizes: Int64
+    of_pair: Int64 = np.empty(0, np.int64)
+
+
+def _group_counts(supports: Supports, pairs: slice) -> _CountGroups:
+    context, counts = supports.row[pairs], supports.counts[pairs]
+    order = np.lexsort((counts, context))
+    context, counts = context[order], counts[order]
+    begins = (np.diff(context, prepend=-1) != 0) | (np.diff(counts, prepend=-1) != 0)
     starts = np.flatnonzero(begins)
-    level = np.empty(len(row), np.int64)
-    level[order] = np.cumsum(begins) - 1
-    table = np.stack([counts[starts], np.diff(np.append(starts, len(row)))], axis=1)
-    return table, offsets_of(np.bincount(row[starts] - row[0])), level
+    of_pair = np.empty(len(order), np.int64)
+    of_pair[order] = np.cumsum(begins) - 1
+    offsets = offsets_of(np.bincount(context[starts] - context[0]))
+    return _CountGroups(offsets, counts[starts], np.diff(np.append(starts, len(order))), of_pair)
 
 
-def _complete(inside: Int64, offsets: Int64, contexts: Int64, supports: Supports) -> Levels:
-    """The levels of each support, followed by that of the tokens outside."""
-    starts = offsets[:-1]
-    totals = np.add.reduceat(inside[:, 0] * inside[:, 1], starts)
-    outside = supports.n_tokens - np.add.reduceat(inside[:, 1], starts)
-    probabilities = inside[:, 0] / totals[rows_of(offsets)]
+def _levels_of(groups: _CountGroups, contexts: Int64, supports: Supports) -> Levels:
+    """A level for each group, and after those of each context the level of the tokens outside."""
+    starts, ends = groups.offsets[:-1], groups.offsets[1:]
+    totals = np.add.reduceat(groups.counts * groups.sizes, starts)
+    n_outside = supports.n_tokens - np.add.reduceat(groups.sizes, starts)
+    probabilities = groups.counts / totals[rows_of(groups.offsets)]
     return Levels(
-        offsets + np.arange(len(offsets)),
-        np.insert(probabilities, offsets[1:], 0.0),
-        np.insert(inside[:, 1].astype(np.float64), offsets[1:], outside.astype(np.float64)),
+        groups.offsets + np.arange(len(groups.offsets)),
+        np.insert(probabilities, ends, 0.0),
+        np.insert(groups.sizes.astype(np.float64), ends, n_outside.astype(np.float64)),
         totals / supports.n_positions,
         contexts,
     )
-
-
-def _log(probabilities: Float64) -> Float64:
-    """ln p of levels of a support, and 0 outside."""
-    return np.log(np.where(probabilities > 0, probabilities, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +164,9 @@ class Moment:
     def excess(self) -> float:
         """CE − H: the mean of Σ p ln(p/q) over all positions."""
         levels = self.levels
-        return float((levels.contexts * levels.shares) @ np.log1p(_Mover(levels, 0.0).find_slack(self.state)))
+        return float(
+            (levels.contexts * levels.shares) @ np.log1p(_Descent(levels, 0.0).find_slack(self.state))
+        )
 
 
 def follow_levels(
@@ -165,7 +174,7 @@ def follow_levels(
 ) -> Iterator[Moment]:
     """The courses at these ascending steps of gradient descent; the first ``exact`` are taken one by one.
 
-    Raises ``UnsupportedOption`` at the edge of stability, and close to it where jumps are inaccurate.
+    Raises ``UnsupportedOption`` at the edge of stability, and near it if many steps at once are inaccurate.
     """
     largest = step_size * float(levels.shares.max())
     if largest >= UNSTABLE:
@@ -174,106 +183,226 @@ def follow_levels(
             f"{largest:.3g}; at {UNSTABLE:g} or above, gradient descent is unstable: give at most "
             f"{UNSTABLE * step_size / largest:.3g}"
         )
-    courses = [_Mover(batch, step_size).follow(steps, exact) for batch in _cut(levels)]
+    courses = [_Descent(batch, step_size).follow(steps, exact) for batch in _split_levels(levels)]
     for step, states in zip(steps, zip(*courses, strict=True), strict=True):
         yield Moment(step, levels, np.concatenate(states))
 
 
-def _cut(levels: Levels) -> Iterator[Levels]:
-    """The courses in batches of about :data:`BATCH_LEVELS` levels, each with its own jumps."""
+def _split_levels(levels: Levels) -> Iterator[Levels]:
+    """The courses in batches of about :data:`BATCH_LEVELS` levels, each with its own values of k."""
     offsets = levels.offsets
     borders = np.searchsorted(offsets, np.arange(0, int(offsets[-1]), BATCH_LEVELS)).tolist()
     for first, last in pairwise(sorted({*borders, len(levels.shares)})):
-        inside = slice(offsets[first], offsets[last])
+        rows = slice(offsets[first], offsets[last])
         yield Levels(
             offsets[first : last + 1] - offsets[first],
-            levels.probabilities[inside],
-            levels.tokens[inside],
+            levels.probabilities[rows],
+            levels.tokens[rows],
             levels.shares[first:last],
             levels.contexts[first:last],
         )
 
 
-class _Mover:
-    """Steps of some courses, one by one or many at once."""
+def _log(probabilities: Float64) -> Float64:
+    """ln p of levels of a support, and 0 outside."""
+    return np.log(np.where(probabilities > 0, probabilities, 1.0))
+
+
+class _Descent:
+    """Gradient descent on a batch of courses, from x of each level to x after one step or many."""
 
     def __init__(self, levels: Levels, step_size: float) -> None:
         self._probabilities, self._tokens = levels.probabilities, levels.tokens
-        self._last, self._row = levels.offsets[1:] - 1, rows_of(levels.offsets)
-        self._step_size, self._rate = step_size, step_size * levels.shares[self._row]
-        self._law = levels.tokens * levels.probabilities
+        self._outside, self._course = levels.offsets[1:] - 1, rows_of(levels.offsets)
+        self._step_size, self._rate = step_size, step_size * levels.shares[self._course]
+        self._mass = levels.tokens * levels.probabilities
 
     def follow(self, steps: Sequence[int], exact: int) -> Iterator[Float64]:
-        state, now, length = self._centre(-_log(self._probabilities)), 0, 0.0
+        """The state after each of these ascending steps; the first ``exact`` are taken one by one.
+
+        ``reach`` is the number of steps that the last error allows at once.
+        """
+        state, now, reach = self._centre(-_log(self._probabilities)), 0, 0.0
         for step in steps:
             while now < step:
-                n_steps = min(int(length), step - now)
+                n_steps = min(int(reach), step - now)
                 if now >= exact and n_steps > EXTRAPOLATIONS:
-                    ahead, off = self.leap(state, n_steps)
-                    length = n_steps * min(
-                        max(0.8 * (WITHIN / max(off, 1e-99)) ** (1 / EXTRAPOLATIONS), 0.2), 4.0
-                    )
-                    if off <= WITHIN:
+                    ahead, error = self.extrapolate(state, n_steps)
+                    growth = 0.8 * (LOGIT_TOLERANCE / max(error, 1e-99)) ** (1 / EXTRAPOLATIONS)
+                    reach = n_steps * min(max(growth, 0.2), 4.0)
+                    if error <= LOGIT_TOLERANCE:
                         state, now = ahead, now + n_steps
                         continue
-                    if length > 2 * EXTRAPOLATIONS:
+                    if reach > 2 * EXTRAPOLATIONS:
                         continue
                     if now > max(exact, MOST_SINGLE_STEPS):
                         raise UnsupportedOption(
                             f"after {now:,} steps of size {self._step_size:g} logits still oscillate, as "
                             "they do where gradient descent is nearly unstable; give a smaller step_size"
                         )
-                length = 2.0 * EXTRAPOLATIONS
+                reach = 2.0 * EXTRAPOLATIONS
                 for _ in range(min(max(EXTRAPOLATIONS, now // 8), step - now)):
-                    state, now = self.jump(state, 1.0), now + 1
+                    state, now = self.step(state, 1.0), now + 1
             yield state
 
     def find_slack(self, state: Float64) -> Float64:
         """Σ p eˣ inside plus Σ eˣ outside, minus 1, of each course, shape (n_courses,)."""
-        inside = np.bincount(self._row, self._law * (np.expm1(state) - state))
-        return np.maximum(inside, 0.0) + self._tokens[self._last] * np.exp(state[self._last])
+        inside = np.bincount(self._course, self._mass * (np.expm1(state) - state))
+        return np.maximum(inside, 0.0) + self._tokens[self._outside] * np.exp(state[self._outside])
 
-    def jump(self, state: Float64, n_steps: float) -> Float64:
+    def step(self, state: Float64, n_steps: float) -> Float64:
         """``n_steps`` steps by one implicit step; a single one is gradient descent itself."""
-        lower = -np.log1p(self.find_slack(state))
-        pull = -self._probabilities * np.expm1(state + lower[self._row])
+        log_scale = -np.log1p(self.find_slack(state))
+        pull = -self._probabilities * np.expm1(state + log_scale[self._course])
         softmax = self._probabilities - pull
-        softmax[self._last] = np.exp(state[self._last] + lower)
-        pull[self._last] = -softmax[self._last]
-        stiff = (n_steps - 1.0) * self._rate * softmax
-        damped = 1.0 / (1.0 + stiff)
-        right, mass = n_steps * self._rate * pull, self._tokens * softmax * damped
-        common = np.bincount(self._row, mass * right) / np.bincount(self._row, mass)
-        return self._centre(state + damped * (right + stiff * common[self._row]))
+        softmax[self._outside] = np.exp(state[self._outside] + log_scale)
+        pull[self._outside] = -softmax[self._outside]
+        stiffness = (n_steps - 1.0) * self._rate * softmax
+        damping = 1.0 / (1.0 + stiffness)
+        move, weight = n_steps * self._rate * pull, self._tokens * softmax * damping
+        shift = np.bincount(self._course, weight * move) / np.bincount(self._course, weight)
+        return self._centre(state + damping * (move + stiffness * shift[self._course]))
 
-    def leap(self, state: Float64, n_steps: int) -> tuple[Float64, float]:
+    def extrapolate(self, state: Float64, n_steps: int) -> tuple[Float64, float]:
         """``n_steps`` steps, and a bound on the error; infinite where too many steps overflow."""
         with np.errstate(over="ignore", invalid="ignore"):
-            ahead, off = self._extrapolate(state, n_steps)
-            squares = np.bincount(self._row, self._law * off**2)
-        shares = np.sqrt(squares / (self.find_slack(state) + SLIGHT))
-        apart = np.append(shares, np.abs(off[self._tokens > 0]))
-        return ahead, float(np.nan_to_num(apart, nan=np.inf).max())
+            ahead, change = self._richardson(state, n_steps)
+            squares = np.bincount(self._course, self._mass * change**2)
+        relative = np.sqrt(squares / (self.find_slack(state) + LEAST_EXCESS))
+        errors = np.append(relative, np.abs(change[self._tokens > 0]))
+        return ahead, float(np.nan_to_num(errors, nan=np.inf).max())
 
-    def _extrapolate(self, state: Float64, n_steps: int) -> tuple[Float64, Float64]:
-        """``n_steps`` steps by shrinking jumps, extrapolated to single steps, and the last order's change."""
+    def _richardson(self, state: Float64, n_steps: int) -> tuple[Float64, Float64]:
+        """``n_steps`` by 1, 2 … implicit steps, extrapolated to single ones, and the last order's change."""
         orders: list[Float64] = []
-        for n_jumps in range(1, EXTRAPOLATIONS + 1):
+        for n_parts in range(1, EXTRAPOLATIONS + 1):
             ahead = state
-            for _ in range(n_jumps):
-                ahead = self.jump(ahead, n_steps / n_jumps)
+            for _ in range(n_parts):
+                ahead = self.step(ahead, n_steps / n_parts)
             finer = [ahead]
             for order, coarse in enumerate(orders, 1):
-                beyond = (n_steps / (n_jumps - order) - 1.0) / (n_steps / n_jumps - 1.0)
-                finer.append(finer[-1] + (finer[-1] - coarse) / (beyond - 1.0))
+                ratio = (n_steps / (n_parts - order) - 1.0) / (n_steps / n_parts - 1.0)
+                finer.append(finer[-1] + (finer[-1] - coarse) / (ratio - 1.0))
             orders = finer
         return self._centre(orders[-1]), orders[-1] - orders[-2]
 
     def _centre(self, state: Float64) -> Float64:
         """The state minus its mean under p, twice, so that no rounding of it remains."""
         for _ in range(2):
-            state = state - np.bincount(self._row, self._law * state)[self._row]
+            state = state - np.bincount(self._course, self._mass * state)[self._course]
         return state
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StoppedDecoder:
+    """The logits of every context at one step: of each next token, and one for all tokens that never follow.
+
+    Attributes
+    ----------
+    supports : Supports
+        The next tokens of each context.
+    moment : Moment
+        The levels at that step.
+    level_of_pair : int64 array, shape (n_pairs,)
+        The level of each (context, next token) pair.
+    step_size : float
+        η.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> stopped = at.learn_decoder([[0, 1, 0, 2, 0, 1, 0, 1]]).at(1000)
+    >>> stopped, round(stopped.loss, 4), stopped.weights.shape
+    (StoppedDecoder(step 1,000 of size 1), 0.3234, (3, 3))
+    >>> stopped.column(0).round(3).tolist()
+    [-3.943, 2.521, 1.421]
+    >>> logs = stopped.log_probabilities(np.array([[0], [0], [2]]), np.array([1, 0, 2]))
+    >>> np.exp(logs).round(4).tolist()  # of 1 and 0 after 0, and of 2 after 2
+    [0.7494, 0.0012, 0.0024]
+    """
+
+    supports: Supports
+    moment: Moment
+    level_of_pair: Int64
+    step_size: float
+
+    def __repr__(self) -> str:
+        return f"StoppedDecoder(step {self.moment.step:,} of size {self.step_size:g})"
+
+    @property
+    def loss(self) -> float:
+        """The mean cross-entropy, in nats per position."""
+        return self.supports.entropy + self.moment.excess
+
+    @property
+    def pair_logits(self) -> Float64:
+        """The logit of each (context, next token) pair, shape (n_pairs,)."""
+        return self.moment.logits[self.level_of_pair]
+
+    @property
+    def outside_logits(self) -> Float64:
+        """The logit of all tokens outside each support, shape (n_contexts,)."""
+        return self.moment.logits[self.moment.levels.offsets[1:] - 1]
+
+    @property
+    def weights(self) -> Float64:
+        """W, one column per context, shape (n_tokens, n_contexts)."""
+        table = np.repeat(self.outside_logits[None], self.supports.n_tokens, axis=0)
+        table[self.supports.tokens, self.supports.row] = self.pair_logits
+        return table
+
+    def column(self, number: int) -> Float64:
+        """The logits of one context, by its index, shape (n_tokens,)."""
+        pairs = self.supports.pairs_of(number)
+        logits = np.full(self.supports.n_tokens, self.outside_logits[number])
+        logits[self.supports.tokens[pairs]] = self.moment.logits[self.level_of_pair[pairs]]
+        return logits
+
+    def log_probabilities(self, contexts: Any, labels: Any) -> Float64:
+        """The logarithms of the probabilities of labels after contexts of token ids, shape (n,).
+
+        Parameters
+        ----------
+        contexts : int array, shape (n, width)
+            A context that never occurs gives every token the probability 1/V.
+        labels : int array, shape (n,)
+            One next token each.
+        """
+        supports = self.supports
+        label_ids, width = check_int64(labels, "labels"), supports.contexts.shape[1]
+        context_ids = check_int64(np.ravel(contexts), "contexts").reshape(-1, width)
+        check_lengths("contexts and labels", contexts=context_ids, labels=label_ids)
+        check_ids(label_ids, supports.n_tokens, "a label", error=TokenOutOfRange)
+        number, occurs = supports.number_all(context_ids)
+        keys = supports.row * supports.n_tokens + supports.tokens
+        pairs = number * supports.n_tokens + label_ids
+        index = np.minimum(np.searchsorted(keys, pairs), len(keys) - 1)
+        logits = np.where(keys[index] == pairs, self.pair_logits[index], self.outside_logits[number])
+        return np.where(occurs, logits - self._log_sums[number], -np.log(supports.n_tokens))
+
+    @property
+    def _log_sums(self) -> Float64:
+        levels, logits = self.moment.levels, self.moment.logits
+        starts = levels.offsets[:-1]
+        top = np.maximum.reduceat(logits, starts)
+        raised = levels.tokens * np.exp(logits - top[rows_of(levels.offsets)])
+        return top + np.log(np.add.reduceat(raised, starts))
+
+
+def follow_decoder(supports: Supports, steps: Sequence[int], step_size: float) -> Iterator[StoppedDecoder]:
+    """All contexts after each of these ascending steps."""
+    levels, level_of_pair = list_levels(supports)
+    for moment in follow_levels(levels, steps, step_size):
+        yield StoppedDecoder(supports, moment, level_of_pair, step_size)
+
+
+def logits_of(supports: Supports, number: int, step: int, step_size: float) -> Float64:
+    """The logits of one context after ``step`` steps, computed alone, shape (n_tokens,)."""
+    levels, level_of_pair = list_levels(supports, number)
+    (moment,) = follow_levels(levels, [step], step_size)
+    logits = np.full(supports.n_tokens, moment.logits[-1])
+    logits[supports.tokens[supports.pairs_of(number)]] = moment.logits[level_of_pair]
+    return logits
 
 
 def direct_column(supports: Supports, number: int) -> Float64:
@@ -304,105 +433,4 @@ def asymptote(supports: Supports, number: int, step: float, step_size: float) ->
     base = -(size * gap + logs.sum()) / n_tokens
     logits = np.full(n_tokens, base)
     logits[supports.tokens[pairs]] += gap + logs
-    return logits
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class StoppedDecoder:
-    """Every context's logits at one step: inside its support, and one for all tokens outside.
-
-    Attributes
-    ----------
-    supports : Supports
-        The next tokens of each context.
-    moment : Moment
-        The levels at that step.
-    level : int64 array, shape (n_pairs,)
-        The level of each pair.
-    step_size : float
-        η.
-    """
-
-    supports: Supports
-    moment: Moment
-    level: Int64
-    step_size: float
-
-    def __repr__(self) -> str:
-        return f"StoppedDecoder(step {self.moment.step:,} of size {self.step_size:g})"
-
-    @property
-    def loss(self) -> float:
-        """The mean cross-entropy, in nats per position."""
-        return self.supports.entropy + self.moment.excess
-
-    @property
-    def inside(self) -> Float64:
-        """The logit of each pair, shape (n_pairs,)."""
-        return self.moment.logits[self.level]
-
-    @property
-    def outside(self) -> Float64:
-        """The logit of all tokens outside each support, shape (n_contexts,)."""
-        return self.moment.logits[self.moment.levels.offsets[1:] - 1]
-
-    @property
-    def weights(self) -> Float64:
-        """W, one column per context, shape (n_tokens, n_contexts)."""
-        table = np.repeat(self.outside[None], self.supports.n_tokens, axis=0)
-        table[self.supports.tokens, self.supports.row] = self.inside
-        return table
-
-    def column(self, number: int) -> Float64:
-        """The logits of one context, by its index, shape (n_tokens,)."""
-        pairs = self.supports.pairs_of(number)
-        logits = np.full(self.supports.n_tokens, self.outside[number])
-        logits[self.supports.tokens[pairs]] = self.moment.logits[self.level[pairs]]
-        return logits
-
-    def log_probabilities(self, contexts: Any, labels: Any) -> Float64:
-        """The logarithms of the probabilities of labels after contexts of token ids, shape (n,).
-
-        Parameters
-        ----------
-        contexts : int array, shape (n, width)
-            A context that never occurs gives every token the probability 1/V.
-        labels : int array, shape (n,)
-            One next token each.
-        """
-        supports = self.supports
-        label_ids = check_int64(labels, "labels")
-        width = supports.contexts.shape[1]
-        context_ids = check_int64(np.ravel(contexts), "contexts").reshape(-1, width)
-        check_lengths("contexts and labels", contexts=context_ids, labels=label_ids)
-        check_ids(label_ids, supports.n_tokens, "a label", error=TokenOutOfRange)
-        number, occurs = supports.number_all(context_ids)
-        keys = supports.row * supports.n_tokens + supports.tokens
-        pairs = number * supports.n_tokens + label_ids
-        index = np.minimum(np.searchsorted(keys, pairs), len(keys) - 1)
-        logits = np.where(keys[index] == pairs, self.inside[index], self.outside[number])
-        return np.where(occurs, logits - self._log_sums[number], -np.log(supports.n_tokens))
-
-    @property
-    def _log_sums(self) -> Float64:
-        levels, logits = self.moment.levels, self.moment.logits
-        starts = levels.offsets[:-1]
-        top = np.maximum.reduceat(logits, starts)
-        raised = levels.tokens * np.exp(logits - top[rows_of(levels.offsets)])
-        return top + np.log(np.add.reduceat(raised, starts))
-
-
-def follow_decoder(supports: Supports, steps: Sequence[int], step_size: float) -> Iterator[StoppedDecoder]:
-    """All contexts after each of these ascending steps."""
-    levels, level = list_levels(supports)
-    for moment in follow_levels(levels, steps, step_size):
-        yield StoppedDecoder(supports, moment, level, step_size)
-
-
-def logits_of(supports: Supports, number: int, step: int, step_size: float) -> Float64:
-    """The logits of one context after ``step`` steps, computed alone, shape (n_tokens,)."""
-    levels, level = list_levels(supports, number)
-    (moment,) = follow_levels(levels, [step], step_size)
-    logits = np.full(supports.n_tokens, moment.logits[-1])
-    logits[supports.tokens[supports.pairs_of(number)]] = moment.logits[level]
     return logits

@@ -18,7 +18,7 @@ from attomaton.base.options import given_path, real_number, whole_number
 from attomaton.base.printing import Block, Grid, Signal
 from attomaton.base.progress import silent
 from attomaton.base.tables import Float64, Int64, make_table, write_parquet
-from attomaton.corpora.readers.corpus import ReadingOptions, check_options, read_named
+from attomaton.corpora.readers.corpus import ReadingOptions, check_options, read_samples_and_vocabulary
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples, Skipped
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
@@ -320,7 +320,7 @@ def survey_samples(
     tolerance = real_number(tolerance, "tolerance", least=0, below=1)
     vocabulary = None
     if not isinstance(samples, Samples):
-        samples, vocabulary = read_named(samples, options)
+        samples, vocabulary = read_samples_and_vocabulary(samples, options)
     check_options(options)
     announce("counting classes")
     classes = CorpusClasses.from_samples(samples, min_samples=min_samples)

@@ -1,0 +1,268 @@
+"""Tokenizers of a ``tokenizer.json``, run by the library ``tokenizers`` within limits of time and memory.
+
+A file can ask the library for any amount of either, so its sizes are checked before the library reads it, the
+growth of texts after that, and the time of each call.
+"""
+
+import base64
+import binascii
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import pairwise
+from os.path import commonprefix
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, cast
+
+from attomaton.base.errors import UnreadableSource, UnsupportedOption, needing
+from attomaton.base.tables import Int32, Int64
+from attomaton.corpora.budgets import TOKEN_TEXT, TOKENIZER_BYTES, VOCABULARY_SIZE, brief, ids_most
+from attomaton.corpora.tokenizers.encoders import ANOTHER_TOKENIZER, name_all, ragged, running
+
+HUGGING_FACE = "tokenizer.json"
+
+LONGEST_WORDPIECE = 1000
+"""Longest word for WordPiece, in characters: its time grows with their square; the default is 100."""
+
+MOST_GROWTH = 128  # largest factor by which the parts of a tokenizer may lengthen a text
+DOUBLING = ("BPEDecoder", "ByteLevel", "CTC", "Metaspace", "WordPiece")
+"""Parts that may write two characters, or bytes, for one: a sequence of them lengthens a text much."""
+
+BEGINNINGS = 1 << 21
+"""Distinct beginnings of the tokens of a Unigram model, each of which takes the library about 350 bytes; in
+large files, as many as an eighth of their characters. Those of 250 k tokens have about a million."""
+
+START_SECONDS, BYTE_SECONDS, FURTHER_SECONDS, FEW_BYTES = 10.0, 1.5e-6, 1e-5, 10_000_000
+"""Processor time that a ``tokenizer.json`` may take for all texts: to begin with, for each of the first ten
+million bytes, and for each one after these. Real ones take 4e-7 to 8e-7 s a byte."""
+
+
+class HuggingFaceEncoder:
+    """A ``tokenizer.json``, run by the library ``tokenizers``.
+
+    Its regular expressions run in Oniguruma, which backtracks: ``(a+)+$`` can take seconds for a line. The
+    library is therefore called in a thread, which can be left behind.
+    """
+
+    def __init__(self, definition: str) -> None:
+        with needing("a tokenizer.json"):
+            import tokenizers
+        library: Any = tokenizers
+        check_json(definition)
+        with running("not a tokenizer.json"):
+            self._tokenizer = library.Tokenizer.from_str(definition)
+            self._names = {index: token for token, index in self._tokenizer.get_vocab().items()}
+            self._tokenizer.no_truncation()
+            self._tokenizer.no_padding()
+            dropout = getattr(self._tokenizer.model, "dropout", None)
+            names = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
+            stages = [getattr(self._tokenizer, name) for name in names]
+            states = [b"null" if stage is None else stage.__getstate__() for stage in stages]
+            self._joins_by_regex = b'"Regex"' in states[-1]
+        *encoding, decoding = map(json.loads, states)  # as the library read them: a file may leave types out
+        if max(_growth(encoding), _growth(decoding)) > MOST_GROWTH:
+            raise _wrong(f"it may lengthen a text more than {MOST_GROWTH}-fold")
+        if dropout:
+            raise UnsupportedOption(
+                "the tokenizer drops merges at random, so a text has no fixed ids; set its dropout to null"
+            )
+        self._seconds, self._n_bytes = 0.0, 0
+        self._n_tokens = max(self._names, default=-1) + 1
+        if self._n_tokens > VOCABULARY_SIZE:
+            raise UnreadableSource(
+                f"the tokenizer has ids up to {self._n_tokens - 1}, but ids must be below "
+                f"{VOCABULARY_SIZE:,}; give another file"
+            )
+
+    def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
+        """The texts as ids."""
+        with running("the tokenizer has no ids for part of the text"):
+            call = partial(self._tokenizer.encode_batch_fast, list(texts), add_special_tokens=False)
+            n_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+            lists = [encoding.ids for encoding in self._call_in_time(call, n_bytes)]
+        largest = max((max(ids) for ids in lists if ids), default=0)
+        if largest >= max(1, self._n_tokens):
+            raise UnreadableSource(
+                f"the tokenizer produced the id {largest}, but its ids must be below {self._n_tokens}; "
+                "give another file"
+            )
+        return ragged(lists)
+
+    def before(self) -> tuple[int, ...]:
+        """The special tokens that the file's post-processor puts before a text."""
+        with running("the tokenizer has no ids for a letter"):
+            batch = self._tokenizer.encode_batch
+            calls = (partial(batch, ["a"], add_special_tokens=special) for special in (False, True))
+            plain, framed = (self._call_in_time(call, 1)[0].ids for call in calls)
+        starts = range(len(framed) - len(plain) + 1)
+        matches = (start for start in starts if framed[start : start + len(plain)] == plain)
+        return tuple(framed[: next(matches, 0)])
+
+    def tokens(self) -> tuple[str, ...]:
+        """The tokens as the file spells them (GPT-2 writes a space as ``Ġ``)."""
+        return name_all(self._names)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of consecutive ids, from the file's decoder; an id without a token adds nothing."""
+        with running("the tokenizer cannot join its tokens"):
+            call = partial(self._tokenizer.decode_batch, [list(ids)], skip_special_tokens=False)
+            return (self._call_in_time(call, 4 * len(ids)) if self._joins_by_regex else call())[0]
+
+    def _call_in_time(self, call: Callable[[], Any], n_bytes: int) -> Any:
+        """The result of a call of the library; raise if all calls together take far too long.
+
+        Only calls that release the interpreter's lock may be given, or Ctrl-C is not heard.
+        """
+        outcomes = SimpleQueue[tuple[Any, BaseException | None]]()
+
+        def run() -> None:
+            try:
+                outcomes.put((call(), None))
+            except BaseException as error:  # a panic, too
+                outcomes.put((None, error))
+
+        self._n_bytes += n_bytes
+        few = min(self._n_bytes, FEW_BYTES)
+        most = START_SECONDS + BYTE_SECONDS * few + FURTHER_SECONDS * (self._n_bytes - few) - self._seconds
+        clock, processor = time.monotonic(), time.process_time()
+        Thread(target=run, daemon=True).start()
+        while True:
+            with suppress(Empty):
+                result, error = outcomes.get(timeout=0.2)
+                self._seconds += min(time.monotonic() - clock, time.process_time() - processor)
+                if error is not None:
+                    raise error
+                return result
+            if min(time.monotonic() - clock, time.process_time() - processor) > most:
+                raise UnreadableSource(
+                    "it takes several times as long for this text as tokenizers in use, probably because a "
+                    "regular expression in it backtracks without end; give another tokenizer"
+                )
+
+
+def check_json(definition: str) -> None:
+    """Refuse a ``tokenizer.json`` with settings that no real tokenizer has."""
+    if len(definition) > TOKENIZER_BYTES:
+        raise _wrong(f"it has {len(definition):,} characters, more than {TOKENIZER_BYTES:,}")
+    try:
+        read = json.loads(definition, object_pairs_hook=_distinct)
+    except RecursionError as error:
+        raise _wrong("it is nested too deeply") from error
+    except ValueError as error:
+        raise _wrong(brief(str(error))) from error
+    record = _object(read, "the file")
+    model = _object(record.get("model", {}), "its model")
+    vocab, added = model.get("vocab"), record.get("added_tokens")
+    n_tokens = sum(
+        len(cast("list[Any]", tokens)) for tokens in (vocab, added) if isinstance(tokens, list | dict)
+    )
+    _check_tokens(vocab, added, ids_most(n_tokens))
+    longest = model.get("max_input_chars_per_word", 0)
+    if not isinstance(longest, int) or longest > LONGEST_WORDPIECE:
+        raise _wrong(
+            f"max_input_chars_per_word is {brief(str(longest))}, more than {LONGEST_WORDPIECE:,}, and the "
+            "time for a word grows with its square"
+        )
+    if isinstance(vocab, list):
+        _check_beginnings(cast("list[Any]", vocab), max(BEGINNINGS, len(definition) // 8))
+
+
+def _check_tokens(vocab: Any, added: Any, most: int) -> None:
+    """Refuse ids of ``most`` or more, tokens that are too long, and too many tokens."""
+    tokens: list[Any] = []
+    numbered: list[tuple[str, Any]] = []
+    if isinstance(vocab, list):  # Unigram: [token, score] by id
+        tokens += [pair[0] for pair in cast("list[Any]", vocab) if isinstance(pair, list) and pair]
+    elif isinstance(vocab, dict):
+        by_token = cast("dict[str, Any]", vocab)
+        numbered += by_token.items()
+        tokens += by_token
+        if len(set(map(str, by_token.values()))) < len(by_token):
+            raise _wrong("two tokens of its vocabulary have the same id")
+    if isinstance(vocab, list | dict) and len(cast("list[Any]", vocab)) > VOCABULARY_SIZE:
+        raise _wrong(f"it has {len(cast('list[Any]', vocab)):,} tokens, more than {VOCABULARY_SIZE:,}")
+    for item in cast("list[Any]", added) if isinstance(added, list) else []:
+        entry = _object(item, "an added token")
+        tokens.append(str(entry.get("content")))
+        numbered.append((tokens[-1], entry.get("id", 0)))
+    for token, index in numbered:
+        if type(index) is not int or not 0 <= index < most:
+            raise _wrong(
+                f"the id of {brief(token)!r} is {brief(str(index))}, not a whole number from 0 to {most - 1}"
+            )
+    for token in tokens:
+        if isinstance(token, str) and len(token) > TOKEN_TEXT:
+            raise _wrong(f"a token has {len(token):,} characters, more than {TOKEN_TEXT:,}")
+
+
+def _check_beginnings(vocab: list[Any], most: int) -> None:
+    """Refuse a Unigram vocabulary whose trie would take too much memory."""
+    tokens = sorted(str(cast("list[Any]", pair)[0]) for pair in vocab if isinstance(pair, list) and pair)
+    written = [token.encode("utf-8", "replace") for token in tokens]
+    if sum(map(len, written)) > most:
+        shared = sum(len(commonprefix(pair)) for pair in pairwise(written))  # noqa: RUF071  no paths
+        if sum(map(len, written)) - shared > most:
+            raise _wrong(f"its tokens have more than {most:,} distinct beginnings")
+
+
+def _growth(step: Any) -> float:
+    """The factor by which a part of a tokenizer may lengthen a text."""
+    if isinstance(step, list):
+        product = 1.0
+        for inner_step in cast("list[Any]", step):
+            product *= _growth(inner_step)
+        return product
+    if not isinstance(step, dict):
+        return 1.0
+    entry = cast("dict[str, Any]", step)
+    inner = _growth([value for value in entry.values() if isinstance(value, list | dict)])
+    match entry:
+        case {"type": "Replace", "pattern": {"String": str(plain)}, "content": str(content)} if plain:
+            return inner * max(1.0, len(content) / len(plain))
+        case {"type": "Replace", "pattern": {"Regex": str(regex)}, "content": str(content)} if _eats(regex):
+            return inner * max(1, len(content))
+        case {"type": "Replace", "content": str(added)} | {"type": "Prepend", "prepend": str(added)}:
+            return inner * (1 + len(added))  # a match may be empty, between two characters
+        case {"type": "Precompiled", "precompiled_charsmap": str(charsmap)}:
+            return inner * _longest_replacement(charsmap)
+        case {"type": "TemplateProcessing", "single": pieces}:
+            return inner * max(1, sum("Sequence" in item for item in pieces))
+        case _:
+            return inner * (2 if entry.get("type") in DOUBLING else 1)
+
+
+def _eats(pattern: str) -> bool:
+    """Whether a regular expression is so simple that each of its matches surely has a character."""
+    plain = re.sub(r"\\[dDhHnprsStPwW\W]", "x", pattern)
+    return plain != "" and re.search(r"[*?|^$()\\]|\{[0,]", plain) is None
+
+
+def _longest_replacement(charsmap: str) -> int:
+    """The most characters that SentencePiece's table of normal forms has for one: its texts end with NUL."""
+    try:
+        table = base64.b64decode(charsmap)
+        size = int.from_bytes(table[:4], "little")
+    except (ValueError, binascii.Error):
+        return 1  # the library refuses it
+    return max(1, *(len(text.decode("utf-8", "replace")) for text in table[4 + size :].split(b"\0")))
+
+
+def _object(value: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise _wrong(f"{name} is {type(cast('object', value)).__name__}, not an object")
+    return cast("dict[str, Any]", value)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        raise ValueError("an object has a duplicate key")
+    return record
+
+
+def _wrong(fault: str) -> UnreadableSource:
+    return UnreadableSource(f"not a tokenizer.json ({fault}); {ANOTHER_TOKENIZER}")

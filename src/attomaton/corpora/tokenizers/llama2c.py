@@ -1,0 +1,127 @@
+"""Tokenizers of llama2.c, from their ``.bin`` files: a score and a text for each token."""
+
+import base64
+import binascii
+import math
+import re
+import struct
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+
+from attomaton.base.errors import UnreadableSource
+from attomaton.base.tables import Int32, Int64
+from attomaton.corpora.budgets import TOKEN_TEXT, VOCABULARY_SIZE
+from attomaton.corpora.tokenizers.encoders import RESTORE_TOKENIZER, name_all, ragged, show_bytes
+
+LLAMA2C = "llama2.c"
+FIRST_BYTE = 3  # the id of the byte 0
+HEADER_BYTES = 4  # the length of the longest token
+LEAST_SCORE = -1e10  # pairs with lower scores are never merged
+_BYTE = re.compile(rb"<0x([0-9A-F]{2})>")
+
+
+class Llama2cEncoder:
+    """A tokenizer of llama2.c, from its base64-encoded file.
+
+    As in llama2.c, a space is prepended to the text; no BOS token is added.
+    """
+
+    def __init__(self, definition: str) -> None:
+        try:
+            content = base64.b64decode(definition, validate=True)
+        except (ValueError, binascii.Error) as error:
+            raise UnreadableSource("not the definition of a llama2.c tokenizer; give another file") from error
+        self._tokens, self._scores = _parse_tokens(content)
+        self._ids: dict[bytes, int] = {}
+        for index, token in enumerate(self._tokens):
+            self._ids.setdefault(token, index)
+        if len(self._tokens) < FIRST_BYTE + 256 or b" " not in self._ids:
+            raise UnreadableSource(
+                f"it has no token for a space, or not one for every byte; {RESTORE_TOKENIZER}"
+            )
+
+    def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
+        """The texts as ids."""
+        return ragged([self._merge(self._characters(text)) for text in texts])
+
+    def tokens(self) -> tuple[str, ...]:
+        """The tokens as text; a byte that is not UTF-8 is shown like ``<0xE9>``."""
+        return name_all({index: show_bytes(token) for index, token in enumerate(self._tokens)})
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of consecutive ids, without the prepended space."""
+        joined = b"".join(self._bytes_of(index) for index in ids)
+        return joined.removeprefix(b" ").decode("utf-8", errors="replace")
+
+    def _bytes_of(self, index: int) -> bytes:
+        token = self._tokens[index] if 0 <= index < len(self._tokens) else b""
+        byte = _BYTE.fullmatch(token) if FIRST_BYTE <= index < FIRST_BYTE + 256 else None
+        return token if byte is None else bytes([int(byte[1], 16)])
+
+    def _characters(self, text: str) -> list[int]:
+        """The ids of the characters; a character that is not a token becomes its bytes."""
+        ids: list[int] = [self._ids[b" "]] if text else []
+        for character in text:
+            written = character.encode("utf-8", errors="replace")
+            number = self._ids.get(written)
+            ids += [byte + FIRST_BYTE for byte in written] if number is None else [number]
+        return ids
+
+    def _merge(self, ids: list[int]) -> list[int]:
+        """Merge the pair whose token has the best score, the first among equals, until none is left.
+
+        The ids are a linked list: a merged pair stays at the position of its left id, and the position of
+        the right one is empty. Pairs wait in a heap; those that have changed since are skipped.
+        """
+        following = [*range(1, len(ids)), None] if ids else []
+        previous: list[int | None] = [None, *range(len(ids) - 1)]
+        current: list[int | None] = list(ids)
+
+        def pair_at(position: int | None) -> tuple[float, int, int, int, int] | None:
+            """(−score, position, merged id, left id, right id), if the two ids at a position make a token."""
+            after = None if position is None else following[position]
+            if position is None or after is None:
+                return None
+            left, right = current[position], current[after]
+            assert left is not None and right is not None  # noqa: S101, PT018  linked entries hold a token
+            merged = self._ids.get(self._tokens[left] + self._tokens[right])
+            return None if merged is None else (-self._scores[merged], position, merged, left, right)
+
+        waiting = [pair for pair in map(pair_at, range(len(ids))) if pair is not None]
+        heapify(waiting)
+        while waiting:
+            _, position, merged, left, right = heappop(waiting)
+            after = following[position]
+            if current[position] != left or after is None or current[after] != right:
+                continue
+            current[position], current[after] = merged, None
+            following[position] = beyond = following[after]
+            if beyond is not None:
+                previous[beyond] = position
+            for pair in (pair_at(previous[position]), pair_at(position)):
+                if pair is not None:
+                    heappush(waiting, pair)
+        return [index for index in current if index is not None]
+
+
+def _parse_tokens(content: bytes) -> tuple[list[bytes], list[float]]:
+    """The tokens and scores after the header: score, length, text, one after another."""
+    tokens: list[bytes] = []
+    scores: list[float] = []
+    offset = HEADER_BYTES
+    while offset < len(content):
+        if offset + 8 > len(content) or len(tokens) >= VOCABULARY_SIZE:
+            raise UnreadableSource(
+                f"it ends inside token {len(tokens)}, or has too many; {RESTORE_TOKENIZER}"
+            )
+        score, length = struct.unpack_from("<fi", content, offset)
+        offset += 8 + length
+        if not 0 <= length <= TOKEN_TEXT or offset > len(content):
+            raise UnreadableSource(
+                f"token {len(tokens)} has a declared length of {length} bytes; {RESTORE_TOKENIZER}"
+            )
+        if not math.isfinite(score) or score <= LEAST_SCORE:
+            raise UnreadableSource(f"token {len(tokens)} has the score {score}; {RESTORE_TOKENIZER}")
+        tokens.append(content[offset - length : offset])
+        scores.append(score)
+    return tokens, scores

@@ -1,0 +1,161 @@
+"""Tokenizers of tiktoken, from their ranks files (``.tiktoken``).
+
+A ranks file has a line for each token, with its bytes in base64 and its rank, which is its id. Its name
+determines what it lacks: the pattern that splits a text, and the special tokens.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from attomaton.base.errors import UnreadableSource, UnsupportedOption, needing
+from attomaton.base.tables import Int32, Int64
+from attomaton.corpora.budgets import TOKEN_TEXT, brief
+from attomaton.corpora.tokenizers.encoders import (
+    ANOTHER_TOKENIZER,
+    RESTORE_TOKENIZER,
+    name_all,
+    ragged,
+    running,
+    show_bytes,
+)
+
+TIKTOKEN = "tiktoken"
+END_OF_TEXT = "<|endoftext|>"
+END_OF_PROMPT = "<|endofprompt|>"
+
+_GPT2 = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"""
+_CL100K = (
+    r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"""
+    r"""|\s++$|\s*[\r\n]|\s+(?!\S)|\s"""
+)
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_ENDING = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+_O200K = "|".join(
+    [
+        rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+{_ENDING}",
+        rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*{_ENDING}",
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+        r"\s*[\r\n]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A pattern, the number of ranks, and the special tokens with their ids."""
+
+    pattern: str
+    n_ranks: int
+    special: Mapping[str, int]
+
+
+SCHEMES = {
+    "r50k_base": Scheme(_GPT2, 50256, {END_OF_TEXT: 50256}),
+    "p50k_base": Scheme(_GPT2, 50280, {END_OF_TEXT: 50256}),
+    "cl100k_base": Scheme(
+        _CL100K,
+        100256,
+        {
+            END_OF_TEXT: 100257,
+            "<|fim_prefix|>": 100258,
+            "<|fim_middle|>": 100259,
+            "<|fim_suffix|>": 100260,
+            END_OF_PROMPT: 100276,
+        },
+    ),
+    "o200k_base": Scheme(_O200K, 199998, {END_OF_TEXT: 199999, END_OF_PROMPT: 200018}),
+}
+"""Name of a ranks file, without its suffix → the information missing in it."""
+
+
+class TiktokenEncoder:
+    """A ranks file, run by the library ``tiktoken``; its name determines the splitting pattern."""
+
+    def __init__(self, definition: str) -> None:
+        with needing("a .tiktoken file"):
+            import tiktoken
+        try:
+            stored = json.loads(definition)
+            name, content = str(stored["scheme"]), str(stored["ranks"])
+        except (ValueError, RecursionError, TypeError, LookupError) as error:
+            raise UnreadableSource("not the definition of a ranks file; give another file") from error
+        if name not in SCHEMES:
+            raise UnsupportedOption(
+                f"a ranks file does not contain its splitting pattern, and none is known for "
+                f"{brief(name)!r}; rename it to one of {', '.join(sorted(SCHEMES))}, or give a "
+                "tokenizer.json"
+            )
+        scheme = SCHEMES[name]
+        self._ranks = parse_ranks(content, scheme.n_ranks + len(scheme.special) + 1)
+        if len(self._ranks) != scheme.n_ranks:
+            raise UnreadableSource(
+                f"{len(self._ranks):,} ranks, but {name} has {scheme.n_ranks:,}; restore the file"
+            )
+        self._special = dict(scheme.special)
+        shared = set(self._ranks.values()) & set(self._special.values())
+        if shared:
+            raise UnreadableSource(f"the rank {min(shared)} is that of a special token; restore the file")
+        with running("not a ranks file"):
+            self._encoding = tiktoken.Encoding(
+                name, pat_str=scheme.pattern, mergeable_ranks=self._ranks, special_tokens=self._special
+            )
+
+    def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
+        """The texts as ids."""
+        with running("the tokenizer has no ids for part of the text"):
+            lists = [self._encoding.encode_ordinary(text) for text in texts]
+        return ragged(lists)
+
+    def tokens(self) -> tuple[str, ...]:
+        """The tokens as text; a byte that is not UTF-8 is shown like ``<0xE9>``."""
+        names = {index: show_bytes(token) for token, index in self._ranks.items()}
+        return name_all({**names, **{index: token for token, index in self._special.items()}})
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of consecutive ids; an id without a token adds nothing."""
+        texts = {index: token.encode() for token, index in self._special.items()}
+        texts.update({index: token for token, index in self._ranks.items()})
+        return b"".join(texts.get(index, b"") for index in ids).decode("utf-8", errors="replace")
+
+
+def parse_ranks(content: str, most: int) -> dict[bytes, int]:
+    """The tokens of a ``.tiktoken`` file with their ranks, which are below ``most``."""
+    ranks: dict[bytes, int] = {}
+    for number, line in enumerate(content.splitlines(), 1):
+        if not line.strip():
+            continue
+        token, rank = _parse_line(line, number, most)
+        if token in ranks:
+            raise _bad_line(number, "repeats a token")
+        ranks[token] = rank
+    missing = [byte for byte in range(256) if bytes([byte]) not in ranks]
+    if missing:
+        raise UnreadableSource(f"not every single byte has a rank of 0 or more; {RESTORE_TOKENIZER}")
+    if len(set(ranks.values())) < len(ranks):
+        raise UnreadableSource(f"two tokens have the same rank; {ANOTHER_TOKENIZER}")
+    return ranks
+
+
+def _parse_line(line: str, number: int, most: int) -> tuple[bytes, int]:
+    fields = line.split()
+    try:
+        token = base64.b64decode(fields[0], validate=True)
+    except (ValueError, binascii.Error) as error:
+        raise _bad_line(number, "is not a token in base64 and its rank") from error
+    if len(fields) != 2 or not token or not (fields[1].isascii() and fields[1].isdigit()):
+        raise _bad_line(number, "is not a token in base64 and its rank")
+    if len(token) > TOKEN_TEXT:
+        raise _bad_line(number, f"has a token of {len(token):,} bytes, more than {TOKEN_TEXT:,}")
+    if len(fields[1]) > 9 or int(fields[1]) >= most:
+        raise _bad_line(number, f"has the rank {brief(fields[1])}, not below {most:,}")
+    return token, int(fields[1])
+
+
+def _bad_line(number: int, fault: str) -> UnreadableSource:
+    return UnreadableSource(f"line {number} {fault}; {RESTORE_TOKENIZER}")
