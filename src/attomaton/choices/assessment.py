@@ -84,8 +84,8 @@ class AssessedItems(OrderedItems):
     def outcomes(self, first: Any, second: Any, *, moved_first: Any = None) -> Outcomes:
         """The probabilities that ``first`` wins, that neither does, and that ``second`` wins.
 
-        ``moved_first`` names the one that moves first; without it neither does. Features are equal for both.
-        Without ties as outcomes (Davidson) the probability of a tie is 0.
+        ``moved_first`` names the item that moves first; None means neither. Features are equal for both
+        items. Without ties as outcomes (Davidson) the probability of a tie is 0.
         """
         a, b = self._lookup([first, second])
         if a == b:
@@ -104,8 +104,9 @@ class AssessedItems(OrderedItems):
     def win_probabilities(self) -> Float64:
         """The probability that the item of each row wins against that of each column.
 
-        The shape is (n_items, n_items). Items are in the order of :attr:`items`. It is NaN on the diagonal
-        and where the choices leave it open. Where ties are outcomes, both of a pair add up to less than 1.
+        The shape is (n_items, n_items). Items are in the order of :attr:`items`. Entries are NaN on the
+        diagonal and where the choices leave the probability open. Where ties are outcomes, the two entries of
+        a pair add up to less than 1.
         """
         n_items = len(self.items)
         first, second = np.triu_indices(n_items, 1)
@@ -140,7 +141,7 @@ class AssessedItems(OrderedItems):
         Returns
         -------
         float64 array, shape (n_rows, 3)
-            NaN where the choices leave it open.
+            NaN where the choices leave a probability open.
         """
         if (first is None) != (second is None):
             raise UnsupportedOption("first= and second= name two columns; give both, or neither")
@@ -194,8 +195,8 @@ class AssessedItems(OrderedItems):
     def log_likelihood(self) -> float:
         """Σ ln p of the choices; where the data are not connected, its supremum, which is not attained.
 
-        A tie that counts as half wins counts as parts of choices; one that is an outcome has its own
-        probability.
+        Where ties are half wins, a tie adds half of each item's log probability of winning; where ties are
+        outcomes, it adds the log probability of a tie.
         """
         self.model.expect()
         return self.model.log_likelihood
@@ -209,9 +210,9 @@ class AssessedItems(OrderedItems):
     def aic(self) -> float:
         """Akaike's information criterion, 2 · n_parameters − 2 · log_likelihood.
 
-        Where something is infinite, it is that of the choices which the infinite gaps leave open: the
-        likelihood is its supremum, and only finite parameters count. Half wins have no likelihood, and a
-        ridge or a prior moves the fit away from its maximum; there this raises ``UnsupportedOption``.
+        Where gaps are infinite, the likelihood is replaced by its supremum, and only finite parameters count.
+        Half wins have no likelihood, and a ridge or a prior moves the fit away from the maximum; such fits
+        raise ``UnsupportedOption``.
         """
         return 2.0 * self.n_parameters - 2.0 * self._maximum("AIC")
 
@@ -272,7 +273,7 @@ class AssessedItems(OrderedItems):
         Parameters
         ----------
         method : str, optional
-            "chi-square", "bootstrap", or None: chi-square if nothing but items and ties matters and at least
+            "chi-square", "bootstrap", or None: chi-square if the model has only items and ties and at least
             5 choices are expected in every cell, otherwise the parametric bootstrap, in which choices are
             drawn again from the model and fitted again.
         n_draws : int
@@ -307,7 +308,7 @@ class AssessedItems(OrderedItems):
         Parameters
         ----------
         n_folds : int
-            In how many parts choices or clusters are divided.
+            The number of parts into which choices or clusters are divided.
         seed : int
             The seed of the division.
         """

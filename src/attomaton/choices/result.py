@@ -153,10 +153,10 @@ class ChoiceFit(Tabular, AssessedItems):
         A single item in place of the set is the opponent in a pair. Within one component the probability is
         m_y e^{s_y} / Σ m_j e^{s_j}; where ties are half wins it is the expected score, in which a tie counts
         ½; where ties are outcomes (Davidson) it is the probability of a win, and :meth:`outcomes` has all
-        three. It is for nobody moving first and equal features. Against a component that precedes the
-        winner's it is 0, and items of components that the winner's precedes do not count. Where neither
-        precedes the other, this raises ``UndeterminedChoice``; where it needs scores that are not certified,
-        ``UncertifiedSolution``.
+        three. It assumes that nobody moves first and that features are equal. If the set holds an item of a
+        component that precedes the winner's, the probability is 0; items of components that the winner's
+        precedes are ignored. Where neither precedes the other, this raises ``UndeterminedChoice``; where it
+        needs scores that are not certified, ``UncertifiedSolution``.
         """
         ids = self._lookup([winner, *self._members(winner, choice_set)])
         chosen, present = ids[0], ids[1:]
