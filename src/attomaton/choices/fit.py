@@ -9,10 +9,11 @@ from typing import Any, Unpack, cast
 
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.options import real_number, show
-from attomaton.choices.inputs import SIDE, Columns, Side, parse_choices
+from attomaton.choices.inputs import Columns, parse_choices
 from attomaton.choices.order import SCALES
 from attomaton.choices.result import ChoiceFit
 from attomaton.choices.sequences import TIE, Alternatives, ChoiceData, PairChoices, ParsedChoices
+from attomaton.choices.side import ROLES_OF_SIDE, Side
 from attomaton.choices.uncertainty import LuceScores
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.graphs.components import find_components
@@ -156,8 +157,8 @@ def fit_choices(
         if ridge or prior is not None:
             name = "ridge" if ridge else "prior"
             raise UnsupportedOption(
-                f"{name}= works with whole counts, without {' and '.join(SIDE[:-1])}, and with half wins; "
-                f"here there are {why}: leave {name} out" + ', or give ties="half"' * (why == TIED)
+                f"{name}= works with whole counts, without {' and '.join(ROLES_OF_SIDE[:-1])}, and with half "
+                f"wins; here there are {why}: leave {name} out" + ', or give ties="half"' * (why == TIED)
             )
         from attomaton.choices.conditional import fit_conditional  # a tenth of the start-up time
 

@@ -291,7 +291,7 @@ class ChoiceFit(Tabular, AssessedItems):
     @cached_property
     def _component(self) -> Int64:
         """The position of the component of each item in ``components``, or of its joined group."""
-        positions = self._positions[self.graph.component_of_node[: len(self.items)]]
+        positions = self._position_of[self.graph.component_of_node[: len(self.items)]]
         if not self.model.joined:
             return positions
         groups = self.model.components.component_of_node[: len(self.items)]
@@ -335,10 +335,10 @@ class ChoiceFit(Tabular, AssessedItems):
         """The infinite gaps between components, with their bounds."""
         model = self.model
         if not isinstance(model, LuceScores):
-            return model.gaps(self._component, *self._pairs)
+            return model.gaps(self._component, *self._all_pairs)
         number = len(self.components) if self.prior is None else min(len(self.items), 1)
         nothing = np.zeros(0, np.int64)
-        pairs = self._pairs if self.prior is None else (nothing, nothing)
+        pairs = self._all_pairs if self.prior is None else (nothing, nothing)
         lost = lost_in_sets(model.crossing, self._component, model.values, model.denominator, number)
         return Gaps(lost, *pairs, number)
 
