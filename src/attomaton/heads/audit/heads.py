@@ -546,7 +546,8 @@ class HeadAudit(Tabular):
             rows.append(row)
         words: list[Block] = [self.about.said_of_z]
         if len(order) > SHOWN_HEADS:
-            words.insert(0, f"and {len(order) - SHOWN_HEADS} more heads; .table() and --out have all")
+            more = len(order) - SHOWN_HEADS
+            words.insert(0, f"and {more} more heads: --page and --out, in Python .table(), have all")
         if not all(head_type.is_stable for head_type in self.types):
             words.append("* marks types that differ between the two halves of the documents.")
         if self.outside.any():
