@@ -20,6 +20,7 @@ from attomaton.claims.approach import (
     name_trials,
     tangent_of,
 )
+from attomaton.claims.contexts import TrialContexts, read_contexts
 from attomaton.claims.evidence import (
     Evidence,
     correlation_of,
@@ -27,15 +28,8 @@ from attomaton.claims.evidence import (
     need_log_loss,
     need_mass_head,
 )
-from attomaton.claims.measures import (
-    Target,
-    TrialContexts,
-    cyclic_axes,
-    cyclic_coordinates_of,
-    dense,
-    read_contexts,
-    unless_orthonormal,
-)
+from attomaton.claims.limits import dense, embeddings_for_solvers
+from attomaton.claims.measures import Target, cyclic_axes, cyclic_coordinates
 from attomaton.claims.verdicts import Judgement
 from attomaton.graphs.components import find_components
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
@@ -99,7 +93,7 @@ def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
     weights = trace.weights[-1] if step is None else trace.at(step)
     contexts, masses, hard = _solve_selected(trace, weights)
     below = [
-        pairs.apart_from(solution.components, _most_attended(pairs, mass))
+        pairs.outside_component_of(solution.components, _most_attended(pairs, mass))
         for pairs, mass, solution in zip(contexts, masses, hard, strict=True)
     ]
     directions = np.stack([dense(solution.weights) for solution in hard])
@@ -110,7 +104,7 @@ def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
         list(trace.embeddings),
         far=FAR * directions,
         axes=axes,
-        start=cyclic_coordinates_of(axes, weights),
+        start=cyclic_coordinates(axes, weights[None])[0],
     )
     return LocalSolutions(tuple(hard), Target(directions, axes, position, tuple(contexts), tuple(below)))
 
@@ -132,7 +126,7 @@ def _solve_selected(
     masses = [pairs.masses(of_trial[None])[0] for pairs, of_trial in zip(contexts, weights, strict=True)]
     hard = [
         solve_graph_svm(
-            find_components(selected_edges(pairs, mass)), embeddings=unless_orthonormal(pairs.table)
+            find_components(selected_edges(pairs, mass)), embeddings=embeddings_for_solvers(pairs.table)
         )
         for pairs, mass in zip(contexts, masses, strict=True)
     ]
