@@ -310,8 +310,6 @@ class SpectralDescent(_Steepest):
 
     :class:`Muon` approximates it with momentum.
 
-    Fields are those of :class:`SignDescent`; every nonzero singular value of a step is η.
-
     Attributes
     ----------
     step_size : float
