@@ -50,7 +50,8 @@ class LargeComponent:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "LargeComponent":
         """The inverse of ``asdict``, from JSON."""
-        return cls(**{**record, "tokens": tuple(record["tokens"]), "texts": tuple(record["texts"])})
+        lists: dict[str, Any] = {name: tuple(record[name]) for name in ("tokens", "texts")}
+        return cls(**{**record, **lists})
 
 
 @dataclass(frozen=True)

@@ -138,13 +138,8 @@ def decode_attention(attention: Float64, decoder: Float64, answer: Int64, n_toke
     ----------
     attention : float64 array, shape (n_classes, n_keys)
         c_n.
-<<<<<<< HEAD
     decoder : float64 array, shape (n_keys, n_columns)
-        Y; its last column is that of every token without its own: these tokens stay alike.
-=======
-    decoder : float64 array, shape (n_used, n_columns)
         Y; its last column is for all tokens that have no separate column, and stay alike.
->>>>>>> main
     answer : int64 array, shape (n_classes,)
         The column of each class's label.
     n_tokens : int
