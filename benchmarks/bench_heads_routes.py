@@ -98,7 +98,7 @@ def judge_random(live: LiveModel, documents: Any, kind: str) -> dict[str, Any]:
     audits = list[HeadAudit]()
     for draw, part in zip(draws, recorded[1:], strict=True):
         scores = [OwnScores(draw, part.reads)]
-        rows = [[part.own.of_layer(layer)] for layer in layers]
+        rows = [[part.rows.of_layer(layer)] for layer in layers]
         audits.append(join_audits([measure_layer(plan, one, [plan.rungs], scores) for one in rows]))
     names, z, rungs = list[str](), list[Any](), list[Any]()
     for at, audit in enumerate(audits):

@@ -41,7 +41,7 @@ def read_for(
     ``models`` are paths, names or objects, as :func:`~attomaton.heads.opening.open_model` takes them, and
     models of the hub are named with their revision, ``owner/name@revision``. ``corpus`` is a path or URL,
     :class:`~attomaton.corpora.Documents`, a frame or dataset with a column of texts or ids, or any container
-    of texts, of records or of rows of ids. With a ``limit``, reading stops once so many documents are there.
+    of texts, of records or of rows of ids. With a ``limit``, reading stops at that many documents.
     """
     limit = None if limit is None else whole_number(limit, "limit", least=1)
     framed = hasattr(corpus, "columns") or hasattr(corpus, "column_names")  # not a column of one
