@@ -166,9 +166,13 @@ def diff(a: Source, b: Source, **options: Any) -> Difference:
     Difference(1 of 2 pairs)
     """
     if "out" in options or "overwrite" in options:
-        raise UnsupportedOption("diff does not write a run; learn each corpus into a folder, then diff these")
+        raise UnsupportedOption(
+            "diff does not write a run; learn each corpus into a folder, then compare the folders"
+        )
     if isinstance(a, WritingAutomaton) or isinstance(b, WritingAutomaton):
-        raise UnsupportedOption("diff compares the tokens that heads read; with writes=, give the .reads")
+        raise UnsupportedOption(
+            "diff compares the tokens that heads read; for an automaton learned with writes=, give its .reads"
+        )
     runs = [source if isinstance(source, Automaton) else _load_run(source) for source in (a, b)]
     in_a, in_b = (
         _learn_like(reference, source, options) if run is None else run

@@ -646,13 +646,11 @@ class Board(Tabular):
         lines = [f"ranks: intervals that contain all true ranks of a board jointly with confidence {percent}"]
         if self.ratings.covariance is None:
             why = (
-                f"of all items, here more than {MOST_RATED:,}"
+                f"of all items, of which there are more than {MOST_RATED:,}"
                 if len(self) > MOST_RATED
                 else "of the scores, which is lost in rounding"
             )
-            lines = [
-                f"no standard errors, intervals and joint rank intervals: they need the covariance {why}"
-            ]
+            lines = [f"no standard errors, intervals or joint rank intervals: they need the covariance {why}"]
         if (self._side != 0).any():
             lines.append(
                 "≥, ≤: infinitely far ahead of the largest component, or behind it; with confidence "
@@ -660,8 +658,8 @@ class Board(Tabular):
             )
             if self._far_apart:
                 lines.append(
-                    f"bounds across more than {MOST_BETWEEN} components add up smaller ones: the true "
-                    "bounds are stronger"
+                    f"bounds across more than {MOST_BETWEEN} components are sums of smaller bounds, and "
+                    "weaker than they could be"
                 )
         if max(self["board"], default=0) > 1:
             lines.append("nothing compares items of different boards")

@@ -198,10 +198,14 @@ class CrossValidation(Assessment):
         notes = list[str]()
         if self.n_impossible:
             notes.append(
-                f'{self.n_impossible:,} choices left out had probability 0; penalty="firth" has none of 0'
+                f"{self.n_impossible:,} choices left out had probability 0; "
+                'penalty="firth" gives none the probability 0'
             )
         if self.n_open:
-            notes.append(f"{self.n_open:,} choices left out do not count: the others leave them open")
+            notes.append(
+                f"{self.n_open:,} choices left out do not count: the other choices leave their "
+                "probabilities open"
+            )
         rows: Any = self.calibration.to_pylist()
         cells = [
             [
@@ -346,7 +350,7 @@ def count_cycles(fitted: FittedChoices, items: tuple[Any, ...], n_draws: int, se
     """The cyclic triads, against those of draws from the model."""
     n_draws = whole_number(n_draws, "n_draws", least=1)
     if len(items) > MOST_IN_CYCLES:
-        raise UnsupportedOption(f"cycles are counted among at most {MOST_IN_CYCLES:,} items; fit fewer")
+        raise UnsupportedOption(f"cycles are counted among at most {MOST_IN_CYCLES:,} items; fit fewer items")
     ahead, margin = _beats(fitted, fitted.problem.counts)
     cyclic = _cycles(ahead)
     statistic = cyclic - _anticipate(fitted, fitted.expected)

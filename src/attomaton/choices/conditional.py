@@ -334,7 +334,7 @@ class LogitScores:
         unknown = int((np.isnan(spread.error) & (np.bincount(component)[component] > 1)).sum())
         if unknown:
             items = f"{unknown:,} item{'s' * (unknown != 1)}"
-            sentence += f"; none for {items}, too much of whose ratings depends on one {unit}"
+            sentence += f"; none for {items}, whose ratings depend too much on one {unit}"
         return sentence + bounds
 
 

@@ -283,8 +283,8 @@ class ChoiceFit(Tabular, AssessedItems):
             return "no ratings and ranks: the scores are not certified"
         if len(self.components) > MOST_RATED and not self.model.joined:
             return (
-                f"no ranks and standard errors: more than {MOST_RATED:,} components; ratings are about the "
-                "mean of each"
+                f"no ranks or standard errors: there are more than {MOST_RATED:,} components; ratings are "
+                "relative to the mean of each"
             )
         return ""
 

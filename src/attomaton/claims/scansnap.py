@@ -110,29 +110,29 @@ def _need_own_queries(evidence: ScanEvidence) -> str:
 
 
 def _need_one_common(evidence: ScanEvidence) -> str:
-    common = int((~evidence.flow.reduced.is_own.any(axis=0)).sum())
+    common = int((~evidence.flow.reduced.is_distinct.any(axis=0)).sum())
     return "" if common == 1 else f"{common} tokens are common, not one"
 
 
 def _need_distinct(evidence: ScanEvidence) -> str:
-    owned = evidence.flow.reduced.is_own.any(axis=1).all()
+    owned = evidence.flow.reduced.is_distinct.any(axis=1).all()
     return "" if owned else "some class has no distinct token"
 
 
 def _need_several_distinct(evidence: ScanEvidence) -> str:
-    several = (evidence.flow.reduced.is_own.sum(axis=1) > 1).any()
+    several = (evidence.flow.reduced.is_distinct.sum(axis=1) > 1).any()
     return "" if several else "no class has two distinct tokens to compare"
 
 
 def _need_symmetry(evidence: ScanEvidence) -> str:
     """The assumptions of Corollary 2: a single query, alike classes, and equally probable common tokens."""
     reduced = evidence.flow.reduced
-    shared, law = ~reduced.is_own.any(axis=0), reduced.law
+    shared, law = ~reduced.is_distinct.any(axis=0), reduced.probabilities
     if len(reduced.queries) > 1:
         return f"there are {len(reduced.queries)} queries, not one"
     if int(shared.sum()) < 2:
         return "fewer than two tokens are common"
-    alike = np.sort(law * reduced.is_own, axis=1)
+    alike = np.sort(law * reduced.is_distinct, axis=1)
     same = np.allclose(law[:, shared], law[:1, shared]) and np.allclose(alike, alike[:1])
     same = same and np.allclose(reduced.classes.shares, 1 / len(law))
     return "" if same else "classes differ in their probabilities, so they are not symmetric"
@@ -166,13 +166,13 @@ def _judge_fall(evidence: ScanEvidence) -> Judgement:
 
 def _judge_distinct(evidence: ScanEvidence) -> Judgement:
     reduced = evidence.flow.reduced
-    least = float(evidence.moves[:, reduced.query_of][:, reduced.is_own].min())
+    least = float(evidence.moves[:, reduced.query_index][:, reduced.is_distinct].min())
     return Judgement(least, 0.0, least > 0, "smallest move of a distinct token's score between two records")
 
 
 def _judge_common(evidence: ScanEvidence) -> Judgement:
-    shared = evidence.flow.reduced.law.astype(bool) & ~evidence.flow.reduced.is_own
-    most = float(evidence.moves[:, evidence.flow.reduced.query_of][:, shared].max())
+    shared = evidence.flow.reduced.probabilities.astype(bool) & ~evidence.flow.reduced.is_distinct
+    most = float(evidence.moves[:, evidence.flow.reduced.query_index][:, shared].max())
     return Judgement(most, 0.0, most < 0, "largest move of a common token's score between two records")
 
 
@@ -180,8 +180,9 @@ def _judge_order(evidence: ScanEvidence) -> Judgement:
     """At each record a token of larger P(l | n) has the larger score than its neighbour of smaller P."""
     reduced, scores = evidence.flow.reduced, evidence.flow.scores
     least, count = np.inf, 0
-    for number, distinct in enumerate(reduced.is_own):
-        law, lifted = reduced.law[number, distinct], scores[:, reduced.query_of[number], distinct]
+    for number, distinct in enumerate(reduced.is_distinct):
+        law = reduced.probabilities[number, distinct]
+        lifted = scores[:, reduced.query_index[number], distinct]
         order = np.argsort(law, kind="stable")
         rises = np.diff(law[order]) > 1e-12 * law.max(initial=0.0)
         ahead = np.diff(lifted[:, order], axis=1)[:, rises]
@@ -196,8 +197,9 @@ def _judge_ratios(evidence: ScanEvidence) -> Judgement:
     """ln r(t) − ln r(0) against 2 (z_l(t) − z_l(0)), for the leading token and the others of its class."""
     reduced, scores = evidence.flow.reduced, evidence.flow.scores[-1]
     worst = 0.0
-    for number, is_own in enumerate(reduced.is_own):
-        law, lifted = reduced.law[number, is_own], scores[reduced.query_of[number], is_own]
+    for number, distinct in enumerate(reduced.is_distinct):
+        law = reduced.probabilities[number, distinct]
+        lifted = scores[reduced.query_index[number], distinct]
         lead = law.argmax()
         lesser = law < law[lead]
         before = (law[lead] / law[lesser]) ** 2
@@ -212,10 +214,10 @@ def _judge_ratios(evidence: ScanEvidence) -> Judgement:
 def _judge_bounds(evidence: ScanEvidence) -> Judgement:
     """f²(0) B ≤ z_l ≤ B for the dominant token."""
     reduced, grown = evidence.flow.reduced, evidence.flow.growth[-1]
-    own_law = reduced.law * reduced.is_own
-    lead = own_law.argmax(axis=1)
-    lifted = evidence.flow.scores[-1][reduced.query_of, lead] / grown
-    floor = (own_law.max(axis=1) / np.linalg.norm(reduced.law, axis=1)) ** 2
+    distinct_law = reduced.probabilities * reduced.is_distinct
+    lead = distinct_law.argmax(axis=1)
+    lifted = evidence.flow.scores[-1][reduced.query_index, lead] / grown
+    floor = (distinct_law.max(axis=1) / np.linalg.norm(reduced.probabilities, axis=1)) ** 2
     inside = bool((lifted >= floor - 1e-9).all() and (lifted <= 1 + 1e-9).all())
     meaning = (
         f"½ ln χ/B of the dominant token, smallest over the classes; claimed: f²(0) = {floor.min():.3g} to 1"

@@ -95,8 +95,8 @@ def own_tokenizer(models: Sequence[Any], *, on_hub: bool = False) -> Any:
         first = next(iter(files))
         second = next(name for name in files if digests[name] != digests[first])
         raise MismatchedParts(
-            f"the tokenizers of {first} and {second} differ, so that their ids are of other tokens; give "
-            "models of one training, or the tokenizer of all"
+            f"the tokenizers of {first} and {second} differ, so equal ids mean different tokens; give "
+            "models of one training run, or one tokenizer for all"
         )
     if not files:
         return None

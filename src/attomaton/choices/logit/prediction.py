@@ -52,7 +52,7 @@ def _predict_block(
         if not fit.direction.certified:
             raise UncertifiedSolution(
                 "the direction of gradient descent is not certified; scale features to a common size, or "
-                "leave what the data do not decide undecided"
+                "leave undecided what the data do not decide"
             )
         # descent from 0 stays in R, in the coordinates of the features as given
         outside = raw_complement(problem, fit.identified)
