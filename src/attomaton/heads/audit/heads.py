@@ -184,7 +184,7 @@ def prepare(
         raise InvalidSamples(
             "an audit fits on some documents and scores on others, but there "
             f"{'is one' if documents else 'are none'}; give several: long ones may be cut, and a text file "
-            "split (--documents line, or Reading(documents='line'))"
+            "split by Reading(documents='line')"
         )
     fit_on, score_on = split_documents(len(documents), share=settings.fitted, seed=settings.seed)
     if length is not None:
