@@ -25,6 +25,9 @@ from attomaton.trajectory.basis import find_basis
 SMALL_VOCABULARY = 1_000
 """Up to this many tokens, all scores E W Eᵀ are computed at once."""
 
+MOST_MASSES = 20_000_000
+"""Largest number of attention entries computed at once."""
+
 
 @dataclass(frozen=True, eq=False)
 class TrialContexts:
@@ -50,7 +53,7 @@ class TrialContexts:
         """m_x e^{s_x} / Σ m e^s for each pair, shape (n_records, n_pairs), from W (n_records, dim, dim)."""
         return softmax_runs(self._scores(weights) + np.log(self.bags.multiplicity), self.starts)
 
-    def below(self, components: Components) -> Bool:
+    def below_label(self, components: Components) -> Bool:
         """Which pairs are outside the label's component, shape (n_pairs,).
 
         A label beats every other token of its context, so its component is the highest one there.
@@ -60,10 +63,10 @@ class TrialContexts:
     def apart_from(self, components: Components, tokens: Integers) -> Bool:
         """Which pairs are outside the component of their sample's token, shape (n_pairs,)."""
         queries = self.bags.samples.queries
-        of_samples, _ = components.rows(queries, tokens)
-        rows, present = components.rows(queries[self.bags.sample], self.bags.token)
+        node_of_sample, _ = components.rows(queries, tokens)
+        node_of_pair, is_node = components.rows(queries[self.bags.sample], self.bags.token)
         component = components.component_of_node
-        return ~present | (component[rows] != component[of_samples][self.bags.sample])
+        return ~is_node | (component[node_of_pair] != component[node_of_sample][self.bags.sample])
 
     def sums(self, values: Float64) -> Float64:
         """Sums over the pairs of each sample, shape (…, n_samples)."""
@@ -80,10 +83,6 @@ class TrialContexts:
 def read_contexts(samples: Samples, table: Float64) -> TrialContexts:
     """The realisable contexts among these samples."""
     return TrialContexts(count_tokens(samples), table)
-
-
-MOST_MASSES = 20_000_000
-"""Largest number of attention entries computed at once."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -134,7 +133,7 @@ class Curves(Tabular):
 
     @property
     def surprise(self) -> Float64:
-        """−ln of that mass; stays precise when the mass is nearly 1."""
+        """−ln of :attr:`retrieved`; stays precise when that is nearly 1."""
         return -np.log1p(-self.missed)
 
     def summary(self) -> pa.Table:
@@ -252,7 +251,10 @@ def aim_at(trace: Trace, automata: Sequence[Automaton]) -> Target:
         axes,
         cyclic_coordinates_of(axes, finite),
         contexts,
-        tuple(pairs.below(automaton.components) for pairs, automaton in zip(contexts, automata, strict=True)),
+        tuple(
+            pairs.below_label(automaton.components)
+            for pairs, automaton in zip(contexts, automata, strict=True)
+        ),
     )
 
 
@@ -302,23 +304,22 @@ def _axes(components: Components, table: Float64) -> Float64:
     if unless_orthonormal(table) is None:
         return _tie_axes(components)
     basis = find_basis(components, table)
-    inner = basis.axes[: basis.n_cyclic].reshape(basis.n_cyclic, len(basis.left), len(basis.right))
-    return (basis.left.T @ inner @ basis.right).reshape(basis.n_cyclic, basis.left.shape[1] ** 2)
+    cyclic = basis.axes[: basis.n_cyclic].reshape(basis.n_cyclic, len(basis.left), len(basis.right))
+    return (basis.left.T @ cyclic @ basis.right).reshape(basis.n_cyclic, basis.left.shape[1] ** 2)
 
 
 def _tie_axes(components: Components) -> Float64:
-    """The same for orthonormal embeddings: for each query, differences within a component."""
-    size = components.edges.n_tokens
+    """Orthonormal axes for orthonormal embeddings: each token of a component against those before it."""
+    n_tokens = components.edges.n_tokens
     axes: list[Float64] = []
     order = np.argsort(components.component_of_node, kind="stable")
-    groups = np.split(order, np.cumsum(components.sizes)[:-1])
-    for nodes in groups:
-        entry = components.token_of_node[nodes] * size + components.query_of_node[nodes]
-        for count in range(1, len(nodes)):
-            axis = np.zeros(size * size)
-            axis[entry[:count]], axis[entry[count]] = 1.0, -float(count)
-            axes.append(axis / np.sqrt(count * (count + 1.0)))
-    return np.array(axes).reshape(-1, size * size)
+    for nodes in np.split(order, np.cumsum(components.sizes)[:-1]):
+        entries = components.token_of_node[nodes] * n_tokens + components.query_of_node[nodes]  # in W
+        for n_before in range(1, len(nodes)):
+            axis = np.zeros(n_tokens * n_tokens)
+            axis[entries[:n_before]], axis[entries[n_before]] = 1.0, -float(n_before)
+            axes.append(axis / np.sqrt(n_before * (n_before + 1.0)))
+    return np.array(axes).reshape(-1, n_tokens * n_tokens)
 
 
 def _nonzero(norms: Float64) -> Float64:

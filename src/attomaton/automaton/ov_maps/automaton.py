@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from attomaton.automaton.attention import Attention, Ranking
 from attomaton.automaton.automaton import WRITES, Automaton, open_automaton, write_automaton
-from attomaton.automaton.explanation import Explanation, explain_answer
+from attomaton.automaton.explanation import Explanation, explain_prediction
 from attomaton.automaton.generation import choose
 from attomaton.automaton.ov_maps.maps import KeyNames, Writing
 from attomaton.automaton.ov_maps.settle import Settling, count_writers
@@ -233,7 +233,7 @@ class WritingAutomaton(Tabular, Attention):
         """The tokens read, those they beat and the evidence, the rule, and the tokens written."""
         _, prediction, names = self._predict_keys(context)
         key_names = KeyNames(self.writing, names)
-        explanation = explain_answer(prediction, key_names, names.unknown, self.reads.graph_of)
+        explanation = explain_prediction(prediction, key_names, names.unknown, self.reads.graph_of)
         keys = np.array(list(explanation.probabilities), np.int64)
         return WritingExplanation(
             **_fields_of(Explanation, explanation),
@@ -259,7 +259,7 @@ class WritingAutomaton(Tabular, Attention):
         context, no_evidence = list(prompt), 0
         for _ in range(n):
             visible = np.array(context if window is None else context[-window:], np.int32)
-            answer = self._answer_ids([visible])
+            answer = self._predict_ids([visible])
             context.append(int(answer.bags.token[choose(answer.probabilities, rng)]))
             no_evidence += bool(answer.no_evidence[0])
         return tuple(context[len(prompt) :]), no_evidence
