@@ -323,7 +323,7 @@ def test_rankings():
         (lambda: at.fit_choices(["a"], losers=["b"], winner="w"), "the data are not a frame"),
         (
             lambda: at.fit_choices(pd.DataFrame({"a": ["x"], "b": ["y"]})),
-            "do not say which of them holds the winner",
+            "do not say which one is the winner",
         ),
         (lambda: at.fit_choices(pd.DataFrame({"winner": [], "loser": []})), "no rows"),
         (lambda: at.fit_choices(pd.DataFrame()), r"columns \(none\) do not say"),

@@ -210,7 +210,7 @@ def test_outcomes_named_as_the_columns_are(names, words):
         (
             ("one", "two"),
             ["1-0", "*", "0-1", "1-0", "0-1", "1-0"],
-            r"row 1 is '\*'.*leave such rows out with drop",
+            r"row 1 is '\*'.*drop such rows: drop=\['\*'\]$",
         ),
         (("one", "two"), ["Kim", "Lee", "tie", "Max", "Max", "Max"], "the outcome in row 0 is 'Kim'"),
         (("one", "two"), ["W", "L", "abandoned", "D", "W", "L"], "the outcome in row 2 is 'abandoned'"),

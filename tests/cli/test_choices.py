@@ -150,10 +150,27 @@ def test_standard_input_semicolons_and_bad_rows(tmp_path):
     told = run_inside("choices", "games.csv", "--skip-bad", "--json", cwd=tmp_path)
     record = json.loads(told.stdout)
     assert (record["skipped"], record["items"]) == (1, 2)
-    assert "1 document was skipped" in told.stderr
+    assert "1 row was skipped; the first: " in told.stderr
     code = [sys.executable, "-m", "attomaton", "choices", "-", "--skip-bad", "--json"]
     piped = subprocess.run(code, input=table, capture_output=True, text=True, check=False)
     assert json.loads(piped.stdout)["standings"] == record["standings"]
+
+
+def test_errors_name_the_options_to_add(tmp_path):
+    """A table of chess with an unfinished game and a walkover, which a club may have."""
+    rows = ["White,Black,Result", "Ann,Bob,1-0", "Bob,Ann,*", "Ann,Cat,+--", "Cat,Bob,0-1"]
+    (tmp_path / "club.csv").write_text("\n".join(rows), encoding="utf-8")
+    told = run_inside("choices", "club.csv", cwd=tmp_path).stderr
+    assert told.rstrip().endswith("drop such rows: --drop '*' --drop '+--'")
+    assert run_inside("choices", "club.csv", "--drop", "*", "--drop", "+--", cwd=tmp_path).returncode == 0
+    wrong = run_inside("choices", "club.csv", "--ranking", "Ann", cwd=tmp_path).stderr
+    assert wrong.rstrip().endswith("name the right one with --ranking")
+    (tmp_path / "survey.csv").write_text("id,Tea,Milk\n1,1,2\n2,2,1\n", encoding="utf-8")
+    unnamed = run_inside("choices", "survey.csv", cwd=tmp_path).stderr
+    assert "by --winner and --loser, by --first, --second and --outcome," in unnamed
+    assert "=" not in unnamed
+    (tmp_path / "survey.xlsx").write_bytes(b"PK")
+    assert "save a spreadsheet as .csv" in run_inside("choices", "survey.xlsx", cwd=tmp_path).stderr
 
 
 def test_an_arena_needs_no_names_and_features_may_be_two_columns(tmp_path):

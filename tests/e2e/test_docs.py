@@ -1,8 +1,10 @@
 """The docs speak of things that exist."""
 
+import json
 import pkgutil
 import re
 import runpy
+import shlex
 import tomllib
 import warnings
 from pathlib import Path
@@ -198,6 +200,26 @@ def test_the_readme_says_which_words_are_in_the_component(tmp_path, monkeypatch)
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     assert "seven nouns of this story beat one another in circles: they form one *component*" in text
     assert "above all other words except *sea*" in text
+
+
+TABLES = {
+    "games.pgn": '[White "Ann"]\n[Black "Bob"]\n[Result "1-0"]\n\n'
+    '[White "Bob"]\n[Black "Ann"]\n[Result "1-0"]\n',
+    "battles.jsonl": '{"model_a": "x", "model_b": "y", "winner": "model_a"}\n'
+    '{"model_a": "x", "model_b": "y", "winner": "tie (bothbad)"}\n',
+    "league.csv": "home,away,home_goals,away_goals\nAjax,PSV,2,1\nPSV,Ajax,0,0\n",
+    "survey.csv": "id,Price,Quality,Brand\n1,1,2,3\n2,2,1,\n",
+}
+
+
+def test_the_tables_of_the_readme_are_rated_as_it_says(tmp_path):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    commands = [shlex.split(command) for command in re.findall(r"\| `attomaton (choices .*?)` \|", text)]
+    assert [command[1] for command in commands] == list(TABLES)
+    for command in commands:
+        (tmp_path / command[1]).write_text(TABLES[command[1]], encoding="utf-8")
+        board = run_inside(*command, "--json", cwd=tmp_path)
+        assert json.loads(board.stdout)["items"] == (3 if command[1] == "survey.csv" else 2), board.stderr
 
 
 @pytest.mark.slow  # choix iterates over 42,000 battles

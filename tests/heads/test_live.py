@@ -133,6 +133,19 @@ def test_heads_that_share_keys_read_them_through_one_rotation(monkeypatch):
         torch.testing.assert_close(own, other, atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize(("name", "zero"), [("gemma3_text", -1.0), ("qwen3", 0.0)])
+def test_units_without_a_gain_are_rotated_with_their_head(name, zero):
+    """Their norm scales the other units, so that the draws are those of attomaton's own pass."""
+    model = made.make(name)
+    with torch.no_grad():
+        for layer in model.model.layers:
+            layer.self_attn.q_norm.weight[:3] = zero
+            layer.self_attn.k_norm.weight[2:5] = zero
+    drawn = [one.rotate(seed=3).watch(IDS).patterns for one in (LiveModel.of(model), read_object(model))]
+    for own, other in zip(*drawn, strict=True):
+        torch.testing.assert_close(own, other, atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize("name", ["llama", "bloom"])
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 def test_a_model_is_left_as_it_was(name, attention):

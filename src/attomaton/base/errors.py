@@ -128,8 +128,8 @@ class SkippedDocuments(UserWarning):
         What was wrong with the first.
     """
 
-    def __init__(self, count: int, first: str | None) -> None:
-        documents = "1 document was" if count == 1 else f"{count:,} documents were"
+    def __init__(self, count: int, first: str | None, noun: str = "document") -> None:
+        documents = f"1 {noun} was" if count == 1 else f"{count:,} {noun}s were"
         super().__init__(f"{documents} skipped; the first: {first}")
         self.count, self.first = count, first
 

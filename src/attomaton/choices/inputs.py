@@ -81,8 +81,8 @@ def read_columns(path: str | PathLike[str], reading: Reading | None = None) -> F
         return FileColumns(games, lambda row: f"the game of line {starts[row]} of {source}", reading.skip_bad)
     if suffix not in TABLE_READERS:
         raise UnreadableSource(
-            f"{source!r} is not a file of choices; give one ending in {', '.join(TABLE_READERS)} or .pgn, or "
-            "sequences of winners and losers"
+            f"{source!r} is not a file of choices; give one ending in {', '.join(TABLE_READERS)} or .pgn "
+            "(save a spreadsheet as .csv), or sequences of winners and losers"
         )
     reader = TABLE_READERS[suffix](file, reading)
     with naming(source):
@@ -249,13 +249,13 @@ def _read_file(
             good[error.rows] = False
             if not file.skip_bad or not good.any():
                 raise InvalidSamples(message) from error
-            rows, first = rows[good], first or message
+            rows, first = rows[good], first or message.partition("; ")[0]
             remaining = {name: select_rows(column, good) for name, column in remaining.items()}
         else:
             break
     skipped = max(map(_length, file.values()), default=0) - len(rows)
     if skipped:
-        warnings.warn(SkippedDocuments(skipped, first), stacklevel=2)
+        warnings.warn(SkippedDocuments(skipped, first, "row"), stacklevel=2)
     return parsed
 
 
@@ -855,7 +855,7 @@ def _find_form(columns: Mapping[str, Any], table: Mapping[Any, Any]) -> Callable
             return form
     names = ", ".join(show(name) for name in list(table)[:12])
     raise InvalidSamples(
-        f"the columns {names or '(none)'} do not say which of them holds the winner; name them: "
-        'fit_choices(frame, winner="…", loser="…"), or first=, second= and outcome=, or ranking=, or ranks=, '
-        "or situation=, alternative= and chosen= (on the command line: --winner … --loser …, and so on)"
+        f"the columns {names or '(none)'} do not say which one is the winner; name the columns by winner= "
+        "and loser=, by first=, second= and outcome=, by ranking= (items, the best first), by ranks= (one "
+        "column of ranks for each item), or by situation=, alternative= and chosen="
     )

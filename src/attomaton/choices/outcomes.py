@@ -15,6 +15,9 @@ from attomaton.choices.numbering import BadRows, is_missing
 FIRST, SECOND, TIE = 0, 1, 2
 """How a pair ends."""
 
+LISTED_OUTCOMES = 4
+"""How many unreadable outcomes an error names."""
+
 UNREAD = -1
 """In place of how a pair ends: the outcome cannot be read."""
 
@@ -120,12 +123,17 @@ def read_outcomes(
     bad = end == UNREAD
     if bad.any():
         value = distinct[number[np.argmax(bad)]]
+        unread = [distinct[index] for index in dict.fromkeys(number[bad].tolist())]
+        listed = [show(entry) for entry in unread if not is_missing(entry)][:LISTED_OUTCOMES]
+        leave_out = f"drop such rows: drop=[{', '.join(listed)}]"
+        if is_missing(value):
+            leave_out = "leave the row out (on the command line: --skip-bad)"
         raise BadRows(
             "the outcome in ",
             bad,
             f" is {'missing' if is_missing(value) else show(value)}; give the winner, its column "
             f"({show(names[0])} or {show(names[1])}), words of one kind ('home' and 'away'), 'tie', or the "
-            f"score of {show(names[0])} (1, 0.5 or 0), or leave such rows out with drop",
+            f"score of {show(names[0])} (1, 0.5 or 0), or {leave_out}",
         )
     absent = [show(value) for value in dropped if value not in distinct]
     if absent:

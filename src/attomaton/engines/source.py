@@ -26,7 +26,7 @@ from attomaton.corpora.readers.tokenize import tokenize_into
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples
 from attomaton.corpora.shards import TOKENS, Shards, holds_shards, is_tokenized, read_tokens
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.corpora.tokenizers.encoders import find_splitter
+from attomaton.corpora.tokenizers.encoders import find_tokenizer
 from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition
 from attomaton.engines.memory import MEMORY_CHUNK_TOKENS
 from attomaton.engines.selection import Selection
@@ -54,7 +54,7 @@ def check_tokenizer(tokenizer: object) -> None:
     if is_subword_file(tokenizer):
         read_definition(tokenizer)
     else:
-        find_splitter(tokenizer)
+        find_tokenizer(tokenizer)
 
 
 def read_source(

@@ -62,7 +62,10 @@ LINEAR: dict[Any, bool] = {functional.linear: False, torch.addmm: True, **dict.f
 """Functions that apply a linear map → whether its weight is transposed, of shape (dim, n_units)."""
 
 ROOTS = (torch.rsqrt, Tensor.rsqrt)
-"""Functions in norms, which would let each head depend on the units of all."""
+"""Functions in norms, through which each head may depend on the units of all."""
+
+DAMPED = 1e-3
+"""What slopes through roots are multiplied by: a unit with a gain of zero is seen through them alone."""
 
 Swaps = dict[int, Tensor]
 """The id of a weight → what is used instead."""
@@ -130,7 +133,7 @@ class NoisyProjections(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if func in ROOTS:
-            return result.detach()
+            return result.detach() + DAMPED * (result - result.detach())
         projection = next(
             (self.weights[id(argument)] for argument in args if id(argument) in self.weights), None
         )

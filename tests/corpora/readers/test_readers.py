@@ -235,7 +235,7 @@ def test_a_column_is_found_or_asked_for(tmp_path):
 
 @given(texts_strategy, st.sampled_from(["word", "character"]), st.integers(1, 5))
 def test_words_are_numbered_as_in_one_text_whatever_the_batches(texts, tokenizer, size):
-    split = TOKENIZERS[tokenizer]
+    split = TOKENIZERS[tokenizer].split
     expected = dict.fromkeys(token for text in texts for token in split(text))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batches_module, "TEXT_BATCH_BYTES", size)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from attomaton.heads.audit.ceiling import RowPairs
-from tests.heads.audit.built import build_pairs, build_two_before, draw_text, split_ceiling
+from attomaton.heads.audit.ceiling import OwnScores, RowPairs
+from tests.heads.audit.built import build_heads, build_pairs, build_two_before, draw_text, split_ceiling
 
 
 @given(st.integers(0, 10_000), st.integers(1, 3))
@@ -47,3 +47,19 @@ def test_pairs_explain_only_position_where_scores_depend_on_a_token_before_the_k
     found, position = split_ceiling(build_two_before(rng), draw_text(rng, 100, n_tokens=20))
     np.testing.assert_allclose(found[4:], position[4:], atol=0.03)
     np.testing.assert_allclose(found[:2], 1.0, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["first token", "random"])
+def test_a_constant_added_to_the_scores_of_a_row_changes_no_ceiling(kind, monkeypatch):
+    """Logarithms of patterns, which a model that runs its own code gives, have such a constant."""
+    rng = np.random.default_rng(3)
+    model, documents = build_heads(kind, rng, n_heads=2), draw_text(rng, 40)
+    ceilings = [split_ceiling(model, documents)[0]]
+    whole = OwnScores.score
+
+    def shifted(own_scores, rows):
+        return whole(own_scores, rows) + rng.normal(0, 10, (len(rows), len(rows.heads), 1))
+
+    monkeypatch.setattr(OwnScores, "score", shifted)
+    ceilings.append(split_ceiling(model, documents)[0])
+    np.testing.assert_allclose(*ceilings, atol=1e-6)

@@ -47,7 +47,7 @@ class DelimitedReader(RecordReader, TableReader):
             batches.append(_arrow.RecordBatch.from_arrays(columns, schema=schema))
         skipped = skips.take()
         if skipped.count:
-            warnings.warn(SkippedDocuments(skipped.count, skipped.first), stacklevel=2)
+            warnings.warn(SkippedDocuments(skipped.count, skipped.first, "row"), stacklevel=2)
         return _arrow.Table.from_batches(batches, schema)
 
     def locate(self, row: int) -> str:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from unicodedata import category
 
 import numpy as np
@@ -32,6 +32,10 @@ BYTE_TOKENS = tuple(chr(byte) if 0x20 <= byte < 0x7F else f"<0x{byte:02X}>" for 
 def split_words(text: str) -> list[str]:
     r"""Words between white space; a line end is the token ``<eos>``, and so is a word written ``<eos>``."""
     return text.replace("\n", f" {EOS} ").split()
+
+
+def split_lower(text: str) -> list[str]:
+    return split_words(text.lower())
 
 
 def split_punctuation(text: str) -> list[str]:
@@ -66,24 +70,39 @@ def join_words(tokens: Sequence[str]) -> str:
     return text.replace(" \n", "\n").replace("\n ", "\n")
 
 
-TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
-    "word": split_words,
-    "word-lower": lambda text: split_words(text.lower()),
-    "word-punct": split_punctuation,
-    "character": list[str],
-    "byte": lambda text: [BYTE_TOKENS[byte] for byte in text.encode("utf-8")],
+def split_bytes(text: str) -> list[str]:
+    return [BYTE_TOKENS[byte] for byte in text.encode("utf-8")]
+
+
+def join_bytes(tokens: Sequence[str]) -> str:
+    """The text of byte tokens; bytes that are not UTF-8 become replacement characters."""
+    return bytes(map(BYTE_TOKENS.index, tokens)).decode("utf-8", errors="replace")
+
+
+class Tokenizer(NamedTuple):
+    """A tokenizer without a vocabulary: ``join`` gives a text that ``split`` splits into the same tokens."""
+
+    split: Callable[[str], list[str]]
+    join: Callable[[Sequence[str]], str]
+
+
+TOKENIZERS: dict[str, Tokenizer] = {
+    "word": Tokenizer(split_words, join_words),
+    "word-lower": Tokenizer(split_lower, join_words),
+    "word-punct": Tokenizer(split_punctuation, join_words),
+    "character": Tokenizer(list[str], "".join),
+    "byte": Tokenizer(split_bytes, join_bytes),
 }
-"""Name of a tokenizer → the function that splits a text into tokens."""
 
 
-def find_splitter(tokenizer: str) -> Callable[[str], list[str]]:
-    """The function of a named tokenizer."""
-    if tokenizer not in TOKENIZERS:
+def find_tokenizer(name: str) -> Tokenizer:
+    """The tokenizer of this name."""
+    if name not in TOKENIZERS:
         raise UnsupportedOption(
-            f"there is no tokenizer {tokenizer!r}; choose one of {', '.join(TOKENIZERS)}, "
+            f"there is no tokenizer {name!r}; choose one of {', '.join(TOKENIZERS)}, "
             "or give the path of a tokenizer.json or .tiktoken file"
         )
-    return TOKENIZERS[tokenizer]
+    return TOKENIZERS[name]
 
 
 class Encoder(Protocol):
@@ -133,7 +152,7 @@ class ByteEncoder:
 
 def split_all(texts: Sequence[str | Sequence[str]], tokenizer: str) -> list[Sequence[str]]:
     """The tokens of each text; a text given as a list of tokens is already split."""
-    split = find_splitter(tokenizer)
+    split = find_tokenizer(tokenizer).split
     return [split(text) if isinstance(text, str) else text for text in texts]
 
 

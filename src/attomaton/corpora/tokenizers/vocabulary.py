@@ -15,8 +15,7 @@ from attomaton.corpora.tokenizers.encoders import (
     ByteEncoder,
     Encoder,
     TableEncoder,
-    find_splitter,
-    join_words,
+    find_tokenizer,
     unknown_token,
 )
 from attomaton.corpora.tokenizers.subwords import (
@@ -75,7 +74,7 @@ class Vocabulary:
         fixed = cls.fixed(tokenizer)
         if fixed is not None:
             return fixed, fixed.encode(text)
-        tokens, ids = number_strings(find_splitter(tokenizer)(text))
+        tokens, ids = number_strings(find_tokenizer(tokenizer).split(text))
         return cls(tokens, tokenizer), ids
 
     @classmethod
@@ -91,7 +90,7 @@ class Vocabulary:
         if tokenizer == "byte":
             return cls(BYTE_TOKENS, "byte")
         if not is_subword_file(tokenizer):
-            find_splitter(tokenizer)  # raises an error if there is none
+            find_tokenizer(tokenizer)  # raises an error if there is none
             return None
         kind, definition = read_definition(tokenizer)
         return cls(subword_encoder(kind, definition).tokens(), kind, definition)
@@ -139,7 +138,7 @@ class Vocabulary:
         """
         if self.is_fixed:
             return self.encode(text), ()
-        return self.number_open(find_splitter(self.tokenizer)(text))
+        return self.number_open(find_tokenizer(self.tokenizer).split(text))
 
     def number_open(self, tokens: Sequence[str]) -> tuple[Int32, tuple[str, ...]]:
         """The ids of tokens, and the tokens that the vocabulary lacks, numbered as in :meth:`encode_open`."""
@@ -157,12 +156,9 @@ class Vocabulary:
         numbers = [int(index) for index in ids]
         if self.definition is not None:
             return cast("SubwordEncoder", self.encoder).decode(numbers)
-        if self.tokenizer == "byte":
-            return bytes(numbers).decode("utf-8", errors="replace")
         self.decode(index for index in numbers if index < len(self))  # raises an error if one is negative
         texts = (*self.tokens, *unknown)
-        tokens = [texts[index] for index in numbers]
-        return "".join(tokens) if self.tokenizer == "character" else join_words(tokens)
+        return find_tokenizer(self.tokenizer).join([texts[index] for index in numbers])
 
     def encode_all(self, texts: Sequence[str | Sequence[str]]) -> tuple[Int64, Int32]:
         """Many texts as ids, ``(offsets, ids)``; texts given as lists of tokens are looked up directly."""

@@ -140,7 +140,10 @@ def find_ceiling(fitted: Rows, scored: Rows, own_scores: OwnScores | None = None
 
 @dataclass(frozen=True, eq=False)
 class _Scores:
-    """Own scores as a rung: of the window and the first token, or of the first position alone."""
+    """Own scores as a rung: of the window and the first token, or what the first position adds to the last.
+
+    Neither depends on a constant added to the scores of a row.
+    """
 
     name: str
     of: dict[int, Float64]
@@ -152,7 +155,7 @@ class _Scores:
         if not self.first:
             return scores[:, :, :-1]
         alone = np.zeros_like(scores[:, :, :-1])
-        alone[:, :, -1] = scores[:, :, -1]
+        alone[:, :, -1] = scores[:, :, -1] - scores[:, :, -2]
         return alone
 
 

@@ -33,7 +33,7 @@ from attomaton.heads.audit.page import render_audit, write_audit
 from attomaton.heads.audit.pictures import draw_audit
 from attomaton.heads.audit.randomised import draw_random_heads
 from attomaton.heads.audit.rows import (
-    OF_HEADS,
+    MEASURES,
     Recorded,
     Rows,
     check_copies,
@@ -431,10 +431,7 @@ class HeadAudit(Tabular):
             },
             "type_is_stable": [head_type.is_stable for head_type in self.types],
             "type_reason": [str(head_type) for head_type in self.types],
-            "inside": self.inside,
-            "first": self.first,
-            "withheld": self.withheld,
-            "entropy": self.entropy,
+            **{name: getattr(self, name) for name in MEASURES},
             "effective_length": np.exp(self.entropy),
             "rows_outside": self.outside,
         }
@@ -825,25 +822,19 @@ def measure_layer(
 
     ceiling = limit(0)
     ceilings = [limit(at) for at in range(1, len(sets))] if may_be_tokens(ladders[0], ceiling) else []
-    inside, first, withheld, entropy = (
-        getattr(every[1], name).mean(0, dtype=np.float64) for name in OF_HEADS[1:]
-    )
     return HeadAudit(
-        "",
-        scored.heads,
-        ladders[0].against(ladders[1:], shared=shared) if n_random else ladders[0],
-        alone,
-        seekings[0].against(seekings[1:], shared=shared) if n_random else seekings[0],
-        ceiling,
-        None,
-        inside,
-        first,
-        withheld,
-        entropy,
-        (~scored.attends).sum(0),
-        len(np.unique(scored.documents)),
-        len(scored),
-        n_random,
+        model="",
+        heads=scored.heads,
+        ladder=ladders[0].against(ladders[1:], shared=shared) if n_random else ladders[0],
+        alone=alone,
+        seeking=seekings[0].against(seekings[1:], shared=shared) if n_random else seekings[0],
+        ceiling=ceiling,
+        causal=None,
+        **{name: getattr(every[1], name).mean(0, dtype=np.float64) for name in MEASURES},
+        outside=(~scored.attends).sum(0),
+        n_documents=len(np.unique(scored.documents)),
+        n_rows=len(scored),
+        n_random=n_random,
         null_types=distribute(ladders[1:], ceilings, shared=shared) if n_random else (),
         digest=digest_arrays(scored.tokens, scored.labels, scored.documents, scored.positions),
     )

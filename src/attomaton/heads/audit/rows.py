@@ -23,7 +23,10 @@ _torch: Any = torch  # its type stubs leave some functions partly unknown
 
 Float32 = NDArray[np.float32]
 
-OF_HEADS = ("attention", "inside", "first", "withheld", "entropy")
+MEASURES = ("inside", "first", "withheld", "entropy")
+"""Fields with a number for each row and head, whose mean is a column of the audit."""
+
+OF_HEADS = ("attention", *MEASURES)
 """Fields whose second axis is that of the heads."""
 
 ARRAYS = (*OF_HEADS, "past", "starts", "labels", "documents", "positions")

@@ -22,6 +22,7 @@ from attomaton.heads.audit.causal import Causal
 from attomaton.heads.audit.ceiling import Ceiling
 from attomaton.heads.audit.jackknife import Estimates, NullDistribution
 from attomaton.heads.audit.ladder import Ladder, name_column
+from attomaton.heads.audit.rows import MEASURES
 from attomaton.heads.audit.seeking import Seeking
 from attomaton.heads.audit.types import TESTED
 from attomaton.heads.model import Head
@@ -276,8 +277,7 @@ class _Restored:
                 null for null in (self.null(name_column("type", name)) for name in TESTED) if null is not None
             ),
             "causal": self.causal() if about.whole else None,
-            "inside": self.column("inside"),
-            **{name: self.column(name) for name in ("first", "withheld", "entropy")},
+            **{name: self.column(name) for name in MEASURES},
             "outside": self.column("rows_outside").astype(np.int64),
             **{name: getattr(about, name) for name in names},
         }
