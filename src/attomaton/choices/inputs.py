@@ -172,25 +172,22 @@ class Side(NamedTuple):
 def parse_choices(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoices, Side]:
     """The choices, supplied in any form, and what describes them further."""
     most = columns.get("most_per_pair")
-    parsed, side = _read_form(
-        data, {name: named for name, named in columns.items() if name != "most_per_pair"}
-    )
+    form_columns = {name: named for name, named in columns.items() if name != "most_per_pair"}
+    parsed, side = _read_form(data, form_columns)
     return (parsed if most is None else _limit_pairs(parsed, most)), side
 
 
 def _limit_pairs(parsed: ParsedChoices, most: Any) -> ParsedChoices:
     """Weights with which no pair of items counts as more than ``most`` comparisons."""
-    most, choices = real_number(most, "most_per_pair", above=0), parsed.choices
+    limit, choices = real_number(most, "most_per_pair", above=0), parsed.choices
     if not isinstance(choices, PairChoices):
         raise UnsupportedOption("most_per_pair= is for pairs; leave it out")
     low, high = np.minimum(choices.first, choices.second), np.maximum(choices.first, choices.second)
     pair = np.unique(pack_pairs(low, high), return_inverse=True)[1].ravel()
-    often = np.bincount(pair, parsed.counts)[pair]
-    return (
-        parsed._replace(counts=parsed.counts * np.minimum(1.0, most / often))
-        if often.max() > most
-        else parsed
-    )
+    totals = np.bincount(pair, parsed.counts)[pair]
+    if totals.max() <= limit:
+        return parsed
+    return parsed._replace(counts=parsed.counts * np.minimum(1.0, limit / totals))
 
 
 def _read_form(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoices, Side]:
@@ -238,7 +235,7 @@ def _read_file(
     data: ChoiceData, file: FileColumns, columns: Mapping[str, Any], side: Mapping[str, Any]
 ) -> tuple[ParsedChoices, Side]:
     """The choices of a file: rows that cannot be read are named as in the file, or skipped and counted."""
-    rows, first = np.arange(max(map(_length, file.values()), default=0)), ""
+    rows, first_fault = np.arange(max(map(_length, file.values()), default=0)), ""
     remaining: Mapping[Any, Any] = file
     while True:
         try:
@@ -249,13 +246,13 @@ def _read_file(
             good[error.rows] = False
             if not file.skip_bad or not good.any():
                 raise InvalidSamples(message) from error
-            rows, first = rows[good], first or message.partition("; ")[0]
+            rows, first_fault = rows[good], first_fault or message.partition("; ")[0]
             remaining = {name: select_rows(column, good) for name, column in remaining.items()}
         else:
             break
     skipped = max(map(_length, file.values()), default=0) - len(rows)
     if skipped:
-        warnings.warn(SkippedDocuments(skipped, first, "row"), stacklevel=2)
+        warnings.warn(SkippedDocuments(skipped, first_fault, "row"), stacklevel=2)
     return parsed
 
 
@@ -294,20 +291,20 @@ def _read_frame(
     form = _find_form(columns, table)
 
     counts, tied = data.counts, data.tied
-    used = {**columns, **side}
+    named = {**columns, **side}
     if isinstance(counts, str):
         columns.setdefault("count", counts)
     elif (
         counts is None
         and "count" in OPTIONAL.get(form, {"count"})
         and "count" in table
-        and not _names(used, "count")
+        and not _names(named, "count")
     ):
         columns["count"] = "count"
     if "count" in columns:
         counts = _read_counts(find_column(table, columns["count"], "count"))
     if tied is None and form is _frame_pairs:
-        tied = next((name for name in TIES if name in table and not _names(used, name)), None)
+        tied = next((name for name in TIES if name in table and not _names(named, name)), None)
     if isinstance(tied, str):
         tied = find_column(table, tied, "tied")
     contestants = next((pair for pair in CONTESTANTS if FORMS[form] >= set(pair)), ("", ""))
@@ -375,9 +372,9 @@ def read_side(
         )
     if isinstance(choices, Alternatives) and choices.against is None:
         for name, (number, _) in labels.items():
-            apart = number[choices.entry] != np.repeat(number[choices.row], choices.lengths)
-            if apart.any():
-                rows = np.unique(choices.entry[apart])
+            differs = number[choices.entry] != np.repeat(number[choices.row], choices.lengths)
+            if differs.any():
+                rows = np.unique(choices.entry[differs])
                 raise BadRows(
                     f"{name} differs inside the situation of ", rows, "; give each situation one value"
                 )
@@ -614,24 +611,23 @@ def _frame_best_worst(frame: NamedColumns) -> ParsedChoices:
     best, worst = as_list(frame.take("best")), as_list(frame.take("worst"))
     items, sets = number_choices(best, shown, frame.counts)
     check_items(items)
-    last = number_choices(worst, shown)[1].winner
-    check_unrolled(int((sets.lengths * (sets.lengths - 1)).sum()), len(sets.members), MOST_PAIRED)
-    starts = offsets_of(sets.lengths)
-    entries = np.repeat(starts[:-1], sets.lengths * (sets.lengths - 1))
-    row = np.repeat(np.arange(len(best)), sets.lengths * (sets.lengths - 1))
-    offset = np.arange(len(row)) - offsets_of(sets.lengths * (sets.lengths - 1))[row]
-    best_index, worst_index = offset // (sets.lengths[row] - 1), offset % (sets.lengths[row] - 1)
-    members = sets.members[entries + best_index]
-    against = sets.members[entries + worst_index + (worst_index >= best_index)]
+    worst_item = number_choices(worst, shown)[1].winner
+    n_pairs = sets.lengths * (sets.lengths - 1)
+    check_unrolled(int(n_pairs.sum()), len(sets.members), MOST_PAIRED)
+    row = np.repeat(np.arange(len(best)), n_pairs)
+    pair = np.arange(len(row)) - offsets_of(n_pairs)[row]  # within the set: by best item, then by worst
+    best_index, worst_index = np.divmod(pair, sets.lengths[row] - 1)
+    worst_index += worst_index >= best_index  # an item has no pair with itself
+    start = offsets_of(sets.lengths)[row]
+    members, against = sets.members[start + best_index], sets.members[start + worst_index]
     if (members == against).any():
         twice = np.unique(row[members == against])
         raise BadRows("the set in ", twice, " names an item twice; name each item once")
     counts = counts_of(frame.counts, len(best))
-    if (sets.winner == last).any():
-        raise BadRows("best and worst are the same item in ", sets.winner == last, "; drop such rows")
-    chosen = ((members == sets.winner[row]) & (against == last[row])) * counts[row]
-    lengths = sets.lengths * (sets.lengths - 1)
-    choices = Alternatives(lengths, np.arange(len(best)), chosen.astype(np.float64), row, members, against)
+    if (sets.winner == worst_item).any():
+        raise BadRows("best and worst are the same item in ", sets.winner == worst_item, "; drop such rows")
+    chosen = ((members == sets.winner[row]) & (against == worst_item[row])) * counts[row]
+    choices = Alternatives(n_pairs, np.arange(len(best)), chosen.astype(np.float64), row, members, against)
     return ParsedChoices(items, choices, counts)
 
 
@@ -818,11 +814,7 @@ FORMS = {
 
 ARENAS: list[dict[str, Any]] = [
     {"first": "model_a", "second": "model_b", "outcome": "winner"},
-    {
-        "first": "model_a",
-        "second": "model_b",
-        "outcome": ["winner_model_a", "winner_model_b", "winner_tie"],
-    },
+    {"first": "model_a", "second": "model_b", "outcome": ["winner_model_a", "winner_model_b", "winner_tie"]},
     {"first": "White", "second": "Black", "outcome": "Result"},
 ]
 """The columns that arenas of language models publish, and those of chess games; they need not be named."""

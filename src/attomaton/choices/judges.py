@@ -144,8 +144,8 @@ def compare_judges(table: Any, *, cluster: Any, task: Any = None, **options: Any
     swapped = compare_orders(votes, len(judges), np.where(is_low, moved_first, -moved_first))
     shifts: list[Shift] = []
     for judge in range(len(judges)):
-        others = {name: select_rows(column, judge_of_row != judge) for name, column in columns.items()}
-        shifts.append(_measure_shift(full, fit_choices(others, **options)))
+        without = {name: select_rows(column, judge_of_row != judge) for name, column in columns.items()}
+        shifts.append(_measure_shift(full, fit_choices(without, **options)))
     shift = np.array([shift.shift for shift in shifts])
     in_errors = np.array([shift.in_errors for shift in shifts])
     table = {

@@ -20,13 +20,7 @@ from attomaton.claims.approach import (
     name_trials,
     tangent_of,
 )
-from attomaton.claims.evidence import (
-    Evidence,
-    correlation_of,
-    find_tangents,
-    need_log_loss,
-    need_mass_head,
-)
+from attomaton.claims.evidence import Evidence, correlation_of, find_tangents, need_log_loss, need_mass_head
 from attomaton.claims.measures import (
     Target,
     TrialContexts,

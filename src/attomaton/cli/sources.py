@@ -106,8 +106,7 @@ def _reading_options(
         str, words("One document per file (file) or per line (line) of plain text.")
     ] = "file",
     format: Annotated[  # noqa: A002  the name of the option
-        str | None,
-        words("Read files or standard input as this format: txt, jsonl, json, csv or another."),
+        str | None, words("Read files or standard input as this format: txt, jsonl, json, csv or another.")
     ] = None,
     separator: Annotated[int | None, whole("Token id that ends a document in .npy and .bin files.")] = None,
     dtype: Annotated[

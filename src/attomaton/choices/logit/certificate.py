@@ -165,12 +165,7 @@ class LogitCertificate:
 
 
 def certify(
-    problem: ChoiceProblem,
-    evidence: LogitEvidence,
-    finite: Span,
-    identified: Span,
-    *,
-    exact: bool = False,
+    problem: ChoiceProblem, evidence: LogitEvidence, finite: Span, identified: Span, *, exact: bool = False
 ) -> tuple[LogitCertificate, Float64 | None]:
     """Compute the proof of a fit from its vectors, and with it S (SᵀHS)⁻¹ Sᵀ at β (None on a graph)."""
     face = ~evidence.dying if evidence.dying.any() else None
