@@ -168,7 +168,7 @@ class DecoderLimit(Tabular):
         return logits_of(self.supports, number, step, step_size)
 
     def asymptote_at(self, context: Any, step: int, step_size: float = 1.0) -> Float64:
-        """The same by the law of large steps, in closed form (:func:`asymptote`)."""
+        """The logits of a context at a large step by the closed form :func:`asymptote`, shape (n_tokens,)."""
         step, step_size = _check_step(step, step_size, least=1)
         number = self._ask(context).number
         if number is None:
@@ -194,7 +194,7 @@ class DecoderLimit(Tabular):
         return float(self.losses_at(whole_number(step, "step", least=0), step_size))
 
     def losses_at(self, steps: int | Sequence[int], step_size: float = 1.0) -> Float64:
-        """The same after each of these ascending steps, at the cost of the last, shape (n_steps,)."""
+        """The mean cross-entropy after each of these ascending steps, at the cost of the last, shape (n_steps,)."""
         return self.entropy + self.excesses_at(steps, step_size)
 
     def excesses_at(self, steps: int | Sequence[int], step_size: float = 1.0) -> Float64:

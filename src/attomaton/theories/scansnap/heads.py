@@ -74,7 +74,7 @@ class LearnedHead:
 
 @dataclass(frozen=True)
 class TiedHead:
-    """The same with fixed Y = ``scale``·I: values and head are the identity on tokens.
+    """Logits for the fixed Y = ``scale``·I: values and head are the identity on tokens.
 
     Attributes
     ----------
