@@ -245,3 +245,10 @@ def test_what_the_readme_says_of_choix_and_scikit_learn():
     assert "`ilsr_pairwise` raises an error" in text
     assert "returns −13.2 without a warning" in text
     assert "`LogisticRegression()` returns −2.6" in text
+
+
+def test_get_started_lists_every_extra_of_a_user():
+    page = (ROOT / "docs" / "get-started.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", page, re.M))))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["optional-dependencies"].keys() - {"bench", "dev", "docs"} == listed

@@ -1,14 +1,17 @@
 """learn() and the command give the same run on every engine."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import attomaton as at
-from attomaton.base.errors import UnsupportedOption
+from attomaton.base.errors import MissingExtra, UnsupportedOption
 from attomaton.cli import app
+from attomaton.engines import choose
+from attomaton.engines.memory import MemoryEngine
 from tests.engines.conftest import samples_of, write_shards
 
 
@@ -18,6 +21,22 @@ def text(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text(" ".join(f"w{number}" for number in (30 * rng.random(3000) ** 2).astype(int)))
     return path
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_text_that_may_not_fit_in_memory_is_learned_on_disk(tmp_path, text, monkeypatch, folder):
+    """The user of 50 GB who types ``attomaton learn corpus``."""
+    source = text.parent if folder else text
+    expected = at.learn(source, window=6)
+    monkeypatch.setattr(choose, "BYTES_PER_BYTE", 10**12)
+    with monkeypatch.context() as without:
+        without.setattr(MemoryEngine, "edges", None)
+        learned = at.learn(source, window=6)
+    assert learned.hard.scores == expected.hard.scores
+    assert learned.coverage == expected.coverage
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(MissingExtra, match="a corpus too large for memory needs DuckDB"):
+        at.learn(source, window=6)
 
 
 @pytest.mark.parametrize(

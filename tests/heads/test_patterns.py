@@ -72,7 +72,7 @@ def test_what_is_no_attention_is_refused(what):
         ([3], "is a int; give arrays"),
         ([()], "has no layers.*eager"),
         ([torch.eye(8)], "layers of shape"),
-        ([torch.eye(5).expand(1, 1, 5, 5)] * 30, "document 0 cover 5 tokens.*longest=5"),
+        ([torch.eye(5).expand(1, 1, 5, 5)] * 30, "document 0 cover 5 of its 20 tokens.*longest=5"),
     ],
 )
 def test_an_iterator_of_something_else_is_refused(items, words):

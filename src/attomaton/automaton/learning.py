@@ -20,7 +20,7 @@ from attomaton.corpora.shards import TokenizedCorpus
 from attomaton.engines.choose import Engine, as_engine
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection, select
-from attomaton.engines.source import check_tokenizer, read_source
+from attomaton.engines.source import check_tokenizer, read_source, size_of_text
 from attomaton.graphs.partitions import keep_ties
 from attomaton.solvers.solved import find_partitions, solve_hard, solve_soft
 
@@ -70,7 +70,7 @@ def learn(
         the treatment of bad ones.
     engine : str or Engine
         ``"memory"``; ``"duckdb"``: over shards on disk, with bounded memory, resumable in ``out``;
-        ``"spark"``: the same on local processors or a cluster; ``"auto"``: duckdb for shards too large for
+        ``"spark"``: the same on local processors or a cluster; ``"auto"``: duckdb for a corpus too large for
         memory, otherwise memory. The results are equal to the last bit.
     out : path, optional
         The run folder to write: new or empty, that of an earlier run, or that of a training on the same
@@ -106,7 +106,7 @@ def learn(
     describe = partial(describe_run, reading=options, embeddings=embeddings, engine=settings.name)
     begin("reading")
     read = partial(read_source, source, selection, tokenizer=tokenizer, reading=options)
-    corpus = None if settings.on_disk else read()
+    corpus = read() if settings.reads_text_in_memory(size_of_text(source, options)) else None
     if corpus is None or not settings.in_memory(corpus.tokens):
         from attomaton.automaton.on_disk import learn_on_disk
 

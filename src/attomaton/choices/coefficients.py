@@ -441,7 +441,9 @@ def _reference(labels: tuple[Any, ...], label: Any) -> int | None:
     """The number of the label whose coefficients are 0."""
     if label is not None:
         if label not in labels:
-            raise InvalidSamples(f"no case has the label {show(label)}; the reference is one that occurs")
+            raise InvalidSamples(
+                f"no case has the label {show(label)}; give a label that occurs as the reference"
+            )
         return labels.index(label)
     if len(labels) == 1 and labels[0] and labels[0] != "0":
         return None  # every case had what the coefficients are about

@@ -42,7 +42,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     fit_intercept : bool
-        Whether to add an intercept. With ``groups`` there is none: alternatives of a group share it.
+        Whether to add an intercept. With ``groups`` there is none: it would cancel, being equal for all
+        alternatives of a group.
     penalty : str, optional
         "firth" for Firth's penalised likelihood, whose estimates are finite; None for the maximum.
     undecided : str

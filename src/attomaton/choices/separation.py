@@ -50,8 +50,8 @@ def check_separation(
     intercept : bool
         Whether to add a column of ones. A column of ones in ``X`` takes its place. Cox has none.
     reference : label, optional
-        The label whose coefficients are 0: the first in order if not given, as 0 before 1. The order of a
-        pandas category is its own.
+        The label whose coefficients are 0: the first in order if not given, as 0 before 1. A
+        pandas categorical keeps the order of its categories.
     counts : sequence of float, optional
         How often each case was observed, as in a table of counts. A case with 0 was not.
     event : sequence of bool, optional

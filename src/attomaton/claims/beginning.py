@@ -212,7 +212,9 @@ def compare_course(trace: DeepTrace, courses: ForecastCourse | Sequence[Forecast
         for forecast in forecasts
     )
     if len(forecasts) != trace.n_trials or not fits:
-        raise MismatchedParts("the courses differ in number of trials, sizes or steps; compute them again")
+        raise MismatchedParts(
+            "the courses do not match the trace in trials, sizes or step size; compute them for this trace"
+        )
     return _measure_all(
         trace, {step: [forecast.at(step) for forecast in forecasts] for step in trace.steps.tolist()}
     )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 ENGINES = ("auto", "memory", "duckdb", "spark")
 BYTES_PER_TOKEN = 700  # bytes that the in-memory engine needs per token of text, at window 32
+BYTES_PER_BYTE = 60  # the same per byte of a text
 
 Passes = Union[MemoryEngine, "DuckDBEngine", "SparkEngine"]
 """Any object with ``edges()``, ``choices(components)`` and ``selected`` queries."""
@@ -89,6 +90,15 @@ class Engine(Checked):
         if isinstance(corpus, Samples) or self.name != "auto":
             return not self.on_disk
         return BYTES_PER_TOKEN * sum(corpus.sizes) <= parse_memory(self.memory)
+
+    def reads_text_in_memory(self, size: int) -> bool:
+        """Whether it reads text files of this size in memory; ``"auto"`` takes DuckDB for larger ones."""
+        if self.name != "auto" or BYTES_PER_BYTE * size <= parse_memory(self.memory):
+            return not self.on_disk
+        from attomaton.engines.merging import import_duckdb
+
+        import_duckdb("a corpus too large for memory")
+        return False
 
 
 def as_engine(engine: object, corpus: object = None) -> Engine:

@@ -21,7 +21,7 @@ from attomaton.corpora.readers.corpus import (
     warn_of_skipped,
 )
 from attomaton.corpora.readers.files import printable
-from attomaton.corpora.readers.sources import is_ids, written_kind
+from attomaton.corpora.readers.sources import find_files, is_ids, written_kind
 from attomaton.corpora.readers.tokenize import tokenize_into
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples
 from attomaton.corpora.shards import TOKENS, Shards, holds_shards, is_tokenized, read_tokens
@@ -55,6 +55,14 @@ def check_tokenizer(tokenizer: object) -> None:
         read_definition(tokenizer)
     else:
         find_tokenizer(tokenizer)
+
+
+def size_of_text(source: Any, reading: Reading) -> int:
+    """The bytes of the local text files of a corpus, as stored; 0 for shards, URLs and what is in memory."""
+    path = path_of(source)
+    if not isinstance(path, Path) or not path.exists() or _folder_of(source, reading) is not None:
+        return 0
+    return sum(file.stored() or 0 for file in find_files(str(path)))
 
 
 def read_source(

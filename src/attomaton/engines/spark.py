@@ -64,8 +64,8 @@ class SparkEngine:
         The tokenised corpus, at the same paths on every machine.
     work : Path
         A folder for results, at the same path on every machine; one run at a time. Finished passes, and
-        finished partitions of stages, with the same shards and settings are reused. Delete it when the
-        results are copied: tables are read from there.
+        finished partitions of stages, with the same shards and settings are reused. Copy the
+        results before you delete this folder: tables are read from it.
     selection : Selection
         The queries and edges to keep.
     master : str, optional
@@ -217,7 +217,7 @@ class SparkEngine:
     def run_partitions(self, stage: Stage, weights: Sequence[int]) -> list[dict[str, Any]]:
         """Run a stage on partitions 0, 1, 2 … of the queries, on the executors; return the record of each.
 
-        The heaviest partition comes first. Executors record each partition that they finish, and reuse
+        The heaviest partition is run first. Executors record each partition that they finish, and reuse
         those that an earlier run finished; the driver is sent their numbers only, and reads the records.
         """
         with working_in(self.work) as work, explained(work):

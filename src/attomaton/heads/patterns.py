@@ -166,8 +166,9 @@ class PatternModel:
             length, patterns = ids.shape[1], _layers_of(item, name)
             if min(pattern.shape[-1] for pattern in patterns) < length:
                 raise InvalidSamples(
-                    f"the patterns of document {count - 1} cover {patterns[0].shape[-1]} tokens, and its "
-                    f"context has {length}; give all of them, or audit with longest={patterns[0].shape[-1]}"
+                    f"the patterns of document {count - 1} cover {patterns[0].shape[-1]} of its {length} "
+                    "tokens; give patterns over all of them, or AuditSettings("
+                    f"longest={patterns[0].shape[-1]})"
                 )
             return None, [pattern[:, :, :length, :length] for pattern in patterns]
 

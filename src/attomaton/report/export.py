@@ -72,7 +72,9 @@ def _is_id_text(name: str, n_tokens: int) -> bool:
 
 def _query_ids(automaton: Automaton, names: Sequence[str]) -> list[int]:
     if not names:
-        raise UnsupportedOption("no query was named; give tokens separated by spaces, or a number")
+        raise UnsupportedOption(
+            "no query was named; give tokens separated by spaces, or a number k for the k most frequent"
+        )
     if automaton.vocabulary is not None:
         return automaton.vocabulary.lookup(names).tolist()
     unknown = [name for name in names if not _is_id_text(name, automaton.n_tokens)]

@@ -151,5 +151,5 @@ def _caption(graph: PageGraph, name: Callable[[int], str], n_drawn: int) -> str:
     shown = f"{n_drawn:,} of {number:,} components shown" if n_drawn < number else f"{number:,} components"
     return (
         f"Query “{drawable(name(graph.query), 24)}”: {graph.samples:,} samples, {shown}. Winners above "
-        "losers, ties in one box, lines as thick as their support."
+        "losers, tied tokens in one box; thicker lines have more support."
     )

@@ -97,7 +97,9 @@ class Trajectory(WeightPath):
         return self._frame.scores(self._point_at(step))
 
     def error_at(self, step: float) -> float:
-        """Estimated ‖error‖ of W(t), Frobenius norm; infinite beyond the edge of stability.
+        """Estimated ‖error‖ of W(t), Frobenius norm.
+
+        Beyond the edge of stability it is infinite, except during the first steps, which are taken exactly.
 
         Below the edge, errors at most add up: those of the integration, of the correction from flow to
         gradient descent, of oscillations that remained when the warm-up ended, and the rounding of all steps.

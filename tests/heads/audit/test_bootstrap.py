@@ -1,6 +1,7 @@
 """Draws of documents, and many tests at once."""
 
 from math import erfc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,6 +32,18 @@ def test_intervals_cover_and_z_is_as_rare_as_it_says(n):
     means = Resampled.over(documents).mean(values)
     assert 0.93 < np.mean((means.low <= 0) & (means.high >= 0)) < 0.965
     assert 0.035 < np.mean(np.abs(means.z) > 1.96) < 0.07
+
+
+@pytest.mark.parametrize(
+    ("law", "n", "share"), [("normal", 8, 0.95), ("exponential", 40, 0.93), ("exponential", 8, 0.89)]
+)
+def test_the_page_says_how_often_intervals_contain_the_mean(law, n, share):
+    values = getattr(np.random.default_rng(1), law)(size=(n, 40_000))
+    means = Resampled.over(np.arange(n)).mean(values)
+    mean = {"normal": 0.0, "exponential": 1.0}[law]
+    assert np.mean((means.low <= mean) & (means.high >= mean)) == pytest.approx(share, abs=0.005)
+    page = (Path(__file__).parents[3] / "docs" / "heads-method.md").read_text(encoding="utf-8")
+    assert f"{share:.0%}".replace("%", " %") in page
 
 
 @pytest.mark.parametrize("n", [8, 20])

@@ -64,7 +64,11 @@ class WritingCoverage(Coverage):
     def _reached(self) -> list[tuple[str, object]]:
         settling, rounds = self.settling, self.settling.rounds
         n_realisable = round(self.realisable * self.n_read)
-        ended = f"settled after {rounds} rounds" if settling.settled else f"not settled in {rounds}"
+        ended = (
+            f"settled after {rounds} round{'s' * (rounds != 1)}"
+            if settling.settled
+            else f"not settled in {rounds}"
+        )
         return [
             ("label in the context (identity)", show_share(self.reach.identity)),
             ("realisable (label written by a context token)", show_share(self.realisable)),

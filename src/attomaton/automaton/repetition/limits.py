@@ -77,7 +77,7 @@ def follow_flow(
         if next(left, None) is None:
             raise UncertifiedSolution(
                 f"the flow of shares of {len(odds):,} tokens takes too long to follow, since shares move at "
-                "very different rates; give fewer tokens, or scores of fewer steps (auto.at(step))"
+                "very different rates; give fewer tokens, or the scores at an earlier step (auto.at(step))"
             )
         return find_rates(logs, heights)
 
@@ -97,7 +97,8 @@ def follow_flow(
     if not solution.success or not np.isfinite(heights).all():
         raise UncertifiedSolution(
             "the flow of shares cannot be followed to its end in float64; the odds differ by too many orders "
-            "of magnitude, or there are too many tokens: give fewer tokens, or scores of fewer steps"
+            "of magnitude, or there are too many tokens: give fewer tokens, or the scores at an "
+            "earlier step (auto.at(step))"
         )
     grown = np.exp(heights - heights.max(axis=1, keepdims=True))
     return grown / grown.sum(axis=1, keepdims=True)

@@ -52,8 +52,8 @@ from attomaton.choices.logit.summary import LogitSummary
 def fit_logit(problem: ChoiceProblem) -> "LogitFit":
     """Fit a conditional logit and decide what of it is finite.
 
-    Newton's method runs with a test that proves survival of all pairs. Where it fails, the face of the data
-    is found (which pairs die), and Newton's method runs there.
+    Newton's method runs first, with a test that can prove that the maximum exists. Where that fails, the face
+    of the data is found (which pairs die), and Newton's method runs there.
 
     Parameters
     ----------

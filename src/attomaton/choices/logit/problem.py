@@ -274,7 +274,7 @@ class ChoiceProblem:
         return self.rows.norms(self.reference, self.scale)
 
     def parameters(self, beta: Float64) -> Float64:
-        """β of the columns as given from scaled coordinates; axis 0 runs over columns."""
+        """β of the columns as they were given, from β in scaled coordinates; axis 0 runs over columns."""
         return self.centring.parameters((beta.T / self.scale).T)
 
     def coordinates(self, parameters: Float64) -> Float64:
@@ -290,7 +290,7 @@ class ChoiceProblem:
         return self.parameters(self.parameters(scaled).T)
 
     def even(self, face: Bool | None) -> Float64:
-        """Equal probabilities of all alternatives of a face."""
+        """In each situation, equal probabilities of the alternatives in ``face``, or of all."""
         size = np.diff(self.situations.starts).astype(np.float64)
         if face is None:
             return self.situations.spread(1.0 / size)
@@ -379,7 +379,7 @@ class ChoiceProblem:
         return odds, total - float(self.totals @ np.log(sums))
 
     def with_offsets(self, utilities: Float64) -> Float64:
-        """The utilities with their known parts."""
+        """The utilities plus their known parts, the offsets."""
         return utilities if self.offsets is None else utilities + self.offsets
 
     def residuals(self, probability: Float64) -> Float64:

@@ -670,7 +670,10 @@ def audit_heads(
     controls, null, no_controls = draw_random_heads(model, random, null, seed=settings.seed)
     for control in controls:
         if control.shape.heads != model.shape.heads:
-            raise MismatchedParts(f"{control.name} has other heads than {model.name}; give the same shape")
+            raise MismatchedParts(
+                f"{control.name} does not have the layers and heads of {model.name}; "
+                "give a control of the same shape"
+            )
     if len(controls) * len(model.shape.heads) == 1:
         raise UnsupportedOption(
             f"random gives {model.name} one random head, which has no spread to compare with; give random=2 "

@@ -217,7 +217,7 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
     12
     """
     if fitted.heads != scored.heads or fitted.window != scored.window:
-        raise MismatchedParts("the rows for the profile and those to score differ in heads or window")
+        raise MismatchedParts("the rows to fit on and the rows to score differ in heads or window")
     matched = match_tokens(scored, counts)
     is_matched = matched >= 0
     rows, matched = scored.take(is_matched), matched[is_matched]

@@ -157,8 +157,7 @@ def find_closed_utility(
         How often each token is repeated when it is run alone. For models with positions
         give more than one: values are then means over that many positions, and the query is the last.
     copies : bool
-        Whether the probability that the label is the attended token comes from contexts that contain the
-        token.
+        Whether only contexts that contain a token count towards the probability that it is the label.
     heads : sequence of Head, optional
         The heads. None means all.
 

@@ -69,7 +69,7 @@ class JointState(NamedTuple):
 
 @dataclass(frozen=True)
 class Joint:
-    """Solve until the certificate's relative gap is ``rtol``.
+    """Solve the Graph-SVM of all queries at once until the certificate's relative gap is at most ``rtol``.
 
     Attributes
     ----------

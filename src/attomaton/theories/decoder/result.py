@@ -61,9 +61,10 @@ FREQUENT = 8
 class DecoderLimit(Tabular):
     """The limit of a softmax decoder with one-hot contexts under gradient descent from W = 0.
 
-    The decoder is softmax(W h) with one column of W per context. The loss falls to the entropy of the next
-    token, W grows along the NTP-SVM direction, which lifts every support above the rest, and within a support
-    logits differ by the log-odds of its tokens.
+    The decoder is softmax(W h) with one column of W per context. The loss falls to the entropy
+    of the next token given its context. W grows along the direction that lifts the support of each context
+    (its next tokens) above all other tokens (NTP-SVM). Within a support, logits differ by the log-odds of its
+    tokens.
 
     Attributes
     ----------

@@ -204,7 +204,7 @@ class CorpusClasses:
         return np.bincount(self.tokens, minlength=self.n_tokens).astype(np.int64)
 
     def distinct(self, tolerance: float = 0.0) -> Int64:
-        """Tokens of one class, up to a share ``tolerance`` of their occurrences."""
+        """Tokens that occur in one class only, but for a share of ``tolerance`` of their occurrences."""
         return np.flatnonzero(self.is_distinct(tolerance))
 
     def common(self, tolerance: float = 0.0) -> Int64:

@@ -140,7 +140,7 @@ def solve_exponent(clock: ArrayLike, n_tokens: int) -> Float64:
 
 @dataclass(frozen=True)
 class SnapLaw(Checked):
-    """The closed form for K equally frequent classes over M tokens.
+    """The growth of attention in closed form, for K equally frequent classes over M tokens.
 
     Attributes
     ----------
