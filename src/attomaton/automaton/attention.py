@@ -272,22 +272,18 @@ class Attention(ABC):
 
     def _read(self, source: Any, options: "ReadingOptions") -> tuple[Samples, tuple[str, ...]]:
         """New text as samples, and its words that are not in the vocabulary."""
-        from attomaton.corpora.readers.corpus import (
-            read_samples,
-            read_samples_and_vocabulary,
-            read_samples_of_ids,
-        )
+        from attomaton.corpora.readers import corpus
 
         if isinstance(source, Samples):
-            return read_samples(source, **options), ()
+            return corpus.read_samples(source, **options), ()
         if options.get("tokenizer") is not None and self.vocabulary is not None:
             raise UnsupportedOption(
                 f"this vocabulary has a tokenizer ({self.vocabulary.tokenizer}); leave tokenizer out"
             )
         options = {"window": self.window or WINDOW, **options}
         if self.vocabulary is None:
-            return read_samples_of_ids(source, **options), ()
-        samples, read = read_samples_and_vocabulary(source, {**options, "tokenizer": self.vocabulary})
+            return corpus.read_samples_of_ids(source, **options), ()
+        samples, read = corpus.read_samples_and_vocabulary(source, {**options, "tokenizer": self.vocabulary})
         return samples, () if read is None else read.tokens[len(self.vocabulary) :]
 
     def name(self, token: int) -> str:

@@ -108,18 +108,12 @@ def write_graphml(
 
 
 class _Graph:
-    """The nodes and edges of an automaton, in blocks."""
+    """What an automaton writes about some queries."""
 
     def __init__(self, automaton: Automaton, texts: TokenTexts, queries: Bool) -> None:
         self._automaton = automaton
         self._texts = texts
         self._queries = queries
-
-    def nodes(self) -> XmlBatches:
-        raise NotImplementedError
-
-    def edges(self) -> XmlBatches:
-        raise NotImplementedError
 
     def _rows(self, table: str) -> Iterator[dict[str, Any]]:
         """The columns of a table for the exported queries, in blocks of rows."""

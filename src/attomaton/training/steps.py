@@ -235,21 +235,17 @@ class Adam(Checked):
         self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
     ) -> tuple[Parameters, Parameters]:
         """New parameters and running means; without ε, those of gradients scaled up by ``RAISED_SCALE``."""
-        size, (mean_decay, square_decay) = len(parameters), self.betas
+        size, (beta_1, beta_2) = len(parameters), self.betas
         if not self.epsilon:
             gradients = tuple(gradient * RAISED_SCALE[gradient.dtype] for gradient in gradients)
-        means = [
-            mean_decay * old + (1 - mean_decay) * new
-            for old, new in zip(state[:size], gradients, strict=True)
-        ]
+        means = [beta_1 * old + (1 - beta_1) * new for old, new in zip(state[:size], gradients, strict=True)]
         squares = [
-            square_decay * old + (1 - square_decay) * new * new
-            for old, new in zip(state[size:], gradients, strict=True)
+            beta_2 * old + (1 - beta_2) * new * new for old, new in zip(state[size:], gradients, strict=True)
         ]
         pace = _find_pace(self, step)
-        roots = (self._root(square / (1 - square_decay ** (step + 1))) for square in squares)
+        roots = (self._root(square / (1 - beta_2 ** (step + 1))) for square in squares)
         moved = tuple(
-            parameter - pace * (mean / (1 - mean_decay ** (step + 1))) / root
+            parameter - pace * (mean / (1 - beta_1 ** (step + 1))) / root
             for parameter, mean, root in zip(parameters, means, roots, strict=True)
         )
         return moved, (*means, *squares)

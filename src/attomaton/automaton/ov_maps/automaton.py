@@ -355,12 +355,8 @@ def open_writing(run: StoredRun, *, whole: bool = False) -> WritingAutomaton:
         vocabulary = run.vocabulary if words is None else Vocabulary.from_record(words)
         if vocabulary is not None and len(vocabulary) != writing.n_tokens:
             raise MismatchedParts("the vocabulary in writes.json differs in size from its table")
+        reach, settling = Reach(**record["reach"]), Settling(**record["settling"])
         window: Any = record["window"]
-        return WritingAutomaton(
-            open_automaton(run, whole=whole),
-            writing,
-            Reach(**record["reach"]),
-            Settling(**record["settling"]),
-            vocabulary,
-            None if window is None else whole_number(window, "window", least=1),
-        )
+        window = None if window is None else whole_number(window, "window", least=1)
+        reads = open_automaton(run, whole=whole)
+        return WritingAutomaton(reads, writing, reach, settling, vocabulary, window)

@@ -195,7 +195,7 @@ class DecoderLimit(Tabular):
         return float(self.losses_at(whole_number(step, "step", least=0), step_size))
 
     def losses_at(self, steps: int | Sequence[int], step_size: float = 1.0) -> Float64:
-        """The mean cross-entropy after each of these ascending steps, at the cost of the last, shape (n_steps,)."""
+        """The mean cross-entropy after each of these ascending steps, computed together, shape (n_steps,)."""
         return self.entropy + self.excesses_at(steps, step_size)
 
     def excesses_at(self, steps: int | Sequence[int], step_size: float = 1.0) -> Float64:

@@ -299,18 +299,10 @@ def survey_samples(
             announce("following the flow")
             with suppress(UncertifiedSolution):  # the flow may be too stiff
                 end = half_time(classes, rates)
-                followed = follow_attention(contexts, rates, until=end, most_slopes=MOST_SLOPES)
-                until = end
+                queries = follow_attention(contexts, rates, until=end, most_slopes=MOST_SLOPES)
+                followed, until = queries[:n_queries], end
     return Survey(
-        classes,
-        rates,
-        len(samples),
-        forecasts,
-        assumptions,
-        followed[:n_queries],
-        until,
-        samples.skipped,
-        vocabulary,
+        classes, rates, len(samples), forecasts, assumptions, followed, until, samples.skipped, vocabulary
     )
 
 
