@@ -12,8 +12,9 @@ import numpy as np
 
 from attomaton.automaton import Automaton
 from attomaton.base.tables import Float64
+from attomaton.claims.contexts import read_contexts
 from attomaton.claims.evidence import step_size_of
-from attomaton.claims.measures import dense, read_contexts
+from attomaton.claims.limits import dense
 from attomaton.training import Trace
 
 TITLES = {

@@ -27,7 +27,7 @@ from attomaton.base.printing import Grid
 from attomaton.base.progress import Progress
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.claims.approach import MISSED, UNINFORMATIVE
-from attomaton.claims.measures import dense, solve_trial
+from attomaton.claims.limits import dense, solve_trial
 from attomaton.corpora import Samples
 from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton_experiments.finished import FinishedResults

@@ -21,7 +21,8 @@ from attomaton.automaton import Automaton
 from attomaton.base.progress import Progress
 from attomaton.base.tables import Float64, Int64
 from attomaton.claims import solve_local, solve_trials, verify
-from attomaton.claims.measures import Curves, aim_at, dense, measure_against
+from attomaton.claims.limits import dense
+from attomaton.claims.measures import Curves, cyclic_coordinates, measure_against, predict_target
 from attomaton.claims.mechanics import expand_trial
 from attomaton.corpora import Samples, synthetic
 from attomaton.training import (
@@ -96,7 +97,7 @@ def measure_training(settings: Settings, *, judged: bool = True) -> Outcome:
     """Train every trial with its own samples, embeddings and W(0), measure it, and optionally judge it."""
     trace = train_trials(settings)
     automata = solve_trials(trace)
-    target = aim_at(trace, automata)
+    target = predict_target(trace, automata)
     curves = measure_against(trace, target)
     predicted = None
     if settings["model"]["head"] == "token-id" and settings["model"]["loss"] == "log":
@@ -105,7 +106,7 @@ def measure_training(settings: Settings, *, judged: bool = True) -> Outcome:
     measured = _panels(settings, MEASURES, curves, predicted)
     notes: list[str] = []
     if settings.get("authors"):
-        projected = np.einsum("rba,bax->rbx", target.cyclic_coordinates(trace.weights), target.axes)
+        projected = np.einsum("rba,bax->rbx", cyclic_coordinates(target.axes, trace.weights), target.axes)
         theirs = measure_authors(trace, automata, projected.reshape(trace.weights.shape))
         measured |= {
             name: _panel(settings, name, AUTHORS[name], trace.steps, values, log=name == "authors_distance")

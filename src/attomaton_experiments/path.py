@@ -10,7 +10,8 @@ from attomaton.automaton import Automaton
 from attomaton.base.progress import Progress
 from attomaton.base.tables import Float64
 from attomaton.claims import Verdict, solve_trials
-from attomaton.claims.measures import aim_at, dense
+from attomaton.claims.limits import dense
+from attomaton.claims.measures import predict_target
 from attomaton.claims.mechanics import expand_trial
 from attomaton.claims.verdicts import Judgement
 from attomaton.training import AttentionModel, GradientDescent, RandomUnit, Trace, trace_path, train
@@ -45,7 +46,7 @@ def measure_path(settings: Settings) -> Outcome:
         corpora = draw_corpora(settings, draw)
         trace = train(corpora, model, GradientDescent(1.0), steps=0, seed=settings["seed"])
         automata = solve_trials(trace)
-        target = aim_at(trace, automata)
+        target = predict_target(trace, automata)
         radii = levels[:, None] * np.linalg.norm(target.directions, axis=(1, 2))
         weights = trace_path(corpora, model, list(trace.embeddings), radii=radii).weights
         name, title = f"{loss}_{draw}", f"{loss} loss, {draw}: correlation with W_svm"

@@ -11,7 +11,8 @@ from hypothesis import given, strategies as st
 import attomaton as at
 from attomaton.automaton.shrinkage import choose_strength
 from attomaton.base.frames import TOKEN_COLUMNS, name_tokens
-from attomaton.claims.measures import measure_trace, solve_trials
+from attomaton.claims.limits import solve_trials
+from attomaton.claims.measures import measure_trace
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.theories.scansnap.law import Rates
 from attomaton.theories.scansnap.survey import survey_samples

@@ -17,7 +17,7 @@ import numpy as np
 import attomaton as at
 from attomaton.base.errors import StepBeyondEdge
 from attomaton.claims.evidence import Evidence
-from attomaton.claims.measures import solve_trials
+from attomaton.claims.limits import solve_trials
 from attomaton.claims.mechanics import MECHANICS_CLAIMS
 from attomaton.training.configuration import describe
 from attomaton.training.models.attention import AttentionModel

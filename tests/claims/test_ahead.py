@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import attomaton as at
 from attomaton.claims.evidence import Evidence
-from attomaton.claims.measures import solve_trials
+from attomaton.claims.limits import solve_trials
 from attomaton.claims.mechanics import MECHANICS_CLAIMS, verify
 from attomaton.claims.verdicts import Verdict, Verdicts, VerdictStatus
 from attomaton.cli import app

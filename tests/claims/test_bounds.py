@@ -10,7 +10,7 @@ import pytest
 import attomaton as at
 from attomaton.base.errors import StepBeyondEdge
 from attomaton.claims.evidence import Evidence
-from attomaton.claims.measures import solve_trials
+from attomaton.claims.limits import solve_trials
 from attomaton.claims.mechanics import MECHANICS_CLAIMS, verify
 from attomaton.claims.verdicts import VerdictStatus
 from attomaton.training.configuration import describe

@@ -7,7 +7,7 @@ import pytest
 
 import attomaton as at
 from attomaton.claims.components import GROWTH, count_components
-from attomaton.claims.measures import solve_trials
+from attomaton.claims.limits import solve_trials
 from attomaton.claims.mechanics import MECHANICS_CLAIMS
 from attomaton.claims.verdicts import VerdictStatus
 from attomaton.training.models.embeddings import Orthonormal

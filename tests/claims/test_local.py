@@ -1,7 +1,9 @@
 import numpy as np
 
+from attomaton.claims.contexts import read_contexts
+from attomaton.claims.limits import solve_trials
 from attomaton.claims.local import LEAST_UNDECIDED, SELECTED, selected_edges, solve_local
-from attomaton.claims.measures import measure_trace, read_contexts, solve_trials
+from attomaton.claims.measures import measure_trace
 from attomaton.claims.mechanics import verify
 from attomaton.claims.verdicts import VerdictStatus
 from attomaton.training.loop import train

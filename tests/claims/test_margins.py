@@ -6,6 +6,7 @@ from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.claims.evidence import Evidence
+from attomaton.claims.limits import solve_trials
 from attomaton.claims.margins import (
     MARGIN_CLAIMS,
     MARGIN_NORMS,
@@ -15,7 +16,6 @@ from attomaton.claims.margins import (
     own_norm,
     read_differences,
 )
-from attomaton.claims.measures import solve_trials
 from attomaton.claims.mechanics import verify
 from attomaton.claims.verdicts import VerdictStatus
 from attomaton.training.loop import train

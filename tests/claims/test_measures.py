@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 
 import attomaton as at
-from attomaton.claims.measures import measure_trace, solve_trials
+from attomaton.claims.limits import solve_trials
+from attomaton.claims.measures import measure_trace
 from attomaton.training.loop import Watch, train
 from attomaton.training.models.attention import AttentionModel
 from attomaton.training.models.embeddings import RandomUnit

@@ -5,7 +5,8 @@ import attomaton as at
 from attomaton.claims.approach import draw_curvature
 from attomaton.claims.diagnosis import diagnose
 from attomaton.claims.evidence import Evidence
-from attomaton.claims.measures import cyclic_axes, solve_trials
+from attomaton.claims.limits import solve_trials
+from attomaton.claims.measures import cyclic_axes
 from attomaton.claims.mechanics import MECHANICS_CLAIMS, verify
 from attomaton.claims.verdicts import VerdictStatus
 from attomaton.training.loop import train

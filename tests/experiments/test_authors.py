@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from attomaton.claims.measures import aim_at, dense, solve_trials
+from attomaton.claims.limits import dense, solve_trials
+from attomaton.claims.measures import cyclic_coordinates, predict_target
 from attomaton_experiments.authors import measure_authors, train_finite
 from attomaton_experiments.published import run_published
 from attomaton_experiments.settings import read_settings
@@ -25,8 +26,8 @@ def test_the_trained_finite_part_ends_near_the_exact_one():
 def test_measures_are_those_of_the_definition():
     trace = global_run()
     automata = solve_trials(trace)
-    target = aim_at(trace, automata)
-    projected = np.einsum("rba,bax->rbx", target.cyclic_coordinates(trace.weights), target.axes)
+    target = predict_target(trace, automata)
+    projected = np.einsum("rba,bax->rbx", cyclic_coordinates(target.axes, trace.weights), target.axes)
     found = measure_authors(trace, automata, projected.reshape(trace.weights.shape))
     finite = train_finite(trace, automata)
     record, trial = 50, 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.claims.measures import dense, solve_trial
+from attomaton.claims.limits import dense, solve_trial
 from attomaton.training.models.attention import AttentionModel, measure_curvatures
 from attomaton.training.models.embeddings import EmbeddingTable
 from attomaton.trajectory.basis import find_basis

@@ -25,7 +25,8 @@ from attomaton.claims.evidence import (
     need_log_loss,
     need_mass_head,
 )
-from attomaton.claims.measures import Curves, dense, measure_against, unless_orthonormal
+from attomaton.claims.limits import dense, embeddings_for_solvers
+from attomaton.claims.measures import Curves, measure_against
 from attomaton.claims.verdicts import Judgement
 from attomaton.training.models.attention import measure_curvatures
 from attomaton.training.models.heads import TokenId, reads_mass
@@ -168,7 +169,7 @@ def follow_trial(evidence: Evidence, trial: int) -> Trajectory:
     start = trace.weights[0, trial]
     path = fast_forward(
         trace.samples[trial],
-        embeddings=unless_orthonormal(table),
+        embeddings=embeddings_for_solvers(table),
         step_size=gentle if evidence.normalized else evidence.step_size,
         to=1.0 if evidence.normalized else max(float(trace.steps[-1]), 1.0),
         start=start if start.any() else None,

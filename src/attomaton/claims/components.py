@@ -23,7 +23,7 @@ from attomaton.claims.approach import (
     swings_of,
 )
 from attomaton.claims.evidence import Evidence
-from attomaton.claims.measures import dense
+from attomaton.claims.limits import dense
 from attomaton.claims.verdicts import Judgement
 from attomaton.graphs.components import Components
 from attomaton.solvers.hard.solve import Kind

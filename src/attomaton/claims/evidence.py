@@ -10,7 +10,7 @@ import numpy as np
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.tables import Bool, Float64
-from attomaton.claims.measures import Curves, Target, aim_at, measure_against
+from attomaton.claims.measures import Curves, Target, measure_against, predict_target
 from attomaton.training.models.heads import Tied, TokenId, reads_mass
 from attomaton.training.models.losses import LogLoss
 from attomaton.training.steps import GradientDescent
@@ -36,7 +36,7 @@ LEAST_MASS_TIED = 1e-20
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """A run with the automaton of every trial (:func:`~attomaton.claims.measures.solve_trials`)."""
+    """A run with the automaton of every trial (:func:`~attomaton.claims.limits.solve_trials`)."""
 
     trace: Trace
     automata: tuple[Automaton, ...]
@@ -46,9 +46,9 @@ class Evidence:
     @cached_property
     def target(self) -> Target:
         """The limit of the weights according to the automata."""
-        if aim_at not in self.of_data:
-            self.of_data[aim_at] = aim_at(self.trace, self.automata)
-        return self.of_data[aim_at]
+        if predict_target not in self.of_data:
+            self.of_data[predict_target] = predict_target(self.trace, self.automata)
+        return self.of_data[predict_target]
 
     @cached_property
     def curves(self) -> Curves:

@@ -93,7 +93,7 @@ def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
     weights = trace.weights[-1] if step is None else trace.at(step)
     contexts, masses, hard = _solve_selected(trace, weights)
     below = [
-        pairs.apart_from(solution.components, _most_attended(pairs, mass))
+        pairs.outside_component_of(solution.components, _most_attended(pairs, mass))
         for pairs, mass, solution in zip(contexts, masses, hard, strict=True)
     ]
     directions = np.stack([dense(solution.weights) for solution in hard])
@@ -104,7 +104,7 @@ def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
         list(trace.embeddings),
         far=FAR * directions,
         axes=axes,
-        start=cyclic_coordinates_of(axes, weights),
+        start=cyclic_coordinates(axes, weights[None])[0],
     )
     return LocalSolutions(tuple(hard), Target(directions, axes, position, tuple(contexts), tuple(below)))
 
@@ -126,7 +126,7 @@ def _solve_selected(
     masses = [pairs.masses(of_trial[None])[0] for pairs, of_trial in zip(contexts, weights, strict=True)]
     hard = [
         solve_graph_svm(
-            find_components(selected_edges(pairs, mass)), embeddings=unless_orthonormal(pairs.table)
+            find_components(selected_edges(pairs, mass)), embeddings=embeddings_for_solvers(pairs.table)
         )
         for pairs, mass in zip(contexts, masses, strict=True)
     ]

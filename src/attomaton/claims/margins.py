@@ -19,6 +19,7 @@ import numpy as np
 
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
+from attomaton.base.solutions import is_orthonormal
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.claims.approach import ApproachBounds, compute_path, look_ahead, need_known_path
 from attomaton.claims.evidence import (
@@ -34,7 +35,7 @@ from attomaton.claims.evidence import (
     need_start,
     need_steps,
 )
-from attomaton.claims.measures import check_automata, unless_orthonormal
+from attomaton.claims.limits import check_automata, embeddings_for_solvers
 from attomaton.claims.verdicts import Claim, Judgement
 from attomaton.graphs.components import Components
 from attomaton.solvers.hard.solve import Kind
@@ -110,14 +111,14 @@ def measure_margins(trace: Trace, automata: Sequence[Automaton], norm: Norm) -> 
     trace : Trace
         The run.
     automata : sequence of Automaton
-        The automata of the trials (:func:`~attomaton.claims.measures.solve_trials`).
+        The automata of the trials (:func:`~attomaton.claims.limits.solve_trials`).
     norm : "frobenius", "max" or "spectral"
         What W is divided by.
 
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.claims.measures import solve_trials
+    >>> from attomaton.claims.limits import solve_trials
     >>> from attomaton.training.models.embeddings import Orthonormal
     >>> samples = at.Samples.from_lists([[0, 1]], [0])
     >>> trace = at.train(samples, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=10)
@@ -142,7 +143,7 @@ def find_best(automaton: Automaton, table: Float64, norm: Norm) -> float:
     if norm == "frobenius":
         squared = automaton.hard.certificate.upper
         return 1.0 / np.sqrt(squared) if squared > 0 else np.nan
-    embeddings = unless_orthonormal(table)
+    embeddings = embeddings_for_solvers(table)
     closed = norm == "max" and embeddings is None
     if (not closed and max(table.shape) > MOST_NORM_DIMENSIONS) or not components.order.num_rows:
         return np.nan
@@ -155,7 +156,7 @@ def find_best(automaton: Automaton, table: Float64, norm: Norm) -> float:
 def read_differences(components: Components, table: Float64, weights: Float64) -> Float64:
     """(e_i − e_j)ᵀ W e_k of every edge i → j between components, shape (n_records, n_edges)."""
     query, winner, loser = find_strict(components)
-    if unless_orthonormal(table) is None:
+    if is_orthonormal(table):
         return weights[:, winner, query] - weights[:, loser, query]
     scores = table @ weights @ table.T
     return scores[:, winner, query] - scores[:, loser, query]

@@ -2,23 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scipy.sparse import csc_array
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.base.errors import MismatchedParts
 from attomaton.base.frames import Tabular
-from attomaton.base.ragged import softmax_runs
 from attomaton.base.solutions import is_orthonormal
-from attomaton.base.tables import Bool, Float64, Int64, Integers, make_table, table_of
-from attomaton.corpora.samples import Samples
-from attomaton.graphs.bags import Bags, count_tokens
+from attomaton.base.tables import Bool, Float64, Int64, make_table, table_of
+from attomaton.claims.contexts import TrialContexts, read_contexts
+from attomaton.claims.limits import check_automata, dense
 from attomaton.graphs.components import Components
-from attomaton.solvers.solved import solve_samples
 from attomaton.training.trace import Trace
 from attomaton.trajectory.basis import find_basis
 
@@ -146,53 +141,20 @@ class Curves(Tabular):
         return make_table(pa.schema([(name, pa.float64()) for name in columns]), columns)
 
 
-def solve_trials(trace: Trace) -> list[Automaton]:
-    """The automaton of every trial: the limit of training for its samples and embeddings.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> from attomaton.training.models.embeddings import Orthonormal
-    >>> corpus = Samples.from_lists([[0, 1]], [0])
-    >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=1000)
-    >>> automaton, = solve_trials(trace)
-    >>> dense(automaton.hard.weights).round(6).tolist()
-    [[0.0, 0.5], [0.0, -0.5]]
-    """
-    pairs = zip(trace.samples, trace.embeddings, strict=True)
-    return [solve_trial(samples, unless_orthonormal(table)) for samples, table in pairs]
-
-
-def solve_trial(samples: Samples, embeddings: Float64 | None) -> Automaton:
-    """The automaton of one trial; None means orthonormal embeddings."""
-    solved = solve_samples(samples, embeddings=embeddings)
-    return Automaton(solved.components, solved.hard, solved.soft, samples=samples)
-
-
-def unless_orthonormal(table: Float64) -> Float64 | None:
-    """The embeddings, or None if they are orthonormal: solvers then work query by query, at any size."""
-    return None if is_orthonormal(table) else table
-
-
-def dense(weights: Float64 | csc_array) -> Float64:
-    """W of a solution, shape (dim, dim)."""
-    return weights.toarray() if isinstance(weights, csc_array) else weights
-
-
 def measure_trace(trace: Trace, automata: Sequence[Automaton]) -> Curves:
-    """All curves of a run relative to the automata of its trials (:func:`solve_trials`).
+    """All curves of a run relative to the automata of :func:`~attomaton.claims.limits.solve_trials`.
 
     Examples
     --------
     >>> import attomaton as at
     >>> from attomaton.training.models.embeddings import Orthonormal
-    >>> corpus = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
+    >>> corpus = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
     >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=1000)
-    >>> curves = measure_trace(trace, solve_trials(trace))
+    >>> curves = measure_trace(trace, at.claims.solve_trials(trace))
     >>> curves.missed[[0, -1], 0].round(3).tolist()  # mass on neither 0 nor 1: a third, then hardly any
     [0.333, 0.001]
     """
-    return measure_against(trace, aim_at(trace, automata))
+    return measure_against(trace, predict_target(trace, automata))
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,16 +181,11 @@ class Target:
     contexts: tuple[TrialContexts, ...]
     below: tuple[Bool, ...]
 
-    def cyclic_coordinates(self, weights: Float64) -> Float64:
-        """Coordinates of Π_fin W, shape (n_records, n_trials, n_axes), from W of all records and trials."""
-        flat = weights.reshape(*weights.shape[:2], -1).swapaxes(0, 1)
-        return (flat @ self.axes.swapaxes(1, 2)).swapaxes(0, 1)
-
     def finite_distance(self, weights: Float64) -> Float64:
         """‖Π_fin W − W_fin‖, shape (n_records, n_trials)."""
-        return np.linalg.norm(self.cyclic_coordinates(weights) - self.finite_part, axis=-1)
+        return np.linalg.norm(cyclic_coordinates(self.axes, weights) - self.finite_part, axis=-1)
 
-    def level(self, weights: Float64) -> Float64:
+    def along_direction(self, weights: Float64) -> Float64:
         """⟨W, direction⟩/‖direction‖, shape (n_records, n_trials); NaN if there is no direction."""
         n_trials = len(self.directions)
         flat = weights.reshape(*weights.shape[:2], -1).swapaxes(0, 1)
@@ -237,10 +194,10 @@ class Target:
 
     def correlation(self, weights: Float64) -> Float64:
         """⟨W, direction⟩/(‖W‖ ‖direction‖), shape (n_records, n_trials)."""
-        return self.level(weights) / _nonzero(np.linalg.norm(weights, axis=(2, 3)))
+        return self.along_direction(weights) / _nonzero(np.linalg.norm(weights, axis=(2, 3)))
 
 
-def aim_at(trace: Trace, automata: Sequence[Automaton]) -> Target:
+def predict_target(trace: Trace, automata: Sequence[Automaton]) -> Target:
     """The limit according to the automata of the trials."""
     check_automata(trace, automata)
     axes = cyclic_axes(trace, [automaton.components for automaton in automata])
@@ -249,7 +206,7 @@ def aim_at(trace: Trace, automata: Sequence[Automaton]) -> Target:
     return Target(
         np.stack([dense(automaton.hard.weights) for automaton in automata]),
         axes,
-        cyclic_coordinates_of(axes, finite),
+        cyclic_coordinates(axes, finite[None])[0],
         contexts,
         tuple(
             pairs.below_label(automaton.components)
@@ -261,32 +218,26 @@ def aim_at(trace: Trace, automata: Sequence[Automaton]) -> Target:
 def measure_against(trace: Trace, target: Target) -> Curves:
     """All curves of a run relative to its predicted limit."""
     norm = np.linalg.norm(trace.weights, axis=(2, 3))
-    coordinates = target.cyclic_coordinates(trace.weights)
-    level = target.level(trace.weights)
+    coordinates = cyclic_coordinates(target.axes, trace.weights)
+    length = target.along_direction(trace.weights)
     outside = np.sqrt(np.maximum(norm**2 - np.sum(coordinates**2, axis=-1), 0.0))  # W_svm ⟂ S_fin
+    missed = [
+        contexts.mean_mass(trace.weights[:, trial], below)
+        for trial, (contexts, below) in enumerate(zip(target.contexts, target.below, strict=True))
+    ]
     return Curves(
         steps=trace.steps,
         norm=norm,
-        correlation=level / _nonzero(norm),
+        correlation=length / _nonzero(norm),
         finite_distance=np.linalg.norm(coordinates - target.finite_part, axis=-1),
-        outside_correlation=level / _nonzero(outside),
-        missed=np.stack([_missed(trace, target, trial) for trial in range(trace.n_trials)], axis=1),
+        outside_correlation=length / _nonzero(outside),
+        missed=np.stack(missed, axis=1),
         loss=trace.losses,
     )
 
 
-def check_automata(trace: Trace, automata: Sequence[Automaton]) -> None:
-    """Check for one automaton per trial, solved with its embeddings."""
-    shape = trace.weights.shape[2:]
-    if len(automata) != trace.n_trials or not all(a.hard.weights.shape == shape for a in automata):
-        raise MismatchedParts(
-            f"{len(automata)} automata for {trace.n_trials} trials with weights of shape {shape}; "
-            "give solve_trials(trace), one per trial, solved with its embeddings"
-        )
-
-
 def cyclic_axes(trace: Trace, components: Sequence[Components]) -> Float64:
-    """Orthonormal axes of the cyclic subspace of every trial, shape (n_trials, most, dim²), zero-padded."""
+    """Orthonormal axes of the cyclic subspace of every trial, (n_trials, n_axes, dim²), padded with zeros."""
     by_trial = [_axes(*pair) for pair in zip(components, trace.embeddings, strict=True)]
     axes = np.zeros((len(by_trial), max(map(len, by_trial)), trace.embeddings.shape[2] ** 2))
     for trial, of_trial in enumerate(by_trial):
@@ -294,14 +245,15 @@ def cyclic_axes(trace: Trace, components: Sequence[Components]) -> Float64:
     return axes
 
 
-def cyclic_coordinates_of(cyclic: Float64, weights: Float64) -> Float64:
-    """Coordinates of the part of each trial's W in its cyclic subspace, shape (n_trials, most)."""
-    return (cyclic @ weights.reshape(len(weights), -1, 1))[..., 0]
+def cyclic_coordinates(axes: Float64, weights: Float64) -> Float64:
+    """Coordinates of Π_fin W, shape (n_records, n_trials, n_axes), from W of all records and trials."""
+    flat = weights.reshape(*weights.shape[:2], -1).swapaxes(0, 1)
+    return (flat @ axes.swapaxes(1, 2)).swapaxes(0, 1)
 
 
 def _axes(components: Components, table: Float64) -> Float64:
     """Orthonormal axes of the cyclic subspace of one trial, shape (n_axes, dim²)."""
-    if unless_orthonormal(table) is None:
+    if is_orthonormal(table):
         return _tie_axes(components)
     basis = find_basis(components, table)
     cyclic = basis.axes[: basis.n_cyclic].reshape(basis.n_cyclic, len(basis.left), len(basis.right))
@@ -324,14 +276,3 @@ def _tie_axes(components: Components) -> Float64:
 
 def _nonzero(norms: Float64) -> Float64:
     return np.where(norms > 0, norms, np.nan)
-
-
-def _missed(trace: Trace, target: Target, trial: int) -> Float64:
-    """Mean attention mass below the highest component, shape (n_records,)."""
-    contexts, below = target.contexts[trial], target.below[trial]
-    n_at_once = max(MOST_MASSES // max(len(below), len(contexts.table) ** 2), 1)
-    pieces = [
-        contexts.masses(trace.weights[first : first + n_at_once, trial])[:, below].sum(1)
-        for first in range(0, len(trace.steps), n_at_once)
-    ]
-    return np.concatenate(pieces) / len(contexts.bags.samples)

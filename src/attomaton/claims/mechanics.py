@@ -32,9 +32,9 @@ from attomaton.claims.evidence import (
     need_ties,
     step_size_of,
 )
+from attomaton.claims.limits import check_automata, dense, solve_trial, solve_trials
 from attomaton.claims.local import judge_local, judge_path, need_decided, need_path, need_slope
 from attomaton.claims.margins import MARGIN_CLAIMS
-from attomaton.claims.measures import check_automata, dense, solve_trial, solve_trials
 from attomaton.claims.verdicts import Claim, Judgement, Verdicts
 from attomaton.graphs.components import find_ends
 from attomaton.graphs.edges import extract_edges
@@ -51,7 +51,7 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
     Parameters
     ----------
     automata : Automaton or sequence of Automaton
-        The automata of the trials (:func:`~attomaton.claims.measures.solve_trials`), one per trial.
+        The automata of the trials (:func:`~attomaton.claims.limits.solve_trials`), one per trial.
         A single automaton must come from the corpus that all trials were trained on; it is solved again with
         the embeddings of each.
     trace : Trace

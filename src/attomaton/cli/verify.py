@@ -24,7 +24,7 @@ def verify(
     with needing("verifying"):
         import attomaton.claims.mechanics as mechanics
         from attomaton.claims.diagnosis import diagnose
-        from attomaton.claims.measures import solve_trials
+        from attomaton.claims.limits import solve_trials
         from attomaton.claims.verdicts import digest_trace, verdict_record, write_verdicts
         from attomaton.training.checkpoints import read_trace
 

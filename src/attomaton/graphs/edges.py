@@ -34,6 +34,8 @@ from attomaton.graphs.grouping import count_keys, join_counted, sum_by_key
 EDGE_SCHEMA = pa.schema(
     [("query", pa.int32()), ("winner", pa.int32()), ("loser", pa.int32()), ("support", pa.int64())]
 )
+"""Columns of the edges; ``support`` counts samples."""
+
 EDGE_FILE: dict[str, Any] = {
     "compression": "lz4",
     "use_dictionary": False,
@@ -42,6 +44,7 @@ EDGE_FILE: dict[str, Any] = {
 """Parquet options of edges: half the time and four fifths of the bytes of plain zstd."""
 
 QUERY_SCHEMA = pa.schema([("query", pa.int32()), ("realisable", pa.int64()), ("unrealisable", pa.int64())])
+"""Columns of the queries: how many of their samples have the label in the context, and how many do not."""
 
 CHUNK_VALUES = 1 << 22
 """Context tokens processed at once; bounds the memory of a pass over a corpus."""
@@ -113,7 +116,10 @@ class EdgeTable(RowTable):
         )
 
     def __add__(self, addend: "EdgeTable") -> "EdgeTable":
-        """The edges of both corpora, with summed supports. Both must have the same vocabulary."""
+        """The edges of both corpora, with summed supports.
+
+        Token ids must mean the same in both; the larger vocabulary is kept.
+        """
         return merge_edges([self, addend])
 
     @property
@@ -131,19 +137,19 @@ class EdgeTable(RowTable):
         min_support = whole_number(min_support, "min_support", least=1)
         if min_support == 1 and queries is None:
             return self
-        selected = np.asarray(self["support"] >= min_support)
-        counted = np.ones(self.queries.num_rows, bool)
+        edge_mask = np.asarray(self["support"] >= min_support)
+        query_mask = np.ones(self.queries.num_rows, bool)
         if queries is not None:
-            numbers = {whole_number(query, "a query") for query in queries}
-            outside = sorted(query for query in numbers if not 0 <= query < self.n_tokens)
+            wanted = {whole_number(query, "a query") for query in queries}
+            outside = sorted(query for query in wanted if not 0 <= query < self.n_tokens)
             if outside:
                 raise TokenOutOfRange(
                     f"query {outside[0]} is not in 0 … {self.n_tokens - 1}; give ids of this vocabulary"
                 )
-            ids = np.array(sorted(numbers), np.int32)
-            selected &= np.isin(self["query"], ids)
-            counted = np.isin(column(self.queries, "query"), ids)
-        tables = {"rows": keep_rows(self.rows, selected), "queries": keep_rows(self.queries, counted)}
+            ids = np.array(sorted(wanted), np.int32)
+            edge_mask &= np.isin(self["query"], ids)
+            query_mask = np.isin(column(self.queries, "query"), ids)
+        tables = {"rows": keep_rows(self.rows, edge_mask), "queries": keep_rows(self.queries, query_mask)}
         return trusted(EdgeTable, n_tokens=self.n_tokens, **tables)
 
 
@@ -163,19 +169,21 @@ def extract_edges(samples: Samples, *, threads: int | None = None) -> EdgeTable:
     """
     threads = check_threads(threads)
     ordered = order_samples(samples)
-    read = np.bincount(samples.queries, minlength=samples.n_tokens)
-    realisable = np.bincount(ordered.queries, minlength=samples.n_tokens)
-    queries = np.flatnonzero(read)
-    after = link_ahead(np.ascontiguousarray(samples.values), samples.n_tokens)
+    n_read = np.bincount(samples.queries, minlength=samples.n_tokens)
+    n_realisable = np.bincount(ordered.queries, minlength=samples.n_tokens)
+    queries = np.flatnonzero(n_read)
+    # lets the kernel count a repeated token once
+    next_same_token = link_ahead(np.ascontiguousarray(samples.values), samples.n_tokens)
     shares = cut_shares(ordered, CHUNK_VALUES, threads)
 
     def count_share(share: Samples) -> tuple[Int64, Int64]:
         values = np.ascontiguousarray(share.values)
-        return count_keys(pack_contexts(values, share.starts, share.stops, share.labels, after))
+        return count_keys(pack_contexts(values, share.starts, share.stops, share.labels, next_same_token))
 
     keys, support = join_counted(divide_work(count_share, shares, threads))
+    n_unrealisable = n_read - n_realisable
     return make_edges(
-        samples.n_tokens, keys, support, queries, realisable[queries], (read - realisable)[queries]
+        samples.n_tokens, keys, support, queries, n_realisable[queries], n_unrealisable[queries]
     )
 
 
@@ -190,18 +198,18 @@ def edges_by_definition(samples: Samples) -> Counter[tuple[int, int, int]]:
 
 
 def merge_edges(tables: list[EdgeTable]) -> EdgeTable:
-    """One table from the tables of several corpora over the same vocabulary."""
+    """One table from the tables of several corpora whose token ids mean the same."""
     if len(tables) == 1:
         return tables[0]
     keys, support = sum_by_key(
         np.concatenate([pack_edges(table["query"], table["winner"], table["loser"]) for table in tables]),
         np.concatenate([table["support"] for table in tables]),
     )
-    counted = pa.concat_tables([table.queries for table in tables])
+    by_query = pa.concat_tables([table.queries for table in tables])
     queries, realisable, unrealisable = sum_by_key(
-        column(counted, "query").astype(np.int64),
-        column(counted, "realisable"),
-        column(counted, "unrealisable"),
+        column(by_query, "query").astype(np.int64),
+        column(by_query, "realisable"),
+        column(by_query, "unrealisable"),
     )
     n_tokens = max(table.n_tokens for table in tables)
     return make_edges(n_tokens, keys, support, queries, realisable, unrealisable)
@@ -225,10 +233,10 @@ def make_edges(
     """An edge table from distinct packed keys with their support, and the number of samples by query."""
     query, winner, loser = unpack_edges(keys)
     edges = {"query": query, "winner": winner, "loser": loser, "support": support}
-    read = {"query": queries.astype(np.int32), "realisable": realisable, "unrealisable": unrealisable}
+    counts = {"query": queries.astype(np.int32), "realisable": realisable, "unrealisable": unrealisable}
     return trusted(
         EdgeTable,
         rows=make_table(EDGE_SCHEMA, edges),
-        queries=make_table(QUERY_SCHEMA, read),
+        queries=make_table(QUERY_SCHEMA, counts),
         n_tokens=n_tokens,
     )

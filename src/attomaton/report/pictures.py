@@ -57,13 +57,14 @@ def draw_approach(run: Path) -> list[LinePanel]:
 
 def measure_courses(trace: Any) -> dict[str, dict[str, Any]]:
     """The trajectory of a run as ``measured`` and, where it can be computed, as ``predicted``."""
-    from attomaton.claims.measures import aim_at, dense, solve_trials
+    from attomaton.claims.limits import dense, solve_trials
+    from attomaton.claims.measures import predict_target
 
     automata = solve_trials(trace)
     ties = max(int((automaton.components.sizes - 1).sum()) for automaton in automata)
     if trace.n_trials * ties * trace.weights.shape[-1] ** 2 > LARGEST_SUBSPACE:
         return {}
-    target = aim_at(trace, automata)
+    target = predict_target(trace, automata)
     courses = {"measured": _measure_curves(target, trace, tied=bool(ties))}
     if not why_unpredicted(trace):
         steps, paths = follow_trials(trace)

@@ -92,7 +92,7 @@ def _follow_trajectory(trace: Any) -> list[list[float]]:
 
 def follow_trials(trace: Any) -> tuple[list[float], list[Any]]:
     """The steps of a curve, and the trajectory of each trial, computed without training."""
-    from attomaton.claims.measures import unless_orthonormal
+    from attomaton.claims.limits import embeddings_for_solvers
     from attomaton.trajectory.forward import fast_forward
 
     last = float(trace.steps[-1])
@@ -100,7 +100,7 @@ def follow_trials(trace: Any) -> tuple[list[float], list[Any]]:
     paths = [
         fast_forward(
             samples,
-            embeddings=unless_orthonormal(table),
+            embeddings=embeddings_for_solvers(table),
             step_size=trace.step.step_size,
             to=last,
             start=trace.weights[0, trial],
