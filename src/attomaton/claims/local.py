@@ -20,16 +20,10 @@ from attomaton.claims.approach import (
     name_trials,
     tangent_of,
 )
+from attomaton.claims.contexts import TrialContexts, read_contexts
 from attomaton.claims.evidence import Evidence, correlation_of, find_tangents, need_log_loss, need_mass_head
-from attomaton.claims.measures import (
-    Target,
-    TrialContexts,
-    cyclic_axes,
-    cyclic_coordinates_of,
-    dense,
-    read_contexts,
-    unless_orthonormal,
-)
+from attomaton.claims.limits import dense, embeddings_for_solvers
+from attomaton.claims.measures import Target, cyclic_axes, cyclic_coordinates
 from attomaton.claims.verdicts import Judgement
 from attomaton.graphs.components import find_components
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges

@@ -17,68 +17,6 @@ from attomaton.graphs.components import Components
 from attomaton.training.trace import Trace
 from attomaton.trajectory.basis import find_basis
 
-SMALL_VOCABULARY = 1_000
-"""Up to this many tokens, all scores E W Eᵀ are computed at once."""
-
-MOST_MASSES = 20_000_000
-"""Largest number of attention entries computed at once."""
-
-
-@dataclass(frozen=True, eq=False)
-class TrialContexts:
-    """The realisable contexts of one trial as (sample, token) pairs with multiplicities, and its embeddings.
-
-    Attributes
-    ----------
-    bags : Bags
-        The pairs, sorted by sample and token.
-    table : float64 array, shape (n_tokens, dim)
-        E.
-    """
-
-    bags: Bags
-    table: Float64
-
-    @cached_property
-    def starts(self) -> Int64:
-        """The first pair of each sample; every context has one."""
-        return np.searchsorted(self.bags.sample, np.arange(len(self.bags.samples)))
-
-    def masses(self, weights: Float64) -> Float64:
-        """m_x e^{s_x} / Σ m e^s for each pair, shape (n_records, n_pairs), from W (n_records, dim, dim)."""
-        return softmax_runs(self._scores(weights) + np.log(self.bags.multiplicity), self.starts)
-
-    def below_label(self, components: Components) -> Bool:
-        """Which pairs are outside the label's component, shape (n_pairs,).
-
-        A label beats every other token of its context, so its component is the highest one there.
-        """
-        return self.apart_from(components, self.bags.samples.labels)
-
-    def apart_from(self, components: Components, tokens: Integers) -> Bool:
-        """Which pairs are outside the component of their sample's token, shape (n_pairs,)."""
-        queries = self.bags.samples.queries
-        node_of_sample, _ = components.rows(queries, tokens)
-        node_of_pair, is_node = components.rows(queries[self.bags.sample], self.bags.token)
-        component = components.component_of_node
-        return ~is_node | (component[node_of_pair] != component[node_of_sample][self.bags.sample])
-
-    def sums(self, values: Float64) -> Float64:
-        """Sums over the pairs of each sample, shape (…, n_samples)."""
-        return np.add.reduceat(values, self.starts, axis=-1)
-
-    def _scores(self, weights: Float64) -> Float64:
-        token, query = self.bags.token, self.bags.samples.queries[self.bags.sample]
-        if len(self.table) <= SMALL_VOCABULARY:
-            return (self.table @ weights @ self.table.T)[:, token, query]
-        queries = self.table[query]
-        return np.stack([np.sum((self.table @ weight)[token] * queries, axis=1) for weight in weights])
-
-
-def read_contexts(samples: Samples, table: Float64) -> TrialContexts:
-    """The realisable contexts among these samples."""
-    return TrialContexts(count_tokens(samples), table)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Curves(Tabular):
@@ -128,7 +66,7 @@ class Curves(Tabular):
 
     @property
     def surprise(self) -> Float64:
-        """−ln of :attr:`retrieved`; stays precise when that is nearly 1."""
+        """−ln of that mass; stays precise when the mass is nearly 1."""
         return -np.log1p(-self.missed)
 
     def summary(self) -> pa.Table:
@@ -209,7 +147,7 @@ def predict_target(trace: Trace, automata: Sequence[Automaton]) -> Target:
         cyclic_coordinates(axes, finite[None])[0],
         contexts,
         tuple(
-            pairs.below_label(automaton.components)
+            pairs.outside_label_component(automaton.components)
             for pairs, automaton in zip(contexts, automata, strict=True)
         ),
     )
@@ -256,22 +194,23 @@ def _axes(components: Components, table: Float64) -> Float64:
     if is_orthonormal(table):
         return _tie_axes(components)
     basis = find_basis(components, table)
-    cyclic = basis.axes[: basis.n_cyclic].reshape(basis.n_cyclic, len(basis.left), len(basis.right))
-    return (basis.left.T @ cyclic @ basis.right).reshape(basis.n_cyclic, basis.left.shape[1] ** 2)
+    inner = basis.axes[: basis.n_cyclic].reshape(basis.n_cyclic, len(basis.left), len(basis.right))
+    return (basis.left.T @ inner @ basis.right).reshape(basis.n_cyclic, basis.left.shape[1] ** 2)
 
 
 def _tie_axes(components: Components) -> Float64:
-    """Orthonormal axes for orthonormal embeddings: each token of a component against those before it."""
-    n_tokens = components.edges.n_tokens
+    """The axes for orthonormal embeddings: for each query, differences of tokens within a component."""
+    size = components.edges.n_tokens
     axes: list[Float64] = []
     order = np.argsort(components.component_of_node, kind="stable")
-    for nodes in np.split(order, np.cumsum(components.sizes)[:-1]):
-        entries = components.token_of_node[nodes] * n_tokens + components.query_of_node[nodes]  # in W
-        for n_before in range(1, len(nodes)):
-            axis = np.zeros(n_tokens * n_tokens)
-            axis[entries[:n_before]], axis[entries[n_before]] = 1.0, -float(n_before)
-            axes.append(axis / np.sqrt(n_before * (n_before + 1.0)))
-    return np.array(axes).reshape(-1, n_tokens * n_tokens)
+    groups = np.split(order, np.cumsum(components.sizes)[:-1])
+    for nodes in groups:
+        entry = components.token_of_node[nodes] * size + components.query_of_node[nodes]
+        for count in range(1, len(nodes)):
+            axis = np.zeros(size * size)
+            axis[entry[:count]], axis[entry[count]] = 1.0, -float(count)
+            axes.append(axis / np.sqrt(count * (count + 1.0)))
+    return np.array(axes).reshape(-1, size * size)
 
 
 def _nonzero(norms: Float64) -> Float64:
