@@ -74,7 +74,7 @@ class LearnedHead:
 
 @dataclass(frozen=True)
 class TiedHead:
-    """Logits for the fixed Y = ``scale``·I: values and head are the identity on tokens.
+    """The logits of the second paper with fixed Y = ``scale``·I: values and head are the identity on tokens.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ def decode_attention(attention: Float64, decoder: Float64, answer: Int64, n_toke
     attention : float64 array, shape (n_classes, n_used)
         c_n.
     decoder : float64 array, shape (n_used, n_columns)
-        Y; its last column is that of every token without its own: these tokens stay alike.
+        Y; its last column is for all tokens that have no separate column, and stay alike.
     answer : int64 array, shape (n_classes,)
         The column of each class's label.
     n_tokens : int
