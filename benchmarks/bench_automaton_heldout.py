@@ -23,6 +23,7 @@ from attomaton.automaton.scoring import (
     uniform_probabilities,
 )
 from attomaton.automaton.shrinkage import prepare_shrinkage
+from attomaton.base.drawing import HOUSE_GREY, house_axes
 from attomaton.graphs import count_tokens
 from attomaton.graphs.bags import find_realisable
 from timing import DATA, peak_gigabytes, report, timed
@@ -30,6 +31,7 @@ from timing import DATA, peak_gigabytes, report, timed
 WINDOW = 32
 STRENGTHS = (0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 3.0, 10.0, 100.0)
 FRACTIONS = (1 / 64, 1 / 16, 1 / 4, 1.0)
+SHADES = ("#b3d4e8", "#66a9d1", "#0072b2", "#003a5c")  # of the fractions, towards the house's blue
 FIRST = 20_000  # realisable samples that an earlier trial was scored on
 
 
@@ -192,22 +194,19 @@ def measure() -> dict:
 
 
 def draw(figures: dict, path: str) -> None:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-    for curve, shade in zip(figures["curves"], ("#c6dbef", "#85bcdc", "#3787c0", "#08306b"), strict=True):
-        name = "all" if curve["fraction"] == 1 else f"1/{round(1 / curve['fraction'])}"
-        axes.plot(STRENGTHS, curve["valid"], color=shade, marker=".", label=f"{name} of train")
-        best = STRENGTHS.index(curve["best_strength"])
-        axes.plot(STRENGTHS[best], curve["valid"][best], "o", color=shade, markersize=9)
-    for rule, style in (("uniform", ":"), ("pooled", "--"), ("limit with uniform", "-.")):
-        loss = next(one["log_loss"] for one in figures["rows"] if one["rule"] == rule)
-        axes.axhline(loss, color="0.4", linestyle=style, linewidth=1, label=rule)
-    axes.set(xscale="log", xlabel="strength r of the pull towards pooled scores")
-    axes.set(ylabel="log-loss on WikiText-2 valid, nats")
-    axes.legend(frameon=False, ncols=2, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, 0.94))
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=110)
+    with house_axes(height=2.4, width=5.0) as axes:
+        for curve, shade in zip(figures["curves"], SHADES, strict=True):
+            name = "all" if curve["fraction"] == 1 else f"1/{round(1 / curve['fraction'])}"
+            axes.plot(STRENGTHS, curve["valid"], color=shade, marker=".", label=f"{name} of train")
+            best = STRENGTHS.index(curve["best_strength"])
+            axes.plot(STRENGTHS[best], curve["valid"][best], "o", color=shade, markersize=6)
+        for rule, style in (("uniform", ":"), ("pooled", "--"), ("limit with uniform", "-.")):
+            loss = next(row["log_loss"] for row in figures["rows"] if row["rule"] == rule)
+            axes.axhline(loss, color=HOUSE_GREY, linestyle=style, linewidth=0.8, label=rule)
+        axes.set(xscale="log", xlabel="strength r of the pull towards pooled scores")
+        axes.set(ylabel="log-loss on WikiText-2 valid, nats")
+        axes.legend(ncols=2, loc="upper center", bbox_to_anchor=(0.5, 0.96))
+        axes.figure.savefig(path, bbox_inches="tight")
 
 
 def table(figures: dict) -> str:

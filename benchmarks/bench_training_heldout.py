@@ -23,6 +23,7 @@ import attomaton as at
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.scoring import Score, score_prediction
 from attomaton.automaton.shrinkage import prepare_shrinkage
+from attomaton.base.drawing import HOUSE_GREY, house_axes
 from attomaton.graphs import count_tokens
 from attomaton.graphs.bags import Bags
 from attomaton.training import Adam, GradientDescent
@@ -157,27 +158,25 @@ def measure(budget: float) -> dict:
 
 
 def draw(figures: dict, path: str) -> None:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, 1, figsize=(4.6, 5.6), layout="constrained", sharex=True)
     looks = {
-        "automaton": ("0.5", ":", "automaton with 28 % uniform"),
-        "shrunken": ("0.1", "--", "shrunken scores"),
+        "automaton": (HOUSE_GREY, ":", "automaton with 28 % uniform"),
+        "shrunken": ("black", "--", "shrunken scores"),
     }
-    for axis, place, name, factor in zip(axes, (1, 2), ("log_loss", "top1"), (1, 100), strict=True):
-        for (title, curve), colour in zip(figures["curves"].items(), ("#d9731a", "#1f5fa8"), strict=True):
-            seconds, values = [one[0] for one in curve[1:]], [factor * one[place] for one in curve[1:]]
-            axis.plot(seconds, values, color=colour, label=f"trained: {title}")
-        for rule, (shade, style, title) in looks.items():
-            level, cost = factor * figures["scores"][rule][name], figures["costs"][rule]
-            axis.axhline(level, color=shade, linestyle=style, linewidth=1)
-            axis.axvline(cost, color=shade, linestyle=style, linewidth=1, label=f"{title}: result and cost")
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[0].set(xscale="log", ylabel="log-loss on valid, nats")
-    axes[1].set(ylabel="top-1 on valid, %", xlabel="training time, seconds of one thread")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=1, frameon=False, fontsize="small")
-    figure.savefig(path, dpi=110)
+    with house_axes(height=4.0, n=2) as axes:
+        for axis, column, name, factor in zip(axes, (1, 2), ("log_loss", "top1"), (1, 100), strict=True):
+            for title, curve in figures["curves"].items():
+                seconds, values = [row[0] for row in curve[1:]], [factor * row[column] for row in curve[1:]]
+                axis.plot(seconds, values, label=f"trained: {title}")
+            for rule, (shade, style, title) in looks.items():
+                level, cost = factor * figures["scores"][rule][name], figures["costs"][rule]
+                axis.axhline(level, color=shade, linestyle=style, linewidth=0.8)
+                axis.axvline(
+                    cost, color=shade, linestyle=style, linewidth=0.8, label=f"{title}: result and cost"
+                )
+        axes[0].set(xscale="log", ylabel="log-loss on valid, nats")
+        axes[1].set(xscale="log", ylabel="top-1 on valid, %", xlabel="training time, seconds of one thread")
+        axes[0].figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center")
+        axes[0].figure.savefig(path, bbox_inches="tight")
 
 
 def option(name: str, otherwise: str) -> str:

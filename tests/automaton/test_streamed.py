@@ -105,9 +105,10 @@ def test_pages(samples, room):
     auto = at.learn(samples)
     rows = patch.object(packing, "ROWS_AHEAD", 20)
     with opened(auto) as run, patch.object(packing, "QUERIES_AHEAD", 2), rows:
-        told = [choose_queries(Packer(one), room=room) for one in (auto, run)]
+        packers = [Packer(auto), Packer(run)]
+        told = [choose_queries(packer, room=room) for packer in packers]
         assert told[0].packed == told[1].packed
-        assert gather_page(auto, told[0], {}) == gather_page(run, told[1], {})
+        assert gather_page(auto, packers[0], told[0], {}) == gather_page(run, packers[1], told[1], {})
         for place in range(len(Packer(auto).queries)):
             assert Packer(run).graph(place).tokens.tolist() == Packer(auto).graph(place).tokens.tolist()
         assert "solved" not in vars(run)
@@ -117,7 +118,7 @@ def test_a_large_run_leaves_out_queries_that_are_too_large_for_a_page(tmp_path):
     """They are not even read, and the page says how many of how many it shows."""
     often = [[0, 1, 2, 3, 4]] * 9 + [[1, 0, 2, 3, 4]] * 9
     samples = at.Samples.from_lists([*often, [0, 1], [1, 0]], [0] * 9 + [1] * 9 + [0, 1])
-    with small_parts(), patch.object(content, "LARGE_RUN", 5), patch.object(content, "MOST_SIZE", 6):
+    with small_parts(), patch.object(content, "LARGE_RUN", 5), patch.object(content, "MOST_QUERY_SIZE", 6):
         run = Automaton.load(at.learn(samples).save(tmp_path / "run"))
         packer = Packer(run)
         chosen = choose_queries(packer, room=10**6)

@@ -260,6 +260,9 @@ def test_new_pairs_with_position_and_features(rng):
     renamed = {"x": new["first"], "y": new["second"]}
     same = at.fit_choices(games).predict_proba(renamed, first="x", second="y")
     assert same == pytest.approx(at.fit_choices(games).predict_proba(new))
+    for half in ({"first": "first"}, {"second": "second"}):
+        with pytest.raises(UnsupportedOption, match="give both, or neither"):
+            fit.predict_proba(new, **half)
     with pytest.raises(UnsupportedOption, match="no effect of moving first"):
         at.fit_choices(games).predict_proba(new, moved_first="first")
     with pytest.raises(UnsupportedOption, match="no such feature"):

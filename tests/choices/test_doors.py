@@ -55,6 +55,12 @@ def test_every_frame_is_read():
         same(at.fit_choices(frame, winner="winner", loser="loser"), expected)
 
 
+def test_a_named_count_comes_before_a_column_called_count():
+    frame = {"winner": WON, "loser": LOST, "n": MADE, "count": [1] * len(MADE)}
+    same(at.fit_choices(frame, winner="winner", loser="loser", count="n"), by_sets())
+    same(at.fit_choices(frame, counts="n"), by_sets())
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -156,6 +156,20 @@ def test_standard_input_semicolons_and_bad_rows(tmp_path):
     assert json.loads(piped.stdout)["standings"] == record["standings"]
 
 
+def test_columns_are_named_by_a_pattern_or_in_quotes(tmp_path):
+    """A survey as tools export it: a question before each item, and commas in it."""
+    rows = ['id,"Q3: Price, with tax",Q3: Quality,Q4: age', "1,1,2,30", "2,2,1,40", "3,1,2,20"]
+    (tmp_path / "survey.csv").write_text("\n".join(rows), encoding="utf-8")
+    boards = [
+        run_inside("choices", "survey.csv", "--ranks", names, "--json", cwd=tmp_path).stdout
+        for names in ("Q3*", '"Q3: Price, with tax", Q3: Quality')
+    ]
+    assert boards[0] == boards[1]
+    assert json.loads(boards[0])["items"] == 2
+    refused = run_inside("choices", "survey.csv", "--ranks", "Q5*", cwd=tmp_path).stderr
+    assert "'Q5*' names fewer than two items" in refused
+
+
 def test_errors_name_the_options_to_add(tmp_path):
     """A table of chess with an unfinished game and a walkover, which a club may have."""
     rows = ["White,Black,Result", "Ann,Bob,1-0", "Bob,Ann,*", "Ann,Cat,+--", "Cat,Bob,0-1"]

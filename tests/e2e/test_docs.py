@@ -214,7 +214,9 @@ TABLES = {
 
 def test_the_tables_of_the_readme_are_rated_as_it_says(tmp_path):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    commands = [shlex.split(command) for command in re.findall(r"\| `attomaton (choices .*?)` \|", text)]
+    commands = [
+        shlex.split(command) for command in re.findall(r"\| `attomaton (choices .*?)` (?:\||or)", text)
+    ]
     assert [command[1] for command in commands] == list(TABLES)
     for command in commands:
         (tmp_path / command[1]).write_text(TABLES[command[1]], encoding="utf-8")

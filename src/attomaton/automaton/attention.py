@@ -90,9 +90,10 @@ class Attention(ABC):
 
     @abstractmethod
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The probabilities of the tokens of many contexts, given as bags.
+        """The probabilities of the tokens of many contexts; a bag holds a context's tokens and their counts.
 
-        If tokens of a context are left out, probabilities are conditional on retrieving one of the others.
+        If a bag leaves out tokens of its context, probabilities are conditional on retrieving one of the
+        others.
         """
 
     @abstractmethod
@@ -147,7 +148,7 @@ class Attention(ABC):
         return by_token[np.searchsorted(prediction.bags.token, prediction.bags.samples.values)]
 
     def retrieve(self, context: Context) -> Int32:
-        """The distinct context tokens with positive probability, ascending; unknown words have no id."""
+        """The distinct context tokens with positive probability, ascending; unknown words are left out."""
         prediction = self._predict_one(context)[0]
         tokens = prediction.bags.token
         return tokens[(prediction.probabilities > 0) & (tokens < self.n_tokens)]
@@ -183,10 +184,11 @@ class Attention(ABC):
     ) -> Generation:
         """Continue a prompt: draw the next token and append it, n times.
 
-        Attention only points at its context, so a token that is not in the prompt never appears, whatever the
-        corpus: the text repeats the prompt's own tokens, in the order that the corpus prefers. Where nothing
-        is known about the last token (it is new, or was never a query), every position is equally likely, by
-        convention, and an unknown word may be copied; ``no_evidence`` counts these draws.
+        Attention only picks tokens of its context, so a token that is not in the prompt never appears,
+        whatever the corpus. The text repeats the prompt's own tokens, in the order that the corpus prefers.
+        Where nothing is known about the last token (it is new, or was never a query), every position is
+        equally likely, by convention, and an unknown word may be copied; ``no_evidence`` of the result counts
+        these draws.
 
         Parameters
         ----------
@@ -248,12 +250,12 @@ class Attention(ABC):
         return int(ids[0])
 
     def score(self, samples: Any, *, epsilon: float = 0.0, **options: Unpack["ReadingOptions"]) -> Score:
-        """Log-loss and top-1 on the realisable samples among these, or among those of new text.
+        """The log-loss and the top-1 accuracy on the realisable samples among ``samples``.
 
         The limit gives some labels of new text probability 0, which makes the log-loss infinite. With
         ``epsilon``, the score is that of (1 − ε) · attention + ε · uniform over the context, which is our
         addition to the theory (:func:`~attomaton.automaton.scoring.fit_epsilon` chooses ε). ``samples`` may
-        be anything that :meth:`read` accepts; ``options`` are passed to it.
+        be anything that :meth:`read` accepts, such as new text; ``options`` are passed to :meth:`read`.
         """
         read, unknown = self._read(samples, options)
         prediction = self.predict_bags(self._reachable(read))
@@ -263,9 +265,9 @@ class Attention(ABC):
         return count_tokens(samples)
 
     def read(self, source: Any, **options: Unpack["ReadingOptions"]) -> Samples:
-        """New text as samples, in the tokens of this vocabulary; other tokens are unseen.
+        """Read new text as samples, with the ids of this vocabulary; tokens outside it are unseen.
 
-        The options are ``window`` (by default the one it was learned with) and ``reading``, as in
+        The options are ``window`` (by default the one used for learning) and ``reading``, as in
         :func:`~attomaton.learn`; the tokenizer is that of the vocabulary. Samples are returned unchanged.
         """
         return self._read(source, options)[0]

@@ -64,7 +64,8 @@ class Automaton(Tabular, Solved, Attention):
     samples : Samples, optional
         The training samples, for :meth:`at`; not saved with the automaton.
     window : int, optional
-        The longest context that it was learned with; :meth:`score` reads new text with it.
+        The longest context that the automaton was learned with; :meth:`score` cuts new text into contexts of
+        this length.
 
     Examples
     --------
@@ -144,13 +145,13 @@ class Automaton(Tabular, Solved, Attention):
     def at(self, step: float, *, samples: Samples | None = None, step_size: float = 1.0) -> FiniteAttention:
         """Attention after ``step`` steps of plain gradient descent from zero, instead of in the limit.
 
-        Every token of a context keeps a positive probability, so this generalises; tokens and queries that no
-        sample contains score 0, as at the start. The first call computes the trajectory
-        (:func:`~attomaton.fast_forward`) and keeps it for later calls. It needs an automaton learned without
-        embeddings and with all edges.
+        Every token of a context keeps a positive probability, so contexts of new text can be predicted.
+        Tokens and queries that no sample contains score 0, as at the start. The first call computes the
+        trajectory (:func:`~attomaton.fast_forward`) and keeps it for later calls. The automaton must have
+        been learned without embeddings and with all edges.
 
-        ``samples`` are the training samples, if the automaton was loaded from a folder; ``step_size`` is η,
-        for the loss that is the mean over realisable samples.
+        Give the training samples as ``samples`` if the automaton was loaded from a folder. ``step_size`` is
+        η, for the loss that is the mean over realisable samples.
         """
         step, step_size = real_number(step, "step", least=0), real_number(step_size, "step_size", above=0)
         corpus = self.samples if samples is None else samples
@@ -178,11 +179,11 @@ class Automaton(Tabular, Solved, Attention):
         return cache["attention"]
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The probabilities of the tokens of many contexts, given as bags.
+        """The probabilities of the tokens of many contexts; a bag holds a context's tokens and their counts.
 
         Among the tokens that are nodes under the query, those with the highest hard score share the
-        probability, with odds m_j e^{s_j}. Without any node there is no evidence: every position has equal
-        weight.
+        probability, with odds m_j e^{s_j}: m_j is how often token j occurs, and s_j its soft score. If no
+        token is a node, there is no evidence, and every position has equal weight.
         """
         return predict_from_scores(bags, self.look_up(bags.samples.queries[bags.sample], bags.token))
 
@@ -204,7 +205,7 @@ class Automaton(Tabular, Solved, Attention):
         return self
 
     def partitions(self) -> Iterator["Automaton"]:
-        """Automata in memory that each cover some queries, ascending, and together all of them."""
+        """Yield automata in memory for some queries each, ascending; together they cover all queries."""
         yield self
 
     @cached_property
@@ -224,10 +225,10 @@ class Automaton(Tabular, Solved, Attention):
         yield np.asarray(queries, np.int64), self.outline(queries)
 
     def scan(self, table: str, queries: Integers) -> Iterator[pa.Table]:  # noqa: ARG002
-        """The rows of these ascending queries, and possibly others, of one table, in one or several tables.
+        """Yield the rows of a table for these ascending queries, and possibly others, in one or more parts.
 
         The tables are ``"edges"``, ``"nodes"`` (with scores), ``"order"`` (with its query) and ``"choices"``.
-        At least one table is yielded, which may be empty.
+        At least one part is yielded, which may be empty.
         """
         if table == "nodes":
             yield self.scored_nodes
@@ -254,8 +255,8 @@ class Automaton(Tabular, Solved, Attention):
     def load(cls, path: str | AnyPath, *, whole: bool = False) -> "Automaton":
         """Open a run folder; its predictions equal those of the saved automaton to the last bit.
 
-        A small run is read completely, and any run with ``whole``. A larger one is read on demand, query by
-        query; its ``components``, ``hard`` and ``soft`` are read on first access.
+        A small run is read completely, and with ``whole`` so is any run. A larger one is read on demand,
+        query by query; its ``components``, ``hard`` and ``soft`` are read on first access.
         """
         run = open_run(path)
         if WRITES in run.run.records:
@@ -336,7 +337,7 @@ class StoredAutomaton(StoredRun, Automaton):  # pyright: ignore[reportIncompatib
         return self.in_memory(self.read_solved(queries))
 
     def partitions(self) -> Iterator[Automaton]:
-        """Automata in memory that each cover some queries, ascending, and together all of them."""
+        """Yield automata in memory for some queries each, ascending; together they cover all queries."""
         return map(self.in_memory, self.read_partitions())
 
     def in_memory(self, solved: Solved) -> Automaton:

@@ -143,12 +143,12 @@ class Difference(Tabular):
 
 
 def diff(a: Source, b: Source, **options: Any) -> Difference:
-    """Compare the relations in two corpora of every pair of tokens that either compares.
+    """Compare how two corpora relate each pair of tokens that at least one of them compares.
 
     Parameters
     ----------
     a, b : Automaton, run folder, or any source of :func:`learn`
-        A corpus is learned from first, with the window and tokenizer of the other side if that is an
+        Any other source is learned first, with the window and tokenizer of the other side if that is an
         automaton or a run. Tokens are matched by their text if both have a vocabulary, by their ids if
         neither has.
     **options

@@ -43,7 +43,7 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
     embeddings : float array, shape (n_tokens, dim), optional
         The embedding of each token id. None means orthonormal.
     atol : float
-        Largest gradient entry of the soft side's summed loss at which it counts as certified. If the hard or
+        The soft side counts as certified if no gradient entry of its summed loss exceeds this. If the hard or
         soft side is not certified, ``fit`` warns with scikit-learn's ``ConvergenceWarning``.
 
     Attributes
@@ -53,7 +53,8 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
     class_frequencies_ : float64 array, shape (n_classes,)
         The share of samples with each label.
     automaton_ : Automaton
-        The learned automaton, on the token ids of ``X``; ``automaton_.explain(context)`` says why.
+        The learned automaton, on the token ids of ``X``; ``automaton_.explain(context)`` explains a
+        prediction.
     n_unrealisable_ : int
         Samples left out because their label is not in their context: attention alone cannot learn them.
     n_features_in_ : int
@@ -61,9 +62,9 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Each row of ``X`` is a context: non-negative integers, the last of which is the query. Shorter
-    contexts are padded, on the left by custom: only the order of the tokens counts. A label is the token that
-    came next. If no label is in its context, there is nothing to learn, and ``fit`` warns.
+    Each row of ``X`` is a context: non-negative integers, the last of which is the query. Shorter contexts
+    are padded, on the left by custom; it does not matter where in the row the padding is. A label is the
+    token that came next. If no label is in its context, there is nothing to learn, and ``fit`` warns.
 
     ``predict_proba`` distributes 1 over ``classes_``, so it returns the automaton's probabilities conditional
     on retrieving one of the classes in the context: tokens that were never a label have no column, and no
@@ -145,7 +146,7 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         return probabilities
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        """The likeliest next token of every context, shape (n_samples,); of equals, the first class."""
+        """The likeliest next token of every context, shape (n_samples,); in a tie, the first class."""
         prediction = self._predict(X)
         best = np.full(prediction.n_samples, self.class_frequencies_.argmax())
         sample, token = prediction.most_likely()

@@ -56,7 +56,7 @@ class Rule(Enum):
 
     @property
     def words(self) -> str:
-        """Its name as words."""
+        """The name of the rule as words."""
         return self.name.lower().replace("_", " ")
 
 
@@ -126,7 +126,8 @@ class Explanation(Tabular):
     beaten : tuple of Beaten
         The components that the retrieved one precedes, with the evidence.
     incomparable : tuple of tuples of int
-        The tokens of components that are neither retrieved nor beaten: no path decides.
+        The tokens of components that are neither retrieved nor beaten: no path orders them and the retrieved
+        ones.
     unseen : tuple of int
         Tokens of the context that occur in no realisable sample with this query: not in its graph.
     unknown : tuple of str
@@ -193,7 +194,7 @@ class Explanation(Tabular):
 
     @property
     def written_lines(self) -> list[str]:
-        """Lines on the written tokens, where they differ from the tokens read."""
+        """Lines about the written tokens, for a head that writes other tokens than it reads."""
         return []
 
     def _table(self) -> pa.Table:
@@ -220,7 +221,7 @@ class Explanation(Tabular):
         )
 
     def to_dict(self, name: Callable[[int], Any] = int) -> dict[str, Any]:
-        """Everything as JSON values, with tokens shown by ``name`` (``explanation.name`` returns text)."""
+        """Everything as JSON values, each token as ``name(id)``; ``name=explanation.name`` gives texts."""
 
         def names(tokens: tuple[int, ...]) -> list[Any]:
             return [name(token) for token in tokens]

@@ -54,7 +54,7 @@ def learn(
         :func:`~attomaton.tokenize_corpus` or of Parquet shards with a column ``tokens``, samples, one
         document as token ids, or a sequence of documents: texts, lists of tokens, lists of ids, records.
     window : int, optional
-        Longest context, in tokens: 32 unless this or ``keep`` sets it. Samples have their own.
+        Longest context, in tokens: 32 unless this or ``keep`` sets it. Samples already have their contexts.
     tokenizer : str
         ``"word"`` (white space, line end = ``<eos>``), ``"word-lower"`` (the same in lower case),
         ``"word-punct"`` (with punctuation split off), ``"character"``, ``"byte"``, or the path of a
@@ -66,20 +66,19 @@ def learn(
         contexts. Results for that part are exact.
     reading : Reading, optional
         How to read files: their format, the column of the documents, whether a text file or each of its lines
-        is a document,
-        the treatment of bad ones.
+        is a document, and whether bad documents are skipped.
     engine : str or Engine
         ``"memory"``; ``"duckdb"``: over shards on disk, with bounded memory, resumable in ``out``;
         ``"spark"``: the same on local processors or a cluster; ``"auto"``: duckdb for a corpus too large for
         memory, otherwise memory. The results are equal to the last bit.
     out : path, optional
-        The run folder to write: new or empty, that of an earlier run, or that of a training on the same
-        samples, which stays. It may be in an object store, such as ``s3://bucket/run``.
+        The run folder to write: new or empty, that of an earlier run, or that of a training run on the same
+        samples, whose training is kept. It may be in an object store, such as ``s3://bucket/run``.
     overwrite : bool
         Whether to replace an earlier run in ``out``, including its training.
     progress : bool or callable
-        True prints the name of each stage on stderr. A callable is called with that name; its method
-        ``advance``, if any, with the finished and the total amount of work in the stage.
+        True prints the name of each stage on stderr. A callable is called with that name. If it has a method
+        ``advance``, that is called with the finished and the total amount of work in the stage.
 
     Returns
     -------

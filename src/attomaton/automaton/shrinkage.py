@@ -81,7 +81,7 @@ def shrink(
         The corpus; samples whose label is not in the context are left out.
     strength : float, optional
         The strength of shrinkage. None chooses the best of ``CANDIDATE_STRENGTHS`` on the last tenth of the
-        samples, held out; the scores then come from all samples.
+        samples, held out for that; the final scores come from all samples.
     ridge : float
         The ridge on the pooled scores, which makes them finite.
     vocabulary : Vocabulary, optional

@@ -97,7 +97,7 @@ class MissingExtra(AttomatonError, ImportError):
 
 @contextmanager
 def needing(feature: str, extra: str = "") -> Generator[None]:
-    """Name the extra to install, or ``extra``, if ``feature`` needs a package that is not installed."""
+    """Raise ``MissingExtra``, which names the extra to install, if ``feature`` needs a missing package."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -123,9 +123,9 @@ class SkippedDocuments(UserWarning):
     Attributes
     ----------
     count : int
-        How many.
+        How many documents were left out.
     first : str or None
-        What was wrong with the first.
+        What was wrong with the first of them.
     """
 
     def __init__(self, count: int, first: str | None, noun: str = "document") -> None:

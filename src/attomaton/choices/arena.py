@@ -43,17 +43,17 @@ TASTE = 0.3
 def simulate_arena(n_battles: int = 50_000, *, seed: int = 0) -> pa.Table:
     """Battles of twelve models as arenas publish them, drawn from known strengths and effects.
 
-    Two models answer a prompt, and a judge names the better answer, or a tie. Standing first is worth 0.15
-    in log odds, a standard deviation of length 0.4 (to some judges more, to others less), a tie −0.8
-    (Davidson). ``lotus`` is new and lost all of its 40 battles. Categories change the strength of some
-    models.
+    Two models answer a prompt, and a judge names the better answer, or a tie. In log odds, standing first is
+    worth 0.15, a standard deviation of length 0.4 (to some judges more, to others less), and a tie −0.8
+    (Davidson's model). ``lotus`` is new and lost all of its 40 battles. Categories change the strength of
+    some models.
 
     Parameters
     ----------
     n_battles : int
         How many battles to draw, at least 1,000.
     seed : int
-        Of the random numbers.
+        The seed of the random numbers.
 
     Returns
     -------

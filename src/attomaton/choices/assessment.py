@@ -11,9 +11,9 @@ from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownTok
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.board import outcome_probabilities
 from attomaton.choices.columns import columns_of, find_column, number_values
-from attomaton.choices.inputs import RELATIVE, read_side
 from attomaton.choices.order import OrderedItems
 from attomaton.choices.sequences import PairChoices, ParsedChoices
+from attomaton.choices.side import CONTESTANTS, RELATIVE, read_side, unfitted_feature
 from attomaton.choices.uncertainty import LuceScores
 from attomaton.graphs.paths import QueryOrder, graph_of
 
@@ -23,15 +23,11 @@ if TYPE_CHECKING:
     from attomaton.choices.logit.rows import Situations
     from attomaton.choices.simulation import FittedChoices
 
-PAIR_COLUMNS = (("first", "second"), ("winner", "loser"), ("model_a", "model_b"))
-"""The columns of the two items of a pair."""
-
-NO_POSITION = "the fit has no effect of moving first; fit with moved_first=, or leave moved_first out"
+PAIR_COLUMNS = (*CONTESTANTS, ("model_a", "model_b"))
+"""The usual names of the columns of the two items of a pair."""
 
 EFFECTS = ("moved_first", "tie")
 """Coefficients that are not features."""
-
-NO_FEATURE = "the fit has no such feature; fit with features=, or leave features out"
 
 
 class Outcomes(NamedTuple):
@@ -88,8 +84,8 @@ class AssessedItems(OrderedItems):
     def outcomes(self, first: Any, second: Any, *, moved_first: Any = None) -> Outcomes:
         """The probabilities that ``first`` wins, that neither does, and that ``second`` wins.
 
-        ``moved_first`` names the one that moves first; without it neither does. Features are equal for both.
-        Without ties as outcomes (Davidson) the probability of a tie is 0.
+        ``moved_first`` names the item that moves first; None means neither. Features are equal for both
+        items. Without ties as outcomes (Davidson) the probability of a tie is 0.
         """
         a, b = self._lookup([first, second])
         if a == b:
@@ -108,14 +104,16 @@ class AssessedItems(OrderedItems):
     def win_probabilities(self) -> Float64:
         """The probability that the item of each row wins against that of each column.
 
-        The shape is (n_items, n_items). Items are in the order of :attr:`items`. It is NaN on the diagonal
-        and where the choices leave it open. Where ties are outcomes, both of a pair add up to less than 1.
+        The shape is (n_items, n_items). Items are in the order of :attr:`items`. Entries are NaN on the
+        diagonal and where the choices leave the probability open. Where ties are outcomes, the two entries of
+        a pair add up to less than 1.
         """
-        size = len(self.items)
-        first, second = np.triu_indices(size, 1)
+        n_items = len(self.items)
+        first, second = np.triu_indices(n_items, 1)
         win, _, loss = self._predict_pairs(first, second, {}).T
-        result = np.full((size, size), np.nan)
-        result[first, second], result[second, first] = win, loss
+        result = np.full((n_items, n_items), np.nan)
+        result[first, second] = win
+        result[second, first] = loss
         return result
 
     def predict_proba(
@@ -143,13 +141,15 @@ class AssessedItems(OrderedItems):
         Returns
         -------
         float64 array, shape (n_rows, 3)
-            NaN where the choices leave it open.
+            NaN where the choices leave a probability open.
         """
+        if (first is None) != (second is None):
+            raise UnsupportedOption("first= and second= name two columns; give both, or neither")
         columns = columns_of(frame)
         usual = (pair for pair in PAIR_COLUMNS if all(name in columns for name in pair))
         names = (first, second) if first is not None else next(usual, ("first", "second"))
         a, b = (
-            self._number(find_column(columns, name, role))
+            self._read_items(find_column(columns, name, role))
             for name, role in zip(names, ("first", "second"), strict=True)
         )
         parameters = () if self.logit is None else self.logit.problem.names
@@ -165,54 +165,38 @@ class AssessedItems(OrderedItems):
         options = {name: source for name, source in described.items() if source is not None}
         return self._predict_pairs(a, b, read_side(parsed, options, columns, names).features)
 
-    def _number(self, column: Any) -> Int64:
-        """The number of each item of a column."""
+    def _read_items(self, column: Any) -> Int64:
+        """The number of the item in each row of a column."""
         number, distinct = number_values(column)
         return np.array(self._lookup(distinct), np.int64)[number]
 
     def _predict_pairs(self, first: Int64, second: Int64, features: Mapping[str, Float64]) -> Float64:
         """Win, tie and loss of the first of each pair, shape (n_pairs, 3); features are first less second."""
-        model, size = self.model, len(first)
-        if isinstance(model, LuceScores):
-            if features:
-                raise UnsupportedOption(NO_POSITION if "moved_first" in features else NO_FEATURE)
-            component = model.components.component_of_node
-            ends, gap = (component[first], component[second]), np.full(size, np.nan)
-            for sign, (above, below) in ((1.0, ends), (-1.0, ends[::-1])):
-                for number in np.unique(above).tolist():
-                    here = np.flatnonzero(above == number)
-                    gap[here[self._below(number)[below[here]]]] = sign * np.inf
-            level = ends[0] == ends[1]
-            if level.any():
-                model.expect()
-            gap[level] = (model.values[first] - model.values[second])[level]
-            win, loss = outcome_probabilities(gap, -np.inf)
-            return np.stack([win, 0.0 * win, loss], axis=1)
-        from attomaton.choices.logit.rows import Situations  # a tenth of the start-up time
-        from attomaton.choices.logit.untyped import csr_array
-
-        names, n_outcomes = model.logit.problem.names, 3 if model.ties == "davidson" else 2
-        rows, once = np.arange(size) * n_outcomes, np.ones(size)
-        entries: list[Any] = [(rows, first, once), (rows + 1, second, once)]
-        for name, values in features.items():
-            if name not in names:
-                raise UnsupportedOption(NO_POSITION if name == "moved_first" else NO_FEATURE)
-            entries.append((rows, np.full(size, names.index(name)), values))
-        if n_outcomes == 3:
-            half = [(rows + 2, column, 0.5 * value) for _, column, value in entries]
-            entries += [*half, (rows + 2, np.full(size, names.index("tie")), once)]
-        row, column, value = (np.concatenate(stack) for stack in zip(*entries, strict=True))
-        matrix = csr_array((value, (row, column)), shape=(n_outcomes * size, len(names)))
-        starts = n_outcomes * np.arange(size + 1, dtype=np.int64)
-        win, loss, *tie = model.predict(matrix, Situations(starts)).reshape(size, n_outcomes).T
-        return np.stack([win, tie[0] if tie else 0.0 * win, loss], axis=1)
+        model = self.model
+        if not isinstance(model, LuceScores):
+            return model.predict_pairs(first, second, features)
+        if features:
+            raise unfitted_feature(next(iter(features)))
+        component = model.components.component_of_node
+        ends, gap = (component[first], component[second]), np.full(len(first), np.nan)
+        for sign, (above, below) in ((1.0, ends), (-1.0, ends[::-1])):
+            for number in np.unique(above).tolist():
+                pairs = np.flatnonzero(above == number)
+                gap[pairs[self._below(number)[below[pairs]]]] = sign * np.inf
+        comparable = ends[0] == ends[1]  # a component is below itself: its gaps are put right here
+        if comparable.any():
+            model.expect()
+        gap[comparable] = (model.values[first] - model.values[second])[comparable]
+        win, loss = outcome_probabilities(gap, -np.inf)
+        # no ties: zero, but NaN where the choices leave it open
+        return np.stack([win, 0.0 * win, loss], axis=1)
 
     @property
     def log_likelihood(self) -> float:
         """Σ ln p of the choices; where the data are not connected, its supremum, which is not attained.
 
-        A tie that counts as half wins counts as parts of choices; one that is an outcome has its own
-        probability.
+        Where ties are half wins, a tie adds half of each item's log probability of winning; where ties are
+        outcomes, it adds the log probability of a tie.
         """
         self.model.expect()
         return self.model.log_likelihood
@@ -226,9 +210,9 @@ class AssessedItems(OrderedItems):
     def aic(self) -> float:
         """Akaike's information criterion, 2 · n_parameters − 2 · log_likelihood.
 
-        Where something is infinite, it is that of the choices which the infinite gaps leave open: the
-        likelihood is its supremum, and only finite parameters count. Half wins have no likelihood, and a
-        ridge or a prior moves the fit away from its maximum; there this raises ``UnsupportedOption``.
+        Where gaps are infinite, the likelihood is replaced by its supremum, and only finite parameters count.
+        Half wins have no likelihood, and a ridge or a prior moves the fit away from the maximum; such fits
+        raise ``UnsupportedOption``.
         """
         return 2.0 * self.n_parameters - 2.0 * self._maximum("AIC")
 
@@ -257,7 +241,9 @@ class AssessedItems(OrderedItems):
             A fit of the same choices with fewer coefficients.
         """
         for model in (self.model, nested.model):
-            why = model.why_no_aic or "choices of one cluster are not independent" * model.clustered
+            why = model.why_no_aic
+            if not why and model.clustered:
+                why = "choices of one cluster are not independent"
             if why:
                 raise UnsupportedOption(
                     f"the test needs maxima of likelihoods, and {why}; read .difference(…).p_value, or fit "
@@ -287,7 +273,7 @@ class AssessedItems(OrderedItems):
         Parameters
         ----------
         method : str, optional
-            "chi-square", "bootstrap", or None: chi-square if nothing but items and ties matters and at least
+            "chi-square", "bootstrap", or None: chi-square if the model has only items and ties and at least
             5 choices are expected in every cell, otherwise the parametric bootstrap, in which choices are
             drawn again from the model and fitted again.
         n_draws : int
@@ -322,7 +308,7 @@ class AssessedItems(OrderedItems):
         Parameters
         ----------
         n_folds : int
-            In how many parts choices or clusters are divided.
+            The number of parts into which choices or clusters are divided.
         seed : int
             The seed of the division.
         """
@@ -330,12 +316,13 @@ class AssessedItems(OrderedItems):
         from attomaton.choices.logit.prediction import predict_rows
         from attomaton.choices.simulation import read_fitted
 
+        model = self.model
+
         def predict(logit: "LogitFit", rows: Any, situations: "Situations") -> Float64:
             if isinstance(model, LuceScores):
                 return predict_rows(logit, rows, situations, leave_open=True)
             return replace(model, logit=logit).predict(rows, situations)
 
-        model = self.model
         fitted = read_fitted(model, len(self.items), clustered=True)
         clusters = None if isinstance(model, LuceScores) else model.units.clusters
         return cross_validate(fitted, predict, clusters, self.log_likelihood, n_folds, seed)

@@ -173,7 +173,7 @@ class Board(Tabular):
     scale : str
         ``log-odds`` or ``elo``.
     centre : float
-        The mean rating of the anchor of each board.
+        The mean rating of the anchor (the largest component) of each board.
     level : float
         The confidence of intervals, bounds and, jointly, of the rank intervals of a board.
     coefficients : mapping from names to Contrast
@@ -225,10 +225,10 @@ class Board(Tabular):
 
         ``board`` (from 1), ``rank`` (1 plus the items of the board that are ahead), ``rank_low`` and
         ``rank_high`` (the rank interval; null without standard errors), ``item``, ``rating`` (infinite where
-        the item is infinitely far ahead of the anchor or behind), ``standard_error`` (null where there is
-        none), ``low`` and ``high`` (the interval, one end of which is infinite where the rating is),
-        ``ahead`` (the rating less that of the next row; null where the two cannot be compared), ``wins``,
-        ``losses``, ``games`` and ``component``.
+        the item is infinitely far ahead of the anchor of the board, or behind it), ``standard_error`` (null
+        where there is none), ``low`` and ``high`` (the interval, one end of which is infinite where the
+        rating is), ``ahead`` (the rating less that of the next row; null where the two cannot be compared),
+        ``wins``, ``losses``, ``games`` and ``component``.
         """
         ranks, source, row = self._ranks, self.ratings, self.best_first
         unit = SCALES[self.scale][0]
@@ -412,15 +412,16 @@ class Board(Tabular):
         return {item: number for number, item in enumerate(self.ratings.items)}
 
     def next_comparisons(self, limit: int = 3, *, batch: int | None = None) -> tuple[NextComparison, ...]:
-        """Comparisons that change what is open, at most ``limit`` of each of three kinds.
+        """Comparisons that would settle what is open, at most ``limit`` of each of three kinds.
 
-        First those that put an item on the first board. Then those of an item without a finite rating with
-        the nearest item of the anchor, if it is open which of the two is ahead. Then the pairs whose order
-        ``batch`` more comparisons of the two are most likely to decide, each after those listed before it.
+        The first kind puts an item on the first board. The second compares an item without a finite rating
+        with the nearest item of the anchor, if it is open which of the two is ahead. The third is the pairs
+        whose order ``batch`` more comparisons of the pair are most likely to decide, after all comparisons
+        listed before.
 
         If ratings are normal about their estimates, b comparisons with information w each lower the variance
         v of a difference to v' = v / (1 + b w v), and the estimate moves by √(v − v'). The order is decided
-        once the difference is as many errors √v' from 0 as for the joint rank intervals.
+        once the difference divided by √v' exceeds the critical value of the joint rank intervals.
 
         Parameters
         ----------
@@ -504,8 +505,8 @@ class Board(Tabular):
     def plot(self, ax: Any = None, *, limit: int = MOST_ROWS_DRAWN) -> Any:
         """Draw the ratings with their intervals, best on top, in the house style; return the axes.
 
-        A bound is a triangle that points to where the rating is; the rank interval stands on the right. At
-        most ``limit`` items of each board are drawn, on ``ax`` or on new axes.
+        An infinite rating is a triangle at its bound, which points to where the rating is. The rank interval
+        is on the right. At most ``limit`` items of each board are drawn, on ``ax`` or on new axes.
 
         Examples
         --------
@@ -546,7 +547,7 @@ class Board(Tabular):
             return axes
 
     def figure_height(self, limit: int = MOST_ROWS_DRAWN) -> float:
-        """Inches of a figure with at most ``limit`` items of each board."""
+        """The height, in inches, of a figure with at most ``limit`` items of each board."""
         boards = self.by_board()
         n_rows = sum(min(len(rows), limit) for rows in boards) + 1.75 * len(boards) * (len(boards) > 1)
         return MARGIN_HEIGHT + ROW_HEIGHT * (n_rows + 1)

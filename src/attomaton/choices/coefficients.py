@@ -80,15 +80,15 @@ class SeparationCheck(Tabular):
     Attributes
     ----------
     fit : LogitFit
-        The fit behind it: finite part, bounds, contrasts, certificate.
+        The underlying fit: finite part, bounds, contrasts, certificate.
     labels : tuple
         The labels of the outcome, in order.
     reference : int or None
-        The number of the label whose coefficients are 0; None where the only label is another.
+        The number of the label whose coefficients are 0; None if that label does not occur.
     target : str
-        What the outcome is called.
+        The name of the outcome.
     columns : tuple of str
-        What the columns are called, the intercept included.
+        The names of the columns, including the intercept.
     values : float64 array, shape (n_cases, n_columns)
         The columns.
     outcome : int64 array, shape (n_cases,)
@@ -123,7 +123,7 @@ class SeparationCheck(Tabular):
 
     @property
     def exists(self) -> bool:
-        """Whether the likelihood has a maximum; :attr:`unique` says whether it has one only."""
+        """Whether the likelihood has a maximum; :attr:`unique` says whether it has only one."""
         return not self.fit.dying.any()
 
     @property
@@ -133,17 +133,17 @@ class SeparationCheck(Tabular):
 
     @property
     def certified(self) -> bool:
-        """Whether every answer is proved; else differences below 1e-8 decide, and were taken as none."""
+        """Whether every answer is proved; if not, some answer took differences below 1e-8 as 0."""
         return self.fit.certificate.certified and all(contrast.certified for contrast in self.coefficients)
 
     @property
     def separation(self) -> str:
-        """In the words of Albert and Anderson (1984): "complete", "quasi-complete" or "none" (overlap)."""
+        """The kind by Albert and Anderson (1984): "complete", "quasi-complete" or "none" (overlap)."""
         return self.fit.separation
 
     @cached_property
     def coefficients(self) -> tuple[Contrast, ...]:
-        """Each coefficient: finite, +inf, -inf, undecided or not identified."""
+        """A contrast for each coefficient: finite, +inf, -inf, undecided or not identified."""
         if len(self.labels) <= 2:
             return self.fit.contrasts
         words = [_word(label) for index, label in enumerate(self.labels) if index != self.reference]
@@ -332,7 +332,7 @@ class SeparationCheck(Tabular):
         Parameters
         ----------
         robust : bool
-            Whether to use the errors of the sandwich, statsmodels' HC0; for logistic regression only.
+            Whether to use sandwich standard errors, statsmodels' HC0; for logistic regression only.
 
         Examples
         --------
@@ -350,7 +350,7 @@ class SeparationCheck(Tabular):
         return LogitSummary(self._head, self.coefficients, readings, robust, notes)
 
     def firth(self) -> FirthFit:
-        """The coefficients by Firth's penalised likelihood, finite and less biased, beside the maxima.
+        """The coefficients by Firth's penalised likelihood (finite, less biased), beside those without it.
 
         Examples
         --------

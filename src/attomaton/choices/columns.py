@@ -125,6 +125,11 @@ def as_list(values: Any) -> list[Any]:
     return list(values)
 
 
+def as_sequence(names: Any) -> Sequence[Any]:
+    """Several names as a list, a single name as a list of it."""
+    return list(cast("Sequence[Any]", names)) if isinstance(names, list | tuple) else [names]
+
+
 def as_arrow(values: Any) -> Any:
     """Text or numbers as one Arrow array, null for missing entries; None if it is neither."""
     if isinstance(values, list | tuple):

@@ -15,7 +15,6 @@ from scipy.sparse import csr_array, hstack
 from attomaton.base.printing import show_count
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.gaps import Gaps, OpenGaps, lost_in_logit
-from attomaton.choices.inputs import Side
 from attomaton.choices.logit.clusters import FEWEST_CLUSTERS, ClusterErrors, SingleResiduals
 from attomaton.choices.logit.contrasts import CLOSE, Contrast, ContrastKind
 from attomaton.choices.logit.fit import LogitFit, fit_logit
@@ -25,6 +24,7 @@ from attomaton.choices.logit.problem import ChoiceProblem, check_columns
 from attomaton.choices.logit.rows import Situations
 from attomaton.choices.numbering import ItemTally, SetChoices, make_item_edges
 from attomaton.choices.sequences import TIE, Alternatives, PairChoices, ParsedChoices
+from attomaton.choices.side import Side, unfitted_feature
 from attomaton.choices.spread import Spread
 from attomaton.choices.uncertainty import BoardErrors, describe_half_ties
 from attomaton.graphs.components import Components, find_components
@@ -100,6 +100,26 @@ class LogitScores:
     def predict(self, rows: Any, situations: Situations) -> Float64:
         """The limit of the probability of each row of new situations; NaN where the data leave it open."""
         return predict_rows(self.logit, rows, situations, leave_open=True)
+
+    def predict_pairs(self, first: Int64, second: Int64, features: Mapping[str, Float64]) -> Float64:
+        """Win, tie and loss of the first of each pair, shape (n_pairs, 3); features are first less second."""
+        names, n_pairs = self.logit.problem.names, len(first)
+        n_outcomes = 3 if self.ties == "davidson" else 2
+        rows, unit = np.arange(n_pairs) * n_outcomes, np.ones(n_pairs)
+        entries: list[Any] = [(rows, first, unit), (rows + 1, second, unit)]
+        for name, values in features.items():
+            if name not in names:
+                raise unfitted_feature(name)
+            entries.append((rows, np.full(n_pairs, names.index(name)), values))
+        if n_outcomes == 3:  # the utility of a tie: the mean of both sides', and the tie parameter
+            halves = [(rows + 2, column, 0.5 * value) for _, column, value in entries]
+            entries += [*halves, (rows + 2, np.full(n_pairs, names.index("tie")), unit)]
+        row, column, value = (np.concatenate(stack) for stack in zip(*entries, strict=True))
+        matrix = csr_array((value, (row, column)), shape=(n_outcomes * n_pairs, len(names)))
+        starts = n_outcomes * np.arange(n_pairs + 1, dtype=np.int64)
+        win, loss, *tie = self.predict(matrix, Situations(starts)).reshape(n_pairs, n_outcomes).T
+        # without ties: zero, but NaN where the choices leave it open
+        return np.stack([win, tie[0] if tie else 0.0 * win, loss], axis=1)
 
     @property
     def certified(self) -> bool:

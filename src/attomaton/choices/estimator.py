@@ -59,17 +59,17 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         Log odds of each class but the first against the first. ±inf where the estimate is infinite, NaN where
         it is undecided or not identified.
     intercept_ : float64 array, shape (n_classes − 1,)
-        The same for the intercept; 0 without one.
+        The intercept of each class but the first; 0 without one.
     coef_standard_errors_, intercept_standard_errors_ : float64 arrays
         The standard errors of ``coef_`` and ``intercept_``; NaN where an estimate is not finite.
     fit_ : LogitFit
-        The fit behind it, without a penalty: bounds, contrasts, the direction of gradient descent.
+        The underlying fit, without a penalty: bounds, contrasts, the direction of gradient descent.
     firth_ : FirthFit
         The estimates with Firth's penalty, if that was chosen: profile intervals, p-values.
     separation_ : str
         "none", "quasi-complete" or "complete".
     certificate_ : LogitCertificate
-        The proof. Where it treats small differences as equal, ``fit`` warns with scikit-learn's
+        The proof. If it takes small differences as 0, ``fit`` warns with scikit-learn's
         ``ConvergenceWarning``.
     n_features_in_ : int
         The number of columns of ``X``.
@@ -82,7 +82,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
 
     Examples
     --------
-    Whoever has x = 1 is in class 1; of the others, one of three is.
+    All rows with x = 1 are in class 1; one of the three others is.
 
     >>> from attomaton.choices import LogisticRegression
     >>> model = LogisticRegression().fit([[0], [0], [0], [1], [1]], [0, 1, 0, 1, 1])
@@ -125,7 +125,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         groups : sequence, shape (n_samples,), optional
             Rows that belong to one choice.
         sample_weight : sequence of float, shape (n_samples,), optional
-            How often each row was observed; of a group, the weight of its chosen row counts.
+            How often each row was observed; for a group, only the weight of its chosen row counts.
         """
         if self.undecided not in UNDECIDED_RULES:
             raise UnsupportedOption(
@@ -182,7 +182,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         robust : bool
-            Whether to use the errors of the sandwich, statsmodels' HC0; not with a penalty, whose table has
+            Whether to use sandwich standard errors, statsmodels' HC0; not with a penalty, whose table has
             profile intervals.
         """
         _validation.check_is_fitted(self)
@@ -220,7 +220,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         return np.column_stack([1.0 - chosen, chosen])
 
     def predict(self, X: Any, groups: Any = None) -> NDArray[Any]:  # noqa: N803
-        """The likeliest class of each row; with groups, the likeliest alternative of each is the chosen one.
+        """The likeliest class of each row; with groups, the likeliest row of each group is the chosen one.
 
         Parameters
         ----------

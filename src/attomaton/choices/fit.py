@@ -9,10 +9,11 @@ from typing import Any, Unpack, cast
 
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.options import real_number, show
-from attomaton.choices.inputs import SIDE, Columns, Side, parse_choices
+from attomaton.choices.inputs import Columns, parse_choices
 from attomaton.choices.order import SCALES
 from attomaton.choices.result import ChoiceFit
 from attomaton.choices.sequences import TIE, Alternatives, ChoiceData, PairChoices, ParsedChoices
+from attomaton.choices.side import ROLES_OF_SIDE, Side
 from attomaton.choices.uncertainty import LuceScores
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.graphs.components import find_components
@@ -47,8 +48,8 @@ def fit_choices(
     winners : sequence of items, or frame
         The chosen items: integers, strings or anything hashable; or a list of pairs (winner, loser).
     choice_sets : sequence of collections of items, optional
-        The sets they were chosen from, including the winner. An item that occurs m times in a set is an
-        option m times (an offset ln m). A sequence of single items is taken as ``losers``.
+        The sets they were chosen from, including the winner. An item that occurs m times in a set counts as m
+        options (an offset ln m). A sequence of single items is taken as ``losers``.
     losers : sequence of items, optional
         The loser of each row: Bradley–Terry. An entry that is a list contains all losers of that row.
     rankings : sequence of sequences of items, optional
@@ -79,9 +80,9 @@ def fit_choices(
         columns, one per loser) or ``choice_set`` (a column of lists, or a list of columns); ``first``,
         ``second`` and ``outcome`` (the name of the winner, or of its column, or ``A`` or ``B``, ``home`` or
         ``away``, ``W``, ``L`` or ``D``, ``1-0``, ``tie`` or ``bothbad``, or the score of the first: 1, 0.5 or
-        0; a column called ``winner`` with 0 and 1 alone is refused; or a list of columns: the scores of both,
-        or marks of the first's win, the second's win and a tie), with ``drop``, a list of outcomes to leave
-        out; ``ranking`` (a column of lists, or a list of columns, one per place, which hold items);
+        0; a column called ``winner`` that holds only 0 and 1 is refused; or a list of columns: the scores of
+        both, or marks of the first's win, the second's win and a tie), with ``drop``, a list of outcomes to
+        leave out; ``ranking`` (a column of lists, or a list of columns, one per place, which hold items);
         ``ranks`` (a list of columns, one per item, which hold its place: 1 is best, equal numbers are ties,
         empty cells were not ranked); ``best``, ``worst`` and ``choice_set``; or, with one row for each
         alternative, ``situation``, ``alternative`` and ``chosen`` (1 or 0, or how often it was chosen) or
@@ -89,19 +90,20 @@ def fit_choices(
         Columns called ``count`` are used without being named, and so are ``tied``, ``tie`` or ``draw`` next
         to winners and losers, and the columns of arenas, such as ``model_a``, ``model_b`` and ``winner``.
         ``a.b`` is also the field ``b`` of a column ``a`` of structs. ``scores`` (a list of columns, one per
-        item, or one column with ``situation`` and ``alternative``) compares each two items that one judge
-        scored. With one row per choice, ``alternative`` lists all items, ``chosen`` has the item or its
+        item, or one column with ``situation`` and ``alternative``) compares every two items that the same
+        judge scored. With one row per choice, ``alternative`` lists all items, ``chosen`` has the item or its
         number from 1, and ``available`` lists columns of 1 and 0.
 
-        Further columns work with these. ``moved_first`` holds which of a pair moved or stood first (empty:
-        neither). ``features`` lists columns that add to the score of an alternative; for pairs the first's
-        less the second's in one column, or two columns (``length_a`` and ``length_b`` beside ``model_a`` and
-        ``model_b``, or ``a_length`` and ``b_length``); or a mapping from names to a column, a pair of
-        columns, or a value for each item.
-        ``cluster`` holds what choices that belong together share (a judge, a prompt), and standard errors are
-        then clustered. ``by`` holds categories, each of which is also fitted by itself. ``style`` lists
-        amounts of both sides, which enter as (a − b) / (a + b), standardised ("arena": those of LMArena).
-        ``most_per_pair`` weights comparisons so that no pair of items counts more than this number.
+        Further columns work with these. ``moved_first`` says which item of a pair moved or stood first
+        (empty: neither). ``features`` lists columns that add to the score of an alternative. For pairs a
+        feature is one column, the value of the first item less that of the second, or two columns
+        (``length_a`` and ``length_b`` beside ``model_a`` and ``model_b``, or ``a_length`` and ``b_length``).
+        ``features`` may also be a mapping from names to a column, a pair of columns, or a value for each
+        item. ``cluster`` names the judge or the prompt of each choice; choices with the same name belong
+        together, and standard errors are clustered by it. ``by`` names the category of each choice; each
+        category is also fitted by itself. ``style`` lists features measured on both sides, which enter as (a
+        − b) / (a + b), standardised ("arena": those of LMArena). ``most_per_pair`` weights comparisons so
+        that no pair of items counts more than this number.
 
     Returns
     -------
@@ -155,8 +157,8 @@ def fit_choices(
         if ridge or prior is not None:
             name = "ridge" if ridge else "prior"
             raise UnsupportedOption(
-                f"{name}= works with whole counts, without {' and '.join(SIDE[:-1])}, and with half wins; "
-                f"here there are {why}: leave {name} out" + ', or give ties="half"' * (why == TIED)
+                f"{name}= works with whole counts, without {' and '.join(ROLES_OF_SIDE[:-1])}, and with half "
+                f"wins; here there are {why}: leave {name} out" + ', or give ties="half"' * (why == TIED)
             )
         from attomaton.choices.conditional import fit_conditional  # a tenth of the start-up time
 

@@ -100,8 +100,8 @@ def compare_judges(table: Any, *, cluster: Any, task: Any = None, **options: Any
     cluster : column name
         The judges.
     task : column name, optional
-        What was judged, such as a question: choices of one pair are compared on one task. None: all rows are
-        one task.
+        What was judged, such as a question: choices between the same two items are compared if their task is
+        the same. None means that all rows are one task.
     **options
         As for :func:`~attomaton.fit_choices`. ``moved_first`` names who stood first, for swapped positions.
 

@@ -73,11 +73,12 @@ class OrderedItems:
         """
         offsets = self.graph.members[0]
         values = self.model.values
-        values = np.append(values, np.zeros(len(self.graph.component_of_node) - len(values)))  # the query's
+        # the last node of the graph is the query, which has no score
+        values = np.append(values, np.zeros(len(self.graph.component_of_node) - len(values)))
         best_first = np.lexsort((-values, self.graph.component_of_node))
         return tuple(
             tuple(self.items[row] for row in best_first[offsets[number] : offsets[number + 1]].tolist())
-            for number in self._numbers.tolist()
+            for number in self._graph_numbers.tolist()
         )
 
     @cached_property
@@ -87,7 +88,7 @@ class OrderedItems:
         In the limit an item of the first is always chosen over one of the second. Pairs that follow from two
         other pairs are left out.
         """
-        above, below = self._pairs
+        above, below = self._all_pairs
         needed = find_irredundant(group_borders(above, len(self.components)), below)
         return tuple(zip(above[needed].tolist(), below[needed].tolist(), strict=True))
 
@@ -135,15 +136,17 @@ class OrderedItems:
         """Limit of s(λ) / ln(1/λ), the scores under a ridge λ on all gaps, as λ vanishes.
 
         The Graph-SVM of the items: the least Σ s² with s_i = s_j within a component and s_i − s_j ≥ 1 where
-        the component of i precedes that of j. Items that were never compared score 0.
+        the component of i precedes that of j. Items that were never compared score 0. For
+        a conditional logit: the items' part of the direction of all coefficients.
         """
         if self.logit is not None:
-            return dict(zip(self.items, self.logit.direction.vector.tolist(), strict=False))
+            vector = self.logit.direction.vector[: len(self.items)]
+            return dict(zip(self.items, vector.tolist(), strict=True))
         edges = self.graph.edges
         between_items = keep_rows(edges.rows, edges["loser"] < len(self.items))
         scores = solve_graph_svm(find_components(replace(edges, rows=between_items))).expect().scores
         items = column(scores, "token")[:-1].tolist()  # the last is the query, which is not an item
-        score_of = dict(zip(items, column(scores, "score").tolist(), strict=False))
+        score_of = dict(zip(items, column(scores, "score")[:-1].tolist(), strict=True))
         return {item: score_of.get(number, 0.0) for number, item in enumerate(self.items)}
 
     @property
@@ -161,38 +164,39 @@ class OrderedItems:
         return scored.sizes[scored.component_of_node[: len(self.items)]] == 1
 
     @cached_property
-    def _group(self) -> Int64:
+    def _group_of(self) -> Int64:
         """The group of each component of the graph except the query's, the group with the most items first.
 
         Components are in one group if a chain of pairs, one of which precedes the other, connects them.
         """
-        size = len(self.graph.heights[:-1])
+        n_components = len(self.graph.heights[:-1])
         above, below = column(self.graph.order, "above"), column(self.graph.order, "below")
-        links = above[below < size], below[below < size]
-        label = connected_nodes(*links, size, strongly=False)
-        largest = np.argsort(-np.bincount(label, self.graph.sizes[:-1]), kind="stable")
-        return np.argsort(largest)[label]
+        between_items = below < n_components
+        label = connected_nodes(above[between_items], below[between_items], n_components, strongly=False)
+        by_size = np.argsort(-np.bincount(label, self.graph.sizes[:-1]), kind="stable")
+        return np.argsort(by_size)[label]  # the rank of each group by size
 
     @cached_property
-    def _numbers(self) -> Int64:
+    def _graph_numbers(self) -> Int64:
         """The components' numbers in the graph, group by group, highest first, without the query's."""
-        return np.lexsort((-self.graph.heights[:-1], self._group))
+        return np.lexsort((-self.graph.heights[:-1], self._group_of))
 
     @cached_property
-    def _pairs(self) -> tuple[Int64, Int64]:
+    def _all_pairs(self) -> tuple[Int64, Int64]:
         """All pairs (above, below) of components joined by a choice, numbered as in ``components``, sorted.
 
         The pairs with the query, which all components precede, are left out: with them, reducing a long chain
         would take time quadratic in its length.
         """
-        order, size = self.graph.order, len(self._numbers)
-        above, below = self._positions[column(order, "above")], self._positions[column(order, "below")]
-        keys = np.sort(above[below < size] * size + below[below < size])
-        return keys // max(size, 1), keys % max(size, 1)
+        order, n_components = self.graph.order, len(self._graph_numbers)
+        above, below = self._position_of[column(order, "above")], self._position_of[column(order, "below")]
+        between_items = below < n_components
+        keys = np.sort(above[between_items] * n_components + below[between_items])
+        return keys // max(n_components, 1), keys % max(n_components, 1)
 
     @cached_property
-    def _positions(self) -> Int64:
+    def _position_of(self) -> Int64:
         """The position of each component of the graph in ``components``."""
         positions = np.full(len(self.graph), len(self.graph))
-        positions[self._numbers] = np.arange(len(self._numbers))
+        positions[self._graph_numbers] = np.arange(len(self._graph_numbers))
         return positions

@@ -153,10 +153,10 @@ class ChoiceFit(Tabular, AssessedItems):
         A single item in place of the set is the opponent in a pair. Within one component the probability is
         m_y e^{s_y} / Σ m_j e^{s_j}; where ties are half wins it is the expected score, in which a tie counts
         ½; where ties are outcomes (Davidson) it is the probability of a win, and :meth:`outcomes` has all
-        three. It is for nobody moving first and equal features. Against a component that precedes the
-        winner's it is 0, and items of components that the winner's precedes do not count. Where neither
-        precedes the other, this raises ``UndeterminedChoice``; where it needs scores that are not certified,
-        ``UncertifiedSolution``.
+        three. It assumes that nobody moves first and that features are equal. If the set holds an item of a
+        component that precedes the winner's, the probability is 0; items of components that the winner's
+        precedes are ignored. Where neither precedes the other, this raises ``UndeterminedChoice``; where it
+        needs scores that are not certified, ``UncertifiedSolution``.
         """
         ids = self._lookup([winner, *self._members(winner, choice_set)])
         chosen, present = ids[0], ids[1:]
@@ -291,7 +291,7 @@ class ChoiceFit(Tabular, AssessedItems):
     @cached_property
     def _component(self) -> Int64:
         """The position of the component of each item in ``components``, or of its joined group."""
-        positions = self._positions[self.graph.component_of_node[: len(self.items)]]
+        positions = self._position_of[self.graph.component_of_node[: len(self.items)]]
         if not self.model.joined:
             return positions
         groups = self.model.components.component_of_node[: len(self.items)]
@@ -335,10 +335,10 @@ class ChoiceFit(Tabular, AssessedItems):
         """The infinite gaps between components, with their bounds."""
         model = self.model
         if not isinstance(model, LuceScores):
-            return model.gaps(self._component, *self._pairs)
+            return model.gaps(self._component, *self._all_pairs)
         number = len(self.components) if self.prior is None else min(len(self.items), 1)
         nothing = np.zeros(0, np.int64)
-        pairs = self._pairs if self.prior is None else (nothing, nothing)
+        pairs = self._all_pairs if self.prior is None else (nothing, nothing)
         lost = lost_in_sets(model.crossing, self._component, model.values, model.denominator, number)
         return Gaps(lost, *pairs, number)
 

@@ -30,7 +30,7 @@ def check_separation(
 
     The maximum-likelihood estimate of a logistic, Poisson or Cox regression does not exist where the data are
     separated (in Cox regression: where the likelihood is monotone): some coefficients grow without bound.
-    This decides it, with proof, for each coefficient.
+    ``check_separation`` decides, with proof, which coefficients do.
 
     Parameters
     ----------
@@ -53,9 +53,10 @@ def check_separation(
         The label whose coefficients are 0: the first in order if not given, as 0 before 1. A
         pandas categorical keeps the order of its categories.
     counts : sequence of float, optional
-        How often each case was observed, as in a table of counts. A case with 0 was not.
+        How often each case was observed, as in a table of counts. A case with count 0 was not observed.
     event : sequence of bool, optional
-        For Cox: whether the event happened at the time, or the case was censored then. All did if not given.
+        For Cox: whether the event happened at the time; otherwise the case was censored then. By default the
+        event happened in all cases.
     strata : sequence, optional
         For Cox: the stratum of each case. Cases of different strata are not compared.
 
@@ -66,7 +67,7 @@ def check_separation(
 
     Examples
     --------
-    Whoever was treated recovered; of the others, one of three.
+    All who were treated recovered; of the others, one of three did.
 
     >>> import attomaton as at
     >>> answer = at.check_separation({"treated": ["no", "no", "no", "yes", "yes"]}, [0, 1, 0, 1, 1])

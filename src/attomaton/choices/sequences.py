@@ -35,7 +35,7 @@ from attomaton.choices.numbering import (
 from attomaton.choices.outcomes import FIRST, SECOND, TIE, UNREAD, find_side, is_tie, read_flags
 from attomaton.choices.rankings import table_pairs, table_rankings, unroll
 from attomaton.graphs.edges import EdgeTable
-from attomaton.graphs.grouping import count_keys, distinct_keys
+from attomaton.graphs.grouping import count_keys, distinct_keys, pack_pairs
 
 
 def read_movers(
@@ -77,6 +77,11 @@ class PairChoices(NamedTuple):
     second: Int64  # (n_rows,)
     outcome: Int64  # (n_rows,): FIRST, SECOND or TIE
     row: Int64 | None = None  # (n_rows,), the row of the data that each comes from; None if all are there
+
+    def number_pairs(self) -> Int64:
+        """The number of each row's pair of items, whichever of them is the first."""
+        low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
+        return np.unique(pack_pairs(low, high), return_inverse=True)[1].ravel()
 
 
 class Alternatives(NamedTuple):

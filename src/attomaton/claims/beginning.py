@@ -137,7 +137,7 @@ def find_crossings(steps: Int64, values: Float64, level: float) -> Float64:
 
 
 def begin_from(sequences: Int64, n_tokens: int) -> Beginning:
-    """The forecast from sequences, shape (n_sequences, window + 1); each is a document of its own.
+    """The forecast from sequences, shape (n_sequences, window + 1); each sequence is one document.
 
     Examples
     --------
@@ -157,8 +157,8 @@ def compare_beginning(
     trace : DeepTrace
         The run.
     beginnings : Beginning or sequence of Beginning, optional
-        What the corpus of all trials, or that of each, forecasts; computed from the sequences of the trace
-        if not given.
+        The forecast from the corpus of all trials, or one for each trial; computed from the sequences of the
+        trace if not given.
 
     Examples
     --------

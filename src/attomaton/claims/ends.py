@@ -114,7 +114,7 @@ class Ends(Tabular):
 
 
 def compare_ends(automaton: Automaton, beginning: Beginning) -> Ends:
-    """Rank agreement of Q̄'s row and the column of W_svm, query by query.
+    """Rank agreement, for each query, of Q̄'s row (the beginning) and W_svm's column (the end).
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ MOST_NORM_DIMENSIONS = 64
 
 
 def own_norm(step: Step) -> Norm | None:
-    """The norm in which a step maximises the margin; None if no theory names one.
+    """The norm in which training with this kind of step maximises the margin; None if no theory names one.
 
     Examples
     --------

@@ -82,8 +82,8 @@ class Verdict:
         Whether it holds; ``too_early`` if a longer run could be judged, ``not_applicable`` if one of its
         assumptions is missing.
     value, bound : float or None
-        The measured value and its bound, for the worst trial. Too early, there is no bound; without an
-        assumption, neither.
+        The measured value and its bound, for the worst trial. If it is too early, there is no bound; if an
+        assumption is missing, there is neither.
     reason : str
         What the numbers mean; or why it is too early, with what was measured; or which assumption is missing.
     more_steps : int or None

@@ -1,6 +1,8 @@
 """``attomaton choices``: ratings from a table of choices."""
 
+import fnmatch
 from collections.abc import Mapping
+from csv import reader
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -56,7 +58,8 @@ def choices(
     ranks: Annotated[
         str | None,
         words(
-            "Columns of items that contain their ranks (1 is best): Ann,Bob. Or a column; see --situation."
+            "Columns of items that contain their ranks (1 is best): Ann,Bob, or 'Q3*'. Or a column; see "
+            "--situation."
         ),
     ] = None,
     scores: Annotated[
@@ -251,12 +254,17 @@ def _write_board(fit: "ChoiceFit", figure: Path | None, page: Path | None) -> No
 
 
 def _list_names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",")]
+    return [name.strip() for name in next(reader([text], skipinitialspace=True))]
 
 
 def _list_columns(text: str, frame: Mapping[Any, Any]) -> str | list[str]:
-    """One column, or several separated by commas."""
-    return text if text in frame or "," not in text else _list_names(text)
+    """One column, or several separated by commas; ``Q3*`` names all that begin so."""
+    if text in frame or not {",", "*"}.intersection(text):
+        return text
+    chosen = list[str]()
+    for name in _list_names(text):
+        chosen += [name] if name in frame else fnmatch.filter(map(str, frame), name) or [name]
+    return chosen
 
 
 def _read_features(text: str) -> dict[str, Any]:

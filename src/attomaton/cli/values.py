@@ -1,4 +1,8 @@
-"""Options and arguments whose values are checked while they are parsed, by the same helper as in Python."""
+"""Options and arguments whose values are checked while they are parsed, by the same helpers as in Python.
+
+``whole``, ``real``, ``fraction`` and ``words`` make options for numbers, shares and texts. ``is_stream``,
+``check_folder`` and ``read_queries`` check or read values that commands have in common.
+"""
 
 import re
 from collections.abc import Callable
@@ -14,7 +18,9 @@ from attomaton.base.remote import as_path, is_url
 if TYPE_CHECKING:
     from attomaton.base.artifacts import FolderKind
 
-MOST_DIGITS = 4_000  # Python itself reads no longer numbers
+MOST_DIGITS = 4_000
+"""Longest number that is read: below the 4,300 digits that int() reads by default."""
+
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(nan|inf(inity)?)", re.IGNORECASE)
 
@@ -22,10 +28,10 @@ _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(nan|in
 def whole(
     help_text: str, *, least: int = 0, most: int = options.LARGEST_WHOLE, names: tuple[str, ...] = ()
 ) -> Any:
-    """An option that is a whole number in this range; without names it is called as its parameter."""
-    reach = f"{least} to {most}" if most < options.LARGEST_WHOLE else f">= {least}"
+    """An option that is a whole number in this range; by default its name is that of its parameter."""
+    limits = f"{least} to {most}" if most < options.LARGEST_WHOLE else f">= {least}"
     parser = _parser(lambda text: options.whole_number(read_number(text), "it", least=least, most=most))
-    return typer.Option(*names, parser=parser, metavar=f"<int {reach}>", help=help_text)
+    return typer.Option(*names, parser=parser, metavar=f"<int {limits}>", help=help_text)
 
 
 def real(help_text: str, *, sign: str = "", **limits: float) -> Any:
@@ -95,10 +101,12 @@ def check_folder(folder: Path | None, kind: "FolderKind", *, overwrite: bool = T
 
 
 def read_queries(text: str | None) -> list[str] | int | None:
-    """What ``--queries`` says: tokens, or how many."""
-    if text is None or not (text.isascii() and text.isdecimal()):
-        return None if text is None else text.split()
-    return options.whole_number(read_number(text), "--queries", least=1)
+    """The tokens, or the number of queries, that ``--queries`` names."""
+    if text is None:
+        return None
+    if text.isascii() and text.isdecimal():
+        return options.whole_number(read_number(text), "--queries", least=1)
+    return text.split()
 
 
 def read_number(text: Any) -> Any:
@@ -123,7 +131,7 @@ def _checked_text(text: Any) -> str:
 
 
 def _parser(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What typer calls; an error is its own kind, so that it says whose value is wrong."""
+    """A parser for typer. Errors become BadParameter, which names the option: checks call the value "it"."""
 
     def parse(text: Any) -> Any:
         try:

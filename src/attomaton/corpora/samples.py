@@ -70,8 +70,8 @@ NOTHING_SKIPPED = Skipped()
 class Samples(Tabular):
     """Contexts and labels, ragged: context ``i`` is ``values[starts[i]:stops[i]]``.
 
-    Build one with :meth:`from_lists`, :meth:`from_arrays` or :meth:`from_windows`. They and the constructor
-    check their input, so that kernels need not.
+    Build one with :meth:`from_lists`, :meth:`from_arrays` or :meth:`from_windows`. These methods and the
+    constructor check their input, so that kernels need not.
 
     Attributes
     ----------

@@ -114,7 +114,7 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Sa
     order : BlockOrder
         ``Blocks(…)``, ``Chain(…)``, ``RandomBlocks(…)`` or one of your own.
     n_samples : int
-        How many samples; enough to show every tie and arc.
+        The number of samples, which must be enough to show every tie and arc.
     rng : numpy.random.Generator
         What to draw with.
     """
@@ -189,7 +189,7 @@ def draw_ordered(
     n_queries: int = 2,
     cyclic: bool = False,
 ) -> Samples:
-    """Contexts of distinct tokens under few queries; labels follow an order that each query has of its own.
+    """Contexts of distinct tokens under few queries; labels follow another order for each query.
 
     The label is the context token that comes first in the query's order, in which the query itself is last:
     so there is no cycle, and paths are longer than those of :func:`draw_acyclic`. If ``cyclic``, labels are

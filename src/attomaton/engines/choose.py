@@ -82,17 +82,17 @@ class Engine(Checked):
 
     @property
     def on_disk(self) -> bool:
-        """Whether it only reads shards on disk."""
+        """Whether the engine reads nothing but shards on disk."""
         return self.name in ("duckdb", "spark")
 
     def in_memory(self, corpus: Samples | Shards) -> bool:
-        """Whether it reads this corpus in memory; ``"auto"`` estimates that from the number of tokens."""
+        """Whether the engine holds this corpus in memory; ``"auto"`` decides by the number of tokens."""
         if isinstance(corpus, Samples) or self.name != "auto":
             return not self.on_disk
         return BYTES_PER_TOKEN * sum(corpus.sizes) <= parse_memory(self.memory)
 
     def reads_text_in_memory(self, size: int) -> bool:
-        """Whether it reads text files of this size in memory; ``"auto"`` takes DuckDB for larger ones."""
+        """Whether the engine holds text files of this size in memory; ``"auto"`` decides by the size."""
         if self.name != "auto" or BYTES_PER_BYTE * size <= parse_memory(self.memory):
             return not self.on_disk
         from attomaton.engines.merging import import_duckdb

@@ -110,7 +110,7 @@ class DuckDBEngine:
                 return merger.edges(unmerged, min_support=self.selection.min_support, about=about)
 
     def choices(self, components: Components | None) -> ChoiceTable:
-        """Second pass: the choices inside each label's component (None means in whole contexts), counted."""
+        """Second pass: count the choices inside each label's component (None: in whole contexts)."""
         return self.choice_partitions(components, np.array([0, self.shards.n_tokens])).load()
 
     def choice_partitions(self, within: Components | Ties | None, borders: Int64) -> ChoicePartitions:

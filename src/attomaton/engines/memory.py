@@ -82,7 +82,7 @@ class MemoryEngine:
         return edges.filter(min_support=self.selection.min_support)
 
     def choices(self, components: Components | None) -> ChoiceTable:
-        """Second pass: the choices inside each label's component (None means in whole contexts), counted."""
+        """Second pass: count the choices inside each label's component (None: in whole contexts)."""
         if self.samples is not None:
             return extract_choices(self.samples, components, threads=self.threads)
         counted = (

@@ -96,7 +96,7 @@ class Selection(Checked):
         return self.longest if self.max_window is None else min(self.longest, self.max_window)
 
     def selected(self, n_tokens: int) -> Bool:
-        """Which queries a pass keeps before their samples are counted, shape (n_tokens,)."""
+        """Which queries a pass keeps before samples are counted, shape (n_tokens,)."""
         every = self.sample_queries == 1
         selected = np.ones(n_tokens, bool) if every else hash_share(n_tokens) < self.sample_queries
         if self.queries is None or isinstance(self.queries, int):

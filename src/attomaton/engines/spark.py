@@ -155,7 +155,7 @@ class SparkEngine:
                 )
 
     def choices(self, components: Components | None) -> ChoiceTable:
-        """Second pass: the choices inside each label's component (None means in whole contexts), counted."""
+        """Second pass: count the choices inside each label's component (None: in whole contexts)."""
         return self.choice_partitions(components, self._borders).load()
 
     def choice_partitions(

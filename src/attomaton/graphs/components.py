@@ -55,7 +55,7 @@ class Components(Tabular):
         the tokens with an edge, and the query itself.
     order : pyarrow.Table
         The condensation: columns above, below (components), edges (how many data edges lead from one to the
-        other) and support (the sum of theirs), all int64, sorted by above and below.
+        other) and support (the sum of their supports), all int64, sorted by above and below.
 
     Examples
     --------

@@ -154,7 +154,7 @@ class EdgeTable(RowTable):
 
 
 def extract_edges(samples: Samples, *, threads: int | None = None) -> EdgeTable:
-    """Count every edge of every query's token-priority graph: :func:`edges_by_definition`, by integer sorts.
+    """Count every edge of every query's token-priority graph, as :func:`edges_by_definition`, but fast.
 
     Contexts may be ragged and repeat tokens; samples whose label is not in the context are left out and
     counted. ``threads`` defaults to one per processor.

@@ -48,7 +48,7 @@ class Reach:
 def measure_reach(samples: Samples, writes: Integers | Mapping[int, int]) -> Reach:
     """Measure how many labels a head can reach if it writes ``writes[x]`` where it attends to x.
 
-    A token missing from the mapping writes itself.
+    A token missing from the mapping is mapped to itself.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def find_successors(
 ) -> Int32:
     """The token that most often follows each token, shape (n_tokens,); ties go to the one seen first.
 
-    A token without a successor writes itself.
+    A token without a successor is mapped to itself.
 
     Parameters
     ----------

@@ -182,7 +182,7 @@ class PatternModel:
         edit_patterns: PatternEdit | None = None,
         edit_outputs: OutputEdit | None = None,
     ) -> Watched:
-        """Patterns on contexts of one length; logits are NaN where the model shows none."""
+        """Patterns on contexts of one length; logits are NaN if the model gives none."""
         if edit_patterns is not None or edit_outputs is not None:
             self._need_weights("edits of patterns and outputs (causal value, utility)")
         ids = check_contexts(tokens, self.shape)

@@ -115,7 +115,7 @@ def solve_edges(
     atol : float
         Largest gradient entry at which the soft solution counts as certified.
     progress : callable
-        Called with the name of each stage, 0 and 0, as it begins.
+        Called when a stage begins, with its name, 0 and 0.
     threads : int, optional
         Threads for the solvers; by default one per processor.
 

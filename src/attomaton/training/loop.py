@@ -136,7 +136,8 @@ def train(
         One corpus for all trials, or one per trial.
     model : AttentionModel
         Embeddings, head, loss; trial i draws its embeddings and W(0) from the generator (seed, i), so its
-        result depends on the other trials by rounding only. It also sets PyTorch's device; all is in float64.
+        result depends on the other trials by rounding only. It also sets PyTorch's device; all numbers are
+        float64.
     step : Step or float
         ``GradientDescent(step_size, normalized=…, momentum=…)`` or ``Adam(step_size)``; a number is the step
         size of plain gradient descent, as is ``step_size=0.5``.
@@ -154,8 +155,8 @@ def train(
         checkpoint, bit for bit like a run that was never interrupted. Schedules, stop conditions and
         embeddings of your own classes are compared by name when a run is resumed.
     **options
-        For a source other than samples: ``window`` (32), ``tokenizer``, ``column``, ``documents`` and
-        ``reading``, as in :func:`~attomaton.learn`.
+        For a source other than samples: ``window`` (32), ``tokenizer`` and ``reading``, as in
+        :func:`~attomaton.learn`.
 
     Warns
     -----

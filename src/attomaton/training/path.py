@@ -82,8 +82,8 @@ def trace_path(
     tables : sequence of float arrays, shape (n_tokens, dim)
         The embeddings of each trial.
     radii : sequence of float, or float array, shape (n_radii, n_trials)
-        R, ascending: shared by all trials, or one column per trial. Once all masses but e^-30 have
-        converged, larger R give no information.
+        R, ascending: shared by all trials, or one column per trial. Once the attention masses have converged
+        up to e^-30, larger R give no information.
     rtol : float
         Tolerance for the part of ∇L along the sphere, relative to ‖∇L‖.
     max_steps : int

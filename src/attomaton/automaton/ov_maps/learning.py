@@ -47,9 +47,9 @@ def learn_writing(
         As in :func:`learn`, except shards.
     writes : str, integers of shape (n_tokens,) or (n_ways, n_tokens), or mapping
         The token that the head writes where it reads a token. ``"successor"``: the token that most often
-        follows it in this corpus. ``"identity+successor"``: that, or the token itself. ``"identity"``: the
-        token itself. Otherwise an array of the tokens that each token writes, or a mapping of tokens to
-        tokens; tokens missing from a mapping write themselves.
+        follows it in this corpus. ``"identity+successor"``: its successor, or the token itself.
+        ``"identity"``: the token itself. Otherwise an array of the tokens that each token writes, or a
+        mapping of tokens to tokens; a token missing from the mapping is mapped to itself.
     window, tokenizer, embeddings, keep, reading
         As in :func:`learn`.
     threads : int, optional

@@ -1,4 +1,4 @@
-"""Load the automaton of a run folder, of either kind."""
+"""Load the automaton of a run folder, whether it writes the tokens that it reads or others."""
 
 from typing import TYPE_CHECKING, Union
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def load_attention(path: str | AnyPath, *, whole: bool = False) -> Union[Automaton, "WritingAutomaton"]:
-    """Load the automaton of a run folder, of either kind.
+    """Load the automaton of a run folder, whether it writes the tokens that it reads or others.
 
     Examples
     --------

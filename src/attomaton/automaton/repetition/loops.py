@@ -100,10 +100,10 @@ def find_loops(layer: RepeatedLayer, prompt: Context | None = None, *, window: i
     layer : Attention or float array, shape (n_tokens, n_tokens)
         An automaton, another attention, or odds with one row per query.
     prompt : str or sequence, optional
-        The first context: a text never has other tokens. None means any prompt of the layer's tokens.
+        The first context; the text never contains other tokens. None means any prompt of the layer's tokens.
     window : int
-        T. With finite scores every loop is one token, however long that takes; in the limit of training
-        longer loops are common.
+        The number of tokens that the layer sees. With finite scores every text ends in repeating one token,
+        however long that takes; in the limit of training longer loops are common.
 
     Examples
     --------

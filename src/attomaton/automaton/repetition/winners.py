@@ -69,21 +69,22 @@ class Winners(Tabular):
     Attributes
     ----------
     odds : Odds
-        The layer's ranking of the prompt's tokens under each other.
+        The layer's odds for the prompt's tokens, with each of them as the query.
     prompt : int64 array, shape (length,)
         The prompt, as indices into ``odds.tokens``.
     limits : tuple of Limit
-        The fixed points that starts of the flow reached, first that of the prompt's own shares; then all
-        others of a single token.
+        The limits that were found: first the one that the prompt's own shares lead to, then those of other
+        starts, then all remaining limits of a single token.
     n_starts : int
         The number of starts of the flow.
     unsettled : int
         The number of starts that did not converge.
     settled : bool
-        Whether the prompt's own shares, and shares a millionth away, converge to the same limit: between two
-        limits a random draw decides.
+        Whether the prompt's own shares, and shares a millionth away, converge to the same limit. If they do
+        not, random draws decide.
     n_classes : int
-        The number of sets of tokens that can trap a text: one, unless some odds are 0.
+        The number of closed sets of tokens: a text that enters such a set never leaves it. There is one,
+        unless some odds are 0.
 
     Examples
     --------
@@ -194,7 +195,7 @@ class Winners(Tabular):
 
     @property
     def certain(self) -> bool:
-        """Whether every start leads to one limit, which is certified.
+        """Whether every start led to one certified limit, and there is a single closed set of tokens.
 
         That there is no other limit is proved only for limits of a single token.
         """
@@ -204,8 +205,8 @@ class Winners(Tabular):
     def shares_at(self, lengths: Sequence[int]) -> Float64:
         """The predicted shares at these lengths of the text, shape (n_lengths, K).
 
-        It starts with the prompt's shares at the prompt's length. If several sets of tokens can trap a text,
-        it follows the first.
+        The prediction starts with the prompt's shares at the prompt's length. If there are several closed
+        sets of tokens, it is for a text that enters the first.
         """
         marks = check_marks(lengths, len(self.prompt))
         counts = count_prompt(self.prompt, len(self.odds.tokens))
@@ -232,7 +233,8 @@ class Winners(Tabular):
         """Draw the token shares over the length of the text; return the matplotlib axes.
 
         ``counts`` (:func:`~attomaton.automaton.repetition.odds.draw_counts`) are drawn as solid lines under
-        the predictions, which without counts go to 10⁷ tokens. Without ``ax``, this makes a new figure.
+        the predictions. Without counts, predictions go to 10⁷ tokens. Without ``ax``, this makes a new
+        figure.
         """
         begin = len(self.prompt)
         last = max(10_000_000, 100 * begin) if counts is None else int(counts.lengths[-1])
@@ -293,23 +295,23 @@ def winners(
 ) -> Winners:
     """Find the limit of a layer that is fed its own output and sees all of it.
 
-    The next token is j with probability m_j w_ij / Σ_l m_l w_il, i the last token and m_l the count of token
-    l so far. Shares then follow dx/d ln t = q(x) − x, q the stationary law of that chain at fixed shares. At
-    a limit ρ_j = Σ_i x_i w_ij / Σ_l x_l w_il is 1 for the winners and below 1 for all others, whose counts
-    grow like t^ρ_j.
+    The next token is j with probability m_j w_ij / Σ_l m_l w_il, where i is the last token and m_l the count
+    of token l so far. The shares x then follow dx/d ln t = q(x) − x, where q(x) is the stationary
+    distribution of that chain at fixed shares. At a limit, ρ_j = Σ_i x_i w_ij / Σ_l x_l w_il is 1 for the
+    winners and below 1 for all others, whose counts grow like t^ρ_j.
 
     Parameters
     ----------
     layer : Attention or float array, shape (n_tokens, n_tokens)
         An automaton, another attention (such as ``auto.at(step)``), or odds w with one row per query.
     prompt : str or sequence, optional
-        The first context: a text never has other tokens. None means every token of the layer once.
+        The first context; the text never contains other tokens. None means every token of the layer once.
     starts : int
         Number of other shares from which to start the flow, besides the prompt's: there may be several
         limits, and random draws decide early which of them a text approaches. With more than 50 tokens fewer
         are tried, so that the result takes seconds.
     seed : int or numpy.random.Generator, optional
-        The generator, or its seed, for starts beyond one per token.
+        The generator, or its seed; it draws the starts beyond one per token.
 
     Returns
     -------

@@ -14,7 +14,7 @@ from attomaton.choices.logit.untyped import csr_array, issparse
 def long_table(
     situation: Sequence[Hashable], chosen: Any, features: Any, *, names: Sequence[str] | None = None
 ) -> ChoiceProblem:
-    """One row for each alternative of each situation, as statistics packages have it.
+    """Choices from a table with a row for each alternative of each situation (the long format).
 
     Parameters
     ----------
@@ -51,9 +51,9 @@ def binary_logit(
     Parameters
     ----------
     features : array or scipy sparse array, shape (n, n_features)
-        With a column of ones if there is to be a constant.
+        The features, with a column of ones if there is to be a constant.
     outcome : sequence of bool
-        What happened.
+        Whether the event happened.
     names : sequence of str, optional
         What the columns are called.
     counts : sequence of float, optional
@@ -87,14 +87,14 @@ def multinomial_logit(
     Parameters
     ----------
     features : array or scipy sparse array, shape (n, n_features)
-        With a column of ones if there is to be a constant.
+        The features, with a column of ones if there is to be a constant.
     outcome : sequence
         The class of each observation.
     names : sequence of str, optional
         What the columns are called.
     reference : hashable, optional
-        The class whose coefficients are 0. Without, none is, and only differences between classes are
-        identified.
+        The class whose coefficients are 0. None means that no class has coefficients 0; then only differences
+        between classes are identified.
     counts : sequence of float, optional
         How often each observation was made.
 

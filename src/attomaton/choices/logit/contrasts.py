@@ -36,7 +36,7 @@ BOUND_STEPS = 200
 
 
 class ContrastKind(Enum):
-    """What is known about a contrast; the value is its word.
+    """What is known about a contrast; the value is the printed word.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class ContrastKind(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Contrast:
-    """A contrast f·β of the parameters: its class, its numbers, and what is behind them.
+    """A contrast f·β of the parameters: its class, its numbers and the evidence for them.
 
     Attributes
     ----------
@@ -66,11 +66,12 @@ class Contrast:
     standard_error, robust_error : float or None
         Of a finite contrast, from the information matrix and from the sandwich; otherwise None.
     bound : float or None
-        Of an infinite one: at least (+inf) or at most (−inf) this, with confidence ``level``.
+        For an infinite contrast: with confidence ``level``, it is at least (+inf) or at most (−inf) this.
     level : float
         The confidence of the bound and of :meth:`interval`.
     comparisons : float
-        How many choices say that it is infinite; of other contrasts, all choices on the face.
+        The number of choices that show it to be infinite; for other contrasts, the number of all choices on
+        the face.
     settle : str
         What would make it finite, or decide it; empty where it is finite.
     degrees : float
@@ -112,7 +113,7 @@ class Contrast:
 
     @property
     def reading(self) -> str:
-        """Of a contrast that is not finite: how many choices say so and the bound, or its class."""
+        """For a contrast that is not finite: how many choices show it and the bound, or its class."""
         if self.kind is ContrastKind.FINITE:
             return ""
         if self.kind in (ContrastKind.UNDECIDED, ContrastKind.UNIDENTIFIED):

@@ -52,8 +52,9 @@ from attomaton.choices.logit.summary import LogitSummary
 def fit_logit(problem: ChoiceProblem) -> "LogitFit":
     """Fit a conditional logit and decide what of it is finite.
 
-    Newton's method runs first, with a test that can prove that the maximum exists. Where that fails, the face
-    of the data is found (which pairs die), and Newton's method runs there.
+    Newton's method runs first, with a test that can prove that the maximum exists. Where that fails,
+    attomaton finds which alternatives fall infinitely far behind (they die), and Newton's method runs on the
+    others, the face of the data.
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ def fit_logit(problem: ChoiceProblem) -> "LogitFit":
     Returns
     -------
     LogitFit
-        Print it for a table; ``contrast`` answers for any difference.
+        Print it for a table; ``contrast`` gives any difference of parameters.
 
     Examples
     --------
@@ -183,7 +184,7 @@ def _climb(problem: ChoiceProblem, face: Face) -> Course:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LogitFit(Tabular):
-    """A conditional logit: the finite part of its estimate, what runs to infinity, and the proof.
+    """A conditional logit: the finite part of its estimate, what is infinite, and the proof.
 
     Attributes
     ----------
@@ -199,9 +200,9 @@ class LogitFit(Tabular):
         S (SᵀHS)⁻¹ Sᵀ at β*, in scaled coordinates; None on the graph of
         games, where it is computed on demand.
     method : str
-        How it was decided which pairs die.
+        The method that decided which alternatives die.
     program_rows : int
-        How many rows the linear program had; 0 if there was none.
+        The number of rows of the linear program; 0 if there was none.
 
     Examples
     --------
@@ -268,7 +269,7 @@ class LogitFit(Tabular):
 
     @property
     def separation(self) -> str:
-        """In the words of Albert and Anderson (1984): "complete", "quasi-complete" or "none" (overlap)."""
+        """The kind by Albert and Anderson (1984): "complete", "quasi-complete" or "none" (overlap)."""
         left = self.problem.situations.n_rows - int(self.dying.sum())
         if not self.dying.any():
             return "none"
@@ -281,7 +282,7 @@ class LogitFit(Tabular):
 
     @cached_property
     def coefficients(self) -> Float64:
-        """β*, the finite part, in S of the scaled columns: only contrasts whose class is finite count."""
+        """β*, the finite part, which lies in S of the scaled columns: use it for finite contrasts only."""
         self.expect()
         return self.problem.parameters(self.evidence.beta)
 
@@ -293,7 +294,7 @@ class LogitFit(Tabular):
 
     @property
     def aic(self) -> float:
-        """Akaike's information criterion; at infinity of the supremum, by the number of finite parameters."""
+        """Akaike's criterion; of the supremum and the finite parameters if an estimate is infinite."""
         return 2.0 * self.n_parameters - 2.0 * self.log_likelihood
 
     @property
@@ -317,7 +318,7 @@ class LogitFit(Tabular):
 
     @cached_property
     def covariance(self) -> Float64:
-        """The covariance of β* by the information, shape (n_parameters, n_parameters); for contrasts in S."""
+        """The covariance of β* by the information, (n_parameters, n_parameters); valid for contrasts in S."""
         self.expect()
         return self.problem.covariance(self.scaled_covariance)
 
@@ -344,14 +345,14 @@ class LogitFit(Tabular):
         return self.finite.project(self._curvature.solve(inside))
 
     def robust_covariance(self, clusters: Any = None) -> Float64:
-        """The sandwich, shape (n_parameters, n_parameters); for contrasts in S.
+        """The sandwich covariance, shape (n_parameters, n_parameters); valid for contrasts in S.
 
         Parameters
         ----------
         clusters : sequence, optional
-            What choices that belong together share (a judge, a prompt), one for each situation; the errors
-            are then those of CR2, which needs three clusters. Without, every choice stands alone, or every
-            situation if its counts are parts of choices.
+            The cluster (such as the judge or the prompt) of each situation; the errors are then those of CR2,
+            which needs three clusters. None means that every choice is a cluster, or every situation if its
+            counts are fractions.
         """
         self.expect()
         problem = self.problem
@@ -443,7 +444,7 @@ class LogitFit(Tabular):
         return answer if sure and self.certificate.certified else replace(answer, certified=False)
 
     def classify(self, weights: Any) -> Any:
-        """The classes of many contrasts at once, as :meth:`contrast` has them.
+        """The classes of many contrasts at once, as :meth:`contrast` gives them.
 
         Parameters
         ----------
@@ -532,15 +533,15 @@ class LogitFit(Tabular):
     def direction(self) -> HardDirection:
         """Where gradient descent from 0 goes: β_t / ln t tends to it.
 
-        It depends on how features are scaled, and is the path of training: it does not decide a contrast that
-        the data leave open.
+        The direction depends on how features are scaled, and describes training only: it does not decide a
+        contrast that the data leave open.
         """
         self.expect()
         return find_direction(self.problem, self.dying, self.finite)
 
     @cached_property
     def contrasts(self) -> tuple[Contrast, ...]:
-        """Each parameter by itself, as :meth:`contrast` has it."""
+        """The contrast of each parameter by itself, as :meth:`contrast` gives it."""
         return tuple(self.contrast(name) for name in self.problem.names)
 
     def summary(self, *, robust: bool = False) -> LogitSummary:
@@ -549,7 +550,7 @@ class LogitFit(Tabular):
         Parameters
         ----------
         robust : bool
-            Whether to use the errors of the sandwich, as for ties that count as half wins.
+            Whether to use sandwich standard errors, as for ties that count as half wins.
 
         Examples
         --------

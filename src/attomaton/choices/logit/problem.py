@@ -49,7 +49,7 @@ DENSE_SHARE = 0.25
 
 @dataclass(frozen=True, eq=False)
 class ChoiceProblem:
-    """Alternatives with rows, how often each was chosen, and what the columns are called.
+    """Choices: a row of numbers for each alternative, how often each was chosen, and the column names.
 
     Attributes
     ----------
@@ -65,10 +65,10 @@ class ChoiceProblem:
         The numbers of the rows and situations before those that say nothing were dropped; None where none
         were, or where equal battles were added up.
     centring : Centring
-        Which columns of ``rows`` are those given less a multiple of a constant column.
+        Which columns of ``rows`` are the given columns minus a multiple of a constant column.
     dense : bool or None
-        Whether to form matrices of all parameters; None: but for battles of more than 256 items, whose
-        information is kept on the graph of games.
+        Whether to form matrices of all parameters; None means yes, except for battles of more than 256 items,
+        whose information is kept on the graph of games.
 
     Examples
     --------
@@ -147,7 +147,7 @@ class ChoiceProblem:
         tie: str = "tie",
         merge: bool = True,
     ) -> Self:
-        """Battles of two items with numbers ``first`` and ``second``.
+        """Choices in battles between the items with numbers ``first`` and ``second``.
 
         Parameters
         ----------
@@ -227,12 +227,12 @@ class ChoiceProblem:
 
     @cached_property
     def reference(self) -> Int64:
-        """The most chosen row of each situation; its probability is near 1 where others' digits count."""
+        """The most chosen row of each situation, with which the other rows form pairs."""
         return most_chosen(self.situations, self.counts)
 
     @cached_property
     def also_chosen(self) -> Bool:
-        """Rows that were chosen where another was chosen too; with the reference they are pairs both ways."""
+        """Rows that were chosen although another is the reference: such a pair has choices both ways."""
         mask = self.counts > 0
         mask[self.reference] = False
         return mask

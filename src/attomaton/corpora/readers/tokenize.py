@@ -202,8 +202,8 @@ def tokenize_corpus(
     source : path, URL, sequence or dataset
         Any source that :func:`~attomaton.corpora.readers.find_readers` accepts.
     out : path
-        Folder for the shards: new, empty, or that of an earlier call. They are written to a folder next to
-        it; if this call is stopped, the same call resumes from there.
+        Folder for the shards: new, empty, or that of an earlier call. Shards are first written to a folder
+        next to ``out``; if this call is stopped, the same call resumes from there.
     tokenizer : str
         ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, or the path of a
         ``tokenizer.json`` or ``.tiktoken`` file. Words and characters are numbered in order of first

@@ -39,7 +39,8 @@ class Vocabulary:
         ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, ``"tokenizer.json"``,
         ``"tiktoken"`` or ``"llama2.c"``.
     definition : str, optional
-        For the last three, everything the library needs to rebuild the tokenizer.
+        For ``"tokenizer.json"``, ``"tiktoken"`` and ``"llama2.c"``: everything needed to rebuild the
+        tokenizer.
 
     Examples
     --------
@@ -133,8 +134,8 @@ class Vocabulary:
     def encode_open(self, text: str) -> tuple[Int32, tuple[str, ...]]:
         """A text as token ids, and its tokens that are not in the vocabulary.
 
-        The first of these has the id ``len(vocabulary)``, the next one more. Only words and characters can be
-        missing: the other tokenizers have ids for every text, or raise an error.
+        The first of these has the id ``len(vocabulary)``, the second ``len(vocabulary) + 1``, and so on. Only
+        words and characters can be missing: the other tokenizers have ids for every text, or raise an error.
         """
         if self.is_fixed:
             return self.encode(text), ()

@@ -140,7 +140,7 @@ def show_head(
     model, corpus
         As for :func:`~attomaton.heads.audit.heads.audit_heads`.
     head : Head or str
-        Which, such as ``Head(17, 5)``, ``"17.5"`` or ``"L17H5"``.
+        The head, such as ``Head(17, 5)``, ``"17.5"`` or ``"L17H5"``.
     rungs, theory, settings, limit
         As for :func:`~attomaton.heads.audit.heads.audit_heads`.
     examples : int
@@ -150,8 +150,8 @@ def show_head(
     vocabulary : Vocabulary, optional
         The texts of the tokens.
     progress : bool or callable
-        True prints the name of each stage on stderr. A callable is called with that name; its method
-        ``advance``, if any, with the finished and the total amount of work in the stage.
+        True prints the name of each stage on stderr. A callable is called with that name. If it has a method
+        ``advance``, that is called with the finished and the total amount of work in the stage.
 
     Examples
     --------

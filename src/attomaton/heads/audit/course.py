@@ -100,7 +100,7 @@ def find_steps(sources: Sequence[str], *, most: int | None = None) -> tuple[Mode
 
 
 def find_revisions(repository: str, revisions: Sequence[str]) -> tuple[ModelStep, ...]:
-    """A model of the hub at several revisions, none of them opened.
+    """The revisions of a hub model as steps of training, none of them opened.
 
     Revisions that are all named after steps, such as ``step1000``, are sorted by them; others are numbered
     from 0 in the order given.
@@ -356,11 +356,11 @@ def audit_course(
     settings : AuditSettings, optional
         Sizes and the seed.
     work : path, optional
-        A folder in which finished layers of each step are kept. The same call goes on there after it was
-        stopped.
+        A folder in which finished layers of each step are kept. If a call is stopped, the same call continues
+        from there.
     progress : bool or callable
-        True prints the name of each stage on stderr. A callable is called with that name; its method
-        ``advance``, if any, with the finished and the total amount of work in the stage.
+        True prints the name of each stage on stderr. A callable is called with that name. If it has a method
+        ``advance``, that is called with the finished and the total amount of work in the stage.
 
     Returns
     -------

@@ -215,7 +215,7 @@ class SentenceStart:
 
     @classmethod
     def from_texts(cls, texts: Sequence[str]) -> "SentenceStart":
-        """From the texts of all tokens: those that contain a line end, or end in . ! ? (and a quote)."""
+        """From the texts of all tokens: those with a line end, or whose end is . ! ? or 。 (and a quote)."""
         stripped = (text.rstrip(" \"'”’)") for text in texts)
         return cls(
             np.array(
@@ -356,7 +356,7 @@ class PMI:
         """ln(probability after the query / probability anywhere), shape (n_rows, window).
 
         A token that the corpus lacks gets the mean score of the other tokens in its row, which is neutral;
-        a query that the corpus lacks gives no information.
+        for a query that the corpus lacks all scores are 0.
         """
         tokens = self.counts.tokens
         scores = Bigram(self.counts).scores(rows) - Frequency(self.counts).scores(rows)
@@ -370,7 +370,7 @@ class PMI:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Scores looked up by query and token, from a table of some pairs.
+    """Scores looked up by query and token in a table, which may lack pairs.
 
     Attributes
     ----------

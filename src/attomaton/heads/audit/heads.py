@@ -89,7 +89,7 @@ class AuditSettings(Checked):
     length, contexts : int
         Tokens per context for causal value, and the largest number of contexts.
     seed : int
-        What draws.
+        The seed of all random draws.
 
     Examples
     --------
@@ -405,7 +405,7 @@ class HeadAudit(Tabular):
 
     @property
     def contextual(self) -> Float64:
-        """The share that no pair of query and token was found to explain, shape (n_heads,); at most this."""
+        """An upper estimate of the share that no function of pairs of tokens explains, shape (n_heads,)."""
         return 1.0 - self.ceiling.pairs.value
 
     def _table(self) -> pa.Table:
@@ -480,7 +480,7 @@ class HeadAudit(Tabular):
         return table if self.contexts is None else table.append_column("contexts", self.contexts)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the audit as Parquet and return the path: the table, with what its errors and z come from.
+        """Write the table, and what its errors and z are computed from, as Parquet; return the path.
 
         An existing file is replaced only if it is a Parquet file.
         """
@@ -546,7 +546,8 @@ class HeadAudit(Tabular):
             rows.append(row)
         words: list[Block] = [self.about.said_of_z]
         if len(order) > SHOWN_HEADS:
-            words.insert(0, f"and {len(order) - SHOWN_HEADS} more heads; .table() and --out have all")
+            more = len(order) - SHOWN_HEADS
+            words.insert(0, f"and {more} more heads: --page and --out, in Python .table(), have all")
         if not all(head_type.is_stable for head_type in self.types):
             words.append("* marks types that differ between the two halves of the documents.")
         if self.outside.any():
@@ -640,17 +641,17 @@ def audit_heads(
     limit : int, optional
         Audit on the first documents of the corpus, at most this many.
     tokenizer : str, path, Vocabulary or callable, optional
-        What tokenises text: a file, or a tokenizer of ``transformers``. None means the model's own, which
-        stands beside a model on disk and in models of TransformerLens and nnsight.
+        What tokenises text: a file, or a tokenizer of ``transformers``. None means the model's own, which is
+        in the folder of a model on disk, and part of a model of TransformerLens or nnsight.
     reading : Reading, optional
         How files are read, such as ``Reading(documents="line")``.
     settings : AuditSettings, optional
         Sizes and the seed.
     work : path, optional
-        A folder in which finished layers are kept. The same call goes on there after it was stopped.
+        A folder in which finished layers are kept. If a call is stopped, the same call continues from there.
     progress : bool or callable
-        True prints the name of each stage on stderr. A callable is called with that name; its method
-        ``advance``, if any, with the finished and the total amount of work in the stage.
+        True prints the name of each stage on stderr. A callable is called with that name. If it has a method
+        ``advance``, that is called with the finished and the total amount of work in the stage.
 
     Examples
     --------

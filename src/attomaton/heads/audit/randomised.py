@@ -27,7 +27,7 @@ MOST_DRAWS = 100
 
 
 def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:
-    """The model with every head's queries and keys read through random rotations of their own.
+    """The model whose heads read queries and keys through random rotations, others for each head.
 
     W_Q becomes O W_Q for a random orthogonal O, one per head, and W_K likewise for each group that
     shares keys: the singular values of W_Q R W_Kᵀ stay for every rotation R of RoPE. Biases stay too.

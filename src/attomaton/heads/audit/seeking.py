@@ -200,7 +200,8 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
     Parameters
     ----------
     fitted : Rows
-        Rows from other documents, which give each head its profile and its habits.
+        Rows from other documents, from which each head's profile and habits are estimated. A habit is the
+        attention to a token at a lag from a query, whatever comes next.
     scored : Rows
         The rows to measure.
     counts : TokenCounts

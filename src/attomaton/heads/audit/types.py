@@ -116,7 +116,7 @@ class HeadType:
 
     @property
     def is_stable(self) -> bool:
-        """Whether both halves of the documents give the type that all give."""
+        """Whether each half of the documents gives the type that all documents give."""
         return all(half == self.by_share for half in self.halves)
 
     def __str__(self) -> str:

@@ -21,11 +21,17 @@ PAGE_BYTES = 4_700_000
 MOST_TOKEN_BYTES = 1_500_000
 """Vocabularies up to this size are included in full; larger ones with the tokens of shown queries."""
 
-LARGE_RUN, MOST_SIZE = 2_000_000, 250_000
-"""Nodes and order pairs that make a run large; in such a run, those of the largest query to try."""
+LONGEST_TYPED = 10_000
+"""Maximum length of a token that can be typed into the page; longer ones are only shown, truncated."""
 
-MISSES = 50
-"""Number of consecutive queries that do not fit, after which the search stops."""
+LARGE_RUN = 2_000_000
+"""Nodes and order pairs above which a run is large."""
+
+MOST_QUERY_SIZE = 250_000
+"""In a large run, queries with more nodes and order pairs than this are not tried."""
+
+MOST_MISSES = 50
+"""Number of queries that do not fit, after which the search stops."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,18 +47,18 @@ def choose_queries(packer: Packer, *, room: int, most: int | None = None) -> Cho
     """The queries with the most samples that fit into ``room`` bytes, at most ``most`` of them."""
     indices: list[int] = []
     packed: list[str] = []
-    misses: int = 0
+    n_misses: int = 0
     is_large = int(packer.sizes.sum()) > LARGE_RUN
     for index in packer.by_samples.tolist():
-        if misses == MISSES or len(indices) == most:
+        if n_misses == MOST_MISSES or len(indices) == most:
             break
-        if is_large and packer.sizes[index] > MOST_SIZE:
+        if is_large and packer.sizes[index] > MOST_QUERY_SIZE:
             continue
-        text = to_json(packer.pack(index))
+        text = to_json(packer.pack(index))  # numbers only, so a character is a byte
         if len(text) > room:
-            misses += 1
+            n_misses += 1
             continue
-        room -= len(text) + 1
+        room -= len(text) + 1  # and a comma
         indices.append(index)
         packed.append(text)
     chosen = np.array(indices, np.int64)
@@ -60,9 +66,9 @@ def choose_queries(packer: Packer, *, room: int, most: int | None = None) -> Cho
     return Chosen(chosen, tuple(packed), int(packer.samples[chosen].sum()) / total if total else 0.0)
 
 
-def gather_page(automaton: Automaton, chosen: Chosen, about: Mapping[str, Any]) -> str:
+def gather_page(automaton: Automaton, packer: Packer, chosen: Chosen, about: Mapping[str, Any]) -> str:
     """The JSON of a page: the automaton of the chosen queries, and the facts about the run."""
-    hidden = np.delete(Packer(automaton).queries, chosen.indices)
+    hidden = np.delete(packer.queries, chosen.indices)
     vocabulary, coverage = automaton.vocabulary, automaton.coverage.to_dict()
     numbers = ("query", "size", "tokens")  # the page already has the texts, truncated if very long
     largest = [{name: query[name] for name in numbers} for query in coverage["largest"]]
@@ -81,27 +87,23 @@ def gather_page(automaton: Automaton, chosen: Chosen, about: Mapping[str, Any]) 
     }
     return (
         to_json(record)[:-1]
-        + f',"tokens":{_tokens(automaton, chosen)},"queries":[{",".join(chosen.packed)}]}}'
+        + f',"tokens":{_tokens_json(automaton, packer, chosen)},"queries":[{",".join(chosen.packed)}]}}'
     )
-
-
-LONGEST_TYPED = 10_000
-"""Maximum length of a token that can be typed into the page; longer ones are only shown, truncated."""
 
 
 def measure_tokens(automaton: Automaton) -> int:
     """The size in bytes of the whole vocabulary in a page, or the limit for a part of it."""
     if automaton.vocabulary is None:
         return 0
-    return min(len(to_json(_texts(automaton.vocabulary)).encode()), MOST_TOKEN_BYTES)
+    return min(len(to_json(_shown_texts(automaton.vocabulary)).encode()), MOST_TOKEN_BYTES)
 
 
-def _texts(vocabulary: Vocabulary) -> list[str]:
+def _shown_texts(vocabulary: Vocabulary) -> list[str]:
     """The tokens as the page shows them: very long ones truncated, with their length."""
     return [text if len(text) <= LONGEST_TYPED else cut_long(text) for text in vocabulary.tokens]
 
 
-def _tokens(automaton: Automaton, chosen: Chosen) -> str:
+def _tokens_json(automaton: Automaton, packer: Packer, chosen: Chosen) -> str:
     """Ids and texts of the tokens that the page can name: all, if they fit; null without a vocabulary.
 
     A token that does not fit is shown by its id instead of its text.
@@ -109,10 +111,9 @@ def _tokens(automaton: Automaton, chosen: Chosen) -> str:
     vocabulary = automaton.vocabulary
     if vocabulary is None:
         return "null"
-    names = _texts(vocabulary)
+    names = _shown_texts(vocabulary)
     if len(to_json(names).encode()) <= MOST_TOKEN_BYTES:
         return to_json({"ids": None, "texts": names})
-    packer = Packer(automaton)
     ids = np.unique(
         np.concatenate([np.empty(0, np.int32), *(packer.graph(index).tokens for index in chosen.indices)])
     )
@@ -120,7 +121,8 @@ def _tokens(automaton: Automaton, chosen: Chosen) -> str:
     room = MOST_TOKEN_BYTES
     token_ids: list[int] = ids.tolist()
     for token in token_ids:
-        text = names[token]
-        room -= len(to_json(text).encode()) + 8
-        texts.append(text if room > 0 else f"#{token}")
+        n_bytes = len(to_json(names[token]).encode()) + 8  # with a comma, and its entry in ids
+        fits = n_bytes <= room
+        room -= n_bytes if fits else 0
+        texts.append(names[token] if fits else f"#{token}")
     return to_json({"ids": differences(ids), "texts": texts})

@@ -109,9 +109,8 @@ def write_report(
     _check_shown(about, folder)
     room = PAGE_BYTES - measure_tokens(automaton) - (0 if audit is None else len(to_json(audit)))
     chosen = choose_queries(packer, room=room, most=most_queries)
-    text = render_page(
-        "attomaton.report.page", SCRIPTS, gather_page(automaton, chosen, about), title="attomaton report"
-    )
+    record = gather_page(automaton, packer, chosen, about)
+    text = render_page("attomaton.report.page", SCRIPTS, record, title="attomaton report")
     written = write_target(target, lambda draft: draft.write_text(text, encoding="utf-8"), is_ours=is_page)
     n_queries = len(packer.queries)
     n_heads = 0 if audit is None else len(audit["heads"])

@@ -78,7 +78,7 @@ class Joint:
     max_stages : int
         Largest number of proximal steps.
     max_products : int
-        Largest number of products for one system.
+        Largest number of matrix–vector products for one linear system.
 
     Examples
     --------

@@ -96,7 +96,7 @@ class HardSolution(Solution):
     certificate : HardCertificate
         ``lower ≤ ‖W_svm‖² ≤ upper``.
     components : Components
-        The given components, with those merged that the embeddings cannot separate.
+        The given components, after merging those that the embeddings cannot separate.
     multipliers : pyarrow.Table
         Columns above, below (components) and multiplier (float64), one row per edge of the order. A positive
         multiplier marks a tight priority.

@@ -133,7 +133,7 @@ NUCLEAR_REFINEMENTS = 3
 
 @dataclass(frozen=True)
 class InteriorPoint:
-    """Solve until the relative gap is ``rtol``, in at most ``max_steps`` steps.
+    """Minimise the nuclear norm until the relative gap is ``rtol``, in at most ``max_steps`` steps.
 
     Time grows with the cube of the number of constraints (priorities and ties), memory with the square.
 
@@ -272,7 +272,7 @@ SPECTRAL_REFINEMENTS = 2
 
 @dataclass(frozen=True)
 class SpectralInterior:
-    """Solve until the relative gap is ``rtol``, in at most ``max_steps`` steps.
+    """Minimise the spectral norm until the relative gap is ``rtol``, in at most ``max_steps`` steps.
 
     Attributes
     ----------

@@ -50,7 +50,7 @@ def begin(
         A folder for the intermediate files of duckdb and spark; an interrupted call resumes there. By default
         a temporary folder. Spark on several machines needs a shared one.
     progress : bool or callable
-        True prints the name of each stage on stderr as it begins; a callable is called with it.
+        True prints the name of each stage on stderr as it begins; a callable is called with that name.
     **options
         ``window`` (32), ``tokenizer`` and ``reading``, as in :func:`~attomaton.learn`.
 

@@ -293,7 +293,7 @@ class Beginning(Tabular):
         """The forecast weights of every layer after ``step`` steps of size ``step_size``.
 
         The forecast is the same for every layer and depth; ``n_layers`` and ``start`` (``"zero"``, or
-        ``"small"`` for small Gaussian numbers) are for the bounds.
+        ``"small"`` for small Gaussian numbers) matter only for the bounds.
         """
         sizes = (self.statistics.window, self.statistics.n_tokens)
         setting = check_setting(*sizes, step_size, n_layers, start)

@@ -144,8 +144,8 @@ def learn_decoder(
 ) -> DecoderLimit | EmbeddedLimit:
     """Compute the limit of a softmax decoder over fixed contexts under gradient descent from W = 0.
 
-    Every token of every document with a context before it is a label; it need not be in its context, so this
-    covers every position.
+    Every token that has a context before it in its document is a label. Unlike in :func:`~attomaton.learn`,
+    labels need not be in their contexts.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def learn_decoder(
     Returns
     -------
     DecoderLimit or EmbeddedLimit
-        The second for given features.
+        ``EmbeddedLimit`` for given features, otherwise ``DecoderLimit``.
 
     Examples
     --------

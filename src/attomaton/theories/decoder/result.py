@@ -129,7 +129,7 @@ class DecoderLimit(Tabular):
 
     @property
     def coverage(self) -> float:
-        """The share of these tokens that have a context; the first tokens of a document may lack one."""
+        """The share of ``n_labels`` with a full context; the first tokens of a document may lack one."""
         return self.supports.n_positions / self.n_labels
 
     @property
@@ -169,7 +169,7 @@ class DecoderLimit(Tabular):
         return logits_of(self.supports, number, step, step_size)
 
     def asymptote_at(self, context: Any, step: int, step_size: float = 1.0) -> Float64:
-        """The logits of a context at a large step by the closed form :func:`asymptote`, shape (n_tokens,)."""
+        """The logits of a context by the law of large steps, in closed form (:func:`asymptote`)."""
         step, step_size = _check_step(step, step_size, least=1)
         number = self._ask(context).number
         if number is None:
@@ -195,14 +195,14 @@ class DecoderLimit(Tabular):
         return float(self.losses_at(whole_number(step, "step", least=0), step_size))
 
     def losses_at(self, steps: int | Sequence[int], step_size: float = 1.0) -> Float64:
-        """The mean cross-entropy after each of these ascending steps, computed together, shape (n_steps,)."""
+        """The result of :meth:`loss_at` for ascending steps, shape (n_steps,), at the cost of the last."""
         return self.entropy + self.excesses_at(steps, step_size)
 
     def excesses_at(self, steps: int | Sequence[int], step_size: float = 1.0) -> Float64:
         """The excess of the loss over the entropy after each of these ascending steps, shape (n_steps,).
 
-        Accurate to one part in 10⁵ at any step. Where all supports are full it falls exponentially, and is
-        accurate to one part in 10⁴ down to 10⁻¹⁶.
+        Accurate to one part in 10⁵ at any step. Where all supports are full, the excess falls exponentially,
+        and is accurate to one part in 10⁴ down to 10⁻¹⁶.
 
         """
         array = np.asarray(steps, object)

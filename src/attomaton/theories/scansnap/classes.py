@@ -47,13 +47,13 @@ class CorpusClasses:
     queries, labels : int32 arrays, shape (n_classes,)
         ψ(n), the last token of its sequences, and the token that follows.
     shares : float64 array, shape (n_classes,)
-        Its share of all sequences; they add up to 1.
+        The share of each class among all sequences; the shares add up to 1.
     offsets : int64 array, shape (n_classes + 1,)
         Start of the entries of each class.
     tokens : int32 array, shape (n_entries,)
         Tokens that occur before the query, ascending in each class.
     probabilities : float64 array, shape (n_entries,)
-        P(l | n); they add up to 1 in each class.
+        P(l | n); the probabilities add up to 1 in each class.
     n_tokens : int
         M, the size of the vocabulary.
     lengths : float64 array, shape (n_classes,), optional
@@ -190,8 +190,8 @@ class CorpusClasses:
     def concentration(self) -> Float64:
         """The largest share of a token's occurrences in a single class, shape (n_tokens,).
 
-        1 for a token of a single class, 0 for one that never precedes a query. Estimated classes share nearly
-        all tokens; this measures how nearly a token is distinct.
+        1 for a token of a single class, 0 for one that never precedes a query. Classes counted in a text
+        share nearly all tokens; the concentration measures how nearly a token is distinct.
         """
         mass = self.shares[self.rows] * self.probabilities
         most = largest_of(self.tokens, mass, self.n_tokens, least=0.0)
@@ -265,7 +265,8 @@ def draw_linear_classes(
     """Classes of the paper's Figures 4 and 6, all equally frequent.
 
     All share ``n_common`` tokens of equal weight. Each has ``n_distinct`` tokens of its own, whose weights
-    increase linearly. Ids: common tokens, distinct tokens by class, queries, labels, so M is their number.
+    increase linearly. Ids are given to common tokens first, then to distinct tokens by class, queries and
+    labels; M is the number of all these tokens.
 
     Parameters
     ----------

@@ -57,14 +57,14 @@ class DeepModel(Checked):
         Heads per layer, whose outputs are summed. Heads with equal initial weights stay equal: they get
         the same gradient.
     hidden : int, optional
-        Width of a feed-forward layer after each attention layer. None means none. It does not move from
-        zero, where both of its factors are zero.
+        Width of a feed-forward layer after each attention layer. None means no such layer. If both of its
+        factors start at zero, they stay zero.
     positions : bool
         Whether relative positions P are trained.
     start : float
         Standard deviation of the Gaussian initial weights; with 0 all weights start at zero.
     device : str
-        The PyTorch device; all is in float64.
+        The PyTorch device; all numbers are float64.
 
     Examples
     --------

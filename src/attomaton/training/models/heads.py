@@ -56,7 +56,7 @@ class TokenId:
         return label_mask, 1.0 - label_mask
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """u and du/ds, which is a (1 − u) at the label and −a u elsewhere.
+        """The prediction u, and du/ds by the attention scores s: a (1 − u) at the label, −a u elsewhere.
 
         1 − u is summed over the other positions, to keep its precision when it is small.
         """
@@ -94,7 +94,7 @@ class Tied(Checked):
         return _prepare_linear(keys, _linalg.pinv(table).transpose(1, 2), labels, self.temperature)
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """u and du/ds."""
+        """The prediction u for each sample, and du/ds by the attention scores s."""
         return _read_prepared(attention, prepared)
 
 
@@ -126,7 +126,7 @@ class Untied(Checked):
         return _prepare_linear(keys, table, labels, self.temperature)
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """u and du/ds."""
+        """The prediction u for each sample, and du/ds by the attention scores s."""
         return _read_prepared(attention, prepared)
 
 
@@ -162,7 +162,7 @@ class EmbeddingDistance:
         return ((written - chosen[:, :, None]).permute(2, 3, 0, 1).contiguous(),)
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """u and du/ds."""
+        """The prediction u for each sample, and du/ds by the attention scores s."""
         (differences,) = prepared
         error = (attention[:, None] * differences).sum(0)
         _, derivative = _read_linear(attention, -2.0 * (error * differences).sum(1))

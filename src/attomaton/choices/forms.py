@@ -1,0 +1,383 @@
+"""The forms of a frame with named columns: pairs, tables of wins, sets, rankings, one row per alternative."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from attomaton.base.errors import InvalidSamples
+from attomaton.base.options import show
+from attomaton.base.ragged import offsets_of
+from attomaton.base.tables import Float64
+from attomaton.choices.columns import as_list, as_sequence, find_column, number_columns
+from attomaton.choices.numbering import (
+    BadRows,
+    check_items,
+    check_unrolled,
+    counts_of,
+    is_missing,
+    number_choices,
+)
+from attomaton.choices.outcomes import FIRST, read_amounts, read_outcomes, read_score_columns
+from attomaton.choices.sequences import (
+    NO_ROWS,
+    Alternatives,
+    ChoiceData,
+    PairChoices,
+    ParsedChoices,
+    holds_items,
+    pair_rows,
+    read_sequences,
+)
+from attomaton.choices.side import number_labels
+
+MOST_PAIRED = 1 << 16
+"""Number of pairs of best and worst beyond which sets may not be large."""
+
+
+RANK_PREFIX = re.compile(r"^(rank|place|position|pos|p)[\s_.]*(?=\d)", re.IGNORECASE)
+"""What comes before the number in a column named by place, such as ``rank1`` or ``Place 2``."""
+
+
+class NamedColumns(NamedTuple):
+    """The columns of a frame by name, the names of those with a role, and counts and ties if given apart."""
+
+    table: Mapping[Any, Any]
+    roles: Mapping[str, Any]
+    counts: Any
+    tied: Any
+
+    def name(self, role: str) -> Any:
+        """The name of the column with this role, or the names; the role itself by default."""
+        return self.roles.get(role, role)
+
+    def take(self, role: str) -> Any:
+        """The column with this role."""
+        return find_column(self.table, self.name(role), role)
+
+    def cells(self, names: Sequence[Any], role: str) -> list[list[Any]]:
+        """Several columns that have a role together, as lists."""
+        return [as_list(find_column(self.table, name, role)) for name in names]
+
+    def read(self, **values: Any) -> ParsedChoices:
+        """The choices from these sequences."""
+        return read_sequences(ChoiceData(counts=self.counts, tied=self.tied, **values))
+
+
+class Form(NamedTuple):
+    """How a frame of one form is read: by what, the roles it needs, and the roles it takes besides."""
+
+    read: Callable[[NamedColumns], ParsedChoices]
+    needs: Set[str]
+    takes: Set[str] = frozenset({"count"})
+
+
+def _read_pairs(frame: NamedColumns) -> ParsedChoices:
+    return frame.read(winners=frame.take("winner"), losers=frame.take("loser"))
+
+
+def _read_crosstab(frame: NamedColumns) -> ParsedChoices:
+    """A table of wins: one row per winner, one column per loser; the diagonal is ignored."""
+    _refuse_counts(frame, "the columns of losers say how often each pair was decided")
+    losers = list(cast("Sequence[Any]", frame.roles["loser"]))
+    if not losers:
+        raise InvalidSamples("loser= lists no columns; name the column of each loser")
+    items, (winner, loser) = number_columns({"winner": frame.take("winner"), "loser": losers})
+    wins = np.zeros((len(winner), len(loser)))
+    for column, (title, cells) in enumerate(zip(losers, frame.cells(losers, "loser"), strict=True)):
+        wins_against = [
+            0.0 if is_missing(cell) or not played else _float_or_none(cell)
+            for cell, played in _rows_of([cells, (winner != loser[column]).tolist()])
+        ]
+        bad = [number is None or not 0 <= number < np.inf for number in wins_against]
+        if any(bad):
+            fault = f"the number of wins against {show(title)} is {show(cells[bad.index(True)])} in "
+            raise BadRows(fault, bad, "; give a number, at least 0")
+        wins[:, column] = wins_against
+
+    # a row of totals is half the sum of all rows, and its name is no loser
+    totals = (2 * wins == wins.sum(axis=0)).all(axis=1) & wins.any(axis=1) & ~np.isin(winner, loser)
+    if totals.any() and len(winner) > 2:
+        raise BadRows("", totals, " is the sum of the other rows; leave out rows and columns of totals")
+    row, column = np.nonzero(wins)
+    if not len(row):
+        raise InvalidSamples("the table has no wins; give at least one")
+    pairs = PairChoices(winner[row], loser[column], np.full(len(row), FIRST))
+    times = wins[row, column]
+    games = np.bincount(pairs.number_pairs(), times)
+    total = next((total for total in (1, 100) if np.allclose(games, total, rtol=0.01)), None)
+    if total and (2 * times % 1).any():
+        raise InvalidSamples(
+            f"the wins of any two items add up to {total}, so they are shares of games; give numbers of wins"
+        )
+    return pair_rows(items, pairs, times).restrict(np.ones(len(row), bool))
+
+
+def _rows_of(columns: Sequence[list[Any]]) -> Iterator[tuple[Any, ...]]:
+    """The rows of columns of equal lengths."""
+    if len(set(map(len, columns))) > 1:
+        lengths = ", ".join(str(len(column)) for column in columns)
+        raise InvalidSamples(f"the columns have different lengths ({lengths}); give one cell per row")
+    return zip(*columns, strict=True)
+
+
+def _read_choice_sets(frame: NamedColumns) -> ParsedChoices:
+    return frame.read(winners=frame.take("winner"), choice_sets=_read_sets(frame))
+
+
+def _read_sets(frame: NamedColumns) -> Any:
+    """A column of lists, or one column per option, in which empty cells are no options."""
+    named = frame.name("choice_set")
+    if isinstance(named, list | tuple):
+        cells = frame.cells(cast("Sequence[Any]", named), "choice_set")
+        return [[cell for cell in row if not is_missing(cell)] for row in _rows_of(cells)]
+    sets = frame.take("choice_set")
+    _refuse_texts(sets, named, ", or name it as the loser if it is one")
+    return sets
+
+
+def _read_best_worst(frame: NamedColumns) -> ParsedChoices:
+    """The best and the worst of each set: a choice among all ordered pairs of its items."""
+    shown = [as_list(cells) for cells in as_list(_read_sets(frame))]
+    best, worst = as_list(frame.take("best")), as_list(frame.take("worst"))
+    items, sets = number_choices(best, shown, frame.counts)
+    check_items(items)
+    last = number_choices(worst, shown)[1].winner
+
+    # every ordered pair of each set: its index there says which item is best, and which of the others worst
+    n_pairs = sets.lengths * (sets.lengths - 1)
+    check_unrolled(int(n_pairs.sum()), len(sets.members), MOST_PAIRED)
+    row = np.repeat(np.arange(len(best)), n_pairs)
+    start = offsets_of(sets.lengths)[row]
+    pair = np.arange(len(row)) - offsets_of(n_pairs)[row]
+    best_index, worst_index = pair // (sets.lengths[row] - 1), pair % (sets.lengths[row] - 1)
+    members = sets.members[start + best_index]
+    against = sets.members[start + worst_index + (worst_index >= best_index)]
+    if (members == against).any():
+        twice = np.unique(row[members == against])
+        raise BadRows("the set in ", twice, " names an item twice; name each item once")
+    counts = counts_of(frame.counts, len(best))
+    if (sets.winner == last).any():
+        raise BadRows("best and worst are the same item in ", sets.winner == last, "; drop such rows")
+    chosen = ((members == sets.winner[row]) & (against == last[row])) * counts[row]
+    choices = Alternatives(n_pairs, np.arange(len(best)), chosen.astype(np.float64), row, members, against)
+    return ParsedChoices(items, choices, counts)
+
+
+def _refuse_counts(frame: NamedColumns, reason: str) -> None:
+    if frame.counts is not None or frame.tied is not None:
+        raise InvalidSamples(f"{reason}; leave counts and tied out")
+
+
+def _read_long(frame: NamedColumns) -> ParsedChoices:
+    """One row for each alternative of a situation, in any order."""
+    _refuse_counts(frame, "chosen says how often each alternative was chosen")
+    situation, _ = number_labels(frame.take("situation"), "situation")
+    if not len(situation):
+        raise InvalidSamples(NO_ROWS)
+    chosen = _read_chosen(frame.take("chosen"), len(situation))
+    if not chosen.any():
+        raise InvalidSamples("chosen is 0 in every row; mark the alternative that was chosen with 1")
+    items, (members,) = number_columns({"alternative": frame.take("alternative")})
+    if len(members) != len(situation):
+        raise InvalidSamples(f"{len(members)} alternatives for {len(situation)} rows; give one per row")
+    entry = np.argsort(situation, kind="stable")  # rows by situation
+    lengths = np.bincount(situation)
+    choices = Alternatives(lengths, entry[offsets_of(lengths)[:-1]], chosen[entry], entry, members[entry])
+    counts = np.bincount(situation[entry], chosen[entry])
+    return ParsedChoices(items, choices, counts.astype(np.float64))
+
+
+def _read_chosen(values: Any, n_rows: int) -> Float64:
+    """How often each alternative was chosen; yes and no count as 1 and 0."""
+    chosen = read_amounts(values, "chosen", n_rows)
+    bad = chosen < 0
+    if bad.any():
+        value = f"{chosen[np.argmax(bad)]:g}"
+        raise BadRows(f"chosen is {value} in ", bad, "; give 1 or 0, or how often it was chosen")
+    return chosen
+
+
+def _refuse_texts(lists: Any, name: Any, otherwise: str = "") -> None:
+    if holds_items(lists):
+        raise InvalidSamples(
+            f"the column {name!r} does not hold lists; split its strings first (in pandas: "
+            f"frame[{name!r}].str.split('|'); on the command line: --split '|'){otherwise}"
+        )
+
+
+def _read_outcome_rows(frame: NamedColumns) -> ParsedChoices:
+    if frame.tied is not None:
+        raise InvalidSamples("the outcome says which rows are tied; leave tied out")
+    items, (first, second) = number_columns({"first": frame.take("first"), "second": frame.take("second")})
+    names = frame.name("first"), frame.name("second")
+    dropped = as_sequence(frame.roles.get("drop", []))
+    column: Any = frame.name("outcome")
+    if isinstance(column, list | tuple):
+        titles = list(cast("Sequence[Any]", column))
+        if dropped:
+            raise InvalidSamples("drop= is for an outcome in one column; leave drop out")
+        cells = [find_column(frame.table, title, "outcome") for title in titles]
+        outcome, reading = read_score_columns(cells, titles, names, len(first))
+    else:
+        values = frame.take("outcome")
+        outcome, reading = read_outcomes(values, items, (first, second), names, dropped, column)
+    return pair_rows(items, PairChoices(first, second, outcome), frame.counts)._replace(reading=reading)
+
+
+def _read_ranking_rows(frame: NamedColumns) -> ParsedChoices:
+    named = frame.name("ranking")
+    if not isinstance(named, list | tuple):
+        listed = frame.take("ranking")
+        _refuse_texts(listed, named)
+        return frame.read(rankings=listed)
+    names = list(cast("Sequence[Any]", named))
+    cells = frame.cells(names, "ranking")
+    _refuse_ranks(names, cells)
+    rankings: list[list[Any]] = []
+    gaps = list[int]()
+    for number, row in enumerate(_rows_of(cells)):
+        filled = [not is_missing(cell) for cell in row]
+        if not all(filled[: sum(filled)]):
+            gaps.append(number)
+        items = row[: sum(filled)]  # pandas turns whole numbers into floats if a column has gaps
+        rankings.append(
+            [int(item) if isinstance(item, float) and item.is_integer() else item for item in items]
+        )
+    if gaps:
+        raise BadRows("", gaps, " has a gap before its end; close it, or drop the row", noun="ranking")
+    return frame.read(rankings=rankings)
+
+
+def _refuse_ranks(names: list[Any], cells: list[list[Any]]) -> None:
+    """Reject numbers in named columns, which may be ranks; in columns named by place they are items."""
+    texts = [RANK_PREFIX.sub("", str(name)) for name in names]
+    if any(texts == [str(first + k) for k in range(len(texts))] for first in (0, 1)):
+        return
+    if all(is_missing(cell) or _float_or_none(cell) is not None for column in cells for cell in column):
+        columns = ", ".join(map(show, names[:3])) + ", …" * (len(names) > 3)
+        raise InvalidSamples(
+            f"the columns of ranking= hold numbers: if these are the ranks of {columns}, use ranks= instead "
+            "of ranking= (on the command line: --ranks); if they are items, the best first, give lists: "
+            "rankings=frame[columns].to_numpy().tolist()"
+        )
+
+
+def _read_rank_columns(frame: NamedColumns) -> ParsedChoices:
+    """Rankings from columns of ranks, one per item: 1 is best, equal ranks are ties, empty cells unranked."""
+    names: Any = frame.roles["ranks"]
+    if not isinstance(names, list | tuple) or len(cast("Sequence[Any]", names)) < 2:
+        raise InvalidSamples(
+            f"ranks={show(frame.roles['ranks'])} names fewer than two items; give the columns of all, or, if "
+            "the table has one row per item of a ranking, also situation= and alternative="
+        )
+    items = list(cast("Sequence[Any]", names))
+    entries = [
+        (number, item, cell)
+        for number, cells in enumerate(_rows_of(frame.cells(items, "ranks")))
+        for item, cell in zip(items, cells, strict=True)
+    ]
+    rankings = _sort_entries(entries, [number for number, _, _ in entries])
+    return frame.read(rankings=rankings)
+
+
+def _read_rank_entries(frame: NamedColumns) -> ParsedChoices:
+    """Rankings from one row per item of a ranking: ``situation`` says which, and ``ranks`` has the rank."""
+    _refuse_counts(frame, "each ranking was made once, and equal ranks are ties")
+    number, _ = number_labels(frame.take("situation"), "situation")
+    items, ranks = as_list(frame.take("alternative")), as_list(frame.take("ranks"))
+    missing = [is_missing(item) for item in items]
+    if any(missing):
+        raise BadRows("the alternative in ", missing, " is missing; fill it in, or drop the row")
+    entries = list(_rows_of([number.tolist(), items, ranks]))
+    rankings = _sort_entries(entries, range(len(entries)))
+    ranked = [index for index, ranking in enumerate(rankings) if ranking]
+    first_row = np.unique(number, return_index=True)[1]
+    try:
+        return frame.read(rankings=[rankings[index] for index in ranked])
+    except BadRows as error:  # of rankings, which are named by their first row
+        rows = first_row[np.array(ranked)[error.rows]]
+        raise BadRows("the ranking of ", rows, error.after) from error
+
+
+def _sort_entries(entries: Sequence[tuple[int, Any, Any]], rows: Sequence[int]) -> list[list[list[Any]]]:
+    """Rankings from entries (number of the ranking, item, rank), which come from these ``rows``."""
+    n_rankings = 1 + max((entry[0] for entry in entries), default=-1)
+    items_by_rank: list[dict[float, list[Any]]] = [{} for _ in range(n_rankings)]
+    faults = dict[int, str]()
+    for row, (number, item, cell) in zip(rows, entries, strict=True):
+        rank = None if is_missing(cell) else _float_or_none(cell)
+        if rank is not None and rank >= 1:
+            items_by_rank[number].setdefault(rank, []).append(item)
+        elif not is_missing(cell):
+            faults.setdefault(row, f"{show(item)} the rank {show(cell)}")
+    if faults:
+        raise BadRows(
+            "",
+            list(faults),
+            f" gives {next(iter(faults.values()))}; a rank is a number, at least 1 (1 is best): "
+            "leave the cell empty for an item that was not ranked, which compares it with none, or number it "
+            "behind the others",
+        )
+    return [[tiers[rank] for rank in sorted(tiers)] for tiers in items_by_rank]
+
+
+def _float_or_none(cell: Any) -> float | None:
+    try:
+        return None if isinstance(cell, bool) else float(cell)
+    except (TypeError, ValueError):
+        return None
+
+
+PAIRS = Form(_read_pairs, {"winner", "loser"})
+CROSSTAB = Form(_read_crosstab, {"winner", "loser"}, set())
+SETS = Form(_read_choice_sets, {"winner", "choice_set"})
+OUTCOMES = Form(_read_outcome_rows, {"first", "second", "outcome"}, {"drop", "count"})
+RANKINGS = Form(_read_ranking_rows, {"ranking"})
+RANK_COLUMNS = Form(_read_rank_columns, {"ranks"})
+BEST_WORST = Form(_read_best_worst, {"best", "worst", "choice_set"})
+LONG = Form(_read_long, {"situation", "alternative", "chosen"}, set())
+RANK_ENTRIES = Form(_read_rank_entries, {"situation", "alternative", "ranks"}, set())
+
+FORMS = (RANKINGS, RANK_COLUMNS, OUTCOMES, PAIRS, SETS, BEST_WORST, LONG, RANK_ENTRIES)
+"""The forms that named columns are tried for, in this order."""
+
+USUAL = (BEST_WORST, LONG, PAIRS, SETS, OUTCOMES, RANKINGS)
+"""The forms whose columns need not be named, in the order in which they are looked for."""
+
+ARENAS: list[dict[str, Any]] = [
+    {"first": "model_a", "second": "model_b", "outcome": "winner"},
+    {
+        "first": "model_a",
+        "second": "model_b",
+        "outcome": ["winner_model_a", "winner_model_b", "winner_tie"],
+    },
+    {"first": "White", "second": "Black", "outcome": "Result"},
+]
+"""The columns that arenas of language models publish, and those of chess games; they need not be named."""
+
+
+def find_form(roles: Mapping[str, Any], table: Mapping[Any, Any]) -> Form:
+    """The form that fits most of the named columns, otherwise the form of the usual names."""
+    # the form with most named columns; then one whose columns are all there; then the first listed
+    form = max(
+        FORMS, key=lambda form: (len(form.needs & roles.keys()), form.needs <= roles.keys() | table.keys())
+    )
+    if form is PAIRS and isinstance(roles.get("loser"), list | tuple):
+        form = CROSSTAB
+    if form.needs & roles.keys():
+        surplus = [role for role in roles if role not in form.needs | form.takes]
+        if surplus:
+            needed = " and ".join(f"{role}=" for role in sorted(form.needs))
+            raise InvalidSamples(f"{surplus[0]}= cannot be combined with {needed}; leave one out")
+        return form
+    for form in USUAL:
+        if table.keys() >= form.needs:
+            return form
+    names = ", ".join(show(name) for name in list(table)[:12])
+    raise InvalidSamples(
+        f"the columns {names or '(none)'} do not say which one is the winner; name the columns by winner= "
+        "and loser=, by first=, second= and outcome=, by ranking= (items, the best first), by ranks= (one "
+        "column of ranks for each item), or by situation=, alternative= and chosen="
+    )
