@@ -174,7 +174,7 @@ def test_long_chains_have_a_bound_and_say_that_it_is_a_sum():
     assert chain.least(0, 1, 0.95) == pytest.approx(eight)
     assert chain.least(0, 2, 0.95) > 2 * eight  # both at once are less probable
     assert chain.precedes.sum() == 29 * 30 // 2
-    assert "bounds across more than 20 components add up smaller ones" in str(fit)
+    assert "bounds across more than 20 components are sums of smaller bounds" in str(fit)
     assert "bounds across" not in str(at.fit_choices(names[:19], losers=names[1:20], counts=[8] * 19))
 
 

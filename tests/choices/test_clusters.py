@@ -64,7 +64,7 @@ def test_what_depends_on_one_cluster_has_no_error():
     fit = at.fit_choices(games, winner="winner", loser="loser", cluster="judge")
     assert fit.difference("a", "b").standard_error is not None
     assert fit.difference("a", "c").standard_error is None  # only judge 5 saw c
-    assert "too much of whose ratings depends on one cluster" in str(fit)
+    assert "whose ratings depend too much on one cluster" in str(fit)
 
 
 def test_bounds_count_all_choices_of_a_cluster_as_one():

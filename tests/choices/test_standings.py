@@ -62,7 +62,7 @@ def test_ranks_of_more_items_than_have_standard_errors():
     assert {row["rank"] for row in table[1:-1]} == {2}
     assert table[0]["low"] == pytest.approx(np.log(0.05 ** (1 / 3) / (1 - 0.05 ** (1 / 3))))
     assert {row["standard_error"] for row in table} == {row["rank_high"] for row in table} == {None}
-    assert "they need the covariance of all items, here more than 2,048" in str(fit)
+    assert "they need the covariance of all items, of which there are more than 2,048" in str(fit)
     assert fit.board().next_comparisons()[0][:2] == ("top", "0")
 
 
@@ -76,7 +76,7 @@ def test_more_components_than_a_board_has():
     assert table[0]["ahead"] == pytest.approx(fit.difference(0, 1).value)
     assert table[2]["rating"] is None
     assert fit.table().schema.names == at.fit_choices(["a"], losers=["b"]).table().schema.names
-    assert "no ranks and standard errors: more than 2,048 components" in str(fit)
+    assert "no ranks or standard errors: there are more than 2,048 components" in str(fit)
     json.dumps(fit.to_dict(), allow_nan=False)
     with pytest.raises(UnsupportedOption, match="at most 2,048 components"):
         fit.board()

@@ -239,7 +239,7 @@ def test_an_outcome_that_is_dropped_but_not_there_is_remarked():
     frame = {**PAIRS, "end": ["A", "B", "tie", "A", "A", "B"]}
     fit = at.fit_choices(frame, **NAMED, drop=["Tie", "skipped"])
     same(fit, plain_outcomes())
-    assert "nothing was dropped for 'Tie', 'skipped': no outcome is that" in fit.to_dict()["remarks"][0]
+    assert "nothing was dropped for 'Tie', 'skipped': no row has this outcome" in fit.to_dict()["remarks"][0]
 
 
 def test_an_item_called_as_a_tie_is_refused():
@@ -266,7 +266,7 @@ def test_outcomes_in_a_column_for_each_side(tmp_path):
     swapped = goals.rename(
         columns={"one": "home", "two": "away", "a_goals": "home_goals", "b_goals": "away_goals"}
     )
-    with pytest.raises(at.AttomatonError, match="name that of 'home' before that of 'away'"):
+    with pytest.raises(at.AttomatonError, match="name the column of 'home' before the column of 'away'"):
         at.fit_choices(swapped, first="home", second="away", outcome=["away_goals", "home_goals"])
 
 
@@ -823,7 +823,9 @@ def test_shares_of_games_are_refused(total):
 def test_a_rank_that_is_a_word_is_refused_with_a_cure(tmp_path):
     (tmp_path / "season.csv").write_text("race,driver,rank\n1,ann,1\n1,bob,2\n1,cat,DNF\n2,bob,1\n2,ann,2\n")
     named = {"situation": "race", "alternative": "driver", "ranks": "rank"}
-    message = r"line 4 of .* 'cat' the rank 'DNF'; .* leave the cell empty .*, or number it behind the others"
+    message = (
+        r"line 4 of .* 'cat' the rank 'DNF'; .* leave its cell empty, .*, or give it a rank behind the others"
+    )
     with pytest.raises(at.AttomatonError, match=message):
         at.fit_choices(tmp_path / "season.csv", **named)
     plain = at.fit_choices(rankings=[["ann", "bob"], ["bob", "ann"]])

@@ -85,15 +85,15 @@ def falling(rng, flow):
     """A distinct token loses score between two records."""
     scores, reduced = flow.scores.copy(), flow.reduced
     number = int(rng.integers(len(reduced.classes)))
-    token = int(rng.choice(np.flatnonzero(reduced.is_own[number])))
-    record, query = int(rng.integers(1, len(scores))), reduced.query_of[number]
+    token = int(rng.choice(np.flatnonzero(reduced.is_distinct[number])))
+    record, query = int(rng.integers(1, len(scores))), reduced.query_index[number]
     scores[record, query, token] = scores[record - 1, query, token] - 1e-9
     return replace(flow, scores=scores), {"distinct tokens grow (2)"}
 
 
 def rising(rng, flow):
     """A common token gains score between two records."""
-    scores, common = flow.scores.copy(), np.flatnonzero(~flow.reduced.is_own.any(axis=0))
+    scores, common = flow.scores.copy(), np.flatnonzero(~flow.reduced.is_distinct.any(axis=0))
     record, token = int(rng.integers(1, len(scores))), int(rng.choice(common))
     query = int(rng.integers(scores.shape[1]))
     scores[record, query, token] = scores[record - 1, query, token] + 1e-9
@@ -106,8 +106,8 @@ def disordered(rng, flow):
     """At one record two distinct tokens of a class have each other's scores."""
     scores, reduced = flow.scores.copy(), flow.reduced
     number = int(rng.integers(len(reduced.classes)))
-    record, query = int(rng.integers(1, len(scores))), reduced.query_of[number]
-    pair = rng.choice(np.flatnonzero(reduced.is_own[number]), 2, replace=False)
+    record, query = int(rng.integers(1, len(scores))), reduced.query_index[number]
+    pair = rng.choice(np.flatnonzero(reduced.is_distinct[number]), 2, replace=False)
     scores[record, query, pair] = scores[record, query, pair[::-1]]
     return replace(flow, scores=scores), {"order in time (3)"}
 

@@ -325,7 +325,7 @@ def test_ctrl_c_leaves_a_table_and_the_same_command_goes_on(deeper, monkeypatch)
     ended = run_inside(*command, "heads.parquet", cwd=deeper)
     assert ended.returncode == 130
     assert "heads.parquet has what is finished: HeadAudit(16 heads of 2 of 3 layers" in ended.stderr
-    assert "To go on where it stopped: attomaton heads model story.jsonl" in ended.stderr
+    assert "To continue where it stopped: attomaton heads model story.jsonl" in ended.stderr
     partial = HeadAudit.load(deeper / "heads.parquet")
     assert (partial.layers, partial.n_layers) == ([0, 1], 3)
     assert (deeper / "heads.parquet.partial").is_dir()

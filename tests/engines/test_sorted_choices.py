@@ -140,7 +140,7 @@ def test_damaged_files_are_named(tmp_path, damage):
             write_unmerged(file.path, table)
         case _:
             write_unmerged(file.path, pa.table({"a": [1]}))
-    with pytest.raises(CorruptRun, match="run it again"):
+    with pytest.raises(CorruptRun, match="run the command again"):
         list(merge_partition([SortedChoices(file.path)], 0))
 
 

@@ -146,7 +146,7 @@ LARGE = {
     "names.jsonl": (
         b"\n".join(b'{"k%d": 0}' % row for row in range(20_000)),
         [],
-        "give all records the same names",
+        "give all records the same fields",
     ),
     "lists.json.gz": (b'[{"ranking": [' + b"[]," * 3_000_000 + b"[]]}]", [], "values; merge"),
     "lines.jsonl.gz": (b'{"a": 0}\n' * 3_000_000, [], "has 3,000,000 values"),

@@ -223,8 +223,8 @@ def _check_token_ids(values: NDArray[Any], padded: Bool) -> None:
         row, column = np.argwhere(negative)[0]
         token = values[row, column]
         raise TokenOutOfRange(
-            f"Negative values in data: {token} in row {row}, column {column} of X; token ids start at 0, and "
-            f"what marks padding is given as AttentionLimit(padding={token})"
+            f"Negative values in data: {token} in row {row}, column {column} of X; token ids start at 0; if "
+            f"this value marks padding, use AttentionLimit(padding={token})"
         )
     fractional = values != np.floor(values)
     if fractional.any():

@@ -97,13 +97,13 @@ def learn(
     >>> auto.predict_proba([1, 0]).tolist()
     [0.0, 1.0, 0.0]
     """
-    settings, begin = as_engine(engine, source), as_stages(progress)
+    settings, stages = as_engine(engine, source), as_stages(progress)
     selection, options = select(keep, window), as_reading(reading)
     check_tokenizer(tokenizer)
     if out is not None:
         check_run_target(out, source, overwrite=overwrite)
     describe = partial(describe_run, reading=options, embeddings=embeddings, engine=settings.name)
-    begin("reading")
+    stages("reading")
     read = partial(read_source, source, selection, tokenizer=tokenizer, reading=options)
     corpus = read() if settings.reads_text_in_memory(size_of_text(source, options)) else None
     if corpus is None or not settings.in_memory(corpus.tokens):
@@ -112,18 +112,18 @@ def learn(
         build = (
             partial(build_run, out, overwrite=overwrite, resumable=settings.on_disk) if out else nullcontext
         )
-        automaton = learn_on_disk(settings, corpus or read, build, describe, embeddings, begin)
-        return warn(automaton or Automaton.load(as_path(str(out))))
+        automaton = learn_on_disk(settings, corpus or read, build, describe, embeddings, stages)
+        return warn_if_nothing_realisable(automaton or Automaton.load(as_path(str(out))))
     passes = MemoryEngine(corpus.tokens, corpus.selection, settings.threads)
-    begin("extracting edges")
+    stages("extracting edges")
     edges = passes.edges()
-    begin("finding components")
+    stages("finding components")
     partitions = find_partitions(edges, embeddings, settings.threads)
-    begin("solving the hard side")
+    stages("solving the hard side")
     hard = solve_hard(partitions, edges, embeddings, settings.threads)
-    begin("extracting choices")
+    stages("extracting choices")
     choices = passes.choices(keep_ties(hard.components))
-    begin("solving the soft side")
+    stages("solving the soft side")
     soft = solve_soft(partitions, choices, hard.components, embeddings, settings.threads)
     automaton = trusted(
         Automaton,
@@ -135,13 +135,13 @@ def learn(
         window=corpus.window,
     )
     if out is not None:
-        begin("writing the run")
+        stages("writing the run")
         with build_run(out, overwrite=overwrite) as building:
             write_automaton(building, automaton, describe(corpus, automaton, threads=settings.threads))
-    return warn(automaton)
+    return warn_if_nothing_realisable(automaton)
 
 
-def warn(automaton: AnyAutomaton) -> AnyAutomaton:
+def warn_if_nothing_realisable(automaton: AnyAutomaton) -> AnyAutomaton:
     """The automaton itself; warns if the theory does not apply to the corpus."""
     if automaton.coverage.note:
         warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=3)

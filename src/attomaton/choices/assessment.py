@@ -46,9 +46,9 @@ class LikelihoodRatio(NamedTuple):
     statistic : float
         Twice the difference of the log-likelihoods.
     degrees : int
-        How many more numbers the larger fit has, finite or not.
+        How many more parameters the larger fit has, finite or not.
     infinite : bool
-        Whether an estimate of either is infinite. The likelihoods are suprema then, and the chi-square
+        Whether either fit has an infinite estimate. Its likelihood is then a supremum, and the chi-square
         distribution is a worse approximation.
     """
 
@@ -92,7 +92,7 @@ class AssessedItems(OrderedItems):
             raise InvalidSamples(f"{first!r} against itself has no outcome; name two items")
         if moved_first not in (None, first, second):
             raise InvalidSamples(
-                f"moved_first is {moved_first!r}, which is not one of the two; name one of them"
+                f"moved_first is {moved_first!r}, which is not one of the two items; name one of the two"
             )
         sign = 1.0 if moved_first == first else -1.0
         features = {} if moved_first is None else {"moved_first": np.array([sign])}
@@ -258,8 +258,8 @@ class AssessedItems(OrderedItems):
         degrees = self.model.n_identified - nested.model.n_identified
         if degrees <= 0 or not set(nested.model.coefficients) <= set(self.model.coefficients):
             raise UnsupportedOption(
-                "the other fit is not a smaller one of the same kind; call likelihood_ratio on the fit with "
-                "more features, and give the one with some of these left out"
+                "the other fit is not a smaller one of the same kind; call likelihood_ratio on the fit "
+                "with more features, and give the fit that leaves some of these out"
             )
         statistic = 2.0 * (self.log_likelihood - nested.log_likelihood)
         infinite = any(fit.model.n_parameters < fit.model.n_identified for fit in (self, nested))

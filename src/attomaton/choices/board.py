@@ -73,27 +73,27 @@ COLOUR, GREY = BLUE, "0.45"
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """What a board is made of, from any fit of choices.
+    """What a board is computed from, for any fit of choices.
 
     Attributes
     ----------
     items : tuple
         The items.
     component : int64 array, shape (n_items,)
-        The component of each, numbered so that none comes before one that precedes it.
+        The component of each item; a component has a larger number than those that precede it.
     score : float64 array, shape (n_items,)
         Log odds relative to the mean of the component; 0 for an item alone.
     covariance : float64 array, shape (n_items, n_items), or None
-        Of the scores; NaN between components and for items alone. None above 2,048 items, and where it is
-        lost in rounding: the board then has no standard errors and no rank intervals.
+        The covariance of the scores; NaN between components and for items alone. None above 2,048 items, and
+        where it is lost in rounding: the board then has no standard errors and no rank intervals.
     wins, losses : arrays, shape (n_items,)
-        Choices that each item won, and other choices with it.
+        The choices that each item won, and the other choices in which it was on offer.
     gaps : Gaps
         Which components precede others, and by how much at least.
     tie : float
         The log odds of a tie against a win between equal items (Davidson); −inf without ties.
     errors : BoardErrors or None
-        Errors with degrees of freedom where choices come in clusters; None: those of the covariance.
+        Errors with degrees of freedom if choices come in clusters; None means the errors of the covariance.
     """
 
     items: tuple[Any, ...]
@@ -108,7 +108,7 @@ class Ratings:
 
 
 class NextComparison(NamedTuple):
-    r"""A comparison that is worth making, how often, and why.
+    r"""A comparison that is worth making, with how often and why.
 
     ``gain`` is the probability that ``times`` comparisons of the two decide which of them is ahead; None
     where the comparison connects boards, or can make a rating finite.
@@ -646,13 +646,11 @@ class Board(Tabular):
         lines = [f"ranks: intervals that contain all true ranks of a board jointly with confidence {percent}"]
         if self.ratings.covariance is None:
             why = (
-                f"of all items, here more than {MOST_RATED:,}"
+                f"of all items, of which there are more than {MOST_RATED:,}"
                 if len(self) > MOST_RATED
                 else "of the scores, which is lost in rounding"
             )
-            lines = [
-                f"no standard errors, intervals and joint rank intervals: they need the covariance {why}"
-            ]
+            lines = [f"no standard errors, intervals or joint rank intervals: they need the covariance {why}"]
         if (self._side != 0).any():
             lines.append(
                 "≥, ≤: infinitely far ahead of the largest component, or behind it; with confidence "
@@ -660,8 +658,8 @@ class Board(Tabular):
             )
             if self._far_apart:
                 lines.append(
-                    f"bounds across more than {MOST_BETWEEN} components add up smaller ones: the true "
-                    "bounds are stronger"
+                    f"bounds across more than {MOST_BETWEEN} components are sums of smaller bounds, and "
+                    "weaker than they could be"
                 )
         if max(self["board"], default=0) > 1:
             lines.append("nothing compares items of different boards")
@@ -813,8 +811,8 @@ def difference_errors(covariance: Float64) -> Float64:
 def critical_value(covariance: Float64, component: Int64, alpha: float) -> float:
     """How many standard errors no difference inside a component exceeds with probability 1 − alpha.
 
-    It is the quantile of the largest |z_a − z_b| / s.e., z drawn from the covariance, or Bonferroni's, which
-    is never smaller but for the error of the draws.
+    It is the quantile of the largest |z_a − z_b| / s.e., with z drawn from the covariance; or it is
+    Bonferroni's value, which, apart from the error of the draws, is never smaller.
     """
     sizes = np.unique(component, return_counts=True)[1]
     n_pairs = float((sizes * (sizes - 1)).sum()) / 2

@@ -277,7 +277,7 @@ class SeparationCheck(Tabular):
             sentences.append(
                 "The estimate exists, and every coefficient is finite."
                 if self.unique
-                else "The likelihood has a maximum, but not at one point only."
+                else "The likelihood has its maximum at more than one point."
             )
         else:
             infinite = [
@@ -288,7 +288,9 @@ class SeparationCheck(Tabular):
             fault = f"The estimate does not exist ({self._fault})"
             sentences.append(f"{fault}: {'; '.join(infinite)}." if infinite else f"{fault}.")
         if len(self.labels) == 1:
-            sentences.append(f"Every case had {self.target} = {_word(self.labels[0])}: nothing is compared.")
+            sentences.append(
+                f"Every case had {self.target} = {_word(self.labels[0])}, so there is nothing to compare."
+            )
         if by[ContrastKind.UNDECIDED]:
             many = len(by[ContrastKind.UNDECIDED]) > 1
             which = f"{list_words(by[ContrastKind.UNDECIDED])} {'are' if many else 'is'}"
@@ -307,7 +309,8 @@ class SeparationCheck(Tabular):
             )
         if not self.certified:
             sentences.append(
-                "Not proved: tiny differences (1e-8 of a column's scale and below) decide; taken as none."
+                "Not proved: the answer depends on differences of at most 1e-8 of a column's scale, which "
+                "were taken as 0."
             )
         return " ".join(sentences)
 

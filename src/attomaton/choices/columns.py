@@ -58,8 +58,8 @@ def columns_of(frame: Any) -> dict[Any, Any]:
         names = dict.fromkeys(chain.from_iterable(records))
         if len(names) * len(records) > (1 << 24) + 32 * sum(map(len, records)):
             raise InvalidSamples(
-                f"{len(records):,} records have {len(names):,} different names, most of which each "
-                "lacks; give all records the same names"
+                f"{len(records):,} records have {len(names):,} different field names, and each record lacks "
+                "most of them; give all records the same fields"
             )
         return {name: [record.get(name) for record in records] for name in names}
     if hasattr(frame, "collect") and not hasattr(frame, "to_arrow"):

@@ -59,10 +59,10 @@ class Units(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LogitScores:
-    """The scores of items in a conditional logit, the coefficients of features, and what they rest on.
+    """The scores of items in a conditional logit, the coefficients of features, and the data behind them.
 
     ``ties`` is the rule of ties (empty if there are none), ``edges`` who beats whom (None if choices are of
-    best and worst), ``aliases`` says of each feature that was left out what it follows from.
+    best and worst), ``aliases`` says, for each feature that was left out, what it follows from.
     """
 
     logit: LogitFit
@@ -123,7 +123,7 @@ class LogitScores:
 
     @property
     def certified(self) -> bool:
-        """Whether all of it is proved."""
+        """Whether scores, coefficients and order are all proved."""
         return self.logit.certificate.certified
 
     @property
@@ -258,7 +258,7 @@ class LogitScores:
 
     @property
     def n_parameters(self) -> int:
-        """The number of finite numbers fitted."""
+        """The number of finite parameters."""
         return self.logit.n_parameters
 
     @property
@@ -334,7 +334,7 @@ class LogitScores:
         unknown = int((np.isnan(spread.error) & (np.bincount(component)[component] > 1)).sum())
         if unknown:
             items = f"{unknown:,} item{'s' * (unknown != 1)}"
-            sentence += f"; none for {items}, too much of whose ratings depends on one {unit}"
+            sentence += f"; none for {items}, whose ratings depend too much on one {unit}"
         return sentence + bounds
 
 

@@ -67,7 +67,7 @@ class Regression(NamedTuple):
             build: Any = import_module("formulaic").model_matrix
         left, _, right = (side.strip() for side in cast("str", self.X).partition("~"))
         if not (left and right) or not is_frame(self.y):
-            raise InvalidSamples('a formula goes with its frame: check_separation("y ~ a + b", frame)')
+            raise InvalidSamples('a formula needs its frame: check_separation("y ~ a + b", frame)')
         outcome = find_column(columns_of(self.y), left, "outcome of the formula")
         frame: Any = self.y  # formulaic itself needs pandas
         frame = import_module("pandas").DataFrame(frame) if isinstance(frame, dict) else frame
@@ -146,7 +146,9 @@ def read_regressors(source: Any, names: Sequence[str] | None) -> tuple[Float64, 
         if matrix.ndim == 1:
             matrix = matrix[:, None]
         if matrix.ndim != 2:
-            raise InvalidSamples("X is one row of numbers for each case, all of one length; mend it")
+            raise InvalidSamples(
+                "X must have one row of numbers for each case, all of one length; correct it"
+            )
         labels = [str(series_name)] if series_name is not None and matrix.shape[1] == 1 else None
         labels = labels or [f"x{k + 1}" for k in range(matrix.shape[1])]
         columns = dict(zip(labels, matrix.T, strict=True))
@@ -233,7 +235,7 @@ def read_column(column: Any, name: str) -> Float64:
     except (TypeError, ValueError):
         numbers = np.zeros((0, 0))
     if numbers.ndim != 1:
-        raise InvalidSamples(f"column {show(name)} holds something else than numbers; make it numbers")
+        raise InvalidSamples(f"column {show(name)} holds values that are not numbers; convert it to numbers")
     if not np.isfinite(numbers).all():
         row = int(np.flatnonzero(~np.isfinite(numbers))[0])
         raise InvalidSamples(f"column {show(name)} is infinite in row {row}; drop the row or mend it")
@@ -254,7 +256,7 @@ def read_labels(source: Any, size: int) -> tuple[tuple[Any, ...], Any]:
     if is_frame(source):
         columns = list(columns_of(source).values())
         if len(columns) != 1:
-            raise InvalidSamples("y is one column, the label of each case; pick it from the frame")
+            raise InvalidSamples("y must be one column, with the label of each case; pick it from the frame")
         source = columns[0]
     _check_mask(source, "y")
     levels, values = _list_categories(source), as_list(source)
@@ -267,7 +269,9 @@ def read_labels(source: Any, size: int) -> tuple[tuple[Any, ...], Any]:
     try:
         distinct = set(values)
     except TypeError:
-        raise InvalidSamples("y is one label for each case: a number, a text or a truth value") from None
+        raise InvalidSamples(
+            "y must have one label for each case: a number, a text or a truth value"
+        ) from None
     if any(map(is_missing, distinct)):
         row, value = next((row, value) for row, value in enumerate(values) if is_missing(value))
         raise InvalidSamples(

@@ -187,7 +187,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         """
         _validation.check_is_fitted(self)
         if self.penalty and robust:
-            raise UnsupportedOption("errors under Firth's penalty are not robust; leave robust out")
+            raise UnsupportedOption("there are no robust errors under Firth's penalty; leave robust out")
         if self.penalty:
             return self.firth_
         return self.fit_.summary(robust=robust)
@@ -247,8 +247,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         if np.isnan(probability).any():
             number = int(situations.of_row[np.isnan(probability).argmax()])
             raise UndeterminedChoice(
-                f"the data do not determine how alternatives of situation {number} differ; leave it out, or "
-                "fit data in which the columns that differ there vary, too"
+                f"the data do not determine how alternatives of situation {number} differ; leave that "
+                "situation out, or fit data that vary in the columns in which its alternatives differ"
             )
         return probability
 

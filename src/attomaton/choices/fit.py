@@ -157,8 +157,10 @@ def fit_choices(
         if ridge or prior is not None:
             name = "ridge" if ridge else "prior"
             raise UnsupportedOption(
-                f"{name}= works with whole counts, without {' and '.join(ROLES_OF_SIDE[:-1])}, and with half "
-                f"wins; here there are {why}: leave {name} out" + ', or give ties="half"' * (why == TIED)
+                f"{name}= works only with whole counts and half wins, without "
+                f"{' and '.join(ROLES_OF_SIDE[:-1])}; here there are {why}: leave {name} out"
+                + ', or give ties="half"'
+                * (why == TIED)
             )
         from attomaton.choices.conditional import fit_conditional  # a tenth of the start-up time
 

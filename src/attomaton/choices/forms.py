@@ -269,8 +269,8 @@ def _read_rank_columns(frame: NamedColumns) -> ParsedChoices:
     names: Any = frame.roles["ranks"]
     if not isinstance(names, list | tuple) or len(cast("Sequence[Any]", names)) < 2:
         raise InvalidSamples(
-            f"ranks={show(frame.roles['ranks'])} names fewer than two items; give the columns of all, or, if "
-            "the table has one row per item of a ranking, also situation= and alternative="
+            f"ranks={show(frame.roles['ranks'])} names fewer than two items; give the columns of all items, "
+            "or, if the table has one row per item of a ranking, also situation= and alternative="
         )
     items = list(cast("Sequence[Any]", names))
     entries = [
@@ -316,9 +316,9 @@ def _sort_entries(entries: Sequence[tuple[int, Any, Any]], rows: Sequence[int]) 
         raise BadRows(
             "",
             list(faults),
-            f" gives {next(iter(faults.values()))}; a rank is a number, at least 1 (1 is best): "
-            "leave the cell empty for an item that was not ranked, which compares it with none, or number it "
-            "behind the others",
+            f" gives {next(iter(faults.values()))}; a rank is a number, at least 1 (1 is best). If an item "
+            "was not ranked, leave its cell empty, which compares it with none, or give it a rank behind "
+            "the others",
         )
     return [[tiers[rank] for rank in sorted(tiers)] for tiers in items_by_rank]
 

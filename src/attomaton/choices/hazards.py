@@ -46,12 +46,13 @@ def check_poisson(
         raise InvalidSamples("there are no columns beside the intercept; give at least one")
     if not constants:
         raise UnsupportedOption(
-            "a Poisson regression without an intercept is not decided here; leave intercept=False out"
+            "a Poisson regression without an intercept is not supported; leave intercept=False out"
         )
     y = read_column(regression.y, target)
     if len(y) != len(matrix) or (y < 0).any() or not (y * times).any():
         raise InvalidSamples(
-            f"{target} is one count for each of {len(matrix):,} cases, 0 or more and not all 0; mend it"
+            f"{target} must be one count for each of {len(matrix):,} cases, 0 or more and not all 0; "
+            "correct it"
         )
     use = times > 0
     matrix, y, times = matrix[use], y[use], times[use]
@@ -118,7 +119,7 @@ class CountCheck(SeparationCheck):
 
     def _tell(self, contrast: Contrast) -> str:
         if contrast.label == self.constant:
-            return f"means stay finite where {self.target} > 0, and others of them grow"
+            return f"other coefficients are infinite, and means must stay finite where {self.target} > 0"
         column = self.values[:, self.columns.index(contrast.label)]
         up = contrast.kind is ContrastKind.PLUS
         positive = column[self.outcome > 0]
@@ -197,8 +198,8 @@ def _find_risk_sets(time: Float64, event: Any, strata: Int64, entry: Float64 | N
             total += len(case) * width
             if total > MOST_AT_RISK:
                 raise InvalidSamples(
-                    f"the cases at risk at all events have more than {MOST_AT_RISK:,} numbers; give fewer "
-                    "columns, strata, or fewer cases"
+                    "the rows of the cases at risk, repeated for each event, hold more than "
+                    f"{MOST_AT_RISK:,} numbers; give fewer columns or cases, or give strata"
                 )
             cases.append(case)
             lengths.append(len(case))

@@ -137,7 +137,9 @@ def read_outcomes(
         )
     absent = [show(value) for value in dropped if value not in distinct]
     if absent:
-        reading += "; " * bool(reading) + f"nothing was dropped for {', '.join(absent)}: no outcome is that"
+        reading += (
+            "; " * bool(reading) + f"nothing was dropped for {', '.join(absent)}: no row has this outcome"
+        )
     return end, reading
 
 
@@ -304,7 +306,8 @@ def read_score_columns(
     words = [_words_of(title) for title in titles]
     if apart[SECOND] & words[0] and apart[FIRST] & words[1]:
         raise InvalidSamples(
-            f"the columns of the outcome are {listed}; name that of {first} before that of {second}"
+            f"the columns of the outcome are {listed}; name the column of {first} before the column of "
+            f"{second}"
         )
     scores = [
         read_amounts(values, f"{show(title)} (outcome)", n_rows)

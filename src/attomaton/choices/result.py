@@ -283,8 +283,8 @@ class ChoiceFit(Tabular, AssessedItems):
             return "no ratings and ranks: the scores are not certified"
         if len(self.components) > MOST_RATED and not self.model.joined:
             return (
-                f"no ranks and standard errors: more than {MOST_RATED:,} components; ratings are about the "
-                "mean of each"
+                f"no ranks or standard errors: there are more than {MOST_RATED:,} components; ratings are "
+                "relative to the mean of each"
             )
         return ""
 
@@ -536,7 +536,7 @@ class _Bound:
     value: float
 
     def interval(self, level: float) -> tuple[float, float]:
-        """One end is infinite; the other is the least that the difference may be."""
+        """One end is infinite; the other is the bound, the least size that the difference may have."""
         least = self._least(1.0 - level)
         return (least, np.inf) if self.value > 0 else (-np.inf, -least)
 

@@ -91,7 +91,7 @@ def check_separation(
     times = np.ones(size) if regression.counts is None else read_column(regression.counts, "counts")
     if len(times) != size or (times < 0).any() or (size and not times.any()):
         raise InvalidSamples(
-            f"counts are one number for each of {size:,} cases, 0 or more and not all 0; mend them"
+            f"counts must be one number for each of {size:,} cases, 0 or more and not all 0; correct them"
         )
     target = regression.target or str(getattr(regression.y, "name", None) or "y")
     names_used = list(columns)

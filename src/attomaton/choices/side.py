@@ -43,8 +43,8 @@ def read_side(
     options = [name for name in ("features", "moved_first", "style") if name in side]
     if isinstance(choices, SetChoices) and options:
         raise UnsupportedOption(
-            f"{options[0]}= is for pairs, and for tables with one row per alternative; give it in that form: "
-            "situation=, alternative=, chosen= and features="
+            f"{options[0]}= is for pairs, and for tables with one row per alternative; give the table in "
+            "that form: situation=, alternative=, chosen= and features="
         )
     n_rows = _count_rows(parsed)
 

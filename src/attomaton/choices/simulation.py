@@ -67,8 +67,8 @@ class FittedChoices:
         situations, totals = self.problem.situations, self.problem.totals.astype(np.int64)
         if situations.n_rows > MOST_ALTERNATIVES:
             raise UnsupportedOption(
-                f"there are {situations.n_rows:,} alternatives, and at most {MOST_ALTERNATIVES:,} are drawn "
-                "again; fit a part of the choices"
+                f"there are {situations.n_rows:,} alternatives, and at most {MOST_ALTERNATIVES:,} can be "
+                "drawn in a simulation; fit a part of the choices"
             )
         drawn = np.zeros((n_draws, situations.n_rows))
         for chosen, rows in split_by_size(situations):
@@ -253,7 +253,9 @@ def _members_of(problem: ChoiceProblem, n_items: int) -> Int64:
         return np.stack(members, axis=1).ravel()
     differences = rows.take(np.arange(problem.situations.n_rows))[:, :n_items]  # from the reference
     if (np.abs(differences).sum(axis=1) > 2.5).any():
-        raise UnsupportedOption("choices of best and worst are not drawn again; fit the choices of the best")
+        raise UnsupportedOption(
+            "choices of best and worst cannot be simulated; fit the choices of the best alone"
+        )
     references = differences.min(axis=1) < -0.5
     reference = np.zeros(len(problem.situations), np.int64)
     reference[problem.situations.of_row[references]] = differences[references].argmin(axis=1)

@@ -293,11 +293,14 @@ def _need_plain_descent(agreement: Agreement) -> str:
 def _need_attention_only(agreement: Agreement) -> str:
     model = agreement.trace.model
     if model.hidden is not None:
-        return "the theorem is about attention alone, but this model has a feed-forward layer"
+        return "the theorem covers attention alone, but this model has a feed-forward layer"
     if not model.positions:
-        return "the theorem is about models with relative positions, but this one has none"
+        return "the theorem covers models with relative positions, but this one has none"
     if model.n_heads > 1:
-        return "the theorem is about one head; several that start equal stay equal, each with this forecast"
+        return (
+            "the theorem covers one head per layer; heads that start equal stay equal, and each follows this "
+            "forecast"
+        )
     return ""
 
 

@@ -129,5 +129,5 @@ def _left_out(trace: Trace) -> str:
         return ""
     return (
         f"{left:,} of {left + realisable:,} samples have a label outside their context and were left out; "
-        "use longer contexts, or state that the model is about the others only"
+        "use longer contexts, or state that the model covers the others only"
     )

@@ -272,7 +272,7 @@ def need_rule(evidence: Evidence) -> str:
         return need_descent(evidence)
     if not last < first:
         return (
-            f"{type(step).__name__} took steps of constant size, but the theorem is about step sizes that "
+            f"{type(step).__name__} took steps of constant size, but the theorem requires step sizes that "
             "shrink: give schedule=Decay()"
         )
     return ""

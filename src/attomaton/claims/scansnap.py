@@ -57,7 +57,7 @@ class ScanEvidence:
 
     @cached_property
     def score_moves(self) -> Float64:
-        """How far scores move from one recorded time to the next, from 0: (n_times, n_queries, n_used)."""
+        """How far scores move from one recorded time to the next, from 0: (n_times, n_queries, n_keys)."""
         return np.diff(self.flow.scores, axis=0, prepend=0.0)
 
     @cached_property
@@ -114,29 +114,29 @@ def _need_own_queries(evidence: ScanEvidence) -> str:
 
 
 def _need_one_common(evidence: ScanEvidence) -> str:
-    common = int((~evidence.flow.reduced.is_own.any(axis=0)).sum())
+    common = int((~evidence.flow.reduced.is_distinct.any(axis=0)).sum())
     return "" if common == 1 else f"{common} tokens are common, not one"
 
 
 def _need_distinct(evidence: ScanEvidence) -> str:
-    each_has = evidence.flow.reduced.is_own.any(axis=1).all()
+    each_has = evidence.flow.reduced.is_distinct.any(axis=1).all()
     return "" if each_has else "some class has no distinct token"
 
 
 def _need_several_distinct(evidence: ScanEvidence) -> str:
-    several = (evidence.flow.reduced.is_own.sum(axis=1) > 1).any()
+    several = (evidence.flow.reduced.is_distinct.sum(axis=1) > 1).any()
     return "" if several else "no class has two distinct tokens to compare"
 
 
 def _need_symmetry(evidence: ScanEvidence) -> str:
     """The assumptions of Corollary 2: a single query, alike classes, and equally probable common tokens."""
-    reduced, law = evidence.flow.reduced, evidence.flow.reduced.law
-    is_common = ~reduced.is_own.any(axis=0)
+    reduced, law = evidence.flow.reduced, evidence.flow.reduced.probabilities
+    is_common = ~reduced.is_distinct.any(axis=0)
     if len(reduced.queries) > 1:
         return f"there are {len(reduced.queries)} queries, not one"
     if int(is_common.sum()) < 2:
         return "fewer than two tokens are common"
-    own_law = np.sort(law * reduced.is_own, axis=1)
+    own_law = np.sort(law * reduced.is_distinct, axis=1)
     alike = np.allclose(law[:, is_common], law[:1, is_common]) and np.allclose(own_law, own_law[:1])
     alike = alike and np.allclose(reduced.classes.shares, 1 / len(law))
     return "" if alike else "classes differ in their probabilities, so they are not symmetric"
@@ -173,14 +173,14 @@ def _judge_fall(evidence: ScanEvidence) -> Judgement:
 
 def _judge_distinct(evidence: ScanEvidence) -> Judgement:
     reduced = evidence.flow.reduced
-    least = float(evidence.score_moves[:, reduced.query_of][:, reduced.is_own].min())
+    least = float(evidence.score_moves[:, reduced.query_index][:, reduced.is_distinct].min())
     return Judgement(least, 0.0, least > 0, "smallest move of a distinct token's score between two records")
 
 
 def _judge_common(evidence: ScanEvidence) -> Judgement:
     reduced = evidence.flow.reduced
-    is_common = reduced.law.astype(bool) & ~reduced.is_own
-    most = float(evidence.score_moves[:, reduced.query_of][:, is_common].max())
+    is_common = reduced.probabilities.astype(bool) & ~reduced.is_distinct
+    most = float(evidence.score_moves[:, reduced.query_index][:, is_common].max())
     return Judgement(most, 0.0, most < 0, "largest move of a common token's score between two records")
 
 
@@ -188,8 +188,11 @@ def _judge_order(evidence: ScanEvidence) -> Judgement:
     """At each record a token of larger P(l | n) has the larger score than its neighbour of smaller P."""
     reduced, scores = evidence.flow.reduced, evidence.flow.scores
     least, n_pairs = np.inf, 0
-    for number, is_own in enumerate(reduced.is_own):
-        law, own_scores = reduced.law[number, is_own], scores[:, reduced.query_of[number], is_own]
+    for number, is_distinct in enumerate(reduced.is_distinct):
+        law, own_scores = (
+            reduced.probabilities[number, is_distinct],
+            scores[:, reduced.query_index[number], is_distinct],
+        )
         order = np.argsort(law, kind="stable")
         rises = np.diff(law[order]) > 1e-12 * law.max(initial=0.0)
         leads = np.diff(own_scores[:, order], axis=1)[:, rises]
@@ -204,8 +207,11 @@ def _judge_ratios(evidence: ScanEvidence) -> Judgement:
     """ln r(t) − ln r(0) against 2 (z_l(t) − z_l(0)), for the leading token and the others of its class."""
     reduced, scores = evidence.flow.reduced, evidence.flow.scores[-1]
     worst = 0.0
-    for number, is_own in enumerate(reduced.is_own):
-        law, own_scores = reduced.law[number, is_own], scores[reduced.query_of[number], is_own]
+    for number, is_distinct in enumerate(reduced.is_distinct):
+        law, own_scores = (
+            reduced.probabilities[number, is_distinct],
+            scores[reduced.query_index[number], is_distinct],
+        )
         lead = law.argmax()
         lesser = law < law[lead]
         before = (law[lead] / law[lesser]) ** 2
@@ -223,10 +229,10 @@ def _judge_ratios(evidence: ScanEvidence) -> Judgement:
 def _judge_bounds(evidence: ScanEvidence) -> Judgement:
     """f²(0) B ≤ z_l ≤ B for the dominant token."""
     reduced, flow = evidence.flow.reduced, evidence.flow
-    own_law = reduced.law * reduced.is_own
+    own_law = reduced.probabilities * reduced.is_distinct
     dominant = own_law.argmax(axis=1)
-    ratio = flow.scores[-1][reduced.query_of, dominant] / flow.growth[-1]
-    floor = (own_law.max(axis=1) / np.linalg.norm(reduced.law, axis=1)) ** 2
+    ratio = flow.scores[-1][reduced.query_index, dominant] / flow.growth[-1]
+    floor = (own_law.max(axis=1) / np.linalg.norm(reduced.probabilities, axis=1)) ** 2
     inside = bool((ratio >= floor - 1e-9).all() and (ratio <= 1 + 1e-9).all())
     meaning = (
         f"½ ln χ/B of the dominant token, smallest over the classes; claimed: f²(0) = {floor.min():.3g} to 1"

@@ -54,7 +54,7 @@ def _print_machine(installation: "Installation") -> None:
         ("processors", f"{machine.processors}, of which {machine.usable} may be used here"),
         ("threads of PyTorch", f"{torch}"),
         ("GPU", "attomaton was never run on a real one; the audit of heads runs where the model is"),
-        ("memory", f"{total}, {limit}; duckdb takes {_gigabytes(machine.share)} unless told"),
+        ("memory", f"{total}, {limit}; duckdb takes {_gigabytes(machine.share)} unless told otherwise"),
         ("data folder", _folder(installation.data)),
     ]
     print_table("Machine", ["", ""], rows)

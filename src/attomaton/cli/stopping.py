@@ -49,7 +49,7 @@ def resumable(can: bool, *options: str) -> Generator[None]:
         if can:
             added = [option for option in options if option not in sys.argv]
             command = shlex.join(["attomaton", *sys.argv[1:], *added])
-            stop.args = (*stop.args, f"To go on where it stopped: {command}")
+            stop.args = (*stop.args, f"To continue where it stopped: {command}")
         raise
 
 

@@ -86,7 +86,9 @@ class SortedChoices:
             with exact_file(self.path) as opened:
                 yield _arrow.ipc.open_file(opened, options=_arrow.ipc.IpcReadOptions(use_threads=False))
         except (OSError, ValueError, MemoryError, LookupError, TypeError) as error:  # Arrow's; no metadata
-            raise CorruptRun(f"{self.path} is missing or was altered ({error}); run it again") from error
+            raise CorruptRun(
+                f"{self.path} is missing or was altered ({error}); run the command again"
+            ) from error
 
 
 def merge_partition(files: Sequence[SortedChoices], partition: int) -> Iterator[pa.Table]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from attomaton.base.borders import trusted
 from attomaton.base.errors import MismatchedParts, TokenOutOfRange
-from attomaton.base.tables import Int32, Integers
+from attomaton.base.tables import Bool, Int32, Integers
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import find_realisable
 
@@ -38,6 +38,13 @@ class Reach:
     written: float
     either: float
 
+    @classmethod
+    def from_masks(cls, in_context: Bool, is_written: Bool) -> "Reach":
+        """The fractions, from two masks over the samples."""
+        n_samples = len(in_context)
+        masks = (in_context, is_written, in_context | is_written)
+        return cls(n_samples, *(float(mask.sum()) / max(n_samples, 1) for mask in masks))
+
     def __str__(self) -> str:
         return (
             f"{self.n_samples:,} samples: the label is in the context in {100 * self.identity:.1f} %, "
@@ -57,11 +64,7 @@ def measure_reach(samples: Samples, writes: Integers | Mapping[int, int]) -> Rea
     >>> measure_reach(samples, find_successors(stream)).written  # 1 → 3 was not seen first
     0.8333333333333334
     """
-    written = find_realisable(apply_writes(samples, writes))
-    inside = find_realisable(samples)
-    n = max(len(samples), 1)
-    shares = (float(reached.sum()) / n for reached in (inside, written, inside | written))
-    return Reach(len(samples), *shares)
+    return Reach.from_masks(find_realisable(samples), find_realisable(apply_writes(samples, writes)))
 
 
 def apply_writes(samples: Samples, writes: Integers | Mapping[int, int]) -> Samples:

@@ -292,7 +292,9 @@ def _check_patterns(layers: list[Tensor], ids: Tensor, shape: ModelShape, name: 
     n, length = ids.shape
     expected = (n, shape.n_heads, length, length)
     if len(layers) != shape.n_layers:
-        raise UnreadableModel(f"{name} yields {len(layers)} layers of patterns, and {shape.n_layers} before")
+        raise UnreadableModel(
+            f"{name} yields {len(layers)} layers of patterns, but yielded {shape.n_layers} before"
+        )
     for number, layer in enumerate(layers):
         if tuple(layer.shape) != expected:
             raise UnreadableModel(

@@ -80,7 +80,7 @@ class BegunVocabulary(Vocabulary):
 def own_tokenizer(models: Sequence[Any], *, on_hub: bool = False) -> Any:
     """The tokenizer that belongs to models, the same to all; None if none has one.
 
-    It stands beside a model on disk, or is an attribute of a model in memory.
+    It is a file in the folder of a model on disk, or an attribute of a model in memory.
     """
     in_memory = [
         getattr(model, "tokenizer", None) for model in models if not isinstance(model, str | PathLike)
@@ -95,8 +95,8 @@ def own_tokenizer(models: Sequence[Any], *, on_hub: bool = False) -> Any:
         first = next(iter(files))
         second = next(name for name in files if digests[name] != digests[first])
         raise MismatchedParts(
-            f"the tokenizers of {first} and {second} differ, so that their ids are of other tokens; give "
-            "models of one training, or the tokenizer of all"
+            f"the tokenizers of {first} and {second} differ, so equal ids mean different tokens; give "
+            "models of one training run, or one tokenizer for all"
         )
     if not files:
         return None

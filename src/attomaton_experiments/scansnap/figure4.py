@@ -20,7 +20,7 @@ from attomaton.claims import Verdict, VerdictStatus
 from attomaton.claims.verdicts import Judgement
 from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton.theories import draw_linear_classes
-from attomaton.theories.scansnap.reduced import Reduced
+from attomaton.theories.scansnap.reduced import ReducedCorpus
 from attomaton.training import Adam, GradientDescent
 from attomaton_experiments.figures.maps import BandPanel, draw_bands
 from attomaton_experiments.page import Page
@@ -80,10 +80,10 @@ def run_figure4(settings: Settings, progress: Progress = silent) -> Page:
     )
 
 
-def draw_classes(settings: Settings, n_queries: int) -> Reduced:
+def draw_classes(settings: Settings, n_queries: int) -> ReducedCorpus:
     """The classes for a number of queries, from a figure's settings."""
     names = ("classes_per_query", "n_common", "n_distinct")
-    return Reduced(draw_linear_classes(n_queries, **{name: settings[name] for name in names}))
+    return ReducedCorpus(draw_linear_classes(n_queries, **{name: settings[name] for name in names}))
 
 
 def read_setup(settings: Settings, *, every: int = 1) -> Setup:
@@ -100,14 +100,14 @@ def read_setup(settings: Settings, *, every: int = 1) -> Setup:
     )
 
 
-def _rows(reduced: Reduced, trace: ScanTrace, pair: list[float], at: int, each: int) -> list[Row]:
+def _rows(reduced: ReducedCorpus, trace: ScanTrace, pair: list[float], at: int, each: int) -> list[Row]:
     """Means over the trials of one pair of rates: the loss, and attention by kind of token, at every step."""
     trials = slice(at * each, (at + 1) * each)
     attention = reduced.attention(trace.scores[:, trials])
     distinct = np.stack(
         [attention[..., number, tokens] for number, tokens in _distinct_tokens(reduced)], axis=-2
     )
-    shared = ~reduced.is_own.any(axis=0)
+    shared = ~reduced.is_distinct.any(axis=0)
     each_share = {
         "common": attention[..., shared].mean(axis=-1),
         **{name: distinct[..., index] for name, index in zip(SHARES[1:], _ends(distinct), strict=True)},
@@ -140,21 +140,24 @@ def _ends(distinct: Float64) -> tuple[int, int, int]:
     return 0, distinct.shape[-1] // 2, distinct.shape[-1] - 1
 
 
-def _distinct_tokens(reduced: Reduced) -> list[tuple[int, Any]]:
+def _distinct_tokens(reduced: ReducedCorpus) -> list[tuple[int, Any]]:
     """Each class with the positions of its distinct tokens, the least probable first."""
     distinct: list[tuple[int, Any]] = []
-    for number, is_distinct in enumerate(reduced.is_own):
+    for number, is_distinct in enumerate(reduced.is_distinct):
         tokens = np.flatnonzero(is_distinct)
-        distinct.append((number, tokens[np.argsort(reduced.law[number, tokens], kind="stable")]))
+        distinct.append((number, tokens[np.argsort(reduced.probabilities[number, tokens], kind="stable")]))
     return distinct
 
 
-def _ranks(reduced: Reduced, trace: ScanTrace) -> Float64:
+def _ranks(reduced: ReducedCorpus, trace: ScanTrace) -> Float64:
     """Rank correlation of P(l | n) with the final weight, for every trial and class."""
     final = reduced.attention(trace.scores[-1])
     return np.array(
         [
-            [spearmanr(reduced.law[number, tokens], trial[number, tokens]).statistic for trial in final]
+            [
+                spearmanr(reduced.probabilities[number, tokens], trial[number, tokens]).statistic
+                for trial in final
+            ]
             for number, tokens in _distinct_tokens(reduced)
         ]
     )
@@ -191,7 +194,7 @@ def _compare_losses(settings: Settings, trace: ScanTrace) -> tuple[Float64, Floa
     return ours, np.array(published["losses"][: len(ours)])
 
 
-def _judge_subset(settings: Settings, reduced: Reduced, trace: ScanTrace) -> Verdict:
+def _judge_subset(settings: Settings, reduced: ReducedCorpus, trace: ScanTrace) -> Verdict:
     """How often the top token of one rate is more probable than that of a smaller rate, over all seeds."""
     attention = reduced.attention(trace.scores[-1])
     tops = np.stack(
@@ -223,7 +226,7 @@ def _judge_common(rows: list[Row]) -> Verdict:
     return Judgement(last, first, last < first, meaning).about("off the common tokens (2)")
 
 
-def _caption(settings: Settings, reduced: Reduced) -> str:
+def _caption(settings: Settings, reduced: ReducedCorpus) -> str:
     adam = settings["optimiser"] == "adam"
     optimiser = "Adam" if adam else f"SGD with momentum {settings['momentum']:g}"
     return (
@@ -274,14 +277,14 @@ def _attention_table(rows: list[Row], pairs: list[list[float]]) -> Grid:
 
 
 def _draw(
-    settings: Settings, reduced: Reduced, trace: ScanTrace, rows: list[Row], path: Path, *, caption: str
+    settings: Settings, reduced: ReducedCorpus, trace: ScanTrace, rows: list[Row], path: Path, *, caption: str
 ) -> list[Path]:
     """The heat map of class 0 at the published iterations, and losses with a few tokens over all steps."""
     each, pairs = settings["trials"], settings["rates"]
     records = [record for record in SHOWN if record < len(trace.steps)] + [len(trace.steps) - 1]
     names = [f"{trace.steps[record]}" for record in records]
-    used = np.flatnonzero(reduced.law[0] > 0)
-    used = np.concatenate([used[~reduced.is_own[0, used]], _distinct_tokens(reduced)[0][1]])
+    used = np.flatnonzero(reduced.probabilities[0] > 0)
+    used = np.concatenate([used[~reduced.is_distinct[0, used]], _distinct_tokens(reduced)[0][1]])
     attention = reduced.attention(trace.scores[records])[:, :, 0, used]
     panels = [
         BandPanel(
@@ -291,7 +294,7 @@ def _draw(
         )
         for at, pair in enumerate(pairs)
     ]
-    border = int((~reduced.is_own[0, used]).sum())
+    border = int((~reduced.is_distinct[0, used]).sum())
     written = draw_bands(
         panels, path, caption=caption, border=border, columns="common tokens, then distinct ones by P"
     )

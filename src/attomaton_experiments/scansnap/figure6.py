@@ -109,10 +109,10 @@ def _train_cells(settings: Settings, progress: Progress) -> dict[Cell, TrainedCe
         trace = train_classes(reduced, rates, setup, seed=settings["seed"] + at, progress=advance)
         attention = reduced.attention(trace.scores[-1])
         entropy = reduced.distinct_entropy(attention)
-        shares = softmax(trace.scores[-1], axis=-1)[:, reduced.query_of]
-        thresholds = np.array(settings["thresholds"]) / len(reduced.used)
-        above = (shares[..., None] > thresholds) & reduced.is_own[..., None]
-        recall = (above.sum(axis=2) / reduced.is_own.sum(axis=1)[:, None]).mean(axis=1)
+        shares = softmax(trace.scores[-1], axis=-1)[:, reduced.query_index]
+        thresholds = np.array(settings["thresholds"]) / len(reduced.keys)
+        above = (shares[..., None] > thresholds) & reduced.is_distinct[..., None]
+        recall = (above.sum(axis=2) / reduced.is_distinct.sum(axis=1)[:, None]).mean(axis=1)
         for number, pair in enumerate(pairs):
             trials = slice(number * each, (number + 1) * each)
             cells[n_queries, *pair] = TrainedCell(entropy[trials], recall[trials])

@@ -149,8 +149,8 @@ def _attention(path: LayerFlow, context: tuple[int, ...], *, query_is_key: bool)
     if at == len(reduced.queries) or reduced.queries[at] != query:
         return {}
     tokens, counts = np.unique(keys, return_counts=True)
-    columns = np.minimum(np.searchsorted(reduced.used, tokens), len(reduced.used) - 1)
-    scores: Float64 = np.where(reduced.used[columns] == tokens, path.scores[-1][at, columns], 0.0)
+    columns = np.minimum(np.searchsorted(reduced.keys, tokens), len(reduced.keys) - 1)
+    scores: Float64 = np.where(reduced.keys[columns] == tokens, path.scores[-1][at, columns], 0.0)
     raised = counts * np.exp(scores - scores.max())
     return dict(zip(tokens.tolist(), (raised / raised.sum()).tolist(), strict=True))
 

@@ -15,11 +15,11 @@ def logits_of_counts(
 
     Parameters
     ----------
-    decoder : tensor, shape (n_trials, n_used, n_tokens)
+    decoder : tensor, shape (n_trials, n_keys, n_tokens)
         Y.
-    scores : tensor, shape (n_trials, n_queries, n_used)
+    scores : tensor, shape (n_trials, n_queries, n_keys)
         Z.
-    counts : tensor, shape (n_trials, n_samples, n_used)
+    counts : tensor, shape (n_trials, n_samples, n_keys)
         How often each token occurs before the query.
     queries : integer tensor, shape (n_trials, n_samples)
         The row of Z for each sample.

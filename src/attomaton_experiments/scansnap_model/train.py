@@ -13,7 +13,7 @@ from torch import Tensor
 from attomaton.base.options import settle, whole_number
 from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Float64, Int64
-from attomaton.theories.scansnap.reduced import Reduced
+from attomaton.theories.scansnap.reduced import ReducedCorpus
 from attomaton.training import GradientDescent, Step
 from attomaton.training.steps import Parameters
 from attomaton_experiments.scansnap_model.draws import draw_counts
@@ -46,7 +46,7 @@ class Setup:
     >>> from attomaton.theories import draw_linear_classes
     >>> from attomaton.training import Adam
     >>> setup = Setup(n_steps=20, batch_size=64, optimiser=Adam(1.0), every=10)
-    >>> trace = train_classes(Reduced(draw_linear_classes(2)), np.array([[0.1, 0.1]]), setup)
+    >>> trace = train_classes(ReducedCorpus(draw_linear_classes(2)), np.array([[0.1, 0.1]]), setup)
     >>> trace.steps.tolist(), trace.losses.shape
     ([0, 10, 20], (20, 1))
     """
@@ -76,18 +76,18 @@ class ScanTrace:
         The steps of the records.
     losses : float64 array, shape (n_steps, n_trials)
         The loss of each step's batch, before the step.
-    scores : float64 array, shape (n_records, n_trials, n_queries, n_used)
+    scores : float64 array, shape (n_records, n_trials, n_queries, n_keys)
         Z.
 
     Examples
     --------
     >>> from attomaton.theories import draw_linear_classes
-    >>> reduced = Reduced(draw_linear_classes(2))
+    >>> reduced = ReducedCorpus(draw_linear_classes(2))
     >>> trace = train_classes(reduced, np.array([[1.0, 1.0], [10.0, 1.0]]), Setup(n_steps=20))
     >>> trace.losses[0].round(2).tolist(), bool((trace.losses[-1] < 1).all())  # ln 34 at first
     ([3.53, 3.53], True)
     >>> scores = trace.scores[-1, 0, 0]  # of the first query, in the first trial, at the end
-    >>> bool(scores[reduced.is_own[0]].min() > scores[:10].max())  # distinct tokens above common ones
+    >>> bool(scores[reduced.is_distinct[0]].min() > scores[:10].max())  # distinct tokens above common ones
     True
     """
 
@@ -97,7 +97,7 @@ class ScanTrace:
 
 
 def train_classes(
-    reduced: Reduced,
+    reduced: ReducedCorpus,
     rates: Float64,
     setup: Setup,
     *,
@@ -110,7 +110,7 @@ def train_classes(
 
     Parameters
     ----------
-    reduced : Reduced
+    reduced : ReducedCorpus
         The corpus.
     rates : array, shape (n_trials, 2)
         η_Y and η_Z of each trial.
@@ -122,7 +122,7 @@ def train_classes(
     Examples
     --------
     >>> from attomaton.theories import draw_linear_classes
-    >>> reduced = Reduced(draw_linear_classes(2))
+    >>> reduced = ReducedCorpus(draw_linear_classes(2))
     >>> trace = train_classes(reduced, np.array([[1.0, 1.0]]), Setup(n_steps=20))
     >>> attention = reduced.attention(trace.scores[:, 0])  # at each record
     >>> bool(np.diff(reduced.distinct_entropy(attention)[[0, -1]]) < 0)  # attention on fewer distinct tokens
@@ -140,10 +140,10 @@ def train_classes(
 
 
 def _train_chunk(
-    reduced: Reduced, rates: Float64, setup: Setup, generators: Sequence[np.random.Generator]
+    reduced: ReducedCorpus, rates: Float64, setup: Setup, generators: Sequence[np.random.Generator]
 ) -> tuple[Float64, Float64]:
     """Losses, shape (n_steps, n_trials), and Z at every record."""
-    shapes = ((len(reduced.used), reduced.classes.n_tokens), reduced.shapes[1])
+    shapes = ((len(reduced.keys), reduced.classes.n_tokens), reduced.shapes[1])
     weights = tuple(_draw_start(shape, reduced.classes.n_tokens, setup, generators) for shape in shapes)
     paces = [torch.as_tensor(rates[:, kind, None, None], dtype=torch.float32) for kind in (0, 1)]
     still = tuple(torch.zeros_like(weight) for weight in weights)  # a step from 0 equals the update
@@ -175,14 +175,14 @@ def _draw_start(
 
 
 def _mean_losses(
-    reduced: Reduced, weights: Parameters, setup: Setup, generators: Sequence[np.random.Generator]
+    reduced: ReducedCorpus, weights: Parameters, setup: Setup, generators: Sequence[np.random.Generator]
 ) -> Tensor:
     """Mean log-loss of every trial on a new batch, shape (n_trials,)."""
     drawn = [draw_counts(reduced, (setup.batch_size,), setup.length, rng) for rng in generators]
     number = np.stack([drawn_trial.classes for drawn_trial in drawn])
     counts = torch.as_tensor(np.stack([drawn_trial.counts for drawn_trial in drawn]), dtype=torch.float32)
     decoder, scores = weights
-    logits = logits_of_counts(decoder, scores, counts, torch.as_tensor(reduced.query_of[number]))
+    logits = logits_of_counts(decoder, scores, counts, torch.as_tensor(reduced.query_index[number]))
     labels = torch.as_tensor(reduced.classes.labels.astype(np.int64)[number])
     return -torch.log_softmax(logits, dim=2).gather(2, labels[:, :, None]).mean(dim=(1, 2))
 

@@ -6,7 +6,7 @@ import pytest
 from attomaton.theories.scansnap.classes import draw_linear_classes
 from attomaton.theories.scansnap.flow import solve_flow
 from attomaton.theories.scansnap.law import Rates
-from attomaton.theories.scansnap.reduced import Reduced
+from attomaton.theories.scansnap.reduced import ReducedCorpus
 from attomaton_experiments.scansnap_model.draws import draw_counts
 
 torch = pytest.importorskip("torch")
@@ -36,7 +36,7 @@ def test_counts_and_sequences_give_the_same_logits(normalize):
     ],
 )
 def test_each_trial_takes_the_steps_of_torch_at_its_own_rates(ours, theirs):
-    reduced, rates = Reduced(draw_linear_classes(2)), np.array([[0.3, 0.1], [0.02, 0.2]])
+    reduced, rates = ReducedCorpus(draw_linear_classes(2)), np.array([[0.3, 0.1], [0.02, 0.2]])
     setup = Setup(n_steps=6, batch_size=8, length=40, optimiser=ours, random_start=True)
     trained = train_classes(reduced, rates, setup, seed=5)
     for trial, child in enumerate(np.random.SeedSequence(5).spawn(2)):
@@ -52,7 +52,7 @@ def test_each_trial_takes_the_steps_of_torch_at_its_own_rates(ours, theirs):
             np.testing.assert_allclose(found, weights[1].detach().numpy()[0], rtol=1e-4, atol=1e-6)
             drawn = draw_counts(reduced, (8,), 40, rng)
             counts = torch.tensor(drawn.counts[None], dtype=torch.float32)
-            queries = torch.tensor(reduced.query_of[drawn.classes][None])
+            queries = torch.tensor(reduced.query_index[drawn.classes][None])
             labels = torch.tensor(reduced.classes.labels[drawn.classes].astype(np.int64))
             loss = torch.nn.functional.cross_entropy(logits_of_counts(*weights, counts, queries)[0], labels)
             np.testing.assert_allclose(trained.losses[step, trial], loss.item(), rtol=1e-5)
@@ -62,17 +62,17 @@ def test_each_trial_takes_the_steps_of_torch_at_its_own_rates(ours, theirs):
 
 
 def test_draws_follow_the_classes():
-    reduced = Reduced(draw_linear_classes(2, classes_per_query=2))
+    reduced = ReducedCorpus(draw_linear_classes(2, classes_per_query=2))
     drawn = draw_counts(reduced, (4000,), 51, np.random.default_rng(0))
     assert (drawn.counts.sum(axis=1) == 50).all()
     for number in range(4):
         found = drawn.counts[drawn.classes == number].mean(axis=0) / 50
-        np.testing.assert_allclose(found, reduced.law[number], atol=0.006)
-        assert (found[reduced.law[number] == 0] == 0).all()
+        np.testing.assert_allclose(found, reduced.probabilities[number], atol=0.006)
+        assert (found[reduced.probabilities[number] == 0] == 0).all()
 
 
 def test_a_trial_is_the_same_whatever_is_trained_beside_it():
-    reduced, setup = Reduced(draw_linear_classes(2)), Setup(n_steps=5, batch_size=16, length=20)
+    reduced, setup = ReducedCorpus(draw_linear_classes(2)), Setup(n_steps=5, batch_size=16, length=20)
     many = train_classes(reduced, np.array([[1.0, 1.0], [5.0, 1.0], [1.0, 3.0]]), setup, seed=4)
     few = train_classes(reduced, np.array([[1.0, 1.0], [5.0, 1.0]]), setup, seed=4)
     np.testing.assert_allclose(many.scores[:, :2], few.scores, rtol=1e-5, atol=1e-7)
@@ -80,7 +80,7 @@ def test_a_trial_is_the_same_whatever_is_trained_beside_it():
 
 
 def test_long_sequences_and_small_steps_follow_the_flow():
-    reduced = Reduced(draw_linear_classes(2))
+    reduced = ReducedCorpus(draw_linear_classes(2))
     setup = Setup(n_steps=200, batch_size=64, length=20_000, optimiser=GradientDescent(1.0), every=200)
     trained = train_classes(reduced, np.array([[0.1, 0.1]]), setup)
     told = solve_flow(reduced.classes, Rates(0.1, 0.1), [200.0])
@@ -89,7 +89,7 @@ def test_long_sequences_and_small_steps_follow_the_flow():
 
 
 def test_a_random_start_has_the_width_of_a_linear_layer():
-    reduced = Reduced(draw_linear_classes(2))
+    reduced = ReducedCorpus(draw_linear_classes(2))
     setup = Setup(n_steps=1, batch_size=4, length=8, random_start=True)
     first = train_classes(reduced, np.ones((50, 2)), setup).scores[0]
     assert 0.95 / np.sqrt(34) < np.abs(first).max() <= 1 / np.sqrt(34)

@@ -336,7 +336,7 @@ def test_of_two_audits_that_begin_together_one_gets_the_folder(tmp_path):
 
 def test_work_of_nobody_knows_what_is_refused(work):
     (work / "audit.json").unlink()
-    with pytest.raises(MismatchedParts, match=r"audit\.json that says of which"):
+    with pytest.raises(MismatchedParts, match=r"audit\.json that says which audit they belong to"):
         audit_heads(permute_weights(MODEL, seed=0), DOCUMENTS, causal="all", settings=HOW, work=work)
     file = work / "mine.txt"
     file.write_text("mine")

@@ -191,7 +191,7 @@ def test_other_tokenizers_are_refused_with_the_way_round(tmp_path):
     other = tokens | {"tokenizer__ggml__pre": ("tekken", gguf.GGUFValueType.STRING)}
     for number, (extra, words) in enumerate(
         [
-            (other, "pre is 'tekken'; read are default.*--tokenizer"),
+            (other, "pre is 'tekken'; supported are default.*--tokenizer"),
             (tokens, "the merge 'a b' does not make one token.*--tokenizer"),
             (tokens | {"tokenizer__ggml__model": ("bert", gguf.GGUFValueType.STRING)}, "model is 'bert'"),
         ]
@@ -211,7 +211,7 @@ def test_a_list_in_place_of_a_name_is_refused(tmp_path):
         "tokenizer__ggml__merges": (["a b"], gguf.GGUFValueType.ARRAY),
     }
     write(path, "llama", make("llama"), **tokens, **pre)
-    with pytest.raises(UnreadableModel, match=r"pre is \['gpt-2'\]; read are default"):
+    with pytest.raises(UnreadableModel, match=r"pre is \['gpt-2'\]; supported are default"):
         read_tokenizer(path)
 
 

@@ -11,7 +11,7 @@ from attomaton.theories.scansnap.classes import CorpusClasses, draw_linear_class
 from attomaton.theories.scansnap.flow import find_slope, find_snap, find_turn, measure_gain, solve_flow
 from attomaton.theories.scansnap.heads import LearnedHead, MassHead, TiedHead
 from attomaton.theories.scansnap.law import Rates, SnapLaw
-from attomaton.theories.scansnap.reduced import Reduced
+from attomaton.theories.scansnap.reduced import ReducedCorpus
 from attomaton_experiments.scansnap.star import make_star, star_constant
 from tests.strategies import vectors
 
@@ -49,7 +49,7 @@ def test_the_flow_is_that_of_the_definition(seed):
     classes, rates = drawn(seed), Rates(3.0, 2.0)
     decoder, scores = flow_by_definition(classes, rates, 20.0)
     flow = solve_flow(classes, rates, [20.0])
-    used, labels = flow.reduced.used, flow.reduced.labels
+    used, labels = flow.reduced.keys, flow.reduced.labels
     np.testing.assert_allclose(flow.scores[-1], scores[flow.reduced.queries][:, used], atol=1e-6)
     np.testing.assert_allclose(flow.decoder[-1][:, :-1], decoder[used][:, labels], atol=1e-6)
     others = np.setdiff1d(np.arange(9), labels)
@@ -94,23 +94,23 @@ def test_every_head_descends_its_loss(pairs, drawn, shares, head, data):
     weights = np.maximum(drawn[:n_classes], 0.0)
     weights[np.arange(n_classes), labels if isinstance(head, MassHead) else 0] += 0.3
     classes = CorpusClasses.from_table(queries, labels, weights, shares=0.5 + np.abs(shares[:n_classes]))
-    reduced, rates = Reduced(classes), Rates(3.0, 2.0)
+    reduced, rates = ReducedCorpus(classes), Rates(3.0, 2.0)
     decoder, scores = (data.draw(vectors(*shape)) for shape in reduced.shapes)
     whole, asked = np.zeros((size, size)), np.zeros((size, size))
-    whole[reduced.used] = decoder[:, -1:]  # tokens that are no label share the last column
-    whole[np.ix_(reduced.used, reduced.labels)] = decoder[:, :-1]
-    asked[np.ix_(reduced.queries, reduced.used)] = scores
+    whole[reduced.keys] = decoder[:, -1:]  # tokens that are no label share the last column
+    whole[np.ix_(reduced.keys, reduced.labels)] = decoder[:, :-1]
+    asked[np.ix_(reduced.queries, reduced.keys)] = scores
     fixed = 2.0 * np.eye(size) if isinstance(head, TiedHead) else whole
     wanted = descent_by_definition(classes, head, fixed, asked)
     trained = decoder if head.trains_decoder else decoder[:, :0]
     moved, lifted, _ = find_slope(reduced, head, rates, trained, scores)
     np.testing.assert_allclose(
-        lifted, rates.attention * wanted[1][np.ix_(reduced.queries, reduced.used)], atol=1e-12
+        lifted, rates.attention * wanted[1][np.ix_(reduced.queries, reduced.keys)], atol=1e-12
     )
     if head.trains_decoder:
         others = np.setdiff1d(np.arange(size), reduced.labels)[:1]
         columns = [*reduced.labels, *others]
-        held = rates.decoder * wanted[0][np.ix_(reduced.used, columns)]
+        held = rates.decoder * wanted[0][np.ix_(reduced.keys, columns)]
         np.testing.assert_allclose(moved[:, : len(columns)], held, atol=1e-12)
 
 
@@ -118,14 +118,14 @@ def test_growth_is_left_out_where_it_is_not_asked_for():
     classes, rates = drawn(0), Rates(3.0, 2.0)
     grown, plain = solve_flow(classes, rates, [5.0]), solve_flow(classes, rates, [5.0], growth=False)
     np.testing.assert_allclose(grown.scores, plain.scores, atol=1e-7)
-    owned = grown.reduced.is_own.any(axis=1)
+    owned = grown.reduced.is_distinct.any(axis=1)
     assert (np.isfinite(grown.growth) == owned).all()
     assert np.isnan(plain.growth).all()
 
 
 def test_a_head_without_a_decoder_has_no_gain_and_long_flows_are_given_up():
     flow = solve_flow(drawn(0), Rates(3.0, 2.0), [1.0], head=TiedHead(2.0))
-    assert flow.decoder.shape == (1, len(flow.reduced.used), 0)
+    assert flow.decoder.shape == (1, len(flow.reduced.keys), 0)
     with pytest.raises(UnsupportedOption, match="learned decoder"):
         measure_gain(flow)
     with pytest.raises(UncertifiedSolution, match="in 10 evaluations"):
@@ -192,4 +192,4 @@ def test_attention_leaves_common_tokens_for_the_most_frequent_distinct_ones():
     flow = solve_flow(draw_linear_classes(2), Rates(10.0, 10.0), [100.0])
     own = flow.attention()[-1][0][10:20]
     assert (np.diff(own) > 0).all()
-    assert flow.attention()[-1][0][:10].sum() < 0.5 < flow.reduced.law[0][:10].sum()
+    assert flow.attention()[-1][0][:10].sum() < 0.5 < flow.reduced.probabilities[0][:10].sum()

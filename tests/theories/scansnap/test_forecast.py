@@ -63,7 +63,7 @@ def test_the_flow_begins_with_the_pull(classes):
     flow = solve_flow(classes, RATES, [time], rtol=1e-10, atol=1e-18)
     scale = RATES.decoder * RATES.attention * time**2 / 2
     for row, query in enumerate(flow.reduced.queries):
-        wanted = define_pull(classes, query)[flow.reduced.used]
+        wanted = define_pull(classes, query)[flow.reduced.keys]
         np.testing.assert_allclose(flow.scores[-1, row] / scale, wanted, atol=2e-3 * np.abs(wanted).max())
 
 
@@ -140,7 +140,7 @@ def test_in_a_class_the_order_of_fading_is_that_of_probability_and_of_the_flow()
     for number in range(2):
         own = one.distinct[one.owners == number]
         assert (np.diff(one.probabilities[one.owners == number]) > 0).all()
-        assert (np.diff(end.scores[-1, 0][np.searchsorted(end.reduced.used, own)]) > 0).all()
+        assert (np.diff(end.scores[-1, 0][np.searchsorted(end.reduced.keys, own)]) > 0).all()
     assert one.lowered_first(30).tolist() == list(range(10))
     assert (end.scores[-1, 0, :10] < 0).all()
 
@@ -212,7 +212,7 @@ def test_the_layer_with_a_mass_head_descends_the_loss_of_the_first_paper(samples
         wanted[context[-1], label] += 1 / len(samples)
         wanted[context[-1]] -= np.bincount(context, minlength=n_tokens) / len(context) / len(samples)
     found = np.zeros((n_tokens, n_tokens))
-    found[np.ix_(flow.reduced.queries, flow.reduced.used)] = flow.scores[-1] / time
+    found[np.ix_(flow.reduced.queries, flow.reduced.keys)] = flow.scores[-1] / time
     np.testing.assert_allclose(found, wanted, atol=2e-3)
 
 

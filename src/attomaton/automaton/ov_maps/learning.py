@@ -7,7 +7,7 @@ import numpy as np
 
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.building import build_run, check_run_target, describe_run
-from attomaton.automaton.learning import Source, warn
+from attomaton.automaton.learning import Source, warn_if_nothing_realisable
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton, fill_writing
 from attomaton.automaton.ov_maps.maps import Writes, Writing, check_named, find_writing
 from attomaton.automaton.ov_maps.settle import WritingProblem, count_writers, find_writers, settle_choice
@@ -72,12 +72,12 @@ def learn_writing(
     >>> learn_writing([0, 1, 0, 2, 0, 1, 0, 1], "successor", window=3).predict([1, 2])
     {0: 1.0}
     """
-    checked, begin = check_named(writes), as_stages(progress)
+    checked, stages = check_named(writes), as_stages(progress)
     selection, options = select(keep, window), as_reading(reading)
     check_tokenizer(tokenizer)
     if out is not None:
         check_run_target(out, source, overwrite=overwrite)
-    begin("reading")
+    stages("reading")
     corpus = read_source(source, selection, tokenizer=tokenizer, reading=options)
     if not isinstance(corpus.tokens, Samples):
         raise UnsupportedOption(
@@ -92,13 +92,13 @@ def learn_writing(
         window=corpus.window,
         embeddings=embeddings,
         threads=threads,
-        progress=begin,
+        progress=stages,
     )
     if out is not None:
         about = describe_run(corpus, reading=options, embeddings=embeddings, writes=automaton.writing.name)
         with build_run(out, overwrite=overwrite) as building:
             fill_writing(building, automaton, about)
-    return warn(automaton)
+    return warn_if_nothing_realisable(automaton)
 
 
 def solve_writing(
@@ -114,30 +114,31 @@ def solve_writing(
 ) -> WritingAutomaton:
     """Learn the tokens read by a head that writes other tokens.
 
+    A key is a token together with the way in which it is read (:mod:`~attomaton.automaton.ov_maps.maps`).
     Where one key of a context writes the label, learning treats that key as the label. Where several do, one
     of them is chosen (:func:`~attomaton.automaton.ov_maps.settle.settle_choice`).
     """
     progress("finding the tokens that write each label", 0, 0)
-    whole = trim(samples, selection)
-    keys = writing.read(whole)
+    trimmed = trim(samples, selection)
+    keys = writing.read(trimmed)
     n_writers = count_writers(keys, writing)
-    reached = np.bincount(keys.queries[n_writers > 0], minlength=writing.n_tokens)
-    selected = selection.largest(selection.selected(writing.n_tokens), reached)[whole.queries]
-    whole, keys, n_writers = whole.take(selected), keys.take(selected), n_writers[selected]
-    alone = find_writers(keys.take(n_writers == 1), writing)
+    # keep the queries with the most samples whose label can be written
+    n_written_by_query = np.bincount(trimmed.queries[n_writers > 0], minlength=writing.n_tokens)
+    selected = selection.largest(selection.selected(writing.n_tokens), n_written_by_query)[trimmed.queries]
+    trimmed, keys, n_writers = trimmed.take(selected), keys.take(selected), n_writers[selected]
+    # one writer: it is the label; several: one of them is chosen; none: the sample is only counted
+    one_writer = find_writers(keys.take(n_writers == 1), writing)
     problem = WritingProblem(
-        alone.label(alone.bags.token[alone.writes]),
-        find_writers(keys.take(n_writers > 1), writing),
-        keys.queries[n_writers == 0],
-        selection.min_support,
-        embeddings,
-        threads,
+        alone=one_writer.label(one_writer.bags.token[one_writer.writes]),
+        several=find_writers(keys.take(n_writers > 1), writing),
+        lost=trimmed.queries[n_writers == 0],
+        min_support=selection.min_support,
+        embeddings=embeddings,
+        threads=threads,
     )
     chosen, settling = settle_choice(problem, lambda stage: progress(stage, 0, 0))
     solved = problem.solve(chosen, progress)
     names = writing.name_keys(vocabulary)
-    reads = Automaton(solved.components, solved.hard, solved.soft, names, None, window)
-    inside, written = find_realisable(whole), n_writers > 0
-    shares = (float(mask.sum()) / max(len(whole), 1) for mask in (inside, written, inside | written))
-    reach = Reach(len(whole), *shares)
+    reads = Automaton(solved.components, solved.hard, solved.soft, vocabulary=names, window=window)
+    reach = Reach.from_masks(find_realisable(trimmed), n_writers > 0)
     return WritingAutomaton(reads, writing, reach, settling, vocabulary, window)

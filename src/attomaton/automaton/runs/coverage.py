@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,11 @@ from attomaton.solvers.hard.certify import HardCertificate
 from attomaton.solvers.soft.certify import SoftCertificate
 from attomaton.solvers.solved import Solved
 
-N_LARGEST, N_TOKENS = 5, 8
+N_LARGEST = 5
+"""Number of components that the report lists."""
+
+N_TOKENS = 8
+"""Number of tokens shown of each."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,12 @@ class LargeComponent:
     query_text: str = ""
     texts: tuple[str, ...] = ()
 
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "LargeComponent":
+        """The inverse of ``asdict``, from JSON."""
+        lists: dict[str, Any] = {name: tuple(record[name]) for name in ("tokens", "texts")}
+        return cls(**{**record, **lists})
+
 
 @dataclass(frozen=True)
 class Coverage(Tabular):
@@ -64,7 +74,7 @@ class Coverage(Tabular):
     largest : tuple of LargeComponent
         The largest components with more than one token.
     hard, soft : dict
-        The certificates, with a text under ``"status"``.
+        The certificates, with the outcome in words under ``"status"``.
     """
 
     n_read: int
@@ -118,6 +128,7 @@ class Coverage(Tabular):
         return blocks
 
     def _reached(self) -> list[tuple[str, object]]:
+        """The rows about labels that can be reached; overridden for heads that write other tokens."""
         return [("realisable (label in the context)", show_share(self.realisable))]
 
     def _table(self) -> pa.Table:
@@ -134,11 +145,8 @@ class Coverage(Tabular):
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Coverage":
         """The inverse of :meth:`to_dict`."""
-        largest: list[dict[str, Any]] = [
-            {**tied, "tokens": tuple(tied["tokens"]), "texts": tuple(tied["texts"])}
-            for tied in record["largest"]
-        ]
-        fields: dict[str, Any] = {**record, "largest": tuple(LargeComponent(**tied) for tied in largest)}
+        largest = tuple(LargeComponent.from_dict(tied) for tied in record["largest"])
+        fields: dict[str, Any] = {**record, "largest": largest}
         return cls(**fields)
 
 
@@ -151,6 +159,13 @@ def _proof(side: Mapping[str, Any], reached: str) -> Signal:
     return Signal(f"{side['status']}, {reached}", good=side["status"] == "certified")
 
 
+class RankedComponent(NamedTuple):
+    """A large component, and the support of the edges of its tokens."""
+
+    evidence: int
+    component: LargeComponent
+
+
 @dataclass(frozen=True)
 class Tally:
     """The contribution of some queries to the coverage report; large components with their evidence."""
@@ -160,12 +175,15 @@ class Tally:
     n_components: int
     n_tied: int
     n_ordered: int
-    largest: tuple[tuple[int, LargeComponent], ...]
+    largest: tuple[RankedComponent, ...]
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Tally":
         """The inverse of ``asdict``, from JSON."""
-        largest = tuple((int(evidence), LargeComponent(**tied)) for evidence, tied in record["largest"])
+        largest = tuple(
+            RankedComponent(int(evidence), LargeComponent.from_dict(tied))
+            for evidence, tied in record["largest"]
+        )
         fields: dict[str, Any] = {**record, "largest": largest}
         return cls(**fields)
 
@@ -190,25 +208,27 @@ def measure_coverage(solved: Solved, vocabulary: Vocabulary | None = None) -> Co
     """The coverage report of one automaton, with tokens as the vocabulary names them."""
     edges, proofs = solved.components.edges, (solved.hard.certificate, solved.soft.certificate)
     tally = tally_components(solved.components)
-    return join_tallies([tally], (edges.n_samples, edges.n_unrealisable), proofs, vocabulary)
+    return join_tallies([tally], edges.n_samples, edges.n_unrealisable, proofs, vocabulary)
 
 
 def join_tallies(
     tallies: Sequence[Tally],
-    read: tuple[int, int],
+    n_realisable: int,
+    n_unrealisable: int,
     proofs: tuple[HardCertificate, SoftCertificate],
     vocabulary: Vocabulary | None,
 ) -> Coverage:
     """The coverage report from the contributions of partitions of the queries, in ascending order."""
+    n_read = n_realisable + n_unrealisable
     n_queries = sum(tally.n_queries for tally in tallies)
-    largest = [tied for tally in tallies for tied in tally.largest]
-    largest.sort(key=lambda tied: (-tied[1].size, -tied[0]))
+    largest = [ranked for tally in tallies for ranked in tally.largest]
+    largest.sort(key=lambda ranked: (-ranked.component.size, -ranked.evidence))
     hard, soft = (
         {"status": "certified" if proof.certified else "uncertified", **asdict(proof)} for proof in proofs
     )
     return Coverage(
-        n_read=sum(read),
-        realisable=_share_of(read[0], sum(read)),
+        n_read=n_read,
+        realisable=_share_of(n_realisable, n_read),
         n_queries=n_queries,
         n_edges=sum(tally.n_edges for tally in tallies),
         n_components=sum(tally.n_components for tally in tallies),
@@ -217,7 +237,6 @@ def join_tallies(
         largest=tuple(
             replace(
                 tied,
-                tokens=tuple(tied.tokens),
                 query_text=name_token(vocabulary, tied.query),
                 texts=tuple(name_token(vocabulary, token) for token in tied.tokens),
             )
@@ -232,7 +251,7 @@ def _share_of(count: int, total: int) -> float:
     return count / total if total else 0.0
 
 
-def _largest(components: Components, evidence: Int64 | None) -> tuple[tuple[int, LargeComponent], ...]:
+def _largest(components: Components, evidence: Int64 | None) -> tuple[RankedComponent, ...]:
     """The largest components; equal ones, and their tokens, by descending evidence."""
     if not len(components) or components.sizes.max() < 2:
         return ()
@@ -243,13 +262,13 @@ def _largest(components: Components, evidence: Int64 | None) -> tuple[tuple[int,
         evidence = count_evidence(components, components.query_of[large])
     members = np.flatnonzero(is_large[components.component_of_node])
     component = components.component_of_node[members]
-    together = np.bincount(component, evidence[members], len(components))
-    by_size = large[np.lexsort((-together[large], -components.sizes[large]))[:N_LARGEST]].tolist()
-    largest: list[tuple[int, LargeComponent]] = []
+    evidence_of = np.bincount(component, evidence[members], len(components))
+    by_size = large[np.lexsort((-evidence_of[large], -components.sizes[large]))[:N_LARGEST]].tolist()
+    largest: list[RankedComponent] = []
     for number in by_size:
         rows = members[component == number]
         first = rows[np.argsort(-evidence[rows], kind="stable")[:N_TOKENS]]
         tokens = tuple(components.token_of_node[first].tolist())
         query, size = int(components.query_of[number]), int(components.sizes[number])
-        largest.append((int(together[number]), LargeComponent(query, size, tokens)))
+        largest.append(RankedComponent(int(evidence_of[number]), LargeComponent(query, size, tokens)))
     return tuple(largest)

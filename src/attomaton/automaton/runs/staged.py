@@ -192,9 +192,11 @@ class FinishedStages:
 
     def coverage(self, vocabulary: Vocabulary | None) -> Coverage:
         tallies = [Tally.from_dict(record["tally"]) for record in self.hard]
-        queries = self.edges.queries
-        read = tuple(int(column(queries, name).sum()) for name in ("realisable", "unrealisable"))
-        return join_tallies(tallies, (read[0], read[1]), (self.proofs.hard, self.proofs.soft), vocabulary)
+        queries, proofs = self.edges.queries, (self.proofs.hard, self.proofs.soft)
+        n_realisable, n_unrealisable = (
+            int(column(queries, name).sum()) for name in ("realisable", "unrealisable")
+        )
+        return join_tallies(tallies, n_realisable, n_unrealisable, proofs, vocabulary)
 
     def write(self, building: Building, vocabulary: Vocabulary | None, about: Mapping[str, Any]) -> None:
         """Put the files into the run folder being built, and finish it."""

@@ -264,7 +264,9 @@ def _open_tables(run: Run, counts: dict[str, Int64]) -> dict[str, PartedTable]:
     n_tokens = len(counts["nodes"])
     rises = len(borders) > 1 and borders[0] == 0 and borders[-1] == n_tokens
     if not rises or (n_tokens and (np.diff(borders) <= 0).any()):
-        raise MismatchedParts("manifest.json has the wrong starts of the parts")
+        raise MismatchedParts(
+            "the query ranges of the parts in manifest.json are not in order, or leave out queries"
+        )
     folder = run.folder or Path()
 
     def entries(name: str) -> list[dict[str, Any]]:

@@ -119,7 +119,7 @@ def multinomial_logit(
             "two items have the same name as text; give all items as texts, or all as numbers"
         )
     if reference is not None and str(reference) not in classes:
-        raise InvalidSamples(f"no outcome is the reference {reference!r}; name one that occurs")
+        raise InvalidSamples(f"no outcome is the reference {reference!r}; name a class that occurs")
     labels = [f"x{k + 1}" for k in range(matrix.shape[1])] if names is None else list(names)
     has_columns = np.array([kind != str(reference) or reference is None for kind in classes])
     wide = [

@@ -16,7 +16,7 @@ from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.printing import show_count
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.logit.curvature import solve_information
-from attomaton.choices.logit.face import PROGRAM_CHUNK, distinct_directions, solve_cone, solve_program
+from attomaton.choices.logit.face import PROGRAM_CHUNK, distinct_directions, run_highs, solve_cone
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import Span, span_of_vectors
 from attomaton.choices.spread import student_quantile
@@ -215,7 +215,7 @@ class Cone:
         box = np.array([(-1.0, 1.0)] * len(target))
         while True:
             rows = np.flatnonzero(use)
-            answer = solve_program(target, A_ub=-units[rows], b_ub=np.zeros(len(rows)), bounds=box)
+            answer = run_highs(target, A_ub=-units[rows], b_ub=np.zeros(len(rows)), bounds=box)
             point = np.asarray(answer.x)
             low = np.flatnonzero((units @ point < -1e-9) & ~use)
             if not len(low):

@@ -21,6 +21,10 @@ LARGEST_ENTRY = 2.0**20
 """Up to this size, halves are taken for what was meant, and not for rounded numbers."""
 
 DENOMINATOR = 1 << 20
+"""The largest denominator of the fractions that vectors of a fit are rounded to."""
+
+REPEATS = 50
+"""How many times larger the differences may be than the distinct differences among them."""
 
 MOST_GENERATORS = 4_000
 """Entries of the distinct differences up to which a contrast is classified in fractions."""
@@ -42,18 +46,19 @@ def prove_in_fractions(
     ``direction`` is v, about, in scaled coordinates.
     """
     rows = np.flatnonzero(problem.is_pair & (problem.norms > 0))
-    if len(rows) * problem.rows.n_parameters > 50 * MOST_FRACTIONS:
+    if len(rows) * problem.rows.n_parameters > REPEATS * MOST_FRACTIONS:
         return False
     raw = problem.differences(rows) * problem.scale  # exact: the scale is a power of two
-    if not _is_half(raw):
+    if not _are_halves(raw):
         return False
-    level, both, rising = _divide(raw, dying[rows], problem.also_chosen[rows])
-    if (len(level) + len(rising)) * problem.rows.n_parameters > MOST_FRACTIONS:
+    surviving, both_ways, dying_rows = _split_surviving_dying(raw, dying[rows], problem.also_chosen[rows])
+    if (len(surviving) + len(dying_rows)) * problem.rows.n_parameters > MOST_FRACTIONS:
         return False
-    reduced, pivots = reduce_rows(level)
-    if (len(pivots), len(reduce_rows([*level, *rising])[1])) != ranks:
+    reduced, pivots = reduce_rows(surviving)
+    if (len(pivots), len(reduce_rows([*surviving, *dying_rows])[1])) != ranks:
         return False
-    return _rises(reduced, pivots, rising, direction / problem.scale) and _balances(level, both)
+    raises_all = _raises_all(reduced, pivots, dying_rows, direction / problem.scale)
+    return raises_all and _has_balance(surviving, both_ways)
 
 
 def classify_in_fractions(problem: ChoiceProblem, dying: Bool, weights: Float64) -> ContrastKind | None:
@@ -63,58 +68,36 @@ def classify_in_fractions(problem: ChoiceProblem, dying: Bool, weights: Float64)
     """
     rows = np.flatnonzero(problem.is_pair & (problem.norms > 0))
     raw = problem.differences(rows) * problem.scale  # exact: the scale is a power of two
-    level, both, rising = _divide(raw, dying[rows], problem.also_chosen[rows])
-    if (len(level) + len(rising)) * len(weights) > MOST_GENERATORS:
+    surviving, both_ways, dying_rows = _split_surviving_dying(raw, dying[rows], problem.also_chosen[rows])
+    if (len(surviving) + len(dying_rows)) * len(weights) > MOST_GENERATORS:
         return None
     target = [Fraction(float(weight)) for weight in weights]
     centring = problem.centring
     for column, constant, centre in zip(*(numbers.tolist() for numbers in centring), strict=True):
         target[column] -= Fraction(centre) * Fraction(float(weights[constant]))
-    if _independent([*level, *rising, target])[-1:] == [len(level) + len(rising)]:
+    if _is_independent([*surviving, *dying_rows], target):
         return ContrastKind.UNIDENTIFIED
-    if _independent([*level, target])[-1:] != [len(level)]:
+    if not _is_independent(surviving, target):
         return ContrastKind.FINITE
-    cone = [*level, *rising, *([-x for x in row] for row, free in zip(level, both, strict=True) if free)]
+    opposite = [[-x for x in row] for row, both in zip(surviving, both_ways, strict=True) if both]
+    cone = [*surviving, *dying_rows, *opposite]
     if _is_in_cone(cone, target):
         return ContrastKind.PLUS
     return ContrastKind.MINUS if _is_in_cone(cone, [-x for x in target]) else ContrastKind.UNDECIDED
 
 
-def _is_in_cone(generators: list[Row], target: Row) -> bool:
-    """Whether target = Σ λ g with λ ≥ 0: the first phase of the simplex method, by Bland's rule."""
-    table = [[g[k] for g in generators] + [value] for k, value in enumerate(target)]
-    table = [row if row[-1] >= 0 else [-x for x in row] for row in table]
-    basis = [len(generators) + k for k in range(len(table))]
-    while True:
-        missing = [row for row, number in zip(table, basis, strict=True) if number >= len(generators)]
-        gains = [sum(column, Fraction(0)) for column in zip(*missing, strict=True)]
-        if not missing or gains[-1] == 0:
-            return True
-        enter = next((k for k, gain in enumerate(gains[:-1]) if gain > 0), None)
-        if enter is None:
-            return False
-        leave = min((row[-1] / row[enter], basis[k], k) for k, row in enumerate(table) if row[enter] > 0)[2]
-        first = table[leave][enter]
-        table[leave] = [x / first for x in table[leave]]
-        for k, row in enumerate(table):
-            if k != leave and row[enter]:
-                factor = row[enter]
-                table[k] = [a - factor * b for a, b in zip(row, table[leave], strict=True)]
-        basis[leave] = enter
-
-
 def has_rank(problem: ChoiceProblem, face: Bool, rank: int) -> bool:
     """Whether the differences of a face have at most this rank as the numbers they are, not up to rounding.
 
-    Small integers and halves have gaps too wide for rounding to hide, unless other rows have a column far
-    larger; their rank is not computed, nor is that of too many rows.
+    True also where the rank is not computed: of too many rows, or of small integers and halves, whose gaps
+    are too wide for rounding to hide unless other rows have a column far larger.
     """
     rows = np.flatnonzero(problem.is_pair & face & (problem.norms > 0))
     if len(rows) * problem.rows.n_parameters > MOST_RESIDUES:
         return True
     raw = problem.differences(rows) * problem.scale  # exact: the scale is a power of two
     wide = problem.scale.max(initial=1.0) > LARGEST_ENTRY
-    return (_is_half(raw) and not wide) or rank_modulo(np.unique(raw, axis=0)) <= rank
+    return (_are_halves(raw) and not wide) or rank_modulo(np.unique(raw, axis=0)) <= rank
 
 
 def rank_modulo(values: Float64) -> int:
@@ -160,46 +143,76 @@ def reduce_rows(rows: Sequence[Row]) -> tuple[list[Row], list[int]]:
     return reduced, pivots
 
 
-def _rises(reduced: list[Row], pivots: list[int], rising: list[Row], direction: Float64) -> bool:
-    """Whether the direction, put exactly on D₀ v = 0, raises all rows."""
-    if not rising:
+def _raises_all(reduced: list[Row], pivots: list[int], dying_rows: list[Row], direction: Float64) -> bool:
+    """Whether the direction, put exactly on D₀ v = 0, raises all rows that die."""
+    if not dying_rows:
         return True
     size = max(float(np.abs(direction).max()), 1e-300)
     exact = [Fraction(float(value) / size).limit_denominator(DENOMINATOR) for value in direction]
     for row, pivot in zip(reduced, pivots, strict=True):
         exact[pivot] = -sum((row[k] * exact[k] for k in range(len(exact)) if k not in pivots), Fraction(0))
-    return all(sum(map(Fraction.__mul__, row, exact)) > 0 for row in rising)
+    return all(sum(map(Fraction.__mul__, row, exact)) > 0 for row in dying_rows)
 
 
-def _balances(level: list[Row], both: list[bool]) -> bool:
+def _has_balance(surviving: list[Row], both_ways: list[bool]) -> bool:
     """Whether some λ > 0 (of any sign on pairs both ways) has Σ λ d = 0 exactly.
 
     A floating-point λ is found with all one-way multipliers at 1 or above and rounded; the multipliers of
     independent rows are then solved for in fractions.
     """
-    if not level:
+    if not surviving:
         return True
-    matrix = np.array([[float(value) for value in row] for row in level])
-    multipliers = find_balance(matrix, both)
+    matrix = np.array([[float(value) for value in row] for row in surviving])
+    multipliers = find_balance(matrix, both_ways)
     if multipliers is None:
         return False
-    order = sorted(
-        range(len(level)), key=lambda k: (not both[k], -multipliers[k])
-    )  # large ones bear rounding
-    basis = _independent([level[k] for k in order])
-    solved = [order[k] for k in basis]
+    # solve for those of any sign, then for the large ones: they absorb the rounding
+    order = sorted(range(len(surviving)), key=lambda k: (not both_ways[k], -multipliers[k]))
+    solved = [order[k] for k in _independent([surviving[k] for k in order])]
     weight = [Fraction(float(value)).limit_denominator(DENOMINATOR) for value in multipliers]
     remainder = [
-        -sum((weight[k] * level[k][c] for k in range(len(level)) if k not in solved), Fraction(0))
+        -sum((weight[k] * surviving[k][c] for k in range(len(surviving)) if k not in solved), Fraction(0))
         for c in range(matrix.shape[1])
     ]
-    columns = [[level[k][c] for k in solved] + [remainder[c]] for c in range(matrix.shape[1])]
+    columns = [[surviving[k][c] for k in solved] + [remainder[c]] for c in range(matrix.shape[1])]
     reduced, pivots = reduce_rows(columns)
     if len(solved) in pivots:
         return False
     for row, pivot in zip(reduced, pivots, strict=True):
         weight[solved[pivot]] = row[-1]
-    return all(free or value > 0 for free, value in zip(both, weight, strict=True))
+    return all(both or value > 0 for both, value in zip(both_ways, weight, strict=True))
+
+
+def _is_in_cone(generators: list[Row], target: Row) -> bool:
+    """Whether target = Σ λ g with λ ≥ 0: the first phase of the simplex method, by Bland's rule."""
+    tableau = [[g[k] for g in generators] + [value] for k, value in enumerate(target)]
+    tableau = [row if row[-1] >= 0 else [-x for x in row] for row in tableau]  # right-hand sides of 0 or more
+    basis = [len(generators) + k for k in range(len(tableau))]
+    while True:
+        artificial_rows = [row for row, k in zip(tableau, basis, strict=True) if k >= len(generators)]
+        column_sums = [sum(column, Fraction(0)) for column in zip(*artificial_rows, strict=True)]
+        if not artificial_rows or column_sums[-1] == 0:  # the last is what is still infeasible
+            return True
+
+        # Bland: the first column that helps, and the lowest basis number in a tie, so that nothing cycles
+        entering = next((k for k, total in enumerate(column_sums[:-1]) if total > 0), None)
+        if entering is None:
+            return False
+        leaving = min(
+            (row[-1] / row[entering], basis[k], k) for k, row in enumerate(tableau) if row[entering] > 0
+        )[2]
+
+        pivot = tableau[leaving][entering]
+        tableau[leaving] = [x / pivot for x in tableau[leaving]]
+        for k, row in enumerate(tableau):
+            if k != leaving and row[entering]:
+                tableau[k] = [a - row[entering] * b for a, b in zip(row, tableau[leaving], strict=True)]
+        basis[leaving] = entering
+
+
+def _is_independent(rows: list[Row], target: Row) -> bool:
+    """Whether the target is no combination of the rows."""
+    return len(reduce_rows([*rows, target])[0]) > len(reduce_rows(rows)[0])
 
 
 def _independent(rows: list[Row]) -> list[int]:
@@ -213,20 +226,22 @@ def _independent(rows: list[Row]) -> list[int]:
     return numbers
 
 
-def _is_half(values: Float64) -> bool:
+def _are_halves(values: Float64) -> bool:
     return bool((2 * values % 1 == 0).all()) and float(np.abs(values).max(initial=0.0)) <= LARGEST_ENTRY
 
 
-def _divide(raw: Float64, dying: Bool, also_chosen: Bool) -> tuple[list[Row], list[bool], list[Row]]:
+def _split_surviving_dying(
+    raw: Float64, dying: Bool, also_chosen: Bool
+) -> tuple[list[Row], list[bool], list[Row]]:
     """The distinct differences that survive, which of them are pairs both ways, and those that die."""
-    level, both = _distinct(raw[~dying], also_chosen[~dying])
-    return level, both, _distinct(raw[dying], np.zeros(int(dying.sum()), bool))[0]
+    surviving, both_ways = _distinct(raw[~dying], also_chosen[~dying])
+    return surviving, both_ways, _distinct(raw[dying], np.zeros(int(dying.sum()), bool))[0]
 
 
-def _distinct(rows: Float64, both: Bool) -> tuple[list[Row], list[bool]]:
+def _distinct(rows: Float64, both_ways: Bool) -> tuple[list[Row], list[bool]]:
     if not len(rows):
         return [], []
     values, number = np.unique(rows, axis=0, return_inverse=True)
-    free = np.zeros(len(values), bool)
-    free[number.ravel()[both]] = True
-    return [[Fraction(float(x)) for x in row] for row in values], free.tolist()
+    any_both_ways = np.zeros(len(values), bool)
+    any_both_ways[number.ravel()[both_ways]] = True
+    return [[Fraction(float(x)) for x in row] for row in values], any_both_ways.tolist()

@@ -20,7 +20,7 @@ from attomaton.choices.logit.spans import CUT, span_of, span_of_vectors
 from attomaton.graphs.strong import connected_nodes, measure_heights
 
 sparse: Any = scipy.sparse
-unique: Any = np.unique
+unique: Any = np.unique  # their stubs leave types unknown
 round_off: Any = np.round
 
 PATIENCE = 6
@@ -38,6 +38,12 @@ ATTEMPTS = 4
 PROGRAM_CHUNK = 2_000
 """Rows by which a large linear program grows."""
 
+MOST_MERGED_ENTRIES = 4_000_000
+"""Entries of directions up to which equal directions are merged."""
+
+FAINTEST_RISE = 0.25
+"""A direction is straightened only if it still raises every row that dies by more than this."""
+
 TOLERANCE = 1e-7
 """Activities of rows of length 1 below this count as zero in a large linear program."""
 
@@ -49,7 +55,7 @@ class Face:
     Attributes
     ----------
     dying : bool array, shape (n_rows,)
-        Rows j whose pair (c, j) dies.
+        Rows j whose pair (c, j) dies, where c is the reference row of the situation.
     direction : float64 array, shape (n_parameters,)
         v with d·v ≥ ½ on dying pairs of length 1 and 0 on the others, in scaled coordinates.
     start : float64 array, shape (n_parameters,)
@@ -78,7 +84,12 @@ class ConeProgram(NamedTuple):
 def find_face(
     problem: ChoiceProblem, start: Float64, *, guess: bool | None = None, metric: Float64 | None = None
 ) -> Face:
-    """Decide which pairs die, where Newton's method has not proved that none do."""
+    """Decide which pairs die, where Newton's method has not proved that none do.
+
+    ``guess`` None decides by size, and uses components where all differences are e_a − e_b; False solves the
+    linear program at once. ``metric`` has the coordinates of :func:`find_metric`, for classes that nearly
+    overlap.
+    """
     arcs = problem.rows.arcs(problem.reference)
     if arcs is not None and guess is None:
         return find_components_face(problem, arcs, start)
@@ -97,17 +108,18 @@ def find_components_face(problem: ChoiceProblem, arcs: tuple[Int64, Int64], star
     winner, loser = arcs
     both = problem.also_chosen
     tails, heads = np.concatenate([winner, loser[both]]), np.concatenate([loser, winner[both]])
-    component, level = _stack_components(tails, heads, problem.rows.n_parameters)
+    component, height = _stack_components(tails, heads, problem.rows.n_parameters)
     dying = component[winner] != component[loser]
-    return Face(dying, level.astype(np.float64) * problem.scale, start, "components")
+    return Face(dying, height.astype(np.float64) * problem.scale, start, "components")
 
 
 def _stack_components(tails: Int64, heads: Int64, size: int) -> tuple[Int64, Int64]:
     """The strong component of each node, and its height above what it leads to."""
     component = connected_nodes(tails, heads, size, strongly=True)
-    apart = component[tails] != component[heads]
-    number = int(component.max(initial=0)) + 1
-    return component, measure_heights(component[tails[apart]], component[heads[apart]], number)[component]
+    between = component[tails] != component[heads]
+    n_components = int(component.max(initial=0)) + 1
+    heights = measure_heights(component[tails[between]], component[heads[between]], n_components)
+    return component, heights[component]
 
 
 def find_games_face(problem: ChoiceProblem) -> Face:
@@ -120,12 +132,12 @@ def find_games_face(problem: ChoiceProblem) -> Face:
     first_scored, second_scored = won + sum(tied) > 0, lost + sum(tied) > 0
     tails = np.concatenate([rows.first[first_scored], rows.second[second_scored]])
     heads = np.concatenate([rows.second[first_scored], rows.first[second_scored]])
-    component, level = _stack_components(tails, heads, rows.n_items)
+    component, height = _stack_components(tails, heads, rows.n_items)
     between = component[rows.first] != component[rows.second]
     dying = problem.situations.spread(between) & problem.is_pair
     direction = np.zeros(rows.n_parameters)
-    direction[: rows.n_items] = level
-    direction = _raise(problem, direction * problem.scale, dying)
+    direction[: rows.n_items] = height
+    direction = _scale_to_rise(problem, direction * problem.scale, dying)
     return Face(dying, direction, np.zeros_like(direction), "components")
 
 
@@ -169,23 +181,30 @@ def _solve_reduced(problem: ChoiceProblem, proven: Bool, metric: Float64 | None)
     alive = proven.copy()
     alive[problem.reference] = True
     complement = span_of(problem, alive).complement
-    undecided = np.flatnonzero(problem.is_pair & ~proven & (problem.norms > 0))
-    slopes = problem.slopes(complement, undecided) / problem.norms[undecided, None]
-    steep = np.abs(slopes).max(axis=1, initial=0.0) > CUT
-    undecided, slopes = undecided[steep], slopes[steep]
+    undecided, slopes = _slopes_of_undecided(problem, proven, complement)
     if metric is not None:
         vectors, values, _ = np.linalg.svd(complement.T @ metric, full_matrices=False)
         vectors = vectors[:, values > 0] * values[values > 0]
         complement, slopes = complement @ vectors, slopes @ vectors
-    directions, number = distinct_directions(slopes)
+    directions, direction_of = distinct_directions(slopes)
     program = solve_cone(directions)
     dying = np.zeros(problem.situations.n_rows, bool)
-    dying[undecided[program.dies[number]]] = True
+    dying[undecided[program.dies[direction_of]]] = True
     direction = complement @ program.direction
-    return dying, direction if metric is None else _raise(problem, direction, dying), program.n_rows
+    if metric is not None:
+        direction = _scale_to_rise(problem, direction, dying)
+    return dying, direction, program.n_rows
 
 
-def _raise(problem: ChoiceProblem, direction: Float64, dying: Bool) -> Float64:
+def _slopes_of_undecided(problem: ChoiceProblem, proven: Bool, complement: Float64) -> tuple[Int64, Float64]:
+    """Pairs that some direction of the complement moves, and how fast each direction moves each pair."""
+    undecided = np.flatnonzero(problem.is_pair & ~proven & (problem.norms > 0))
+    slopes = problem.slopes(complement, undecided) / problem.norms[undecided, None]
+    steep = np.abs(slopes).max(axis=1, initial=0.0) > CUT
+    return undecided[steep], slopes[steep]
+
+
+def _scale_to_rise(problem: ChoiceProblem, direction: Float64, dying: Bool) -> Float64:
     """The direction in the unit in which the least that it raises a dying pair of length 1 is 1."""
     if not dying.any():
         return direction
@@ -198,7 +217,7 @@ def distinct_directions(vectors: Float64, digits: int | None = 10) -> tuple[Floa
     Directions count as equal if they agree to ``digits``, or exactly.
     """
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    if not len(units) or units.size > 4_000_000:
+    if not len(units) or units.size > MOST_MERGED_ENTRIES:
         return units, np.arange(len(units))
     rounded = units if digits is None else round_off(units, digits)
     _, first, number = unique(rounded + 0.0, axis=0, return_index=True, return_inverse=True)
@@ -213,29 +232,29 @@ def solve_cone(directions: Float64) -> ConeProgram:
     """
     size = len(directions)
     if size <= 3 * PROGRAM_CHUNK:
-        return ConeProgram(*_solve_program(directions), size)
+        return ConeProgram(*_solve_cone_at_once(directions), size)
     use = np.zeros(size, bool)
     use[np.random.default_rng(0).choice(size, PROGRAM_CHUNK, replace=False)] = True
     while True:
         rows = np.flatnonzero(use)
-        direction, dies = _solve_program(directions[rows])
+        direction, dies = _solve_cone_at_once(directions[rows])
         height = directions @ direction
         low = np.flatnonzero((height < -TOLERANCE) & ~use)
         if len(low):
             use[low[np.argsort(height[low])[:PROGRAM_CHUNK]]] = True
             continue
-        level = np.flatnonzero((np.abs(height) <= TOLERANCE) & ~use)
+        at_zero = np.flatnonzero((np.abs(height) <= TOLERANCE) & ~use)
         span = span_of_vectors(directions[rows[~dies]], directions.shape[1])
-        outside = np.abs(directions[level] @ span.complement).max(axis=1, initial=0.0) > TOLERANCE
+        outside = np.abs(directions[at_zero] @ span.complement).max(axis=1, initial=0.0) > TOLERANCE
         if outside.any():
-            use[level[outside][:PROGRAM_CHUNK]] = True
+            use[at_zero[outside][:PROGRAM_CHUNK]] = True
             continue
-        whole = height > TOLERANCE
-        whole[rows] = dies
-        return ConeProgram(direction, whole, len(rows))
+        all_dies = height > TOLERANCE
+        all_dies[rows] = dies
+        return ConeProgram(direction, all_dies, len(rows))
 
 
-def _solve_program(matrix: Float64) -> tuple[Float64, Bool]:
+def _solve_cone_at_once(matrix: Float64) -> tuple[Float64, Bool]:
     """Max Σ s with A w ≥ s, 0 ≤ s ≤ 1; the direction is then put on the surviving rows' complement."""
     n_rows, size = matrix.shape
     if size == 0 or n_rows == 0:
@@ -243,36 +262,36 @@ def _solve_program(matrix: Float64) -> tuple[Float64, Bool]:
     cost = np.concatenate([np.zeros(size), -np.ones(n_rows)])
     left = sparse.hstack([sparse.csr_array(-matrix), sparse.eye_array(n_rows)], format="csr")
     bounds = np.array([(-np.inf, np.inf)] * size + [(0.0, 1.0)] * n_rows)
-    answer = solve_program(cost, A_ub=left, b_ub=np.zeros(n_rows), bounds=bounds)
+    answer = run_highs(cost, A_ub=left, b_ub=np.zeros(n_rows), bounds=bounds)
     direction, dies = np.asarray(answer.x[:size]), np.asarray(answer.x[size:] > 0.5)
     return straighten(matrix, direction, dies), dies
 
 
 def straighten(matrix: Float64, direction: Float64, dies: Bool) -> Float64:
     """The direction without what it has along surviving rows, and with rows that die at 1 or above."""
-    level = span_of_vectors(matrix[~dies], matrix.shape[1]).reject(direction)
-    lowest = float((matrix[dies] @ level).min(initial=1.0))
-    return level / lowest if lowest > 0.25 else direction
+    projected = span_of_vectors(matrix[~dies], matrix.shape[1]).reject(direction)
+    lowest = float((matrix[dies] @ projected).min(initial=1.0))
+    return projected / lowest if lowest > FAINTEST_RISE else direction
 
 
-def find_balance(directions: Float64, both: Any) -> Float64 | None:
+def find_balance(directions: Float64, both_ways: Any) -> Float64 | None:
     """λ with Σ λ d = 0, at least 1 but where a direction goes both ways; None if there is none."""
-    bounds = np.array([(-np.inf if free else 1.0, np.inf) for free in both])
+    bounds = np.array([(-np.inf if both else 1.0, np.inf) for both in both_ways])
     right = np.zeros(directions.shape[1])
     with suppress(UncertifiedSolution):
-        answer = solve_program(np.where(both, 0.0, 1.0), A_eq=directions.T, b_eq=right, bounds=bounds)
+        answer = run_highs(np.where(both_ways, 0.0, 1.0), A_eq=directions.T, b_eq=right, bounds=bounds)
         return np.asarray(answer.x, np.float64)
     return None
 
 
-def solve_program(cost: Float64, **constraints: Any) -> Any:
+def run_highs(cost: Float64, **constraints: Any) -> Any:
     """HiGHS's answer to a linear program; its word is checked where it is used."""
     import scipy.optimize
 
     linprog: Any = scipy.optimize.linprog
     answer: Any = None
+    fine = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
     for method in ("highs", "highs-ds", "highs-ipm"):
-        fine = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
         answer = linprog(cost, method=method, options=fine, **constraints)
         if answer.status == 0:
             return answer

@@ -74,7 +74,7 @@ def _unpack_centring(arrays: dict[str, Any], size: int) -> Centring:
     columns, constants = (_whole(arrays[f"centring/{name}"]) for name in ("columns", "constants"))
     for numbers in (columns, constants):
         if len(numbers) != len(columns) or not 0 <= numbers.min() <= numbers.max() < size:
-            raise ValueError("a centred column is not there")
+            raise ValueError("a centred column does not exist")
     return Centring(columns, constants, _numbers(arrays["centring/centres"], len(columns)))
 
 
@@ -84,7 +84,7 @@ def _unpack_rows(kernel: str, arrays: Any) -> ChoiceRows:
         first, second = _whole(arrays["rows/first"]), _whole(arrays["rows/second"])
         for side in (first, second):
             if len(side) != len(first) or (len(side) and not 0 <= side.min() <= side.max() < n_items):
-                raise ValueError("a battle has an item that is not there")
+                raise ValueError("a battle has an item that does not exist")
         features = np.asarray(arrays["rows/features"], np.float64)
         if features.ndim != 2 or features.shape[1] != len(first) or not np.isfinite(features).all():
             raise ValueError("features are not one finite number for each battle")

@@ -492,7 +492,7 @@ def _check_counts(counts: Float64) -> None:
 def _check_offsets(offsets: Any, size: int) -> Float64:
     values = np.asarray(offsets, np.float64)
     if values.shape != (size,) or np.isnan(values).any() or (values == np.inf).any():
-        raise InvalidSamples("offsets are one number for each alternative, finite or −inf; mend them")
+        raise InvalidSamples("offsets must be one number for each alternative, finite or −inf; correct them")
     return values
 
 

@@ -65,7 +65,7 @@ def find_document_column(schema: Any, reading: Reading, source: str) -> str:
         candidates = [name for name in usable if name in COLUMN_NAMES] or usable
         if not candidates:
             raise UnreadableSource(
-                f"{source} has no column of text or of lists of integers (it has {present}); write one"
+                f"{source} has no column of text or of lists of integers (it has {present}); add one"
             )
         if len(candidates) > 1:
             several = ", ".join(map(brief, candidates[:NAMED_COLUMNS]))

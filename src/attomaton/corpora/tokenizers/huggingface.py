@@ -139,7 +139,7 @@ class HuggingFaceEncoder:
                 return result
             if min(time.monotonic() - clock, time.process_time() - processor) > most:
                 raise UnreadableSource(
-                    "it takes several times as long for this text as tokenizers in use, probably because a "
+                    "it takes several times as long for this text as common tokenizers, probably because a "
                     "regular expression in it backtracks without end; give another tokenizer"
                 )
 

@@ -179,7 +179,7 @@ class Delimiters:
 
     @classmethod
     def from_texts(cls, texts: Sequence[str]) -> "Delimiters":
-        """From the texts of all tokens: no letter, no digit, and more than blanks or the end of a line."""
+        """From the texts of all tokens: those with a line end, and punctuation (no letter or digit)."""
         return cls(np.array([_delimits(text) for text in texts], bool))
 
     def scores(self, rows: Rows) -> Float64:

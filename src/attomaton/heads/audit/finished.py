@@ -100,8 +100,8 @@ class FinishedLayers:
         except FileNotFoundError as error:
             if numbered(folder, LAYER):
                 raise MismatchedParts(
-                    f"{folder} holds layers of an audit, but not the file {IDENTITY} that says of which; "
-                    "give another folder, or delete that one to begin anew"
+                    f"{folder} holds layers of an audit, but not the file {IDENTITY} that says which audit "
+                    "they belong to; give another folder, or delete this one to begin anew"
                 ) from error
             with explained(folder):
                 folder.mkdir(exist_ok=True)
@@ -113,8 +113,8 @@ class FinishedLayers:
             entries = cast("dict[str, Any]", old) if isinstance(old, dict) else {}
             different = [name for name in new if entries.get(name) != new[name]]
             raise MismatchedParts(
-                f"{folder} holds finished layers of another audit (different: {', '.join(different)}); go on "
-                "with the same model, corpus and options, or delete that folder to begin anew"
+                f"{folder} holds finished layers of another audit (different: {', '.join(different)}); "
+                "continue with the same model, corpus and options, or delete that folder to begin anew"
             )
 
     def read(self) -> dict[int, dict[str, Any]]:

@@ -311,7 +311,7 @@ class _Restored:
         values, errors = (self.flat(f"{kind}_{name}") for kind in ("random", "random_error"))
         layers = np.repeat(np.array([head.layer for head in self.heads]), counts)
         if not len(layers) == len(values) == len(errors):
-            raise ValueError("its random heads have other numbers of values than of errors")
+            raise ValueError("its random heads have different numbers of values and of errors")
         n_draws = self.about.n_random if self.about.null == "inputs" and len(values) else 0
         return NullDistribution(layers, values, errors, n_draws)
 

@@ -225,8 +225,9 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
     n_documents = len(np.unique(rows.documents))
     if n_documents < 2:
         raise InvalidSamples(
-            f"in {n_documents} of the documents to score, a row has its label in the window beside the query "
-            "and another token, but two are needed; give a longer window, more rows or more documents"
+            f"only {n_documents} of the documents to score have a row whose window holds the query, the "
+            "label and another token, but two such documents are needed; give a longer window, more rows "
+            "or more documents"
         )
     label, partner = rows.tokens == rows.labels[:, None], rows.tokens == matched[:, None]
     frequency = counts.tokens + 0.5

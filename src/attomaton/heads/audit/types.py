@@ -129,7 +129,8 @@ class HeadType:
         text = f"{self.name}:{claims.get(self.name, '')} {100 * self.share:.0f} % of {of}"
         if self.name == "outside the window":
             text = (
-                f"{self.name}: no attention on it and on the first token in {100 * self.share:.0f} % of rows"
+                f"{self.name}: no attention to the window or to the first token in {100 * self.share:.0f} % "
+                "of rows"
             )
         elif self.name == LIKE_RANDOM:
             text += f", but not significantly more than in random heads (z {self.z:+.1f})"

@@ -276,7 +276,9 @@ def parse_gguf(file: GGUFFile) -> Settings:
     if rotary is not None and "rope_freqs.weight" in file.tensors:  # of Llama 3.1 and later
         divisors = file.read("rope_freqs.weight").flatten()
         if len(divisors) != rotary.width // 2 or not bool((divisors.isfinite() & (divisors > 0)).all()):
-            raise UnreadableModel(f"tensor 'rope_freqs.weight' has not {rotary.width // 2} numbers above 0")
+            raise UnreadableModel(
+                f"tensor 'rope_freqs.weight' does not have {rotary.width // 2} numbers above 0"
+            )
         scales = rotary.divisors or (1.0,) * len(divisors)
         rotary = replace(rotary, divisors=tuple(a * float(b) for a, b in zip(scales, divisors, strict=True)))
     _check_keys(file)

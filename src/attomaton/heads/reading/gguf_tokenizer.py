@@ -82,7 +82,9 @@ def _define(file: GGUFFile) -> str:
     elif kind == "llama":
         tokenizer = _sentence_piece(library, file, tokens)
     else:
-        raise UnreadableModel(f"tokenizer.ggml.model is {brief(repr(kind))}; 'gpt2' and 'llama' are read")
+        raise UnreadableModel(
+            f"tokenizer.ggml.model is {brief(repr(kind))}; 'gpt2' and 'llama' are supported"
+        )
     for special, number in ((True, CONTROL), (False, USER)):
         added = [tokens[index] for index in np.flatnonzero(kinds == number).tolist()]
         with running("its tokens cannot be added"):
@@ -105,7 +107,7 @@ def _byte_level(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
     if merges is None:
         raise UnreadableModel("tokenizer.ggml.merges is no list")
     if not isinstance(pre, str) or pre not in SPLITS:
-        raise UnreadableModel(f"tokenizer.ggml.pre is {brief(repr(pre))}; read are {', '.join(SPLITS)}")
+        raise UnreadableModel(f"tokenizer.ggml.pre is {brief(repr(pre))}; supported are {', '.join(SPLITS)}")
     split, ids = SPLITS[pre], {token: index for index, token in enumerate(tokens)}
     pairs = [tuple(merge.split(" ")) for merge in merges]
     for pair in pairs:
@@ -130,7 +132,7 @@ def _sentence_piece(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
     """SentencePiece's BPE: of the pairs that make a token, that of the best score is merged first."""
     scores = file.numbers("tokenizer.ggml.scores")
     if scores is None or len(scores) != len(tokens):
-        raise UnreadableModel("tokenizer.ggml.scores has not a number for each token")
+        raise UnreadableModel("tokenizer.ggml.scores does not have a number for each token")
     ids = {token: index for index, token in enumerate(tokens)}
     unknown = file.fields.get("tokenizer.ggml.unknown_token_id", 0)
     merges: list[tuple[str, str]] = []

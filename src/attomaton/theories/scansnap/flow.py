@@ -11,8 +11,8 @@ The default is the second paper's head, with f_n = c_n/‖c_n‖ and a learned d
     ż_m = η_Z Σ_{n: ψ(n) = m} π_n diag(f_n) (I − f_n f_nᵀ) Y (x_n − α_n)
 
 from Y = Z = 0 (Equations 4 and 5 of the paper). Only rows of tokens that precede a query ever move, and all
-columns of tokens that are never a label are equal, so one is stored: the state has n_used × (n_labels + 1) +
-n_queries × n_used numbers, whatever the vocabulary. This is exact.
+columns of tokens that are never a label are equal, so one is stored: the state has n_keys × (n_labels + 1) +
+n_queries × n_keys numbers, whatever the vocabulary. This is exact.
 """
 
 from collections.abc import Sequence
@@ -28,15 +28,15 @@ from attomaton.base.tables import Float64
 from attomaton.theories.scansnap.classes import CorpusClasses
 from attomaton.theories.scansnap.heads import DecoderHead, LearnedHead, MassHead, decode_attention
 from attomaton.theories.scansnap.law import Rates, integrate_flow
-from attomaton.theories.scansnap.reduced import Reduced
+from attomaton.theories.scansnap.reduced import ReducedCorpus
 
 LEARNED = LearnedHead()
 
 
 def find_slope(
-    reduced: Reduced, head: DecoderHead, rates: Rates, decoder: Float64, scores: Float64
+    reduced: ReducedCorpus, head: DecoderHead, rates: Rates, decoder: Float64, scores: Float64
 ) -> tuple[Float64, Float64, Float64]:
-    """Ẏ, Ż, and c_n, of shape (n_classes, n_used)."""
+    """Ẏ, Ż, and c_n, of shape (n_classes, n_keys)."""
     attention = reduced.attention(scores)
     _, gain, moved = head.slope(reduced, attention, decoder)
     gain = gain - (attention * gain).sum(axis=1, keepdims=True)
@@ -50,15 +50,15 @@ class LayerFlow:
 
     Attributes
     ----------
-    reduced : Reduced
+    reduced : ReducedCorpus
         The corpus on the tokens and labels in use.
     rates : Rates
         Learning rates.
     times : float64 array, shape (n_times,)
         The recorded times.
-    decoder : float64 array, shape (n_times, n_used, n_labels + 1)
+    decoder : float64 array, shape (n_times, n_keys, n_labels + 1)
         Y; the last column is that of every token that is not a label. No columns if the head has no decoder.
-    scores : float64 array, shape (n_times, n_queries, n_used)
+    scores : float64 array, shape (n_times, n_queries, n_keys)
         Z.
     growth : float64 array, shape (n_times, n_classes)
         B_n, the integral of ż_l / f_{nl}² for the most probable distinct token l of class n; NaN if there is
@@ -67,7 +67,7 @@ class LayerFlow:
         The head that reads attention.
     """
 
-    reduced: Reduced
+    reduced: ReducedCorpus
     rates: Rates
     times: Float64
     decoder: Float64
@@ -79,7 +79,7 @@ class LayerFlow:
         return f"LayerFlow({self.reduced.classes!r} to t = {self.times[-1]:,g})"
 
     def attention(self) -> Float64:
-        """c_n along the flow, shape (n_times, n_classes, n_used)."""
+        """c_n along the flow, shape (n_times, n_classes, n_keys)."""
         return self.reduced.attention(self.scores)
 
     def entropy(self) -> Float64:
@@ -131,7 +131,7 @@ def solve_flow(
     [[0.064, 0.065], [0.057, 0.089]]
     """
     rtol, atol = real_number(rtol, "rtol", least=1e-13), real_number(atol, "atol", least=1e-20)
-    reduced = Reduced(classes)
+    reduced = ReducedCorpus(classes)
     if isinstance(head, MassHead):
         labelled = classes.rows[classes.tokens == classes.labels[classes.rows]]
         if len(np.unique(labelled)) < len(classes):
@@ -139,23 +139,25 @@ def solve_flow(
                 "the label of a class is not among its keys, so no attention falls on it; keep realisable "
                 "samples only"
             )
-    distinct = reduced.law * reduced.is_own
+    distinct = reduced.probabilities * reduced.is_distinct
+    # classes with a distinct token, and the most probable such token of each
     rows = np.flatnonzero(distinct.max(axis=1) > 0) if growth else np.empty(0, np.int64)
-    leading = distinct[rows].argmax(axis=1)  # the most probable distinct token of each class that has one
-    first, second = reduced.shapes
-    first = first if head.trains_decoder else (first[0], 0)
-    cuts = np.cumsum([first[0] * first[1], second[0] * second[1]])
+    leading = distinct[rows].argmax(axis=1)
+    shape_y, shape_z = reduced.shapes
+    shape_y = shape_y if head.trains_decoder else (shape_y[0], 0)
+    cuts = np.cumsum([shape_y[0] * shape_y[1], shape_z[0] * shape_z[1]])
 
     def split(states: Float64) -> tuple[Float64, Float64, Float64]:
         """Y, which is empty if it is not trained, Z and B of states of shape (..., size)."""
-        lead, (decoder, scores, grown) = states.shape[:-1], np.split(states, cuts, axis=-1)
-        return decoder.reshape(*lead, *first), scores.reshape(*lead, *second), grown
+        lead = states.shape[:-1]
+        decoder, scores, grown = np.split(states, cuts, axis=-1)
+        return decoder.reshape(*lead, *shape_y), scores.reshape(*lead, *shape_z), grown
 
     def slope(state: Float64) -> Float64:
         decoder, scores, _ = split(state)
         moved, lifted, attention = find_slope(reduced, head, rates, decoder, scores)
         squares = (attention[rows] ** 2).sum(axis=1)
-        grown = lifted[reduced.query_of[rows], leading] * squares / attention[rows, leading] ** 2
+        grown = lifted[reduced.query_index[rows], leading] * squares / attention[rows, leading] ** 2
         return np.concatenate([moved.ravel(), lifted.ravel(), grown])
 
     grid = np.asarray(times, np.float64)
@@ -163,9 +165,9 @@ def solve_flow(
         slope, int(cuts[-1]) + len(rows), grid, rtol=rtol, atol=atol, most_slopes=most_slopes
     )
     decoder, scores, grown = split(states)
-    every = np.full((len(grid), len(classes)), np.nan)
-    every[:, rows] = grown
-    return LayerFlow(reduced, rates, grid, decoder, scores, every, head)
+    growth_of_class = np.full((len(grid), len(classes)), np.nan)
+    growth_of_class[:, rows] = grown
+    return LayerFlow(reduced, rates, grid, decoder, scores, growth_of_class, head)
 
 
 _numpy: Any = np
@@ -178,9 +180,9 @@ def measure_gain(flow: LayerFlow) -> Float64:
     """
     if not flow.head.trains_decoder:
         raise UnsupportedOption(f"the gain needs a learned decoder, and {flow.head} has none")
-    answer, n_tokens = flow.reduced.label_of, flow.reduced.classes.n_tokens
+    label_index, n_tokens = flow.reduced.label_index, flow.reduced.classes.n_tokens
     moments = zip(flow.attention(), flow.decoder, strict=True)
-    decoded = [decode_attention(weights, decoder, answer, n_tokens) for weights, decoder in moments]
+    decoded = [decode_attention(weights, decoder, label_index, n_tokens) for weights, decoder in moments]
     return np.array([(output.features * output.returned).sum(axis=1) for output in decoded])
 
 

@@ -16,10 +16,10 @@ from scipy.special import log_softmax
 
 from attomaton.base.tables import Float64, Int64
 from attomaton.graphs.grouping import find_keys
-from attomaton.theories.scansnap.reduced import Reduced
+from attomaton.theories.scansnap.reduced import ReducedCorpus
 
 Slope = tuple[Float64, Float64, Float64]
-"""Loss of each class, shape (n_classes,); −∂L/∂c, shape (n_classes, n_used); Ẏ at η_Y = 1, shaped like Y."""
+"""Loss of each class, shape (n_classes,); −∂L/∂c, shape (n_classes, n_keys); Ẏ at η_Y = 1, shaped like Y."""
 
 
 @dataclass(frozen=True)
@@ -29,18 +29,18 @@ class MassHead:
     Examples
     --------
     >>> from attomaton.theories.scansnap.classes import CorpusClasses
-    >>> reduced = Reduced(CorpusClasses.from_table([2], [0], [[1, 3, 0]]))  # label 0: a quarter of the keys
-    >>> losses, gain, _ = MassHead().slope(reduced, reduced.law, np.zeros((2, 0)))
+    >>> reduced = ReducedCorpus(CorpusClasses.from_table([2], [0], [[1, 3, 0]]))  # label 0: 1 of 4 keys
+    >>> losses, gain, _ = MassHead().slope(reduced, reduced.probabilities, np.zeros((2, 0)))
     >>> losses.round(4).tolist(), gain.tolist()  # ln 4, and 1/c at the label
     ([1.3863], [[4.0, 0.0]])
     """
 
     trains_decoder: ClassVar[bool] = False
 
-    def slope(self, reduced: Reduced, attention: Float64, decoder: Float64) -> Slope:
+    def slope(self, reduced: ReducedCorpus, attention: Float64, decoder: Float64) -> Slope:
         """Losses, −∂L/∂c, and an empty Ẏ."""
         row = np.arange(len(attention))
-        column = find_keys(reduced.used, reduced.labels)[reduced.label_of]
+        column = find_keys(reduced.keys, reduced.labels)[reduced.label_index]
         right = attention[row, column]
         gain = np.zeros_like(attention)
         gain[row, column] = 1 / right
@@ -55,8 +55,8 @@ class LearnedHead:
     --------
     >>> from attomaton.theories.scansnap.classes import CorpusClasses
     >>> weights = np.eye(2, 10, k=1) + np.eye(1, 10)  # two classes: a distinct token each, and token 0
-    >>> reduced = Reduced(CorpusClasses.from_table([3, 4], [5, 6], weights))
-    >>> losses, gain, moved = LearnedHead().slope(reduced, reduced.law, np.zeros((3, 3)))
+    >>> reduced = ReducedCorpus(CorpusClasses.from_table([3, 4], [5, 6], weights))
+    >>> losses, gain, moved = LearnedHead().slope(reduced, reduced.probabilities, np.zeros((3, 3)))
     >>> losses.round(4).tolist(), np.abs(gain).max().item()  # ln 10; while Y is 0 it gives nothing back
     ([2.3026, 2.3026], 0.0)
     >>> moved[1].round(3).tolist()  # Y of a distinct token: towards its label, away from all others
@@ -65,9 +65,9 @@ class LearnedHead:
 
     trains_decoder: ClassVar[bool] = True
 
-    def slope(self, reduced: Reduced, attention: Float64, decoder: Float64) -> Slope:
+    def slope(self, reduced: ReducedCorpus, attention: Float64, decoder: Float64) -> Slope:
         """Losses, −∂L/∂c, and Ẏ at η_Y = 1."""
-        decoded = decode_attention(attention, decoder, reduced.label_of, reduced.classes.n_tokens)
+        decoded = decode_attention(attention, decoder, reduced.label_index, reduced.classes.n_tokens)
         moved = decoded.features.T @ (reduced.classes.shares[:, None] * decoded.missed)
         return decoded.losses, decoded.gain, moved
 
@@ -84,8 +84,8 @@ class TiedHead:
     Examples
     --------
     >>> from attomaton.theories.scansnap.classes import CorpusClasses
-    >>> reduced = Reduced(CorpusClasses.from_table([2], [0], [[1, 1, 0]]))  # label 0, one of two keys
-    >>> losses, gain, _ = TiedHead(3.0).slope(reduced, reduced.law, np.zeros((2, 0)))
+    >>> reduced = ReducedCorpus(CorpusClasses.from_table([2], [0], [[1, 1, 0]]))  # label 0, one of two keys
+    >>> losses, gain, _ = TiedHead(3.0).slope(reduced, reduced.probabilities, np.zeros((2, 0)))
     >>> bool(gain[0, 0] > 0 > gain[0, 1])  # towards the label
     True
     """
@@ -93,12 +93,12 @@ class TiedHead:
     scale: float
     trains_decoder: ClassVar[bool] = False
 
-    def slope(self, reduced: Reduced, attention: Float64, decoder: Float64) -> Slope:
+    def slope(self, reduced: ReducedCorpus, attention: Float64, decoder: Float64) -> Slope:
         """Losses, −∂L/∂c, and an empty Ẏ."""
         tokens = reduced.tokens
-        fixed = np.zeros((len(reduced.used), len(tokens) + 1))
-        fixed[np.arange(len(fixed)), find_keys(tokens, reduced.used)] = self.scale
-        answer = find_keys(tokens, reduced.labels)[reduced.label_of]
+        fixed = np.zeros((len(reduced.keys), len(tokens) + 1))
+        fixed[np.arange(len(fixed)), find_keys(tokens, reduced.keys)] = self.scale
+        answer = find_keys(tokens, reduced.labels)[reduced.label_index]
         decoded = decode_attention(attention, fixed, answer, reduced.classes.n_tokens)
         return decoded.losses, decoded.gain, np.zeros_like(decoder)
 
@@ -114,13 +114,13 @@ class DecoderOutput:
     ----------
     losses : float64 array, shape (n_classes,)
         −ln α at the correct token.
-    features : float64 array, shape (n_classes, n_used)
+    features : float64 array, shape (n_classes, n_keys)
         f_n = c_n/‖c_n‖.
     missed : float64 array, shape (n_classes, n_columns)
         x_n − α_n; the last column is that of one token without its own column.
-    returned : float64 array, shape (n_classes, n_used)
+    returned : float64 array, shape (n_classes, n_keys)
         Y (x_n − α_n).
-    gain : float64 array, shape (n_classes, n_used)
+    gain : float64 array, shape (n_classes, n_keys)
         −∂L/∂c_n = (I − f_n f_nᵀ) Y (x_n − α_n)/‖c_n‖.
     """
 
@@ -136,9 +136,9 @@ def decode_attention(attention: Float64, decoder: Float64, answer: Int64, n_toke
 
     Parameters
     ----------
-    attention : float64 array, shape (n_classes, n_used)
+    attention : float64 array, shape (n_classes, n_keys)
         c_n.
-    decoder : float64 array, shape (n_used, n_columns)
+    decoder : float64 array, shape (n_keys, n_columns)
         Y; its last column is for all tokens that have no separate column, and stay alike.
     answer : int64 array, shape (n_classes,)
         The column of each class's label.

@@ -79,11 +79,11 @@ class FollowedQuery:
     ----------
     query : int
         The token.
-    tokens : int64 array, shape (n_used,)
+    tokens : int64 array, shape (n_keys,)
         The tokens that precede it, the most lowered first, the most raised last.
-    scores : float64 array, shape (n_used,)
+    scores : float64 array, shape (n_keys,)
         z of each.
-    before, after : float64 arrays, shape (n_used,)
+    before, after : float64 arrays, shape (n_keys,)
         Mean attention to each over the query's sequences, at the start and at the end.
     """
 
@@ -406,6 +406,6 @@ def follow_attention(
         present = np.flatnonzero(before[row] > 0)
         order = present[np.argsort(end[row, present], kind="stable")]
         followed.append(
-            FollowedQuery(query, reduced.used[order], end[row, order], before[row, order], after[row, order])
+            FollowedQuery(query, reduced.keys[order], end[row, order], before[row, order], after[row, order])
         )
     return tuple(followed)
