@@ -115,7 +115,7 @@ def _need_own_queries(evidence: ScanEvidence) -> str:
 
 def _need_one_common(evidence: ScanEvidence) -> str:
     common = int((~evidence.flow.reduced.is_distinct.any(axis=0)).sum())
-    return "" if common == 1 else f"{common} tokens are common, not one"
+    return "" if common == 1 else f"the number of common tokens is {common}, not 1"
 
 
 def _need_distinct(evidence: ScanEvidence) -> str:

@@ -25,7 +25,12 @@ def begin(
     ] = None,
     step_size: Annotated[
         float | None,
-        real("Step size, to compute until which step the theorem holds.", sign="> 0", least=1e-12, most=1e6),
+        real(
+            "Step size, for which the last step that the theorem covers is printed.",
+            sign="> 0",
+            least=1e-12,
+            most=1e6,
+        ),
     ] = None,
     layers: Annotated[int, whole("Number of layers of the model, for --step-size.", least=1)] = 1,
     engine: Annotated[
@@ -77,7 +82,7 @@ def begin(
         output.print_blocks(tell_beginning(beginning, shown))
         if promise["missing"]:
             output.print_line(
-                f"The theorem's bounds are not promised for this: {'; '.join(promise['missing'])}."
+                f"The theorem does not promise its bounds here: {'; '.join(promise['missing'])}."
             )
         elif step_size is not None:
             output.print_line(

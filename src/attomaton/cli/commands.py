@@ -161,7 +161,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings=HELP,
     pretty_exceptions_enable=False,
-    help="Compute what attention learns from data, audit the heads of trained models, rate by comparisons.",
+    help="Compute what attention learns from data, audit the heads of trained models, rate items.",
 )
 
 

@@ -116,7 +116,9 @@ class ChoiceTable(RowTable):
         begins = np.zeros(len(tokens) + 1, bool)
         begins[offsets] = True
         if (lengths < 2).any() or ((tokens[1:] <= tokens[:-1]) & ~begins[1:-1]).any():
-            raise MismatchedParts("a choice set is unsorted, or below two tokens; use extract_choices")
+            raise MismatchedParts(
+                "a choice set is unsorted, or has fewer than two tokens; use extract_choices"
+            )
         chosen = np.flatnonzero(tokens == np.repeat(self["winner"], lengths))
         if len(chosen) != len(self):
             raise MismatchedParts("a winner is not in its choice set; use extract_choices")

@@ -76,8 +76,8 @@ class Expansion(WeightPath):
         enough = CONVERGED_GRADIENT * max(1.0, float(third.flow.max(initial=0.0)))
         if not (np.isfinite(largest) and third.gradient <= enough):
             raise UncertifiedSolution(
-                f"the third term did not converge (gradient {third.gradient:.1e}); some embeddings "
-                "may be nearly dependent; fast_forward does not need this term"
+                f"the third term did not converge (gradient {third.gradient:.1e}), perhaps because "
+                "embeddings are nearly dependent; use fast_forward, which does not need this term"
             )
         self.loss = setting.loss
         self.edge = edge
@@ -127,7 +127,7 @@ class Expansion(WeightPath):
         if self.path_dependent.any():
             caveats.append(f"R depends on the path in {int(self.path_dependent.sum()):,} components")
         if self.third.degenerate.any():
-            caveats.append(f"{int(self.third.degenerate.sum()):,} tight edges carry nothing: ln ln t drift")
+            caveats.append(f"R drifts like ln ln t at {int(self.third.degenerate.sum()):,} edges")
         return "; ".join(caveats)
 
     @cached_property
