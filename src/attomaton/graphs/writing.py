@@ -19,7 +19,7 @@ from attomaton.graphs.bags import find_realisable
 
 @dataclass(frozen=True)
 class Reach:
-    """The fraction of samples whose label a head can reach, by what the head writes.
+    """The fraction of samples whose label a head can reach, depending on what it writes.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Reach:
     written : float
         Fraction with a token in the context that writes the label.
     either : float
-        Fraction with at least one of the two: for two heads, or one that chooses.
+        Fraction with at least one of the two, as for two heads, or for one head that can do either.
     """
 
     n_samples: int
@@ -147,8 +147,8 @@ def replace_labels(samples: Samples, writes: Integers | Mapping[int, int]) -> Sa
     several = np.unique(reachable.labels)[writers[np.unique(reachable.labels)] > 1]
     if len(several):
         raise MismatchedParts(
-            f"{writers[several[0]]} tokens write the token {several[0]}, so that such a label is a set; give "
-            "an injective map"
+            f"{writers[several[0]]} tokens write the token {several[0]}, so a label {several[0]} stands "
+            "for several tokens that were read; give an injective map"
         )
     back = np.zeros(samples.n_tokens, np.int32)
     back[table] = np.arange(samples.n_tokens, dtype=np.int32)
