@@ -31,7 +31,7 @@ LEAST_MASS = 1e-290
 """If less attention than this is below the best component, it underflows and normalised steps are 0/0."""
 
 LEAST_MASS_TIED = 1e-20
-"""The same with a tied head: C Eᵀ is the identity only up to rounding, so steps go wrong earlier."""
+"""The least mass with a tied head, whose C Eᵀ is the identity only up to rounding."""
 
 
 @dataclass(frozen=True, eq=False)

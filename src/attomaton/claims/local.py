@@ -21,13 +21,7 @@ from attomaton.claims.approach import (
     tangent_of,
 )
 from attomaton.claims.contexts import TrialContexts, read_contexts
-from attomaton.claims.evidence import (
-    Evidence,
-    correlation_of,
-    find_tangents,
-    need_log_loss,
-    need_mass_head,
-)
+from attomaton.claims.evidence import Evidence, correlation_of, find_tangents, need_log_loss, need_mass_head
 from attomaton.claims.limits import dense, embeddings_for_solvers
 from attomaton.claims.measures import Target, cyclic_axes, cyclic_coordinates
 from attomaton.claims.verdicts import Judgement

@@ -422,10 +422,7 @@ def _proved_share(evidence: Evidence, margins: Margins, trial: int, record: int,
     )
     step = trace.step
     paces = list_paces(
-        float(cast("Any", step).step_size),
-        getattr(step, "schedule", None),
-        int(trace.steps[record]),
-        steps,
+        float(cast("Any", step).step_size), getattr(step, "schedule", None), int(trace.steps[record]), steps
     )
     return bound_share(
         paces,

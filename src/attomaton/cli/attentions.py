@@ -15,12 +15,10 @@ if TYPE_CHECKING:
     from attomaton.corpora.prompts import Context
 
 StepOption = Annotated[
-    float | None,
-    real("Use attention after this many training steps; needs --learned-from.", least=0),
+    float | None, real("Use attention after this many training steps; needs --learned-from.", least=0)
 ]
 Strength = Annotated[
-    float | None,
-    real("Shrink scores towards 0 with this strength; needs --learned-from.", above=0),
+    float | None, real("Shrink scores towards 0 with this strength; needs --learned-from.", above=0)
 ]
 LearnedOption = Annotated[
     str | None,

@@ -18,12 +18,10 @@ def begin(
     corpus_options: CorpusOptions,
     window: Annotated[int, whole("Tokens per sequence; each predicts the next one.", least=1)] = 32,
     most_frequent: Annotated[
-        int | None,
-        whole("Keep this many tokens, the most frequent ones; all others become <rest>.", least=1),
+        int | None, whole("Keep this many tokens, the most frequent ones; all others become <rest>.", least=1)
     ] = None,
     queries: Annotated[
-        str | None,
-        words("Queries to print, separated by spaces; a number k prints the k most frequent."),
+        str | None, words("Queries to print, separated by spaces; a number k prints the k most frequent.")
     ] = None,
     step_size: Annotated[
         float | None,

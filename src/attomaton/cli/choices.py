@@ -90,10 +90,7 @@ def choices(
     split: Annotated[
         str | None, words("Separator between the items of a choice set or ranking in a text file.")
     ] = None,
-    tied: Annotated[
-        Column,
-        words("Column that marks ties; default: tie, draw or tied, if present."),
-    ] = None,
+    tied: Annotated[Column, words("Column that marks ties; default: tie, draw or tied, if present.")] = None,
     count: Annotated[
         Column, words("Column with the number of times each choice was made; default: count, if present.")
     ] = None,

@@ -60,10 +60,7 @@ EXAMPLES = {
     ),
     "report": ("attomaton report run --out report.html",),
     "export": ("attomaton export run --graphml graph.graphml --queries the",),
-    "diff": (
-        "attomaton learn story.txt --window 4 --out shorter",
-        "attomaton diff run shorter",
-    ),
+    "diff": ("attomaton learn story.txt --window 4 --out shorter", "attomaton diff run shorter"),
     "train": ("attomaton train story.txt --window 8 --steps 200 --out run",),
     "verify": ("attomaton verify run",),
     "scan-snap": ("attomaton scan-snap story.txt --window 8",),

@@ -11,15 +11,7 @@ import typer
 
 from attomaton.base.errors import MismatchedParts, SameWeights, UnsupportedOption, needing
 from attomaton.base.options import show as show_value
-from attomaton.cli.output import (
-    AsJson,
-    Quiet,
-    print_json,
-    print_line,
-    print_value,
-    stages,
-    warnings_as_lines,
-)
+from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_value, stages, warnings_as_lines
 from attomaton.cli.sources import CorpusArgument, CorpusOptions, reads_beside_model
 from attomaton.cli.stopping import resumable
 from attomaton.cli.values import path_option, whole, words, words_argument
@@ -54,8 +46,7 @@ def heads(
         words("Commit, branch or tag of a hub model. Give it several times to audit a series."),
     ] = None,
     steps: Annotated[
-        int | None,
-        whole("Audit at most this many checkpoints, evenly spaced.", least=1),
+        int | None, whole("Audit at most this many checkpoints, evenly spaced.", least=1)
     ] = None,
     window: Annotated[
         int, whole("Positions of each attention row, including the query's own.", least=2)
@@ -68,14 +59,12 @@ def heads(
     ] = 2_400,
     random: Annotated[int, whole("Number of models with random heads to compare with.", most=100)] = 2,
     causal: Annotated[
-        str,
-        words("Causal value of none, all, or the top ten heads by |z| of next-token seeking."),
+        str, words("Causal value of none, all, or the top ten heads by |z| of next-token seeking.")
     ] = "none",
     length: Annotated[int, whole("Length of the contexts for causal value.", least=2)] = 64,
     contexts: Annotated[int, whole("Number of contexts for causal value, at most.", least=8)] = 64,
     theory: Annotated[
-        bool,
-        typer.Option("--theory", help="Add the rungs of the theory: automaton, shrink and utility."),
+        bool, typer.Option("--theory", help="Add the rungs of the theory: automaton, shrink and utility.")
     ] = False,
     layers: Annotated[
         str | None, words("Audit the heads of these layers only, such as 17 or 4,10-12.")

@@ -21,8 +21,7 @@ def report(
         Path | None, path_option("Also draw figures for papers into this folder, as PDF and PNG.")
     ] = None,
     query: Annotated[
-        str | None,
-        words("The query that --figures draws; default: the one with the most samples."),
+        str | None, words("The query that --figures draws; default: the one with the most samples.")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,

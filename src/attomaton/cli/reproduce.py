@@ -26,8 +26,7 @@ def reproduce(
     ] = None,
     out: Annotated[Path | None, path_option("Folder for the figure, the numbers and a page.")] = None,
     work: Annotated[
-        Path | None,
-        path_option("Folder for training runs; an interrupted experiment resumes from it."),
+        Path | None, path_option("Folder for training runs; an interrupted experiment resumes from it.")
     ] = None,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,

@@ -38,12 +38,7 @@ def verify(
         verdicts = mechanics.verify(automata, trace)
         advice = diagnose(trace, automata)
     judged = [verdict_record(verdict) for verdict in verdicts]
-    record = {
-        "summary": verdicts.summary,
-        "counts": verdicts.counts,
-        "verdicts": judged,
-        "diagnosis": advice,
-    }
+    record = {"summary": verdicts.summary, "counts": verdicts.counts, "verdicts": judged, "diagnosis": advice}
     unwritten = write_verdicts(run, judged, digest)
     if as_json:
         print_json(record)
