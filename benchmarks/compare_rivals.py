@@ -405,7 +405,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = chosen.folder or Path(temporary)
         pythons = install(folder)
-        print("| package and call | table | first, s | again, s | MB | the winless, or `mark` |")
+        print("| package and call | table | first, s | again, s | MB | printed for winless or `mark` |")
         print("|---|---|---|---|---|---|")
         for name in chosen.tables.split(","):
             path = Path(temporary) / f"{name}.json"

@@ -67,7 +67,7 @@ def build(plain):
         feed = None
         if plain.activation:
             feed = FeedForward(made["into"], made["out"], plain.activation, made.get("gate"))
-        attention = AttentionMaps(*looks, scale=plain.width**-0.5, lags=lags)
+        attention = AttentionMaps(*looks, scale=plain.width**-0.5, lag_biases=lags)
         layers.append(Layer(attention, norm(2 * at), feed, norm(2 * at + 1) if feed else None))
     return Transformer(
         "drawn", plain.n_heads, plain.n_groups, plain.embedding, tuple(layers), Linear(plain.decoder),

@@ -18,10 +18,10 @@ def as_lens(model, **changes):
     weights = {
         "embed.W_E": model.embedding,
         "unembed.W_U": model.decoder.weight,
-        "ln_final.w": model.last.gain,
+        "ln_final.w": model.final_norm.gain,
     }
-    if model.last.shift is not None:
-        weights["ln_final.b"] = model.last.shift
+    if model.final_norm.shift is not None:
+        weights["ln_final.b"] = model.final_norm.shift
     if model.position_embeddings is not None:
         weights["pos_embed.W_pos"] = model.position_embeddings
     for number, layer in enumerate(model.layers):
@@ -49,8 +49,8 @@ def as_lens(model, **changes):
         "n_key_value_heads": groups if groups < heads else None,
         "n_ctx": model.longest,
         "act_fn": model.layers[0].feed.activation,
-        "normalization_type": "LN" if model.last.centred else "RMS",
-        "eps": model.last.eps,
+        "normalization_type": "LN" if model.final_norm.centred else "RMS",
+        "eps": model.final_norm.eps,
         "attn_scale": width**0.5,
         "use_attn_scale": True,
         "positional_embedding_type": "rotary" if model.position_embeddings is None else "standard",

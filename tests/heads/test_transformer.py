@@ -115,10 +115,10 @@ def test_scores_of_inputs_are_those_of_the_forward_pass(model, lagged):
     """RoPE and shared keys, or position embeddings, and scores by lag: the same rows of attention."""
     if lagged:
         lags = torch.randn(model.n_heads, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-        layers = (replace(one, attention=replace(one.attention, lags=lags)) for one in model.layers)
+        layers = (replace(one, attention=replace(one.attention, lag_biases=lags)) for one in model.layers)
         model = replace(model, layers=tuple(layers))
     seen = []
-    model.run_layers(model.embed(IDS[:1]), range(2), see=lambda *one: seen.append(one))
+    model.run_layers(model.embed(IDS[:1]), range(2), on_layer=lambda *one: seen.append(one))
     at = np.arange(9)
     keys = np.concatenate([at[:, None], np.tile(at, (9, 1))], 1)  # the query comes first
     for layer, read in seen:

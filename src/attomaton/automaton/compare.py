@@ -84,7 +84,7 @@ class Difference(Tabular):
         unseen), and wins_a, losses_a, wins_b, losses_b (int64: the support of the edges token → rival and
         rival → token in each corpus). Sorted by query, token and rival.
     n_pairs : int
-        The number of compared pairs: those with an edge in either corpus.
+        The number of compared pairs: those with an edge in at least one corpus.
     tokens : tuple of str
         The tokens by id, those of ``a`` first; their ids as text if there is no vocabulary.
     """
@@ -118,7 +118,7 @@ class Difference(Tabular):
         """The first ``limit`` rows of one change, best supported first.
 
         The support of a difference is the smaller of the pair's supports in the two corpora; for a lost or
-        gained relation, that in the corpus that has it.
+        gained relation, it is the support in the corpus that has the relation.
         """
         limit = whole_number(limit, "limit")
         rows = keep_rows(self.rows, column(self.rows, "change") == change.name.lower())
@@ -157,7 +157,7 @@ def diff(a: Source, b: Source, **options: Any) -> Difference:
     Returns
     -------
     Difference
-        The compared pairs have an edge in either corpus; pairs related only by paths are left out.
+        The compared pairs have an edge in at least one corpus; pairs related only by paths are left out.
 
     Examples
     --------

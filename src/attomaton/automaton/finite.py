@@ -37,7 +37,7 @@ class FiniteAttention(Tabular, Attention):
     vocabulary : Vocabulary, optional
         Lets contexts be given as text.
     window : int, optional
-        The longest context that it was learned with; :meth:`score` reads new text with it.
+        The longest context used for learning; :meth:`score` cuts new text into contexts of this length.
     """
 
     scores: pa.Table

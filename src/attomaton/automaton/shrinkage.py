@@ -35,7 +35,7 @@ ATOL = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Shrinkage:
-    """Whole-context choices with their pooled scores u (``background``), ready for any strength."""
+    """Choices from whole contexts, and scores u pooled over queries (``background``), for any strength."""
 
     pairs: pa.Table
     problem: LuceProblem

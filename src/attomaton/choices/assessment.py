@@ -46,9 +46,9 @@ class LikelihoodRatio(NamedTuple):
     statistic : float
         Twice the difference of the log-likelihoods.
     degrees : int
-        How many more numbers the larger fit has, finite or not.
+        How many more parameters the larger fit has, finite or not.
     infinite : bool
-        Whether an estimate of either is infinite. The likelihoods are suprema then, and the chi-square
+        Whether either fit has an infinite estimate. Its likelihood is then a supremum, and the chi-square
         distribution is a worse approximation.
     """
 

@@ -76,27 +76,27 @@ HEADERS = ("rank", "ranks", "item", "rating", "s.e.", "interval", "games")
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """What a board is made of, from any fit of choices.
+    """What a board is computed from, for any fit of choices.
 
     Attributes
     ----------
     items : tuple
         The items.
     component : int64 array, shape (n_items,)
-        The component of each, numbered so that none comes before one that precedes it.
+        The component of each item; a component has a larger number than those that precede it.
     score : float64 array, shape (n_items,)
         Log odds relative to the mean of the component; 0 for an item alone.
     covariance : float64 array, shape (n_items, n_items), or None
-        Of the scores; NaN between components and for items alone. None above 2,048 items, and where it is
-        lost in rounding: the board then has no standard errors and no rank intervals.
+        The covariance of the scores; NaN between components and for items alone. None above 2,048 items, and
+        where it is lost in rounding: the board then has no standard errors and no rank intervals.
     wins, losses : arrays, shape (n_items,)
-        Choices that each item won, and other choices with it.
+        The choices that each item won, and the other choices in which it was on offer.
     gaps : Gaps
         Which components precede others, and by how much at least.
     tie : float
         The log odds of a tie against a win between equal items (Davidson); −inf without ties.
     errors : BoardErrors or None
-        Errors with degrees of freedom where choices come in clusters; None: those of the covariance.
+        Errors with degrees of freedom if choices come in clusters; None means the errors of the covariance.
     """
 
     items: tuple[Any, ...]
@@ -111,7 +111,7 @@ class Ratings:
 
 
 class NextComparison(NamedTuple):
-    r"""A comparison that is worth making, how often, and why.
+    r"""A comparison that is worth making, with how often and why.
 
     ``gain`` is the probability that ``times`` comparisons of the two decide which of them is ahead; None
     where the comparison connects boards, or can make a rating finite.
@@ -819,8 +819,8 @@ def difference_errors(covariance: Float64) -> Float64:
 def critical_value(covariance: Float64, component: Int64, alpha: float) -> float:
     """How many standard errors no difference inside a component exceeds with probability 1 − alpha.
 
-    It is the quantile of the largest |z_a − z_b| / s.e., z drawn from the covariance, or Bonferroni's, which
-    is never smaller but for the error of the draws.
+    It is the quantile of the largest |z_a − z_b| / s.e., with z drawn from the covariance; or it is
+    Bonferroni's value, which, apart from the error of the draws, is never smaller.
     """
     sizes = np.unique(component, return_counts=True)[1]
     n_pairs = float((sizes * (sizes - 1)).sum()) / 2

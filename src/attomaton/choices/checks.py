@@ -67,14 +67,14 @@ class GoodnessOfFit(Assessment):
     Attributes
     ----------
     deviance, pearson : float
-        2 Σ O ln(O / E) and Σ (O − E)² / E over the cells: each item in each set of items that were offered
-        together.
+        2 Σ O ln(O / E) and Σ (O − E)² / E over the cells; a cell is an item in a set of items that were
+        offered together.
     degrees : int
-        The cells that are not fixed by totals, less the fitted numbers.
+        The number of cells that totals do not fix, less the number of fitted parameters.
     p_value : float
         The probability of a deviance at least this large if the model is right.
     method : str
-        How it was found.
+        How the p-value was found.
     pairs : pyarrow.Table
         One row per pair, the most surprising first: first, second, games, wins, expected_wins, losses,
         expected_losses, and residual, the excess of wins over losses in standard deviations.
@@ -121,13 +121,13 @@ class Intransitivity(Assessment):
     Attributes
     ----------
     triads : int
-        Triads in which every pair met and one of the two won more often.
+        The number of triads in which every pair met and one item of each pair won more often.
     cyclic : int
-        Those that are cycles.
+        The number of these triads that are cycles.
     expected : float
         How many cycles the model leads one to expect, by draws from it.
     p_value : float
-        The probability of at least as many if the model is right, by the parametric bootstrap.
+        The probability of at least as many cycles if the model is right, by the parametric bootstrap.
     n_draws : int
         How often choices were drawn.
     cycles : pyarrow.Table
@@ -176,7 +176,7 @@ class CrossValidation(Assessment):
     n_impossible : int
         Choices left out that had probability 0.
     n_open : int
-        Choices left out whose probability the others leave open; they do not count.
+        Choices left out whose probability the other choices leave open; these do not count.
     calibration : pyarrow.Table
         One row per tenth of predicted probabilities: low, high, predicted (their mean), happened (how often
         it was chosen), and alternatives. Every alternative of a choice left out counts.

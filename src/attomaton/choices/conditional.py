@@ -58,10 +58,10 @@ class Units(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LogitScores:
-    """The scores of items in a conditional logit, the coefficients of features, and what they rest on.
+    """The scores of items in a conditional logit, the coefficients of features, and the data behind them.
 
     ``ties`` is the rule of ties (empty if there are none), ``edges`` who beats whom (None if choices are of
-    best and worst), ``aliases`` says of each feature that was left out what it follows from.
+    best and worst), ``aliases`` says, for each feature that was left out, what it follows from.
     """
 
     logit: LogitFit
@@ -122,7 +122,7 @@ class LogitScores:
 
     @property
     def certified(self) -> bool:
-        """Whether all of it is proved."""
+        """Whether scores, coefficients and order are all proved."""
         return self.logit.certificate.certified
 
     @property
@@ -257,7 +257,7 @@ class LogitScores:
 
     @property
     def n_parameters(self) -> int:
-        """The number of finite numbers fitted."""
+        """The number of finite parameters."""
         return self.logit.n_parameters
 
     @property

@@ -83,7 +83,7 @@ class FirthScores(LogitScores):
 
     @property
     def log_likelihood(self) -> float:
-        """At these scores, without the penalty."""
+        """The log-likelihood at these scores, without the penalty."""
         return self.penalised.log_likelihood
 
     @property

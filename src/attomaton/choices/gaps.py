@@ -58,7 +58,7 @@ class LostRows(NamedTuple):
 class Gaps:
     """Pairs of components of which the first is infinitely far ahead, with a bound for each.
 
-    Components are numbered so that none comes before one that precedes it. All gaps are between the means of
+    A component has a larger number than those that precede it. All gaps are between the means of
     two components.
 
     Parameters
@@ -134,7 +134,7 @@ class Gaps:
         return np.append(cells, len(chosen)), pair[cells], weight, slope, start[chosen]
 
     def least(self, above: int, below: int, level: float) -> float:
-        """The least gap at which all choices on the way from one component to the other are that probable.
+        """The least gap at which the choices on the way from one component to the other are probable enough.
 
         With many components on the way it is the sum along the chain of pairs where that is largest, which is
         never more: all choices are at most as probable as those of each pair.

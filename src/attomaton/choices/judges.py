@@ -34,22 +34,23 @@ SCORE = np.array([1.0, 0.0, 0.5])
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JudgeComparison(Assessment):
-    """How far judges agree, and how far each moves the ratings.
+    """How far judges agree, and how much each judge moves the ratings.
 
     Attributes
     ----------
     alpha : float
-        Krippendorff's α: 1 if judges agree, 0 if as by chance; NaN if no two judged one pair on one task.
+        Krippendorff's α: 1 if judges agree, 0 if they agree as by chance; NaN if no two judges judged the
+        same pair on the same task.
     n_shared : int
-        Pairs on a task that at least two judges saw.
+        The number of pairs, each on one task, that at least two judges saw.
     n_swapped : int
-        Pairs on a task that one judge saw in both orders.
+        The number of times that a judge saw a pair, on one task, in both orders.
     alike, always_first, always_second : float
-        The shares of these in which the judge chose alike, or the first position, or the second, both times;
-        NaN without any.
+        The shares of those times in which the judge chose alike, chose the first position both times, or the
+        second both times; NaN without any.
     judges : pyarrow.Table
-        One row per judge, the most influential first: judge, choices, agreement (the share of choices of
-        others on the same task and pair that are the same), item (whose rating moves most if this judge is
+        One row per judge, the most influential first: judge, choices, agreement (the share of other judges'
+        choices, on the same task and pair, that are the same), item (whose rating moves most if this judge is
         left out), shift (by how much) and shift_in_errors (in its standard errors). The shift is null if the
         item has no finite rating without this judge.
     """

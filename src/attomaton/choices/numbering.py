@@ -89,7 +89,7 @@ class NumberedChoices(NamedTuple):
 
 
 class ItemTally(NamedTuple):
-    """The choices that each item won, other choices that included it (a tie counts half), all, and ties."""
+    """For each item the choices it won and the others that included it (a tie: half); all choices; ties."""
 
     wins: Float64
     losses: Float64

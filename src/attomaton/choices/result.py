@@ -536,7 +536,7 @@ class _Bound:
     value: float
 
     def interval(self, level: float) -> tuple[float, float]:
-        """One end is infinite; the other is the least that the difference may be."""
+        """One end is infinite; the other is the bound, the least size that the difference may have."""
         least = self._least(1.0 - level)
         return (least, np.inf) if self.value > 0 else (-np.inf, -least)
 

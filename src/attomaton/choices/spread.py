@@ -14,7 +14,7 @@ class Spread(NamedTuple):
     degrees: Float64
 
     def reach(self, tail: float) -> Float64:
-        """How far the estimate is off at most but for this probability on each side, by Student's t."""
+        """The error that is exceeded with this probability on each side, by Student's t."""
         return student_quantile(1.0 - tail, self.degrees) * self.error
 
 

@@ -209,7 +209,7 @@ class ScoreDifference(NamedTuple):
     Attributes
     ----------
     first, second : items
-        The two.
+        The two items.
     value : float
         The estimate; infinite where the component of one precedes that of the other.
     standard_error : float or None
@@ -220,8 +220,8 @@ class ScoreDifference(NamedTuple):
     maximum : float, optional
         With a penalty: the estimate by the likelihood alone, which may be infinite.
     limits : object, optional
-        Has ``interval(level)`` and ``p_value`` where these do not follow from the standard error: of an
-        infinite difference, and with a penalty; private.
+        Has ``interval(level)`` and ``p_value`` if these do not follow from the standard error, as for an
+        infinite difference or with a penalty; private.
     """
 
     first: Any

@@ -74,7 +74,8 @@ class Chunk:
     documents : int64 array, shape (n_documents + 1,)
         Offsets of the documents in ``ids``.
     head : int
-        Number of leading tokens repeated from the previous chunk: context, but not labels.
+        The number of leading tokens repeated from the previous chunk, which serve as context but not as
+        labels.
     n_tokens : int
         Size of the vocabulary.
     """

@@ -45,7 +45,7 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True)
 class Skipped:
-    """How many documents were skipped, and why the first was.
+    """How many documents were skipped, and why the first one was.
 
     Attributes
     ----------

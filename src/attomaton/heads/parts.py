@@ -86,6 +86,11 @@ class Normalisation:
         return written if self.gain is None else written * self.gain
 
 
+def normalise(norm: Normalisation | None, inputs: Tensor) -> Tensor:
+    """The inputs through a norm, or as they are if there is none."""
+    return inputs if norm is None else norm.apply(inputs)
+
+
 @dataclass(frozen=True)
 class RotaryBands:
     """The scaling of RoPE in Llama 3: slow coordinate pairs are slowed further, by ``factor``.
@@ -186,9 +191,9 @@ class AttentionMaps:
         W_O.
     scale : float
         Multiplies query·key, usually 1/√width.
-    lags : Tensor, shape (n_heads, window), optional
+    lag_biases : Tensor, shape (n_heads, window), optional
         Added to the score of the key at each lag before the query.
-    query_norm, key_norm : Norm, optional
+    query_norm, key_norm : Normalisation, optional
         Applied to queries and keys before RoPE: to each head, or to all heads together, depending on the
         length of its gain.
     window : int, optional
@@ -202,7 +207,7 @@ class AttentionMaps:
     value: Linear
     output: Linear
     scale: float
-    lags: Tensor | None = None
+    lag_biases: Tensor | None = None
     query_norm: Normalisation | None = None
     key_norm: Normalisation | None = None
     window: int | None = None
@@ -232,13 +237,13 @@ class Layer:
     ----------
     attention : AttentionMaps
         The maps of its heads.
-    norm : Norm, optional
+    norm : Normalisation, optional
         What attention reads the residual stream through.
     feed : FeedForward, optional
         The feed-forward layer.
-    feed_norm : Norm, optional
+    feed_norm : Normalisation, optional
         What the feed-forward layer reads the residual stream through.
-    output_norm, feed_output_norm : Norm, optional
+    output_norm, feed_output_norm : Normalisation, optional
         Applied to the outputs of both before they are added to the residual stream.
     """
 

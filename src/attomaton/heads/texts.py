@@ -58,8 +58,8 @@ def read_for(
     if chosen is None and read.vocabulary is not None and not isinstance(corpus, Documents):
         raise UnsupportedOption(
             "the corpus is text, and nothing says which id of the model a word has; give the model's "
-            "tokenizer as tokenizer (one of transformers, a tokenizer.json, a .tiktoken file, or a .bin file "
-            "of llama2.c such as tok512.bin), or token ids; a run of attomaton knows its words once "
+            "tokenizer by tokenizer= (one of transformers, a tokenizer.json, a .tiktoken file, or a .bin "
+            "file of llama2.c such as tok512.bin), or token ids; a run of attomaton knows its words once "
             "`attomaton learn` was run with the same text and --out"
         )
     return read
@@ -80,7 +80,7 @@ class BegunVocabulary(Vocabulary):
 def own_tokenizer(models: Sequence[Any], *, on_hub: bool = False) -> Any:
     """The tokenizer that belongs to models, the same to all; None if none has one.
 
-    It stands beside a model on disk, or is an attribute of a model in memory.
+    It is a file in the folder of a model on disk, or an attribute of a model in memory.
     """
     in_memory = [
         getattr(model, "tokenizer", None) for model in models if not isinstance(model, str | PathLike)

@@ -30,12 +30,12 @@ from attomaton.heads.model import (
     check_tokens,
     keep_shape,
 )
-from attomaton.heads.parts import AttentionMaps, Layer, Linear, Normalisation, Rotary, in_dtype
+from attomaton.heads.parts import AttentionMaps, Layer, Linear, Normalisation, Rotary, in_dtype, normalise
 from attomaton.heads.rotations import rotate_maps
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
 
-See = Callable[[int, Tensor], object]
+OnLayer = Callable[[int, Tensor], object]
 """Called in each layer with its number and the normed input of its attention."""
 
 
@@ -55,7 +55,7 @@ class Transformer:
         First to last.
     decoder : Linear, (dim, n_tokens)
         Maps the residual stream to logits.
-    last : Norm, optional
+    final_norm : Normalisation, optional
         The norm before the decoder.
     position_embeddings : Tensor, shape (longest, dim), optional
         Position embeddings.
@@ -80,7 +80,7 @@ class Transformer:
     embedding: Tensor = field(repr=False)
     layers: tuple[Layer, ...] = field(repr=False)
     decoder: Linear = field(repr=False)
-    last: Normalisation | None = field(default=None, repr=False)
+    final_norm: Normalisation | None = field(default=None, repr=False)
     position_embeddings: Tensor | None = field(default=None, repr=False)
     rotary: Rotary | None = None
     parallel: bool = False
@@ -104,7 +104,7 @@ class Transformer:
         """Run the model on contexts of one length, see :class:`~attomaton.heads.model.HeadModel`."""
         patterns: list[Tensor] = []
 
-        def see(number: int, read: Tensor) -> None:
+        def on_layer(number: int, read: Tensor) -> None:
             if self.recorded is not None:
                 patterns.append(self.attend(self.recorded[number], read))
 
@@ -113,19 +113,22 @@ class Transformer:
                 patterns.append(pattern)
             return pattern if edit_patterns is None else edit_patterns(number, pattern)
 
-        layers, edits = range(len(self.layers)), {"edit_patterns": edit, "edit_outputs": edit_outputs}
-        stream = self.run_layers(self.embed(tokens), layers, **edits, see=see)
+        stream = self.run_layers(
+            self.embed(tokens),
+            range(len(self.layers)),
+            edit_patterns=edit,
+            edit_outputs=edit_outputs,
+            on_layer=on_layer,
+        )
         return Watched(self.decode(stream), tuple(patterns))
 
     def embed(self, tokens: Integers | Tensor) -> Tensor:
         """The residual stream before the first layer, shape (n, length, dim)."""
         ids = check_contexts(tokens, self.shape)
         stream = self.embedding[ids].to(self.dtype) * self.embedding_scale
-        return (
-            stream
-            if self.position_embeddings is None
-            else stream + self.position_embeddings[: ids.shape[1]].to(self.dtype)
-        )
+        if self.position_embeddings is None:
+            return stream
+        return stream + self.position_embeddings[: ids.shape[1]].to(self.dtype)
 
     def run_layers(
         self,
@@ -134,20 +137,20 @@ class Transformer:
         *,
         edit_patterns: PatternEdit | None = None,
         edit_outputs: OutputEdit | None = None,
-        see: See = silent,
+        on_layer: OnLayer = silent,
     ) -> Tensor:
         """The residual stream after some consecutive layers, shape (n, length, dim).
 
-        ``see`` is called in each layer with its number and what attention reads. Without edits of patterns,
-        no pattern is held as a whole.
+        ``on_layer`` is called in each layer with its number and what attention reads. Without edits of
+        patterns, no pattern is held as a whole.
         """
         for number in layers:
             layer = in_dtype(self.layers[number], self.dtype)
-            attention, read = layer.attention, stream if layer.norm is None else layer.norm.apply(stream)
-            see(number, read)
-            values = self._share(self._split(attention.value.apply(read), self.n_groups))
-            if edit_patterns is None and attention.lags is None and attention.window is None:
-                queries, keys = self._match(attention, read, None)
+            attention, read = layer.attention, normalise(layer.norm, stream)
+            on_layer(number, read)
+            values = self._repeat_for_heads(self._split(attention.value.apply(read), self.n_groups))
+            if edit_patterns is None and attention.lag_biases is None and attention.window is None:
+                queries, keys = self._queries_and_keys(attention, read, None)
                 outputs = functional.scaled_dot_product_attention(
                     queries, keys, values, is_causal=True, scale=attention.scale
                 )
@@ -158,7 +161,8 @@ class Transformer:
                 outputs = pattern @ values
             if edit_outputs is not None:
                 outputs = keep_shape(edit_outputs(number, outputs), outputs, "edit_outputs")
-            stream = self._add(layer, stream, attention.output.apply(outputs.transpose(1, 2).flatten(2)))
+            written = attention.output.apply(outputs.transpose(1, 2).flatten(2))
+            stream = self._finish_layer(layer, stream, written)
         return stream
 
     def rotate(self, *, seed: int) -> "Transformer":
@@ -184,7 +188,7 @@ class Transformer:
         """Run the model and hand on rows, see :class:`~attomaton.heads.model.LayeredModel`."""
         wanted = range(len(self.layers)) if layers is None else layers
 
-        def see(layer: int, read: Tensor) -> None:
+        def on_layer(layer: int, read: Tensor) -> None:
             if layer not in wanted:
                 return
             reads(layer, read)
@@ -192,7 +196,7 @@ class Transformer:
                 maps = model.layers[layer].attention if model.recorded is None else model.recorded[layer]
                 write(layer, number, self.attend(maps, read, positions=positions))
 
-        self.run_layers(self.embed(tokens), range(max(wanted) + 1), see=see)
+        self.run_layers(self.embed(tokens), range(max(wanted) + 1), on_layer=on_layer)
 
     def run_edits(
         self, tokens: Integers | Tensor, runs: Sequence[tuple[int, Edits]], scored: Tensor
@@ -206,8 +210,8 @@ class Transformer:
 
     def decode(self, stream: Tensor) -> Tensor:
         """The logits of a residual stream after the last layer, shape (n, length, n_tokens)."""
-        stream = stream if self.last is None else in_dtype(self.last, self.dtype).apply(stream)
-        return in_dtype(self.decoder, self.dtype).apply(stream)
+        read = normalise(in_dtype(self.final_norm, self.dtype), stream)
+        return in_dtype(self.decoder, self.dtype).apply(read)
 
     def attend(self, maps: AttentionMaps, read: Tensor, *, positions: Tensor | None = None) -> Tensor:
         """The patterns of heads that read this, shape (n, n_heads, n_queries, length).
@@ -216,30 +220,29 @@ class Transformer:
         positions of the queries in each context, shape (n, n_queries), and None means all.
         """
         attention = in_dtype(maps, self.dtype)
-        queries, keys = self._match(attention, read, positions)
+        queries, keys = self._queries_and_keys(attention, read, positions)
         scores = (queries @ keys.transpose(2, 3)).mul_(attention.scale)
         key_positions = torch.arange(read.shape[1])
-        lag = (key_positions[None] if positions is None else positions)[
-            ..., None
-        ] - key_positions  # (n or 1, n_queries, length)
-        if attention.lags is not None:
-            scores = scores + attention.lags[:, lag.clamp(min=0)].movedim(0, 1)
+        query_positions = key_positions[None] if positions is None else positions
+        lag = query_positions[..., None] - key_positions  # (n or 1, n_queries, length)
+        if attention.lag_biases is not None:
+            scores = scores + attention.lag_biases[:, lag.clamp(min=0)].movedim(0, 1)
         hidden = lag < 0 if attention.window is None else (lag < 0) | (lag >= attention.window)
         return torch.softmax(scores.masked_fill_(hidden[:, None], -torch.inf), -1)
 
-    def _match(
+    def _queries_and_keys(
         self, attention: AttentionMaps, read: Tensor, positions: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Queries at some positions, and all keys, with RoPE, shape (n, n_heads, n_queries or length, ·)."""
         asking = read if positions is None else _torch.take_along_dim(read, positions[..., None], 1)
         queries = self._split(attention.project_queries(asking), self.n_heads)
         keys = self._split(attention.project_keys(read), self.n_groups)
-        rotary = attention.rotary or self.rotary
+        rotary = self._rotary_of(attention)
         if rotary is not None:
             every = torch.arange(read.shape[1])
             queries = rotary.rotate(queries, every if positions is None else positions[:, None])
             keys = rotary.rotate(keys, every)
-        return queries, self._share(keys)
+        return queries, self._repeat_for_heads(keys)
 
     def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:
         """The head's scores before the softmax, from the tokens' own embeddings, in float64.
@@ -249,11 +252,11 @@ class Transformer:
         Parameters
         ----------
         head : Head
-            Which.
+            The layer and the head in it.
         queries, keys : int arrays, shapes (n_queries,) and (n_keys,)
             Tokens.
         lag : int
-            The distance of keys before the query. It matters for RoPE and for ``lags``.
+            The distance of keys before the query. It matters for RoPE and for ``lag_biases``.
 
         Returns
         -------
@@ -266,12 +269,14 @@ class Transformer:
         )
         query_ids, key_ids = (check_tokens(tokens, self.shape) for tokens in (queries, keys))
         query = self._project(layer, query_ids)[0][:, number]
-        key = self._project(layer, key_ids)[1][:, number * self.n_groups // self.n_heads]
-        rotary = attention.rotary or self.rotary
+        key = self._project(layer, key_ids)[1][:, self._group_of(number)]
+        rotary = self._rotary_of(attention)
         if rotary is not None:
             query = rotary.rotate(query, torch.full((len(query),), lag))
-        scores, lags = key @ query.T * attention.scale, attention.lags
-        return (scores if lags is None else scores + lags[number, lag].double()).numpy()
+        scores = key @ query.T * attention.scale
+        if attention.lag_biases is not None:
+            scores = scores + attention.lag_biases[number, lag].double()
+        return scores.numpy()
 
     def project_tokens(self, layer: int, *, lag: int = 0) -> tuple[Tensor, Tensor]:
         """Queries and keys of every token from its own embedding; their products are :meth:`score_tokens`.
@@ -284,30 +289,31 @@ class Transformer:
         check_head(Head(layer, 0), self.shape)
         tokens = torch.arange(len(self.embedding))
         queries, keys = self._project(layer, tokens, self.dtype)
-        rotary = self.layers[layer].attention.rotary or self.rotary
+        rotary = self._rotary_of(self.layers[layer].attention)
         if rotary is not None:
             lags = torch.full((len(tokens),), lag)
             queries = rotary.rotate(queries.transpose(0, 1), lags).transpose(0, 1)
         return queries * self.layers[layer].attention.scale, keys
 
     def score_inputs(self, layer: int, inputs: Any, keys: Int64, lags: Int64, texts: Int64) -> Float64:
-        """The scores of the heads whose patterns are recorded, from given inputs of their attention."""
-        del texts
+        """Scores of recorded heads from given inputs, see :class:`~attomaton.heads.model.LayeredModel`."""
+        del texts  # scores depend on the inputs alone
         check_head(Head(layer, 0), self.shape)
         maps = self.layers[layer].attention if self.recorded is None else self.recorded[layer]
         attention = in_dtype(maps, self.dtype)
         read = torch.as_tensor(inputs).to(self.dtype)
         query = attention.project_queries(read).reshape(len(inputs), self.n_heads, -1)[keys[:, 0]]
         key = attention.project_keys(read).reshape(len(inputs), self.n_groups, -1)
-        rotary, scores = attention.rotary or self.rotary, np.empty((len(keys), self.n_heads, keys.shape[1]))
+        rotary = self._rotary_of(attention)
+        scores = np.empty((len(keys), self.n_heads, keys.shape[1]))
         for column in range(keys.shape[1]):
             rotated, distances = query, torch.as_tensor(lags[:, column])
             if rotary is not None:
                 rotated = rotary.rotate(query.transpose(0, 1), distances).transpose(0, 1)
-            shared = key[keys[:, column]].repeat_interleave(self.n_heads // self.n_groups, 1)
+            shared = self._repeat_for_heads(key[keys[:, column]])
             score = (rotated * shared).sum(-1) * attention.scale
-            if attention.lags is not None:
-                score = score + attention.lags[:, distances].T
+            if attention.lag_biases is not None:
+                score = score + attention.lag_biases[:, distances].T
             scores[:, :, column] = score.numpy()
         return scores
 
@@ -325,20 +331,17 @@ class Transformer:
         ids = check_tokens(tokens, self.shape)
         attention = in_dtype(self.layers[layer].attention, torch.float64)
         values = self._split(attention.value.apply(self._normed(layer, ids)[None]), self.n_groups)[0]
-        read = values[number * self.n_groups // self.n_heads]
+        read = values[self._group_of(number)]
         written = read @ attention.output.weight[number * read.shape[1] : (number + 1) * read.shape[1]]
-        output_norm = self.layers[layer].output_norm
-        if output_norm is not None:
-            written = in_dtype(output_norm, torch.float64).apply_unscaled(written)
-        if self.last is not None:
-            written = in_dtype(self.last, torch.float64).apply_unscaled(written)
+        for norm in (self.layers[layer].output_norm, self.final_norm):
+            if norm is not None:
+                written = in_dtype(norm, torch.float64).apply_unscaled(written)
         return (written @ self.decoder.weight.double()).numpy()
 
     def _normed(self, layer: int, ids: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
         """The layer's input for single tokens, shape (n, dim), with nothing before the layer."""
         stream = self.embedding[ids].to(dtype) * self.embedding_scale
-        norm = self.layers[layer].norm
-        return stream if norm is None else in_dtype(norm, dtype).apply(stream)
+        return normalise(in_dtype(self.layers[layer].norm, dtype), stream)
 
     def _project(self, layer: int, ids: Tensor, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
         """Queries (n, n_heads, width) and keys (n, n_groups, width), neither rotated nor scaled."""
@@ -351,16 +354,24 @@ class Transformer:
         """(n, length, count · width) → (n, count, length, width)."""
         return values.reshape(*values.shape[:2], count, -1).transpose(1, 2)
 
-    def _share(self, offered: Tensor) -> Tensor:
-        """Repeat each group's keys or values for every head in it."""
-        same = self.n_heads // self.n_groups
-        return offered if same == 1 else offered.repeat_interleave(same, 1)
+    def _rotary_of(self, attention: AttentionMaps) -> Rotary | None:
+        """RoPE of a layer: its own, or that of the model."""
+        return attention.rotary or self.rotary
 
-    def _add(self, layer: Layer, stream: Tensor, written: Tensor) -> Tensor:
-        """The residual stream after a layer."""
-        after = stream + (written if layer.output_norm is None else layer.output_norm.apply(written))
+    def _group_of(self, number: int) -> int:
+        """The group of keys and values that a head uses."""
+        return number * self.n_groups // self.n_heads
+
+    def _repeat_for_heads(self, of_groups: Tensor) -> Tensor:
+        """Repeat the keys or values of each group, along axis 1, for every head in it."""
+        n_repeats = self.n_heads // self.n_groups
+        return of_groups if n_repeats == 1 else of_groups.repeat_interleave(n_repeats, 1)
+
+    def _finish_layer(self, layer: Layer, stream: Tensor, written: Tensor) -> Tensor:
+        """The residual stream after a layer, whose attention has written this."""
+        after = stream + normalise(layer.output_norm, written)
         if layer.feed is None:
             return after
         read = stream if self.parallel else after
-        fed = layer.feed.apply(read if layer.feed_norm is None else layer.feed_norm.apply(read))
-        return after + (fed if layer.feed_output_norm is None else layer.feed_output_norm.apply(fed))
+        fed = layer.feed.apply(normalise(layer.feed_norm, read))
+        return after + normalise(layer.feed_output_norm, fed)

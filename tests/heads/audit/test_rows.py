@@ -127,7 +127,7 @@ def test_one_pass_records_what_several_define(family):
         reads = []
         stream = model.embed(ids[None, :-1])
         model.run_layers(
-            stream, range(len(model.layers)), see=lambda _, read, reads=reads: reads.append(read[0])
+            stream, range(len(model.layers)), on_layer=lambda _, read, reads=reads: reads.append(read[0])
         )
         first += np.array([read[0].numpy() for read in reads]) / 2
         for place, token in enumerate(ids[1:-1].tolist(), 1):

@@ -81,7 +81,7 @@ class WritingCoverage(Coverage):
 class WritingExplanation(Explanation):
     """The tokens read in one context, the reasons, and the tokens written.
 
-    Everything but ``written`` is about keys, which are tokens if there is one way to write.
+    Everything but ``written`` describes keys, which are tokens if there is only one way to write.
 
     Attributes
     ----------
@@ -142,7 +142,7 @@ class WritingAutomaton(Tabular, Attention):
     """Hard retrieval and soft composition of a head that writes tokens other than those it reads.
 
     :meth:`predict`, :meth:`predict_proba`, :meth:`predict_samples`, :meth:`sample`, :meth:`generate` and
-    :meth:`score` are about *written* tokens; :meth:`attention` and :meth:`retrieve` are about tokens *read*,
+    :meth:`score` give *written* tokens; :meth:`attention` and :meth:`retrieve` give tokens *read*,
     and :meth:`explain` shows both. For everything else that an :class:`~attomaton.Automaton` has, use
     ``reads``, an automaton whose tokens are keys.
 
@@ -154,13 +154,13 @@ class WritingAutomaton(Tabular, Attention):
     writing : Writing
         The token that each key writes.
     reach : Reach
-        The number of labels of the corpus that it can write.
+        The number of labels of the corpus that the head can write.
     settling : Settling
         The choice of the key where several write a label.
     vocabulary : Vocabulary, optional
         Lets contexts be given as text.
     window : int, optional
-        The longest context that it was learned with.
+        The longest context used for learning.
     """
 
     reads: Automaton

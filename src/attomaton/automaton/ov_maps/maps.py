@@ -104,7 +104,7 @@ class Writing:
         )
 
     def write(self, keys: Integers) -> Int32:
-        """The token that each key writes; an unknown word writes itself."""
+        """The token that each key writes; an unknown word is written as itself."""
         if not self.n_keys:
             return self.token_of(keys)
         written = self.table.ravel()[np.minimum(keys, self.n_keys - 1)]

@@ -153,13 +153,13 @@ class Limit:
         The smallest 1 − ρ of the other tokens; infinite if there are none.
     rate : float
         The largest real part of an eigenvalue of the flow: if negative, shares approach the limit like
-        t^rate. It is nan where the winners fall into parts that do not reach each other.
+        t^rate. It is NaN if the winners fall into parts that do not reach each other.
     bend : float
         Decides where the rate is 0 because some fading tokens also have ρ = 1: if negative, all shares near
-        the limit return to it, like 1/ln t. nan where it is not needed or not available.
+        the limit return to it, like 1/ln t. NaN where this number is not needed or not available.
     neutral : bool
-        Whether the limit is proved to lie on a line of stationary shares: which of them a text ends with is
-        then random.
+        Whether the limit is proved to lie on a line of stationary shares. If so, it is random which of these
+        shares a text ends with.
     returns : bool
         Whether every token that keeps recurring leads directly to a winner. Otherwise tokens may sustain each
         other away from the winners, and exponents are unknown.

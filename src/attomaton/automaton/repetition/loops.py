@@ -58,14 +58,14 @@ class Loops:
     Attributes
     ----------
     odds : Odds
-        The layer's ranking of the prompt's tokens under each other.
+        The layer's odds for the prompt's tokens, with each of them as the query.
     window : int
-        T: the number of last tokens that are seen.
+        T: the number of last tokens that the layer sees.
     loops : tuple of tuple of int
-        Each loop as token ids in the order of writing, the lowest first.
+        Each loop as token ids in the order of writing, beginning with the lowest id.
     probabilities : float64 array, shape (n_loops,), or None
-        The probability that the text after the prompt ends in each; None if there are too many windows to
-        visit, if absorption takes too long for float64, or if no prompt was given.
+        The probability that the text after the prompt ends in each loop; None if there are too many windows
+        to visit, if absorption takes too long for float64, or if no prompt was given.
     steps : float, or None
         Mean number of tokens written until the window holds only the loop's tokens.
     """

@@ -162,7 +162,7 @@ class TextCounts(Tabular):
     lengths : int64 array, shape (n_marks,)
         The counted lengths of the text, including the prompt.
     counts : float64 array, shape (n_runs, n_marks, K)
-        The count of each token by then.
+        The count of each token at each length.
     """
 
     tokens: Int32

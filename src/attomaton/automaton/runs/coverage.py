@@ -74,7 +74,7 @@ class Coverage(Tabular):
     largest : tuple of LargeComponent
         The largest components with more than one token.
     hard, soft : dict
-        The certificates, with a text under ``"status"``.
+        The certificates, with the outcome in words under ``"status"``.
     """
 
     n_read: int

@@ -141,7 +141,7 @@ class LogitCertificate:
 
     @property
     def verdict(self) -> str:
-        """What is proved, in one sentence; the numbers of the proof where something is not."""
+        """What is proved, in one sentence; with the numbers of the proof if something is not proved."""
         if not self.certified:
             return f"not certified: {self}"
         distance = f"{CONVERGED**0.5:.0e} standard errors"

@@ -199,7 +199,7 @@ class FirthContrast:
     profile : object or None
         Where interval and p-value come from; None where it is not identified; private.
     unit : float
-        What estimate, error and interval are multiplied by.
+        The factor by which estimate, error and interval are multiplied.
     """
 
     label: str
@@ -256,7 +256,7 @@ class FirthFit(Tabular):
 
     @property
     def coefficients(self) -> Float64:
-        """The estimates, shape (n_parameters,): only identified contrasts count."""
+        """The estimates, shape (n_parameters,); only their identified contrasts have a meaning."""
         return self.problem.parameters(self.scaled)
 
     @cached_property

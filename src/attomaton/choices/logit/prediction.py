@@ -25,8 +25,8 @@ def predict_rows(
 ) -> Float64:
     """The limit of the probability of each row of new situations, shape (n_rows,).
 
-    What the data leave open raises ``UndeterminedChoice``. With ``leave_open`` it is NaN, and with
-    ``descent`` what gradient descent from 0 tends to.
+    A probability that the data leave open raises ``UndeterminedChoice``. With ``leave_open`` it is NaN, and
+    with ``descent`` it is the one that gradient descent from 0 tends to.
     """
     probability = np.empty(situations.n_rows)
     most = max(MOST_DIFFERENCES // max(matrix.shape[1], 1), 1)

@@ -26,15 +26,15 @@ class LogitSummary(Tabular):
     Attributes
     ----------
     head : str
-        What was fitted.
+        The line above the table: what was fitted.
     coefficients : tuple of Contrast
         The rows.
     readings : tuple of str
-        What is said of each row that is not finite; empty for the others.
+        For each row that is not finite, the words in place of its numbers; empty for the others.
     robust : bool
         Whether standard errors are those of the sandwich.
     notes : tuple of str
-        What stands below the table.
+        The lines below the table.
     """
 
     head: str

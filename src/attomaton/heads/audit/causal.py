@@ -171,7 +171,7 @@ class Causal(Tabular):
     sets : tuple of tuple of Head
         The heads that are changed together, one set per row.
     loss, accuracy : float
-        Of the unchanged model, at the scored positions.
+        The loss and the accuracy of the unchanged model, at the scored positions.
     pattern, ablation : Estimates
         The rise of the loss in nats with the set's mean patterns, and with its mean outputs.
     pattern_drop, ablation_drop : float64 array, shape (n_sets,)

@@ -58,8 +58,8 @@ class OwnScores:
     def score(self, rows: Rows) -> Float64:
         """The scores of the heads of ``rows``, shape (n_rows, n_heads, window + 2).
 
-        Those of the window come first. The last two are the first token's: as the same token has it
-        elsewhere, and as the first position of all documents has it on average.
+        The scores of the window come first. The last two are for the first token: the score that the token
+        has elsewhere, and the mean score of the first position over all documents.
         """
         reads, n, window = self.reads, len(rows), rows.window
         named = _index_in(reads.tokens, np.concatenate([rows.tokens, rows.starts[:, None]], 1))
@@ -101,7 +101,7 @@ class Ceiling:
 
 
 def find_ceiling(fitted: Rows, scored: Rows, own_scores: OwnScores | None = None) -> Ceiling:
-    """Fit the best fixed scores of query, token and lag that are found, for every head."""
+    """For every head, fit the best fixed scores of query, token and lag that the search finds."""
     rungs: list[Any] = [Position(), Duplicate(), KeyToken()]
     window = fitted.window
     if own_scores is not None:

@@ -32,7 +32,7 @@ class AuditDifference(Tabular):
     heads : tuple of Head
         The heads that both audits have.
     names : tuple of str
-        The measures, called as the columns of ``HeadAudit.table()``.
+        The measures, named like the columns of ``HeadAudit.table()``.
     difference, error, z : float64 array, shape (n_measures, n_heads)
         The differences, their standard errors over documents, and z by Student's distribution.
     is_paired : bool
@@ -54,7 +54,7 @@ class AuditDifference(Tabular):
 
     @property
     def holds(self) -> Bool:
-        """Where heads differ, either way, shape (n_measures, n_heads).
+        """Where heads differ, in either direction, shape (n_measures, n_heads).
 
         For each measure the false discovery rate over heads is at most 5 % (Benjamini and Hochberg).
         """

@@ -33,7 +33,7 @@ SHOWN_POSITIONS = 8
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadContexts(Tabular):
-    """Contexts in which a head departs from the first rung, with the fit of every rung.
+    """Contexts in which a head departs most from the first rung, with the attention that each rung fits.
 
     Attributes
     ----------

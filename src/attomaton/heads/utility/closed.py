@@ -51,7 +51,7 @@ class PairCounts:
     containing, times : float64 arrays, shape (n_pairs,)
         How many contexts with the query contain the token, and how often they contain it in total.
     copied, copied_times : float64 arrays, shape (n_pairs,)
-        The same for contexts whose label is the token.
+        ``containing`` and ``times`` for contexts whose label is the token.
     length : float
         The mean length of a context.
     """

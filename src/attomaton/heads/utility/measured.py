@@ -44,11 +44,11 @@ class UtilityTable:
     Attributes
     ----------
     head : Head
-        Whose it is.
+        The head that the table belongs to.
     scores : pyarrow.Table
         Columns query, token (int32), score (float64), sorted; only pairs that were seen.
     background : float64 array, shape (n_tokens,)
-        The score of each token with a query it was not seen with.
+        The score of each token under queries with which it was not seen.
     counts : int64 array
         How often each pair was seen, in the order of ``scores``.
     """
