@@ -42,7 +42,7 @@ from attomaton.heads.audit.explanations import TokenCounts
 from attomaton.heads.audit.jackknife import Estimates, above_null
 from attomaton.heads.audit.ladder import Ladder
 from attomaton.heads.audit.pictures import draw_audit
-from attomaton.heads.audit.rows import Rows, watch_rows
+from attomaton.heads.audit.rows import Rows, record
 from attomaton.heads.audit.seeking import Seeking
 from attomaton.heads.model import HeadModel
 from attomaton_experiments.head_study.edges import ObeyedEdges
@@ -100,7 +100,7 @@ def seek_deep() -> dict[str, float]:
     model, documents = draw_deep(rng), draw_chains(rng)
     counts, found = TokenCounts.of(documents[:24], n_tokens=40), []
     for seed in range(N_DEEP):
-        rows = watch_rows(rotate_beside(model, seed=seed), documents, window=16)
+        rows = record(rotate_beside(model, seed=seed), documents, window=16).rows
         found.append(seek_labels(rows.take(rows.documents < 24), rows.take(rows.documents >= 24), counts))
     return {f"against_{many}": beyond_two(found, many) for many in (4, 2, 1)}
 
@@ -155,8 +155,8 @@ class Bench:
         return Ladder(self.heads, names, nested, tuple(shares), tuple(added), kept["scales"])
 
     def _watch(self, model: HeadModel) -> list[Rows]:
-        fitted = watch_rows(model, self.documents[FITTED], per_document=60, longest=255, seed=1)
-        return [fitted, watch_rows(model, self.documents[SCORED], per_document=100, longest=255)]
+        fitted = record(model, self.documents[FITTED], per_document=60, longest=255, seed=1).rows
+        return [fitted, record(model, self.documents[SCORED], per_document=100, longest=255).rows]
 
     def _keep(self, name: str, find: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The arrays of this name in the folder; found and written there if they are missing."""

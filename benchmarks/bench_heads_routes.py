@@ -66,15 +66,18 @@ def compare_routes(path: Path, live: LiveModel, documents: Any) -> dict[str, Any
         for head, ours, theirs in zip(audits[0].heads, *types, strict=True)
         if ours.name != theirs.name
     }
-    excess = [audit.seeking.excess.value for audit in audits]
+
+    def apart(number_of: Any) -> float:
+        return float(np.nanmax(np.abs(number_of(audits[0]) - number_of(audits[1]))))
+
     return {
         "heads": len(audits[0].heads),
         "same_type": round(1 - len(different) / len(audits[0].heads), 4),
         "different": different,
-        "largest_difference_of_shares": float(
-            np.abs(audits[0].ladder.shares - audits[1].ladder.shares).max()
-        ),
-        "largest_difference_of_excess": float(np.abs(excess[0] - excess[1]).max()),
+        "largest_difference_of_shares": apart(lambda audit: audit.ladder.shares),
+        "largest_difference_of_excess": apart(lambda audit: audit.seeking.excess.value),
+        "largest_difference_of_ceilings": apart(lambda audit: audit.ceiling.pairs.value),
+        "largest_difference_of_z": apart(lambda audit: np.r_[audit.ladder.z.ravel(), audit.seeking.z]),
         "cpu_s": dict(zip(("own_pass", "transformers"), seconds, strict=True)),
     }
 
@@ -95,7 +98,7 @@ def judge_random(live: LiveModel, documents: Any, kind: str) -> dict[str, Any]:
     audits = list[HeadAudit]()
     for draw, part in zip(draws, recorded[1:], strict=True):
         scores = [OwnScores(draw, part.reads)]
-        rows = [[part.own.of_layer(layer)] for layer in layers]
+        rows = [[part.rows.of_layer(layer)] for layer in layers]
         audits.append(join_audits([measure_layer(plan, one, [plan.rungs], scores) for one in rows]))
     names, z, rungs = list[str](), list[Any](), list[Any]()
     for at, audit in enumerate(audits):

@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from attomaton.heads import climb
-from attomaton.heads.audit.rows import watch_rows
+from attomaton.heads.audit.rows import record
 from stories import make_rungs, open_stories, read_stories
 from timing import peak_gigabytes, report
 
@@ -19,8 +19,8 @@ FITTED, SCORED = slice(0, 400), slice(750, None)
 def main() -> None:
     begun = time.perf_counter()
     model, documents = open_stories(), read_stories()
-    fitted = watch_rows(model, documents[FITTED], per_document=12, longest=255)
-    scored = watch_rows(model, documents[SCORED], per_document=20, longest=255)
+    fitted = record(model, documents[FITTED], per_document=12, longest=255).rows
+    scored = record(model, documents[SCORED], per_document=20, longest=255).rows
     watched = time.perf_counter()
     rungs = make_rungs(model, documents[FITTED])
     made = time.perf_counter()

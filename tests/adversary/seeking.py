@@ -12,7 +12,7 @@ from attomaton.base.errors import InvalidSamples
 from attomaton.heads.audit.heads import AuditSettings, audit_heads
 from attomaton.heads.audit.ladder import Position
 from attomaton.heads.audit.randomised import rotate_beside
-from attomaton.heads.audit.rows import split_documents, watch_rows
+from attomaton.heads.audit.rows import record, split_documents
 from tests.adversary.finding import Finding, Rng, unjudged
 from tests.heads.audit.built import KINDS, Seeker, build_heads, draw_chains, draw_text
 
@@ -59,9 +59,9 @@ def draw(rng: Rng, text: str, n: int, length: int, n_tokens: int) -> list[np.nda
 
 def excess_by_loops(model, documents, how: AuditSettings, head: int) -> float:
     """The excess of one head, place by place, from patterns of whole documents."""
-    drawn = watch_rows(
+    drawn = record(
         model, documents, window=how.window, per_document=how.per_document, longest=how.longest, seed=how.seed
-    )
+    ).rows
     fit_on, _ = split_documents(len(documents), share=how.fitted, seed=how.seed)
     fitted, scored, counts = [], [], dict.fromkeys(range(model.shape.n_tokens), 0.5)
     patterns = [model.watch(np.array([ids[:-1]])).patterns[0][0, head].numpy() for ids in documents]

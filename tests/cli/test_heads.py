@@ -120,17 +120,10 @@ def test_files_of_others_are_kept(folder):
 COURSE = [*PLAIN[2:], "--random", "0"]
 
 
-def test_the_null_is_said_and_can_be_chosen(folder):
-    for asked, said in (
-        ([], "1 draw of random heads"),
-        (["--null", "rotated"], "1 model with rotated heads"),
-    ):
-        ended = run_inside(*PLAIN, *asked, cwd=folder, COLUMNS="160")
-        assert ended.returncode == 0, ended.stderr
-        assert said in ended.stdout
-    ended = run_inside(*PLAIN, "--null", "some", cwd=folder)
-    assert ended.returncode == 2
-    assert "give one of intact, rotated" in " ".join(ended.stderr.split())
+def test_the_null_is_said(folder):
+    ended = run_inside(*PLAIN, cwd=folder, COLUMNS="160")
+    assert ended.returncode == 0, ended.stderr
+    assert "1 draw of random heads" in ended.stdout
 
 
 @pytest.mark.slow  # audits several checkpoints

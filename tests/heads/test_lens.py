@@ -127,7 +127,10 @@ def test_bridges_are_read_by_their_attributes_and_asked_for_logits(family, tmp_p
         ({"normalization_type": "Batch"}, "norm is 'Batch'"),
         ({"act_fn": "solu_ln"}, "act_fn is 'solu_ln'"),
         ({"use_local_attn": True}, "use_local_attn is True"),
-        ({"attention_dir": "bidirectional"}, "only 'causal' is supported"),
+        (
+            {"attention_dir": "bidirectional"},
+            "is 'bidirectional', which attomaton does not read; give",
+        ),
         ({"n_layers": 3}, r"no tensor 'blocks\.2"),
     ],
 )

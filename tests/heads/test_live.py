@@ -273,8 +273,6 @@ def test_quantised_weights_are_not_rotated_and_it_is_said(tmp_path):
     assert {null.n_draws for null in (*audit.null_types, audit.seeking.null) if len(null.values)} == {3}
     same = HeadAudit.load(audit.save(tmp_path / "heads.parquet"))
     assert same.table().equals(audit.table())
-    with pytest.raises(UnsupportedOption, match="exposes none; give a folder"):
-        audit_heads(model, DOCUMENTS, settings=HOW, null="rotated")
 
 
 def test_random_heads_that_cannot_be_made_are_left_out():

@@ -1,13 +1,11 @@
 """Models that show attention patterns only: they are audited, without what needs weights."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
 
 from attomaton.base.errors import InvalidSamples, UnreadableModel, UnsupportedOption
-from attomaton.heads import AuditSettings, Head, PatternModel, audit_heads, open_model, useful_rungs
+from attomaton.heads import AuditSettings, Head, PatternModel, audit_heads, useful_rungs
 from tests.heads.made import make_opt
 
 RNG = np.random.default_rng(0)
@@ -80,20 +78,9 @@ def test_an_iterator_of_something_else_is_refused(items, words):
         audit_heads(PatternModel.from_iterator(iter(items), n_tokens=61), DOCUMENTS, settings=HOW)
 
 
-class Hooked(torch.nn.Module):
-    """Like a HookedTransformer with a setting that is not read."""
-
-    cfg = SimpleNamespace(n_layers=2, n_heads=2, d_vocab=61, n_ctx=32, device="cpu", use_qk_norm=True)
-
-    def run_with_cache(self, ids, names_filter):
-        names = ["blocks.0.attn.hook_pattern", "blocks.1.attn.hook_pattern", "blocks.0.hook_resid_pre"]
-        layers = dict(zip(names, [*uniform(ids), None], strict=True))
-        return torch.zeros(*ids.shape, 61), {name: layers[name] for name in names if names_filter(name)}
-
-
 def test_what_needs_weights_says_so():
-    model, ids = open_model(Hooked()), DOCUMENTS[0][None]
-    with pytest.raises(UnsupportedOption, match=r"edits.*use_qk_norm.*leave that out"):
+    model, ids = PatternModel.from_function(uniform, n_tokens=61), DOCUMENTS[0][None]
+    with pytest.raises(UnsupportedOption, match=r"edits.*leave that out"):
         model.watch(ids, edit_patterns=lambda _, pattern: pattern)
     with pytest.raises(UnsupportedOption, match="token scores need the weights"):
         model.score_tokens(Head(0, 0), ids[0], ids[0])
@@ -105,12 +92,5 @@ def test_what_needs_weights_says_so():
     assert audit.seeking.judged == [None] * 4
     assert audit.table()["seeks"].null_count == 4
     assert audit.causal is None
-    for words in ("use_qk_norm is True); give", "Causal value is left out", "random heads", "weights"):
+    for words in ("Causal value is left out", "random heads", "weights"):
         assert words in str(audit)
-
-
-def test_a_lens_model_with_other_settings_is_watched_as_it_runs():
-    model = open_model(Hooked())
-    assert isinstance(model, PatternModel)
-    assert "use_qk_norm" in model.reason
-    assert len(audit_heads(model, DOCUMENTS, settings=HOW).heads) == 4

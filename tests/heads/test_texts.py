@@ -55,6 +55,18 @@ def test_texts_in_every_form_have_the_ids_of_the_models_tokenizer(folder):
         assert ids_of(read) == wanted
 
 
+def test_no_more_is_read_than_a_limit_needs(folder, tmp_path):
+    model, texts = folder / "model", TEXTS[:3]
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number}.jsonl").write_text(json.dumps({"text": text}), encoding="utf-8")
+    (tmp_path / "3.jsonl").write_text("{", encoding="utf-8")  # would be refused
+    whole = ids_of(read_for([model], texts))
+    for corpus in (tmp_path, TEXTS, [*texts, 3]):
+        assert ids_of(read_for([model], corpus, limit=3)) == whole
+    with pytest.raises(UnreadableSource, match=r"3\.jsonl"):
+        read_for([model], tmp_path)
+
+
 def test_text_without_a_tokenizer_is_refused():
     with pytest.raises(UnsupportedOption, match="nothing says which id"):
         read_for([object()], TEXTS)

@@ -10,7 +10,7 @@ import torch
 from attomaton.base.errors import InvalidSamples, MismatchedParts, TokenOutOfRange, UnsupportedOption
 from attomaton.heads.arrays import from_arrays
 from attomaton.heads.audit.causal import LabelledContexts
-from attomaton.heads.audit.rows import watch_rows
+from attomaton.heads.audit.rows import record
 from attomaton.heads.deviation import compare_logits
 from attomaton.heads.model import BATCH_BYTES, Head
 from attomaton.heads.opening import open_model
@@ -206,7 +206,7 @@ def test_a_large_vocabulary_makes_batches_small():
     model = SimpleNamespace(
         name="large", shape=large.shape, watch=lambda tokens: large.watch(tokens, edit_patterns=count)
     )
-    watch_rows(model, documents, window=4, per_document=1)
+    record(model, documents, window=4, per_document=1)
     assert sum(sizes) == 60
     assert max(sizes) == BATCH_BYTES // (4 * 41 * (50_257 + 41)) == 16
     parts = LabelledContexts.of(documents, length=32, n_tokens=50_257).batches(model)

@@ -58,9 +58,6 @@ def heads(
         whole("Attention rows for the ladder and for pairs, at most; next-token seeking uses all.", least=16),
     ] = 2_400,
     random: Annotated[int, whole("Number of models with random heads to compare with.", most=100)] = 2,
-    null: Annotated[
-        str, words("Random heads: intact (they read the trained residual stream) or rotated (in all layers).")
-    ] = "intact",
     causal: Annotated[
         str, words("Causal value of none, all, or the top ten heads by |z| of next-token seeking.")
     ] = "none",
@@ -119,10 +116,10 @@ def heads(
         if page is not None and models_given[1:]:
             raise UnsupportedOption("--page shows one model; leave it out, or give one model")
         last = models_given[-1].open()  # says what is wrong with the model before the corpus is read
-        documents = read_documents(models_given, corpus, corpus_options, on_hub=on_hub)
+        documents = read_documents(models_given, corpus, corpus_options, limit=limit, on_hub=on_hub)
         options: Any = {"theory": theory, "settings": settings, "progress": announce, "limit": limit}
         if shown is None:
-            options |= {"random": random, "null": null, "causal": causal}
+            options |= {"random": random, "causal": causal}
             options |= {"layers": chosen_layers, "heads": chosen_heads}
             value = _audit(models_given, last, documents, options, out, work)
         else:
@@ -277,7 +274,12 @@ def find_models(
 
 
 def read_documents(
-    models: "Sequence[ModelStep]", corpus: str, corpus_options: "CorpusOptions", *, on_hub: bool
+    models: "Sequence[ModelStep]",
+    corpus: str,
+    corpus_options: "CorpusOptions",
+    *,
+    limit: int | None = None,
+    on_hub: bool,
 ) -> "Documents":
     """The corpus as ids of the models."""
     from attomaton.heads.texts import read_for
@@ -287,6 +289,7 @@ def read_documents(
         corpus,
         tokenizer=corpus_options.tokenizer,
         reading=corpus_options.reading,
+        limit=limit,
         on_hub=on_hub,
     )
     return read

@@ -56,7 +56,10 @@ def read_lens(model: Any, *, name: str = "TransformerLens", dtype: torch.dtype |
     for setting, allowed in PLAIN.items():
         value = getattr(cfg, setting, allowed[0])
         if value not in allowed:
-            raise UnreadableModel(f"its {setting} is {brief(repr(value))}; only {allowed[0]!r} is supported")
+            raise UnreadableModel(
+                f"its {setting} is {brief(repr(value))}, which attomaton does not read; give the "
+                "transformers model that it was made from, or attention patterns (PatternModel.from_function)"
+            )
     weights = _Weights(model)
     groups = len(weights.take("blocks.0.attn._W_K", "blocks.0.attn.W_K"))
     kind = getattr(cfg, "positional_embedding_type", "standard")

@@ -19,7 +19,7 @@ from attomaton.corpora.budgets import brief, open_regular
 from attomaton.heads.lens import read_lens
 from attomaton.heads.model import HeadModel
 from attomaton.heads.own import watch_trace, watch_weights
-from attomaton.heads.patterns import PatternModel, unwrap
+from attomaton.heads.patterns import unwrap
 from attomaton.heads.reading.configs import parse_settings
 from attomaton.heads.reading.families import build_model, read_object
 from attomaton.heads.reading.files import named, parse_json
@@ -179,13 +179,7 @@ def _open_object(source: Any, dtype: str | None) -> HeadModel:
     if any(getattr(tensor, "is_meta", False) for tensor in state.values()) and not is_offloaded:
         raise UnsupportedOption("the model is on the device meta, without weights; load its weights first")
     if hasattr(source, "cfg") and hasattr(source, "state_dict"):
-        try:
-            return read_lens(source, dtype=DTYPES[dtype or "float32"])
-        except UnreadableModel as error:
-            if not hasattr(source, "run_with_cache"):
-                raise
-            reason = str(error).split("; ", 1)[0]  # the advice after it was followed: the model is in memory
-            return PatternModel.from_lens(source, reason=reason)
+        return read_lens(source, dtype=DTYPES[dtype or "float32"])
     if not (hasattr(source, "config") and hasattr(source, "state_dict")):
         raise UnreadableModel(
             f"an object of type {type(source).__name__} cannot be read as a model; give a folder, a hub id "

@@ -4,7 +4,6 @@ The ladder and next-token seeking need only patterns, so they work for every mod
 heads, edits and token scores need weights: a pattern model has none of these and says so.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -19,10 +18,9 @@ from attomaton.base.options import whole_number
 from attomaton.base.tables import Float64, Integers
 from attomaton.corpora.budgets import VOCABULARY_SIZE, brief
 from attomaton.heads.model import Head, ModelShape, OutputEdit, PatternEdit, Watched, check_contexts
-from attomaton.heads.reading.configs import FAMILIES
 
-RunPatterns = Callable[[Tensor], tuple[Tensor | None, Sequence[Any]]]
-"""Contexts of one length, shape (n, length), to logits, if there are any, and the patterns of each layer."""
+RunPatterns = Callable[[Tensor], Sequence[Any]]
+"""Contexts of one length, shape (n, length), to the patterns of each layer."""
 
 EAGER = "load it again with attn_implementation='eager'"
 
@@ -39,8 +37,7 @@ AHEAD, ROW_TOLERANCE = 1e-6, 0.05
 class PatternModel:
     """A model of which only attention patterns are known.
 
-    Use ``from_lens``, ``from_function`` or ``from_iterator``;
-    :func:`~attomaton.heads.opening.open_model` does so for models whose weights it does not read.
+    Use ``from_function`` or ``from_iterator``.
 
     Attributes
     ----------
@@ -49,16 +46,10 @@ class PatternModel:
     shape : ModelShape
         The sizes of the model, from a run on a few tokens.
     run : callable
-        Contexts, int64 tensor of shape (n, length), to logits (or None) and the patterns of each layer, shape
-        (n, n_heads, length, length).
-    reason : str
-        Why its weights are not read.
+        Contexts, int64 tensor of shape (n, length), to the patterns of each layer, shape (n, n_heads, length,
+        length).
     items : iterator, optional
         Patterns of one document after the other. They are read once, in the order of the documents.
-    weights : tuple of tensors
-        The weights, if there are any: they tell models of the same name apart.
-    settings : str
-        The configuration, if there is one: it tells models of the same weights apart.
 
     Examples
     --------
@@ -70,29 +61,7 @@ class PatternModel:
     name: str
     shape: ModelShape
     run: RunPatterns = field(repr=False)
-    reason: str = ""
     items: Iterator[Any] | None = field(default=None, repr=False)
-    weights: tuple[Tensor, ...] = field(default=(), repr=False)
-    settings: str = field(default="", repr=False)
-
-    @classmethod
-    def from_lens(cls, model: Any, *, reason: str = "") -> "PatternModel":
-        """A TransformerLens model (``HookedTransformer`` or a bridge), by its ``hook_pattern`` points."""
-        names = [f"blocks.{layer}.attn.hook_pattern" for layer in range(model.cfg.n_layers)]
-
-        def run(ids: Tensor) -> tuple[Tensor | None, Sequence[Any]]:
-            with torch.no_grad():
-                logits, cache = model.run_with_cache(
-                    ids.to(model.cfg.device), names_filter=names.__contains__
-                )
-            return logits, [cache[name] for name in names if name in cache]
-
-        name, cfg = "TransformerLens", model.cfg
-        shape = probe_patterns(name, lambda ids: run(ids)[1], cfg.d_vocab, cfg.n_ctx)
-        weights = tuple(model.state_dict().values())
-        return cls(
-            name, shape, run, reason, weights=weights, settings=re.sub(r" at 0x[0-9a-f]+", "", repr(cfg))
-        )
 
     @classmethod
     def from_function(
@@ -117,7 +86,7 @@ class PatternModel:
         name : str
             Name of the model in the audit.
         """
-        return cls(name, probe_patterns(name, patterns, n_tokens, longest), lambda ids: (None, patterns(ids)))
+        return cls(name, probe_patterns(name, patterns, n_tokens, longest), patterns)
 
     @classmethod
     def from_iterator(
@@ -154,7 +123,7 @@ class PatternModel:
         n_tokens = whole_number(n_tokens, "n_tokens", least=1, most=VOCABULARY_SIZE)
         count = 0
 
-        def run(ids: Tensor) -> tuple[Tensor | None, Sequence[Any]]:
+        def run(ids: Tensor) -> Sequence[Any]:
             nonlocal count
             item = next(remaining, None)
             if item is None or len(ids) != 1:
@@ -170,7 +139,7 @@ class PatternModel:
                     "tokens; give patterns over all of them, or AuditSettings("
                     f"longest={patterns[0].shape[-1]})"
                 )
-            return None, [pattern[:, :, :length, :length] for pattern in patterns]
+            return [pattern[:, :, :length, :length] for pattern in patterns]
 
         shape = ModelShape(len(layers), layers[0].shape[1], n_tokens)
         return cls(name, shape, run, items=remaining)
@@ -182,16 +151,14 @@ class PatternModel:
         edit_patterns: PatternEdit | None = None,
         edit_outputs: OutputEdit | None = None,
     ) -> Watched:
-        """Patterns on contexts of one length; logits are NaN if the model gives none."""
+        """Patterns on contexts of one length; logits are NaN."""
         if edit_patterns is not None or edit_outputs is not None:
             self._need_weights("edits of patterns and outputs (causal value, utility)")
         ids = check_contexts(tokens, self.shape)
-        logits, patterns = self.run(ids)
-        layers = [_tensor(layer) for layer in patterns if layer is not None]
+        layers = [_tensor(layer) for layer in self.run(ids) if layer is not None]
         _check_patterns(layers, ids, self.shape, self.name)
-        if logits is None:
-            logits = torch.full((1, 1, 1), torch.nan).expand(*ids.shape, self.shape.n_tokens)
-        return Watched(logits.detach().cpu(), tuple(layers))
+        logits = torch.full((1, 1, 1), torch.nan).expand(*ids.shape, self.shape.n_tokens)
+        return Watched(logits, tuple(layers))
 
     def skip(self) -> None:
         """Leave out the patterns of a document that is too short to be watched."""
@@ -209,10 +176,9 @@ class PatternModel:
         self._need_weights("what a head writes")
 
     def _need_weights(self, missing: str) -> NoReturn:
-        why = f" ({self.reason})" if self.reason else ""
         raise UnsupportedOption(
             f"{missing} need the weights of a model, and attomaton reads only attention patterns from "
-            f"{self.name}{why}; leave that out, or give a model of the type {', '.join(FAMILIES)}"
+            f"{self.name}; leave that out, or give the model itself"
         )
 
 

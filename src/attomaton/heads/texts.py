@@ -6,6 +6,7 @@ million parameters has a loss of 2.0 nats per token on stories with it, and 3.6 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +16,7 @@ import numpy as np
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.artifacts import digest_file
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
+from attomaton.base.options import whole_number
 from attomaton.base.tables import Int32, Int64
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers.batches import Reading, as_reading
@@ -31,6 +33,7 @@ def read_for(
     *,
     tokenizer: Any = None,
     reading: Reading | None = None,
+    limit: int | None = None,
     on_hub: bool = False,
 ) -> Documents | list[Any]:
     """A corpus as ids of some models: by the given tokenizer, by their own, or ids as they are.
@@ -38,12 +41,13 @@ def read_for(
     ``models`` are paths, names or objects, as :func:`~attomaton.heads.opening.open_model` takes them, and
     models of the hub are named with their revision, ``owner/name@revision``. ``corpus`` is a path or URL,
     :class:`~attomaton.corpora.Documents`, a frame or dataset with a column of texts or ids, or any container
-    of texts, of records or of rows of ids.
+    of texts, of records or of rows of ids. With a ``limit``, reading stops at that many documents.
     """
+    limit = None if limit is None else whole_number(limit, "limit", least=1)
     framed = hasattr(corpus, "columns") or hasattr(corpus, "column_names")  # not a column of one
     if not isinstance(corpus, str | PathLike | Documents) and not framed:
         items: Any = corpus.to_pylist() if hasattr(corpus, "to_pylist") else corpus
-        items = list(cast("Iterable[Any]", items)) if isinstance(items, Iterable) else items
+        items = list(islice(cast("Iterable[Any]", items), limit)) if isinstance(items, Iterable) else items
         if not (isinstance(items, list) and items and isinstance(items[0], str | Mapping | None)):
             return cast("Any", items)  # ids, or what is refused where ids are checked
         corpus = cast("list[Any]", items)
@@ -53,7 +57,7 @@ def read_for(
     wanted = (
         BegunVocabulary(chosen.tokens, chosen.tokenizer, chosen.definition) if named else chosen or "word"
     )
-    read, _ = read_documents_and_entry(corpus, wanted, as_reading(reading))
+    read, _ = read_documents_and_entry(corpus, wanted, as_reading(reading), limit)
     read = replace(read, vocabulary=chosen) if read.vocabulary is wanted else read
     if chosen is None and read.vocabulary is not None and not isinstance(corpus, Documents):
         raise UnsupportedOption(

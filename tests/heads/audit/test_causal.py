@@ -16,7 +16,7 @@ from attomaton.heads.audit.causal import (
     run_edited,
     share_out,
 )
-from attomaton.heads.audit.rows import watch_rows
+from attomaton.heads.audit.rows import record
 from attomaton.heads.model import Head, Watched
 from tests.heads.audit.standin import StandIn, draw_documents
 
@@ -178,7 +178,7 @@ def test_mean_patterns_of_models_with_sinks_sum_to_what_their_rows_do():
 def test_rows_tell_what_no_position_gets_and_how_spread_the_rest_is():
     documents = draw_documents(12, length=9)
     plain, less = (
-        watch_rows(kind(n_layers=1, slope=0.3), documents, window=3) for kind in (StandIn, Withholding)
+        record(kind(n_layers=1, slope=0.3), documents, window=3).rows for kind in (StandIn, Withholding)
     )
     np.testing.assert_allclose(plain.withheld, 0.0, atol=1e-6)
     shares = np.linspace(0.2, 0.9, 8)[less.positions]

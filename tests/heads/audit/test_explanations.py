@@ -13,7 +13,7 @@ from attomaton.heads.audit.explanations import (
     SentenceStart,
     Sink,
 )
-from attomaton.heads.audit.rows import watch_rows
+from attomaton.heads.audit.rows import record
 from attomaton.heads.audit.rungs import OfModel, plain_rungs
 from tests.heads.audit.standin import StandIn
 
@@ -53,7 +53,7 @@ def by_definition(name, ids, at, lag):
 def test_rungs_are_their_definitions(seed, n_tokens, window):
     rng = np.random.default_rng(seed)
     documents = [rng.integers(0, n_tokens, window + 2 + one) for one in range(4)]
-    rows = watch_rows(StandIn(n_layers=1, n_heads=1, n_tokens=n_tokens), documents, window=window)
+    rows = record(StandIn(n_layers=1, n_heads=1, n_tokens=n_tokens), documents, window=window).rows
     texts = TEXTS[:n_tokens]
     rungs = [PreviousToken(), Duplicate(), Induction(1), Induction(2), Induction(3)]
     rungs += [Delimiters.from_texts(texts), SentenceStart.from_texts(texts)]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from attomaton.heads.audit.explanations import TokenCounts
-from attomaton.heads.audit.rows import watch_rows
+from attomaton.heads.audit.rows import record
 from attomaton.heads.audit.seeking import PSEUDO_COUNTS, Habits, seek_labels
 from tests.heads.audit.standin import StandIn, draw_documents
 
@@ -26,7 +26,7 @@ def expect_by_definition(fitted, row, head):
 
 
 DOCUMENTS = draw_documents(60)
-ROWS = watch_rows(StandIn(), DOCUMENTS, window=8)
+ROWS = record(StandIn(), DOCUMENTS, window=8).rows
 FITTED, SCORED = ROWS.take(ROWS.documents < 30), ROWS.take(ROWS.documents >= 30)
 
 
@@ -59,7 +59,7 @@ def test_of_a_head_that_likes_pairs_by_accident_most_is_taken_away():
         while len(ids) < 60:
             ids.append(int(step[ids[-1]]) if rng.random() < 0.5 else int(rng.integers(12)))
         documents.append(np.array(ids))
-    rows = watch_rows(StandIn(), documents, window=8)
+    rows = record(StandIn(), documents, window=8).rows
     liked = np.where(rows.tokens == step[rows.queries][:, None], 3.0, 1.0)
     attention = np.repeat((liked / liked.sum(1, keepdims=True))[:, None], len(rows.heads), 1)
     rows = replace(rows, attention=attention.astype(np.float32))

@@ -23,13 +23,13 @@ from attomaton.heads.audit.explanations import (
 )
 from attomaton.heads.audit.jackknife import Estimates
 from attomaton.heads.audit.ladder import KeyToken, Ladder, Position, climb
-from attomaton.heads.audit.rows import EARLIER, watch_rows
+from attomaton.heads.audit.rows import EARLIER, record
 from tests.heads.audit.standin import StandIn, draw_documents
 
 DOCUMENTS = draw_documents(40)
 COUNTS = TokenCounts.of(DOCUMENTS[:24], n_tokens=12)
 MODEL = StandIn(slope=0.1)
-ROWS = watch_rows(MODEL, DOCUMENTS, window=8)
+ROWS = record(MODEL, DOCUMENTS, window=8).rows
 FITTED, SCORED = ROWS.take(ROWS.documents < 24), ROWS.take(ROWS.documents >= 24)
 PLAIN = [
     Position(),
@@ -113,7 +113,7 @@ def test_a_table_may_differ_between_heads():
     tokens = np.arange(12)
     query, token = (one.ravel() for one in np.meshgrid(tokens, tokens, indexing="ij"))
     model = StandIn(n_layers=1)
-    rows = watch_rows(model, DOCUMENTS, window=8)
+    rows = record(model, DOCUMENTS, window=8).rows
     usual = np.exp(np.median(np.log(rows.attention), 2))  # what a rung without a score for it says
     rows = replace(rows, first=rows.inside * usual)
     values = np.array([model.score_tokens(head, tokens, tokens).T.ravel() for head in rows.heads])
@@ -163,7 +163,7 @@ def test_random_heads_pass_by_probability_only():
     rungs = [Position(), KeyToken(), Induction(), PMI(COUNTS)]
     random = []
     for seed in range(10):
-        rows = watch_rows(StandIn(n_layers=1, n_heads=20, seed=seed + 1), DOCUMENTS, window=8)
+        rows = record(StandIn(n_layers=1, n_heads=20, seed=seed + 1), DOCUMENTS, window=8).rows
         random.append(climb(rows.take(rows.documents < 24), rows.take(rows.documents >= 24), rungs))
     z = np.array([one.against(random[:at_] + random[at_ + 1 :]).z for at_, one in enumerate(random)])
     assert (np.mean(np.abs(z) > 2, axis=(0, 2)) <= 0.08).all()
@@ -204,7 +204,7 @@ def test_wrong_rungs_are_refused():
 def test_of_a_head_that_looks_everywhere_alike_nothing_is_explained(window):
     model = StandIn(n_layers=1)
     model.qk[0, 0] = 0.0  # the other head looks somewhere
-    rows = watch_rows(model, DOCUMENTS, window=window)
+    rows = record(model, DOCUMENTS, window=window).rows
     ladder = climb(rows.take(rows.documents < 24), rows.take(rows.documents >= 24), [Position(), KeyToken()])
     assert not ladder.shares[:, 0].any()
     assert not ladder.z[:, 0].any()
@@ -216,7 +216,7 @@ def watch_scaled(scale):
     """The rows of heads whose scores are scaled: the smaller, the nearer to uniform they attend."""
     model = StandIn(slope=0.1 * scale)
     model.qk = model.qk * scale
-    rows = watch_rows(model, DOCUMENTS, window=8)
+    rows = record(model, DOCUMENTS, window=8).rows
     return rows.take(rows.documents < 24), rows.take(rows.documents >= 24)
 
 

@@ -7,7 +7,7 @@ from attomaton.heads.arrays import from_arrays
 from attomaton.heads.audit.explanations import TokenCounts
 from attomaton.heads.audit.ladder import climb
 from attomaton.heads.audit.randomised import rotate_beside
-from attomaton.heads.audit.rows import watch_rows
+from attomaton.heads.audit.rows import record
 from attomaton.heads.audit.rungs import learned_rungs, plain_rungs
 from attomaton.heads.audit.seeking import seek_labels
 from tests.heads.audit.built import draw_chains, draw_deep
@@ -32,7 +32,7 @@ def random():
     counts = TokenCounts.of(FITTED, n_tokens=N_TOKENS)
     found = []
     for seed in range(N_MODELS):
-        rows = watch_rows(rotate_beside(model, seed=seed), DOCUMENTS, window=8, per_document=8)
+        rows = record(rotate_beside(model, seed=seed), DOCUMENTS, window=8, per_document=8).rows
         parts = rows.take(rows.documents < len(FITTED)), rows.take(rows.documents >= len(FITTED))
         found.append((climb(*parts, rungs), seek_labels(*parts, counts)))
     return found
@@ -61,7 +61,7 @@ def test_random_heads_deep_in_a_model_are_rarely_beyond_two():
     model, documents = draw_deep(rng, n_heads=4), draw_chains(rng, 30, length=48)
     counts, found = TokenCounts.of(documents[:18], n_tokens=40), []
     for seed in range(4):
-        rows = watch_rows(rotate_beside(model, seed=seed), documents, window=16, per_document=12)
+        rows = record(rotate_beside(model, seed=seed), documents, window=16, per_document=12).rows
         found.append(seek_labels(rows.take(rows.documents < 18), rows.take(rows.documents >= 18), counts))
     z = [one.against([*found[at + 1 :], *found[:at]][:2]).z for at, one in enumerate(found)]
     assert np.size(z) == 4 * 48

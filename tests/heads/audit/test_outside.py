@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attomaton.heads import AuditSettings, HeadAudit, PatternModel, audit_heads, climb, plain_rungs, show_head
-from attomaton.heads.audit.rows import watch_rows
+from attomaton.heads.audit.rows import record
 
 N_TOKENS, HOW = 12, AuditSettings(window=8, per_document=10)
 DOCUMENTS = np.random.default_rng(0).integers(0, N_TOKENS, (40, 40))
@@ -57,7 +57,7 @@ def test_rows_outside_are_counted_and_reported(audit, tmp_path):
 
 def test_rows_outside_have_no_part_in_the_shares():
     model = PatternModel.from_function(lambda ids: [hard_heads(ids)[0][:, 1:2]], n_tokens=N_TOKENS)
-    rows = watch_rows(model, DOCUMENTS, window=8)
+    rows = record(model, DOCUMENTS, window=8).rows
     reached = rows.take(rows.inside[:, 0] + rows.first[:, 0] > 0)
     whole, some = (
         climb(part.take(part.documents < 24), part.take(part.documents >= 24), plain_rungs())

@@ -14,7 +14,7 @@ from attomaton.heads.audit.excerpts import choose_contexts
 from attomaton.heads.audit.heads import AuditSettings, audit_heads
 from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.page import render_audit, write_audit
-from attomaton.heads.audit.rows import watch_rows
+from attomaton.heads.audit.rows import record
 from attomaton.heads.audit.saved import CONTEXTS, FULL, read_saved
 from tests.heads.audit.drawn_audit import draw_audit
 from tests.heads.audit.standin import StandIn, draw_documents
@@ -35,7 +35,7 @@ def data_of(page):
 
 def test_contexts_are_those_that_depart_most_one_per_document():
     documents = draw_documents(12)
-    rows = watch_rows(StandIn(), documents, window=6, per_document=5)
+    rows = record(StandIn(), documents, window=6, per_document=5).rows
     chosen = choose_contexts(rows, documents, n=4, vocabulary=LETTERS)
     assert chosen.type == CONTEXTS
     for place, contexts in enumerate(chosen.to_pylist()):

@@ -9,7 +9,7 @@ import torch
 from attomaton.base.errors import InvalidSamples, TokenOutOfRange, UnreadableModel, UnsupportedOption
 from attomaton.heads.audit.jackknife import FEWEST_DOCUMENTS
 from attomaton.heads.audit.randomised import rotate_beside
-from attomaton.heads.audit.rows import EARLIER, record, split_documents, watch_rows
+from attomaton.heads.audit.rows import EARLIER, record, split_documents
 from attomaton.heads.reading.families import read_object
 from tests.heads import made
 from tests.heads.audit.standin import StandIn, draw_documents
@@ -23,7 +23,7 @@ def documents_of_many_lengths():
 
 def test_every_row_is_what_the_model_does_on_the_document_alone():
     documents = documents_of_many_lengths()
-    rows = watch_rows(MODEL, documents, window=6, per_document=3)
+    rows = record(MODEL, documents, window=6, per_document=3).rows
     for row in range(len(rows)):
         ids, at = documents[rows.documents[row]], rows.positions[row]
         places = at - np.arange(6)
@@ -40,59 +40,59 @@ def test_every_row_is_what_the_model_does_on_the_document_alone():
 
 
 def test_the_batch_plays_no_part(monkeypatch):
-    whole = watch_rows(MODEL, documents_of_many_lengths(), window=6)
+    whole = record(MODEL, documents_of_many_lengths(), window=6).rows
     monkeypatch.setattr("attomaton.heads.model.BATCH_BYTES", 1)
-    alone = watch_rows(MODEL, documents_of_many_lengths(), window=6)
+    alone = record(MODEL, documents_of_many_lengths(), window=6).rows
     np.testing.assert_array_equal(whole.tokens, alone.tokens)
     np.testing.assert_allclose(whole.attention, alone.attention, atol=1e-6)
 
 
 def test_short_documents_are_left_out_and_long_ones_cut():
-    rows = watch_rows(MODEL, [np.arange(7), np.tile(np.arange(12), 9)], window=6, per_document=99)
+    rows = record(MODEL, [np.arange(7), np.tile(np.arange(12), 9)], window=6, per_document=99).rows
     assert set(rows.documents.tolist()) == {1}
     assert rows.positions.max() == MODEL.shape.longest - 1
     assert len(rows) == MODEL.shape.longest - 6
 
 
 def test_the_budget_holds():
-    rows = watch_rows(MODEL, draw_documents(10), window=6, per_document=20, most_bytes=10 * 2 * 4 * 4 * 8)
+    rows = record(MODEL, draw_documents(10), window=6, per_document=20, most_bytes=10 * 2 * 4 * 4 * 8).rows
     assert len(rows) == 20
     documents = draw_documents(60)
-    rows = watch_rows(MODEL, documents, window=6, most_bytes=1)  # fewer documents, not more memory
+    rows = record(MODEL, documents, window=6, most_bytes=1).rows  # fewer documents, not more memory
     assert len(rows) == len(np.unique(rows.documents)) == 2 * FEWEST_DOCUMENTS
     np.testing.assert_array_equal(rows.starts, [documents[one][0] for one in rows.documents])
 
 
 def test_wrong_documents_are_refused():
     with pytest.raises(InvalidSamples, match="no document has 8 tokens"):
-        watch_rows(MODEL, [[0, 1, 2]], window=6)
+        record(MODEL, [[0, 1, 2]], window=6)
     with pytest.raises(TokenOutOfRange, match="document 0 holds the id 12"):
-        watch_rows(MODEL, [np.arange(13)], window=6)
+        record(MODEL, [np.arange(13)], window=6)
     with pytest.raises(InvalidSamples, match="not a row of token ids"):
-        watch_rows(MODEL, ["words words"], window=6)
+        record(MODEL, ["words words"], window=6)
     with pytest.raises(InvalidSamples, match="not a row of token ids"):
-        watch_rows(MODEL, [np.zeros((2, 20), int)], window=6)
+        record(MODEL, [np.zeros((2, 20), int)], window=6)
     with pytest.raises(InvalidSamples, match="not a row of token ids"):
-        watch_rows(MODEL, [[[0], [1, 2]]], window=6)
+        record(MODEL, [[[0], [1, 2]]], window=6)
     with pytest.raises(TokenOutOfRange, match="document 1 holds the id -1"):
-        watch_rows(MODEL, [np.arange(9), np.arange(9) - 1], window=6)
+        record(MODEL, [np.arange(9), np.arange(9) - 1], window=6)
     for wrong in (None, 3, "words", {0: [1, 2]}):
         with pytest.raises(InvalidSamples, match="give a list of token ids per document"):
-            watch_rows(MODEL, wrong, window=6)
+            record(MODEL, wrong, window=6)
     with pytest.raises(UnsupportedOption, match=r"takes contexts of 64 tokens.*window of at most 63"):
-        watch_rows(MODEL, draw_documents(2), window=64, longest=99)
+        record(MODEL, draw_documents(2), window=64, longest=99)
 
 
 def test_attention_that_is_no_number_is_refused():
     model = StandIn()
     model.qk[1, 0] *= 1e308
     with pytest.raises(UnreadableModel, match=r"attention of head 1\.0 of stand-in 0 is NaN"):
-        watch_rows(model, draw_documents(2), window=6)
+        record(model, draw_documents(2), window=6)
 
 
 def test_documents_are_taken_by_their_place_whatever_holds_them():
     documents = draw_documents(6)
-    wanted = watch_rows(MODEL, documents, window=6)
+    wanted = record(MODEL, documents, window=6).rows
     shuffled = pd.Series(documents, index=[3, 1, 5, 0, 2, 4])
     held = (
         shuffled,
@@ -101,7 +101,7 @@ def test_documents_are_taken_by_their_place_whatever_holds_them():
         torch.tensor(np.array(documents)),
     )
     for one in held:
-        np.testing.assert_array_equal(watch_rows(MODEL, one, window=6).tokens, wanted.tokens)
+        np.testing.assert_array_equal(record(MODEL, one, window=6).rows.tokens, wanted.tokens)
 
 
 def test_parts_have_no_document_in_common():
@@ -118,7 +118,7 @@ def test_one_pass_records_what_several_define(family):
     models = [rotate_beside(model, seed=seed) for seed in (3, 4)]
     seen = record(model, documents, window=5, random=models, reads_of=[2, 5])
     for rows, slow in zip((seen.rows, *seen.random), (model, *models), strict=True):
-        alone = watch_rows(slow, documents, window=5)
+        alone = record(slow, documents, window=5).rows
         np.testing.assert_array_equal(rows.tokens, alone.tokens)
         for name in ("attention", "inside", "first"):
             np.testing.assert_allclose(getattr(rows, name), getattr(alone, name), atol=2e-6)
@@ -143,7 +143,7 @@ def test_one_pass_records_what_several_define(family):
 
 
 def test_the_rows_of_a_layer_are_those_of_its_heads():
-    rows = watch_rows(MODEL, draw_documents(3), window=6)
+    rows = record(MODEL, draw_documents(3), window=6).rows
     for layer in range(2):
         part = rows.of_layer(layer)
         assert [head.layer for head in part.heads] == [layer] * 2

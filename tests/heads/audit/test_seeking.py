@@ -11,7 +11,7 @@ from attomaton.heads.audit.heads import AuditSettings, audit_heads
 from attomaton.heads.audit.jackknife import Estimates
 from attomaton.heads.audit.ladder import Position
 from attomaton.heads.audit.randomised import rotate_beside
-from attomaton.heads.audit.rows import watch_rows
+from attomaton.heads.audit.rows import record
 from attomaton.heads.audit.seeking import match_tokens, seek_labels
 from tests.heads.audit.built import KINDS, Seeker, build_heads, draw_text
 from tests.heads.audit.standin import StandIn, draw_documents
@@ -29,7 +29,7 @@ def match_by_definition(rows, counts):
 
 DOCUMENTS = draw_documents(60)
 COUNTS = TokenCounts.of(DOCUMENTS, n_tokens=12)
-ROWS = watch_rows(StandIn(), DOCUMENTS, window=8)
+ROWS = record(StandIn(), DOCUMENTS, window=8).rows
 FITTED, SCORED = ROWS.take(ROWS.documents < 30), ROWS.take(ROWS.documents >= 30)
 
 
@@ -53,7 +53,7 @@ def test_nothing_is_sought_where_tokens_are_independent(kind, steepness):
     for seed in range(12):
         rng = np.random.default_rng(100 + seed)
         model, documents = build_heads(kind, rng, n_heads=2), draw_text(rng, steepness=steepness)
-        rows = watch_rows(model, documents, window=16)
+        rows = record(model, documents, window=16).rows
         parts = rows.take(rows.documents < 36), rows.take(rows.documents >= 36)
         z.append(seek_labels(*parts, TokenCounts.of(documents[:36], n_tokens=14)).excess.z)
     assert np.abs(np.mean(z)) < 0.75  # of 24, whose mean has a deviation of about .2 to .3
@@ -99,7 +99,7 @@ def test_a_head_that_looks_at_the_label_is_found():
     attention[:, 1] /= attention[:, 1].sum(1, keepdims=True)
     random = []
     for seed in range(1, 5):
-        rows = watch_rows(StandIn(seed=seed), DOCUMENTS, window=8)
+        rows = record(StandIn(seed=seed), DOCUMENTS, window=8).rows
         random.append(seek_labels(rows.take(rows.documents < 30), rows.take(rows.documents >= 30), COUNTS))
     seeking = seek_labels(FITTED, replace(SCORED, attention=attention), COUNTS).against(random)
     assert seeking.holds.tolist().index(True) == 1
@@ -112,7 +112,7 @@ def test_a_head_that_looks_at_the_label_is_found():
 def test_random_heads_of_one_layer_measure_probability():
     random = []
     for seed in range(10):
-        rows = watch_rows(StandIn(n_layers=1, n_heads=40, seed=seed), DOCUMENTS, window=8, seed=seed)
+        rows = record(StandIn(n_layers=1, n_heads=40, seed=seed), DOCUMENTS, window=8, seed=seed).rows
         random.append(seek_labels(rows.take(rows.documents < 30), rows.take(rows.documents >= 30), COUNTS))
     z = np.concatenate([one.against(random[:at] + random[at + 1 :]).z for at, one in enumerate(random)])
     assert len(z) == 400

@@ -43,9 +43,13 @@ from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
 
 def read_corpus(
-    source: Any, *, tokenizer: str | Vocabulary = "word", reading: Reading | None = None
+    source: Any,
+    *,
+    tokenizer: str | Vocabulary = "word",
+    reading: Reading | None = None,
+    limit: int | None = None,
 ) -> Documents:
-    """Read a whole corpus into memory.
+    """Read a corpus into memory.
 
     Parameters
     ----------
@@ -63,6 +67,8 @@ def read_corpus(
     reading : Reading, optional
         How to read files: their format, the column of the documents, and whether a text file or each of its
         lines is a document.
+    limit : int, optional
+        Stop reading once this many documents are there; a few more may have been read with them.
 
     Examples
     --------
@@ -84,19 +90,21 @@ def read_corpus(
     length_arrays: list[Int64] = []
     skipped, kinds = NOTHING_SKIPPED, set[str]()
     encode = numbering.encode if vocabulary is None else vocabulary.encode_all
-    for reader in find_readers(source, options):
-        for batch in checked_batches(reader, options):
-            skipped += batch.skipped
-            if not len(batch.rows):
-                continue
-            if isinstance(batch, TextBatch):
-                kinds.add("text")
-                offsets, ids = encode(batch.texts)
-            else:
-                kinds.add("ids")
-                offsets, ids = batch.offsets, batch.ids
-            id_arrays.append(ids)
-            length_arrays.append(np.diff(offsets))
+    readers = find_readers(source, options)
+    for batch in (batch for reader in readers for batch in checked_batches(reader, options)):
+        skipped += batch.skipped
+        if not len(batch.rows):
+            continue
+        if isinstance(batch, TextBatch):
+            kinds.add("text")
+            offsets, ids = encode(batch.texts)
+        else:
+            kinds.add("ids")
+            offsets, ids = batch.offsets, batch.ids
+        id_arrays.append(ids)
+        length_arrays.append(np.diff(offsets))
+        if limit is not None and sum(map(len, length_arrays)) >= limit:
+            break
     if vocabulary is None and "text" in kinds:
         refuse_mixture(kinds, numbering.tokenizer)
         vocabulary = Vocabulary(tuple(numbering.numbers), numbering.tokenizer)
@@ -266,7 +274,7 @@ def read_samples_and_vocabulary(source: Any, options: ReadingOptions) -> tuple[S
 
 
 def read_documents_and_entry(
-    source: Any, tokenizer: str | Vocabulary, reading: Reading
+    source: Any, tokenizer: str | Vocabulary, reading: Reading, limit: int | None = None
 ) -> tuple[Documents, dict[str, Any]]:
     """A corpus in memory, and its entry for the manifest of a run: its kind, name and digest.
 
@@ -283,7 +291,7 @@ def read_documents_and_entry(
         about = {"kind": "text", "name": printable_name(path), "sha256": digest}
         about["tokenizer"] = printable_tokenizer(tokenizer)
     else:
-        documents = read_corpus(source, tokenizer=tokenizer, reading=reading)
+        documents = read_corpus(source, tokenizer=tokenizer, reading=reading, limit=limit)
         digest = digest_arrays(documents.ids, documents.offsets)
         about = {"kind": "documents", "name": printable_name(path), "sha256": digest}
         split_by = documents.vocabulary if isinstance(source, Documents) else tokenizer

@@ -165,7 +165,7 @@ def show_head(
     check_kind(settings, AuditSettings, "settings")
     source, model = model, open_model(model)
     head = check_head(head, model.shape)
-    documents = read_for([source], corpus, tokenizer=tokenizer, reading=reading)
+    documents = read_for([source], corpus, tokenizer=tokenizer, reading=reading, limit=limit)
     if vocabulary is None and isinstance(documents, Documents):
         vocabulary = documents.vocabulary
     documents = list_documents(documents, limit)

@@ -324,7 +324,6 @@ def audit_course(
     rungs: Rungs = None,
     theory: bool = False,
     random: int = 2,
-    null: str = "intact",
     causal: str = "none",
     layers: int | Sequence[int] | None = None,
     heads: str | Sequence[Head | str] | None = None,
@@ -351,7 +350,7 @@ def audit_course(
         As for ``audit_heads``; made once, from the documents to fit on.
     random : int
         How many sets of random heads are drawn for each model, to compare its heads with.
-    null, causal, layers, heads, limit, tokenizer, reading
+    causal, layers, heads, limit, tokenizer, reading
         As for ``audit_heads``.
     settings : AuditSettings, optional
         Sizes and the seed.
@@ -385,7 +384,7 @@ def audit_course(
     check_kind(settings, AuditSettings, "settings")
     ordered = order_steps(models, steps)
     named = [_path_text(model) or model for model in models if not isinstance(model, ModelStep)]
-    read = read_for(named, corpus, tokenizer=tokenizer, reading=reading)
+    read = read_for(named, corpus, tokenizer=tokenizer, reading=reading, limit=limit)
     documents, vocabulary = list_documents(read, limit), getattr(read, "vocabulary", None)
     first: tuple[str, ModelShape] | None = None
     climbed: tuple[LadderRung | OfModel, ...] = ()
@@ -404,7 +403,6 @@ def audit_course(
             stages = _name_stages(tell, stage)
             options: Any = {
                 "random": random,
-                "null": null,
                 "causal": causal,
                 "settings": settings,
                 "progress": stages,

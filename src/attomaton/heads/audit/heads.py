@@ -303,8 +303,8 @@ class HeadAudit(Tabular):
     n_random : int
         The number of draws of random heads, or of models with random heads, that the heads are compared with.
     null : str
-        The kind of random heads: ``"intact"``, ``"inputs"`` (the random heads of a layer share a rotation),
-        ``"rotated"`` or ``"given"``.
+        The kind of random heads: ``"intact"``, ``"inputs"`` (the random heads of a layer share a rotation) or
+        ``"given"``.
     left_out : str
         Why causal value or random heads are missing, if the caller did not leave them out.
     n_layers, n_heads : int
@@ -596,7 +596,6 @@ def audit_heads(
     rungs: Rungs = None,
     theory: bool = False,
     random: int | Sequence[HeadModel] = 2,
-    null: str = "intact",
     causal: str = "none",
     layers: int | Sequence[int] | None = None,
     heads: str | Sequence[Head | str] | None = None,
@@ -625,11 +624,6 @@ def audit_heads(
         How many times random heads are drawn; z is relative to them. Or a sequence of models with random
         heads. With 0, and for a model without accessible weights, z comes from documents alone and no head
         is reported as seeking the next token.
-    null : str
-        ``"intact"``: random heads read the trained residual stream
-        (:func:`~attomaton.heads.audit.randomised.rotate_beside`). ``"rotated"``: they read the output of
-        random heads (:func:`~attomaton.heads.audit.randomised.rotate_heads`), so deep in a model they vary
-        less.
     causal : str
         Whose causal value to measure: ``"none"``, ``"all"``, or ``"top"``, the ten heads with the largest |z|
         of next-token seeking.
@@ -664,11 +658,11 @@ def audit_heads(
     check_kind(settings, AuditSettings, "settings")
     source, model = model, open_model(model)
     chosen = choose_heads(model.shape, layers, heads)
-    read = read_for([source], corpus, tokenizer=tokenizer, reading=reading)
+    read = read_for([source], corpus, tokenizer=tokenizer, reading=reading, limit=limit)
     documents, vocabulary = list_documents(read, limit), getattr(read, "vocabulary", None)
     length, no_causal = causal_length(model, settings, causal)
     plan = prepare(model, documents, rungs, settings, theory=theory, length=length, vocabulary=vocabulary)
-    controls, null, no_controls = draw_random_heads(model, random, null, seed=settings.seed)
+    controls, null, no_controls = draw_random_heads(model, random, seed=settings.seed)
     for control in controls:
         if control.shape.heads != model.shape.heads:
             raise MismatchedParts(
@@ -778,10 +772,7 @@ def measure_layers(
     )  # compared with these, random heads are not more or less useful
     settled = [
         rungs_of_model,
-        *(
-            rungs_of_model if null in ("intact", "inputs") else settle_rungs(plan.rungs, control)
-            for control in controls
-        ),
+        *(settle_rungs(plan.rungs, control) if null == "given" else rungs_of_model for control in controls),
     ]
     tell("explaining heads")
     for done, layer in enumerate(layers):

@@ -413,10 +413,10 @@ def climb(
 
     Examples
     --------
-    >>> from attomaton.heads.audit.rows import watch_rows
+    >>> from attomaton.heads.audit.rows import record
     >>> from attomaton.heads.arrays import example_audit
     >>> model, documents = example_audit()
-    >>> rows = watch_rows(model, documents, window=8)
+    >>> rows = record(model, documents, window=8).rows
     >>> fitted, scored = rows.take(rows.documents < 12), rows.take(rows.documents >= 12)
     >>> climb(fitted, scored, [Position(), KeyToken()])
     Ladder(2 heads, 2 rungs, nested)

@@ -74,35 +74,25 @@ def rotate_beside(model: HeadModel, *, seed: int) -> HeadModel:
     return model.rotate(seed=seed) if isinstance(model, RotatableModel) else need_weights(model)
 
 
-NULLS = {"intact": rotate_beside, "rotated": rotate_heads}
-"""Functions that make random heads, by the name of the null."""
-
-
 def draw_random_heads(
-    model: HeadModel, random: int | Sequence[HeadModel], null: str, *, seed: int
+    model: HeadModel, random: int | Sequence[HeadModel], *, seed: int
 ) -> tuple[Sequence[HeadModel], str, str]:
     """The models with random heads for an audit, the name of their null, and what is to be said of them."""
-    if null not in NULLS:
-        raise UnsupportedOption(f"null is {null!r}; give one of {', '.join(NULLS)}")
     if isinstance(random, Sequence) and not isinstance(random, str):
         return random, "given", ""
     count = whole_number(random, "random", most=MOST_DRAWS)
     if count and not isinstance(model, RotatableModel):
-        reason = getattr(model, "reason", "")
-        why = f" ({reason})" if reason else ""
         words = (
             "No head is compared with random heads: these are made from weights, which attomaton does not "
-            f"read from {model.name}{why}; give your own models with random heads as random."
+            f"read from {model.name}; give your own models with random heads as random."
         )
-        return (), null, words
+        return (), "intact", words
     try:
-        models = [NULLS[null](model, seed=seed + draw) for draw in range(count)]
+        models = [rotate_beside(model, seed=seed + draw) for draw in range(count)]
     except UnsupportedOption as error:
-        if null != "intact":
-            raise
-        return (), null, f"No head is compared with random heads: {error}."
+        return (), "intact", f"No head is compared with random heads: {error}."
     if not any(getattr(drawn, "shares_rotations", False) for drawn in models):
-        return models, null, ""
+        return models, "intact", ""
     words = (
         f"The query and key weights of {model.name} are out of reach (quantised, offloaded, or no linear map "
         "for each head). So all random heads of a layer read through the same rotation, and each draw counts "

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -178,26 +178,6 @@ class Recorded:
     reads: MeanReads | None = None
 
 
-def watch_rows(
-    model: HeadModel,
-    documents: Sequence[Any],
-    *,
-    window: int = 32,
-    per_document: int = 20,
-    longest: int = 256,
-    most_bytes: int = 1 << 30,
-    seed: int = 0,
-    progress: Advance = silent,
-) -> Rows:
-    """Run a model over documents and keep the attention of sampled positions, by document and position.
-
-    Documents with fewer than ``window + 2`` tokens are left out. Fewer positions are sampled, or fewer
-    documents run, where rows would need more than ``most_bytes``.
-    """
-    sizes: Any = {"window": window, "per_document": per_document, "longest": longest}
-    return record(model, documents, **sizes, most_bytes=most_bytes, seed=seed, progress=progress).rows
-
-
 def record(
     model: HeadModel,
     documents: Sequence[Any],
@@ -212,8 +192,10 @@ def record(
     seed: int = 0,
     progress: Advance = silent,
 ) -> Recorded:
-    """The rows of a model from one pass over documents, as :func:`watch_rows`, and more from the same pass.
+    """The attention of sampled positions from one pass over documents, and more from the same pass.
 
+    Documents with fewer than ``window + 2`` tokens are left out. Fewer positions are sampled, or fewer
+    documents run, where rows would need more than ``most_bytes``.
     ``random`` are models with random heads that read the residual stream of this model and write nothing:
     what ``rotate_beside`` defines, at sampled positions only. ``reads_of`` are the documents over which what
     attention reads is averaged; none means that it is not recorded. ``layers`` are those that are recorded,
@@ -428,16 +410,15 @@ def list_documents(documents: Any, limit: int | None = None) -> list[Any]:
 
     A pandas series gives its values: its index may be in another order.
     """
-    if limit is not None:
-        return list_documents(documents)[: whole_number(limit, "limit", least=1)]
     if isinstance(documents, Documents):
-        return [documents.ids[first:last] for first, last in pairwise(documents.offsets.tolist())]
+        ends = documents.offsets[: None if limit is None else limit + 1].tolist()
+        return [documents.ids[first:last] for first, last in pairwise(ends)]
     if isinstance(documents, str | bytes | Mapping) or not isinstance(documents, Iterable):
         raise InvalidSamples(
             f"documents is a {type(cast('Any', documents)).__name__}; give a list of token ids per document"
         )
     source = cast("Any", documents)
-    return list(source.to_pylist() if hasattr(source, "to_pylist") else source)
+    return list(islice(source.to_pylist() if hasattr(source, "to_pylist") else source, limit))
 
 
 def cut_documents(documents: Iterable[Any], longest: int, *, n_tokens: int) -> list[Int32]:

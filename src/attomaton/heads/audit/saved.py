@@ -33,7 +33,6 @@ KEY = b"attomaton heads"
 SAID_OF_NULL = {
     "intact": "of random heads that read the trained residual stream",
     "inputs": "of random heads that share a rotation of what attention reads",
-    "rotated": "with rotated heads in all layers",
     "given": "with random weights",
 }
 """Descriptions of random heads, by the name of their null."""
@@ -88,7 +87,7 @@ class About:
     n_random : int
         The number of draws of random heads, or of models with random heads, that z is relative to.
     null : str
-        The kind of random heads: ``"intact"``, ``"inputs"``, ``"rotated"``, or ``"given"``.
+        The kind of random heads: ``"intact"``, ``"inputs"`` or ``"given"``.
     alone : tuple of str
         The rungs that were also measured alone.
     seeking_rows, seeking_documents : int

@@ -211,10 +211,10 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
 
     Examples
     --------
-    >>> from attomaton.heads.audit.rows import watch_rows
+    >>> from attomaton.heads.audit.rows import record
     >>> from attomaton.heads.arrays import example_audit
     >>> model, documents = example_audit()
-    >>> rows = watch_rows(model, documents, window=8)
+    >>> rows = record(model, documents, window=8).rows
     >>> fitted, scored = rows.take(rows.documents < 12), rows.take(rows.documents >= 12)
     >>> seek_labels(fitted, scored, TokenCounts.of([rows.labels], n_tokens=6)).n_documents
     12
