@@ -70,6 +70,9 @@ LEAST_BATCH = 10
 
 COLOUR, GREY = BLUE, "0.45"
 
+HEADERS = ("rank", "ranks", "item", "rating", "s.e.", "interval", "games")
+"""Columns of a printed board."""
+
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
@@ -275,8 +278,10 @@ class Board(Tabular):
         games = np.bincount(source.component, source.wins + source.losses, count)
         comparable = self._precedes | self._precedes.T | np.eye(count, dtype=bool)
         among = comparable.astype(np.float32)
-        board, anchors, free = np.full(count, -1), list[int](), np.ones(count, bool)
+        board, anchors = np.full(count, -1), list[int]()
+        free = np.ones(count, bool)
         while free.any():
+            # the largest component; in a tie that comparable to most items, with most games, the first
             near = among @ (sizes * free).astype(np.float32)
             left = np.flatnonzero(free)
             anchor = int(left[np.lexsort((-left, games[left], near[left], sizes[left]))[-1]])
@@ -360,8 +365,8 @@ class Board(Tabular):
         n_inside = float(inside.sum() - len(here)) / 2
         alpha = 1.0 - self.level
         if source.errors is None:
-            whole: Any = source.covariance
-            covariance = np.where(inside, np.nan_to_num(whole[np.ix_(here, here)]), 0.0)
+            of_all: Any = source.covariance
+            covariance = np.where(inside, np.nan_to_num(of_all[np.ix_(here, here)]), 0.0)
             critical = critical_value(covariance, component, alpha * n_inside / max(n_pairs, 1.0))
             reach, apart = critical * np.sqrt(np.diag(covariance)), critical * difference_errors(covariance)
         else:
@@ -371,7 +376,7 @@ class Board(Tabular):
             reach[inside.sum(axis=1) == 1] = 0.0
         sure = inside & (np.nan_to_num(gaps, nan=0.0) > apart)
         np.fill_diagonal(sure, False)
-        if n_pairs > n_inside:
+        if n_pairs > n_inside:  # between components: the bound of the gap, less the reach of both ratings
             components, position = np.unique(component, return_inverse=True)
             above, below = source.gaps.above, source.gaps.below
             near = np.isin(above, components) & np.isin(below, components)
@@ -379,8 +384,8 @@ class Board(Tabular):
             least[np.searchsorted(components, above[near]), np.searchsorted(components, below[near])] = (
                 source.gaps.each(1.0 - alpha / (2.0 * n_pairs))[near]
             )
-            middle = source.score[here]
-            bound = least[np.ix_(position, position)] + (middle - reach)[:, None] - (middle + reach)
+            score = source.score[here]
+            bound = least[np.ix_(position, position)] + (score - reach)[:, None] - (score + reach)
             sure |= bound > 0
         return here, close(sure), apart
 
@@ -403,12 +408,12 @@ class Board(Tabular):
 
     def _number(self, item: Any) -> int:
         try:
-            return self._numbers[item]
+            return self._number_of[item]
         except (KeyError, TypeError):  # or it cannot be hashed
             raise UnknownToken(f"{item!r} is not on the board; give one of its items") from None
 
     @cached_property
-    def _numbers(self) -> dict[Any, int]:
+    def _number_of(self) -> dict[Any, int]:
         return {item: number for number, item in enumerate(self.ratings.items)}
 
     def next_comparisons(self, limit: int = 3, *, batch: int | None = None) -> tuple[NextComparison, ...]:
@@ -437,10 +442,14 @@ class Board(Tabular):
         rows: list[Int64] = list(map(self._best_first, range(source.gaps.n_components)))
         of_anchors: list[Int64] = [rows[anchor] for anchor in anchors.tolist()]
         middles = [source.items[best_first[len(best_first) // 2]] for best_first in of_anchors]
+
+        # items of other boards with the first board
         connecting = [
             NextComparison(item, middles[0], 1, None, f"puts {name_item(item)} on board 1")
             for item in middles[1:]
         ]
+
+        # infinite ratings: the last of the higher component against the first of the lower
         bounding = list[NextComparison]()
         for component in range(source.gaps.n_components):
             anchor = int(anchors[board[component]])
@@ -458,6 +467,8 @@ class Board(Tabular):
             winner, unbounded = name_item(source.items[trailing]), name_item(first)
             reason = f"which is ahead is open; a win of {winner} makes the rating of {unbounded} finite"
             bounding.append(NextComparison(first, second, 1, None, reason))
+
+        # pairs whose order is open
         deciding = [
             pair for number in range(len(self._decided)) for pair in self._decide_next(number, limit, batch)
         ]
@@ -488,7 +499,8 @@ class Board(Tabular):
         left = np.ones(len(low), bool)
         while len(chosen) < limit and left.any():
             now = difference_errors(current)[low, high]
-            narrowed, shrink = now / before[low, high], 1.0 / np.sqrt(1.0 + weight * now**2)
+            narrowed = now / before[low, high]  # by the comparisons listed before
+            shrink = 1.0 / np.sqrt(1.0 + weight * now**2)  # by a batch of the pair
             least = narrowed * shrink * apart[low, high]
             step = narrowed * np.sqrt(1.0 - shrink**2) * error[low, high]
             gain = np.where(left, ndtr((gap - least) / step) + ndtr((-gap - least) / step), -1.0)
@@ -673,10 +685,6 @@ class Board(Tabular):
             gaps.between(*sorted((number, int(anchors[board[number]])))) for number in range(len(board))
         )
         return any(int(among.sum()) > MOST_BETWEEN for among in between)
-
-
-HEADERS = ("rank", "ranks", "item", "rating", "s.e.", "interval", "games")
-"""Columns of a printed board."""
 
 
 def rows_without_board(

@@ -35,9 +35,8 @@ from attomaton.graphs.paths import QueryOrder, graph_of
 ALIAS_ENTRY = 1e-6
 """Entries of unit vectors that no comparison sees above which a feature follows from other columns."""
 
-MANY = 8
+MOST_ALIASED = 8
 """Maximum number of columns that the sentence about an aliased feature lists."""
-
 
 UNITS = ("information", "robust", "clustered", "weighted")
 """What standard errors may follow from."""
@@ -51,7 +50,7 @@ class Units(NamedTuple):
     weights; None if they are whole choices. ``rankings`` numbers the ranking that a situation is a step of.
     """
 
-    word: str  # one of UNITS
+    kind: str  # one of UNITS
     clusters: Int64 | None = None
     repeats: Float64 | None = None
     rankings: Int64 | None = None
@@ -145,7 +144,7 @@ class LogitScores:
         """The covariance of all parameters, for finite contrasts: of the information, or a sandwich."""
         logit, problem = self.logit, self.logit.problem
         bread = logit.covariance
-        if self.units.word == "information":
+        if self.units.kind == "information":
             return bread
         if self._clusters is not None:
             return self._clusters.covariance
@@ -220,7 +219,7 @@ class LogitScores:
         logit.expect()
         scaled = problem.scaled(contrast)
         moved = logit.deviate(scaled)
-        if self.units.word == "information":
+        if self.units.kind == "information":
             return max(float(scaled @ moved), 0.0) ** 0.5, np.inf
         score = problem.situations.sum(self._residuals * problem.utilities(moved))
         rankings = self.units.rankings
@@ -264,7 +263,7 @@ class LogitScores:
     @property
     def clustered(self) -> bool:
         """Whether choices that belong together are not independent."""
-        return self.units.word == "clustered"
+        return self.units.kind == "clustered"
 
     @property
     def n_identified(self) -> int:
@@ -304,13 +303,13 @@ class LogitScores:
             notes.append(describe_half_ties(self.tally.n_ties))
         if self._clusters is not None and self._spread is not None:
             notes.append(self._describe_clusters(self._clusters.n_clusters, self._spread))
-        elif self.units.word == "robust":
+        elif self.units.kind == "robust":
             notes.append("standard errors: robust (sandwich), since parts of choices were counted")
         return notes
 
     def _describe_clusters(self, number: int, spread: Spread) -> str:
         """How errors follow from clusters or weighted choices, or why there are none."""
-        unit = "cluster" if self.units.word == "clustered" else "row"
+        unit = "cluster" if self.units.kind == "clustered" else "row"
         units = f"{number:,} {unit}{'s' * (number != 1)}"
         weights = "counts with fractions are weights of rows, each of which is one choice; " * (unit == "row")
         component = self.components.component_of_node[: self.n_items]
@@ -375,17 +374,20 @@ def _fit_named(parsed: ParsedChoices, side: Side, ties: str, names: Sequence[str
         alternatives, counts, offsets = _spread_sets(parsed, choices)
     else:
         alternatives, counts, offsets = choices, choices.chosen, None
+    # the rows: items, then features
     labels = label_items(parsed.items, names)
     size, n_items = len(counts), len(labels)
     rows: Any = csr_array((np.ones(size), (np.arange(size), alternatives.members)), shape=(size, n_items))
     if alternatives.against is not None:
         rows = rows - csr_array((np.ones(size), (np.arange(size), alternatives.against)), shape=rows.shape)
     if names:
-        wide = np.column_stack([side.features[name][alternatives.entry] for name in names])
-        rows = hstack([rows, csr_array(wide)]).tocsr()
+        features = np.column_stack([side.features[name][alternatives.entry] for name in names])
+        rows = hstack([rows, csr_array(features)]).tocsr()
     problem = ChoiceProblem.from_rows(
         rows, alternatives.lengths, counts, names=[*labels, *names], offsets=offsets
     )
+
+    # which choices belong together
     source = problem.source_situations
     origin = alternatives.row if source is None else alternatives.row[source]
     units = Units("information")
@@ -400,9 +402,9 @@ def _fit_named(parsed: ParsedChoices, side: Side, ties: str, names: Sequence[str
         units = Units("weighted", np.arange(len(origin)), np.ones(len(origin)))
     if side.cluster is not None:
         cluster = np.unique(side.cluster[origin], return_inverse=True)[1].ravel()
-        units = units._replace(word="clustered", clusters=cluster)
-    edges, tally, rule = parsed.edges(), parsed.tally(), "half" if parsed.ranked is not None else ""
-    return LogitScores(fit_logit(problem), n_items, edges, tally, units, rule, dict[str, str]())
+        units = units._replace(kind="clustered", clusters=cluster)
+    rule = "" if parsed.ranked is None else "half"
+    return LogitScores(fit_logit(problem), n_items, parsed.edges(), parsed.tally(), units, rule, {})
 
 
 def _fit_pairs(
@@ -411,17 +413,15 @@ def _fit_pairs(
     first, second, outcome, row = pairs
     tied = outcome == TIE
     rule = ties if tied.any() else ""
-    whole = parsed.counts.dtype.kind == "i"
     units = Units("information")
-    if not whole:
+    if parsed.counts.dtype.kind != "i":  # fractions
         units = Units("weighted", np.arange(len(first)), np.ones(len(first)))
     elif rule == "half":
         units = Units("robust", None, parsed.counts.astype(np.float64))
     if side.cluster is not None:
         cluster = side.cluster if row is None else side.cluster[row]
         numbers = np.unique(cluster, return_inverse=True)[1].ravel()
-        units = units._replace(word="clustered", clusters=numbers)
-    tally, edges = parsed.tally(), parsed.edges()
+        units = units._replace(kind="clustered", clusters=numbers)
     times = np.zeros((len(first), 3 if rule == "davidson" else 2))
     times[np.arange(len(first)), np.where(tied, times.shape[1] - 1, outcome)] = parsed.counts
     if rule == "half":
@@ -436,13 +436,14 @@ def _fit_pairs(
         items=label_items(parsed.items, [*names, "tie"]),
         features=features.T,
         names=names,
-        merge=units.word == "information",
+        merge=units.kind == "information",
     )
-    return LogitScores(fit_logit(problem), len(parsed.items), edges, tally, units, rule, dict[str, str]())
+    fit, n_items = fit_logit(problem), len(parsed.items)
+    return LogitScores(fit, n_items, parsed.edges(), parsed.tally(), units, rule, {})
 
 
 def label_items(items: Sequence[Any], reserved: Sequence[str]) -> list[str]:
-    """The names of the items as columns, different from each other and from ``others``."""
+    """The names of the items as columns, different from each other and from the reserved names."""
     labels = [str(item) for item in items]
     plain = len({*labels, *reserved}) == len(labels) + len(reserved)
     return labels if plain else [f"item {item!r}" for item in items]
@@ -480,6 +481,7 @@ def order_by_contrasts(logit: LogitFit, n_items: int, graph: Components | None) 
     """
     scale = logit.problem.scale[:n_items]
     outside = logit.problem.parameters(logit.finite.complement)[:n_items]
+    # items whose difference is finite are equal outside S: one component, named by its first item
     component, leaders = np.full(n_items, -1), list[int]()
     for item in range(n_items):
         if component[item] < 0:
@@ -487,6 +489,7 @@ def order_by_contrasts(logit: LogitFit, n_items: int, graph: Components | None) 
             close = away <= CLOSE * np.hypot(1 / scale, 1 / scale[item])
             component[close & (component < 0)] = len(leaders)
             leaders.append(item)
+    # which components are ahead of which, lowest first: those below one that is below need no decision
     height = outside[leaders] @ (logit.finite.complement.T @ logit.evidence.direction)
     paths = None if graph is None else QueryOrder(graph_of(graph, n_items))
     above = np.zeros((len(leaders), len(leaders)), bool)
@@ -504,15 +507,16 @@ def order_by_contrasts(logit: LogitFit, n_items: int, graph: Components | None) 
             if logit.classify(contrast[None])[0] is ContrastKind.PLUS:
                 above[upper] |= above[lower]
                 above[upper, lower] = True
-    ends = [*np.nonzero(above)]
+    # a graph with these components and this order: a cycle through each, and arcs between leaders
+    leading, trailing = np.nonzero(above)
     order = np.lexsort((np.arange(n_items), component))
     follows = component[order[1:]] == component[order[:-1]]
     first = np.searchsorted(component[order], np.arange(len(leaders)))
     last = np.searchsorted(component[order], np.arange(len(leaders)), side="right") - 1
     several = last > first
     leader = np.array(leaders, np.int64)
-    winner = np.concatenate([leader[ends[0]], order[:-1][follows], order[last[several]]])
-    loser = np.concatenate([leader[ends[1]], order[1:][follows], order[first[several]]])
+    winner = np.concatenate([leader[leading], order[:-1][follows], order[last[several]]])
+    loser = np.concatenate([leader[trailing], order[1:][follows], order[first[several]]])
     arcs, support = count_keys(winner * n_items + loser)
     return find_components(make_item_edges(arcs // n_items, arcs % n_items, support, n_items))
 
@@ -527,7 +531,7 @@ def _describe_alias(logit: LogitFit, n_items: int, column: int, null: Float64) -
     members = np.flatnonzero(vector)
     if len(members) == 1:
         return "it never differs between the alternatives of a comparison"
-    if len(members) > MANY:
+    if len(members) > MOST_ALIASED:
         return "it follows from the items in all comparisons: their scores already include its effect"
     equation = relate(vector, logit.problem.names)
     return f"{equation} in all comparisons: the items' scores already include its effect"

@@ -30,7 +30,7 @@ class FirthScores(LogitScores):
     @classmethod
     def of(cls, model: LogitScores) -> "FirthScores":
         """The scores of a model, with the penalty."""
-        if model.units.word != "information":
+        if model.units.kind != "information":
             raise UnsupportedOption(
                 "Firth's penalty is for whole and independent choices; leave cluster= out, give whole "
                 "numbers as counts, and count ties as outcomes"

@@ -61,11 +61,10 @@ def read_movers(
     return np.array([1.0, -1.0, 0.0])[side]
 
 
-HOW = (
+ACCEPTED = (
     "give winners and losers (fit_choices(winners, losers=losers)), winners and choice sets, rankings=…, or "
     'a frame with the names of its columns (fit_choices(frame, winner="winner", loser="loser"))'
 )
-
 
 NO_ROWS = "there are no rows; give at least one choice"
 
@@ -121,9 +120,9 @@ class ParsedChoices(NamedTuple):
         """Who was chosen over whom; items that tie beat each other. None for choices of best and worst."""
         choices, size = self.choices, len(self.items)
         if isinstance(choices, PairChoices):
-            first, second, tied, lost = *choices[:2], choices.outcome == TIE, choices.outcome == SECOND
-            winner = np.concatenate([np.where(lost, second, first), second[tied]])
-            loser = np.concatenate([np.where(lost, first, second), first[tied]])
+            first, second, outcome, _ = choices
+            winner = np.concatenate([np.where(outcome == SECOND, second, first), second[outcome == TIE]])
+            loser = np.concatenate([np.where(outcome == SECOND, first, second), first[outcome == TIE]])
         elif isinstance(choices, SetChoices):
             winner, loser = np.repeat(choices.winner, choices.lengths), choices.members
         elif choices.against is not None:
@@ -139,18 +138,16 @@ class ParsedChoices(NamedTuple):
 
     def tally(self) -> ItemTally:
         """What each item won, and other choices that included it; an item twice in a set counts once."""
-        choices, size, n_ties, counts = self.choices, len(self.items), 0.0, self.counts / self.denominator
+        choices, size = self.choices, len(self.items)
+        n_ties, counts = 0.0, self.counts / self.denominator
         if isinstance(choices, PairChoices):
             won = np.array([1.0, 0.0, 0.5])[choices.outcome] * counts
             wins = np.bincount(choices.first, won, size) + np.bincount(choices.second, counts - won, size)
             members, lengths = np.stack([choices.first, choices.second], axis=1).ravel(), 2
             n_ties = float(counts[choices.outcome == TIE].sum())
         elif isinstance(choices, SetChoices):
-            wins, members, lengths = (
-                np.bincount(choices.winner, counts, size),
-                choices.members,
-                choices.lengths,
-            )
+            members, lengths = choices.members, choices.lengths
+            wins = np.bincount(choices.winner, counts, size)
         else:
             members, lengths = choices.members, choices.lengths
             wins = np.bincount(members, choices.chosen, size)
@@ -170,23 +167,22 @@ class ParsedChoices(NamedTuple):
             source = np.flatnonzero(rows) if choices.row is None else choices.row[rows]
             choices, counts = PairChoices(first, second, choices.outcome[rows], source), counts[rows]
         elif isinstance(choices, SetChoices):
-            here = rows[choices.row]
-            inside = np.repeat(here, choices.lengths)
-            used, (winner, members) = _renumber(choices.winner[here], choices.members[inside])
-            choices, counts = (
-                SetChoices(winner, choices.lengths[here], members, choices.row[here]),
-                counts[here],
+            use = rows[choices.row]
+            used, (winner, members) = _renumber(
+                choices.winner[use], choices.members[np.repeat(use, choices.lengths)]
             )
+            choices = SetChoices(winner, choices.lengths[use], members, choices.row[use])
+            counts = counts[use]
         else:
-            here = rows[choices.row]
-            inside = np.repeat(here, choices.lengths)
+            use = rows[choices.row]
+            inside = np.repeat(use, choices.lengths)
             columns = [choices.members] if choices.against is None else [choices.members, choices.against]
             used, numbered = _renumber(*(column[inside] for column in columns))
-            sizes, row = choices.lengths[here], choices.row[here]
+            sizes, row = choices.lengths[use], choices.row[use]
             choices = Alternatives(sizes, row, choices.chosen[inside], choices.entry[inside], *numbered)
-            counts = counts[here]
+            counts = counts[use]
         if ranked is not None:
-            tiers = [ranking for ranking, use in zip(ranked.tiers, rows.tolist(), strict=True) if use]
+            tiers = [ranking for ranking, wanted in zip(ranked.tiers, rows.tolist(), strict=True) if wanted]
             ranked = Ranked(tiers, ranked.times[rows], ranked.row[rows])
         items = tuple(self.items[k] for k in used.tolist())
         return self._replace(items=items, choices=choices, counts=counts, ranked=ranked)
@@ -236,7 +232,7 @@ def read_sequences(data: ChoiceData) -> ParsedChoices:
     if data.rankings is not None:
         return _read_rankings(data)
     if data.winners is None:
-        raise InvalidSamples(f"no choices given; {HOW}")
+        raise InvalidSamples(f"no choices given; {ACCEPTED}")
     if data.losers is not None:
         if data.choice_sets is not None:
             raise InvalidSamples("losers and choice_sets say the same thing twice; give one of them")
@@ -254,9 +250,8 @@ def read_sequences(data: ChoiceData) -> ParsedChoices:
         return _number_lists(data, *lists)
     winners, sets = _plain(data.winners), _plain(data.choice_sets)
     if hasattr(sets, "__len__") and any(hasattr(kind, "tolist") for kind in set(map(type, sets))):
-        sets = [
-            as_list(members) if hasattr(members, "tolist") else members for members in sets
-        ]  # entries as Python objects
+        # entries as Python objects
+        sets = [as_list(members) if hasattr(members, "tolist") else members for members in sets]
     items, choices = number_choices(winners, sets, data.counts)
     return ParsedChoices(items, choices, counts_of(data.counts, len(choices.winner)))
 
@@ -287,9 +282,8 @@ def _read_losers(data: ChoiceData) -> ParsedChoices:
         raise InvalidSamples(NO_ROWS)
     winners: Any = data.winners
     kinds: set[type] = set(map(type, _plain(winners))) if isinstance(winners, list | tuple) else set()
-    pairs = any(issubclass(kind, tuple) for kind in kinds)
-    lists = not holds_items(data.losers) and not pairs
-    if lists:
+    winners_are_tuples = any(issubclass(kind, tuple) for kind in kinds)
+    if not holds_items(data.losers) and not winners_are_tuples:
         if data.tied is not None:
             raise InvalidSamples("tied is for pairs; give one loser in each row, or rankings")
         return _read_lists_of_losers(data)
@@ -400,7 +394,7 @@ def _split_pairs(data: ChoiceData) -> ChoiceData:
         )
     rows = cast("list[Any]", plain) if isinstance(plain, list | tuple) else []
     if not rows or not all(type(row) in (list, tuple) and len(row) == 2 for row in rows):
-        raise InvalidSamples(f"only winners are given, without the sets they were chosen from; {HOW}")
+        raise InvalidSamples(f"only winners are given, without the sets they were chosen from; {ACCEPTED}")
     won, lost = [row[0] for row in rows], [row[1] for row in rows]
     if any(isinstance(entry, list | set) for entry in [*won, *lost]):
         raise InvalidSamples(

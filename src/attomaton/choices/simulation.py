@@ -83,15 +83,11 @@ class FittedChoices:
         basis = self.fit.identified.basis
         if len(self._meetings[0]) * basis.shape[1] ** 2 <= NUMBERS_AT_ONCE:
             matrix = (problem.rows.take(np.arange(problem.situations.n_rows)) / problem.scale) @ basis
-            start, n_parts = basis.T @ self.source[0], 1 + drawn.size // NUMBERS_AT_ONCE
-            batches = [
-                self._climb_together(matrix, start, batch.T).T for batch in np.array_split(drawn, n_parts)
-            ]
-            return np.concatenate(batches)
-        climb, expected = (
-            NewtonClimb(most_steps=DRAW_STEPS, settled=DRAW_SETTLED, chord=False),
-            np.empty_like(drawn),
-        )
+            start = basis.T @ self.source[0]
+            batches = np.array_split(drawn, 1 + drawn.size // NUMBERS_AT_ONCE)
+            return np.concatenate([self._climb_together(matrix, start, batch.T).T for batch in batches])
+        climb = NewtonClimb(most_steps=DRAW_STEPS, settled=DRAW_SETTLED, chord=False)
+        expected = np.empty_like(drawn)
         for counts, row in zip(drawn, expected, strict=True):
             redrawn = replace(problem, counts=counts)
             last = climb.run(redrawn, None, self.source[0]).last
@@ -104,15 +100,13 @@ class FittedChoices:
         times = situations.spread(self.problem.totals)[:, None]
         away = matrix[first] - matrix[second]
         squares = (away[:, :, None] * away[:, None]).reshape(len(away), -1).T
-        size, offsets = len(start), self.problem.with_offsets(np.zeros(len(matrix)))[:, None]
-        point = np.repeat(start[:, None], counts.shape[1], axis=1)
-        step, length, value = (
-            np.zeros_like(point),
-            np.ones(counts.shape[1]),
-            np.full(counts.shape[1], -np.inf),
-        )
-        probability = np.zeros_like(counts)
+        size, n_draws = len(start), counts.shape[1]
+        offsets = self.problem.with_offsets(np.zeros(len(matrix)))[:, None]
+        point = np.repeat(start[:, None], n_draws, axis=1)
+        step, length = np.zeros_like(point), np.ones(n_draws)
+        value, probability = np.full(n_draws, -np.inf), np.zeros_like(counts)
         for _ in range(DRAW_STEPS):
+            # try each draw's step, and keep it where the likelihood does not fall
             ahead = point + length * step
             utility = matrix @ ahead + offsets
             utility -= situations.spread(situations.top(utility))
@@ -122,6 +116,7 @@ class FittedChoices:
             up = reached >= value - 1e-9
             point, value = np.where(up, ahead, point), np.where(up, reached, value)
             probability = np.where(up, odds / total, probability)
+            # the next step: Newton's, or half of the one that was too long
             gradient = matrix.T @ (counts - times * probability)
             weight = times[first] * probability[first] * probability[second]
             information = (squares @ weight).T.reshape(-1, size, size)
@@ -153,9 +148,10 @@ class FittedChoices:
     @cached_property
     def cells(self) -> Int64:
         """The cell of each row: an item in a set of items, in whatever order they are listed."""
-        situations, cell, n_cells = self.problem.situations, np.empty(len(self.members), np.int64), 0
-        for _, listed in split_by_size(situations):
-            order, size = np.argsort(self.members[listed], axis=1, kind="stable"), listed.shape[1]
+        cell, n_cells = np.empty(len(self.members), np.int64), 0
+        for _, listed in split_by_size(self.problem.situations):
+            size = listed.shape[1]
+            order = np.argsort(self.members[listed], axis=1, kind="stable")
             rows = np.take_along_axis(listed, order, axis=1)
             sets, number = np.unique(self.members[rows], axis=0, return_inverse=True)
             cell[rows] = n_cells + number.reshape(-1, 1) * size + np.arange(size)
@@ -228,21 +224,20 @@ def split_by_size(situations: Situations) -> Iterator[tuple[Int64, Int64]]:
 def read_fitted(model: ItemScores, n_items: int, *, clustered: bool = False) -> FittedChoices:
     """The choices behind a model, as situations; ``clustered`` says that they may depend on each other."""
     if isinstance(model, LuceScores):
-        why = "half a win has no probability" * (model.rankings is not None)
-        why = why or "a ridge or a prior moves the fit away from its maximum" * bool(model.soft.ridge)
+        why = "half a win has no probability" if model.rankings is not None else ""
+        if not why and model.soft.ridge:
+            why = "a ridge or a prior moves the fit away from its maximum"
     elif model.units.repeats is not None:
         why = "parts of choices have no probability"
     else:
-        why = "choices of one cluster are not independent" * (model.clustered and not clustered)
+        why = "choices of one cluster are not independent" if model.clustered and not clustered else ""
     if why:
         raise UnsupportedOption(f"{why}; fit whole choices without cluster=, with ties as outcomes")
     if isinstance(model, LuceScores):
         problem, members = _whole_choices(model, n_items)
-        fitted = FittedChoices(fit_logit(problem), members, n_items, True)
-    else:
-        fit, plain = model.logit, len(model.logit.problem.names) == n_items + (model.ties == "davidson")
-        fitted = FittedChoices(fit, _members_of(fit.problem, n_items), n_items, plain)
-    return fitted
+        return FittedChoices(fit_logit(problem), members, n_items, True)
+    fit, plain = model.logit, len(model.logit.problem.names) == n_items + (model.ties == "davidson")
+    return FittedChoices(fit, _members_of(fit.problem, n_items), n_items, plain)
 
 
 def _members_of(problem: ChoiceProblem, n_items: int) -> Int64:
@@ -251,7 +246,8 @@ def _members_of(problem: ChoiceProblem, n_items: int) -> Int64:
     if isinstance(rows, BattleRows):
         members: list[Any] = [rows.first, rows.second, *([np.full(len(rows.first), -1)] if rows.ties else [])]
         return np.stack(members, axis=1).ravel()
-    differences = rows.take(np.arange(problem.situations.n_rows))[:, :n_items]  # from the reference
+    # each row is the unit vector of its item, less that of the reference: 1 at the one, −1 at the other
+    differences = rows.take(np.arange(problem.situations.n_rows))[:, :n_items]
     if (np.abs(differences).sum(axis=1) > 2.5).any():
         raise UnsupportedOption(
             "choices of best and worst cannot be simulated; fit the choices of the best alone"
@@ -265,7 +261,8 @@ def _members_of(problem: ChoiceProblem, n_items: int) -> Int64:
 
 def _whole_choices(model: LuceScores, n_items: int) -> tuple[ChoiceProblem, Int64]:
     """The choices of a Luce model, each set of options once, and the item of each row."""
-    choices, merged = model.choices, dict[tuple[Any, Any], dict[int, float]]()
+    choices = model.choices
+    merged = dict[tuple[Any, Any], dict[int, float]]()  # items and multiplicities of a set → wins
     borders = group_borders(choices.choice, len(choices.winner))
     for row, (winner, count) in enumerate(zip(choices.winner.tolist(), choices.times.tolist(), strict=True)):
         inside = slice(borders[row], borders[row + 1])

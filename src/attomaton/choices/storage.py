@@ -193,7 +193,7 @@ def _pack_logit(model: "LogitScores") -> Run:
     arrays = {f"logit-{name}": array for name, array in run.arrays.items()}
     arrays |= {name: array for name, array in optional.items() if array is not None}
     manifest = {"logit": dict(run.manifest), "ties": model.ties}
-    manifest |= {"units": units.word, "penalty": model.penalty}
+    manifest |= {"units": units.kind, "penalty": model.penalty}
     records = {"names": run.records["names"], "aliases": dict(model.aliases)}
     return Run(tables={}, arrays=arrays, records=records, manifest=manifest)
 
@@ -219,7 +219,7 @@ def _unpack_logit(
     repeats = None if repeats is None else _check_numbers(repeats, n_situations)
     aliases = {str(name): str(text) for name, text in run.records["aliases"].items()}
     units = Units(str(manifest["units"]), repeats=repeats, **groups)
-    if len(logit.problem.names) < n_items or units.word not in UNITS:
+    if len(logit.problem.names) < n_items or units.kind not in UNITS:
         raise ValueError("the items or the standard errors are not those of the fit")
     model = LogitScores(logit, n_items, edges, tally, units, str(manifest["ties"]), aliases)
     if manifest["penalty"] not in (None, "firth"):

@@ -79,8 +79,11 @@ def fit_logit(problem: ChoiceProblem) -> "LogitFit":
     >>> fit.contrast("x").kind.value, round(fit.contrast("x").bound, 3)
     ('+inf', 0.154)
     """
-    zero, course = np.zeros(problem.rows.n_parameters), None
+    zero = np.zeros(problem.rows.n_parameters)
     identified = span_of(problem, None)
+
+    # games: those between strong components die, unless features separate more
+    course = None
     if isinstance(problem.rows, BattleRows):
         face, on_graph = find_games_face(problem), problem.graph is not None
         alive = ~face.dying if face.dying.any() else None
@@ -94,10 +97,14 @@ def fit_logit(problem: ChoiceProblem) -> "LogitFit":
             identified = span_of(problem, None)
         if on_graph or alive is not None:
             course = None
+
+    # nothing dies: Newton's method proves that a maximum exists
     course = course or NewtonClimb(patience=PATIENCE).run(problem, None, zero)
     if course.proof is not None:
         face = Face(np.zeros(problem.situations.n_rows, bool), zero, zero, "Newton")
         return _fit_on(problem, face, course, identified)
+
+    # a linear program says what dies; if its fit has no proof, in coordinates that tell near classes apart
     try:
         face = find_face(problem, course.last.beta)
         fit = _fit_on(problem, face, _climb(problem, face), identified)
@@ -435,12 +442,12 @@ class LogitFit(Tabular):
             contrast[self.problem.number(name)] += weight
         scaled = self.problem.scaled(contrast)
         kind, sure = classify(scaled, self.finite, self.identified, lambda: self._cone)
-        size = np.abs(scaled[scaled != 0])
-        sure = sure and bool((size > CLOSE * size.max(initial=0.0)).all())  # else small entries may decide
+        sizes = np.abs(scaled[scaled != 0])
+        sure = sure and bool((sizes > CLOSE * sizes.max(initial=0.0)).all())  # else small entries may decide
         if self.certificate.certified and not sure:
             exact = classify_in_fractions(self.problem, self.dying, contrast)
             kind, sure = exact or kind, exact is not None
-        answer = self._tell(scaled, weights, kind, level, clusters)
+        answer = self._answer(scaled, weights, kind, level, clusters)
         return answer if sure and self.certificate.certified else replace(answer, certified=False)
 
     def classify(self, weights: Any) -> Any:
@@ -466,7 +473,7 @@ class LogitFit(Tabular):
         scaled = self.problem.scaled(np.asarray(weights, np.float64))
         return classify_all(scaled, self.finite, self.identified, self._cone)
 
-    def _tell(
+    def _answer(
         self,
         contrast: Float64,
         weights: Mapping[str, float],
@@ -484,7 +491,7 @@ class LogitFit(Tabular):
                 float(np.sqrt(max(contrast @ moved, 0.0))),
                 float(np.sqrt(self._scatter(moved))),
                 level=level,
-                comparisons=self._on_face,
+                comparisons=self._choices_on_face,
             )
         settle = describe_settling(weights, kind)
         if kind in (ContrastKind.UNDECIDED, ContrastKind.UNIDENTIFIED):
@@ -520,7 +527,7 @@ class LogitFit(Tabular):
         return self._utilities[rows] - sums[self.problem.situation_of(rows)]
 
     @cached_property
-    def _on_face(self) -> float:
+    def _choices_on_face(self) -> float:
         alive = self.problem.situations.sum((~self.dying).astype(np.float64))
         return float(self.problem.totals[alive > 1].sum())
 

@@ -114,10 +114,12 @@ class ChoiceProblem:
         if (times[~use] > 0).any():
             row = int(np.flatnonzero((times > 0) & ~use)[0])
             raise InvalidSamples(f"row {row} was chosen but has the offset −inf; give it a finite offset")
+
+        # leave out situations with no choice to make, or none made: they say nothing
         situation = np.repeat(np.arange(len(lengths)), lengths)
         present = np.bincount(situation[use], minlength=len(lengths))
         total = np.bincount(situation, times, minlength=len(lengths))
-        use &= ((present > 1) & (total > 0))[situation]  # else the situation says nothing
+        use &= ((present > 1) & (total > 0))[situation]
         if not use.all():
             values, times = values[use], times[use]
             fixed = None if fixed is None else fixed[use]
@@ -167,32 +169,28 @@ class ChoiceProblem:
             Whether equal battles are added up where there are no features and all counts are whole numbers.
         """
         times = np.asarray(outcomes, np.float64)
-        wide = np.zeros((len(times), 0)) if features is None else np.asarray(features, np.float64)
-        _check_finite(wide, "the feature in row")
-        _check_sizes(wide, names)
+        values = np.zeros((len(times), 0)) if features is None else np.asarray(features, np.float64)
+        _check_finite(values, "the feature in row")
+        _check_sizes(values, names)
         _check_counts(times.ravel())
         informative = np.asarray(times.sum(axis=1) > 0) & (first != second)
-        if merge and wide.shape[1] == 0 and len(times) and (times % 1 == 0).all():
+        if merge and values.shape[1] == 0 and len(times) and (times % 1 == 0).all():
             pair, number = np.unique(first * len(items) + second, return_inverse=True)
             times = np.stack([np.bincount(number, column * informative) for column in times.T], axis=1)
             first, second = pair // len(items), pair % len(items)
-            informative, wide = times.sum(axis=1) > 0, np.zeros((len(pair), 0))
-            source = None
+            informative = times.sum(axis=1) > 0
+            values, source = np.zeros((len(pair), 0)), None
         else:
             source = None if informative.all() else np.flatnonzero(informative)
         if not informative.all():
-            first, second, times, wide = (
-                first[informative],
-                second[informative],
-                times[informative],
-                wide[informative],
-            )
+            first, second = first[informative], second[informative]
+            times, values = times[informative], values[informative]
         ties = times.shape[1] == 3
-        wide, centring = centre_columns(wide)
+        values, centring = centre_columns(values)
         rows = BattleRows(
             np.ascontiguousarray(first, np.int64),
             np.ascontiguousarray(second, np.int64),
-            np.ascontiguousarray(wide.T),
+            np.ascontiguousarray(values.T),
             len(items),
             ties,
         )
@@ -390,8 +388,8 @@ class ChoiceProblem:
     def rounding(self, utilities: Float64) -> Float64:
         """What rounding may add to each entry of a gradient at these utilities of battles."""
         rows: Any = self.rows
-        wide = max(float(np.abs(utilities).max(initial=0.0)) / 10, 1.0)
-        return wide * np.finfo(np.float64).eps * rows.exposure(self.totals) / self.scale
+        growth = max(float(np.abs(utilities).max(initial=0.0)) / 10, 1.0)
+        return growth * np.finfo(np.float64).eps * rows.exposure(self.totals) / self.scale
 
     @cached_property
     def _chosen(self) -> Int64:
@@ -400,13 +398,13 @@ class ChoiceProblem:
     def number(self, name: str) -> int:
         """The column of this name."""
         try:
-            return self._numbers[name]
+            return self._number_of[name]
         except KeyError:
             listed = ", ".join(map(repr, self.names[:5])) + (", …" if len(self.names) > 5 else "")
             raise InvalidSamples(f"there is no parameter {name!r}; the names are {listed}") from None
 
     @cached_property
-    def _numbers(self) -> dict[str, int]:
+    def _number_of(self) -> dict[str, int]:
         return {name: number for number, name in enumerate(self.names)}
 
 
@@ -426,8 +424,8 @@ def _compare(
     check_columns(values.shape[1], MOST_PARAMETERS if issparse(values) else MOST_FEATURES)
     if not issparse(values):
         if situations.size:
-            wide = values.reshape(len(situations), situations.size, -1)
-            differences = (wide - values[reference][:, None]).reshape(values.shape)
+            by_situation = values.reshape(len(situations), situations.size, -1)
+            differences = (by_situation - values[reference][:, None]).reshape(values.shape)
         else:
             differences = values - situations.spread(values[reference])
         matrix, centring = centre_columns(differences)
