@@ -16,6 +16,27 @@ from torch import Tensor
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import Checked, checked, real_number, show
 
+LARGEST_STEP = 1e300
+"""The largest step size: above it, squares of the weights overflow at once."""
+
+NEGLIGIBLE_VALUE = 1e-9
+"""Singular values below this, relative to the largest, are rounding errors and left out of U Vᵀ."""
+
+POLYNOMIAL = (3.4445, -4.7750, 2.0315)
+"""The polynomial that, iterated, brings singular values near 1 (Jordan 2024), as in PyTorch."""
+
+POLYNOMIAL_ROUNDS = 5
+"""The number of iterations."""
+
+RAISED_SCALE = {torch.float64: 2.0**400, torch.float32: 2.0**40}
+"""Gradients are scaled up by this power of 2 before squaring, so that small squares do not underflow."""
+
+STEP_SIZE = checked(real_number, above=0, most=LARGEST_STEP)
+"""Metadata of a step size: its limits."""
+
+MOMENTUM = checked(real_number, least=0, below=1)
+"""Metadata of a momentum: its limits."""
+
 
 @dataclass(frozen=True)
 class Decay(Checked):
@@ -47,22 +68,6 @@ Parameters = tuple[Tensor, ...]
 """W, or K and Q: the first axis is the trial."""
 
 
-LARGEST_STEP = 1e300
-"""The largest step size: above it, squares of the weights overflow at once."""
-
-NEGLIGIBLE_VALUE = 1e-9
-"""Singular values below this, relative to the largest, are rounding errors and left out of U Vᵀ."""
-
-POLYNOMIAL = (3.4445, -4.7750, 2.0315)
-"""The polynomial that, iterated, brings singular values near 1 (Jordan 2024), as in PyTorch."""
-
-POLYNOMIAL_ROUNDS = 5
-"""The number of iterations."""
-
-RAISED_SCALE = {torch.float64: 2.0**400, torch.float32: 2.0**40}
-"""Gradients are scaled up by this power of 2 before squaring, so that small squares do not underflow."""
-
-
 class Step(Protocol):
     """Computes new parameters from gradients; its state is a tuple of tensors.
 
@@ -90,10 +95,6 @@ class Step(Protocol):
     ) -> tuple[Parameters, Parameters]:
         """New parameters and new state; ``step`` counts from 0."""
         ...
-
-
-STEP_SIZE = checked(real_number, above=0, most=LARGEST_STEP)
-MOMENTUM = checked(real_number, least=0, below=1)
 
 
 class _Paced(Checked):
