@@ -88,6 +88,7 @@ def test_text_without_a_tokenizer_is_refused(folder):
     ended = run_inside("heads", "model", "words.txt", cwd=folder)
     assert ended.returncode == 2
     assert "nothing says which id" in ended.stderr
+    assert "give the model's tokenizer by --tokenizer" in ended.stderr
 
 
 @pytest.mark.parametrize("corpus", ["words.txt", "story.jsonl", "nowhere.txt"])

@@ -186,7 +186,7 @@ class RemotePath:
     url : str
         The URL, such as ``s3://bucket/folder``.
     listed : Stat, optional
-        Its size and tag in a listing of its folder.
+        The size and the tag of the file in a listing of its folder.
     """
 
     url: str

@@ -273,7 +273,7 @@ class ApproachBounds:
     among: Bool
 
     def missing(self, short: str) -> str:
-        """Empty if some trial can be judged, else that the run is too short."""
+        """Why no trial can be judged (the run is too short); empty if some trial can be."""
         return "" if self.among.any() else short
 
     def judge(
@@ -302,7 +302,7 @@ def _longest_embedding(evidence: Evidence) -> Float64:
 
 
 def need_known_path(evidence: Evidence) -> str:
-    """The path of some trial can be computed."""
+    """Condition: the path of some trial can be computed."""
     path = evidence.once(compute_path)
     return "" if path.is_known.any() else f"the path of the run is unknown ({path.reason})"
 
@@ -324,14 +324,14 @@ def bound_direction(evidence: Evidence) -> ApproachBounds:
 
 
 def need_near_direction(evidence: Evidence) -> str:
-    """Some trial should be near W_svm by half of the steps."""
+    """Condition: some trial should be near W_svm by half of the steps."""
     correlation = f"no correlation of {NEAR_CORRELATION} with W_svm"
     reason = f"at half of the steps the computed path has {correlation} in any trial"
     return evidence.once(bound_direction).missing(reason)
 
 
 def judge_direction(evidence: Evidence) -> Judgement:
-    """W/‖W‖ → W_svm/‖W_svm‖."""
+    """Claim: W/‖W‖ → W_svm/‖W_svm‖."""
     bounds = evidence.once(bound_direction)
     (tangent,), _ = find_tangents(evidence.trace.weights[-1:], _safe_directions(evidence))
     meaning = "correlation of W with W_svm at the end; bound: that of the computed path at half of the steps"
@@ -357,12 +357,12 @@ def bound_growth(evidence: Evidence) -> ApproachBounds:
 
 
 def need_growth(evidence: Evidence) -> str:
-    """The norm should grow in the second half of some trial."""
+    """Condition: the norm should grow in the second half of some trial."""
     return evidence.once(bound_growth).missing("the norm of the computed path does not grow yet in any trial")
 
 
 def judge_norm(evidence: Evidence) -> Judgement:
-    """‖W‖ grows in the second half of training."""
+    """Claim: ‖W‖ grows in the second half of training."""
     bounds, norm = evidence.once(bound_growth), evidence.curves.norm
     growth = norm[-1] / np.maximum(norm[evidence.middle], np.finfo(float).tiny)
     bound = "any growth" if evidence.normalized else "half of the computed growth"
@@ -383,7 +383,7 @@ def bound_finite(evidence: Evidence) -> ApproachBounds:
 
 
 def need_short_steps(evidence: Evidence) -> str:
-    """Steps of constant length oscillate around W_fin so little that the claim can be judged."""
+    """Condition: steps of constant length oscillate around W_fin so little that the claim can be judged."""
     swings, among = swings_of(evidence), ~evidence.acyclic
     if not (swings and (0.5 * _longest_embedding(evidence) * swings > UNINFORMATIVE)[among].all()):
         return ""
@@ -394,7 +394,7 @@ def need_short_steps(evidence: Evidence) -> str:
 
 
 def need_near_finite(evidence: Evidence) -> str:
-    """The remaining distance to W_fin is small enough to judge the claim."""
+    """Condition: the remaining distance to W_fin is small enough to judge the claim."""
     reason = (
         "at half of the steps the computed path is far from its limit in every trial: attention is off "
         f"by more than {UNINFORMATIVE}"
@@ -403,7 +403,7 @@ def need_near_finite(evidence: Evidence) -> str:
 
 
 def judge_finite(evidence: Evidence) -> Judgement:
-    """Π_fin W → W_fin."""
+    """Claim: Π_fin W → W_fin."""
     steps, bounds = evidence.trace.steps, evidence.once(bound_finite)
     distance = evidence.curves.finite_distance[steps >= 0.9 * steps[-1]].max(axis=0)
     meaning = "largest ‖Π_fin W − W_fin‖ in the last tenth of the steps"
@@ -411,7 +411,7 @@ def judge_finite(evidence: Evidence) -> Judgement:
 
 
 def judge_composition(evidence: Evidence) -> Judgement:
-    """Inside the highest component, attention has the Luce odds of W_fin."""
+    """Claim: inside the highest component, attention has the Luce odds of W_fin."""
     trace = evidence.trace
     apart = np.zeros(trace.n_trials)
     for trial, automaton in enumerate(evidence.automata):
@@ -437,13 +437,13 @@ def bound_missed(evidence: Evidence) -> ApproachBounds:
 
 
 def need_near_retrieval(evidence: Evidence) -> str:
-    """Some trial should have most attention on its best component at half of the steps."""
+    """Condition: some trial should have most attention on its best component at half of the steps."""
     reason = f"at half of the steps the computed path leaves more than {MISSED} of the attention elsewhere"
     return evidence.once(bound_missed).missing(reason)
 
 
 def judge_retrieval(evidence: Evidence) -> Judgement:
-    """The attention mass below the highest component vanishes."""
+    """Claim: the attention mass below the highest component vanishes."""
     bounds, missed = evidence.once(bound_missed), evidence.curves.missed[-1]
     shortfall = missed / np.maximum(bounds.bound, np.finfo(float).tiny)
     meaning = "mean attention below the best component at the end"
@@ -505,7 +505,7 @@ def _is_proved(evidence: Evidence) -> bool:
 
 
 def judge_convexity(evidence: Evidence) -> Judgement:
-    """No eigenvalue of the Hessian is below zero: by proof, and up to rounding where Hessians are sampled."""
+    """Claim: no eigenvalue of the Hessian is below zero (proved, and up to rounding at random points)."""
     if not _is_sampled(evidence):
         return Judgement(0.0, 0.0, True, PROVED)
     least = float(evidence.once(draw_curvature).least.min())
@@ -516,7 +516,7 @@ def judge_convexity(evidence: Evidence) -> Judgement:
 
 
 def judge_strictness(evidence: Evidence) -> Judgement:
-    """Every eigenvalue within the cyclic subspace is above zero: the ties span it, and are edges."""
+    """Claim: every eigenvalue within the cyclic subspace is above zero: the ties span it, and are edges."""
     if _is_sampled(evidence):
         least = float(evidence.once(draw_curvature).least_cyclic.min(initial=np.inf))
         meaning = f"the same within the cyclic subspace, at {N_POINTS:,} random points"

@@ -169,13 +169,13 @@ def forecast_readable(evidence: Evidence, trial: int, steps: Int64) -> Bool:
 
 
 def need_readable(evidence: Evidence) -> str:
-    """The gaps of some trial can be told apart."""
+    """Condition: the gaps of some trial can be told apart."""
     reason = "no trial has gone far enough for gaps that grow to be told from gaps that converge"
     return "" if evidence.once(find_readable).any() else reason
 
 
 def judge_components(evidence: Evidence) -> Judgement:
-    """The weights have the components of the graph."""
+    """Claim: the weights have the components of the graph."""
     readable = evidence.once(find_readable)
     judged = readable if readable.any() else ~readable
     counts = {

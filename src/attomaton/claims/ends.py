@@ -39,14 +39,14 @@ ENDS_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ends(Tabular):
-    """How far both ends of training agree, query by query.
+    """How far the beginning and the end of training agree, query by query.
 
     Attributes
     ----------
     queries : int64 array, shape (n,)
         The queries with enough tokens at both ends.
     sizes : int64 array, shape (n,)
-        Tokens ranked at both ends.
+        The number of tokens ranked at both ends.
     samples : int64 array, shape (n,)
         How often the query occurs.
     agreements : float64 array, shape (n,)

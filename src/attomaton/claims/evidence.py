@@ -123,13 +123,13 @@ def correlation_of(tangent: Float64) -> Float64:
 
 
 def need_log_loss(evidence: Evidence) -> str:
-    """The loss is log-loss."""
+    """Condition: the loss is log-loss."""
     loss = evidence.trace.model.loss
     return "" if isinstance(loss, LogLoss) else f"the loss is {type(loss).__name__}, not log-loss"
 
 
 def need_mass_head(evidence: Evidence) -> str:
-    """The head reads the attention mass on the label (assumption A, or token ids)."""
+    """Condition: the head reads the attention mass on the label (assumption A, or token ids)."""
     head = evidence.trace.model.head
     if isinstance(head, TokenId):
         return ""
@@ -141,7 +141,7 @@ def need_mass_head(evidence: Evidence) -> str:
 
 
 def need_descent(evidence: Evidence) -> str:
-    """Gradient descent on W, plain or normalised, with a fixed step."""
+    """Condition: gradient descent on W, plain or normalised, with a fixed step."""
     step = evidence.trace.step
     if not isinstance(step, GradientDescent) or step.momentum or step.schedule is not None:
         return f"the step is {step}, not gradient descent with a fixed step and no momentum"
@@ -151,7 +151,7 @@ def need_descent(evidence: Evidence) -> str:
 
 
 def need_start(evidence: Evidence) -> str:
-    """The first record is W(0)."""
+    """Condition: the first record is W(0)."""
     first = int(evidence.trace.steps[0])
     return f"the first record is at step {first:,}, not at W(0)" if first else ""
 
@@ -170,7 +170,7 @@ def find_lost_digits(evidence: Evidence) -> tuple[str, Float64, float]:
 
 
 def need_digits(evidence: Evidence) -> str:
-    """Weights are finite, and normalised steps did not continue after float64 rounded the gradient away."""
+    """Condition: weights are finite, and normalised steps ended before rounding hid the gradient."""
     broken, missed, least = find_lost_digits(evidence)
     if broken or not evidence.normalized or (missed >= least).all():
         return broken
@@ -181,7 +181,7 @@ def need_digits(evidence: Evidence) -> str:
 
 
 def need_records(evidence: Evidence) -> str:
-    """Enough records for the steps taken to estimate the limit."""
+    """Condition: enough records for the steps taken to estimate the limit."""
     n_steps, n_records = int(evidence.trace.steps[-1]), len(evidence.trace.steps)
     if n_steps < FEWEST_STEPS or n_records >= FEWEST_RECORDS:
         return ""
@@ -189,18 +189,18 @@ def need_records(evidence: Evidence) -> str:
 
 
 def need_steps(evidence: Evidence) -> str:
-    """Enough steps to estimate the limit."""
+    """Condition: enough steps to estimate the limit."""
     n_steps = int(evidence.trace.steps[-1])
     return "" if n_steps >= FEWEST_STEPS else f"{n_steps:,} steps are too few to estimate a limit"
 
 
 def need_plain_descent(evidence: Evidence) -> str:
-    """Gradient descent with the gradient itself."""
+    """Condition: gradient descent with the gradient itself."""
     return "steps are normalised" if evidence.normalized else need_descent(evidence)
 
 
 def need_stable_step(evidence: Evidence) -> str:
-    """Plain steps on log-loss below the edge of stability in every trial; for other runs no edge is known."""
+    """Condition: in every trial, plain steps on log-loss are below the edge of stability; other runs pass."""
     if need_plain_descent(evidence) or need_log_loss(evidence) or need_mass_head(evidence):
         return ""
     return evidence.once(_describe_passed)
@@ -221,17 +221,17 @@ def _describe_passed(evidence: Evidence) -> str:
 
 
 def need_direction(evidence: Evidence) -> str:
-    """Some trial has a priority, so that W_svm ≠ 0."""
+    """Condition: some trial has a priority, so that W_svm ≠ 0."""
     return "" if evidence.directed.any() else "W_svm = 0: no token precedes another"
 
 
 def need_ties(evidence: Evidence) -> str:
-    """Some trial has a cycle."""
+    """Condition: some trial has a cycle."""
     return "no trial has a cycle, so there is no finite part" if evidence.acyclic.all() else ""
 
 
 def need_independence(evidence: Evidence) -> str:
-    """Some trial has linearly independent embeddings."""
+    """Condition: some trial has linearly independent embeddings."""
     if evidence.independent.any():
         return ""
     n_tokens, dim = evidence.trace.embeddings.shape[1:]

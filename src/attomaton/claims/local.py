@@ -208,7 +208,7 @@ class Angles:
 
 
 def judge_local(evidence: Evidence) -> Judgement:
-    """W/‖W‖ → the direction of the tokens that the model selects."""
+    """Claim: W/‖W‖ → the direction of the tokens that the model selects."""
     angles = evidence.once(_find_local)
     meaning = (
         "correlation of W with the Graph-SVM of the selected tokens at the end; bound: as for the direction, "
@@ -271,7 +271,7 @@ def _decided(evidence: Evidence) -> Bool:
 
 
 def need_slope(evidence: Evidence) -> str:
-    """The loss is not flat where the label has all attention.
+    """Condition: the loss is not flat where the label has all attention.
 
     Where it is, contexts that select their label have gradients e^{−2 gap}, others e^{−gap}, and margins that
     differ by the factor 2, while the Graph-SVM of the selected tokens gives all of them 1.
@@ -284,7 +284,7 @@ def need_slope(evidence: Evidence) -> str:
 
 
 def need_decided(evidence: Evidence) -> str:
-    """Some trial has decided, and is near its direction."""
+    """Condition: some trial has decided, and is near its direction."""
     if not evidence.once(_decided).any():
         return (
             "no trial has decided: selected tokens lose attention, others keep theirs, or W(0) still "
@@ -295,7 +295,7 @@ def need_decided(evidence: Evidence) -> str:
 
 
 def judge_path(evidence: Evidence) -> Judgement:
-    """The regularisation path converges to the direction of W_svm."""
+    """Claim: the regularisation path converges to the direction of W_svm."""
     meaning = (
         f"correlation of W_R with W_svm at R = {LEVELS[-1]:g} ‖W_svm‖; bound: {CLOSER:.0%} of the tangent of "
         f"the angle at R = {LEVELS[-2]:g} ‖W_svm‖"
@@ -326,7 +326,7 @@ def _on_path(evidence: Evidence) -> Bool:
 
 
 def need_path(evidence: Evidence) -> str:
-    """The data and the size allow the path."""
+    """Condition: the data and the size allow the path."""
     dim = evidence.trace.weights.shape[2]
     if dim > MOST_PATH_DIMENSIONS:
         return f"the path is computed in at most {MOST_PATH_DIMENSIONS} dimensions, not {dim}"

@@ -250,7 +250,7 @@ def describe_share(evidence: Evidence, norm: Norm) -> str:
 
 
 def need_own_norm(evidence: Evidence, norm: Norm) -> str:
-    """The step maximises the margin in this norm, and W itself was trained."""
+    """Condition: the step maximises the margin in this norm, and W itself was trained."""
     step = evidence.trace.step
     natural = own_norm(step)
     if natural != norm:
@@ -259,7 +259,7 @@ def need_own_norm(evidence: Evidence, norm: Norm) -> str:
 
 
 def need_rule(evidence: Evidence) -> str:
-    """The theorem, or the computed path, covers these steps."""
+    """Condition: the theorem, or the computed path, covers these steps."""
     step = evidence.trace.step
     try:
         first, last = list_paces(1.0, getattr(step, "schedule", None), 0, 1)[0], _last_pace(evidence)
@@ -278,7 +278,7 @@ def need_rule(evidence: Evidence) -> str:
 
 
 def need_memory(evidence: Evidence) -> str:
-    """Half of the run is longer than the step's averaging window, if no bound is proved."""
+    """Condition: half of the run is longer than the step's averaging window, if no bound is proved."""
     memory, half = _memory(evidence), int(evidence.trace.steps[evidence.middle])
     if half >= memory:
         return ""
@@ -300,7 +300,7 @@ def _last_pace(evidence: Evidence) -> float:
 
 
 def need_small_epsilon(evidence: Evidence) -> str:
-    """ε of Adam is small compared with the gradients of every trial, to the end."""
+    """Condition: ε of Adam is small compared with the gradients of every trial, to the end."""
     step = evidence.trace.step
     if not isinstance(step, Adam) or not step.epsilon:
         return ""
@@ -314,7 +314,7 @@ def need_small_epsilon(evidence: Evidence) -> str:
 
 
 def need_moving(evidence: Evidence) -> str:
-    """Weights are finite, and gradients did not vanish by rounding."""
+    """Condition: weights are finite, and gradients did not vanish by rounding."""
     broken, missed, least = find_lost_digits(evidence)
     if broken or (missed >= least).all():
         return broken
@@ -325,7 +325,7 @@ def need_moving(evidence: Evidence) -> str:
 
 
 def need_order(evidence: Evidence) -> str:
-    """Some trial with a priority has no cycle, and every priority can be met."""
+    """Condition: some trial with a priority has no cycle, and every priority can be met."""
     if find_ordered(evidence).any():
         return ""
     trial = int(evidence.directed.argmax())
@@ -342,7 +342,7 @@ def find_ordered(evidence: Evidence) -> Bool:
 
 
 def need_best(evidence: Evidence, norm: Norm) -> str:
-    """The best margin of some trial without cycles is proved."""
+    """Condition: the best margin of some trial without cycles is proved."""
     if np.isfinite(evidence.once(find_margins, norm).best[find_ordered(evidence)]).any():
         return ""
     n_tokens = evidence.trace.embeddings.shape[1]
@@ -352,7 +352,7 @@ def need_best(evidence: Evidence, norm: Norm) -> str:
 
 
 def need_short_paces(evidence: Evidence, norm: Norm) -> str:
-    """Steps of steepest descent are short enough at the end for some trial's loss to fall."""
+    """Condition: steps of steepest descent are short enough at the end for some trial's loss to fall."""
     if not is_proved(evidence):
         return ""
     pace = _last_pace(evidence) * float(cast("Any", evidence.trace.step).step_size)
@@ -365,7 +365,7 @@ def need_short_paces(evidence: Evidence, norm: Norm) -> str:
 
 
 def need_reached(evidence: Evidence, norm: Norm) -> str:
-    """Some trial is far enough at half of the steps to set a bound for its end."""
+    """Condition: some trial is far enough at half of the steps to set a bound for its end."""
     reason = "at half of the steps no margin is large enough to set a bound, or it falls for a while"
     return evidence.once(bound_margin, norm).missing(reason)
 
@@ -451,7 +451,7 @@ def _expect(evidence: Evidence, margins: Margins, trial: int) -> float:
 
 
 def judge_margin(evidence: Evidence, norm: Norm) -> Judgement:
-    """margin(W)/‖W‖ → the best margin in this norm."""
+    """Claim: margin(W)/‖W‖ → the best margin in this norm."""
     share, bounds = evidence.once(find_margins, norm).share[-1], evidence.once(bound_margin, norm)
     bound = "that of the run at half of the steps"
     if is_proved(evidence):

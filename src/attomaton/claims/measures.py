@@ -110,7 +110,7 @@ class Target:
     contexts : tuple of TrialContexts
         The (sample, token) pairs of each trial.
     below : tuple of bool arrays
-        Which of them are below the highest component of their context.
+        Which of these pairs are below the highest component of their context.
     """
 
     directions: Float64

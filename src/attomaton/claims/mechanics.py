@@ -155,25 +155,25 @@ def find_misses(evidence: Evidence) -> Misses:
 
 
 def need_data_alone(evidence: Evidence) -> str:
-    """The third term of some trial follows from data alone."""
+    """Condition: the third term of some trial follows from data alone."""
     trials = np.flatnonzero(evidence.directed).tolist()
     caveats = [expand_once(evidence, trial).caveat for trial in trials]
     return "" if "" in caveats else f"in no trial does the third term follow from data alone: {caveats[0]}"
 
 
 def need_prediction(evidence: Evidence) -> str:
-    """The expansion of some trial is accurate by the end."""
+    """Condition: the expansion of some trial is accurate by the end."""
     reason = "the expansion is not accurate yet by the end in any trial"
     return "" if evidence.once(find_misses).predicted.any() else reason
 
 
 def judge_third_term(evidence: Evidence) -> Judgement:
-    """W(t) is where the expansion predicts it, within its own error."""
+    """Claim: W(t) is where the expansion predicts it, within its own error."""
     return evidence.once(find_misses).judge("‖W − predicted‖ at the end / error bound of the expansion")
 
 
 def need_late_records(evidence: Evidence) -> str:
-    """Some record is late enough."""
+    """Condition: some record is late enough."""
     return "" if evidence.trace.steps[-1] >= LATE_STEP else f"training ended before step {LATE_STEP:,}"
 
 
@@ -183,7 +183,7 @@ def count_to_late(evidence: Evidence, *_: object) -> int:
 
 
 def need_steady_head(evidence: Evidence) -> str:
-    """Rounding errors of the head do not grow: a tied head has more of them than the token-id head.
+    """Condition: rounding errors of the head do not grow; a tied head has more of them than token-id.
 
     They grow where the loss is more curved along the path than the step allows, even if not in the limit.
     """
@@ -217,13 +217,13 @@ def follow_run(evidence: Evidence) -> Misses:
 
 
 def need_followed(evidence: Evidence) -> str:
-    """Fast-forward can predict some trial."""
+    """Condition: fast-forward can predict some trial."""
     reason = "fast-forward cannot predict the end of any trial"
     return "" if evidence.once(follow_run).predicted.any() else reason
 
 
 def judge_fast_forward(evidence: Evidence) -> Judgement:
-    """From the same W(0), fast-forward has the weights of the run at every late record."""
+    """Claim: from the same W(0), fast-forward has the weights of the run at every late record."""
     meaning = f"largest ‖W − computed‖ / error bound of fast-forward, from step {LATE_STEP:,} on"
     return evidence.once(follow_run).judge(meaning)
 
@@ -236,7 +236,7 @@ def _need_priorities(evidence: Evidence) -> str:
 
 
 def judge_feasibility(evidence: Evidence) -> Judgement:
-    """Every priority is met with a margin of 1."""
+    """Claim: every priority is met with a margin of 1."""
     least = np.inf
     for automaton, counts in zip(evidence.automata, evidence.independent, strict=True):
         if counts:

@@ -89,23 +89,24 @@ OPTIONS = {
 }
 """What errors advise in Python, and the options that say it in the shell."""
 
-_ROLE = re.compile(
+_PARAMETER = re.compile(
     r"(?<![\w(-])(winner|loser|choice_set|first|second|outcome|drop|ranking|ranks|scores|best|worst|situation|"
-    r"alternative|chosen|available|tied|count|cluster|by|task)=(?:\[(.*?)\](?=$|[;,. ]))?(?![{\w'\"])"
+    r"alternative|chosen|available|tied|count|cluster|by|task|tokenizer|revision)"
+    r"=(?:\[(.*?)\](?=$|[;,. ]))?(?![{\w'\"])"
 )
-"""A column that an error names as a parameter, and its value if that is a list."""
+"""What an error names as a parameter, and its value if that is a list."""
 
 
 def name_options(text: str) -> str:
     """An error with the options of a command where it advises parameters."""
     for parameter, option in OPTIONS.items():
         text = text.replace(parameter, option)
-    return _ROLE.sub(_name_option, text)
+    return _PARAMETER.sub(_name_option, text)
 
 
-def _name_option(role: re.Match[str]) -> str:
-    name = f"--{role[1].replace('_', '-')}"
-    return " ".join(f"{name} {value}" for value in role[2].split(", ")) if role[2] else name
+def _name_option(parameter: re.Match[str]) -> str:
+    name = f"--{parameter[1].replace('_', '-')}"
+    return " ".join(f"{name} {value}" for value in parameter[2].split(", ")) if parameter[2] else name
 
 
 def print_error(text: str) -> None:

@@ -254,7 +254,7 @@ class Shards:
     def from_folder(
         cls, folder: str | PathLike[str] | RemotePath, *, n_tokens: int | None = None
     ) -> "Shards":
-        """Every ``.parquet`` file of a folder, by name; by default ``n_tokens`` is found by reading them.
+        """All ``.parquet`` files of a folder, in name order; by default reading them finds ``n_tokens``.
 
         The folder may be a URL that fsspec opens, such as ``s3://bucket/shards``.
         """

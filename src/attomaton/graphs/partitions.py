@@ -24,7 +24,7 @@ PARTITION_SAMPLES = 1 << 17
 
 
 def cut_queries(weights: Int64, size: int) -> Int64:
-    """Borders of runs of queries with a total weight of about ``size``, or of one heavier query."""
+    """Borders that cut the queries into runs of a total weight of about ``size``, or one heavier query."""
     total = offsets_of(weights)
     borders = [0]
     while borders[-1] < len(weights):

@@ -69,8 +69,8 @@ class Robustness(Tabular):
     ----------
     rows : pyarrow.Table
         A row for each such component: component (int64), query (int32), size (its tokens), edges (the data
-        edges inside it), bridges (how many of them would each split it) and support: the largest
-        ``min_support`` at which it is still one component (all int64).
+        edges inside it), bridges (how many of these edges would, if removed alone, split it) and support: the
+        largest ``min_support`` at which it is still one component (all int64).
     bridges : pyarrow.Table
         Columns component (int64), query, winner, loser (int32), support (int64): every edge whose removal
         alone would split its component, by component, weakest first.

@@ -19,7 +19,7 @@ from attomaton.graphs.bags import find_realisable
 
 @dataclass(frozen=True)
 class Reach:
-    """The fraction of samples whose label a head can reach, by what the head writes.
+    """The fraction of samples whose label a head can reach, depending on what it writes.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Reach:
     written : float
         Fraction with a token in the context that writes the label.
     either : float
-        Fraction with at least one of the two: for two heads, or one that chooses.
+        Fraction with at least one of the two, as for two heads, or for one head that can do either.
     """
 
     n_samples: int

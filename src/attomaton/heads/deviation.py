@@ -24,7 +24,7 @@ class Deviation:
     probabilities : float
         The largest difference of a next token's probability.
     n_positions : int
-        Positions compared.
+        The number of compared positions.
     """
 
     logits: float

@@ -208,7 +208,7 @@ def find_units(call: ModuleCall) -> list[HeadUnits]:
 
 @dataclass(frozen=True, eq=False)
 class LiveModel:
-    """A causal model of ``transformers`` whose own code is run, where it lives.
+    """A causal model of ``transformers`` whose own code is run, on its own device.
 
     The model is switched for each run, and left as it was. Layers are those that attend, in their order.
 
@@ -217,7 +217,7 @@ class LiveModel:
     name : str
         What users call it.
     shape : ModelShape
-        Its sizes, as seen on a few tokens.
+        The sizes of the model, from a run on a few tokens.
     model : PreTrainedModel
         The model.
     modules : tuple of str
@@ -395,7 +395,7 @@ class LiveModel:
 
     @property
     def shares_rotations(self) -> bool:
-        """Whether these are random heads of which all of a layer read through the same rotation."""
+        """Whether these are random heads, and all heads of a layer read through the same rotation."""
         return self.seed is not None and not self.swaps
 
     @cached_property

@@ -153,8 +153,8 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str | None = 
     >>> open_model("owner/name")
     Traceback (most recent call last):
         ...
-    attomaton.base.errors.UnreadableModel: there is no folder owner/name; give one, or add a revision for a
-    hub model (best: a commit)
+    attomaton.base.errors.UnreadableModel: there is no folder owner/name; give one, or, for a model of the
+    hub, a branch or (better) a commit by revision=
     """
     if dtype is not None and dtype not in DTYPES:
         raise UnsupportedOption(f"dtype is {show(dtype)}; choose float32 or float64")
@@ -213,7 +213,10 @@ def _open_place(path: Path, source: str, revision: str | None, dtype: torch.dtyp
         return read_mingpt(path, dtype=dtype)
     if HUB_ID.fullmatch(source) and not path.exists():
         raise UnreadableModel(
-            f"there is no folder {source}; give one, or add a revision for a hub model (best: a commit)"
+            f"there is no folder {source}; give one, or, for a model of the hub, a branch or (better) a "
+            "commit by revision="
         )
     reason = "is a file" if path.exists() else "does not exist"
-    raise UnreadableModel(f"{brief(source)} {reason}; give a folder with config.json and safetensors files")
+    raise UnreadableModel(
+        f"{brief(source)} {reason}; give a GGUF file, or a folder with config.json and safetensors files"
+    )

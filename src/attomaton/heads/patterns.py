@@ -47,7 +47,7 @@ class PatternModel:
     name : str
         What users call it.
     shape : ModelShape
-        Its sizes, as seen on a few tokens.
+        The sizes of the model, from a run on a few tokens.
     run : callable
         Contexts, int64 tensor of shape (n, length), to logits (or None) and the patterns of each layer, shape
         (n, n_heads, length, length).

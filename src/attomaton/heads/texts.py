@@ -58,8 +58,8 @@ def read_for(
     if chosen is None and read.vocabulary is not None and not isinstance(corpus, Documents):
         raise UnsupportedOption(
             "the corpus is text, and nothing says which id of the model a word has; give the model's "
-            "tokenizer as tokenizer (one of transformers, a tokenizer.json, a .tiktoken file, or a .bin file "
-            "of llama2.c such as tok512.bin), or token ids; a run of attomaton knows its words once "
+            "tokenizer by tokenizer= (one of transformers, a tokenizer.json, a .tiktoken file, or a .bin "
+            "file of llama2.c such as tok512.bin), or token ids; a run of attomaton knows its words once "
             "`attomaton learn` was run with the same text and --out"
         )
     return read

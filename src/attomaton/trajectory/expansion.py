@@ -122,7 +122,7 @@ class Expansion(WeightPath):
 
     @property
     def caveat(self) -> str:
-        """What the data alone do not determine, or that the step size is too large; may be empty."""
+        """A sentence if data alone do not determine all, or if the step size is too large; else empty."""
         caveats = [str(self.edge)] if self.edge.passed else []
         if self.path_dependent.any():
             caveats.append(f"R depends on the path in {int(self.path_dependent.sum()):,} components")

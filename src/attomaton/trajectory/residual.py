@@ -50,7 +50,7 @@ class Residual(ABC):
     weights : float array, shape (dim, dim), or sparse array, shape (n_tokens, n_tokens)
         R.
     scores : float64 array, shape (n_nodes,)
-        The score it gives to every node.
+        The score that R gives to every node.
     flow : float64 array, shape (n_order,)
         κ e^{R_B − R_A} of the tight edges at R: multipliers of the Graph-SVM.
     degenerate : bool array, shape (n_order,)
@@ -58,7 +58,7 @@ class Residual(ABC):
         apart like ln ln t.
     path_dependent : bool array, shape (n_components,)
         Components whose R depends on the path of training, not only on its end; R then contains only the part
-        that does not.
+        that does not depend on the path.
     gradient : float
         Largest entry of the remaining gradient.
     """

@@ -172,7 +172,7 @@ class Vocabulary:
 
     @property
     def before(self) -> tuple[int, ...]:
-        """The special tokens, such as BOS, that a ``tokenizer.json`` puts before a text; not added here."""
+        """Special tokens, such as BOS, that a ``tokenizer.json`` puts before a text; ``encode`` omits them."""
         return self.encoder.before() if isinstance(self.encoder, HuggingFaceEncoder) else ()
 
     @property

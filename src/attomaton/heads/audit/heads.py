@@ -176,15 +176,15 @@ def prepare(
     """Split the documents, count those to fit on and make the rungs from them; ``theory`` adds its own.
 
     For a full audit, whose contexts for causal value have this ``length``, both parts are checked to be large
-    enough before any work is done. Rungs that need the texts of tokens are made with a vocabulary
-    only.
+    enough before any work is done. Rungs that need the texts of tokens are made only if there is a
+    vocabulary.
     """
     n_tokens = model.shape.n_tokens
     if len(documents) < 2:
         raise InvalidSamples(
             "an audit fits on some documents and scores on others, but there "
             f"{'is one' if documents else 'are none'}; give several: long ones may be cut, and a text file "
-            "split (--documents line, or Reading(documents='line'))"
+            "split by Reading(documents='line')"
         )
     fit_on, score_on = split_documents(len(documents), share=settings.fitted, seed=settings.seed)
     if length is not None:
@@ -301,10 +301,10 @@ class HeadAudit(Tabular):
     n_documents, n_rows : int
         The numbers of scored documents and rows.
     n_random : int
-        How many draws of random heads, or models with them, the heads are compared with.
+        The number of draws of random heads, or of models with random heads, that the heads are compared with.
     null : str
-        Their kind: ``"intact"``, ``"inputs"`` (the random heads of a layer share a rotation), ``"rotated"``
-        or ``"given"``.
+        The kind of random heads: ``"intact"``, ``"inputs"`` (the random heads of a layer share a rotation),
+        ``"rotated"`` or ``"given"``.
     left_out : str
         Why causal value or random heads are missing, if the caller did not leave them out.
     n_layers, n_heads : int

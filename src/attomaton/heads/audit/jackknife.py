@@ -23,7 +23,7 @@ SMALLEST_TAIL = 1e-300
 
 @dataclass(frozen=True, eq=False)
 class Resampled:
-    """Documents to be left out one by one, the same for every head and every measure.
+    """Documents to be left out one by one, in the same way for every head and every measure.
 
     ``document`` is the index of each row's document among the distinct ones.
     """
@@ -152,8 +152,8 @@ class NullDistribution:
     values, errors : float64 array, shape (n,)
         The measure of each head, and its standard error over documents.
     n_draws : int
-        The size of the sample if the heads of a draw share a rotation, so that only draws are independent; 0
-        if heads are.
+        The number of draws if the heads of a draw share a rotation, so that only draws are independent; 0 if
+        heads are independent.
     """
 
     layers: Int64

@@ -79,7 +79,7 @@ class Design:
 
     @property
     def size(self) -> int:
-        """How many coefficients there are."""
+        """The number of coefficients."""
         return self.borders[1] + len(self.features)
 
     @property
@@ -273,8 +273,8 @@ class Ladder(Tabular):
     nested : bool
         Whether each rung is fitted together with those before it; otherwise each is fitted alone.
     explained, added : tuple of Estimates
-        For each rung the explained share of all heads, and its increase over the rung before. 0 for a head
-        that leaves nothing to explain: it attends uniformly, or to no place in nearly all documents.
+        For each rung the explained share of all heads, and its increase over the rung before. The share is 0
+        for a head with nothing to explain, which attends uniformly, or to no place in nearly all documents.
     scales : float64 array, shape (n_rungs, n_heads)
         β; NaN for free offsets and effects.
     null : tuple of NullDistribution
@@ -314,9 +314,10 @@ class Ladder(Tabular):
     def z(self) -> Float64:
         """z of what each rung adds, shape (n_rungs, n_heads).
 
-        With random heads: √(added share), with the sign of the scale, relative to theirs. Without: added
-        share / its error over documents. This tests whether a rung helps on other documents, not whether
-        training made the head so: many rungs help to explain a head with random weights.
+        With random heads: √(added share), with the sign of the scale, relative to the same number of random
+        heads. Without: the added share divided by its error over documents. This tests whether a rung helps
+        on other documents, not whether training made the head so: many rungs help to explain a head with
+        random weights.
         """
         if not self.null:
             return np.array([share.z for share in self.added])

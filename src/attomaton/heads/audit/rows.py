@@ -57,7 +57,7 @@ class Rows:
     inside, first : float32 array, shape (n_rows, n_heads)
         The attention inside the window, and on the first token of the context, which is always outside.
     withheld, entropy : float32 array, shape (n_rows, n_heads)
-        The attention that no position gets, which learned sinks take in models such as gpt_oss; and the
+        The attention that no position gets because learned sinks take it, in models such as gpt_oss; and the
         entropy in nats of the attention over all positions.
     past : int32 array, shape (n_rows, window + 3)
         The tokens up to the query, the query first; −1 before the document begins.
@@ -146,18 +146,18 @@ class Rows:
 class MeanReads:
     """What the attention of each layer reads at a token, on average over documents.
 
-    The first position of each document is apart: many models treat it unlike all others.
+    The first position of each document is averaged separately: many models treat it unlike all others.
 
     Attributes
     ----------
     tokens : int64 array, shape (n_seen,)
         The tokens that occur in the documents, ascending.
     counts : int64 array, shape (n_seen,)
-        How often each occurs.
+        How often each token occurs.
     layers : tuple of int
         The layers.
     means : float32 array, shape (n_layers, n_seen, dim)
-        The mean normed input of attention where each token is, but not first.
+        The mean normed input of attention at the positions of each token, except the first position.
     first : float32 array, shape (n_layers, dim)
         The mean at the first position.
     """

@@ -86,9 +86,9 @@ class About:
     n_documents, n_rows : int
         The numbers of scored documents and rows.
     n_random : int
-        How many draws of random heads, or models with them, z is relative to.
+        The number of draws of random heads, or of models with random heads, that z is relative to.
     null : str
-        Their kind: ``"intact"``, ``"inputs"``, ``"rotated"``, or ``"given"``.
+        The kind of random heads: ``"intact"``, ``"inputs"``, ``"rotated"``, or ``"given"``.
     alone : tuple of str
         The rungs that were also measured alone.
     seeking_rows, seeking_documents : int
@@ -100,7 +100,7 @@ class About:
     n_layers, n_heads : int
         The layers of the model, and the heads of each.
     n_chosen : int
-        The heads to audit; the file has fewer if the audit was stopped.
+        The number of heads to audit; the file has fewer if the audit was stopped.
     digest : str
         Identifies the scored rows.
     """

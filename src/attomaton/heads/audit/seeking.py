@@ -110,13 +110,14 @@ class Seeking(Tabular):
     over_profile : Estimates
         The mass minus that of the head's own position profile.
     excess : Estimates
-        The mass minus the mass by habit, minus the same for a token of similar frequency, both tokens of a
-        pair with equal weight: the test statistic.
+        The test statistic: the mass minus the mass by habit, minus the same difference for a token of similar
+        frequency; both tokens of such a pair have equal weight.
     n_rows, n_documents : int
-        How many rows have their label and a matched token in the window, and from how many documents.
+        The number of rows whose window holds their label and a matched token, and of the documents they come
+        from.
     null : NullDistribution, optional
-        The null distribution of the excess, from random heads. With it, ``z`` is relative to them; without,
-        ``z`` is over documents alone and no head is reported as seeking the next token.
+        The null distribution of the excess, from random heads. With it, ``z`` is relative to random heads;
+        without it, ``z`` is over documents alone and no head is reported as seeking the next token.
     """
 
     heads: tuple[Head, ...]
@@ -141,8 +142,9 @@ class Seeking(Tabular):
     def z(self) -> Float64:
         """z of the excess, shape (n_heads,).
 
-        With random heads: relative to their mean, by its own error and their spread. Without: by its error
-        over documents, a test that many random heads pass too.
+        With random heads: the distance from their mean, relative to their spread and to the error of the
+        excess. Without: the excess divided by its error over documents, a test that many random heads pass
+        too.
         """
         return self.excess.z if self.null is None else self.null.z(self.heads, self.excess)
 

@@ -174,7 +174,7 @@ def type_heads(
         ]
 
     def exceed(names: Sequence[str]) -> tuple[Float64, Bool]:
-        """z of the types of heads, and which exceed random heads; all do where these were not measured."""
+        """z of the types of heads, and which heads exceed random heads (all, if these were not measured)."""
         deviates = np.array([z[name][at] if name in z else np.nan for at, name in enumerate(names)])
         return deviates, above_null(np.nan_to_num(deviates, nan=-np.inf)) if null else np.ones(n, bool)
 

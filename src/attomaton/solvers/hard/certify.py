@@ -186,7 +186,8 @@ class HardCertificate(BoundsCertificate):
     inseparable : int
         The number of priorities that the embeddings cannot meet and that count as ties.
     farkas : float
-        Residual of the sum that proves this, relative to its terms (at most rounding).
+        The residual of the sum that proves that these priorities cannot be met, relative to its terms (at
+        most rounding).
     closest : str
         Which two embeddings nearly coincide, if that is why nothing could be proved.
     """

@@ -39,8 +39,8 @@ class SoftCertificate:
     gradient_norm : float
         Largest absolute entry of the gradient of the summed loss. The loss is convex, so 0 means optimal.
     excess : float
-        The same minus the possible rounding error of each entry (8 units in the last place for each choice of
-        its component), which matters from about ten million choices on.
+        The largest absolute entry minus the possible rounding error of each entry (8 units in the last place
+        for each choice of its component), which matters from about ten million choices on.
     atol : float
         The tolerance on the excess.
     curvature : float or None
@@ -48,8 +48,8 @@ class SoftCertificate:
         eigenvalue of the Hessian over scores with mean zero in each). None means that no component has two
         tokens.
     error_bound : float or None
-        Every score is within this distance of the optimum, proven from gradient and curvature of its
-        component. None means that nothing could be proven.
+        Every score is within this distance of the optimum, which is proven from the gradient and the
+        curvature of the score's component. None means that nothing could be proven.
     """
 
     gradient_norm: float

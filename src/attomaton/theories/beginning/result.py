@@ -161,7 +161,7 @@ class FirstLooks(Tabular):
     tokens : int64 array, shape (n,)
         All tokens that occur in a context of this query; for every other token Q̄ is 0.
     gains : float64 array, shape (n,)
-        Q̄ of each, descending: positive if attention turns to it, negative if away from it.
+        Q̄ of each token, descending: positive if attention turns to the token, negative if away from it.
     vocabulary : Vocabulary, optional
         The names of the tokens.
     """

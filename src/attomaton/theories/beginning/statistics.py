@@ -43,7 +43,7 @@ class Statistics:
     looks : scipy CSR array
         Q̄: the initial gain of a query (row) from attending to a key (column).
     lags : float64 array, shape (window,)
-        Δ: the same by lag, from 0 (the query itself) on.
+        Δ: the initial gain from attending at each lag, from 0 (the query itself) on.
     n_sequences, n_documents, n_read, n_labels : int
         Counted sequences; documents and tokens read; tokens that have another before them in their document.
     """

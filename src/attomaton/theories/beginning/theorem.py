@@ -133,7 +133,7 @@ class TheoremBounds(Printed):
     output, values, attention, positions : float
         The bounds for W_O, V, W and P; those of a layer hold for each layer.
     reasons : tuple of str
-        Why the theorem does not guarantee them; empty if it does.
+        Why the theorem does not guarantee the bounds; empty if it does.
     """
 
     output: float
@@ -144,7 +144,7 @@ class TheoremBounds(Printed):
 
     @property
     def hold(self) -> bool:
-        """Whether the theorem guarantees them."""
+        """Whether the theorem guarantees the bounds."""
         return not self.reasons
 
     def _blocks(self) -> list[Block]:

@@ -74,7 +74,7 @@ def law_of(supports: Supports) -> Float64:
 
 @dataclass(frozen=True, eq=False)
 class Compatibility:
-    """The answer, with its proof.
+    """Whether one W has all log-odds, with the proof.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ def _contradict(missed: Float64, flat: Float64, log_odds: Float64) -> tuple[Floa
 
 @dataclass(frozen=True, eq=False)
 class SolvedDecoder:
-    """Direction and finite part of a decoder, with all proofs.
+    """The direction and the finite part of a decoder, with all proofs.
 
     Attributes
     ----------
@@ -170,7 +170,7 @@ class SolvedDecoder:
     hard : HardSolution
         W^mm inside its block (tokens, contexts), for features divided by ``scale``.
     soft : SoftSolution
-        The finite part there, likewise.
+        The finite part inside the same block, for features divided by ``scale``.
     scale : float
         The typical length of a feature row, as a power of two: solvers work best at lengths of about 1.
     merged : bool array, shape (n_contexts, n_tokens)
@@ -290,7 +290,7 @@ class EmbeddedLimit(Printed):
     solved : SolvedDecoder
         Direction and finite part with their certificates, and the split of the tokens.
     compatibility : Compatibility
-        Whether one W has all log-odds, proved either way.
+        Whether one W has all log-odds, with the proof of either answer.
     vocabulary : Vocabulary, optional
         The names of the tokens.
     """

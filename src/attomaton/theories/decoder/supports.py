@@ -121,7 +121,7 @@ class Supports(Tabular):
 
     @cached_property
     def totals(self) -> Int64:
-        """Positions of each context, shape (n_contexts,)."""
+        """The number of positions of each context, shape (n_contexts,)."""
         return np.add.reduceat(self.counts, self.offsets[:-1])
 
     @property

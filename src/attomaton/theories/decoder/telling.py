@@ -54,11 +54,11 @@ class DecoderExplanation(Printed):
     tokens : tuple of str
         The support, most probable first; empty if the context never occurs.
     probabilities : float64 array, shape (support,)
-        Their probabilities in the limit.
+        The probabilities of these tokens in the limit.
     finite : float64 array, shape (support,)
-        Their log-odds relative to the mean of the support: the limit of the finite part of W.
+        The log-odds of these tokens relative to the mean of the support: the limit of the finite part of W.
     counts : int64 array, shape (support,)
-        The count of each.
+        The count of each token.
     n_tokens : int
         Size of the vocabulary.
     alike : int

@@ -44,7 +44,7 @@ class QueryForecast:
     query : int
         The token.
     share : float
-        Its share of all sequences.
+        The query's share of all sequences.
     labels : int64 array, shape (n_classes,)
         The next token of each of its classes, the most frequent first.
     class_shares, turns, snaps : float64 arrays, shape (n_classes,)
@@ -52,15 +52,15 @@ class QueryForecast:
     tokens : int64 array, shape (n_used,)
         All tokens that precede the query, ascending.
     pulls : float64 array, shape (n_used,)
-        The exact first movement of the score of each; see :mod:`~attomaton.theories.scansnap.pulls`.
+        The exact first movement of each token's score; see :mod:`~attomaton.theories.scansnap.pulls`.
     distinct : int64 array, shape (n_distinct,)
-        Tokens of one class, in the order of fading: the last stays longest.
+        Tokens that occur in one class only, in the order of fading: the last stays longest.
     owners : int64 array, shape (n_distinct,)
-        The class of each, as an index into ``labels``.
+        The class of each distinct token, as an index into ``labels``.
     probabilities : float64 array, shape (n_distinct,)
-        P(l | n) of each in its class.
+        P(l | n) of each distinct token in its class.
     everywhere : int64 array
-        Those that belong to one class of the whole corpus.
+        Those distinct tokens that occur in only one class of the whole corpus.
     """
 
     query: int

@@ -49,7 +49,7 @@ class FollowedQuery:
     tokens : int64 array, shape (n_keys,)
         The tokens that precede it, the most lowered first, the most raised last.
     scores : float64 array, shape (n_keys,)
-        z of each.
+        z of each token.
     before, after : float64 arrays, shape (n_keys,)
         Mean attention to each over the query's sequences, at the start and at the end.
     """
