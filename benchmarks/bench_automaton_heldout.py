@@ -79,7 +79,7 @@ def most_recent(samples: at.Samples, *, skip_query: bool) -> BatchPrediction:
             open_yet = (last == bags.samples.queries) & (place >= bags.samples.starts)
             last[open_yet] = bags.samples.values[place[open_yet]]
     probabilities = (bags.token == last[bags.sample]).astype(np.float64)
-    return BatchPrediction(bags, prediction.rows, prediction.is_node, probabilities)
+    return BatchPrediction(bags, prediction.component, prediction.is_node, probabilities)
 
 
 def row(rule: str, score: Score, first: Score, **chosen: float) -> dict:

@@ -9,7 +9,7 @@ import numpy as np
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.rules import RULES, answer_bags
-from attomaton.automaton.scoring import EQUAL, Score, score_prediction
+from attomaton.automaton.scoring import PROBABILITY_TIE, Score, score_prediction
 from attomaton.base.ragged import largest_of, run_starts, shares_of, softmax_runs
 from attomaton.base.tables import Float64, Int64
 from attomaton.graphs.bags import Bags
@@ -133,7 +133,7 @@ class Retrieval:
     def _share_top(self, masses: Float64) -> Float64:
         """1/n for each of the n tokens of a context with the most mass."""
         sample, size = self.bags.sample, len(self.rules)
-        top = (masses >= (1 - EQUAL) * largest_of(sample, masses, size)[sample]).astype(np.float64)
+        top = (masses >= (1 - PROBABILITY_TIE) * largest_of(sample, masses, size)[sample]).astype(np.float64)
         return shares_of(sample, top, size)
 
     def _sums(self, values: Float64) -> Float64:

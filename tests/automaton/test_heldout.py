@@ -10,7 +10,7 @@ from hypothesis import assume, given, strategies as st
 
 import attomaton as at
 from attomaton.automaton.finite import FiniteAttention
-from attomaton.automaton.scoring import EQUAL, fit_epsilon, mix_uniform, score_prediction
+from attomaton.automaton.scoring import PROBABILITY_TIE, fit_epsilon, mix_uniform, score_prediction
 from attomaton.automaton.shrinkage import (
     CANDIDATE_STRENGTHS,
     choose_strength,
@@ -60,8 +60,10 @@ def score_by_loop(predict, samples, epsilon=0.0):
         for token in context:
             probabilities[token] += epsilon / len(context)
         gaps = {token: 1 - probabilities[token] / max(probabilities) for token in set(context)}
-        assume(not any(EQUAL / 10 < gap < 10 * EQUAL for gap in gaps.values()))  # equal or not, clearly
-        best = [token for token, gap in gaps.items() if gap < EQUAL]
+        assume(
+            not any(PROBABILITY_TIE / 10 < gap < 10 * PROBABILITY_TIE for gap in gaps.values())
+        )  # equal or not, clearly
+        best = [token for token, gap in gaps.items() if gap < PROBABILITY_TIE]
         losses.append(-math.log(probabilities[label]) if probabilities[label] else math.inf)
         hits.append(1 / len(best) if label in best else 0.0)
         zeros.append(probabilities[label] == 0)

@@ -381,7 +381,7 @@ def test_series_and_columns_of_matrices():
         ([], [], {}, "there are no cases"),
         (pd.Series([1, 2], index=[3, 4]), pd.Series([0, 1]), {}, "different indexes"),
         (pd.DataFrame([[1, 2], [2, 1]], columns=["a", "a"]), [0, 1], {}, "two columns 'a'"),
-        (pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"y": [0, 1], "z": [0, 1]}), {}, "y is one column"),
+        (pd.DataFrame({"a": [1, 2]}), pd.DataFrame({"y": [0, 1], "z": [0, 1]}), {}, "y must be one column"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_what_to_do(X, y, options, message):

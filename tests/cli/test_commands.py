@@ -29,7 +29,7 @@ def test_learn_prints_the_coverage_report(folder):
         "queries",
         "edges",
         "components",
-        "Who answers",
+        "How contexts are answered",
         "certified",
         "Largest",
     ):

@@ -222,12 +222,13 @@ def test_a_wide_graph_is_cut_and_boxes_do_not_overlap():
     contexts = [[0, token, 199] for token in range(1, 199)]
     auto = at.learn(at.Samples.from_lists(contexts, [0] * 198, n_tokens=n_tokens))
     boxes, height = lay_out_boxes(graphs_of(auto)[0], lambda token: f"token {token}")
-    assert [box.text for box in boxes if box.component is None] == [f"+ {199 - MOST_COMPONENTS} more"]
+    notes = [box.label.text for box in boxes if box.label.component is None]
+    assert notes == [f"+ {199 - MOST_COMPONENTS} more"]
     for box in boxes:
-        assert 0 <= box.x <= box.x + box.width <= ONE_COLUMN + 1e-9
+        assert 0 <= box.x <= box.x + box.label.width <= ONE_COLUMN + 1e-9
         assert box.y < height
     for one, other in itertools.combinations(boxes, 2):
-        assert one.y != other.y or one.x + one.width <= other.x or other.x + other.width <= one.x
+        assert one.y != other.y or one.x + one.label.width <= other.x or other.x + other.label.width <= one.x
 
 
 def test_scores_are_those_of_the_run():

@@ -61,55 +61,6 @@ class Ranking:
     axis: str
 
 
-def draw_ranking(ranking: Ranking, ax: Any = None) -> Any:
-    """Draw a bar for each token, best on top: blue is preferred, orange beaten; return the axes."""
-    names = [drawable(name, LONGEST_NAME) for name in ranking.names]
-    shown = f"{len(names)} of {ranking.total:,} tokens" if len(names) < ranking.total else "tokens"
-    title = f"Under the query “{drawable(ranking.query, LONGEST_NAME)}”: {shown}, best first"
-    lines = wrap_caption(title)
-    with house_axes(ax, height=TOKEN_HEIGHT * len(names) + AXES_HEIGHT + 0.11 * (len(lines) - 1)) as axes:
-        heights = np.arange(len(names))
-        colours = [BLUE if score >= 0 else ORANGE for score in ranking.scores]
-        axes.barh(heights, ranking.scores, color=colours, height=0.72)
-        axes.axvline(0.0, color="black", linewidth=0.6)
-        for height, score, note in zip(heights, ranking.scores, ranking.notes, strict=True):
-            side = {"ha": "left", "xytext": (2, 0)} if score >= 0 else {"ha": "right", "xytext": (-2, 0)}
-            style = {"va": "center_baseline", "fontsize": "x-small", "textcoords": "offset points"}
-            axes.annotate(note, (score, height), color="black", **style, **side)
-        axes.set_yticks(heights, names, parse_math=False)
-        axes.set_ylim(len(names) - 0.5, -0.5)
-        axes.margins(x=0.14)
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_visible(False)
-        axes.set_xlabel(ranking.axis)
-        axes.set_title("\n".join(lines), loc="left", parse_math=False)
-    return axes
-
-
-def draw_positions(names: Sequence[str], weights: Sequence[float], rule: str, ax: Any = None) -> Any:
-    """Draw a bar for the attention on each position; the last is the query; return the axes."""
-    hidden = max(len(names) - MOST_POSITIONS, 0)
-    before = f" ({hidden:,} earlier positions: {sum(weights[:hidden]):.1%})" if hidden else ""
-    texts, heights = [drawable(name, LONGEST_NAME) for name in names[hidden:]], list(weights[hidden:])
-    lines = wrap_caption(
-        f"Attention by position, query “{drawable(names[-1], LONGEST_NAME)}”: {rule}{before}"
-    )
-    room = max(measure_text(text) for text in texts)
-    with house_axes(ax, height=1.0 + room + 0.11 * len(lines)) as axes:
-        positions = np.arange(len(texts))
-        axes.bar(positions, heights, color=BLUE, width=0.72)
-        axes.set_xticks(positions, texts, rotation=90, parse_math=False)
-        axes.get_xticklabels()[-1].set_fontweight("bold")
-        for label, weight in zip(axes.get_xticklabels(), heights, strict=True):
-            label.set_color("black" if weight else HOUSE_GREY)
-        axes.set_xlim(-0.6, len(texts) - 0.4)
-        axes.set_ylim(0.0, max(1.08 * max(heights), 1e-9))
-        axes.tick_params(axis="x", length=0)
-        axes.set_ylabel("attention")
-        axes.set_title("\n".join(lines), loc="left", parse_math=False)
-    return axes
-
-
 class Attention(ABC):
     """A layer that gives every token of a context the probability that it comes next.
 
@@ -169,15 +120,14 @@ class Attention(ABC):
         """The result of :meth:`predict` for each of many contexts of any length."""
         check_many(contexts)
         read = [read_context(context, self.n_tokens, self.vocabulary) for context in contexts]
-        answer = self._answer_ids([ids for ids, _ in read])
-        borders = group_borders(answer.bags.sample, len(read))
+        prediction = self._predict_ids([ids for ids, _ in read])
+        borders = group_borders(prediction.bags.sample, len(read))
         answers: list[dict[Any, float]] = []
         for (_, names), first, last in zip(read, borders[:-1], borders[1:], strict=True):
-            tokens, probabilities = answer.bags.token[first:last], answer.probabilities[first:last]
-            falling = [
-                at for at in np.argsort(-probabilities, kind="stable").tolist() if probabilities[at] > 0
-            ]
-            answers.append({names.key(int(tokens[at])): float(probabilities[at]) for at in falling})
+            tokens, probabilities = prediction.bags.token[first:last], prediction.probabilities[first:last]
+            falling = np.argsort(-probabilities, kind="stable")
+            positive = falling[probabilities[falling] > 0].tolist()
+            answers.append({names.key(int(tokens[at])): float(probabilities[at]) for at in positive})
         return answers
 
     def predict_proba(self, context: Context) -> Float64:
@@ -185,22 +135,23 @@ class Attention(ABC):
 
         If they sum to less than 1, the rest is the probability of words outside the vocabulary.
         """
-        answer = self._answer(context)[0]
-        in_vocabulary = answer.bags.token < self.n_tokens
+        prediction = self._predict_one(context)[0]
+        in_vocabulary = prediction.bags.token < self.n_tokens
         probabilities = np.zeros(self.n_tokens)
-        probabilities[answer.bags.token[in_vocabulary]] = answer.probabilities[in_vocabulary]
+        probabilities[prediction.bags.token[in_vocabulary]] = prediction.probabilities[in_vocabulary]
         return probabilities
 
     def attention(self, context: Context) -> Float64:
         """The attention weight of every position, shape (len(context),)."""
-        answer = self._answer(context)[0]
-        by_token = answer.probabilities / answer.bags.multiplicity
-        return by_token[np.searchsorted(answer.bags.token, answer.bags.samples.values)]
+        prediction = self._predict_one(context)[0]
+        by_token = prediction.probabilities / prediction.bags.multiplicity
+        return by_token[np.searchsorted(prediction.bags.token, prediction.bags.samples.values)]
 
     def retrieve(self, context: Context) -> Int32:
         """The distinct context tokens with positive probability, ascending; unknown words are left out."""
-        answer = self._answer(context)[0]
-        return answer.bags.token[(answer.probabilities > 0) & (answer.bags.token < self.n_tokens)]
+        prediction = self._predict_one(context)[0]
+        tokens = prediction.bags.token
+        return tokens[(prediction.probabilities > 0) & (tokens < self.n_tokens)]
 
     def sample(self, context: Context, rng: np.random.Generator | int | None = None) -> int:
         """Draw the next token, as an id.
@@ -212,15 +163,15 @@ class Attention(ABC):
         rng : numpy.random.Generator or int, optional
             The generator, or its seed. None means a different draw at each call.
         """
-        answer = self._answer(context)[0]
-        possible = (answer.bags.token < self.n_tokens) & (answer.probabilities > 0)
+        prediction = self._predict_one(context)[0]
+        possible = (prediction.bags.token < self.n_tokens) & (prediction.probabilities > 0)
         if not possible.any():
             raise UnknownToken(
                 "no context word with a probability is in the vocabulary, so none has an id; use generate, "
                 "which returns texts"
             )
-        probabilities = answer.probabilities[possible]
-        return int(make_rng(rng).choice(answer.bags.token[possible], p=probabilities / probabilities.sum()))
+        tokens, probabilities = prediction.bags.token[possible], prediction.probabilities[possible]
+        return int(make_rng(rng).choice(tokens, p=probabilities / probabilities.sum()))
 
     def generate(
         self,
@@ -263,7 +214,7 @@ class Attention(ABC):
         self, prompt: Sequence[int], n: int, rng: np.random.Generator | None, window: int | None
     ) -> tuple[tuple[int, ...], int]:
         """The next n tokens, and the number of them drawn without evidence."""
-        return GrowingContext(prompt, lambda context: self._answer_ids([context]), window).run(n, rng)
+        return GrowingContext(prompt, lambda context: self._predict_ids([context]), window).run(n, rng)
 
     def show(self, context: Context) -> ContextView:
         """A view of the explanation: a notebook draws it, a terminal prints it."""
@@ -323,22 +274,18 @@ class Attention(ABC):
 
     def _read(self, source: Any, options: "ReadingOptions") -> tuple[Samples, tuple[str, ...]]:
         """New text as samples, and its words that are not in the vocabulary."""
-        from attomaton.corpora.readers.corpus import (
-            read_samples,
-            read_samples_and_vocabulary,
-            read_samples_of_ids,
-        )
+        from attomaton.corpora.readers import corpus
 
         if isinstance(source, Samples):
-            return read_samples(source, **options), ()
+            return corpus.read_samples(source, **options), ()
         if options.get("tokenizer") is not None and self.vocabulary is not None:
             raise UnsupportedOption(
                 f"this vocabulary has a tokenizer ({self.vocabulary.tokenizer}); leave tokenizer out"
             )
         options = {"window": self.window or WINDOW, **options}
         if self.vocabulary is None:
-            return read_samples_of_ids(source, **options), ()
-        samples, read = read_samples_and_vocabulary(source, {**options, "tokenizer": self.vocabulary})
+            return corpus.read_samples_of_ids(source, **options), ()
+        samples, read = corpus.read_samples_and_vocabulary(source, {**options, "tokenizer": self.vocabulary})
         return samples, () if read is None else read.tokens[len(self.vocabulary) :]
 
     def name(self, token: int) -> str:
@@ -350,12 +297,12 @@ class Attention(ABC):
             )
         return name_token(self.vocabulary, token)
 
-    def _answer(self, context: Context) -> tuple[BatchPrediction, Names]:
+    def _predict_one(self, context: Context) -> tuple[BatchPrediction, Names]:
         """The prediction for one context, a batch of one, and the names of its tokens."""
         ids, names = read_context(context, self.n_tokens, self.vocabulary)
-        return self._answer_ids([ids]), names
+        return self._predict_ids([ids]), names
 
-    def _answer_ids(self, contexts: Sequence[Int32]) -> BatchPrediction:
+    def _predict_ids(self, contexts: Sequence[Int32]) -> BatchPrediction:
         """The prediction for contexts of ids; ids of at least ``n_tokens`` are unknown words."""
         return self.predict_bags(count_all_tokens(as_samples(contexts, self.n_tokens)))
 
@@ -376,3 +323,52 @@ def check_ranked(query: str, n_tokens: int) -> None:
             f"no sample teaches anything about the query {shorten(query)!r}, so there is nothing to draw; "
             "choose a token that ends a context which contains its label"
         )
+
+
+def draw_ranking(ranking: Ranking, ax: Any = None) -> Any:
+    """Draw a bar for each token, best on top: blue is preferred, orange beaten; return the axes."""
+    names = [drawable(name, LONGEST_NAME) for name in ranking.names]
+    shown = f"{len(names)} of {ranking.total:,} tokens" if len(names) < ranking.total else "tokens"
+    title = f"Under the query “{drawable(ranking.query, LONGEST_NAME)}”: {shown}, best first"
+    lines = wrap_caption(title)
+    with house_axes(ax, height=TOKEN_HEIGHT * len(names) + AXES_HEIGHT + 0.11 * (len(lines) - 1)) as axes:
+        heights = np.arange(len(names))
+        colours = [BLUE if score >= 0 else ORANGE for score in ranking.scores]
+        axes.barh(heights, ranking.scores, color=colours, height=0.72)
+        axes.axvline(0.0, color="black", linewidth=0.6)
+        for height, score, note in zip(heights, ranking.scores, ranking.notes, strict=True):
+            side = {"ha": "left", "xytext": (2, 0)} if score >= 0 else {"ha": "right", "xytext": (-2, 0)}
+            style = {"va": "center_baseline", "fontsize": "x-small", "textcoords": "offset points"}
+            axes.annotate(note, (score, height), color="black", **style, **side)
+        axes.set_yticks(heights, names, parse_math=False)
+        axes.set_ylim(len(names) - 0.5, -0.5)
+        axes.margins(x=0.14)
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        axes.set_xlabel(ranking.axis)
+        axes.set_title("\n".join(lines), loc="left", parse_math=False)
+    return axes
+
+
+def draw_positions(names: Sequence[str], weights: Sequence[float], rule: str, ax: Any = None) -> Any:
+    """Draw a bar for the attention on each position; the last is the query; return the axes."""
+    hidden = max(len(names) - MOST_POSITIONS, 0)
+    before = f" ({hidden:,} earlier positions: {sum(weights[:hidden]):.1%})" if hidden else ""
+    texts, heights = [drawable(name, LONGEST_NAME) for name in names[hidden:]], list(weights[hidden:])
+    lines = wrap_caption(
+        f"Attention by position, query “{drawable(names[-1], LONGEST_NAME)}”: {rule}{before}"
+    )
+    room = max(measure_text(text) for text in texts)
+    with house_axes(ax, height=1.0 + room + 0.11 * len(lines)) as axes:
+        positions = np.arange(len(texts))
+        axes.bar(positions, heights, color=BLUE, width=0.72)
+        axes.set_xticks(positions, texts, rotation=90, parse_math=False)
+        axes.get_xticklabels()[-1].set_fontweight("bold")
+        for label, weight in zip(axes.get_xticklabels(), heights, strict=True):
+            label.set_color("black" if weight else HOUSE_GREY)
+        axes.set_xlim(-0.6, len(texts) - 0.4)
+        axes.set_ylim(0.0, max(1.08 * max(heights), 1e-9))
+        axes.tick_params(axis="x", length=0)
+        axes.set_ylabel("attention")
+        axes.set_title("\n".join(lines), loc="left", parse_math=False)
+    return axes

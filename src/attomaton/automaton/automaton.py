@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.automaton.attention import MOST_RANKED, Attention, Ranking, check_ranked
-from attomaton.automaton.explanation import Explanation, explain_answer
+from attomaton.automaton.explanation import Explanation, explain_prediction
 from attomaton.automaton.finite import FiniteAttention
-from attomaton.automaton.prediction import BatchPrediction, answer
+from attomaton.automaton.prediction import BatchPrediction, predict_from_scores
 from attomaton.automaton.runs import layout, storage
 from attomaton.automaton.runs.coverage import Coverage, measure_coverage
 from attomaton.automaton.runs.nodes import Nodes, NodeScores, Outline
@@ -164,7 +164,7 @@ class Automaton(Tabular, Solved, Attention):
                 "this automaton was learned with embeddings, which it does not hold; follow training with "
                 "fast_forward(samples, embeddings=…) and read scores_at(step)"
             )
-        cache = self._stopped
+        cache = self._last_stop
         if cache.get("training") != (id(corpus), step_size):
             from attomaton.trajectory.forward import fast_forward  # loads scipy
 
@@ -185,7 +185,7 @@ class Automaton(Tabular, Solved, Attention):
         probability, with odds m_j e^{s_j}: m_j is how often token j occurs, and s_j its soft score. If no
         token is a node, there is no evidence, and every position has equal weight.
         """
-        return answer(bags, self.look_up(bags.samples.queries[bags.sample], bags.token))
+        return predict_from_scores(bags, self.look_up(bags.samples.queries[bags.sample], bags.token))
 
     def look_up(self, queries: Integers, tokens: Integers) -> NodeScores:
         """The component and the scores of tokens under queries, both of shape (n_entries,)."""
@@ -197,8 +197,8 @@ class Automaton(Tabular, Solved, Attention):
 
     def explain(self, context: Context) -> Explanation:
         """The retrieved tokens, those they beat and the evidence, and the rule that decided."""
-        answer, names = self._answer(context)
-        return explain_answer(answer, names, names.unknown, self.graph_of)
+        prediction, names = self._predict_one(context)
+        return explain_prediction(prediction, names, names.unknown, self.graph_of)
 
     def of_queries(self, queries: Integers) -> "Automaton":  # noqa: ARG002
         """An automaton in memory that covers these queries, and possibly others."""
@@ -291,8 +291,8 @@ class Automaton(Tabular, Solved, Attention):
         return Nodes.of(self.components, self.hard, self.soft)
 
     @cached_property
-    def _stopped(self) -> dict[str, Any]:
-        """The trajectory that :meth:`at` followed last, and its last result."""
+    def _last_stop(self) -> dict[str, Any]:
+        """Of the last call of :meth:`at`: ``training``, ``samples``, ``path``, ``step`` and ``attention``."""
         return {}
 
 
@@ -334,11 +334,11 @@ class StoredAutomaton(StoredRun, Automaton):  # pyright: ignore[reportIncompatib
     """An automaton that reads its run folder on demand, query by query."""
 
     def of_queries(self, queries: Integers) -> Automaton:
-        return self.in_memory(self.solve(queries))
+        return self.in_memory(self.read_solved(queries))
 
     def partitions(self) -> Iterator[Automaton]:
         """Yield automata in memory for some queries each, ascending; together they cover all queries."""
-        return map(self.in_memory, self.solve_partitions())
+        return map(self.in_memory, self.read_partitions())
 
     def in_memory(self, solved: Solved) -> Automaton:
         """An automaton in memory with the same vocabulary and window."""

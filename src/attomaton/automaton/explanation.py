@@ -363,42 +363,42 @@ def _join_names(words: Sequence[str], number: int) -> str:
     )
 
 
-def explain_answer(
-    answer: BatchPrediction,
+def explain_prediction(
+    prediction: BatchPrediction,
     name: Callable[[int], str],
     unknown: tuple[str, ...],
     graph_of: Callable[[int], QueryGraph],
 ) -> Explanation:
     """The explanation of one context, a batch of one; ``name`` gives the text of tokens."""
-    tokens, is_node = answer.bags.token, answer.is_node
-    component = answer.component[is_node]
-    retrieved: list[int] = sorted(set(component[answer.probabilities[is_node] > 0].tolist()))
-    present = {
+    tokens, is_node = prediction.bags.token, prediction.is_node
+    component = prediction.component[is_node]
+    retrieved: list[int] = sorted(set(component[prediction.probabilities[is_node] > 0].tolist()))
+    tokens_of = {
         number: tuple(tokens[is_node][component == number].tolist())
         for number in sorted(set(component.tolist()))
     }
     beaten: list[Beaten] = []
-    undecided = [number for number in present if number not in retrieved]
+    incomparable = [number for number in tokens_of if number not in retrieved]
     if retrieved:
-        order = QueryOrder(graph_of(int(answer.bags.samples.queries[0])))
+        order = QueryOrder(graph_of(int(prediction.bags.samples.queries[0])))
         searches = [order.search(top) for top in retrieved]
-        under = [
-            number for number in undecided if all(reached[order.local(number)] for reached, _ in searches)
+        below = [
+            number for number in incomparable if all(reached[order.local(number)] for reached, _ in searches)
         ]
-        evidence = order.evidence(searches[0][1], retrieved[0], under)
+        evidence = order.evidence(searches[0][1], retrieved[0], below)
         context = set(tokens.tolist())
         beaten = [
-            Beaten(present[number], tuple(_context_first(step, context) for step in steps))
-            for number, steps in zip(under, evidence, strict=True)
+            Beaten(tokens_of[number], tuple(_context_first(step, context) for step in steps))
+            for number, steps in zip(below, evidence, strict=True)
         ]
-        undecided = [number for number in undecided if number not in under]
+        incomparable = [number for number in incomparable if number not in below]
     return Explanation(
-        context=tuple(answer.bags.samples.values.tolist()),
-        rule=_rule(answer, len(retrieved), bool(undecided)),
-        retrieved=tuple(present[number] for number in retrieved),
-        probabilities=answer.distribution(),
+        context=tuple(prediction.bags.samples.values.tolist()),
+        rule=_rule(prediction, len(retrieved), bool(incomparable)),
+        retrieved=tuple(tokens_of[number] for number in retrieved),
+        probabilities=prediction.distribution(),
         beaten=tuple(beaten),
-        incomparable=tuple(present[number] for number in undecided),
+        incomparable=tuple(tokens_of[number] for number in incomparable),
         unseen=tuple(tokens[~is_node].tolist()),
         unknown=unknown,
         name=name,
@@ -410,9 +410,9 @@ def _context_first(step: tuple[Edge, ...], context: set[int]) -> tuple[Edge, ...
     return tuple(sorted(step, key=lambda edge: (edge.winner not in context) + (edge.loser not in context)))
 
 
-def _rule(answer: BatchPrediction, n_retrieved: int, undecided: bool) -> Rule:
+def _rule(prediction: BatchPrediction, n_retrieved: int, has_incomparable: bool) -> Rule:
     if not n_retrieved:
         return Rule.NO_EVIDENCE
-    if undecided or n_retrieved > 1:
+    if has_incomparable or n_retrieved > 1:
         return Rule.INCOMPARABLE
-    return Rule.DETERMINED if answer.is_node.all() else Rule.UNSEEN_IGNORED
+    return Rule.DETERMINED if prediction.is_node.all() else Rule.UNSEEN_IGNORED

@@ -81,17 +81,17 @@ class FiniteAttention(Tabular, Attention):
 
     def explain(self, context: Context) -> Explanation:
         """The rule, the probabilities, and the tokens without evidence; no component is retrieved."""
-        answer, names = self._answer(context)
-        tokens, has_score = answer.bags.token, answer.is_node
+        prediction, names = self._predict_one(context)
+        tokens, has_score = prediction.bags.token, prediction.is_node
         rule = Rule.SCORED if has_score.all() else Rule.UNSEEN_BACKGROUND
         if not has_score.any():
-            even = np.ptp(self._scores_of(answer.bags)[1]) == 0
+            even = np.ptp(self._scores_of(prediction.bags)[1]) == 0
             rule = Rule.NO_EVIDENCE if even else Rule.BACKGROUND
         return Explanation(
-            context=tuple(answer.bags.samples.values.tolist()),
+            context=tuple(prediction.bags.samples.values.tolist()),
             rule=rule,
             retrieved=(),
-            probabilities=dict(zip(tokens.tolist(), answer.probabilities.tolist(), strict=True)),
+            probabilities=dict(zip(tokens.tolist(), prediction.probabilities.tolist(), strict=True)),
             beaten=(),
             incomparable=(),
             unseen=tuple(tokens[~has_score].tolist()),

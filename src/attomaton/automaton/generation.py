@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from attomaton.automaton.prediction import BatchPrediction
-from attomaton.automaton.scoring import EQUAL
+from attomaton.automaton.scoring import PROBABILITY_TIE
 from attomaton.base.tables import Float64, Int32
 from attomaton.corpora.prompts import Names
 
@@ -118,7 +118,7 @@ class GrowingContext:
 def choose(probabilities: Float64, rng: np.random.Generator | None) -> int:
     """An index drawn with these probabilities, or without ``rng`` the first most probable one."""
     if rng is None:
-        return int(np.argmax(probabilities >= (1 - EQUAL) * probabilities.max()))
+        return int(np.argmax(probabilities >= (1 - PROBABILITY_TIE) * probabilities.max()))
     below: Float64 = np.cumsum(probabilities)
     return int(np.searchsorted(below / below[-1], rng.random(), side="right"))
 

@@ -83,7 +83,7 @@ class BatchPrediction(Tabular):
         return sample[best], self.bags.token[best]
 
 
-def answer(bags: Bags, nodes: NodeScores) -> BatchPrediction:
+def predict_from_scores(bags: Bags, nodes: NodeScores) -> BatchPrediction:
     """The probabilities of the tokens of many contexts, from the scores of each entry.
 
     Among the tokens that are nodes under the query, those with the highest hard score share the probability,

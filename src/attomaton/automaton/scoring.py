@@ -19,7 +19,7 @@ from attomaton.base.ragged import largest_of, occurs, run_starts
 from attomaton.base.tables import Float64, table_of
 from attomaton.graphs.bags import Bags
 
-EQUAL = 1e-9
+PROBABILITY_TIE = 1e-9
 """Probabilities whose ratio is within this of 1 count as equal: solvers resolve ties only so far."""
 
 
@@ -92,7 +92,7 @@ def score_prediction(prediction: BatchPrediction) -> Score:
     _check_samples(prediction)
     size, sample = prediction.n_samples, prediction.bags.sample
     probabilities = prediction.of_labels()
-    least = (1 - EQUAL) * largest_of(sample, prediction.probabilities, size)
+    least = (1 - PROBABILITY_TIE) * largest_of(sample, prediction.probabilities, size)
     ties = np.bincount(sample[prediction.probabilities >= least[sample]], minlength=size)
     hits = np.where(probabilities >= least, 1 / ties, 0.0)
     unseen = occurs(sample[~prediction.is_node], size)

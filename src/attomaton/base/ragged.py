@@ -37,7 +37,7 @@ def group_borders(index: Integers, size: int) -> Int64:
 
 
 def sorted_borders(index: Integers, size: int) -> Int64:
-    """The same for a sorted index with many more entries than rows, which are not visited one by one.
+    """The offsets of :func:`group_borders` for a sorted index with many more entries than rows.
 
     Examples
     --------

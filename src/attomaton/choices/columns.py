@@ -143,19 +143,21 @@ def as_arrow(values: Any) -> Any:
             array_like = _arrow.array(array_like, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
-    array = _simplify(join_chunks(array_like) if isinstance(array_like, pa.ChunkedArray) else array_like)
-    return array if _kind(array.type) else None
+    array = _as_plain_array(
+        join_chunks(array_like) if isinstance(array_like, pa.ChunkedArray) else array_like
+    )
+    return array if _kind_of(array.type) else None
 
 
-def _simplify(array: Any) -> Any:
-    """The values of an array in a type that all of Arrow's functions take."""
+def _as_plain_array(array: Any) -> Any:
+    """The array in a type that all of Arrow's functions take: no dictionary, runs, views or decimals."""
     if isinstance(array, pa.ExtensionArray):
-        return _simplify(cast("Any", array).storage)
+        return _as_plain_array(cast("Any", array).storage)
     if _is.is_dictionary(array.type):
-        values = _simplify(array.dictionary)
+        values = _as_plain_array(array.dictionary)
         return _arrow.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
     if _is.is_run_end_encoded(array.type):
-        return _simplify(arrow_compute().run_end_decode(array))
+        return _as_plain_array(arrow_compute().run_end_decode(array))
     if _is.is_string_view(array.type):
         return array.cast(pa.large_string())
     return array.cast(pa.float64()) if _is.is_decimal(array.type) else array
@@ -238,19 +240,12 @@ def number_columns(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[In
 
 def _number_in_arrow(arrays: Mapping[str, Any]) -> tuple[tuple[Any, ...], Int64]:
     """The items, and the number of each entry, one column after the other."""
-    kinds = {role: _kind(array.type) for role, array in arrays.items() if len(array)}
+    kinds = {role: _kind_of(array.type) for role, array in arrays.items() if len(array)}
     if len(set(kinds.values())) > 1:
         holdings = " and ".join(f"{role} holds {kind}" for role, kind in kinds.items())
         raise InvalidSamples(f"items must be of one type, but {holdings}; convert both columns to one type")
     if "number" in kinds.values():
-        numbers = [_as_numbers(array) for array in arrays.values()]
-        values = np.concatenate(numbers)
-        large = any(array.dtype.kind == "i" and (np.abs(array) >= 1 << 53).any() for array in numbers)
-        if values.dtype.kind == "f" and large:
-            raise InvalidSamples(
-                "some items are large whole numbers and others are floats, which cannot represent "
-                "them; give both columns as whole numbers or as text"
-            )
+        values = _join_numbers([_as_numbers(array) for array in arrays.values()])
         if values.dtype.kind == "i":
             distinct = distinct_keys(values)
             return tuple(distinct.tolist()), find_keys(distinct, values)
@@ -264,17 +259,29 @@ def _number_in_arrow(arrays: Mapping[str, Any]) -> tuple[tuple[Any, ...], Int64]
         coded = _arrow.chunked_array(wide).combine_chunks().dictionary_encode()
         codes = numbers_of(coded.indices).astype(np.int64)
         items = coded.dictionary.to_pylist()
-    rows = _by_row(codes, [len(array) for array in arrays.values()])
-    first = np.empty(len(items), np.int64)
-    first[rows[::-1]] = np.arange(len(rows))[::-1]  # the last assignment stays
+    by_row = _by_row(codes, [len(array) for array in arrays.values()])
+    first = np.empty(len(items), np.int64)  # the first entry of each item, by row
+    first[by_row[::-1]] = np.arange(len(by_row))[::-1]  # of several assignments the last one stays
     order = np.argsort(first)
     number = np.empty_like(order)
     number[order] = np.arange(len(order))
-    return tuple(items[index] for index in order.tolist()), number[codes]
+    return tuple(items[code] for code in order.tolist()), number[codes]
+
+
+def _join_numbers(arrays: Sequence[Any]) -> Any:
+    """Columns of numbers, one after the other: as integers if all of them are whole."""
+    values = np.concatenate(arrays)
+    large = any(array.dtype.kind == "i" and (np.abs(array) >= 1 << 53).any() for array in arrays)
+    if values.dtype.kind == "f" and large:
+        raise InvalidSamples(
+            "some items are large whole numbers and others are floats, which cannot represent them; give "
+            "both columns as whole numbers or as text"
+        )
+    return values
 
 
 def _number_in_python(lists: Mapping[str, list[Any]]) -> tuple[tuple[Any, ...], Int64]:
-    """The same with a Python object for each entry."""
+    """The items, and the number of each entry, with a Python object for each entry."""
     flat = list(chain.from_iterable(lists.values()))
     by_row = _by_row(np.arange(len(flat)), [len(values) for values in lists.values()])
     items, numbers = number_hashable([flat[index] for index in by_row.tolist()])
@@ -288,17 +295,17 @@ def _by_row(entries: Int64, lengths: Sequence[int]) -> Int64:
     return entries.reshape(len(lengths), -1).T.ravel() if len(set(lengths)) == 1 else entries
 
 
-def _kind(kind: Any) -> str:
+def _kind_of(arrow_type: Any) -> str:
     """The name that errors use for values of this type; empty if Arrow should not number them."""
-    if _is.is_string(kind) or _is.is_large_string(kind):
+    if _is.is_string(arrow_type) or _is.is_large_string(arrow_type):
         return "text"
-    if _is.is_integer(kind) or _is.is_floating(kind):
+    if _is.is_integer(arrow_type) or _is.is_floating(arrow_type):
         return "number"
-    if _is.is_boolean(kind):
+    if _is.is_boolean(arrow_type):
         return "truth values"
-    if _is.is_temporal(kind) and not _is.is_duration(kind):
-        return f"{kind} values"
-    return "nothing" if _is.is_null(kind) else ""
+    if _is.is_temporal(arrow_type) and not _is.is_duration(arrow_type):
+        return f"{arrow_type} values"
+    return "nothing" if _is.is_null(arrow_type) else ""
 
 
 def _as_numbers(array: Any) -> Any:

@@ -50,7 +50,7 @@ class Regression(NamedTuple):
     target: str = ""
 
     def read(self) -> "Regression":
-        """The same with the data of a formula or of a fit as columns."""
+        """The regression with the data of a formula or of a fit as columns."""
         if isinstance(self.X, str):
             return self._read_formula()
         if library_of(self.X) == "statsmodels":

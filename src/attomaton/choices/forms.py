@@ -348,11 +348,7 @@ USUAL = (BEST_WORST, LONG, PAIRS, SETS, OUTCOMES, RANKINGS)
 
 ARENAS: list[dict[str, Any]] = [
     {"first": "model_a", "second": "model_b", "outcome": "winner"},
-    {
-        "first": "model_a",
-        "second": "model_b",
-        "outcome": ["winner_model_a", "winner_model_b", "winner_tie"],
-    },
+    {"first": "model_a", "second": "model_b", "outcome": ["winner_model_a", "winner_model_b", "winner_tie"]},
     {"first": "White", "second": "Black", "outcome": "Result"},
 ]
 """The columns that arenas of language models publish, and those of chess games; they need not be named."""

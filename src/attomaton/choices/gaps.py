@@ -167,11 +167,7 @@ class OpenGaps(Gaps):
     """Gaps where a coefficient of a feature is infinite too, so that not only components move apart."""
 
     def __init__(
-        self,
-        bound: Callable[[int, int, float], float | None],
-        above: Int64,
-        below: Int64,
-        n_components: int,
+        self, bound: Callable[[int, int, float], float | None], above: Int64, below: Int64, n_components: int
     ) -> None:
         nothing = LostRows(csr_array((0, n_components)), np.zeros(0), np.zeros(0, np.int64), np.zeros(0))
         super().__init__(nothing, above, below, n_components)

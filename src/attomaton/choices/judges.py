@@ -6,7 +6,6 @@ made of the same pair counts 1 / (m − 1). Each pair counts in both orders, so 
 item is called the first.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, NamedTuple, cast
@@ -16,7 +15,7 @@ import pyarrow as pa
 
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.printing import Block, Listing, show_count
-from attomaton.base.tables import Bool, Float64, Int64, column_of, table_of
+from attomaton.base.tables import Float64, Int64, column_of, table_of
 from attomaton.choices.board import item_column
 from attomaton.choices.checks import SHOWN_PAIRS, Assessment
 from attomaton.choices.columns import columns_of, find_column, number_values
@@ -120,7 +119,7 @@ def compare_judges(table: Any, *, cluster: Any, task: Any = None, **options: Any
     -0.111
     """
     columns = read_columns(cast("str", table)) if isinstance(table, str | PathLike) else columns_of(table)
-    number, judges = number_values(find_column(columns, cluster, "cluster"))
+    judge_of_row, judges = number_values(find_column(columns, cluster, "cluster"))
     if len(judges) > MOST_JUDGES:
         raise UnsupportedOption(
             f"there are {len(judges):,} judges, and at most {MOST_JUDGES:,} are left out in turn; give a "
@@ -135,39 +134,36 @@ def compare_judges(table: Any, *, cluster: Any, task: Any = None, **options: Any
     if not isinstance(choices, PairChoices) or side.cluster is None:
         raise UnsupportedOption("judges are compared on pairs; give two items and an outcome in each row")
     row = np.arange(len(choices.first)) if choices.row is None else choices.row
-    job = np.zeros_like(number) if task is None else side.cluster
+    task_of_row = np.zeros_like(judge_of_row) if task is None else side.cluster
     low, high = np.minimum(choices.first, choices.second), np.maximum(choices.first, choices.second)
     n_items, is_low = len(parsed.items), choices.first == low
-    unit = np.unique((job[row] * n_items + low) * n_items + high, return_inverse=True)[1].ravel()
+    unit = np.unique((task_of_row[row] * n_items + low) * n_items + high, return_inverse=True)[1].ravel()
     score = np.where(is_low, SCORE[choices.outcome], 1.0 - SCORE[choices.outcome])
-    votes = Votes(unit, number[row], score, parsed.counts.astype(np.float64))
-    stood = side.features.get("moved_first", np.zeros(len(number)))[row]
+    votes = Votes(unit, judge_of_row[row], score, parsed.counts.astype(np.float64))
+    moved_first = side.features.get("moved_first", np.zeros(len(judge_of_row)))[row]
     alpha, n_shared, agreement = measure_agreement(votes, len(judges))
-    swapped = compare_orders(votes, len(judges), np.where(is_low, stood, -stood))
-    moves = [
-        _measure_shift(full, fit_choices(_take(columns, number != judge), **options))
-        for judge in range(len(judges))
-    ]
-    shift, ratio = (np.array([move[side] for move in moves]) for side in (1, 2))
+    swapped = compare_orders(votes, len(judges), np.where(is_low, moved_first, -moved_first))
+    shifts: list[Shift] = []
+    for judge in range(len(judges)):
+        without = {name: select_rows(column, judge_of_row != judge) for name, column in columns.items()}
+        shifts.append(_measure_shift(full, fit_choices(without, **options)))
+    shift = np.array([shift.shift for shift in shifts])
+    in_errors = np.array([shift.in_errors for shift in shifts])
     table = {
         "judge": item_column(judges),
         "choices": np.bincount(votes.judge, votes.counts, len(judges)),
         "agreement": column_of(agreement, np.isnan(agreement)),
-        "item": item_column([item for item, _, _ in moves]),
+        "item": item_column([shift.item for shift in shifts]),
         "shift": column_of(shift, np.isnan(shift)),
-        "shift_in_errors": column_of(ratio, np.isnan(ratio)),
+        "shift_in_errors": column_of(in_errors, np.isnan(in_errors)),
     }
-    size = np.where(np.isnan(shift), np.inf, np.abs(np.where(np.isnan(ratio), shift, ratio)))
-    order = np.argsort(-size, kind="stable")
+    influence = np.where(np.isnan(shift), np.inf, np.abs(np.where(np.isnan(in_errors), shift, in_errors)))
+    order = np.argsort(-influence, kind="stable")
     return JudgeComparison(alpha, n_shared, *swapped, table_of(table).take(order))
 
 
-def _take(columns: Mapping[Any, Any], rows: Bool) -> dict[Any, Any]:
-    return {name: select_rows(column, rows) for name, column in columns.items()}
-
-
 class Votes(NamedTuple):
-    """Choices of judges: the task and pair of each, the judge, and the score of the pair's first item."""
+    """Choices: the unit of each (a pair on a task), the judge, and the score of the pair's first item."""
 
     unit: Int64
     judge: Int64
@@ -179,67 +175,84 @@ class Votes(NamedTuple):
 
         Of the three entries of a unit and judge, the first counts losses, the second ties, the last wins.
         """
-        pairs, pair = np.unique(self.unit * n_judges + self.judge, return_inverse=True)
-        return pairs, pair.ravel() * 3 + (2 * self.score).astype(np.int64)
+        keys, row = np.unique(self.unit * n_judges + self.judge, return_inverse=True)
+        return keys, row.ravel() * 3 + (2 * self.score).astype(np.int64)
 
 
 def measure_agreement(votes: Votes, n_judges: int) -> tuple[float, int, Float64]:
     """Krippendorff's α, how many units several judges saw, and how often each judge agrees with others."""
-    pairs, entry = votes.by_judge(n_judges)
-    unit, judge = pairs // n_judges, pairs % n_judges
-    votes_of_judge = np.bincount(entry, votes.counts, 3 * len(pairs)).reshape(-1, 3)
+    keys, entry = votes.by_judge(n_judges)
+    unit, judge = keys // n_judges, keys % n_judges
+    votes_of_judge = np.bincount(entry, votes.counts, 3 * len(keys)).reshape(-1, 3)
     total = np.stack([np.bincount(unit, column) for column in votes_of_judge.T], axis=1)[unit]
     votes_of_others, size = total - votes_of_judge, votes_of_judge.sum(axis=1)
     n_others = votes_of_others.sum(axis=1)
     score = np.array([0.0, 0.5, 1.0])
-    apart = np.square(score[:, None] - score)
+    squares = np.square(score[:, None] - score)
     several = n_others > 0
     n = size[several].sum()
-    unlike = np.einsum("na,ab,nb->n", votes_of_judge, apart, votes_of_others)
+    unlike = np.einsum("na,ab,nb->n", votes_of_judge, squares, votes_of_others)
     observed = (unlike[several] / n_others[several]).sum() / max(n, 1.0)
-    both = votes_of_judge[several].sum(axis=0) + votes_of_judge[several].sum(axis=0)[::-1]  # in both orders
-    expected = (both / 2) @ apart @ (both / 2) / max(n * (n - 1.0), 1.0)
-    alike = np.bincount(judge, (votes_of_judge * votes_of_others).sum(axis=1), n_judges)
-    met = np.bincount(judge, size * n_others, n_judges)
-    agreement = np.divide(alike, met, out=np.full(n_judges, np.nan), where=met > 0)
+    totals = votes_of_judge[several].sum(axis=0)
+    mean_totals = (totals + totals[::-1]) / 2  # of both orders of each pair
+    expected = mean_totals @ squares @ mean_totals / max(n * (n - 1.0), 1.0)
+    n_alike = np.bincount(judge, (votes_of_judge * votes_of_others).sum(axis=1), n_judges)
+    n_compared = np.bincount(judge, size * n_others, n_judges)
+    agreement = np.divide(n_alike, n_compared, out=np.full(n_judges, np.nan), where=n_compared > 0)
     alpha = float(1.0 - observed / expected) if expected > 0 else np.nan
     return alpha, len(np.unique(unit[several])), agreement
 
 
-def compare_orders(votes: Votes, n_judges: int, stood: Float64) -> tuple[int, float, float, float]:
+def compare_orders(votes: Votes, n_judges: int, position: Float64) -> tuple[int, float, float, float]:
     """How many units a judge saw in both orders, and how often the same item, the first, or the second won.
 
-    ``stood`` is 1 where the first item of the pair stood first, −1 where it stood second, else 0.
+    ``position`` is 1 where the first item of the pair stood first, −1 where it stood second, else 0.
     """
-    units, entry = votes.by_judge(n_judges)
-    before, after = (
-        np.bincount(entry, votes.counts * (stood == side), 3 * len(units)).reshape(-1, 3) for side in (1, -1)
-    )
-    times = before.sum(axis=1) * after.sum(axis=1)
-    both = times > 0
+    keys, entry = votes.by_judge(n_judges)
+    stood_first, stood_second = (
+        np.bincount(entry, votes.counts * (position == side), 3 * len(keys)).reshape(-1, 3)
+        for side in (1, -1)
+    )  # columns: losses, ties, wins of the first item of the pair
+    n_pairs = stood_first.sum(axis=1) * stood_second.sum(axis=1)
+    both = n_pairs > 0
     if not both.any():
         return 0, np.nan, np.nan, np.nan
-    before, after, times = before[both], after[both], times[both]
-    pairs = (before * after).sum(axis=1), before[:, 2] * after[:, 0], before[:, 0] * after[:, 2]
-    alike, first, second = (float((count / times).mean()) for count in pairs)
-    return len(times), alike, first, second
+    stood_first, stood_second, n_pairs = stood_first[both], stood_second[both], n_pairs[both]
+    counts = (
+        (stood_first * stood_second).sum(axis=1),
+        stood_first[:, 2] * stood_second[:, 0],
+        stood_first[:, 0] * stood_second[:, 2],
+    )
+    alike, always_first, always_second = (float((count / n_pairs).mean()) for count in counts)
+    return len(n_pairs), alike, always_first, always_second
 
 
-def _measure_shift(full: ChoiceFit, without: ChoiceFit) -> tuple[Any, float, float]:
-    """The item of the largest component whose rating moves most, by how much, and in standard errors.
+class Shift(NamedTuple):
+    """The item whose rating moves most without a judge, by how much, and in its standard errors."""
+
+    item: Any
+    shift: float
+    in_errors: float
+
+
+def _measure_shift(full: ChoiceFit, without: ChoiceFit) -> Shift:
+    """The largest shift among the items of the largest component.
 
     The first item that has no finite rating without the judge comes before all others, with NaN.
     """
     component = full.model.components.component_of_node[: len(full.items)]
-    main = [full.items[k] for k in np.flatnonzero(component == np.bincount(component).argmax()).tolist()]
-    group = dict(zip(without.items, without.model.components.component_of_node.tolist(), strict=False))
-    numbers = [group.get(item, -1) for item in main]
+    in_largest = component == np.bincount(component).argmax()
+    items = [full.items[number] for number in np.flatnonzero(in_largest).tolist()]
+    component_without = dict(
+        zip(without.items, without.model.components.component_of_node.tolist(), strict=False)
+    )
+    numbers = [component_without.get(item, -1) for item in items]
     largest = max(set(numbers) - {-1}, key=numbers.count, default=None)
-    for item, number in zip(main, numbers, strict=True):
+    for item, number in zip(items, numbers, strict=True):
         if number != largest:
-            return item, np.nan, np.nan
-    shift = np.array([without.scores[item] - full.scores[item] for item in main])
+            return Shift(item, np.nan, np.nan)
+    shift = np.array([without.scores[item] - full.scores[item] for item in items])
     shift -= shift.mean()
-    ratio = shift / np.array([full.standard_errors[item] for item in main])
-    most = int(np.argmax(np.abs(shift if np.isnan(ratio).all() else np.nan_to_num(ratio))))
-    return main[most], float(shift[most]), float(ratio[most])
+    in_errors = shift / np.array([full.standard_errors[item] for item in items])
+    most = int(np.argmax(np.abs(shift if np.isnan(in_errors).all() else np.nan_to_num(in_errors))))
+    return Shift(items[most], float(shift[most]), float(in_errors[most]))

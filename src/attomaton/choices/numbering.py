@@ -80,11 +80,7 @@ class NumberedChoices(NamedTuple):
         entries = entries & choices[self.choice]
         choice = (np.cumsum(choices) - 1)[self.choice[entries]]
         return NumberedChoices(
-            self.winner[choices],
-            self.times[choices],
-            choice,
-            self.item[entries],
-            self.multiplicity[entries],
+            self.winner[choices], self.times[choices], choice, self.item[entries], self.multiplicity[entries]
         )
 
 

@@ -1,4 +1,7 @@
-"""Rankings as choices: the first from all, the second from the rest, and so on; ties as averages."""
+"""Rankings as choices: the first item from all, the second from the others, and so on; ties as averages.
+
+A ranking is a list of *tiers*, best first: the items that share a place.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +33,7 @@ class Unrolled(NamedTuple):
     """The choices that rankings consist of.
 
     Each counts ``weights`` / ``denominator``. ``ranking`` is the ranking it comes from, and ``tiers`` has the
-    items at each place of every ranking.
+    tiers of every ranking.
     """
 
     winners: list[Any]
@@ -46,28 +49,27 @@ def unroll(rankings: Sequence[Any]) -> Unrolled:
 
     Tied items count as the average over all their orders: in a tie of two, each has half a win.
     """
-    placed = list[list[list[Any]]]()
+    tiered = list[list[list[Any]]]()
     faults = dict[int, str]()
     for number, ranking in enumerate(rankings):
         fault = _find_fault(ranking)
         if fault:
             faults[number] = fault
         else:
-            placed.append(_tiers(ranking))
+            tiered.append(_tiers(ranking))
     if faults:
         raise BadRows("", list(faults), f" {next(iter(faults.values()))}", noun="ranking")
-    sizes = [list(map(len, tiers)) for tiers in placed]
-    n_entries = sum(
-        tied * 2 ** (tied - 1) * after
+    sizes = [[len(tier) for tier in reversed(tiers)] for tiers in tiered]  # of the last tier first
+    n_entries = sum(  # at most: each winner of a tier, with each subset of the items tied with it
+        size * 2 ** (size - 1) * n_below
         for row in sizes
-        for tied, after in zip(reversed(row), accumulate(reversed(row)), strict=True)
+        for size, n_below in zip(row, accumulate(row), strict=True)
     )
     check_unrolled(n_entries, sum(map(sum, sizes)), MOST_UNROLLED)
-    choices = Unrolled(
-        [], [], [], [], denominator_of(len(tier) for tiers in placed for tier in tiers), placed
-    )
-    for number, tiers in enumerate(placed):
-        for winner, members, weight in steps_of(tiers, choices.denominator):
+    denominator = denominator_of(size for row in sizes for size in row)
+    choices = Unrolled([], [], [], [], denominator, tiered)
+    for number, tiers in enumerate(tiered):
+        for winner, members, weight in choices_of_tiers(tiers, denominator):
             choices.winners.append(winner)
             choices.choice_sets.append(members)
             choices.weights.append(weight)
@@ -80,7 +82,7 @@ def denominator_of(sizes: Iterable[int]) -> int:
     return lcm(*(size * comb(size - 1, chosen) for size in set(sizes) for chosen in range(size)))
 
 
-def steps_of(tiers: list[list[Any]], denominator: int) -> Iterator[tuple[Any, list[Any], int]]:
+def choices_of_tiers(tiers: list[list[Any]], denominator: int) -> Iterator[tuple[Any, list[Any], int]]:
     """The choices of one ranking: winner, choice set, and weight times the denominator."""
     remaining = [item for tier in tiers for item in tier]
     if len(remaining) == 1:
@@ -89,15 +91,15 @@ def steps_of(tiers: list[list[Any]], denominator: int) -> Iterator[tuple[Any, li
         remaining = remaining[len(tier) :]
         for winner in tier:
             tied = [item for item in tier if item != winner]
-            for size in range(len(tier)):  # number of tied items beside the winner
-                weight = denominator // (len(tier) * comb(len(tied), size))
-                for subset in combinations(tied, size):
+            for n_with in range(len(tier)):  # number of tied items that are still in the set
+                weight = denominator // (len(tier) * comb(len(tied), n_with))
+                for subset in combinations(tied, n_with):
                     if subset or remaining:
                         yield winner, [winner, *subset, *remaining], weight
 
 
 def _tiers(ranking: Collection[Any]) -> list[list[Any]]:
-    """The items at each place of one ranking."""
+    """The tiers of a ranking as a user gives it: an item, or a list of tied items, for each place."""
     return [list(cast("list[Any]", tier)) if isinstance(tier, list | set) else [tier] for tier in ranking]
 
 
@@ -130,24 +132,24 @@ def _find_fault(ranking: Any) -> str:
     return ""
 
 
-def table_rankings(placed: Sequence[list[list[Any]]], items: Sequence[Any], count: Int64) -> pa.Table:
-    """The items at each place of every ranking as a table of :data:`RANKING_SCHEMA`."""
+def table_rankings(tiered: Sequence[list[list[Any]]], items: Sequence[Any], count: Int64) -> pa.Table:
+    """The tiers of every ranking as a table of :data:`RANKING_SCHEMA`."""
     number = {item: index for index, item in enumerate(items)}
-    flat = [(number[item], rank) for tiers in placed for rank, tier in enumerate(tiers) for item in tier]
-    offsets = offsets_of(np.array([sum(map(len, tiers)) for tiers in placed]))
+    flat = [(number[item], rank) for tiers in tiered for rank, tier in enumerate(tiers) for item in tier]
+    offsets = offsets_of(np.array([sum(map(len, tiers)) for tiers in tiered]))
     columns = [(offsets, np.array(values, np.int32)) for values in zip(*flat, strict=True)]
     return make_table(RANKING_SCHEMA, {"items": columns[0], "places": columns[1], "count": count})
 
 
 def table_pairs(winner: Int64, loser: Int64, tied: Bool, count: Int64) -> pa.Table:
-    """Pairs as rankings of two, with equal ones added up."""
-    won, often = sum_by_key(pack_pairs(winner[~tied], loser[~tied]), count[~tied])
+    """Pairs as rankings of two, with the counts of equal pairs added up."""
+    wins, win_counts = sum_by_key(pack_pairs(winner[~tied], loser[~tied]), count[~tied])
     low, high = np.minimum(winner[tied], loser[tied]), np.maximum(winner[tied], loser[tied])
-    even, as_often = sum_by_key(pack_pairs(low, high), count[tied])
-    keys = np.concatenate([won, even])
-    items = np.column_stack(unpack_pairs(keys)).ravel().astype(np.int32)
-    ranks = np.where(np.arange(len(keys)) < len(won), 1, 0)
-    ranks = np.column_stack([np.zeros_like(ranks), ranks]).ravel().astype(np.int32)
-    offsets = 2 * np.arange(len(keys) + 1)
-    columns = {"items": (offsets, items), "places": (offsets, ranks)}
-    return make_table(RANKING_SCHEMA, {**columns, "count": np.concatenate([often, as_often])})
+    ties, tie_counts = sum_by_key(pack_pairs(low, high), count[tied])
+    pairs = np.concatenate([wins, ties])
+    items = np.column_stack(unpack_pairs(pairs)).ravel().astype(np.int32)
+    second_place = (np.arange(len(pairs)) < len(wins)).astype(np.int32)  # 1 after a win, 0 in a tie
+    places = np.column_stack([np.zeros_like(second_place), second_place]).ravel()
+    offsets = 2 * np.arange(len(pairs) + 1)
+    columns = {"items": (offsets, items), "places": (offsets, places)}
+    return make_table(RANKING_SCHEMA, {**columns, "count": np.concatenate([win_counts, tie_counts])})

@@ -10,14 +10,7 @@ import numpy as np
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import show
 from attomaton.base.tables import Float64, Int64
-from attomaton.choices.columns import (
-    as_arrow,
-    as_list,
-    as_sequence,
-    find_column,
-    number_values,
-    read_numbers,
-)
+from attomaton.choices.columns import as_arrow, as_list, as_sequence, find_column, number_values, read_numbers
 from attomaton.choices.numbering import BadRows, is_missing
 from attomaton.corpora.readers.tables import library_of
 

@@ -16,7 +16,7 @@ from attomaton.base.ragged import group_borders, occurs, offsets_of, rows_of
 from attomaton.base.solutions import score_table
 from attomaton.base.tables import Float64, Int64, column, ragged_column
 from attomaton.choices.numbering import ItemTally, NumberedChoices
-from attomaton.choices.rankings import denominator_of, steps_of
+from attomaton.choices.rankings import choices_of_tiers, denominator_of
 from attomaton.choices.spread import Spread, student_quantile, two_sided
 from attomaton.graphs.choices import make_choices
 from attomaton.graphs.components import Components, merge_components
@@ -121,7 +121,7 @@ def differentiate(rankings: Rankings, scores: Float64) -> Iterator[RankingSlopes
 def _differentiate_alike(scores: Float64, tiers: list[list[int]]) -> tuple[Float64, Float64]:
     slope, curvature = np.zeros_like(scores), np.zeros((*scores.shape, scores.shape[1]))
     denominator = denominator_of(map(len, tiers))
-    for winner, members, weight in steps_of(tiers, denominator):
+    for winner, members, weight in choices_of_tiers(tiers, denominator):
         gaps = scores[:, members] - scores[:, members].max(axis=1, keepdims=True)
         probability = np.exp(gaps) / np.exp(gaps).sum(axis=1, keepdims=True)
         slope[:, members] += weight / denominator * probability

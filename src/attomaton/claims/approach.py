@@ -325,8 +325,8 @@ def bound_direction(evidence: Evidence) -> ApproachBounds:
 
 def need_near_direction(evidence: Evidence) -> str:
     """Condition: some trial should be near W_svm by half of the steps."""
-    correlation = f"no correlation of {NEAR_CORRELATION} with W_svm"
-    reason = f"at half of the steps the computed path has {correlation} in any trial"
+    least = f"a correlation with W_svm of at least {NEAR_CORRELATION}"
+    reason = f"in no trial does the computed path have {least} at half of the steps"
     return evidence.once(bound_direction).missing(reason)
 
 
@@ -438,7 +438,10 @@ def bound_missed(evidence: Evidence) -> ApproachBounds:
 
 def need_near_retrieval(evidence: Evidence) -> str:
     """Condition: some trial should have most attention on its best component at half of the steps."""
-    reason = f"at half of the steps the computed path leaves more than {MISSED} of the attention elsewhere"
+    reason = (
+        f"at half of the steps the computed path leaves more than {MISSED} of the attention below the best "
+        "component"
+    )
     return evidence.once(bound_missed).missing(reason)
 
 
@@ -519,7 +522,10 @@ def judge_strictness(evidence: Evidence) -> Judgement:
     """Claim: every eigenvalue within the cyclic subspace is above zero: the ties span it, and are edges."""
     if _is_sampled(evidence):
         least = float(evidence.once(draw_curvature).least_cyclic.min(initial=np.inf))
-        meaning = f"the same within the cyclic subspace, at {N_POINTS:,} random points"
+        meaning = (
+            f"smallest eigenvalue of the Hessian within the cyclic subspace at {N_POINTS:,} random points, "
+            "relative to its largest"
+        )
         if _is_proved(evidence):
             meaning += f"; {STRICT}"
         return Judgement(least, EIGENVALUE_ROUNDING, least > EIGENVALUE_ROUNDING, meaning)

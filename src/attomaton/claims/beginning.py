@@ -423,8 +423,8 @@ def judge_course(agreement: Agreement, near: Near) -> Verdict:
     end = float(cosines[last, np.arange(len(last))].min())
     step, least = agreement.trace.steps[last.max()], cosines[early].min()
     meaning = (
-        f"cosine of W and its course, of the worst layer, at step {step:,}, the last record whose loss "
-        f"has fallen by at most 40 %; before that it was at least {least:.2f}"
+        f"cosine of W and its course in the worst layer at step {step:,}, the last record whose loss has "
+        f"fallen by at most 40 %; up to this step the cosine is at least {least:.2f}"
     )
     return Judgement(end, LEAST_COSINE, end >= LEAST_COSINE, meaning).about(name)
 

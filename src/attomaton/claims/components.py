@@ -170,7 +170,7 @@ def forecast_readable(evidence: Evidence, trial: int, steps: Int64) -> Bool:
 
 def need_readable(evidence: Evidence) -> str:
     """Condition: the gaps of some trial can be told apart."""
-    reason = "no trial has gone far enough for gaps that grow to be told from gaps that converge"
+    reason = "no trial is long enough to distinguish gaps that grow from gaps that converge"
     return "" if evidence.once(find_readable).any() else reason
 
 

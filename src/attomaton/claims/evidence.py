@@ -31,7 +31,7 @@ LEAST_MASS = 1e-290
 """If less attention than this is below the best component, it underflows and normalised steps are 0/0."""
 
 LEAST_MASS_TIED = 1e-20
-"""The same with a tied head: C Eᵀ is the identity only up to rounding, so steps go wrong earlier."""
+"""The least mass with a tied head, whose C Eᵀ is the identity only up to rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,8 +175,9 @@ def need_digits(evidence: Evidence) -> str:
     if broken or not evidence.normalized or (missed >= least).all():
         return broken
     return (
-        f"normalised steps continued where {missed.min():.0e} of the attention was left to move (trial "
-        f"{int(missed.argmin())}), but rounding hides its gradient below {least:.0e}: use fewer steps"
+        f"at the end only {missed.min():.0e} of the attention is left to move (trial "
+        f"{int(missed.argmin())}), and below {least:.0e} rounding hides the gradient that normalised steps "
+        "follow: use fewer steps"
     )
 
 

@@ -21,13 +21,7 @@ from attomaton.claims.approach import (
     tangent_of,
 )
 from attomaton.claims.contexts import TrialContexts, read_contexts
-from attomaton.claims.evidence import (
-    Evidence,
-    correlation_of,
-    find_tangents,
-    need_log_loss,
-    need_mass_head,
-)
+from attomaton.claims.evidence import Evidence, correlation_of, find_tangents, need_log_loss, need_mass_head
 from attomaton.claims.limits import dense, embeddings_for_solvers
 from attomaton.claims.measures import Target, cyclic_axes, cyclic_coordinates
 from attomaton.claims.verdicts import Judgement
@@ -210,12 +204,12 @@ class Angles:
 def judge_local(evidence: Evidence) -> Judgement:
     """Claim: W/‖W‖ → the direction of the tokens that the model selects."""
     angles = evidence.once(_find_local)
-    meaning = (
-        "correlation of W with the Graph-SVM of the selected tokens at the end; bound: as for the direction, "
-        f"or with other losses and heads {CLOSER:.0%} of the tangent of the angle when W was half as long as "
-        "at half of the steps"
+    bound = "that of the computed path at half of the steps"
+    if need_log_loss(evidence) or need_mass_head(evidence):
+        bound = f"{CLOSER:.0%} of the tangent of the angle at which W had half of its mid-run length"
+    return angles.judge(
+        f"correlation of W with the Graph-SVM of the selected tokens at the end; bound: {bound}"
     )
-    return angles.judge(meaning)
 
 
 def _local_directions(evidence: Evidence) -> Float64:
@@ -280,7 +274,7 @@ def need_slope(evidence: Evidence) -> str:
     flat = reads_mass(head) and slope_at(loss, 1.0) == 0
     if not (flat or isinstance(head, EmbeddingDistance)):
         return ""
-    return "the derivative of the loss is 0 where the label has all attention, so margins are not all alike"
+    return "the derivative of the loss is 0 where the label has all attention, so margins need not be equal"
 
 
 def need_decided(evidence: Evidence) -> str:
@@ -332,5 +326,5 @@ def need_path(evidence: Evidence) -> str:
         return f"the path is computed in at most {MOST_PATH_DIMENSIONS} dimensions, not {dim}"
     if not _on_path(evidence).any():
         return "every trial has a cycle, and the loss is not log-loss"
-    near = f"the path is not near W_svm at R = {LEVELS[-2]:g} ‖W_svm‖ in any trial, though it approaches it"
+    near = f"the path approaches W_svm, but is not near W_svm at R = {LEVELS[-2]:g} ‖W_svm‖ in any trial"
     return "" if evidence.once(_follow_path).judged.any() else near

@@ -319,8 +319,8 @@ def need_moving(evidence: Evidence) -> str:
     if broken or (missed >= least).all():
         return broken
     return (
-        f"{missed.min():.0e} of the attention had still to move, and rounding hides so small a gradient: "
-        "train less"
+        f"at the end only {missed.min():.0e} of the attention is left to move, and rounding hides such small "
+        "gradients: use fewer steps"
     )
 
 
@@ -331,8 +331,8 @@ def need_order(evidence: Evidence) -> str:
     trial = int(evidence.directed.argmax())
     automaton = evidence.automata[trial]
     ties = automaton.components.nodes.num_rows - len(automaton.components)
-    reason = f"{ties} ties in trial {trial}" if ties else "priorities contradict each other"
-    return f"every trial with a priority has a cycle ({reason}), but the theorem is about data without cycles"
+    reason = f"{ties} tie{'s' * (ties != 1)} in trial {trial}" if ties else "priorities contradict each other"
+    return f"every trial with a priority has a cycle ({reason}), but the theorem assumes data without cycles"
 
 
 def find_ordered(evidence: Evidence) -> Bool:
@@ -366,7 +366,7 @@ def need_short_paces(evidence: Evidence, norm: Norm) -> str:
 
 def need_reached(evidence: Evidence, norm: Norm) -> str:
     """Condition: some trial is far enough at half of the steps to set a bound for its end."""
-    reason = "at half of the steps no margin is large enough to set a bound, or it falls for a while"
+    reason = "at half of the steps no margin is large enough to set a bound, or the margin falls for a while"
     return evidence.once(bound_margin, norm).missing(reason)
 
 
@@ -382,9 +382,7 @@ def forecast_margin(evidence: Evidence, is_ready: Callable[[Evidence], bool], no
     steps = max(2 * last, 2 * int(np.ceil(_memory(evidence))), FEWEST_STEPS)
     while not (_bound_shares(evidence, norm, len(evidence.trace.steps) - 1, steps) > 0).any():
         if not is_proved(evidence) or steps > MOST_MULTIPLE * last:
-            return (
-                "the number of steps is unknown, since the theorem's rate has no known constants this early"
-            )
+            return "the number of steps is unknown, since the theorem's constants are unknown so early"
         steps *= 2
     return steps - last
 
@@ -423,10 +421,7 @@ def _proved_share(evidence: Evidence, margins: Margins, trial: int, record: int,
     )
     step = trace.step
     paces = list_paces(
-        float(cast("Any", step).step_size),
-        getattr(step, "schedule", None),
-        int(trace.steps[record]),
-        steps,
+        float(cast("Any", step).step_size), getattr(step, "schedule", None), int(trace.steps[record]), steps
     )
     return bound_share(
         paces,

@@ -20,16 +20,16 @@ from attomaton.theories.scansnap.law import SnapLaw
 TIME_TOLERANCE = 0.25
 """Relative tolerance of times compared with their formulas."""
 
-POWER = 0.1
+POWER_TOLERANCE = 0.1
 """Tolerance of fitted powers compared with the claimed ones."""
 
-BENT = 0.05
+RATIO_TOLERANCE = 0.05
 """The law of ratios may be off by this share of 2 (z_l − z_l(0))."""
 
-WEAK = 0.1
+WEAK_OVERLAP = 0.1
 """Classes are weakly correlated if K times the largest f_n·f_n' is below this."""
 
-FAST = 10.0
+FAST_DECODER = 10.0
 """η_Y/η_Z from which the decoder counts as faster."""
 
 
@@ -56,8 +56,8 @@ class ScanEvidence:
         return find_turn(self.flow.times, self.gain)
 
     @cached_property
-    def moves(self) -> Float64:
-        """Differences of the scores between records, the first from 0: (n_times, n_queries, n_used)."""
+    def score_moves(self) -> Float64:
+        """How far scores move from one recorded time to the next, from 0: (n_times, n_queries, n_keys)."""
         return np.diff(self.flow.scores, axis=0, prepend=0.0)
 
     @cached_property
@@ -89,12 +89,16 @@ def verify_flow(flow: LayerFlow) -> Verdicts:
 def _need_weak(evidence: ScanEvidence) -> str:
     classes = evidence.flow.reduced.classes
     weight = len(classes) * largest_overlap(classes)
-    return f"classes overlap: K max f_n·f_n' = {weight:.2g}, above {WEAK:g}" if weight > WEAK else ""
+    return (
+        f"classes overlap: K max f_n·f_n' = {weight:.2g}, above {WEAK_OVERLAP:g}"
+        if weight > WEAK_OVERLAP
+        else ""
+    )
 
 
 def _need_fast_decoder(evidence: ScanEvidence) -> str:
     ratio = evidence.flow.rates.ratio
-    return f"η_Y/η_Z = {ratio:g} is below {FAST:g}" if ratio < FAST else ""
+    return f"η_Y/η_Z = {ratio:g} is below {FAST_DECODER:g}" if ratio < FAST_DECODER else ""
 
 
 def _need_decoder_beyond_vocabulary(evidence: ScanEvidence) -> str:
@@ -111,12 +115,12 @@ def _need_own_queries(evidence: ScanEvidence) -> str:
 
 def _need_one_common(evidence: ScanEvidence) -> str:
     common = int((~evidence.flow.reduced.is_distinct.any(axis=0)).sum())
-    return "" if common == 1 else f"{common} tokens are common, not one"
+    return "" if common == 1 else f"the number of common tokens is {common}, not 1"
 
 
 def _need_distinct(evidence: ScanEvidence) -> str:
-    owned = evidence.flow.reduced.is_distinct.any(axis=1).all()
-    return "" if owned else "some class has no distinct token"
+    each_has = evidence.flow.reduced.is_distinct.any(axis=1).all()
+    return "" if each_has else "some class has no distinct token"
 
 
 def _need_several_distinct(evidence: ScanEvidence) -> str:
@@ -126,16 +130,16 @@ def _need_several_distinct(evidence: ScanEvidence) -> str:
 
 def _need_symmetry(evidence: ScanEvidence) -> str:
     """The assumptions of Corollary 2: a single query, alike classes, and equally probable common tokens."""
-    reduced = evidence.flow.reduced
-    shared, law = ~reduced.is_distinct.any(axis=0), reduced.probabilities
+    reduced, law = evidence.flow.reduced, evidence.flow.reduced.probabilities
+    is_common = ~reduced.is_distinct.any(axis=0)
     if len(reduced.queries) > 1:
         return f"there are {len(reduced.queries)} queries, not one"
-    if int(shared.sum()) < 2:
+    if int(is_common.sum()) < 2:
         return "fewer than two tokens are common"
-    alike = np.sort(law * reduced.is_distinct, axis=1)
-    same = np.allclose(law[:, shared], law[:1, shared]) and np.allclose(alike, alike[:1])
-    same = same and np.allclose(reduced.classes.shares, 1 / len(law))
-    return "" if same else "classes differ in their probabilities, so they are not symmetric"
+    own_law = np.sort(law * reduced.is_distinct, axis=1)
+    alike = np.allclose(law[:, is_common], law[:1, is_common]) and np.allclose(own_law, own_law[:1])
+    alike = alike and np.allclose(reduced.classes.shares, 1 / len(law))
+    return "" if alike else "classes differ in their probabilities, so they are not symmetric"
 
 
 def _need_times(evidence: ScanEvidence) -> str:
@@ -149,7 +153,10 @@ def _judge_rise(evidence: ScanEvidence) -> Judgement:
     early = evidence.flow.times < evidence.law.turn / 5
     power = fit_power(evidence.flow.times[early], evidence.gain[early])
     return Judgement(
-        power, 1.0, abs(power - 1) <= POWER, "power of t at which the gain rises before a fifth of the turn"
+        power,
+        1.0,
+        abs(power - 1) <= POWER_TOLERANCE,
+        "power of t at which the gain rises before a fifth of the turn",
     )
 
 
@@ -161,34 +168,37 @@ def _judge_fall(evidence: ScanEvidence) -> Judgement:
     meaning = (
         f"power of t of γ/ln(M η_Y t/K) after 10 turns; with the ln(η_Y t/K) of Theorem 1 it is {printed:.3f}"
     )
-    return Judgement(power, -1.0, abs(power + 1) <= POWER, meaning)
+    return Judgement(power, -1.0, abs(power + 1) <= POWER_TOLERANCE, meaning)
 
 
 def _judge_distinct(evidence: ScanEvidence) -> Judgement:
     reduced = evidence.flow.reduced
-    least = float(evidence.moves[:, reduced.query_index][:, reduced.is_distinct].min())
+    least = float(evidence.score_moves[:, reduced.query_index][:, reduced.is_distinct].min())
     return Judgement(least, 0.0, least > 0, "smallest move of a distinct token's score between two records")
 
 
 def _judge_common(evidence: ScanEvidence) -> Judgement:
-    shared = evidence.flow.reduced.probabilities.astype(bool) & ~evidence.flow.reduced.is_distinct
-    most = float(evidence.moves[:, evidence.flow.reduced.query_index][:, shared].max())
+    reduced = evidence.flow.reduced
+    is_common = reduced.probabilities.astype(bool) & ~reduced.is_distinct
+    most = float(evidence.score_moves[:, reduced.query_index][:, is_common].max())
     return Judgement(most, 0.0, most < 0, "largest move of a common token's score between two records")
 
 
 def _judge_order(evidence: ScanEvidence) -> Judgement:
     """At each record a token of larger P(l | n) has the larger score than its neighbour of smaller P."""
     reduced, scores = evidence.flow.reduced, evidence.flow.scores
-    least, count = np.inf, 0
-    for number, distinct in enumerate(reduced.is_distinct):
-        law = reduced.probabilities[number, distinct]
-        lifted = scores[:, reduced.query_index[number], distinct]
+    least, n_pairs = np.inf, 0
+    for number, is_distinct in enumerate(reduced.is_distinct):
+        law, own_scores = (
+            reduced.probabilities[number, is_distinct],
+            scores[:, reduced.query_index[number], is_distinct],
+        )
         order = np.argsort(law, kind="stable")
         rises = np.diff(law[order]) > 1e-12 * law.max(initial=0.0)
-        ahead = np.diff(lifted[:, order], axis=1)[:, rises]
-        least, count = min(least, float(ahead.min(initial=np.inf))), count + ahead.shape[1]
+        leads = np.diff(own_scores[:, order], axis=1)[:, rises]
+        least, n_pairs = min(least, float(leads.min(initial=np.inf))), n_pairs + leads.shape[1]
     meaning = (
-        f"smallest lead of a token over the next less probable of its class at any record; {count} pairs"
+        f"smallest lead of a token over the next less probable of its class at any record; {n_pairs} pairs"
     )
     return Judgement(least, 0.0, least > 0, meaning)
 
@@ -197,32 +207,37 @@ def _judge_ratios(evidence: ScanEvidence) -> Judgement:
     """ln r(t) − ln r(0) against 2 (z_l(t) − z_l(0)), for the leading token and the others of its class."""
     reduced, scores = evidence.flow.reduced, evidence.flow.scores[-1]
     worst = 0.0
-    for number, distinct in enumerate(reduced.is_distinct):
-        law = reduced.probabilities[number, distinct]
-        lifted = scores[reduced.query_index[number], distinct]
+    for number, is_distinct in enumerate(reduced.is_distinct):
+        law, own_scores = (
+            reduced.probabilities[number, is_distinct],
+            scores[reduced.query_index[number], is_distinct],
+        )
         lead = law.argmax()
         lesser = law < law[lead]
         before = (law[lead] / law[lesser]) ** 2
-        after = before * np.exp(2 * (lifted[lead] - lifted[lesser]))
-        bent = np.log((after - 1) / (before - 1)) - 2 * lifted[lead]
-        worst = max(worst, float(np.abs(bent).max(initial=0.0)) / (2 * float(lifted[lead])))
+        after = before * np.exp(2 * (own_scores[lead] - own_scores[lesser]))
+        errors = np.log((after - 1) / (before - 1)) - 2 * own_scores[lead]
+        worst = max(worst, float(np.abs(errors).max(initial=0.0)) / (2 * float(own_scores[lead])))
     return Judgement(
-        worst, BENT, worst <= BENT, "largest error of ln r_{l/l'}(t), as a share of 2 (z_l − z_l(0))"
+        worst,
+        RATIO_TOLERANCE,
+        worst <= RATIO_TOLERANCE,
+        "largest error of ln r_{l/l'}(t), as a share of 2 (z_l − z_l(0))",
     )
 
 
 def _judge_bounds(evidence: ScanEvidence) -> Judgement:
     """f²(0) B ≤ z_l ≤ B for the dominant token."""
-    reduced, grown = evidence.flow.reduced, evidence.flow.growth[-1]
-    distinct_law = reduced.probabilities * reduced.is_distinct
-    lead = distinct_law.argmax(axis=1)
-    lifted = evidence.flow.scores[-1][reduced.query_index, lead] / grown
-    floor = (distinct_law.max(axis=1) / np.linalg.norm(reduced.probabilities, axis=1)) ** 2
-    inside = bool((lifted >= floor - 1e-9).all() and (lifted <= 1 + 1e-9).all())
+    reduced, flow = evidence.flow.reduced, evidence.flow
+    own_law = reduced.probabilities * reduced.is_distinct
+    dominant = own_law.argmax(axis=1)
+    ratio = flow.scores[-1][reduced.query_index, dominant] / flow.growth[-1]
+    floor = (own_law.max(axis=1) / np.linalg.norm(reduced.probabilities, axis=1)) ** 2
+    inside = bool((ratio >= floor - 1e-9).all() and (ratio <= 1 + 1e-9).all())
     meaning = (
         f"½ ln χ/B of the dominant token, smallest over the classes; claimed: f²(0) = {floor.min():.3g} to 1"
     )
-    return Judgement(float(lifted.min()), float(floor.min()), inside, meaning)
+    return Judgement(float(ratio.min()), float(floor.min()), inside, meaning)
 
 
 def _judge_scanning(evidence: ScanEvidence) -> Judgement:
@@ -230,7 +245,7 @@ def _judge_scanning(evidence: ScanEvidence) -> Judgement:
     early = times < law.scan_end / 5
     power = fit_power(times[early], np.expm1(4 * evidence.growth[early]))
     meaning = "power of t at which e^{4B} − 1 grows before t₀'/5, t₀' = K ln M/η_Y"
-    return Judgement(power, 2.0, abs(power - 2) <= 2 * POWER, meaning)
+    return Judgement(power, 2.0, abs(power - 2) <= 2 * POWER_TOLERANCE, meaning)
 
 
 def _judge_snapping(evidence: ScanEvidence) -> Judgement:
@@ -273,14 +288,15 @@ def measure_freezing(flow: LayerFlow) -> Float64:
     [0.76, 0.38, 0.06]
     """
     attention, times = flow.attention(), flow.times
-    first = flow.reduced.attention(np.zeros_like(flow.scores[:1]))
-    with_start, every = np.concatenate([first, attention]), np.concatenate([[0.0], times])
-    half = np.searchsorted(every, times / 2, side="right") - 1
-    share = (times / 2 - every[half]) / (every[half + 1] - every[half])
-    middle = with_start[half] + share[:, None, None] * (with_start[half + 1] - with_start[half])
-    since = np.abs(attention - first).sum(axis=2)
-    moved = np.abs(attention - middle).sum(axis=2)
-    return (moved / np.maximum(since, np.finfo(float).tiny)).mean(axis=1)
+    start = flow.reduced.attention(np.zeros_like(flow.scores[:1]))
+    attention_from_0, times_from_0 = np.concatenate([start, attention]), np.concatenate([[0.0], times])
+    before = np.searchsorted(times_from_0, times / 2, side="right") - 1  # the last record up to t/2
+    share = (times / 2 - times_from_0[before]) / (times_from_0[before + 1] - times_from_0[before])
+    change = attention_from_0[before + 1] - attention_from_0[before]
+    at_half = attention_from_0[before] + share[:, None, None] * change
+    since_start = np.abs(attention - start).sum(axis=2)
+    since_half = np.abs(attention - at_half).sum(axis=2)
+    return (since_half / np.maximum(since_start, np.finfo(float).tiny)).mean(axis=1)
 
 
 def _judge_turn(evidence: ScanEvidence) -> Judgement:

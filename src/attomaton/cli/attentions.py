@@ -15,12 +15,10 @@ if TYPE_CHECKING:
     from attomaton.corpora.prompts import Context
 
 StepOption = Annotated[
-    float | None,
-    real("Use attention after this many training steps; needs --learned-from.", least=0),
+    float | None, real("Use attention after this many training steps; needs --learned-from.", least=0)
 ]
 Strength = Annotated[
-    float | None,
-    real("Use scores shrunken with this strength; needs --learned-from.", above=0),
+    float | None, real("Shrink scores towards 0 with this strength; needs --learned-from.", above=0)
 ]
 LearnedOption = Annotated[
     str | None,
@@ -48,22 +46,22 @@ def pick_attention(
         return automaton
     if not isinstance(automaton, Automaton):
         raise UnsupportedOption(
-            "the run writes other tokens than it reads, of which only the limit is known; leave out --step "
-            "and --shrink"
+            "the run was learned with --writes, for which only the limit is known; leave out --step and "
+            "--shrink"
         )
     if step is not None and strength is not None:
         raise UnsupportedOption("--step and --shrink are two ways to finite scores; give one of them")
     if corpus is None:
         raise UnsupportedOption(
-            "a run folder does not hold its samples; name the corpus that it was learned from: "
-            "--learned-from CORPUS"
+            "a run folder does not contain its samples; name the corpus of the samples with --learned-from "
+            "CORPUS"
         )
     samples = automaton.read(corpus, tokenizer=corpus_options.tokenizer, reading=corpus_options.reading)
     edges = automaton.components.edges
     if samples.n_tokens > automaton.n_tokens or not gives_edges(samples, edges.rows):
         raise MismatchedParts(
-            f"{corpus} gives other edges than the {len(edges):,} that the run holds; give the corpus that it "
-            "was learned from, read in the same way, and a run that keeps all its queries and edges"
+            f"{corpus} does not give the {len(edges):,} edges of the run; give the corpus that the run was "
+            "learned from, with the same options, and a run that keeps all queries and edges"
         )
     if step is not None:
         return automaton.at(step, samples=samples)

@@ -18,16 +18,19 @@ def begin(
     corpus_options: CorpusOptions,
     window: Annotated[int, whole("Tokens per sequence; each predicts the next one.", least=1)] = 32,
     most_frequent: Annotated[
-        int | None,
-        whole("Keep this many tokens, the most frequent ones; all others become <rest>.", least=1),
+        int | None, whole("Keep this many tokens, the most frequent ones; all others become <rest>.", least=1)
     ] = None,
     queries: Annotated[
-        str | None,
-        words("Queries to print, separated by spaces; a number k prints the k most frequent."),
+        str | None, words("Queries to print, separated by spaces; a number k prints the k most frequent.")
     ] = None,
     step_size: Annotated[
         float | None,
-        real("Step size, to compute until which step the theorem holds.", sign="> 0", least=1e-12, most=1e6),
+        real(
+            "Step size, for which the last step that the theorem covers is printed.",
+            sign="> 0",
+            least=1e-12,
+            most=1e6,
+        ),
     ] = None,
     layers: Annotated[int, whole("Number of layers of the model, for --step-size.", least=1)] = 1,
     engine: Annotated[
@@ -79,7 +82,7 @@ def begin(
         output.print_blocks(tell_beginning(beginning, shown))
         if promise["missing"]:
             output.print_line(
-                f"The theorem's bounds are not promised for this: {'; '.join(promise['missing'])}."
+                f"The theorem does not promise its bounds here: {'; '.join(promise['missing'])}."
             )
         elif step_size is not None:
             output.print_line(

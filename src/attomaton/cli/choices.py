@@ -34,7 +34,8 @@ def choices(
     ],
     winner: Annotated[Column, words("Column of the winner; default: winner.")] = None,
     loser: Annotated[
-        Column, words("Column of the loser; default: loser. Or one column of wins per loser: Ann,Bob.")
+        Column,
+        words("Column of the loser; default: loser. Or a column of win counts for each loser: Ann,Bob."),
     ] = None,
     choice_set: Annotated[
         Column,
@@ -58,38 +59,38 @@ def choices(
     ranks: Annotated[
         str | None,
         words(
-            "Columns of items that contain their ranks (1 is best): Ann,Bob, or 'Q3*'. Or a column; see "
+            "A column of ranks for each item (1 is best): Ann,Bob, or 'Q3*'. Or one column for all; see "
             "--situation."
         ),
     ] = None,
     scores: Annotated[
         str | None,
         words(
-            "Columns of items that contain a judge's scores (the highest is best), or one; see --situation."
+            "A column of scores for each item (the highest is best). Or one column for all; see --situation."
         ),
     ] = None,
     best: Annotated[Column, words("Column of the best item of a choice set; needs --worst.")] = None,
     worst: Annotated[Column, words("Column of the worst item of a choice set.")] = None,
     situation: Annotated[
-        Column, words("One row per alternative: column of the situation, such as the race, it belongs to.")
+        Column, words("One row per alternative: column that names the situation, such as the race.")
     ] = None,
     alternative: Annotated[
-        Column, words("One row per alternative: column of its item. One row per choice: all items: car,bus.")
+        Column,
+        words("One row per alternative: column of the item. One row per choice: all items, as car,bus."),
     ] = None,
     chosen: Annotated[
         Column,
-        words("One row per alternative: 1 or 0, or how often it was chosen. One row per choice: the item."),
+        words(
+            "One row per alternative: column of 1 or 0, or of counts. One row per choice: column of the item."
+        ),
     ] = None,
     available: Annotated[
-        str | None, words("One row per choice: columns of 1 and 0, whether each item was available.")
+        str | None, words("One row per choice: a column for each item, 1 if it was available, else 0.")
     ] = None,
     split: Annotated[
         str | None, words("Separator between the items of a choice set or ranking in a text file.")
     ] = None,
-    tied: Annotated[
-        Column,
-        words("Column that marks ties; default: tie, draw or tied, if present."),
-    ] = None,
+    tied: Annotated[Column, words("Column that marks ties; default: tie, draw or tied, if present.")] = None,
     count: Annotated[
         Column, words("Column with the number of times each choice was made; default: count, if present.")
     ] = None,
@@ -103,15 +104,17 @@ def choices(
     style: Annotated[
         str | None,
         words(
-            "Amounts of two sides, x_a and x_b, as (a - b)/(a + b), standardised: x,y; or arena (LMArena's)."
+            "Features (a - b)/(a + b) of the columns x_a and x_b, standardised: x,y; or arena for LMArena's."
         ),
     ] = None,
     most_per_pair: Annotated[
         float | None,
-        real("Weight comparisons so that no pair of items counts more than this.", sign="> 0", above=0),
+        real(
+            "Weight comparisons so that no pair of items counts as more than this many.", sign="> 0", above=0
+        ),
     ] = None,
     cluster: Annotated[Column, words("Column of judges or prompts: clustered standard errors.")] = None,
-    by: Annotated[Column, words("Column of categories, each of which is also fitted.")] = None,
+    by: Annotated[Column, words("Column of categories; each category is also fitted by itself.")] = None,
     scale: Annotated[str, words("Scale of ratings: log-odds or elo.")] = "log-odds",
     ridge: Annotated[float, real("Shrink scores towards 0 inside components.", sign=">= 0", least=0)] = 0.0,
     prior: Annotated[
@@ -119,7 +122,7 @@ def choices(
         real("Connect all components by a normal prior with this standard deviation.", sign="> 0", above=0),
     ] = None,
     penalty: Annotated[
-        str | None, words("firth: finite ratings by Firth's penalised likelihood, beside what is infinite.")
+        str | None, words("firth: finite ratings by Firth's penalised likelihood, next to infinite ones.")
     ] = None,
     tests: Annotated[
         str | None,

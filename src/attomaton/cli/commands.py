@@ -60,10 +60,7 @@ EXAMPLES = {
     ),
     "report": ("attomaton report run --out report.html",),
     "export": ("attomaton export run --graphml graph.graphml --queries the",),
-    "diff": (
-        "attomaton learn story.txt --window 4 --out shorter",
-        "attomaton diff run shorter",
-    ),
+    "diff": ("attomaton learn story.txt --window 4 --out shorter", "attomaton diff run shorter"),
     "train": ("attomaton train story.txt --window 8 --steps 200 --out run",),
     "verify": ("attomaton verify run",),
     "scan-snap": ("attomaton scan-snap story.txt --window 8",),
@@ -164,7 +161,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings=HELP,
     pretty_exceptions_enable=False,
-    help="Compute what attention learns from data, audit the heads of trained models, rate by comparisons.",
+    help="Compute what attention learns from data, audit the heads of trained models, rate items.",
 )
 
 

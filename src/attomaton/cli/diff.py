@@ -19,8 +19,7 @@ def diff(
     run_b: Annotated[str, source_argument("Another such folder or corpus.")],
     corpus_options: CorpusOptions,
     window: Annotated[
-        int | None,
-        whole("Longest context of a corpus, in tokens; default: that of the run, or 32.", least=1),
+        int | None, whole("Longest context of a corpus, in tokens; default: that of the run, or 32.", least=1)
     ] = None,
     limit: Annotated[int, whole("Number of examples to show for each change.")] = 5,
     as_json: AsJson = False,

@@ -53,8 +53,8 @@ def _print_machine(installation: "Installation") -> None:
         ("browser", _program(installation.browser)),
         ("processors", f"{machine.processors}, of which {machine.usable} may be used here"),
         ("threads of PyTorch", f"{torch}"),
-        ("GPU", "attomaton was never run on a real one; the audit of heads runs where the model is"),
-        ("memory", f"{total}, {limit}; duckdb takes {_gigabytes(machine.share)} unless told otherwise"),
+        ("GPU", "attomaton was never run on a real GPU; the audit of heads runs on the model's device"),
+        ("memory", f"{total}, {limit}; duckdb uses {_gigabytes(machine.share)} by default"),
         ("data folder", _folder(installation.data)),
     ]
     print_table("Machine", ["", ""], rows)
@@ -85,6 +85,6 @@ def _print_advice(installation: "Installation") -> None:
     missing.append(("data folder", installation.data.remedy))
     rows = [(noun, remedy) for noun, remedy in missing if remedy is not None]
     if rows:
-        print_table("Not here, and what to do if you need it", ["what", "what to do"], rows)
+        print_table("Missing, and what to do if you need it", ["what", "what to do"], rows)
     else:
         print_line("Everything is here.")

@@ -32,7 +32,7 @@ def export(
     if graphml is None and csv is None:
         raise UnsupportedOption("there is nothing to export; give --graphml FILE, --csv FOLDER, or both")
     if nodes not in ("components", "tokens"):
-        raise UnsupportedOption(f"there are no nodes {nodes!r}; choose components or tokens")
+        raise UnsupportedOption(f"--nodes is {nodes!r}; choose components or tokens")
     if graphml is not None and graphml.is_dir():
         raise UnwritablePlace(f"{graphml} is a folder; give the path of a file, such as run.graphml")
     check_folder(csv, CSV_TABLES)

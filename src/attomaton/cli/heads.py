@@ -11,15 +11,7 @@ import typer
 
 from attomaton.base.errors import MismatchedParts, SameWeights, UnsupportedOption, needing
 from attomaton.base.options import show as show_value
-from attomaton.cli.output import (
-    AsJson,
-    Quiet,
-    print_json,
-    print_line,
-    print_value,
-    stages,
-    warnings_as_lines,
-)
+from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_value, stages, warnings_as_lines
 from attomaton.cli.sources import CorpusArgument, CorpusOptions, reads_beside_model
 from attomaton.cli.stopping import resumable
 from attomaton.cli.values import path_option, whole, words, words_argument
@@ -54,35 +46,36 @@ def heads(
         words("Commit, branch or tag of a hub model. Give it several times to audit a series."),
     ] = None,
     steps: Annotated[
-        int | None,
-        whole("Audit at most this many checkpoints, evenly spaced.", least=1),
+        int | None, whole("Audit at most this many checkpoints, evenly spaced.", least=1)
     ] = None,
-    window: Annotated[int, whole("Positions of each attention row, the query's own included.", least=2)] = 32,
+    window: Annotated[
+        int, whole("Positions of each attention row, including the query's own.", least=2)
+    ] = 32,
     per_document: Annotated[int, whole("Positions to sample from each document.", least=1)] = 20,
     longest: Annotated[int, whole("Longest context, in tokens.", least=3)] = 256,
     rows: Annotated[
-        int, whole("Rows for ladder and ceiling, at most; next-token seeking uses all.", least=16)
+        int,
+        whole("Attention rows for the ladder and for pairs, at most; next-token seeking uses all.", least=16),
     ] = 2_400,
     random: Annotated[int, whole("Number of models with random heads to compare with.", most=100)] = 2,
     null: Annotated[
-        str,
-        words("Random heads: intact (they read the trained residual stream) or rotated (in all layers)."),
+        str, words("Random heads: intact (they read the trained residual stream) or rotated (in all layers).")
     ] = "intact",
     causal: Annotated[
-        str,
-        words("Causal value of none, all, or the top ten heads by |z| of next-token seeking."),
+        str, words("Causal value of none, all, or the top ten heads by |z| of next-token seeking.")
     ] = "none",
     length: Annotated[int, whole("Length of the contexts for causal value.", least=2)] = 64,
     contexts: Annotated[int, whole("Number of contexts for causal value, at most.", least=8)] = 64,
     theory: Annotated[
-        bool,
-        typer.Option("--theory", help="Add the rungs of the theory: automaton, shrink and utility."),
+        bool, typer.Option("--theory", help="Add the rungs of the theory: automaton, shrink and utility.")
     ] = False,
     layers: Annotated[
         str | None, words("Audit the heads of these layers only, such as 17 or 4,10-12.")
     ] = None,
     heads: Annotated[str | None, words("Audit these heads only, such as 17.5 or 17.5,L18H6.")] = None,
-    limit: Annotated[int | None, whole("Audit on this many documents at most, the first.", least=1)] = None,
+    limit: Annotated[
+        int | None, whole("Audit on the first documents only, at most this many.", least=1)
+    ] = None,
     show: Annotated[
         str | None, words("Show contexts of this head instead of an audit, such as 4.0 or L4H0.")
     ] = None,
@@ -175,10 +168,10 @@ def _audit(
     except KeyboardInterrupt as stop:
         finished = None if work is None else read_finished_steps(work)
         if is_whole:
-            stop.args = (f"{out} is still the earlier audit.",)
+            stop.args = (f"{out} still contains the earlier audit.",)
         elif finished is not None:
             _write_files(finished, out)
-            stop.args = (f"{out} has what is finished: {finished!r}.",)
+            stop.args = (f"{out} contains the finished part: {finished!r}.",)
         raise
 
 

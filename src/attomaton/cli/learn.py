@@ -90,8 +90,8 @@ def learn(
             automaton = learn_automaton(corpus, engine=where, **read, **written)
         elif where.on_disk:
             raise UnsupportedOption(
-                f"a head that writes is learned in memory, and the engine {engine} works on disk; leave "
-                "--engine out, and if the corpus does not fit in memory, give a part of it or fewer queries"
+                f"--writes works in memory only, but the engine {engine} works on disk; leave --engine out, "
+                "and if the corpus does not fit in memory, give a part of the corpus or fewer queries"
             )
         else:
             from attomaton.automaton.ov_maps.learning import learn_writing
@@ -140,4 +140,4 @@ def _print_answered(shares: dict[str, Any]) -> None:
         (meaning, f"{corpus[name]:.1%}", "not measured" if new is None else f"{new[name]:.1%}")
         for name, meaning in RULE_MEANINGS.items()
     ]
-    output.print_table("Who answers a context", ["", "contexts of the corpus", "a held-out tenth"], rows)
+    output.print_table("How contexts are answered", ["", "contexts of the corpus", "a held-out tenth"], rows)

@@ -20,8 +20,7 @@ from attomaton.base.progress import Stages, silent
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Overwrite = Annotated[
-    bool,
-    typer.Option("--overwrite", help="Replace the output of an earlier command at --out."),
+    bool, typer.Option("--overwrite", help="Replace the output of an earlier command at --out.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print neither tables nor progress.")]
 

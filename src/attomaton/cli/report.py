@@ -21,8 +21,7 @@ def report(
         Path | None, path_option("Also draw figures for papers into this folder, as PDF and PNG.")
     ] = None,
     query: Annotated[
-        str | None,
-        words("The query that --figures draws; default: the one with the most samples."),
+        str | None, words("The query that --figures draws; default: the one with the most samples.")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -67,9 +66,8 @@ def report(
         print_line(f"Wrote {written.path}, {written.n_bytes / 1e6:.1f} MB: open it in a browser.")
         if written.n_shown < written.n_queries:
             print_line(
-                f"It holds {written.n_shown:,} of {written.n_queries:,} queries, those with the most "
-                f"samples that there is room for: {written.samples_share:.1%} of the samples that "
-                "attention can learn."
+                f"It shows {written.n_shown:,} of {written.n_queries:,} queries, those with the most "
+                f"samples. Together they have {written.samples_share:.1%} of the realisable samples."
             )
         if drawn:
             print_line(f"Drew {', '.join(path.name for path in drawn)} in {figures}.")

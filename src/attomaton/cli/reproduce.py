@@ -26,8 +26,7 @@ def reproduce(
     ] = None,
     out: Annotated[Path | None, path_option("Folder for the figure, the numbers and a page.")] = None,
     work: Annotated[
-        Path | None,
-        path_option("Folder for training runs; an interrupted experiment resumes from it."),
+        Path | None, path_option("Folder for training runs; an interrupted experiment resumes from it.")
     ] = None,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
@@ -48,7 +47,7 @@ def reproduce(
         else:
             cells = [(row["name"], row["title"], row["figure"] or "", row["minutes"] or "") for row in rows]
             output.print_table("Experiments", ["name", "title", "published figure", "minutes"], cells)
-            output.print_line(f"{ALL} runs all that begin with mechanics; minutes are for two cores.")
+            output.print_line(f"{ALL} runs all whose names begin with mechanics; minutes are for two cores.")
         return
     options: Any = {"data": data, "trials": trials, "seed": seed, "work": work}
     experiments = [read_settings(name, **options) for name in find_experiments(experiment)]

@@ -17,7 +17,7 @@ def scan_snap(
     tolerance: Annotated[
         float,
         real(
-            "Share of a distinct token that may occur in other classes of its query.",
+            "Largest share of a distinct token's occurrences in other classes of its query.",
             sign="0 to below 1",
             least=0,
             below=1,

@@ -85,12 +85,12 @@ def reads(command: Callable[..., None], tokenizer: str | None = None) -> Callabl
 
 
 def reads_beside_run(command: Callable[..., None]) -> Callable[..., None]:
-    """The same for a command that has a run, whose tokenizer reads the corpus by default."""
+    """Add the options of :func:`reads` to a command with a run, whose tokenizer is the default."""
     return reads(command, "Tokenizer of the corpus; default: that of the run, or word.")
 
 
 def reads_beside_model(command: Callable[..., None]) -> Callable[..., None]:
-    """The same for a command that has a model, whose tokenizer reads the corpus by default."""
+    """Add the options of :func:`reads` to a command with a model, whose tokenizer is the default."""
     return reads(
         command, "Tokenizer of the text, such as tok512.bin; default: tokenizer.json beside the model."
     )
@@ -106,8 +106,7 @@ def _reading_options(
         str, words("One document per file (file) or per line (line) of plain text.")
     ] = "file",
     format: Annotated[  # noqa: A002  the name of the option
-        str | None,
-        words("Read files or standard input as this format: txt, jsonl, json, csv or another."),
+        str | None, words("Read files or standard input as this format: txt, jsonl, json, csv or another.")
     ] = None,
     separator: Annotated[int | None, whole("Token id that ends a document in .npy and .bin files.")] = None,
     dtype: Annotated[

@@ -38,8 +38,7 @@ def train(
         float, real("Decay the step size like step^-DECAY; 0.5 is usual.", least=0, most=1)
     ] = 0.0,
     dim: Annotated[
-        int | None,
-        whole("Dimension of random unit embeddings; default: orthonormal embeddings.", least=1),
+        int | None, whole("Dimension of random unit embeddings; default: orthonormal embeddings.", least=1)
     ] = None,
     seed: Annotated[int, whole("Random seed of the embeddings.")] = 0,
     resume: Annotated[

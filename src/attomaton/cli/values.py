@@ -87,7 +87,7 @@ def is_stream(path: Path | None, as_json: bool) -> bool:
         return False
     if as_json:
         raise UnsupportedOption(
-            "the file and --json would both go to standard output; give one of them a name"
+            "the file and --json would both go to standard output; name a file instead of -"
         )
     return True
 

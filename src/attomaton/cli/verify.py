@@ -38,12 +38,7 @@ def verify(
         verdicts = mechanics.verify(automata, trace)
         advice = diagnose(trace, automata)
     judged = [verdict_record(verdict) for verdict in verdicts]
-    record = {
-        "summary": verdicts.summary,
-        "counts": verdicts.counts,
-        "verdicts": judged,
-        "diagnosis": advice,
-    }
+    record = {"summary": verdicts.summary, "counts": verdicts.counts, "verdicts": judged, "diagnosis": advice}
     unwritten = write_verdicts(run, judged, digest)
     if as_json:
         print_json(record)
@@ -52,5 +47,5 @@ def verify(
         for line in advice:
             print_line(f"Diagnosis: {line}.")
     if unwritten:
-        print_error(f"The verdicts were not kept: {unwritten}.")
+        print_error(f"The verdicts were not saved: {unwritten}.")
     raise typer.Exit(1 if any(verdict.fails for verdict in verdicts) else 0)

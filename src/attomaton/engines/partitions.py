@@ -1,4 +1,4 @@
-"""Results of the passes, in partitions of whole queries: edges, choices and ties."""
+"""Results of an engine on disk, in partitions of whole queries: edges, choices and ties."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,13 @@ EDGES_MANIFEST = "edges.json"
 QUERIES_FILE = "queries.parquet"
 EDGES_FORMAT = 2
 
+CHOICE_NUMBERS = {"query": np.int32, "winner": np.int32, "count": np.int64}
+CHOICE_LISTS = ("tokens", "multiplicities")
+
 SCANNED_ROWS = 1 << 20  # rows in memory at a time when a file is streamed
+READ_CHOICES = 1 << 17  # choices read at a time
+
+_arrow: Any = pa
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,8 +126,8 @@ def write_edges(file: Path, runs: Iterable[tuple[Int64, Int64]], *, min_support:
 
     def rows() -> Iterator[pa.Table]:
         for keys, support in runs:
-            often = support >= min_support
-            yield edge_rows(keys[often], support[often])
+            enough = support >= min_support
+            yield edge_rows(keys[enough], support[enough])
 
     return write_partition(file, rows(), EDGE_SCHEMA, EDGE_FILE)
 
@@ -130,8 +136,8 @@ def sum_neighbours(batches: Iterator[tuple[Int64, Int64]]) -> Iterator[tuple[Int
     """Sorted keys with counts → distinct keys with summed counts; a run may cross batches."""
     last_key, last_sum = np.empty(0, np.int64), np.empty(0, np.int64)
     for keys, counts in batches:
-        first = run_starts(keys)
-        distinct, sums = keys[first], np.add.reduceat(counts, first, dtype=np.int64)
+        starts = run_starts(keys)
+        distinct, sums = keys[starts], np.add.reduceat(counts, starts, dtype=np.int64)
         if len(last_key) and last_key[0] == distinct[0]:
             sums[0] += last_sum[0]
         else:
@@ -163,7 +169,7 @@ def open_edges(
     try:
         listed = {entry["name"]: entry for entry in [*record["files"], record["queries"]]}
         check(folder, listed, again=f"delete {folder} and run again")
-        same = record["format"] == EDGES_FORMAT and all(
+        is_same = record["format"] == EDGES_FORMAT and all(
             record.get(name) == value for name, value in about.items()
         )
         edges = _edges_of(folder, record)
@@ -171,7 +177,7 @@ def open_edges(
         raise
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CorruptRun(f"{folder / EDGES_MANIFEST} cannot be read ({error}); run the pass again") from error
-    if not same:
+    if not is_same:
         raise CorruptRun(f"{folder} holds the edges of another corpus or other settings; run the pass again")
     return edges
 
@@ -206,13 +212,6 @@ def _read_edge_rows(file: Path) -> pa.Table:
     except ValueError as error:  # as Arrow's errors and MismatchedParts are
         raise CorruptRun(f"{file} was altered ({error}); delete {file.parent} and run again") from error
     return table
-
-
-_arrow: Any = pa
-
-CHOICE_NUMBERS = {"query": np.int32, "winner": np.int32, "count": np.int64}
-CHOICE_LISTS = ("tokens", "multiplicities")
-READ_ROWS = 1 << 17  # choices read at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -257,25 +256,26 @@ def read_choices(file: Path) -> pa.Table:
     A frequent word of a large corpus has a hundred million members in its choice sets.
     """
     n_rows, n_members = count_rows(file), count_values(file, "tokens")
-    plain = {name: np.empty(n_rows, kind) for name, kind in CHOICE_NUMBERS.items()}
+    numbers = {name: np.empty(n_rows, kind) for name, kind in CHOICE_NUMBERS.items()}
     lists = {name: np.empty(n_members, np.int32) for name in CHOICE_LISTS}
-    offsets, row, member = np.zeros(n_rows + 1, np.int64), 0, 0
-    for table in stream_rows(file, CHOICE_SCHEMA, rows=READ_ROWS):
-        until = row + table.num_rows
-        for name, values in plain.items():
-            values[row:until] = column(table, name)
-        ends, _ = ragged_column(table, CHOICE_LISTS[0])
-        offsets[row : until + 1] = member + ends
+    offsets, row = np.zeros(n_rows + 1, np.int64), 0
+    for table in stream_rows(file, CHOICE_SCHEMA, rows=READ_CHOICES):
+        next_row = row + table.num_rows
+        for name, values in numbers.items():
+            values[row:next_row] = column(table, name)
+        table_offsets, _ = ragged_column(table, CHOICE_LISTS[0])
+        offsets[row : next_row + 1] = offsets[row] + table_offsets
         for name, values in lists.items():
-            values[member : offsets[until]] = ragged_column(table, name)[1]
-        row, member = until, int(offsets[until])
-    return make_table(CHOICE_SCHEMA, {**plain, **{name: (offsets, values) for name, values in lists.items()}})
+            values[offsets[row] : offsets[next_row]] = ragged_column(table, name)[1]
+        row = next_row
+    ragged = {name: (offsets, values) for name, values in lists.items()}
+    return make_table(CHOICE_SCHEMA, {**numbers, **ragged})
 
 
 def count_values(file: Path, name: str) -> int:
     """The total number of values in the lists of a column of a Parquet file, from its footer alone."""
-    about = arrow_parquet().read_metadata(exact_file(file))
-    groups = (about.row_group(number) for number in range(about.num_row_groups))
+    footer = arrow_parquet().read_metadata(exact_file(file))
+    groups = (footer.row_group(number) for number in range(footer.num_row_groups))
     columns = (group.column(number) for group in groups for number in range(group.num_columns))
     return sum(values.num_values for values in columns if values.path_in_schema.split(".")[0] == name)
 
@@ -288,12 +288,13 @@ def sum_choices(batches: Iterable[tuple[Any, Int64]]) -> Iterator[pa.Table]:
         rows: Any = _arrow.concat_arrays([last, batch.cast(pa.large_binary())])
         counts = np.concatenate([last_sum, counts])
         differs: Any = arrow_compute().not_equal(rows.slice(1), rows.slice(0, len(rows) - 1))
-        first = np.flatnonzero(np.concatenate([[True], differs.to_numpy(zero_copy_only=False)]))
-        sums: Int64 = np.add.reduceat(counts, first, dtype=np.int64)
-        distinct: Any = rows.take(_arrow.array(first))
-        last, last_sum = distinct.slice(len(first) - 1), sums[-1:]
-        if len(first) > 1:
-            yield unpack_choices(_arrow.chunked_array([distinct.slice(0, len(first) - 1)]), sums[:-1]).rows
+        starts = np.flatnonzero(np.concatenate([[True], differs.to_numpy(zero_copy_only=False)]))
+        sums: Int64 = np.add.reduceat(counts, starts, dtype=np.int64)
+        distinct: Any = rows.take(_arrow.array(starts))
+        n_complete = len(starts) - 1  # the last choice may go on in the next batch
+        last, last_sum = distinct.slice(n_complete), sums[-1:]
+        if n_complete:
+            yield unpack_choices(_arrow.chunked_array([distinct.slice(0, n_complete)]), sums[:-1]).rows
     if len(last_sum):
         yield unpack_choices(_arrow.chunked_array([last]), last_sum).rows
 
@@ -328,11 +329,11 @@ class Ties:
 
     def __iter__(self) -> Iterator[pa.Table]:
         """The nodes of each partition, read on demand, with components numbered over all partitions."""
-        number = 0
+        n_before = 0
         for path in self.paths:
             table = read_parquet(path.read_bytes())
-            yield add_to_columns(table, number, "component")
-            number += int(column(table, "component").max(initial=-1)) + 1
+            yield add_to_columns(table, n_before, "component")
+            n_before += int(column(table, "component").max(initial=-1)) + 1
 
     def load(self) -> Components:
         """All of them in memory, without edges and order."""

@@ -72,7 +72,7 @@ class Selection(Checked):
         return self.queries if isinstance(self.queries, int) else None
 
     def with_ids(self, vocabulary: Vocabulary | None) -> "Selection":
-        """The same, with queries given as tokens replaced by their ids."""
+        """The selection with ids instead of queries that are named by their tokens."""
         if self.queries is None or isinstance(self.queries, int):
             return self
         if vocabulary is None and any(isinstance(query, str) for query in self.queries):

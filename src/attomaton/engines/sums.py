@@ -83,7 +83,7 @@ class Counting(Protocol):
         ...
 
     def with_tables(self, tables: Mapping[str, pa.Table], /) -> Self:
-        """The same, with its tables replaced by these."""
+        """The pass with these tables."""
         ...
 
     def __call__(self, chunk: Chunk, /) -> Iterator[tuple[str, Int64, Int64, Int64 | None]]:

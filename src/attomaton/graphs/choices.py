@@ -118,7 +118,9 @@ class ChoiceTable(RowTable):
         begins = np.zeros(len(tokens) + 1, bool)
         begins[offsets] = True
         if (lengths < 2).any() or ((tokens[1:] <= tokens[:-1]) & ~begins[1:-1]).any():
-            raise MismatchedParts("a choice set is unsorted, or below two tokens; use extract_choices")
+            raise MismatchedParts(
+                "a choice set is unsorted, or has fewer than two tokens; use extract_choices"
+            )
         chosen = np.flatnonzero(tokens == np.repeat(self["winner"], lengths))
         if len(chosen) != len(self):
             raise MismatchedParts("a winner is not in its choice set; use extract_choices")
@@ -226,12 +228,12 @@ def make_choices(
 def count_choices(tables: list[ChoiceTable]) -> ChoiceTable:
     """Equal rows summed, sorted by query, winner and choice set."""
     nothing = np.empty(0, np.int64)
-    tokens, times = (
+    tokens, multiplicities = (
         [ragged_column(table.rows, name) for table in tables] for name in ("tokens", "multiplicities")
     )
     lengths = np.concatenate([nothing, *(np.diff(offsets) for offsets, _ in tokens)])
     entries = np.concatenate([nothing, *(values for _, values in tokens)]) << TIMES_BITS
-    entries |= np.concatenate([nothing, *(values for _, values in times)])
+    entries |= np.concatenate([nothing, *(values for _, values in multiplicities)])
     query, winner, counts = (
         np.concatenate([nothing, *(table[name] for table in tables)]) for name in ("query", "winner", "count")
     )
@@ -246,8 +248,9 @@ def encode_choices(choices: ChoiceTable) -> tuple[Int64, Int32]:
     starts = 2 * (offsets + np.arange(len(offsets)))
     words = np.empty(2 * (len(choices) + len(tokens)), np.int32)
     words[starts[:-1]], words[starts[:-1] + 1] = choices["query"], choices["winner"]
-    inside = 2 * (np.arange(len(tokens)) + np.repeat(np.arange(1, len(choices) + 1), np.diff(offsets)))
-    words[inside], words[inside + 1] = tokens, multiplicities
+    row = np.repeat(np.arange(len(choices)), np.diff(offsets))
+    members = 2 * (np.arange(len(tokens)) + row + 1)  # after the query and winner of each row so far
+    words[members], words[members + 1] = tokens, multiplicities
     return starts, words
 
 
@@ -265,7 +268,9 @@ def unpack_choices(keys: Any, count: Int64) -> ChoiceTable:
     rows = keys.cast(pa.large_binary())
     starts, words = bytes_to_rows(rows)
     lengths, n_bytes = np.diff(starts), sum(chunk.total_values_length for chunk in rows.chunks)
-    whole = rows.null_count == 0 and len(lengths) == len(count) and 4 * len(words) == n_bytes
-    if not whole or (lengths % 2).any() or (lengths < 6).any():  # query, winner, two tokens with multiplicity
+    is_complete = rows.null_count == 0 and len(lengths) == len(count) and 4 * len(words) == n_bytes
+    if (
+        not is_complete or (lengths % 2).any() or (lengths < 6).any()
+    ):  # query, winner, two tokens with multiplicity
         raise MismatchedParts("an encoded choice is truncated or altered; count the choices again")
     return ChoiceTable(decode_choices(starts, words, count).rows)

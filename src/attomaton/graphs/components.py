@@ -109,7 +109,7 @@ class Components(Tabular):
             check_count_range(column(order, name), 1, f"{name} in the order")
         if (above == below).any() or (self.query_of[above] != self.query_of[below]).any():
             raise MismatchedParts(
-                "the order joins a component with itself or two queries; use find_components"
+                "the order joins a component with itself, or components of two queries; use find_components"
             )
         check_acyclic(above, below, size)
 

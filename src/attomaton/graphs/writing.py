@@ -147,8 +147,8 @@ def replace_labels(samples: Samples, writes: Integers | Mapping[int, int]) -> Sa
     several = np.unique(reachable.labels)[writers[np.unique(reachable.labels)] > 1]
     if len(several):
         raise MismatchedParts(
-            f"{writers[several[0]]} tokens write the token {several[0]}, so that such a label is a set; give "
-            "an injective map"
+            f"{writers[several[0]]} tokens write the token {several[0]}, so a label {several[0]} stands "
+            "for several tokens that were read; give an injective map"
         )
     back = np.zeros(samples.n_tokens, np.int32)
     back[table] = np.arange(samples.n_tokens, dtype=np.int32)

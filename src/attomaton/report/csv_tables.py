@@ -52,10 +52,7 @@ def write_csv(automaton: Automaton, folder: Path, queries: Bool) -> dict[str, in
     texts = TokenTexts(automaton, escape_cell)
     written: dict[str, int] = {}
     names = {name: f"{name}.csv" for name in ("tokens", *CSV_COLUMNS)}
-    with (
-        build_folder(folder, CSV_TABLES, names.values(), overwrite=True) as building,
-        explained(folder),
-    ):
+    with build_folder(folder, CSV_TABLES, names.values(), overwrite=True) as building, explained(folder):
         files: dict[str, Any] = {}
         for name, file in names.items():
             rows = _Rows(_table_batches(automaton, name, queries), texts)

@@ -63,9 +63,7 @@ def write_figure(figure: Any, path: Path) -> Path:
     if kind != "png":
         options["metadata"] = {"CreationDate" if kind == "pdf" else "Date": None}
     write_target(
-        path,
-        lambda draft: figure.savefig(draft, **options),
-        is_ours=starts_with(FIGURE_SIGNS[kind]),
+        path, lambda draft: figure.savefig(draft, **options), is_ours=starts_with(FIGURE_SIGNS[kind])
     )
     return path
 

@@ -35,9 +35,12 @@ xsi:schemaLocation="http://graphml.graphdrawing.org/xmlns http://graphml.graphdr
 is_graphml = begins_with(SIGNATURE.encode())
 """Marks a file of ours, which a new one may replace."""
 
-TYPED = {"edges": "long", "support": "long", "component": "long", "size": "int", "height": "int"}
-TYPED.update({"query_id": "int", "token_id": "int", "hard": "double", "soft": "double"})
-"""Attribute → its type; the others are strings."""
+ATTRIBUTE_TYPES = {
+    **dict.fromkeys(("edges", "support", "component"), "long"),
+    **dict.fromkeys(("size", "height", "query_id", "token_id"), "int"),
+    **dict.fromkeys(("hard", "soft"), "double"),
+}
+"""Attribute → its type; all others are strings."""
 
 XmlColumns = Mapping[str, Any]
 XmlBatches = Generator[tuple[list[Any], XmlColumns]]
@@ -90,8 +93,9 @@ def write_graphml(
     counts = GraphCounts()
 
     def write(draft: Path) -> None:
+        declared = _declare_attributes("node", graph.nodes) + _declare_attributes("edge", graph.edges)
         with draft.open("wb") as file:
-            file.write((XML_HEAD + _keys("node", graph.nodes) + _keys("edge", graph.edges)).encode())
+            file.write((XML_HEAD + declared).encode())
             file.write(b'<graph id="priorities" edgedefault="directed">\n')
             counts.nodes = _write_rows(file, "node", graph.nodes())
             counts.edges = _write_rows(file, "edge", graph.edges())
@@ -104,18 +108,12 @@ def write_graphml(
 
 
 class _Graph:
-    """The nodes and edges of an automaton, in blocks."""
+    """What an automaton writes about some queries."""
 
     def __init__(self, automaton: Automaton, texts: TokenTexts, queries: Bool) -> None:
         self._automaton = automaton
         self._texts = texts
         self._queries = queries
-
-    def nodes(self) -> XmlBatches:
-        raise NotImplementedError
-
-    def edges(self) -> XmlBatches:
-        raise NotImplementedError
 
     def _rows(self, table: str) -> Iterator[dict[str, Any]]:
         """The columns of a table for the exported queries, in blocks of rows."""
@@ -143,16 +141,16 @@ class _ComponentGraph(_Graph):
             batch = np.arange(start, min(start + ROWS_AT_A_TIME, len(components)))
             numbers = batch[self._queries[components.query_of[batch]]]
             sizes = components.sizes[numbers]
-            inner, indices = offsets_of(sizes), ranges_of(offsets[numbers], sizes)
-            tokens = components.token_of_node[rows[indices]]
+            starts, members = offsets_of(sizes), ranges_of(offsets[numbers], sizes)
+            tokens = components.token_of_node[rows[members]]
             query = components.query_of[numbers]
             yield (
                 [' id="c', as_text(outline.number[numbers]), '"'],
                 {
-                    "label": self._labels(inner, tokens),
+                    "label": self._labels(starts, tokens),
                     "query": self._texts.of(query),
                     "query_id": as_text(query),
-                    "tokens": self._texts.lists(inner, tokens),
+                    "tokens": self._texts.lists(starts, tokens),
                     "size": as_text(sizes),
                     "height": as_text(components.heights[numbers]),
                     "hard": as_text(outline.hard[rows[offsets[numbers]]]),
@@ -162,9 +160,9 @@ class _ComponentGraph(_Graph):
     def _labels(self, offsets: Int64, tokens: Any) -> Any:
         """The first few tokens of each component, and an ellipsis if there are more."""
         sizes = np.diff(offsets)
-        few = np.minimum(sizes, LABEL_TOKENS)
-        inner, indices = offsets_of(few), ranges_of(offsets[:-1], few)
-        shown = join_rows(inner, self._texts.of(tokens[indices]), " ")
+        n_shown = np.minimum(sizes, LABEL_TOKENS)
+        first_tokens = tokens[ranges_of(offsets[:-1], n_shown)]
+        shown = join_rows(offsets_of(n_shown), self._texts.of(first_tokens), " ")
         return join_columns(shown, as_text(np.where(sizes > LABEL_TOKENS, " …", "")))
 
 
@@ -192,10 +190,11 @@ class _TokenGraph(_Graph):
             yield ends, {"support": as_text(rows["support"])}
 
 
-def _keys(kind: str, batches: Callable[[], XmlBatches]) -> str:
+def _declare_attributes(kind: str, batches: Callable[[], XmlBatches]) -> str:
     _, columns = next(batches())
     return "".join(
-        f'<key id="{kind}_{name}" for="{kind}" attr.name="{name}" attr.type="{TYPED.get(name, "string")}"/>\n'
+        f'<key id="{kind}_{name}" for="{kind}" attr.name="{name}" '
+        f'attr.type="{ATTRIBUTE_TYPES.get(name, "string")}"/>\n'
         for name in columns
     )
 

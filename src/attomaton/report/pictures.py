@@ -22,6 +22,18 @@ from attomaton.report.priority_graph import draw_graph
 LARGEST_SUBSPACE = 50_000_000
 """Maximum size of the axes of the cyclic subspace; beyond it, neither curve is drawn."""
 
+MAP_ROWS, MAP_COLUMNS = 14, 8
+"""Number of tokens and queries that the map of hard scores shows."""
+
+ROW_INCHES, CAPTION_INCHES, AXES_INCHES = 0.15, 0.115, 0.75
+"""Height of a row of the map, of a line of its caption, and of its axis labels."""
+
+TOKEN_CHARACTERS, QUERY_CHARACTERS = 14, 10
+"""Maximum length of the names beside and below the map."""
+
+COLOUR_RANGE = 1.6
+"""The largest score has 1/1.6 of a full colour, so that numbers on it can be read."""
+
 
 def draw_approach(run: Path) -> list[LinePanel]:
     """The panels of both curves, with the prediction from the corpus alone; none where unknown."""
@@ -84,13 +96,6 @@ def _lines(courses: dict[str, dict[str, Any]], name: str, limit: float) -> list[
     return [*lines, Line("limit", [], [limit], 4, 2)]
 
 
-MAP_ROWS, MAP_COLUMNS = 14, 8
-"""Number of tokens and queries shown."""
-
-ROW_INCHES = 0.15
-"""Height of one row in inches."""
-
-
 def choose_tokens(graphs: Sequence[PageGraph]) -> Int32:
     """The tokens that a map shows, as the page chooses them.
 
@@ -99,9 +104,9 @@ def choose_tokens(graphs: Sequence[PageGraph]) -> Int32:
     graph = graphs[0]
     tied = np.zeros(len(graph.tokens), bool)
     tied[[row for rows in graph.members if len(rows) > 1 for row in rows]] = True
-    times = sum(np.isin(graph.tokens, shown.tokens).astype(np.int64) for shown in graphs)
-    first = np.lexsort((-(10.0 * tied + np.abs(graph.hard)), -np.asarray(times)))[:MAP_ROWS]
-    return graph.tokens[first[np.argsort(-graph.hard[first], kind="stable")]]
+    n_queries = sum(np.isin(graph.tokens, shown.tokens).astype(np.int64) for shown in graphs)
+    chosen = np.lexsort((-(10.0 * tied + np.abs(graph.hard)), -np.asarray(n_queries)))[:MAP_ROWS]
+    return graph.tokens[chosen[np.argsort(-graph.hard[chosen], kind="stable")]]
 
 
 def gather_scores(graphs: Sequence[PageGraph], tokens: Int32) -> Float64:
@@ -124,11 +129,11 @@ def draw_heat(graphs: Sequence[PageGraph], name: Callable[[int], str], path: Pat
     )
     lines = wrap_caption(caption)
     with paper_style():
-        figure = new_figure(ROW_INCHES * len(tokens) + 0.75 + 0.115 * len(lines))
+        figure = new_figure(ROW_INCHES * len(tokens) + AXES_INCHES + CAPTION_INCHES * len(lines))
         axis = figure.subplots()
         _draw_scores(axis, values)
-        rows = [drawable(name(int(token)), 14) for token in tokens]
-        columns = [drawable(name(graph.query), 10) for graph in graphs]
+        rows = [drawable(name(int(token)), TOKEN_CHARACTERS) for token in tokens]
+        columns = [drawable(name(graph.query), QUERY_CHARACTERS) for graph in graphs]
         axis.set_yticks(np.arange(len(rows)) + 0.5, rows, parse_math=False)
         axis.set_xticks(np.arange(len(columns)) + 0.5, columns, rotation=45, ha="right", parse_math=False)
         return save_figure(figure, path, caption="\n".join(lines))
@@ -138,9 +143,9 @@ def _draw_scores(axis: Any, values: Float64) -> None:
     from matplotlib.colors import LinearSegmentedColormap
 
     colours: Any = LinearSegmentedColormap.from_list("scores", ["C1", "white", "C0"])
-    most = float(np.nanmax(np.abs(values), initial=1e-12))
+    limit = COLOUR_RANGE * float(np.nanmax(np.abs(values), initial=1e-12))
     edges = {"edgecolors": "white", "linewidth": 0.6}
-    axis.pcolormesh(np.ma.masked_invalid(values), cmap=colours, vmin=-1.6 * most, vmax=1.6 * most, **edges)
+    axis.pcolormesh(np.ma.masked_invalid(values), cmap=colours, vmin=-limit, vmax=limit, **edges)
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
             text = f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")

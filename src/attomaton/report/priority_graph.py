@@ -1,10 +1,9 @@
 """The priority graph of one query for a paper's column: components in layers, winners on top."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import log
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,33 +17,43 @@ MOST_DRAWN_LAYERS, MOST_COMPONENTS = 8, 10
 MOST_DRAWN_LINES = 160
 """Maximum number of lines that are drawn, those with the most support."""
 
-HIGH, LINE, BETWEEN = 0.19, 0.26, 0.2
-"""In inches: height of a box, distance between lines of boxes, and between layers."""
+BOX_HEIGHT, LINE_HEIGHT, LAYER_GAP = 0.19, 0.26, 0.2
+"""In inches: height of a box, distance from one line of boxes to the next, and extra space after a layer."""
 
-GAP, BOX_MARGIN = 0.07, 0.13
+BOX_GAP, BOX_MARGIN = 0.07, 0.13
 """In inches: distance between boxes, and margin around the text of one."""
 
 
-@dataclass(frozen=True)
-class Box:
-    """A component, or a note on those left out, and its position, in inches from the top."""
+class Label(NamedTuple):
+    """The text of a box, its kind ("one" token, "tie", or "rest" for a note), and its component."""
 
     text: str
     kind: str
-    component: int | None
+    component: int | None = None
+
+    @property
+    def width(self) -> float:
+        """The width of the box, in inches."""
+        return min(BOX_MARGIN + max(measure_text(self.text), 0.08), ONE_COLUMN)
+
+
+class Box(NamedTuple):
+    """A label and its position, in inches from the top left."""
+
+    label: Label
     x: float
     y: float
 
     @property
-    def width(self) -> float:
-        """In inches."""
-        return _width(self.text)
+    def centre(self) -> float:
+        """The horizontal position of its centre."""
+        return self.x + self.label.width / 2
 
 
 def draw_graph(graph: PageGraph, name: Callable[[int], str], path: Path) -> list[Path]:
     """Draw a query's graph as the page does; write ``path`` as PNG and PDF."""
     boxes, height = lay_out_boxes(graph, name)
-    drawn = {box.component: box for box in boxes if box.component is not None}
+    drawn = {box.label.component: box for box in boxes if box.label.component is not None}
     caption = _caption(graph, name, len(drawn))
     lines = wrap_caption(caption)
     with paper_style():
@@ -65,47 +74,43 @@ def lay_out_boxes(graph: PageGraph, name: Callable[[int], str]) -> tuple[list[Bo
     top = 0.0
     for layer in graph.layers[:MOST_DRAWN_LAYERS]:
         shown = layer[:MOST_COMPONENTS]
-        items: list[tuple[str, str, int | None]] = [_label(graph, component, name) for component in shown]
+        labels = [_label(graph, component, name) for component in shown]
         if len(layer) > len(shown):
-            items.append((f"+ {len(layer) - len(shown):,} more", "rest", None))
-        top = _fill(items, top, boxes) + BETWEEN
+            labels.append(Label(f"+ {len(layer) - len(shown):,} more", "rest"))
+        top = _fill(labels, top, boxes) + LAYER_GAP
     left = len(graph.layers) - MOST_DRAWN_LAYERS
     if left > 0:
         text = f"+ {left:,} layer{'s' * (left != 1)} below"
-        top = _fill([(text, "rest", None)], top, boxes) + BETWEEN
-    return boxes, top - BETWEEN
+        top = _fill([Label(text, "rest")], top, boxes) + LAYER_GAP
+    return boxes, top - LAYER_GAP
 
 
-def _label(graph: PageGraph, component: int, name: Callable[[int], str]) -> tuple[str, str, int]:
-    """The text of a box: its token, or for a tie the tokens with the best odds and their number."""
+def _label(graph: PageGraph, component: int, name: Callable[[int], str]) -> Label:
+    """The label of a component: its token, or for a tie the tokens with the best odds and their number."""
     rows = sorted(graph.members[component], key=lambda row: -graph.soft[row])
     if len(rows) == 1:
-        return drawable(name(int(graph.tokens[rows[0]])), 14), "one", component
+        return Label(drawable(name(int(graph.tokens[rows[0]])), 14), "one", component)
     first = ", ".join(drawable(name(int(graph.tokens[row])), 10) for row in rows[:3])
     remainder = f" … ({len(rows):,} tie)" if len(rows) > 3 else ""
-    return first + remainder, "tie", component
+    return Label(first + remainder, "tie", component)
 
 
-def _width(text: str) -> float:
-    return min(BOX_MARGIN + max(measure_text(text), 0.08), ONE_COLUMN)
-
-
-def _fill(items: list[tuple[str, str, int | None]], top: float, boxes: list[Box]) -> float:
+def _fill(labels: list[Label], top: float, boxes: list[Box]) -> float:
     """Put boxes side by side, each line centred; return the position below the last line."""
-    lines: list[list[tuple[str, str, int | None]]] = [[]]
+    lines: list[list[Label]] = [[]]
     used = 0.0
-    for item in items:
-        if used and used + _width(item[0]) > ONE_COLUMN:
+    for label in labels:
+        if used and used + label.width > ONE_COLUMN:
             lines.append([])
             used = 0.0
-        lines[-1].append(item)
-        used += _width(item[0]) + GAP
+        lines[-1].append(label)
+        used += label.width + BOX_GAP
     for line in lines:
-        x = (ONE_COLUMN - sum(_width(text) + GAP for text, _, _ in line) + GAP) / 2
-        for text, kind, component in line:
-            boxes.append(Box(text, kind, component, x, top))
-            x += _width(text) + GAP
-        top += LINE
+        x = (ONE_COLUMN - sum(label.width + BOX_GAP for label in line) + BOX_GAP) / 2
+        for label in line:
+            boxes.append(Box(label, x, top))
+            x += label.width + BOX_GAP
+        top += LINE_HEIGHT
     return top
 
 
@@ -123,9 +128,10 @@ def _draw_line(axis: Any, graph: PageGraph, row: int, drawn: dict[int, Box]) -> 
     from matplotlib.path import Path as Curve
 
     winner, loser = drawn[int(graph.above[row])], drawn[int(graph.below[row])]
-    x1, y1, x2, y2 = winner.x + winner.width / 2, winner.y + HIGH, loser.x + loser.width / 2, loser.y
-    bend = max(0.1, (y2 - y1) / 2)
-    points = [(x1, y1), (x1, y1 + bend), (x2, y2 - bend), (x2, y2)]
+    foot = winner.y + BOX_HEIGHT
+    bend = max(0.1, (loser.y - foot) / 2)
+    points = [(winner.centre, foot), (winner.centre, foot + bend)]
+    points += [(loser.centre, loser.y - bend), (loser.centre, loser.y)]
     curve = Curve(points, [Curve.MOVETO, *[Curve.CURVE4] * 3])
     width = 0.4 + 1.8 * log(graph.support[row]) / log(1 + graph.support.max())
     axis.add_patch(PathPatch(curve, fill=False, edgecolor=HOUSE_GREY, linewidth=width, alpha=0.55))
@@ -138,12 +144,14 @@ def _draw_box(axis: Any, box: Box) -> None:
         "one": {"facecolor": "white", "edgecolor": HOUSE_GREY},
         "tie": {"facecolor": "#d6e9f5", "edgecolor": "C0"},
         "rest": {"facecolor": "white", "edgecolor": "none"},
-    }[box.kind]
+    }[box.label.kind]
     shape = "round,pad=0,rounding_size=0.05"
-    axis.add_patch(FancyBboxPatch((box.x, box.y), box.width, HIGH, boxstyle=shape, zorder=2, **look))
-    colour = HOUSE_GREY if box.kind == "rest" else "black"
-    centre = (box.x + box.width / 2, box.y + HIGH / 2)
-    axis.text(*centre, box.text, ha="center", va="center_baseline", color=colour, zorder=3, parse_math=False)
+    axis.add_patch(
+        FancyBboxPatch((box.x, box.y), box.label.width, BOX_HEIGHT, boxstyle=shape, zorder=2, **look)
+    )
+    style: dict[str, Any] = {"ha": "center", "va": "center_baseline", "zorder": 3, "parse_math": False}
+    colour = HOUSE_GREY if box.label.kind == "rest" else "black"
+    axis.text(box.centre, box.y + BOX_HEIGHT / 2, box.label.text, color=colour, **style)
 
 
 def _caption(graph: PageGraph, name: Callable[[int], str], n_drawn: int) -> str:

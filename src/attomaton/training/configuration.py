@@ -50,7 +50,8 @@ class Named:
     def __call__(self, *_: object) -> Any:
         """Raise, since it cannot be called."""
         raise UnsupportedOption(
-            f"the run used the function {self.name}, of which only the name is stored; pass it again"
+            f"the run used the function {self.name}, of which only the name is stored; pass the function "
+            "again"
         )
 
 

@@ -65,7 +65,9 @@ def describe_unstable(
     if not passed:
         return ""
     trial, edge = min(passed, key=lambda pair: pair[1].largest)
-    most = f" in {len(passed)} of {len(corpora)} trials (the lowest edge is that of trial {trial})"
+    most = (
+        f" in {len(passed)} of {len(corpora)} trials (the smallest stability limit is that of trial {trial})"
+    )
     return f"{edge}{most if len(corpora) > 1 else ''}; choose a step size below {edge.largest:.6g}"
 
 

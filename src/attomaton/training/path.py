@@ -124,7 +124,9 @@ def _check_radii(radii: Sequence[float] | Float64, n_trials: int) -> Float64:
     if levels.shape != (len(levels), n_trials) or not levels.size or not np.isfinite(levels).all():
         raise UnsupportedOption(f"radii have shape {levels.shape}; give finite numbers, one or one per trial")
     if not ((levels[0] > 0).all() and (np.diff(levels, axis=0) > 0).all()):
-        raise UnsupportedOption("radii must be positive and ascending; sort them")
+        raise UnsupportedOption(
+            "radii are not positive and ascending; give positive radii in ascending order"
+        )
     return levels
 
 

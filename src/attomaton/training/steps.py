@@ -16,6 +16,9 @@ from torch import Tensor
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import Checked, checked, real_number, show
 
+Parameters = tuple[Tensor, ...]
+"""W, or K and Q: the first axis is the trial."""
+
 LARGEST_STEP = 1e300
 """The largest step size: above it, squares of the weights overflow at once."""
 
@@ -26,46 +29,13 @@ POLYNOMIAL = (3.4445, -4.7750, 2.0315)
 """The polynomial that, iterated, brings singular values near 1 (Jordan 2024), as in PyTorch."""
 
 POLYNOMIAL_ROUNDS = 5
-"""The number of iterations."""
+"""Number of times that the polynomial is applied."""
 
 RAISED_SCALE = {torch.float64: 2.0**400, torch.float32: 2.0**40}
 """Gradients are scaled up by this power of 2 before squaring, so that small squares do not underflow."""
 
 STEP_SIZE = checked(real_number, above=0, most=LARGEST_STEP)
-"""Metadata of a step size: its limits."""
-
 MOMENTUM = checked(real_number, least=0, below=1)
-"""Metadata of a momentum: its limits."""
-
-
-@dataclass(frozen=True)
-class Decay(Checked):
-    """η_t = η t^(−power) at step t = 1, 2, …; theorems about margins require it with a power of ½.
-
-    Attributes
-    ----------
-    power : float
-        From 0 (no decay) to 1.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> schedule = Decay()
-    >>> [schedule(step) for step in (0, 3, 99)]  # steps are counted from 0
-    [1.0, 0.5, 0.1]
-    >>> at.GradientDescent(0.3, normalized=True, schedule=schedule).schedule
-    Decay(power=0.5)
-    """
-
-    power: float = field(default=0.5, metadata=checked(real_number, least=0, most=1))
-
-    def __call__(self, step: int) -> float:
-        """The factor of η at a step, counted from 0."""
-        return (step + 1.0) ** -self.power
-
-
-Parameters = tuple[Tensor, ...]
-"""W, or K and Q: the first axis is the trial."""
 
 
 class Step(Protocol):
@@ -97,6 +67,32 @@ class Step(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Decay(Checked):
+    """η_t = η t^(−power) at step t = 1, 2, …; theorems about margins require it with a power of ½.
+
+    Attributes
+    ----------
+    power : float
+        From 0 (no decay) to 1.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> schedule = Decay()
+    >>> [schedule(step) for step in (0, 3, 99)]  # steps are counted from 0
+    [1.0, 0.5, 0.1]
+    >>> at.GradientDescent(0.3, normalized=True, schedule=schedule).schedule
+    Decay(power=0.5)
+    """
+
+    power: float = field(default=0.5, metadata=checked(real_number, least=0, most=1))
+
+    def __call__(self, step: int) -> float:
+        """The factor of η at a step, counted from 0."""
+        return (step + 1.0) ** -self.power
+
+
 class _Paced(Checked):
     """Common to all steps here: a step size, its schedule, and running sums or means with momentum."""
 
@@ -117,7 +113,7 @@ class _Paced(Checked):
 
 
 def _find_pace(step: "_Paced | Adam", number: int) -> float:
-    """η_t, the step size times the schedule's factor."""
+    """η_t, the step size times the factor of the schedule."""
     return step.step_size * (1.0 if step.schedule is None else step.schedule(number))
 
 
@@ -239,17 +235,17 @@ class Adam(Checked):
         self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
     ) -> tuple[Parameters, Parameters]:
         """New parameters and running means; without ε, those of gradients scaled up by ``RAISED_SCALE``."""
-        size, (slow, slower) = len(parameters), self.betas
+        size, (beta_1, beta_2) = len(parameters), self.betas
         if not self.epsilon:
             gradients = tuple(gradient * RAISED_SCALE[gradient.dtype] for gradient in gradients)
-        means = [slow * old + (1 - slow) * new for old, new in zip(state[:size], gradients, strict=True)]
+        means = [beta_1 * old + (1 - beta_1) * new for old, new in zip(state[:size], gradients, strict=True)]
         squares = [
-            slower * old + (1 - slower) * new * new for old, new in zip(state[size:], gradients, strict=True)
+            beta_2 * old + (1 - beta_2) * new * new for old, new in zip(state[size:], gradients, strict=True)
         ]
         pace = _find_pace(self, step)
-        roots = (self._root(square / (1 - slower ** (step + 1))) for square in squares)
+        roots = (self._root(square / (1 - beta_2 ** (step + 1))) for square in squares)
         moved = tuple(
-            parameter - pace * (mean / (1 - slow ** (step + 1))) / root
+            parameter - pace * (mean / (1 - beta_1 ** (step + 1))) / root
             for parameter, mean, root in zip(parameters, means, roots, strict=True)
         )
         return moved, (*means, *squares)
@@ -314,7 +310,7 @@ class SpectralDescent(_Steepest):
     Attributes
     ----------
     step_size : float
-        η: every singular value of a step that is not zero.
+        η: every nonzero singular value of a step.
     momentum : float
         v ← momentum · v + (1 − momentum) · gradient; 0 takes the gradient itself.
     schedule : callable, optional

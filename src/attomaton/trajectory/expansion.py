@@ -27,7 +27,7 @@ TIGHT_ORTHONORMAL = 1e-9
 """Slack at which a priority counts as tight for orthonormal embeddings: hard scores are exact to rounding."""
 
 TIGHT_EMBEDDED = 1e-6
-"""The same for given embeddings: there the hard solution is certified to about 1e-10."""
+"""Slack at which a priority counts as tight for given embeddings: hard scores are certified to 1e-10."""
 
 CONVERGED_GRADIENT = 1e-8
 """Largest accepted gradient of the third term, relative to the largest flow."""
@@ -76,8 +76,8 @@ class Expansion(WeightPath):
         enough = CONVERGED_GRADIENT * max(1.0, float(third.flow.max(initial=0.0)))
         if not (np.isfinite(largest) and third.gradient <= enough):
             raise UncertifiedSolution(
-                f"the third term did not converge (gradient {third.gradient:.1e}); some embeddings "
-                "may be nearly dependent; fast_forward does not need this term"
+                f"the third term did not converge (gradient {third.gradient:.1e}), perhaps because "
+                "embeddings are nearly dependent; use fast_forward, which does not need this term"
             )
         self.loss = setting.loss
         self.edge = edge
@@ -127,7 +127,7 @@ class Expansion(WeightPath):
         if self.path_dependent.any():
             caveats.append(f"R depends on the path in {int(self.path_dependent.sum()):,} components")
         if self.third.degenerate.any():
-            caveats.append(f"{int(self.third.degenerate.sum()):,} tight edges carry nothing: ln ln t drift")
+            caveats.append(f"R drifts like ln ln t at {int(self.third.degenerate.sum()):,} edges")
         return "; ".join(caveats)
 
     @cached_property
@@ -261,16 +261,16 @@ def _expand_embedded(solved: Solved, setting: DescentSetting) -> Expansion:
     if not np.allclose(scores, column(nodes, "score"), atol=1e-6 * (1.0 + np.abs(scores).max(initial=0.0))):
         raise MismatchedParts("these are not the embeddings that the automaton was learned with")
     basis = find_basis(loss.components, table)
-    pace = setting.step_size * basis.scale**4  # in coordinates of embeddings of length about 1
+    scaled_step = setting.step_size * basis.scale**4  # for embeddings of length about 1
     hard, soft = column(solved.hard.scores, "score"), column(solved.soft.scores, "score")
-    priorities = find_priorities(loss, hard, soft, step_size=pace, atol=TIGHT_EMBEDDED)
+    priorities = find_priorities(loss, hard, soft, step_size=scaled_step, atol=TIGHT_EMBEDDED)
     third = solve_embedded(loss.components, priorities, basis, basis.coordinates(weights))
-    begun = None
+    fixed_start = None
     if start is not None:
         fixed = np.asarray(start) - basis.weights(basis.coordinates(np.asarray(start)))
-        begun = Start(fixed, _node_scores(nodes, table, fixed))
+        fixed_start = Start(fixed, _node_scores(nodes, table, fixed))
     edge = find_edge(loss, setting.step_size, basis, np.asarray(solved.soft.weights))
-    return Expansion(solved, setting, third, edge, begun)
+    return Expansion(solved, setting, third, edge, fixed_start)
 
 
 def _node_scores(nodes: pa.Table, table: Float64, weights: Float64) -> Float64:

@@ -207,7 +207,7 @@ class DescentSetting:
 def follow_descent(
     setting: DescentSetting, to: float = 1.0, rtol: float = 1e-7, progress: Callable[[str], object] = silent
 ) -> Trajectory:
-    """The same as :func:`fast_forward`, for a given loss."""
+    """The trajectory up to step ``to`` of a descent whose loss is already prepared."""
     from attomaton.trajectory.flow.track import Track
 
     loss, step_size, table, start = setting.loss, setting.step_size, setting.embeddings, setting.start
@@ -217,7 +217,8 @@ def follow_descent(
         frame, batches = _prepare_embedded(loss, table, None if start is None else np.asarray(start))
     tracks: list[tuple[Int64, Track]] = []
     trajectory = Trajectory(loss, frame, tracks, step_size)
-    safe, pace = step_size * bound_sharpness(loss, frame.basis) < STABILITY_LIMIT, step_size * frame.unit**-2
+    safe = step_size * bound_sharpness(loss, frame.basis) < STABILITY_LIMIT
+    pace = step_size * frame.unit**-2  # the step size in the coordinates of the frame
     settles = safe or not trajectory.edge.passed
 
     def run(batch: _QueryBatch) -> tuple[Int64, Track]:
@@ -227,15 +228,15 @@ def follow_descent(
         return batch.rows, track
 
     with ThreadPoolExecutor(min(len(batches), count_processors()) or 1) as threads:
-        for done in threads.map(run, batches):  # kernels hold no lock
-            tracks.append(done)
+        for track in threads.map(run, batches):  # kernels hold no lock
+            tracks.append(track)
             progress(f"followed {len(tracks)} of {len(batches)} batches of queries to step {to:.3g}")
     return trajectory
 
 
 @dataclass(frozen=True, eq=False)
 class _OrthonormalFrame:
-    """The frame of orthonormal embeddings: coordinates are the scores themselves."""
+    """Coordinates for orthonormal embeddings: the scores themselves."""
 
     loss: TrainingLoss
     n_tokens: int
@@ -253,7 +254,7 @@ class _OrthonormalFrame:
 
 @dataclass(frozen=True, eq=False)
 class _EmbeddedFrame:
-    """The frame of embedded tokens: coordinates are those of W in a basis."""
+    """Coordinates for embedded tokens: those of W in a basis."""
 
     loss: TrainingLoss
     basis: "Basis"
@@ -321,9 +322,10 @@ def _batch_queries(loss: TrainingLoss) -> list[tuple[Bool, float]]:
     largest_first = np.argsort(-entries, kind="stable")
     large = len(problem.alternative) >= WORTH_BATCHES
     n_batches = N_BATCHES if large else 1
-    done = np.cumsum(entries[largest_first])
+    sizes = entries[largest_first]
+    middles = np.cumsum(sizes) - 0.5 * sizes  # of each query, among all entries
     batch = np.empty(len(entries), np.int64)
-    batch[largest_first] = n_batches * (done - 0.5 * entries[largest_first]) // max(done[-1:].sum(), 1)
+    batch[largest_first] = n_batches * middles // max(sizes.sum(), 1)
     masks = [batch == number for number in np.unique(batch)]
     return [(mask, float(counts[mask].max()) if large else 1.0) for mask in masks]
 

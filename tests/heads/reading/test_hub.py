@@ -75,7 +75,7 @@ def test_ids_that_are_none_are_refused_before_anything_is_asked(hub):
     for wrong in ("a/b/c", "../x", "a b/c", "https://x/y", ""):
         with pytest.raises(UnreadableModel):
             open_model(wrong, revision=COMMIT)
-    with pytest.raises(UnreadableModel, match="add a revision"):
+    with pytest.raises(UnreadableModel, match="for a model of the hub, a branch"):
         open_model("owner/name")
     assert hub.asked == []
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from attomaton.automaton.attention import Attention, Ranking
 from attomaton.automaton.automaton import WRITES, Automaton, open_automaton, write_automaton
-from attomaton.automaton.explanation import Explanation, explain_answer
+from attomaton.automaton.explanation import Explanation, explain_prediction
 from attomaton.automaton.generation import choose
 from attomaton.automaton.ov_maps.maps import KeyNames, Writing
 from attomaton.automaton.ov_maps.settle import Settling, count_writers
@@ -237,7 +237,7 @@ class WritingAutomaton(Tabular, Attention):
         """The tokens read, those they beat and the evidence, the rule, and the tokens written."""
         _, prediction, names = self._predict_keys(context)
         key_names = KeyNames(self.writing, names)
-        explanation = explain_answer(prediction, key_names, names.unknown, self.reads.graph_of)
+        explanation = explain_prediction(prediction, key_names, names.unknown, self.reads.graph_of)
         keys = np.array(list(explanation.probabilities), np.int64)
         return WritingExplanation(
             **_fields_of(Explanation, explanation),
@@ -263,7 +263,7 @@ class WritingAutomaton(Tabular, Attention):
         context, no_evidence = list(prompt), 0
         for _ in range(n):
             visible = np.array(context if window is None else context[-window:], np.int32)
-            answer = self._answer_ids([visible])
+            answer = self._predict_ids([visible])
             context.append(int(answer.bags.token[choose(answer.probabilities, rng)]))
             no_evidence += bool(answer.no_evidence[0])
         return tuple(context[len(prompt) :]), no_evidence
@@ -355,12 +355,8 @@ def open_writing(run: StoredRun, *, whole: bool = False) -> WritingAutomaton:
         vocabulary = run.vocabulary if words is None else Vocabulary.from_record(words)
         if vocabulary is not None and len(vocabulary) != writing.n_tokens:
             raise MismatchedParts("the vocabulary in writes.json differs in size from its table")
+        reach, settling = Reach(**record["reach"]), Settling(**record["settling"])
         window: Any = record["window"]
-        return WritingAutomaton(
-            open_automaton(run, whole=whole),
-            writing,
-            Reach(**record["reach"]),
-            Settling(**record["settling"]),
-            vocabulary,
-            None if window is None else whole_number(window, "window", least=1),
-        )
+        window = None if window is None else whole_number(window, "window", least=1)
+        reads = open_automaton(run, whole=whole)
+        return WritingAutomaton(reads, writing, reach, settling, vocabulary, window)

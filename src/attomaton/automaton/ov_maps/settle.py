@@ -1,13 +1,10 @@
 """The key that was read where several write the label: choose, solve, and repeat until nothing changes.
 
-Each round solves a convex problem that bounds the loss from above
-(:mod:`attomaton.automaton.ov_maps.settle`) and then chooses for every sample the writer with the largest
-mass in the limit, which lowers the bound at the current scores. So the limit of the bound never rises from
-round to round, and where it stays the same W_svm does not grow; there are finitely many choices, so it
-terminates. The result is a local optimum: another choice of writers may have a smaller loss, and nothing here
-rules that out. See docs/generation.md.
-
-Labels that several keys of a context write form a set, of which one key is chosen as the one read.
+Each round solves a convex problem that bounds the loss from above, and then chooses for every sample the
+*writer* (a key that writes the label) with the largest mass in the limit, which lowers the bound at the
+current scores. So the limit of the bound never rises from round to round, and where it does not fall W_svm
+does not grow; there are finitely many choices, so it terminates. The result is a local optimum: another
+choice of writers may have a smaller loss, and nothing here rules that out. See docs/generation.md.
 
 With A the keys of a context X that write its label and R the others, the loss of a sample is
 

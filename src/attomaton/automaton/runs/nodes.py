@@ -48,7 +48,7 @@ class Nodes:
         return cls(*nodes, *scores, components.edges.n_tokens)
 
     def copied(self) -> "Nodes":
-        """The same in memory of their own: columns that were read are views of whole row groups."""
+        """A copy without views: columns that were read keep their whole row groups in memory."""
         ids = self.query.copy(), self.token.copy(), self.component.copy()
         return Nodes(*ids, self.hard.copy(), self.soft.copy(), self.n_tokens)
 

@@ -145,19 +145,13 @@ def _check_values(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[s
         raise ValueError(f"manifest.json needs {', '.join(kinds)}")
     for name, kind in kinds.items():
         value = record[name]
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        right = isinstance(value, kind) or (whole and isinstance(float(value), kind))
-        if (
-            not right
-            or (isinstance(value, bool) and not isinstance(True, kind))
-            or not _is_finite_value(value)
-        ):
+        if isinstance(value, int) and not isinstance(value, bool) and not isinstance(value, kind):
+            value = float(value)
+        wrong_flag = isinstance(value, bool) and not isinstance(True, kind)
+        finite = isinstance(value, str | None) or isfinite(value)
+        if not isinstance(value, kind) or wrong_flag or not finite:
             raise ValueError(f"manifest.json gives {str(value)[:40]} as {name}")
     return dict(record)
-
-
-def _is_finite_value(value: float | str | None) -> bool:
-    return value is None or isinstance(value, str) or isfinite(value)
 
 
 def _read_dense(run: Run, name: str) -> dict[str, NDArray[Any]]:

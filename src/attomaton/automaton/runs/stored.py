@@ -84,15 +84,16 @@ class StoredRun:
 
     def look_up(self, queries: Integers, tokens: Integers) -> NodeScores:
         """The scores of tokens under queries, both of shape (n_entries,); few nodes are in memory."""
-        size = len(queries)
-        scores = NodeScores(np.zeros(size, bool), np.zeros(size, np.int64), np.zeros(size), np.zeros(size))
-        inside = np.flatnonzero((queries >= 0) & (queries < self.n_tokens))
-        rows = inside[np.argsort(queries[inside], kind="stable")]
-        distinct, first = np.unique(queries[rows], return_index=True)
-        blocks = offsets_of(self.counts["nodes"][distinct]) // MOST_BLOCK_ROWS
-        for block in np.unique(blocks[:-1]):
-            low, high = np.searchsorted(blocks[:-1], [block, block + 1])
-            entries = rows[first[low] : first[high] if high < len(first) else len(rows)]
+        n = len(queries)
+        scores = NodeScores(np.zeros(n, bool), np.zeros(n, np.int64), np.zeros(n), np.zeros(n))
+        in_vocabulary = np.flatnonzero((queries >= 0) & (queries < self.n_tokens))
+        by_query = in_vocabulary[np.argsort(queries[in_vocabulary], kind="stable")]
+        distinct, starts = np.unique(queries[by_query], return_index=True)
+        offsets = np.append(starts, len(by_query))  # entries of each distinct query, in ``by_query``
+        block_of_query = offsets_of(self.counts["nodes"][distinct])[:-1] // MOST_BLOCK_ROWS
+        for block in np.unique(block_of_query):
+            low, high = np.searchsorted(block_of_query, [block, block + 1])
+            entries = by_query[offsets[low] : offsets[high]]
             nodes = self._nodes_of(distinct[low:high].astype(np.int64))
             block_scores = nodes.find(queries[entries], tokens[entries])
             for values, block_values in zip(scores, block_scores, strict=True):
@@ -107,13 +108,14 @@ class StoredRun:
             order = self.tables["order"].read(np.array([query]))
             layout.check_rows({"order": order}, np.array([query]), self.counts)
             first, stop = int(self._first[query]), int(self._first[query + 1])
-            ends = [column(order, name).astype(np.int64) for name in ("above", "below")]
-            for numbers in ends:
-                check_ids(numbers, stop - first, "a component of the order")
-            check_rising(ends[0] * max(stop - first, 1) + ends[1], "the order, by above and below,")
-            check_acyclic(ends[0], ends[1], stop - first)
-        above, below = (numbers + first for numbers in ends)
-        return QueryGraph(first, nodes.token, nodes.component, above, below, partial(self._edges_of, query))
+            n_components = stop - first
+            above, below = (column(order, name).astype(np.int64) for name in ("above", "below"))
+            for numbers in (above, below):
+                check_ids(numbers, n_components, "a component of the order")
+            check_rising(above * max(n_components, 1) + below, "the order, by above and below,")
+            check_acyclic(above, below, n_components)
+        edges = partial(self._edges_of, query)
+        return QueryGraph(first, nodes.token, nodes.component, above + first, below + first, edges)
 
     def outline(self, queries: Integers) -> Outline:
         """Nodes, order and scores of some queries only; edges and choices are not read."""
@@ -187,14 +189,14 @@ class StoredRun:
         """The soft scores, read completely together with the others."""
         return self.solved.soft
 
-    def solve(self, queries: Integers) -> Solved:
+    def read_solved(self, queries: Integers) -> Solved:
         """Components, hard and soft solution of some queries only."""
         rising = self._rising(queries)
         with self._explained():
             tables = {name: table.read(rising) for name, table in self.tables.items()}
             layout.check_rows(tables, rising, self.counts)
-            read = self.counts["realisable"] + self.counts["unrealisable"]
-            rising = rising[read[rising] > 0]
+            n_samples = self.counts["realisable"] + self.counts["unrealisable"]
+            rising = rising[n_samples[rising] > 0]
             counted = {name: self.counts[name][rising] for name in ("realisable", "unrealisable")}
             samples = make_table(QUERY_SCHEMA, {"query": rising.astype(np.int32), **counted})
             return storage.assemble(tables, samples, self.run)
@@ -203,15 +205,15 @@ class StoredRun:
         rising = np.unique(np.asarray(queries, np.int64))
         return rising[(rising >= 0) & (rising < self.n_tokens)]
 
-    def solve_partitions(self) -> Iterator[Solved]:
+    def read_partitions(self) -> Iterator[Solved]:
         """Components, hard and soft solution of each partition in turn."""
         for first, stop in pairwise(self.tables["nodes"].borders.tolist()):
-            yield self.solve(np.arange(first, stop, dtype=np.int64))
+            yield self.read_solved(np.arange(first, stop, dtype=np.int64))
 
     @cached_property
     def solved(self) -> Solved:
         """Components, hard and soft solution of all queries, read completely."""
-        return self.solve(np.arange(self.n_tokens))
+        return self.read_solved(np.arange(self.n_tokens))
 
     def _edges_of(self, query: int) -> Iterator[Edges]:
         for table in self.tables["edges"].scan(query):

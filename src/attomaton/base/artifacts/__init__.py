@@ -18,13 +18,7 @@ from attomaton.base.artifacts.manifests import (
     write_sealed,
 )
 from attomaton.base.artifacts.runs import Run, explained_run, fill_run, load_run, read_run, write_run
-from attomaton.base.artifacts.targets import (
-    begins_with,
-    check_target,
-    is_parquet,
-    starts_with,
-    write_target,
-)
+from attomaton.base.artifacts.targets import begins_with, check_target, is_parquet, starts_with, write_target
 from attomaton.base.artifacts.uploads import check_upload, upload_folder
 
 __all__ = [

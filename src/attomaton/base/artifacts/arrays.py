@@ -39,7 +39,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[
 
 
 def save_arrays(path: str | Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> Path:
-    """The same for a file that a user names; one that :func:`write_arrays` wrote is replaced."""
+    """Write arrays to a file that a user names; one that :func:`write_arrays` wrote is replaced."""
     blob = _pack_arrays(arrays, about)
     with explained(Path(path)):
         Path(path).parent.mkdir(parents=True, exist_ok=True)

@@ -98,7 +98,7 @@ def write_partition(
 
 
 def whole_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in pieces of whole row groups (the last may be smaller), each in one chunk."""
+    """Rows in tables of whole row groups (the last may be smaller), each in one chunk."""
     pending: list[Any] = []
     size = 0
     for table in tables:

@@ -40,7 +40,7 @@ class Centring(NamedTuple):
         return centred
 
     def shift(self, by: int) -> "Centring":
-        """The same where this many columns stand before these."""
+        """The centring where this many columns stand before these."""
         return Centring(self.columns + by, self.constants + by, self.centres)
 
 

@@ -28,7 +28,7 @@ LEAST_INFORMATION = 1e-13
 """The smallest eigenvalue of the scaled information on S, as a share of the largest, that is not rounding."""
 
 LEAST_SINGULAR = 1e-9
-"""The same for the singular values of its weighted rows: standard errors then have seven digits."""
+"""The smallest such share of singular values of the weighted rows: standard errors have seven digits."""
 
 WELL_POSED = 1e-10
 """Above this share of the largest, the smallest eigenvalue of the information on S needs no other scale."""
@@ -165,12 +165,7 @@ class LogitCertificate:
 
 
 def certify(
-    problem: ChoiceProblem,
-    evidence: LogitEvidence,
-    finite: Span,
-    identified: Span,
-    *,
-    exact: bool = False,
+    problem: ChoiceProblem, evidence: LogitEvidence, finite: Span, identified: Span, *, exact: bool = False
 ) -> tuple[LogitCertificate, Float64 | None]:
     """Compute the proof of a fit from its vectors, and with it S (SᵀHS)⁻¹ Sᵀ at β (None on a graph)."""
     face = ~evidence.dying if evidence.dying.any() else None
@@ -288,7 +283,7 @@ def prove_by_step(problem: ChoiceProblem, face: Bool | None, beta: Float64, fini
 def _prove_on_graph(
     problem: ChoiceProblem, face: Bool | None, utilities: Float64, probability: Float64
 ) -> StepProof:
-    """The same on the graph of games, whose curvature bounds what the solver and rounding left."""
+    """The proof on the graph of games, whose curvature bounds what the solver and rounding left."""
     curvature = problem.curvature(probability)
     gradient = problem.gradient(problem.residuals(probability))
     step = curvature.solve(gradient)

@@ -213,7 +213,7 @@ class ClusterErrors:
 
     @cached_property
     def _single_meat(self) -> Float64 | None:
-        """The same with each row as its own cluster; None where that is the information."""
+        """The meat with each row as its own cluster; None where that is the information."""
         return None if self._single is None else self._square(*self._single)
 
     def _square(self, residuals: Float64, clusters: Int64 | None) -> Float64:
@@ -243,7 +243,7 @@ def _cross_squares(rows: Float64) -> Float64:
 
 
 def _cross_squares_between(rows: Float64) -> Float64:
-    """The same for the difference of each two contrasts."""
+    """The sums of :func:`_cross_squares` for the difference of each two contrasts."""
     return np.stack([_cross_squares(rows - row) for row in rows])
 
 

@@ -286,12 +286,7 @@ def classify_all(contrasts: Float64, finite: Span, identified: Span, cone: Cone)
 
 
 def bound_below(
-    cone: Cone,
-    contrast: Float64,
-    binding: Bool,
-    log_odds: Float64,
-    level: float,
-    clusters: Int64 | None,
+    cone: Cone, contrast: Float64, binding: Bool, log_odds: Float64, level: float, clusters: Int64 | None
 ) -> float | None:
     """The least f·γ over γ ⟂ S for which all that happened on ``binding`` rows has probability 1 − level.
 

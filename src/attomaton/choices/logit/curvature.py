@@ -200,7 +200,7 @@ class GraphCurvature:
         return solution
 
     def _approach(self, right: Float64, small: Float64) -> Float64:
-        """The same by conjugate gradients, or by elimination on a graph that is like a long chain."""
+        """An approximate solution by conjugate gradients, or by elimination on a graph like a long chain."""
         if "_factor" in vars(self):
             return self._factor.solve(right)
         solution, residual = np.zeros_like(right), right.copy()

@@ -39,10 +39,7 @@ Row = list[Fraction]
 
 
 def prove_in_fractions(
-    problem: ChoiceProblem,
-    dying: Bool,
-    direction: Float64,
-    ranks: tuple[int, int],
+    problem: ChoiceProblem, dying: Bool, direction: Float64, ranks: tuple[int, int]
 ) -> bool:
     """Whether fractions prove which pairs die, and that S and R have these ranks.
 

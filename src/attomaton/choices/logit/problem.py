@@ -88,13 +88,7 @@ class ChoiceProblem:
 
     @classmethod
     def from_rows(
-        cls,
-        matrix: Any,
-        sizes: Any,
-        counts: Any,
-        *,
-        names: Sequence[str] | None = None,
-        offsets: Any = None,
+        cls, matrix: Any, sizes: Any, counts: Any, *, names: Sequence[str] | None = None, offsets: Any = None
     ) -> Self:
         """Situations of ``sizes`` alternatives each, whose rows follow each other in ``matrix``.
 

@@ -15,7 +15,7 @@ CUT = 1e-9
 """Singular values of normalised differences below this share of the largest are taken as zero."""
 
 GRAM_CUT = 1e-11
-"""The same for eigenvalues of the Gram matrix, which squares the condition."""
+"""Eigenvalues of the Gram matrix, which squares the condition, below this share count as zero."""
 
 SPAN_ROUNDING = 4e-15
 """Times √n_parameters: a difference outside the span up to this size is rounding; above, features differ by a

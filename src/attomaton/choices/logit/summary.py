@@ -13,7 +13,7 @@ from attomaton.choices.logit.contrasts import Contrast, ContrastKind
 from attomaton.choices.spread import two_sided
 
 STATISTICS = ("coef", "std err", "z", "P>|z|", "[0.025", "0.975]")
-"""As statsmodels has them."""
+"""The columns of a summary, named as in statsmodels."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

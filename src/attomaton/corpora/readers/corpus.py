@@ -43,10 +43,7 @@ from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
 
 def read_corpus(
-    source: Any,
-    *,
-    tokenizer: str | Vocabulary = "word",
-    reading: Reading | None = None,
+    source: Any, *, tokenizer: str | Vocabulary = "word", reading: Reading | None = None
 ) -> Documents:
     """Read a whole corpus into memory.
 

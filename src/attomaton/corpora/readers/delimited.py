@@ -35,15 +35,15 @@ class DelimitedReader(RecordReader, TableReader):
 
     def table(self) -> Any:
         """All rows; cells are verbatim text: 007 stays 007."""
-        rows, skips, whole = self._rows(), Skips(self.reading), self.read_whole().encode()
-        schema = _arrow.schema([(name, pa.string()) for name in rows.open(io.BytesIO(whole))])
+        rows, skips, content = self._rows(), Skips(self.reading), self.read_whole().encode()
+        schema = _arrow.schema([(name, pa.string()) for name in rows.open(io.BytesIO(content))])
         if not len(schema):
             raise UnreadableSource(f"{self.source} is empty: it has no header; leave it out")
-        if (plain := rows.read_plainly(whole, schema)) is not None:
-            return plain
+        if (table := rows.read_plainly(content, schema)) is not None:
+            return table
         numbered, batches = rows.read(skips), list[Any]()
-        while rows_read := [cells for _, cells in islice(numbered, PIECE_ROWS)]:
-            columns = [_arrow.array(column, pa.string()) for column in zip(*rows_read, strict=True)]
+        while lists := [cells for _, cells in islice(numbered, PIECE_ROWS)]:
+            columns = [_arrow.array(column, pa.string()) for column in zip(*lists, strict=True)]
             batches.append(_arrow.RecordBatch.from_arrays(columns, schema=schema))
         skipped = skips.take()
         if skipped.count:
@@ -58,9 +58,9 @@ class DelimitedReader(RecordReader, TableReader):
         return f"line {number} of {self.source}"
 
     def _documents(self, skips: Skips) -> Iterator[tuple[int, str]]:
-        """The documents; rows are the numbers of their first lines, from 1."""
+        """The documents, each with the number of its first line, from 1."""
         rows = self._rows()
-        with naming(self.source, lambda: f", after line {rows.number},"), self.file.open() as file:
+        with naming(self.source, lambda: f", after line {rows.line_number},"), self.file.open() as file:
             columns = rows.open(file)
             column = self._choose(columns) if columns else 0
             for number, cells in rows.read(skips):
@@ -98,12 +98,12 @@ class DelimitedReader(RecordReader, TableReader):
 
 
 class _CsvRows:
-    """The rows of a table; ``number`` counts the lines that were read."""
+    """The rows of a table; ``line_number`` counts the lines that were read."""
 
-    number = 0
-    _begun = 1  # the first line of the current row
-    _size = 0  # characters of the current row so far
-    _ended = False
+    line_number = 0
+    _first = 1  # first line of the current row
+    _row_length = 0  # bytes of the current row so far
+    _at_end = False
 
     def __init__(self, source: str, reading: Reading, delimiters: str) -> None:
         self._source, self._reading, self._delimiters = source, reading, delimiters
@@ -123,68 +123,68 @@ class _CsvRows:
         if header.count(delimiter) >= CONTAINER:
             raise UnreadableSource(f"{self._source} has more than {CONTAINER:,} columns; leave some out")
         csv.field_size_limit((1 << 31) - 1)  # of the whole process; here ``_lines`` limits whole rows
-        self._begun, self._delimiter = self.number, delimiter
+        self._first, self._delimiter = self.line_number, delimiter
         self._cells = csv.reader(chain([header], lines), delimiter=delimiter, strict=True)
         try:
             self._columns = [name.strip() for name in next(self._cells)]
         except csv.Error as error:
-            raise (self._unclosed("never closed") if self._ended else self._wrong(error)) from error
+            raise (self._unclosed("never closed") if self._at_end else self._wrong(error)) from error
         return self._columns
 
     def _lines(self, file: BinaryIO) -> Iterator[str]:
         most = self._reading.max_bytes
         while line := file.readline(most + 1):
-            self.number += 1
-            self._size += len(line)
+            self.line_number += 1
+            self._row_length += len(line)
             if len(line) > most:
-                raise too_long(f"{self._source}, line {self.number},", self._reading, advice="break it")
-            if self._size > most:
+                raise too_long(f"{self._source}, line {self.line_number},", self._reading, advice="break it")
+            if self._row_length > most:
                 raise self._unclosed("not closed within the longest document")
-            if self.number == 1:
+            if self.line_number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")
                 decode_utf8(line, f"{self._source}, line 1,")
             yield line.decode("utf-8", "surrogateescape")
-        self._ended = True
+        self._at_end = True
 
     def read(self, skips: Skips) -> Iterator[tuple[int, list[str]]]:
         """The rows after the header, each with the number of its first line."""
-        while not self._ended:
-            self._begun, self._size = self.number + 1, 0
+        while not self._at_end:
+            self._first, self._row_length = self.line_number + 1, 0
             try:
                 cells = next(self._cells, list[str]())
             except csv.Error as error:
-                if self._ended:
+                if self._at_end:
                     raise self._unclosed("never closed") from error
                 skips.add(self._wrong(error))
                 continue
             if len(cells) == len(self._columns):
-                yield self._begun, cells
+                yield self._first, cells
             elif cells:
                 skips.add(
                     UnreadableSource(
-                        f"{self._source}, line {self._begun}, has {len(cells):,} cells but the header has "
+                        f"{self._source}, line {self._first}, has {len(cells):,} cells but the header has "
                         f"{len(self._columns):,}; quote cells that contain {self._delimiter!r}, or correct "
                         "the row"
                     )
                 )
 
-    def read_plainly(self, whole: bytes, schema: Any) -> Any:
+    def read_plainly(self, content: bytes, schema: Any) -> Any:
         """The table that :meth:`read` gives, by Arrow's parser; None if quotes or line ends need care."""
         from pyarrow import csv as arrow_csv
 
         parser: Any = arrow_csv
-        longest = max(map(len, whole.split(b"\n"))) + 1
-        if whole.count(b"\r") > whole.count(b"\r\n") or longest > self._reading.max_bytes:
+        longest = max(map(len, content.split(b"\n"))) + 1
+        if content.count(b"\r") > content.count(b"\r\n") or longest > self._reading.max_bytes:
             return None
         sign = re.escape(self._delimiter).encode()
-        cell = rb'(?:(?<=[%b\n])|^)"[^"\r\n]*"(?=[%b\r\n]|$)' % (sign, sign)
-        if 2 * len(re.findall(cell, whole)) < whole.count(b'"'):
+        quoted_cell = rb'(?:(?<=[%b\n])|^)"[^"\r\n]*"(?=[%b\r\n]|$)' % (sign, sign)
+        if 2 * len(re.findall(quoted_cell, content)) < content.count(b'"'):  # a quote elsewhere
             return None
         names, types = schema.names, {name: pa.string() for name in schema.names}
         try:
             return parser.read_csv(
-                _arrow.BufferReader(whole),
-                parser.ReadOptions(column_names=names, skip_rows=self.number, use_threads=False),
+                _arrow.BufferReader(content),
+                parser.ReadOptions(column_names=names, skip_rows=self.line_number, use_threads=False),
                 parser.ParseOptions(delimiter=self._delimiter),
                 parser.ConvertOptions(column_types=types),
             )
@@ -194,12 +194,12 @@ class _CsvRows:
     def _wrong(self, error: csv.Error) -> UnreadableSource:
         reason = str(error).partition(" - ")[0]
         return UnreadableSource(
-            f"{self._source}, line {self._begun}, is not CSV ({reason}); double quotes inside quotes; if its "
+            f"{self._source}, line {self._first}, is not CSV ({reason}); double quotes inside quotes; if its "
             "lines end with \\r alone, convert them: tr '\\r' '\\n'"
         )
 
     def _unclosed(self, how: str) -> UnreadableSource:
         return UnreadableSource(
-            f"{self._source}, line {self._begun}, opens a quote that is {how}; close it, or double quotes "
+            f"{self._source}, line {self._first}, opens a quote that is {how}; close it, or double quotes "
             "inside quotes"
         )

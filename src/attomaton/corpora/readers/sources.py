@@ -64,22 +64,22 @@ TABLE_READERS: dict[str, type[TableReader]] = {
 }
 """Readers of files that can be read as a whole table."""
 
-WILD = frozenset("*?[")
+GLOB_CHARACTERS = frozenset("*?[")
 BYTE_TYPES: Any = (bytes, bytearray, memoryview)
 
 
 def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
     """The readers of a corpus, in the order in which its files are read."""
-    how = Reading() if reading is None else reading
-    readers = _find(source, how)
+    reading = reading or Reading()
+    readers = _list_readers(source, reading)
     columns = tables.is_data_frame(source) or any(reader.has_columns for reader in readers)
-    if how.column is not None and not columns:
+    if reading.column is not None and not columns:
         raise UnsupportedOption(
-            f"column is {brief(how.column)!r}, but {shorten_path(readers[0].source)} has no columns; leave "
-            "it out, or give the file's format, such as format='csv' (--format on the command line)"
+            f"column is {brief(reading.column)!r}, but {shorten_path(readers[0].source)} has no columns; "
+            "leave it out, or give the file's format, such as format='csv' (--format on the command line)"
         )
     lines = any(isinstance(reader, TextReader | JsonLinesReader) for reader in readers)
-    if how.documents == "line" and not lines:
+    if reading.documents == "line" and not lines:
         raise UnsupportedOption(
             f"documents is 'line', but {shorten_path(readers[0].source)} is not plain text: each element, "
             "record, row or sequence in it is a document; leave documents out, or read the file as plain "
@@ -88,17 +88,17 @@ def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
     return readers
 
 
-def _find(source: Any, reading: Reading) -> list[Reader]:
+def _list_readers(source: Any, reading: Reading) -> list[Reader]:
     if isinstance(source, str) and source == STANDARD_INPUT:
         return [reader_of(keep_standard_input(), reading)]
     if isinstance(source, RemotePath):
-        return _find(source.url, reading)
+        return _list_readers(source.url, reading)
     if isinstance(source, str | os.PathLike):
         return [reader_of(file, reading) for file in find_files(check_path(source, "source"))]
     if isinstance(source, TokenizedCorpus):
-        return _find(source.folder, reading)
+        return _list_readers(source.folder, reading)
     if _is_listed(source) and source and all(isinstance(path, os.PathLike) for path in source):
-        return [reader for path in source for reader in _find(path, reading)]
+        return [reader for path in source for reader in _list_readers(path, reading)]
     return [_reader_in_memory(source, reading)]
 
 
@@ -169,7 +169,7 @@ def find_files(source: str) -> list[File]:
             raise _no_corpus(source, kind)
         elif path.is_dir():
             paths = [file for file in _walk(path) if _is_file(file)]
-        elif path.exists() or not WILD.intersection(source):
+        elif path.exists() or not GLOB_CHARACTERS.intersection(source):
             paths = [path] if _is_file(path) else []
         else:
             paths = [Path(file) for file in glob.glob(source, recursive=True) if _is_file(Path(file))]  # noqa: PTH207  absolute patterns
@@ -190,7 +190,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
     for subfolder, folders, files in os.walk(folder, onerror=fail):
         folders[:] = sorted(
-            name for name in folders if _counts(Path(name)) and not _is_our_folder(Path(subfolder, name))
+            name for name in folders if _is_visible(Path(name)) and not _is_our_folder(Path(subfolder, name))
         )
         linked = [name for name in folders if (Path(subfolder) / name).is_symlink()]
         if linked:
@@ -198,7 +198,7 @@ def _walk(folder: Path) -> Iterator[Path]:
                 f"{printable(str(Path(subfolder) / linked[0]))} is a link to a folder, which is not "
                 "followed; give that folder itself, or remove the link"
             )
-        yield from (Path(subfolder) / name for name in files if _counts(Path(name)))
+        yield from (Path(subfolder) / name for name in files if _is_visible(Path(name)))
 
 
 def _no_corpus(source: str, kind: str) -> UnreadableSource:
@@ -237,23 +237,23 @@ def _is_file(path: Path) -> bool:
         mode = path.stat().st_mode
     except FileNotFoundError as error:
         if path.is_symlink():
-            goal = printable(str(path.readlink()))
+            target = printable(str(path.readlink()))
             raise UnreadableSource(
-                f"{printable(str(path))} is a broken link (to {goal}); correct or remove the link"
+                f"{printable(str(path))} is a broken link (to {target}); correct or remove the link"
             ) from error
         raise
     refuse_irregular(path, mode)
     return stat.S_ISREG(mode)
 
 
-def _counts(path: Path | PurePosixPath) -> bool:
+def _is_visible(path: Path | PurePosixPath) -> bool:
     return not any(name.startswith((".", "_")) for name in path.parts)
 
 
 def _find_behind_url(url: str) -> list[File]:
     folder = RemotePath(url)
     system, path = folder.system()
-    if WILD.intersection(path):
+    if GLOB_CHARACTERS.intersection(path):
         with reaching(url):
             paths = [str(name) for name in system.glob(path) if system.isfile(name)]
     elif system.isdir(path) if folder.is_web else folder.is_dir():
@@ -265,7 +265,7 @@ def _find_behind_url(url: str) -> list[File]:
         within = PurePosixPath(path)
         with reaching(url):
             names: list[str] = [str(name) for name in system.find(path)]
-        paths = [name for name in names if _counts(PurePosixPath(name).relative_to(within))]
+        paths = [name for name in names if _is_visible(PurePosixPath(name).relative_to(within))]
     else:
         paths = [path]
     if not paths:

@@ -251,7 +251,7 @@ def tokenize_corpus(
 
 
 def tokenize_into(folder: Path, source: Any, *, tokenizer: str, reading: Reading) -> TokenizedCorpus:
-    """The same, into a folder that is entirely ours; resumes from its content."""
+    """Tokenize a corpus into a folder that is entirely ours; resume from its content."""
     _Job.of(source, tokenizer, reading, SHARD_TOKENS).run(folder, 1)
     return read_tokens(folder)
 

@@ -172,7 +172,7 @@ class Vocabulary:
 
     @property
     def before(self) -> tuple[int, ...]:
-        """Special tokens, such as BOS, that a ``tokenizer.json`` puts before texts; ``encode`` omits them."""
+        """Special tokens, such as BOS, that a ``tokenizer.json`` puts before a text; ``encode`` does not."""
         return self.encoder.before() if isinstance(self.encoder, HuggingFaceEncoder) else ()
 
     @property

@@ -33,11 +33,7 @@ def read_training(run: Path) -> dict[str, Any] | None:
         raise CorruptRun(f"{path} cannot be read ({error}); train again, or delete {folder}") from error
     rows = sorted({round(row) for row in np.linspace(0, len(records) - 1, MOST_POINTS)}) if records else []
     predicted, reason = _predict(run)
-    return {
-        "measured": [records[row] for row in rows],
-        "predicted": predicted,
-        "reason": reason,
-    }
+    return {"measured": [records[row] for row in rows], "predicted": predicted, "reason": reason}
 
 
 def read_verdict_records(run: Path) -> list[dict[str, Any]]:

@@ -162,7 +162,7 @@ class BoundsCertificate:
         return bool(finite and abs(self.gap) <= self.rtol and self.violation <= FEASIBLE_VIOLATION)
 
     def scaled(self, factor: float) -> Self:
-        """The same bounds in other units: ``factor`` times as large."""
+        """The bounds in other units: ``factor`` times as large."""
         return replace(self, lower=factor * self.lower, upper=factor * self.upper)
 
     def _tell(self, norm: str) -> str:

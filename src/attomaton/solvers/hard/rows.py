@@ -157,8 +157,10 @@ class Ropes:
         if not len(near) or near.min() > NEAR_ROWS:
             return ""
         rope = int(near.argmin())
-        pair = self.tokens[self.plus[rope]], self.tokens[self.minus[rope]]
-        return f"the embeddings of tokens {pair[0]} and {pair[1]} are {near[rope]:.1e} of their length apart"
+        first, second = self.tokens[self.plus[rope]], self.tokens[self.minus[rope]]
+        return (
+            f"the embeddings of tokens {first} and {second} differ by only {near[rope]:.1e} of their length"
+        )
 
 
 def _smallest(rows: Float64) -> float:

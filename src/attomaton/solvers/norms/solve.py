@@ -183,11 +183,7 @@ class NormedSolution(Solution):
 
 
 def solve_normed(
-    components: Components,
-    *,
-    norm: WeightNorm,
-    embeddings: object = None,
-    rtol: float | None = None,
+    components: Components, *, norm: WeightNorm, embeddings: object = None, rtol: float | None = None
 ) -> NormedSolution:
     """Solve min ‖W‖ s.t. ties score equal and priorities score ≥ 1 apart, in the max or the spectral norm.
 

@@ -44,7 +44,7 @@ def measure_slopes(
 def measure_groups(
     groups: Groups, scores: Float64, *, ridge: float = 0.0, threads: int | None = None
 ) -> Slopes:
-    """The same for a problem and scores sorted by group."""
+    """The slopes of :func:`measure_slopes` for a problem and scores sorted by group."""
     n_groups = len(groups)
     slopes = Slopes(np.zeros(n_groups), np.zeros(n_groups), np.full(n_groups, np.inf), np.zeros(n_groups))
     share_groups(groups, threads, bound_slopes, (scores, float(ridge)), slopes)

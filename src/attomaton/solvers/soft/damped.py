@@ -18,6 +18,15 @@ from attomaton.base.tables import Float64, Int64
 from attomaton.solvers.soft.likelihood import LuceProblem
 
 LEAST_REACH = 1e-12
+"""Smallest change of logits along a step for which ln(1 + d)/d is computed."""
+
+STEP_PATIENCE = 20
+"""Most consecutive steps of :func:`solve_direct` that do not lower the largest entry of the gradient."""
+
+Product = Callable[[Float64], Float64]
+"""A matrix, as a function of the vector that it multiplies."""
+
+solve_dense: Any = np.linalg.solve
 
 
 def minimise(
@@ -58,9 +67,6 @@ def damping(reach: Float64 | float) -> Float64 | float:
     return np.log1p(reach) / reach
 
 
-Product = Callable[[Float64], Float64]
-
-
 def solve_systems(
     product: Product, right: Float64, scale: Float64, system: Int64, *, rtol: float, max_steps: int
 ) -> Float64:
@@ -71,26 +77,23 @@ def solve_systems(
     size = int(system.max(initial=-1)) + 1
     answer, residual = np.zeros_like(right), right.copy()
     direction = residual / scale
-    energy = sum_at(system, residual * direction, size)
-    goal = rtol**2 * energy
+    error = sum_at(system, residual * direction, size)  # squared norm of the residual, scaled
+    goal = rtol**2 * error
     for _ in range(max_steps):
-        open_systems = energy > goal
-        if not open_systems.any():
+        is_open = error > goal
+        if not is_open.any():
             break
         image = product(direction)
-        bend = sum_at(system, direction * image, size)
-        length = np.divide(energy, bend, out=np.zeros(size), where=open_systems & (bend > 0))
+        curvature = sum_at(system, direction * image, size)
+        length = np.divide(error, curvature, out=np.zeros(size), where=is_open & (curvature > 0))
         answer += length[system] * direction
         residual -= length[system] * image
         scaled = residual / scale
-        fresh = sum_at(system, residual * scaled, size)
-        turn = np.divide(fresh, energy, out=np.zeros(size), where=open_systems & (energy > 0))
-        direction = np.where(open_systems[system], scaled + turn[system] * direction, 0.0)
-        energy = np.where(open_systems & (bend > 0), fresh, 0.0)
+        next_error = sum_at(system, residual * scaled, size)
+        memory = np.divide(next_error, error, out=np.zeros(size), where=is_open & (error > 0))
+        direction = np.where(is_open[system], scaled + memory[system] * direction, 0.0)
+        error = np.where(is_open & (curvature > 0), next_error, 0.0)
     return answer
-
-
-solve_dense: Any = np.linalg.solve
 
 
 @dataclass(frozen=True)
@@ -119,19 +122,14 @@ class Subspace:
         return minimise(slope, find_step, start, atol=self.atol, max_steps=self.max_steps)[0]
 
 
-STEP_PATIENCE = 20
-"""Most consecutive steps that do not lower the largest entry of the gradient."""
-
-
 def solve_direct(
-    problem: LuceProblem, scores: Float64, pull: tuple[Float64, float], limits: tuple[float, int]
+    problem: LuceProblem, scores: Float64, anchor: Float64, stiffness: float, *, atol: float, max_steps: int
 ) -> Float64:
     """The minimum of a problem with one group, starting from ``scores``, by sparse elimination.
 
-    It is for the rare group on which conjugate gradients stall, such as a long cycle. ``pull`` is the anchor
-    and its stiffness, ``limits`` the tolerance on gradient entries and the largest number of steps.
+    It is for the rare group on which conjugate gradients stall, such as a long cycle. The loss has the
+    addend ½ stiffness ‖scores − anchor‖².
     """
-    anchor, stiffness = pull
     first, second, choice = _pairs(problem)
 
     def slope(scores: Float64) -> Float64:
@@ -141,33 +139,30 @@ def solve_direct(
         probability = problem.probabilities(scores)
         weight = problem.count[choice] * probability[first] * probability[second]
         members = problem.alternative
-        step = _eliminate(members[first], members[second], weight, (-gradient, stiffness))
+        step = _eliminate(members[first], members[second], weight, -gradient, stiffness)
         return step, float(np.ptp(step))
 
-    return minimise(slope, find_step, scores, atol=limits[0], max_steps=limits[1], patience=STEP_PATIENCE)[0]
+    return minimise(slope, find_step, scores, atol=atol, max_steps=max_steps, patience=STEP_PATIENCE)[0]
 
 
 def _pairs(problem: LuceProblem) -> tuple[Int64, Int64, Int64]:
     """All pairs of entries of one choice set, and the choice of each."""
     lengths = np.diff(problem.offsets)
-    begins = offsets_of(lengths * lengths)
-    choice = rows_of(begins)
-    within = np.arange(len(choice)) - begins[choice]
-    first, second = within // lengths[choice], within % lengths[choice]
-    ordered = first < second
+    offsets = offsets_of(lengths * lengths)
+    choice = rows_of(offsets)
+    first, second = np.divmod(np.arange(len(choice)) - offsets[choice], lengths[choice])
+    ordered = first < second  # each pair once
     start = problem.offsets[choice[ordered]]
     return start + first[ordered], start + second[ordered], choice[ordered]
 
 
-def _eliminate(first: Int64, second: Int64, weight: Float64, system: tuple[Float64, float]) -> Float64:
+def _eliminate(first: Int64, second: Int64, weight: Float64, right: Float64, stiffness: float) -> Float64:
     """Solve (Σ weight (e_i − e_j)(e_i − e_j)ᵀ + stiffness) x = right; with stiffness 0, x has mean zero."""
     from scipy.sparse import csc_array  # takes long to import, so only when needed
     from scipy.sparse.linalg import splu
 
-    right, stiffness = system
-    size = len(right)
+    size, every = len(right), np.arange(len(right))
     diagonal = sum_at(first, weight, size) + sum_at(second, weight, size) + stiffness
-    every = np.arange(size)
     rows, columns = np.concatenate([first, second, every]), np.concatenate([second, first, every])
     matrix = csc_array((np.concatenate([-weight, -weight, diagonal]), (rows, columns)), shape=(size, size))
     free = every if stiffness else every[1:]  # the omitted entry is fixed at zero

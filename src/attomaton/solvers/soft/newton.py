@@ -184,6 +184,8 @@ def minimise_groups(
     share_groups(groups, solver.threads, solve_groups, pull, (scores, stalled), limits)
     for group in np.flatnonzero(stalled):
         members, alone = groups.alone(int(group))
-        goal = solver.atol + float(alone.rounding()[0]), solver.max_steps
-        scores[members] = solve_direct(alone, scores[members], (start[members], stiffness), goal)
+        atol = solver.atol + float(alone.rounding()[0])
+        scores[members] = solve_direct(
+            alone, scores[members], start[members], stiffness, atol=atol, max_steps=solver.max_steps
+        )
     return scores

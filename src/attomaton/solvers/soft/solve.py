@@ -144,7 +144,7 @@ def solve_luce(
                 raise UnsupportedOption("a ridge needs embeddings with independent rows; leave it at 0")
             if isinstance(samples, ChoiceTable) and separation.inseparable.any():
                 raise MismatchedParts(
-                    "these embeddings merge components, but the given choices were extracted without that; "
+                    "these embeddings merge components, but the given choices come from unmerged components; "
                     "give the samples, or extract them with separate(components, embeddings).components"
                 )
             return _solve_dependent(samples, separation.components, table, atol)

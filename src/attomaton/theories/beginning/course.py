@@ -111,28 +111,28 @@ def follow_course(
     >>> corpus = np.random.default_rng(0).integers(0, 5, (30, 9))
     >>> course = follow_course(corpus, 5, step_size=1.0, steps=30, n_layers=2)
     >>> trained = at.train_deep(corpus, at.DeepModel(n_layers=2), 1.0, steps=30).at(30)
-    >>> gone, forecast = trained.attention[0, 1, 0], course.at(30).attention[1]
-    >>> float((gone * forecast).sum() / np.linalg.norm(gone) / np.linalg.norm(forecast)) > 0.99
+    >>> taken, forecast = trained.attention[0, 1, 0], course.at(30).attention[1]
+    >>> float((taken * forecast).sum() / np.linalg.norm(taken) / np.linalg.norm(forecast)) > 0.99
     True
     """
-    size, count = real_number(step_size, "step_size", above=0), whole_number(steps, "steps")
-    layers, pace = whole_number(n_layers, "n_layers", least=1), whole_number(every, "every", least=1)
-    corpus = _lay_out(sequences, whole_number(n_tokens, "n_tokens", least=1))
-    square = (layers, corpus.n_tokens, corpus.n_tokens)
-    zeros = (np.zeros(square), np.zeros((layers, corpus.window)), np.zeros(square), np.zeros(square[1:]))
+    step_size, steps = real_number(step_size, "step_size", above=0), whole_number(steps, "steps")
+    n_layers, every = whole_number(n_layers, "n_layers", least=1), whole_number(every, "every", least=1)
+    corpus = _check_sequences(sequences, whole_number(n_tokens, "n_tokens", least=1))
+    square = (n_layers, corpus.n_tokens, corpus.n_tokens)
+    zeros = (np.zeros(square), np.zeros((n_layers, corpus.window)), np.zeros(square), np.zeros(square[1:]))
     weights = CourseWeights(*zeros)
     recorded, records = [0], [weights]
-    for step in range(1, count + 1):
-        slopes = _find_slopes(corpus, weights)
+    for step in range(1, steps + 1):
+        changes = _find_changes(corpus, weights)
         moved = (
-            getattr(weights, name) + size * getattr(slopes, name)
+            getattr(weights, name) + step_size * getattr(changes, name)
             for name in ("attention", "positions", "values", "output")
         )
         weights = CourseWeights(*moved)
-        if step % pace == 0 or step == count:
+        if step % every == 0 or step == steps:
             recorded.append(step)
             records.append(weights)
-    return ForecastCourse(np.array(recorded, np.int64), size, tuple(records))
+    return ForecastCourse(np.array(recorded, np.int64), step_size, tuple(records))
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,10 +199,10 @@ class _Corpus:
         """X table Xᵀ of every sequence."""
         return table.ravel()[self.pairs]
 
-    def collect(self, pressed: Float64) -> Float64:
-        """The mean over positions of Xᵀ pressed X."""
+    def mean_by_pair(self, values: Float64) -> Float64:
+        """The mean over positions of Xᵀ values X: values of pairs of positions, summed by pair of tokens."""
         size = self.n_tokens
-        summed = np.bincount(self.pairs.ravel(), pressed.ravel(), size * size)
+        summed = np.bincount(self.pairs.ravel(), values.ravel(), size * size)
         return summed.reshape(size, size) / self.tokens.size
 
 
@@ -232,12 +232,17 @@ class _Tables:
         return once, twice
 
 
-def _lay_out(sequences: Integers, n_tokens: int) -> _Corpus:
+def _check_sequences(sequences: Integers, n_tokens: int) -> _Corpus:
     table = np.asarray(sequences)
-    whole = (
-        table.ndim == 2 and np.issubdtype(table.dtype, np.integer) and table.shape[0] and table.shape[1] > 1
-    )
-    if not whole or table.min() < 0 or table.max() >= n_tokens:
+    is_whole = np.issubdtype(table.dtype, np.integer)
+    if (
+        not is_whole
+        or table.ndim != 2
+        or not table.shape[0]
+        or table.shape[1] < 2
+        or table.min() < 0
+        or table.max() >= n_tokens
+    ):
         raise InvalidSamples(
             f"sequences must be whole numbers from 0 to {n_tokens - 1}, shape (n_sequences, window + 1)"
         )
@@ -260,7 +265,7 @@ class _Residual:
     jacobian: Float64
 
     @cached_property
-    def moved(self) -> tuple[Float64, Float64]:
+    def derivatives(self) -> tuple[Float64, Float64]:
         """The derivatives of p by s and by s'."""
         return self.omega @ self.jacobian, self.omega_twice @ self.jacobian
 
@@ -271,27 +276,27 @@ class _Residual:
     def over_contexts(self) -> tuple[Float64, Float64]:
         """sᵀR and s'ᵀR."""
         tables = self.corpus.tables
-        (once, both, twice), moved = tables.spread, self.moved
-        first = tables.nexts[0] - tables.currents[0] @ self.probabilities - once @ moved[0] - both @ moved[1]
-        second = (
-            tables.nexts[1] - tables.currents[1] @ self.probabilities - both.T @ moved[0] - twice @ moved[1]
-        )
-        return first, second
+        (once, both, twice), slopes = tables.spread, self.derivatives
+        of_once = tables.nexts[0] - tables.currents[0] @ self.probabilities
+        of_twice = tables.nexts[1] - tables.currents[1] @ self.probabilities
+        return of_once - once @ slopes[0] - both @ slopes[1], of_twice - both.T @ slopes[0] - twice @ slopes[
+            1
+        ]
 
     def look_up(self, table: Float64) -> Float64:
         """R table Xᵀ of every sequence, for a table of next token × token."""
         corpus, uniform, means = self.corpus, self.corpus.uniform, self.corpus.tables.means
-        once = self.moved[0] @ table
+        once = self.derivatives[0] @ table
         by_token = self.probabilities @ table - means[0] @ once
         values = table.ravel()[corpus.next_pairs] - uniform @ corpus.look_up(once)
         if self.omega_twice.any():
-            twice = self.moved[1] @ table
+            twice = self.derivatives[1] @ table
             by_token = by_token - means[1] @ twice
             values = values - uniform @ uniform @ corpus.look_up(twice)
         return values - corpus.look_up(by_token)
 
 
-def _find_slopes(corpus: _Corpus, weights: CourseWeights) -> CourseWeights:
+def _find_changes(corpus: _Corpus, weights: CourseWeights) -> CourseWeights:
     """The change of each weight in a step of size 1: minus the gradient, to the order followed."""
     values, output = weights.values, weights.output
     before = np.stack([np.zeros_like(output), *accumulate(values[:-1])])
@@ -304,45 +309,50 @@ def _find_slopes(corpus: _Corpus, weights: CourseWeights) -> CourseWeights:
     jacobian = np.diag(shares @ probabilities) - (probabilities * shares[:, None]).T @ probabilities
     residual = _Residual(corpus, probabilities, omega, omega_twice, jacobian)
     once, twice = residual.over_contexts()
-    carried, carried_twice = once @ output.T, twice @ output.T
-    moved = [
-        carried + earlier.T @ carried_twice + carried_twice @ later.T
+    direct, through_two = once @ output.T, twice @ output.T
+    value_changes = [
+        direct + earlier.T @ through_two + through_two @ later.T
         for earlier, later in zip(before, after, strict=True)
     ]
     layers = range(len(values))
-    looks = [_find_looks(residual, weights, layer, before[layer], after[layer]) for layer in layers]
+    changes = [
+        _find_attention_change(residual, weights, layer, before[layer], after[layer]) for layer in layers
+    ]
     return CourseWeights(
-        np.stack([attention for attention, _ in looks]),
-        np.stack([positions for _, positions in looks]),
-        np.stack(moved),
+        np.stack([attention for attention, _ in changes]),
+        np.stack([positions for _, positions in changes]),
+        np.stack(value_changes),
         residual.over_tokens() + total.T @ once + pairs.T @ twice,
     )
 
 
-def _find_looks(
+def _find_attention_change(
     residual: _Residual, weights: CourseWeights, layer: int, before: Float64, after: Float64
 ) -> tuple[Float64, Float64]:
-    """The changes of W and P of a layer; ``before`` and ``after`` are the sums of other layers' values."""
+    """The changes of W and P of a layer; ``before`` and ``after`` are the sums of other layers' values.
+
+    ``gain`` is how much attention from one position to another lowers the loss.
+    """
     corpus, uniform = residual.corpus, residual.corpus.uniform
     value, table = weights.values[layer], weights.attention[layer]
-    read = weights.output.T @ value.T
-    worth = residual.look_up(read)
+    readout = weights.output.T @ value.T
+    gain = residual.look_up(readout)
     scores = corpus.look_up(table) + weights.positions[layer][corpus.lags]
     if after.any():
-        worth = worth + uniform.T @ residual.look_up(weights.output.T @ after.T @ value.T)
+        gain = gain + uniform.T @ residual.look_up(weights.output.T @ after.T @ value.T)
     if before.any():
-        worth = worth + residual.look_up(read @ before.T) @ uniform.T
+        gain = gain + residual.look_up(readout @ before.T) @ uniform.T
         scores = (
             scores + uniform @ corpus.look_up(before @ table) + corpus.look_up(table @ before.T) @ uniform.T
         )
     attention = softmax(np.where(corpus.causal, scores, -np.inf), axis=-1)
-    pressed = attention * (worth - (attention * worth).sum(axis=2, keepdims=True))
-    looks = corpus.collect(pressed)
+    score_change = attention * (gain - (attention * gain).sum(axis=2, keepdims=True))
+    change = corpus.mean_by_pair(score_change)
     if before.any():
-        looks = (
-            looks
-            + before.T @ corpus.collect(uniform.T @ pressed)
-            + corpus.collect(pressed @ uniform) @ before
+        change = (
+            change
+            + before.T @ corpus.mean_by_pair(uniform.T @ score_change)
+            + corpus.mean_by_pair(score_change @ uniform) @ before
         )
-    lags = np.bincount(corpus.lags[corpus.causal], pressed.sum(axis=0)[corpus.causal], corpus.window)
-    return looks, lags / corpus.tokens.size
+    by_lag = np.bincount(corpus.lags[corpus.causal], score_change.sum(axis=0)[corpus.causal], corpus.window)
+    return change, by_lag / corpus.tokens.size

@@ -184,7 +184,7 @@ class PlainPass:
         return {}
 
     def with_tables(self, tables: Mapping[str, pa.Table], /) -> Self:  # noqa: ARG002
-        """The same."""
+        """The pass itself, which has no tables."""
         return self
 
 
@@ -301,7 +301,7 @@ class CountLooks:
         return {"gain": self.gain.to_table()}
 
     def with_tables(self, tables: Mapping[str, pa.Table], /) -> Self:
-        """The same with this gain."""
+        """The pass with the gain from its table."""
         return replace(self, gain=Gain.from_table(tables["gain"]))
 
     def __call__(self, chunk: Chunk, /) -> Iterator[Listed]:

@@ -1,7 +1,8 @@
 """The theorem's guarantee for the first steps, and its range of validity.
 
 Im, Oh, Fang and Li (ICLR 2026, arXiv 2601.19208), full-batch gradient descent with step size η, s steps,
-sequences of T tokens, V tokens, L layers. In every layer
+sequences of T tokens, V tokens in the vocabulary, L layers. In every layer the weights of the output, the
+values, attention by content and attention by position are
 
     W_O ≈ s η B̄,    V ≈ C(s,2) η² Φ̄ᵀB̄ᵀ,    W ≈ (3C(s,4) + 2C(s,3)) η⁴ Q̄,    P ≈ (3C(s,4) + 2C(s,3)) η⁴ Δ,
 
@@ -24,8 +25,8 @@ SMALLEST_STEP, LARGEST_SETTING_STEP = 1e-12, 1e6
 SMALLEST_WINDOW, SMALLEST_VOCABULARY = 3, 500
 """Requirements of the one-layer theorem on T and V."""
 
-EXACTLY = 1 + 1e-12
-"""Guard against rounding: a limit such as 3/(8 · 0.075) must not lose a whole step."""
+ROUNDING_GUARD = 1 + 1e-12
+"""A factor against rounding: a limit such as 3/(8 · 0.075) must not lose a whole step."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Setting:
             least = 16 * self.n_layers**2
             layers = "1 layer needs" if self.n_layers == 1 else f"{self.n_layers} layers need"
             missing.append(f"{layers} sequences of at least {least:,} tokens, and these have {self.window:,}")
-        if self.step_size * EXACTLY < 1 / self.window:
+        if self.step_size * ROUNDING_GUARD < 1 / self.window:
             missing.append(f"the step size must be at least 1/{self.window:,}, and is {self.step_size:g}")
         return tuple(missing)
 
@@ -111,17 +112,17 @@ class Setting:
     @property
     def valid_until(self) -> int:
         """The last step that the theorem covers; 0 if it covers none."""
-        return 0 if self.missing else floor(self.longest * EXACTLY)
+        return 0 if self.missing else floor(self.longest * ROUNDING_GUARD)
 
     def bounds_at(self, step: int) -> "TheoremBounds":
         """Bounds on the error of each forecast weight, in the Frobenius norm."""
         size = step * self.step_size
-        values, attention = (4, 6) if self.is_single else (12, 13)
-        far = attention * size**5 * self.window
+        value_factor, attention_factor = (4, 6) if self.is_single else (12, 13)
+        attention = attention_factor * size**5 * self.window
         reasons = list(self.missing)
         if step > self.valid_until and not reasons:
             reasons.append(f"it holds up to step {self.valid_until:,}, and this is step {step:,}")
-        return TheoremBounds(3 * size**2, values * size**3, far, far, tuple(reasons))
+        return TheoremBounds(3 * size**2, value_factor * size**3, attention, attention, tuple(reasons))
 
 
 @dataclass(frozen=True)

@@ -179,9 +179,9 @@ def follow_levels(
     largest = step_size * float(levels.shares.max())
     if largest >= UNSTABLE:
         raise UnsupportedOption(
-            f"step_size is {step_size:g}, and {step_size:g} times the share of the most frequent context is "
-            f"{largest:.3g}; at {UNSTABLE:g} or above, gradient descent is unstable: give at most "
-            f"{UNSTABLE * step_size / largest:.3g}"
+            f"step_size is {step_size:g}, and gradient descent is unstable because {step_size:g} times the "
+            f"share of the most frequent context is {largest:.3g}, not below {UNSTABLE:g}; give a step_size "
+            f"below {UNSTABLE * step_size / largest:.3g}"
         )
     courses = [_Descent(batch, step_size).follow(steps, exact) for batch in _split_levels(levels)]
     for step, states in zip(steps, zip(*courses, strict=True), strict=True):

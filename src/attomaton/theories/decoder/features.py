@@ -115,8 +115,8 @@ class Compatibility:
         """Whether one W has all log-odds; raises ``UncertifiedSolution`` if that is not proved."""
         if not self.decided:
             raise UncertifiedSolution(
-                f"the features are too nearly dependent to decide whether the log-odds can be met: they miss "
-                f"by {self.miss:.1e}, and the contradiction is balanced only to {self.balance:.1e}"
+                "the features are too close to linear dependence to decide whether one W has all log-odds "
+                f"(missed by {self.miss:.1e}; contradiction balanced to {self.balance:.1e})"
             )
         return self.met
 
@@ -400,9 +400,9 @@ class EmbeddedLimit(Printed):
         left = axes[singular > 0] @ (vector - weights @ self.features[rows])
         if np.linalg.norm(left) > COMBINED_TOLERANCE * np.linalg.norm(vector):
             raise UncertifiedSolution(
-                f"{int(members.sum()):,} tokens have the largest growing score for these features, or are "
-                f"closer to it than the error of W^mm ({self._error:.1e} times the features' length), and "
-                "no context of the corpus determines their shares; give features farther from a border"
+                f"{int(members.sum()):,} tokens share the largest growing score for these features, up to "
+                f"the error of W^mm ({self._error:.1e} times the length of the features), and no context of "
+                "the corpus determines their shares; give features farther from a border"
             )
         return members, weights @ self.solved.scores[rows]
 
@@ -505,9 +505,9 @@ def solve_decoder(
     n_pairs = len(supports) * supports.n_tokens
     if n_pairs > MOST_FEATURE_PAIRS:
         raise UnsupportedOption(
-            f"{len(supports):,} contexts and {supports.n_tokens:,} tokens make {n_pairs:,} pairs; at most "
-            f"{MOST_FEATURE_PAIRS:,} can be solved with given features; give fewer contexts, or fewer tokens "
-            "with most_frequent"
+            f"{len(supports):,} contexts and {supports.n_tokens:,} tokens make {n_pairs:,} pairs, more "
+            f"than the {MOST_FEATURE_PAIRS:,} that can be solved with given features; give fewer contexts, "
+            "or fewer tokens with most_frequent"
         )
     table = check_features(features, len(supports))
     compatibility = find_compatibility(supports, table)

@@ -284,11 +284,7 @@ class DecoderLimit(Tabular):
             for why in self._frequent()
         ]
         headers = ["context", "positions", "support", "followed by"]
-        return [
-            repr(self),
-            Grid("Limit", ["", ""], facts),
-            Grid("The most frequent contexts", headers, rows),
-        ]
+        return [repr(self), Grid("Limit", ["", ""], facts), Grid("The most frequent contexts", headers, rows)]
 
 
 def _check_step(step: object, step_size: object, least: int = 0) -> tuple[int, float]:

@@ -72,8 +72,8 @@ def check_assumptions(
             length,
             spread,
             length >= spread,
-            "tokens before the query on average, against ten times 1/Σ P(l|n)², the tokens that a class's "
-            "law is spread over; shorter contexts of one class differ from each other",
+            "mean number of tokens before the query, compared with ten times 1/Σ P(l|n)², the effective "
+            "number of tokens of a class; if contexts are shorter, those of one class differ",
         ),
         *([] if rates is None else [fast]),
         Assumption(
@@ -82,7 +82,7 @@ def check_assumptions(
             1 / size,
             mean <= 1 / size,
             "f_n·f_n' of two classes drawn by their shares, against 1/K; correlated classes are learned "
-            "together, and the closed form takes them one by one",
+            "together, but the closed form treats each class alone",
         ),
         Assumption(
             "weak correlation of any two",
@@ -104,8 +104,8 @@ def check_assumptions(
             several,
             0.0,
             several == 0.0,
-            "share of the sequences whose label also follows another query; tokens that predict it there are "
-            "raised here, distinct or not",
+            "share of the sequences whose label also follows another query; tokens that predict the label "
+            "under another query are raised under this one too, distinct or not",
         ),
         Assumption(
             "distinct tokens",

@@ -323,13 +323,15 @@ def _check_classes(query: Int32, label: Int32, table: Float64, share: Float64) -
     if table.ndim != 2 or not len(query) == len(label) == len(table) == len(share) or not len(query):
         raise InvalidSamples(
             f"{len(query)} queries, {len(label)} labels, {len(share)} shares and weights of shape "
-            f"{table.shape}; give at least one class, with one of each"
+            f"{table.shape}; give one of each for every class, and at least one class"
         )
     if not (np.isfinite(table).all() and np.isfinite(share).all()) or table.min() < 0 or share.min() <= 0:
         raise InvalidSamples("weights must be finite and not negative, shares finite and above 0")
     empty = np.flatnonzero(table.sum(axis=1) == 0)
     if len(empty):
-        raise InvalidSamples(f"class {empty[0]} has no token before its query; give one a weight above 0")
+        raise InvalidSamples(
+            f"class {empty[0]} has no token before its query; give one token a weight above 0"
+        )
     if len(np.unique(pack_pairs(query.astype(np.int64), label.astype(np.int64)))) < len(query):
         raise InvalidSamples("two classes have the same query and label; merge them into one")
 

@@ -31,7 +31,7 @@ from attomaton.theories.scansnap.classes import CorpusClasses
 from attomaton.theories.scansnap.law import Rates, SnapLaw
 from attomaton.theories.scansnap.pulls import find_pulls
 
-SLOW = 1e9
+SLOW_ATTENTION = 1e9
 """C₀ for slow attention, where B ∝ Γ."""
 
 
@@ -144,7 +144,7 @@ class Clock:
 @lru_cache
 def _unit_times(n_tokens: int) -> tuple[float, float]:
     """Turn and snap of one class at η_Y = 1; divide by η_Y π_n for any class."""
-    law = SnapLaw(1, n_tokens, Rates(decoder=1.0, attention=1.0), start=SLOW)
+    law = SnapLaw(1, n_tokens, Rates(decoder=1.0, attention=1.0), start=SLOW_ATTENTION)
     return law.turn, law.snap
 
 
@@ -175,28 +175,29 @@ def forecast_queries(
     tolerance = real_number(tolerance, "tolerance", least=0, below=1)
     n_queries = whole_number(n_queries, "n_queries", least=1)
     queries, shares = classes.query_shares()
-    clock, alone = Clock(classes.n_tokens, rates), classes.is_distinct(tolerance)
+    clock, distinct_everywhere = Clock(classes.n_tokens, rates), classes.is_distinct(tolerance)
     forecasts: list[QueryForecast] = []
-    pulls_of = find_pulls(classes, queries[:n_queries])
-    for query, share, pulls in zip(queries.tolist(), shares.tolist(), pulls_of, strict=False):
+    all_pulls = find_pulls(classes, queries[:n_queries])
+    for query, share, (tokens, pulls) in zip(queries.tolist(), shares.tolist(), all_pulls, strict=False):
         numbers = np.flatnonzero(classes.queries == query)
         of_query = classes.take(numbers[np.argsort(-classes.shares[numbers], kind="stable")])
         distinct, entries = find_distinct(of_query, tolerance)
-        order = np.argsort(pulls[1][np.searchsorted(pulls[0], distinct)], kind="stable")
+        order = np.argsort(pulls[np.searchsorted(tokens, distinct)], kind="stable")
         distinct, entries = distinct[order], entries[order]
         forecasts.append(
             QueryForecast(
-                query,
-                share,
-                of_query.labels.astype(np.int64),
-                of_query.shares,
-                clock.turn(of_query.shares),
-                clock.snap(of_query.shares),
-                *pulls,
-                distinct,
-                of_query.rows[entries],
-                of_query.probabilities[entries],
-                distinct[alone[distinct]],
+                query=query,
+                share=share,
+                labels=of_query.labels.astype(np.int64),
+                class_shares=of_query.shares,
+                turns=clock.turn(of_query.shares),
+                snaps=clock.snap(of_query.shares),
+                tokens=tokens,
+                pulls=pulls,
+                distinct=distinct,
+                owners=of_query.rows[entries],
+                probabilities=of_query.probabilities[entries],
+                everywhere=distinct[distinct_everywhere[distinct]],
             )
         )
     return tuple(forecasts)

@@ -37,6 +37,39 @@ MAX_LAW = 1_000_000
 SCORE_NOISE = 1e-6
 """Scores below this belong to tokens that do not move."""
 
+FEW_TOKENS = 50
+"""Largest vocabulary for which the exact flow is tried."""
+
+LEAST_RATIO = 1e-6
+"""If attention learns faster than the decoder by this factor, the exact flow is too stiff to try."""
+
+MOST_SLOPES = 2_000
+"""Number of evaluations after which the exact flow is given up: usual rates need a few hundred."""
+
+SURVEY = FolderKind("survey", "a survey", "attomaton scan-snap --out")
+SURVEY_SCHEMAS = {
+    "tokens": pa.schema([("query", pa.int32()), ("token", pa.int32()), ("pull", pa.float64())]),
+    "distinct": pa.schema(
+        [
+            *((name, pa.int32()) for name in ("query", "rank", "token", "label")),
+            *((name, pa.float64()) for name in ("probability", "pull")),
+        ]
+    ),
+    "classes": pa.schema(
+        [
+            *((name, pa.int32()) for name in ("query", "label")),
+            *((name, pa.float64()) for name in ("share", "turn", "snap")),
+        ]
+    ),
+}
+"""The tables of a survey on disk; ``rank`` counts from 1, the first to fade."""
+
+TOKENS_PRINTED = 3
+"""Number of tokens of each kind to print."""
+
+Name = Callable[[int], str]
+"""The text of a token id."""
+
 
 @dataclass(frozen=True, eq=False)
 class FollowedQuery:
@@ -59,80 +92,6 @@ class FollowedQuery:
     scores: Float64
     before: Float64
     after: Float64
-
-
-def can_follow(classes: CorpusClasses) -> bool:
-    """Whether Y and Z are small enough for :func:`follow_attention`."""
-    used = len(np.union1d(classes.tokens, classes.labels))
-    state = used * (len(np.unique(classes.labels)) + 1 + len(np.unique(classes.queries)))
-    return state <= FEW_NUMBERS and len(classes) * used <= MAX_LAW
-
-
-def half_time(classes: CorpusClasses, rates: Rates) -> float:
-    """The time when classes with half of all sequences have passed their predicted snap."""
-    snaps = Clock(classes.n_tokens, rates).snap(classes.shares)
-    order = np.argsort(snaps, kind="stable")
-    return float(snaps[order][np.searchsorted(np.cumsum(classes.shares[order]), 0.5)])
-
-
-def follow_attention(
-    classes: CorpusClasses, rates: Rates, *, until: float, most_slopes: int | None = None
-) -> tuple[FollowedQuery, ...]:
-    """Follow Y and Z to t = ``until``; return the tokens of each query, most frequent query first."""
-    until = real_number(until, "until", above=0)
-    if not can_follow(classes):
-        raise UnsupportedOption(
-            f"{classes} is too large to follow Y and Z exactly; use forecast_queries, which has no such limit"
-        )
-    flow = solve_flow(classes, rates, [until], growth=False, rtol=1e-7, atol=1e-9, most_slopes=most_slopes)
-    reduced, end = flow.reduced, flow.scores[-1]
-    shares = classes.shares[:, None]
-    before, after = (
-        reduced.sum_by_query(shares * reduced.attention(scores)) / reduced.sum_by_query(shares)
-        for scores in (np.zeros_like(end), end)
-    )
-    followed: list[FollowedQuery] = []
-    for query in classes.query_shares()[0].tolist():
-        row = reduced.queries.tolist().index(query)
-        present = np.flatnonzero(before[row] > 0)
-        order = present[np.argsort(end[row, present], kind="stable")]
-        followed.append(
-            FollowedQuery(query, reduced.keys[order], end[row, order], before[row, order], after[row, order])
-        )
-    return tuple(followed)
-
-
-SURVEY = FolderKind("survey", "a survey", "attomaton scan-snap --out")
-FEW_TOKENS = 50
-"""Largest vocabulary for which the exact flow is tried."""
-
-LEAST_RATIO = 1e-6
-"""If attention learns faster than the decoder by this factor, the exact flow is too stiff to try."""
-
-MOST_SLOPES = 2_000
-"""Number of evaluations after which the exact flow is given up: usual rates need a few hundred."""
-
-SURVEY_SCHEMAS = {
-    "tokens": pa.schema([("query", pa.int32()), ("token", pa.int32()), ("pull", pa.float64())]),
-    "distinct": pa.schema(
-        [
-            *((name, pa.int32()) for name in ("query", "rank", "token", "label")),
-            *((name, pa.float64()) for name in ("probability", "pull")),
-        ]
-    ),
-    "classes": pa.schema(
-        [
-            *((name, pa.int32()) for name in ("query", "label")),
-            *((name, pa.float64()) for name in ("share", "turn", "snap")),
-        ]
-    ),
-}
-"""The tables of a survey on disk; ``rank`` counts from 1, the first to fade."""
-
-TOKENS_PRINTED = 3
-"""Number of tokens of each kind to print."""
-
-Name = Callable[[int], str]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -218,17 +177,17 @@ class Survey(Tabular):
     def _table_of(self, table: str) -> pa.Table:
         """One of the tables of ``SURVEY_SCHEMAS``."""
         schema = SURVEY_SCHEMAS[table]
-        columns = [_columns(forecast)[table] for forecast in self.forecasts]
+        forecasts = [_columns(forecast)[table] for forecast in self.forecasts]
         return make_table(
-            schema, {name: np.concatenate([rows[name] for rows in columns]) for name in schema.names}
+            schema, {name: np.concatenate([columns[name] for columns in forecasts]) for name in schema.names}
         )
 
     def _blocks(self) -> list[Block]:
         record = self.to_dict(shown=TOKENS_PRINTED)
         forecasts: list[dict[str, Any]] = record["forecasts"]
         n_distinct = sum(row["distinct"] for row in forecasts)
-        raised = sum(row["upward"] * row["distinct"] for row in forecasts) / max(n_distinct, 1)
-        distinct = [
+        share_raised = sum(row["upward"] * row["distinct"] for row in forecasts) / max(n_distinct, 1)
+        distinct_rows = [
             (
                 row["query"],
                 f"{row['classes']:,}",
@@ -239,13 +198,14 @@ class Survey(Tabular):
             )
             for row in forecasts
         ]
-        moves = [
+        move_rows = [
             (row["query"], " ".join(row["lowered_first"]), " ".join(row["raised_first"])) for row in forecasts
         ]
-        followed = [
-            (row["query"], _scores(row["lowered"]), _scores(row["raised"])) for row in record["followed"]
+        followed_rows = [
+            (row["query"], _join_scores(row["lowered"]), _join_scores(row["raised"]))
+            for row in record["followed"]
         ]
-        assumed = [
+        assumption_rows = [
             (
                 row["name"],
                 "not finite" if row["value"] is None else f"{row['value']:.3g}",
@@ -255,8 +215,8 @@ class Survey(Tabular):
             )
             for row in record["assumptions"]
         ]
-        title = f"Attention by the exact flow on these contexts, t = {self.until:,.0f}"
-        headers = ["query", "most lowered: token, score", "most raised: token, score"]
+        followed_title = f"Attention by the exact flow on these contexts, t = {self.until:,.0f}"
+        followed_headers = ["query", "most lowered: token, score", "most raised: token, score"]
         return [
             f"{self.n_samples:,} samples, of which {record['counted']:,} are counted: {record['classes']:,} "
             f"classes (pairs of query and label) of {record['queries']:,} queries, {record['tokens']:,} "
@@ -264,10 +224,10 @@ class Survey(Tabular):
             Grid(
                 "Distinct tokens under each query",
                 ["query", "classes", "distinct", "first to fade", "last to stay", "snap"],
-                distinct,
+                distinct_rows,
             ),
             "snap: the step by which the query's most frequent class is learned and its attention slows.",
-            f"{raised:.0%} of these distinct tokens are raised at the start of training; if all "
+            f"{share_raised:.0%} of these distinct tokens are raised at the start of training; if all "
             "assumptions of the theory hold, all are."
             if n_distinct
             else "No token is distinct: each precedes several labels of its query. The order of fading then "
@@ -275,10 +235,14 @@ class Survey(Tabular):
             Grid(
                 "Where attention moves first, for long contexts",
                 ["query", "lowered first", "raised first"],
-                moves,
+                move_rows,
             ),
-            *([Grid(title, headers, followed)] if followed else []),
-            Grid("Assumptions of the theory", ["assumption", "value", "bound", "met", "meaning"], assumed),
+            *([Grid(followed_title, followed_headers, followed_rows)] if followed_rows else []),
+            Grid(
+                "Assumptions of the theory",
+                ["assumption", "value", "bound", "met", "meaning"],
+                assumption_rows,
+            ),
         ]
 
 
@@ -328,18 +292,17 @@ def survey_samples(
     forecasts = forecast_queries(classes, rates, n_queries=n_queries, tolerance=tolerance)
     announce("checking assumptions")
     assumptions = check_assumptions(classes, rates, tolerance=tolerance)
-    until, followed = 0.0, ()
+    followed, until = (), 0.0
     if samples.n_tokens <= FEW_TOKENS and rates.ratio >= LEAST_RATIO:
         contexts = classes_of_contexts(samples)
         if can_follow(contexts):
             announce("following the flow")
             with suppress(UncertifiedSolution):  # the flow may be too stiff
                 end = half_time(classes, rates)
-                followed = follow_attention(contexts, rates, until=end, most_slopes=MOST_SLOPES)
-                until = end
-    most = followed[:n_queries]
+                queries = follow_attention(contexts, rates, until=end, most_slopes=MOST_SLOPES)
+                followed, until = queries[:n_queries], end
     return Survey(
-        classes, rates, len(samples), forecasts, assumptions, most, until, samples.skipped, vocabulary
+        classes, rates, len(samples), forecasts, assumptions, followed, until, samples.skipped, vocabulary
     )
 
 
@@ -403,5 +366,46 @@ def _follow_record(followed: FollowedQuery, name: Name, shown: int) -> dict[str,
     return {"query": name(followed.query), "lowered": lowered[:shown], "raised": raised[:shown]}
 
 
-def _scores(rows: Sequence[dict[str, Any]]) -> str:
+def _join_scores(rows: Sequence[dict[str, Any]]) -> str:
     return ", ".join(f"{row['token']} {row['score']:+.2f}" for row in rows)
+
+
+def can_follow(classes: CorpusClasses) -> bool:
+    """Whether Y and Z are small enough for :func:`follow_attention`."""
+    n_used = len(np.union1d(classes.tokens, classes.labels))
+    n_numbers = n_used * (len(np.unique(classes.labels)) + 1 + len(np.unique(classes.queries)))
+    return n_numbers <= FEW_NUMBERS and len(classes) * n_used <= MAX_LAW
+
+
+def half_time(classes: CorpusClasses, rates: Rates) -> float:
+    """The time when classes with half of all sequences have passed their predicted snap."""
+    snaps = Clock(classes.n_tokens, rates).snap(classes.shares)
+    order = np.argsort(snaps, kind="stable")
+    return float(snaps[order][np.searchsorted(np.cumsum(classes.shares[order]), 0.5)])
+
+
+def follow_attention(
+    classes: CorpusClasses, rates: Rates, *, until: float, most_slopes: int | None = None
+) -> tuple[FollowedQuery, ...]:
+    """Follow Y and Z to t = ``until``; return the tokens of each query, most frequent query first."""
+    until = real_number(until, "until", above=0)
+    if not can_follow(classes):
+        raise UnsupportedOption(
+            f"{classes} is too large to follow Y and Z exactly; use forecast_queries, which has no such limit"
+        )
+    flow = solve_flow(classes, rates, [until], growth=False, rtol=1e-7, atol=1e-9, most_slopes=most_slopes)
+    reduced, end = flow.reduced, flow.scores[-1]
+    shares = classes.shares[:, None]
+    before, after = (
+        reduced.sum_by_query(shares * reduced.attention(scores)) / reduced.sum_by_query(shares)
+        for scores in (np.zeros_like(end), end)
+    )
+    followed: list[FollowedQuery] = []
+    for query in classes.query_shares()[0].tolist():
+        row = reduced.queries.tolist().index(query)
+        present = np.flatnonzero(before[row] > 0)
+        order = present[np.argsort(end[row, present], kind="stable")]
+        followed.append(
+            FollowedQuery(query, reduced.keys[order], end[row, order], before[row, order], after[row, order])
+        )
+    return tuple(followed)

@@ -36,7 +36,8 @@ class Orthonormal(Checked):
         dim = n_tokens if self.dim is None else self.dim
         if dim < n_tokens:
             raise InvalidEmbeddings(
-                f"{n_tokens} orthonormal rows do not fit into {dim} dimensions; give more, or RandomUnit"
+                f"{n_tokens} orthonormal rows do not fit into {dim} dimensions; give a larger dim, or "
+                "RandomUnit"
             )
         return np.eye(n_tokens, dim)
 
@@ -91,7 +92,7 @@ class Equicorrelated(Checked):
         if self.dim < n_tokens or not -1.0 / max(n_tokens - 1, 1) < self.correlation < 1.0:
             raise InvalidEmbeddings(
                 f"{n_tokens} unit rows with inner products of {self.correlation} do not fit into {self.dim} "
-                f"dimensions; give at least {n_tokens} and a correlation above −1/(n_tokens − 1) and below 1"
+                f"dimensions; give dim ≥ {n_tokens} and a correlation above −1/(n_tokens − 1) and below 1"
             )
         gram = np.full((n_tokens, n_tokens), self.correlation) + (1.0 - self.correlation) * np.eye(n_tokens)
         turn, _ = np.linalg.qr(rng.normal(size=(self.dim, n_tokens)))

@@ -22,10 +22,10 @@ class Readout(Protocol):
     Shapes: trials b, samples n, positions t, tokens k, dimensions d.
     """
 
-    def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
+    def prepare(self, keys: Tensor, is_label: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
         """The constant part of the head during training.
 
-        From keys (b, n, t, d), whether a position holds the label (b, n, t), embeddings (b, k, d) and labels
+        From keys (b, n, t, d), whether a position is the label (b, n, t), embeddings (b, k, d) and labels
         (b, n).
         """
         ...
@@ -50,10 +50,10 @@ class TokenId:
     (0.7, [0.21, -0.21])
     """
 
-    def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
+    def prepare(self, keys: Tensor, is_label: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
         """Where the label is, and where it is not."""
-        label = _positions_first(hit.to(keys.dtype))
-        return label, 1.0 - label
+        label_mask = _positions_first(is_label.to(keys.dtype))
+        return label_mask, 1.0 - label_mask
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """The prediction u, and du/ds by the attention scores s: a (1 − u) at the label, −a u elsewhere.
@@ -61,8 +61,8 @@ class TokenId:
         1 − u is summed over the other positions, to keep its precision when it is small.
         """
         on_label, elsewhere = (attention * mask for mask in prepared)
-        right = on_label.sum(0)
-        return right, on_label * elsewhere.sum(0) - elsewhere * right
+        value = on_label.sum(0)
+        return value, on_label * elsewhere.sum(0) - elsewhere * value
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Tied(Checked):
 
     temperature: float | None = field(default=None, metadata=checked(real_number, above=0))
 
-    def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
+    def prepare(self, keys: Tensor, is_label: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
         """c_y · x_t, or with a temperature (divided by it) all c_k · x_t, shape (t, k, b, n), and y."""
         return _prepare_linear(keys, _linalg.pinv(table).transpose(1, 2), labels, self.temperature)
 
@@ -121,7 +121,7 @@ class Untied(Checked):
 
     temperature: float | None = field(default=None, metadata=checked(real_number, above=0))
 
-    def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
+    def prepare(self, keys: Tensor, is_label: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
         """e_y · x_t, or with a temperature (divided by it) all e_k · x_t, shape (t, k, b, n), and y."""
         return _prepare_linear(keys, table, labels, self.temperature)
 
@@ -155,7 +155,7 @@ class EmbeddingDistance:
 
     tied: bool = True
 
-    def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
+    def prepare(self, keys: Tensor, is_label: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
         """What each position adds to ŷᵀE − e_y, shape (t, d, b, n): attention sums to 1."""
         written = keys if self.tied else keys @ (table.transpose(1, 2) @ table)[:, None]
         chosen = torch.take_along_dim(table, labels[:, :, None], dim=1)
@@ -163,10 +163,10 @@ class EmbeddingDistance:
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """The prediction u for each sample, and du/ds by the attention scores s."""
-        (apart,) = prepared
-        missed = (attention[:, None] * apart).sum(0)
-        _, derivative = _read_linear(attention, -2.0 * (missed * apart).sum(1))
-        return -missed.square().sum(0), derivative
+        (differences,) = prepared
+        error = (attention[:, None] * differences).sum(0)
+        _, derivative = _read_linear(attention, -2.0 * (error * differences).sum(1))
+        return -error.square().sum(0), derivative
 
 
 HEADS: dict[str, type[Any]] = {
@@ -217,9 +217,9 @@ def _read_prepared(attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Ten
         return _read_linear(attention, prepared[0])
     values, logits, labels = prepared
     probabilities = torch.softmax((attention[:, None] * logits).sum(0), 0)
-    right = probabilities.gather(0, labels)[0]
-    _, derivative = _read_linear(attention, values - (probabilities * logits).sum(1))
-    return right, right * derivative
+    value = probabilities.gather(0, labels)[0]
+    _, log_derivative = _read_linear(attention, values - (probabilities * logits).sum(1))
+    return value, value * log_derivative
 
 
 def _read_linear(attention: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -228,8 +228,8 @@ def _read_linear(attention: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     Values are relative to those of the positions with most attention: if these hold nearly all of it, the
     contribution of the others is a sum of small numbers rather than a difference of large ones.
     """
-    largest = (attention == attention.amax(0)).to(values.dtype)
-    most = (values * largest).sum(0) / largest.sum(0)
-    share = attention * (values - most)
-    mean = share.sum(0)
-    return mean + most, share - attention * mean
+    is_largest = (attention == attention.amax(0)).to(values.dtype)
+    base = (values * is_largest).sum(0) / is_largest.sum(0)
+    terms = attention * (values - base)
+    mean = terms.sum(0)
+    return mean + base, terms - attention * mean

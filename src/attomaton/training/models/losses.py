@@ -84,11 +84,7 @@ class CorrelationLoss:
         return right * 0.0 - 1.0
 
 
-LOSSES: dict[str, type[Any]] = {
-    "log": LogLoss,
-    "squared": SquaredLoss,
-    "correlation": CorrelationLoss,
-}
+LOSSES: dict[str, type[Any]] = {"log": LogLoss, "squared": SquaredLoss, "correlation": CorrelationLoss}
 """Name of a loss → its class; stored runs can name these."""
 
 

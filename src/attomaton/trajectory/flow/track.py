@@ -25,6 +25,49 @@ LossFlow = OrthonormalFlow | EmbeddedFlow
 Coordinates fall into independent blocks.
 """
 
+WARM_UP = 1_000
+"""Plain steps before the flow takes over, if a step can move scores by about 1."""
+
+FEWEST_PLAIN = 20
+"""Minimum number of plain steps before the flow takes over."""
+
+MOST_WARM_UPS = 32
+"""Maximum number of warm-ups, if gradient descent still oscillates at the end of one."""
+
+CALM = 1e-7
+"""Oscillations this small, relative to the norm of the coordinates, need no longer warm-up."""
+
+FALLING = 0.9
+"""Oscillations that do not fall to this share while the warm-up doubles do not die out."""
+
+ROUNDING_ERROR, ROUNDING_FACTOR = 1e-15, 10.0
+"""Size of a rounding error, and factor on the distance of a second descent to bound its effect."""
+
+FIRST_WIDTH, SMALLEST_WIDTH = 0.1, 1e-6
+"""The first step in ln t, and the one below which the flow is given up."""
+
+SMALLEST_GRADIENT = 1e-300
+"""Gradients are taken to be at least this, so that they have a logarithm."""
+
+CAUTION = 2.0
+"""Factor on the rotation of the gradient between two states as error: it may rotate back and forth."""
+
+GAMMA = 0.25
+"""The diagonal of the method below."""
+
+STAGES = (
+    (),
+    (1 / 2,),
+    (17 / 50, -1 / 25),
+    (371 / 1360, -137 / 2720, 15 / 544),
+    (25 / 24, -49 / 48, 125 / 16, -85 / 12),
+)
+STAGE_TIMES = (1 / 4, 3 / 4, 11 / 20, 1 / 2, 1.0)
+FOURTH_ORDER = (25 / 24, -49 / 48, 125 / 16, -85 / 12, 1 / 4)
+THIRD_ORDER = (59 / 48, -17 / 96, 225 / 32, -85 / 12, 0.0)
+"""A singly diagonally implicit method of order 4 with one of order 3 inside, L-stable and stiffly accurate
+(Hairer and Wanner, Solving Ordinary Differential Equations II, section IV.6)."""
+
 
 @dataclass(frozen=True)
 class FlowState:
@@ -39,23 +82,6 @@ class FlowState:
     width: float  # the step in ln t to try next
 
 
-GAMMA = 0.25
-STAGES = (
-    (),
-    (1 / 2,),
-    (17 / 50, -1 / 25),
-    (371 / 1360, -137 / 2720, 15 / 544),
-    (25 / 24, -49 / 48, 125 / 16, -85 / 12),
-)
-STAGE_TIMES = (1 / 4, 3 / 4, 11 / 20, 1 / 2, 1.0)
-FOURTH_ORDER = (25 / 24, -49 / 48, 125 / 16, -85 / 12, 1 / 4)
-THIRD_ORDER = (59 / 48, -17 / 96, 225 / 32, -85 / 12, 0.0)
-"""A singly diagonally implicit method of order 4 with one of order 3 inside, L-stable and stiffly accurate
-(Hairer and Wanner, Solving Ordinary Differential Equations II, section IV.6)."""
-
-SMALLEST_WIDTH = 1e-6
-
-
 def integrate(
     flow: LossFlow, state: FlowState, to: float, *, step_size: float, rtol: float
 ) -> Iterator[FlowState]:
@@ -66,8 +92,8 @@ def integrate(
     while state.step < to:
         remaining = float(np.log(to / state.step))
         width = remaining if state.width > 0.999 * remaining else state.width
-        point, missed = _step_implicitly(flow, state, width, step_size, rtol)
-        error = float(np.max(missed / np.maximum(1.0, flow.lengths(point)), initial=0.0)) / rtol
+        point, estimate = _step_implicitly(flow, state, width, step_size, rtol)
+        error = float(np.max(estimate / np.maximum(1.0, flow.lengths(point)), initial=0.0)) / rtol
         if not error <= 1.0:
             shorter = width * (max(0.2, 0.9 * error**-0.25) if np.isfinite(error) else 0.2)
             if shorter < SMALLEST_WIDTH:
@@ -81,7 +107,7 @@ def integrate(
             width * min(3.0, 0.9 * max(error, 1e-8) ** -0.25), state.width if width == remaining else 0.0
         )
         step = to if width == remaining else state.step * float(np.exp(width))
-        state = FlowState(step, point, state.error + missed, wider)
+        state = FlowState(step, point, state.error + estimate, wider)
         yield state
 
 
@@ -107,30 +133,6 @@ def _step_implicitly(
 
 def _combine(weights: tuple[float, ...] | list[float], slopes: list[Float64]) -> Float64:
     return np.asarray(sum(weight * slope for weight, slope in zip(weights, slopes, strict=True)), np.float64)
-
-
-WARM_UP = 1_000
-"""Plain steps before the flow takes over, if a step can move scores by about 1."""
-
-FEWEST_PLAIN = 20
-"""Minimum number of plain steps before the flow takes over."""
-
-MOST_WARM_UPS = 32
-"""Maximum number of warm-ups, if gradient descent still oscillates at the end of one."""
-
-CALM = 1e-7
-"""Oscillations this small, relative to the norm of the coordinates, need no longer warm-up."""
-
-FALLING = 0.9
-"""Oscillations that do not fall to this share while the warm-up doubles do not die out."""
-
-ROUNDING_ERROR, BLUR = 1e-15, 10.0
-"""Size of a rounding error, and factor on the distance of a second descent to bound its effect."""
-
-FIRST_WIDTH = 0.1
-TINY_PULL = 1e-300
-CAUTION = 2.0
-"""Factor on the rotation of the gradient between two states as error: it may rotate back and forth."""
 
 
 class Track:
@@ -174,13 +176,13 @@ class Track:
     def _find(self, step: float) -> FlowState:
         if step <= self._n_plain:
             point = self._flow.descend(self._start, self._step_size, int(step))
-            return FlowState(step, point, self._find_blur(point, int(step)), FIRST_WIDTH)
+            return FlowState(step, point, self._bound_rounding(point, int(step)), FIRST_WIDTH)
         self.advance(step)
         saved = [state for state in self._states if state.step <= step][-1]
         state = self._follow(saved, step)
-        pulls = self._pull(self._states[0]), self._pull(state)
-        first, last = (np.maximum(self._flow.lengths(pull), TINY_PULL) for pull in pulls)
-        shift = 0.5 * self._flow.spread(np.log(last / first)) * pulls[1]  # from flow to descent
+        gradients = self._gradient_at(self._states[0]), self._gradient_at(state)
+        first, last = (np.maximum(self._flow.lengths(gradient), SMALLEST_GRADIENT) for gradient in gradients)
+        shift = 0.5 * self._flow.spread(np.log(last / first)) * gradients[1]  # from flow to descent
         return replace(state, point=state.point + shift)
 
     def _warm_up(self, settles: bool) -> FlowState:
@@ -189,18 +191,18 @@ class Track:
             point = self._flow.descend(self._start, self._step_size, self._n_plain)
             unknown = np.full_like(self._flow.lengths(point), np.inf)
             return FlowState(float(self._n_plain), point, unknown, FIRST_WIDTH)
-        point, jumps = self._descend_from(self._start, self._n_plain)
-        most, died = MOST_WARM_UPS * self._n_plain, np.isfinite(jumps)
-        while self._n_plain < most and not (self._is_calm(point, jumps) & self._is_stable(point)).all():
-            point, after = self._descend_from(point, self._n_plain)
+        point, oscillation = self._descend_from(self._start, self._n_plain)
+        most, dies_out = MOST_WARM_UPS * self._n_plain, np.isfinite(oscillation)
+        while self._n_plain < most and not (self._is_calm(point, oscillation) & self._is_stable(point)).all():
+            point, later_oscillation = self._descend_from(point, self._n_plain)
             self._n_plain *= 2
-            died = after <= FALLING * jumps
-            jumps = after
-        lasting = ~(self._is_calm(point, jumps) | died) | ~self._is_stable(point)
-        error = np.where(lasting, np.inf, 2.0 * jumps + self._find_blur(point, self._n_plain))
+            dies_out = later_oscillation <= FALLING * oscillation
+            oscillation = later_oscillation
+        lasting = ~(self._is_calm(point, oscillation) | dies_out) | ~self._is_stable(point)
+        error = np.where(lasting, np.inf, 2.0 * oscillation + self._bound_rounding(point, self._n_plain))
         return FlowState(float(self._n_plain), point, error, FIRST_WIDTH)
 
-    def _find_blur(self, point: Float64, n_steps: int) -> Float64:
+    def _bound_rounding(self, point: Float64, n_steps: int) -> Float64:
         """A bound by block on the effect of rounding in plain descent, which grows where curvature is high.
 
         It uses a second descent that starts at the distance of the rounding errors of all its steps.
@@ -209,7 +211,9 @@ class Track:
             return np.zeros_like(self._flow.lengths(point))
         size = ROUNDING_ERROR * np.sqrt(n_steps) * max(1.0, float(np.abs(point).max(initial=0.0)))
         start = self._start + size * np.random.default_rng(0).choice([-1.0, 1.0], len(point))
-        return BLUR * self._flow.lengths(self._flow.descend(start, self._step_size, n_steps) - point)
+        return ROUNDING_FACTOR * self._flow.lengths(
+            self._flow.descend(start, self._step_size, n_steps) - point
+        )
 
     def _descend_from(self, point: Float64, n_steps: int) -> tuple[Float64, Float64]:
         """The point after a number of plain steps, and the size of the last oscillation, by block.
@@ -221,8 +225,8 @@ class Track:
             points.append(self._flow.descend(points[-1], self._step_size, 1))
         return points[-1], self._flow.lengths(np.diff(points, n=3, axis=0)[0]) / 8.0
 
-    def _is_calm(self, point: Float64, jumps: Float64) -> Bool:
-        return jumps <= CALM * np.maximum(1.0, self._flow.lengths(point))
+    def _is_calm(self, point: Float64, oscillation: Float64) -> Bool:
+        return oscillation <= CALM * np.maximum(1.0, self._flow.lengths(point))
 
     def _is_stable(self, point: Float64) -> Bool:
         """Whether curvature is below the edge, by block."""
@@ -235,24 +239,25 @@ class Track:
         """The state at a step, with the error of the correction; infinite beyond the edge."""
         if np.isinf(state.error).all():  # the point after the last plain step is as good as any
             return replace(state, step=to)
-        pull, left_out, stable = self._pull(state), np.zeros_like(state.error), np.isfinite(state.error)
+        gradient, stable = self._gradient_at(state), np.isfinite(state.error)
+        left_out = np.zeros_like(state.error)
         for later in integrate(self._flow, state, to, step_size=self._step_size, rtol=self._rtol):
-            next_pull = self._pull(later)
-            left_out = left_out + CAUTION * self._find_missing(state, pull, next_pull)
+            next_gradient = self._gradient_at(later)
+            left_out = left_out + CAUTION * self._find_missing(state, gradient, next_gradient)
             stable = stable & self._is_stable(later.point)
-            state, pull = later, next_pull
+            state, gradient = later, next_gradient
         return replace(state, error=np.where(stable, state.error + left_out, np.inf))
 
-    def _find_missing(self, state: FlowState, pull: Float64, next_pull: Float64) -> Float64:
-        """½ ‖u‖ dθ + ½ ‖η H u‖ d ln‖u‖ from a state with u = ``pull`` to a state with u = ``next_pull``."""
-        sizes = [np.maximum(self._flow.lengths(u), TINY_PULL) for u in (pull, next_pull)]
-        rotation = pull / self._flow.spread(sizes[0]) - next_pull / self._flow.spread(sizes[1])
+    def _find_missing(self, state: FlowState, gradient: Float64, next_gradient: Float64) -> Float64:
+        """½ ‖u‖ dθ + ½ ‖η H u‖ d ln‖u‖ between two states, u their ``gradient`` and ``next_gradient``."""
+        sizes = [np.maximum(self._flow.lengths(u), SMALLEST_GRADIENT) for u in (gradient, next_gradient)]
+        rotation = gradient / self._flow.spread(sizes[0]) - next_gradient / self._flow.spread(sizes[1])
         next_point = self._flow.descend(state.point, self._step_size, 1)
-        bent = self._flow.lengths(self._pull(replace(state, point=next_point)) - pull)
+        curvature = self._flow.lengths(self._gradient_at(replace(state, point=next_point)) - gradient)
         first_order = np.maximum(*sizes) * self._flow.lengths(rotation)
-        return 0.5 * (first_order + bent * np.abs(np.log(sizes[1] / sizes[0])))
+        return 0.5 * (first_order + curvature * np.abs(np.log(sizes[1] / sizes[0])))
 
-    def _pull(self, state: FlowState) -> Float64:
+    def _gradient_at(self, state: FlowState) -> Float64:
         """η ∇L, from one step long enough to lose no digits."""
         moved = self._flow.descend(state.point, self._step_size * state.step, 1)
         return (state.point - moved) / state.step
