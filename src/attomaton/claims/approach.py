@@ -57,6 +57,45 @@ TIME_HALVINGS = 3
 LOSS_TOLERANCE = 1e-12
 """Tolerance for comparing losses, relative to 1."""
 
+NEGLIGIBLE = 1e-6
+"""Distances and angles below this count as zero."""
+
+NEAR_CORRELATION = 0.9
+"""A path with a lower correlation with W_svm at half of the steps is not near: it is 26° away."""
+
+MISSED = 0.1
+"""A path that leaves more attention than this below the best component at half of the steps is not near."""
+
+UNINFORMATIVE = 0.1
+"""A difference from the Luce odds (total variation, at most 1) above this gives no information."""
+
+SWINGS = 2.0
+"""Normalised steps of length η oscillate around W_fin by about η/2; by this many η at most."""
+
+N_POINTS = 1_000
+"""Random points at which the curvature is computed, over all trials."""
+
+MOST_HESSIAN_DIMENSIONS = 16
+"""Limit of dimensions: a Hessian has dim² rows, and a thousand of them are decomposed."""
+
+HESSIAN_NUMBERS = 2_000_000
+"""Numbers of Hessians computed at once."""
+
+EIGENVALUE_ROUNDING = 1e-12
+"""Eigenvalues above −this, relative to the largest, count as nonnegative."""
+
+FLAT = 1e-3
+"""Share of the largest curvature that embeddings allow below which eigenvalues have few digits."""
+
+PROVED = (
+    "proved: with log-loss on a mass the Hessian is a mean over contexts of the covariance of e_x e_kᵀ under "
+    "attention, so at any W no eigenvalue is negative"
+)
+"""Why the loss is convex, as a verdict says it."""
+
+STRICT = f"{PROVED}, and none is 0 in the span of the edges, since every token of a context has attention"
+"""Why it is strictly convex in the cyclic subspace, as a verdict says it."""
+
 
 @dataclass(frozen=True, eq=False)
 class ComputedPath:
@@ -143,6 +182,7 @@ def look_ahead(evidence: Evidence, is_ready: Callable[[Evidence], bool]) -> int 
     last = int(evidence.trace.steps[-1])
     if not last:
         return "the number of steps is unknown, since none was taken"
+    # double the run until it can be judged, then try quarter powers of two in the last doubling
     short = max(last, FEWEST_STEPS // 2)
     while not is_ready(evidence.once(lengthen_run, 2 * short)):
         short *= 2
@@ -153,9 +193,9 @@ def look_ahead(evidence: Evidence, is_ready: Callable[[Evidence], bool]) -> int 
         for steps in np.ceil(short * QUARTERS).astype(int)
         if is_ready(evidence.once(lengthen_run, steps))
     )
-    number = int(steps) - last
-    unit = 10 ** max(len(str(number)) - 2, 0)
-    return -(-number // unit) * unit
+    n_more = int(steps) - last
+    unit = 10 ** max(len(str(n_more)) - 2, 0)
+    return -(-n_more // unit) * unit  # rounded up to two digits
 
 
 def follow_trial(evidence: Evidence, trial: int) -> Trajectory:
@@ -194,6 +234,7 @@ def find_time(path: Trajectory, loss: float) -> float:
     if not path.loss_at(1.0) >= least:
         return 0.0
     low = 0.0
+    # the exponent of a step that still has the loss: in whole powers of ten, then by bisection
     while low < np.log10(LAST_STEP) and path.loss_at(10.0 ** (low + 1.0)) >= least:
         low += 1.0
     width = 1.0
@@ -202,22 +243,6 @@ def find_time(path: Trajectory, loss: float) -> float:
         if path.loss_at(10.0 ** (low + width)) >= least:
             low += width
     return 10.0**low
-
-
-NEGLIGIBLE = 1e-6
-"""Distances and angles below this count as zero."""
-
-NEAR_CORRELATION = 0.9
-"""A path with a lower correlation with W_svm at half of the steps is not near: it is 26° away."""
-
-MISSED = 0.1
-"""A path that leaves more attention than this below the best component at half of the steps is not near."""
-
-UNINFORMATIVE = 0.1
-"""A difference from the Luce odds (total variation, at most 1) above this gives no information."""
-
-SWINGS = 2.0
-"""Normalised steps of length η oscillate around W_fin by about η/2; by this many η at most."""
 
 
 def tangent_of(correlation: float) -> float:
@@ -428,22 +453,6 @@ def judge_retrieval(evidence: Evidence) -> Judgement:
     return bounds.judge(missed, bounds.bound, missed <= bounds.bound, shortfall, meaning)
 
 
-N_POINTS = 1_000
-"""Random points at which the curvature is computed, over all trials."""
-
-MOST_HESSIAN_DIMENSIONS = 16
-"""Limit of dimensions: a Hessian has dim² rows, and a thousand of them are decomposed."""
-
-HESSIAN_NUMBERS = 2_000_000
-"""Numbers of Hessians computed at once."""
-
-EIGENVALUE_ROUNDING = 1e-12
-"""Eigenvalues above −this, relative to the largest, count as nonnegative."""
-
-FLAT = 1e-3
-"""Share of the largest curvature that embeddings allow below which eigenvalues have few digits."""
-
-
 @dataclass(frozen=True, eq=False)
 class Curvature:
     """Smallest eigenvalues of the Hessian at random points, relative to its largest.
@@ -469,30 +478,24 @@ def draw_curvature(evidence: Evidence) -> Curvature:
     axes = evidence.target.axes
     least: list[float] = []
     least_cyclic: list[float] = []
-    at_once = max(HESSIAN_NUMBERS // dim**4, 1)
-    for first in range(0, N_POINTS, at_once):
-        numbers = range(first, min(first + at_once, N_POINTS))
+    n_at_once = max(HESSIAN_NUMBERS // dim**4, 1)
+    for first in range(0, N_POINTS, n_at_once):
+        numbers = range(first, min(first + n_at_once, N_POINTS))
         trials = [number % trace.n_trials for number in numbers]
         sizes = 10 ** rng.uniform(-1.0, np.log10(3.0), (len(trials), 1, 1))
         points = sizes * rng.normal(size=(len(trials), dim, dim))
         samples = [trace.samples[trial] for trial in trials]
-        bent = measure_curvatures(model, samples, list(trace.embeddings[trials]), points)
-        values = np.linalg.eigvalsh(bent)
-        allowed = np.square(trace.embeddings[trials]).sum(-1).max(-1) ** 2
-        largest = np.maximum(np.abs(values).max(1), np.finfo(float).tiny)
-        least += (values[:, 0] / np.maximum(largest, FLAT * allowed)).tolist()
-        for hessian, frame, unit in zip(bent, axes[trials], largest, strict=True):
-            used = frame[frame.any(axis=1)]
-            if len(used):
-                least_cyclic.append(float(np.linalg.eigvalsh(used @ hessian @ used.T)[0] / unit))
+        hessians = measure_curvatures(model, samples, list(trace.embeddings[trials]), points)
+        eigenvalues = np.linalg.eigvalsh(hessians)
+        # relative to the largest, unless attention has settled and all of them are small
+        most_curvature = np.square(trace.embeddings[trials]).sum(-1).max(-1) ** 2
+        largest = np.maximum(np.abs(eigenvalues).max(1), np.finfo(float).tiny)
+        least += (eigenvalues[:, 0] / np.maximum(largest, FLAT * most_curvature)).tolist()
+        for hessian, padded_axes, scale in zip(hessians, axes[trials], largest, strict=True):
+            cyclic = padded_axes[padded_axes.any(axis=1)]
+            if len(cyclic):
+                least_cyclic.append(float(np.linalg.eigvalsh(cyclic @ hessian @ cyclic.T)[0] / scale))
     return Curvature(np.array(least), np.array(least_cyclic))
-
-
-PROVED = (
-    "proved: with log-loss on a mass the Hessian is a mean over contexts of the covariance of e_x e_kᵀ under "
-    "attention, so at any W no eigenvalue is negative"
-)
-STRICT = f"{PROVED}, and none is 0 in the span of the edges, since every token of a context has attention"
 
 
 def _is_sampled(evidence: Evidence) -> bool:

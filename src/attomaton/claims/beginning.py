@@ -36,6 +36,24 @@ AGREEMENT_SCHEMA = pa.schema(
 AWAY = 0.5
 """Attention has turned away if cos(W, Q̄) is below this."""
 
+NEAR_COSINE = 0.98
+"""The smallest cos(W, Q̄) of every layer while the loss has hardly fallen."""
+
+FALLEN = 0.05
+"""The relative fall up to which the loss has hardly fallen."""
+
+LEAST_COSINE = 0.8
+"""The smallest cosine of W and its course."""
+
+FOLLOWED = 0.4
+"""The relative fall of the loss up to which the course is judged."""
+
+FIRST_STEP = 3
+"""The first step after which the forecast of W is not zero."""
+
+FADED = 0.1
+"""Initial weights of this share of the forecast no longer hide it."""
+
 
 @dataclass(frozen=True, eq=False)
 class Near:
@@ -246,25 +264,6 @@ def _measure_weights(
     with np.errstate(invalid="ignore", divide="ignore"):
         cosine, size = (flat * forecast).sum(3) / (length * norm), length / norm
     return cosine, size, np.linalg.norm(flat - forecast, axis=3)
-
-
-NEAR_COSINE = 0.98
-"""The smallest cos(W, Q̄) of every layer while the loss has hardly fallen."""
-
-FALLEN = 0.05
-"""The relative fall up to which the loss has hardly fallen."""
-
-LEAST_COSINE = 0.8
-"""The smallest cosine of W and its course."""
-
-FOLLOWED = 0.4
-"""The relative fall of the loss up to which the course is judged."""
-
-FIRST_STEP = 3
-"""The first step after which the forecast of W is not zero."""
-
-FADED = 0.1
-"""Initial weights of this share of the forecast no longer hide it."""
 
 
 def verify_beginning(run: DeepTrace | Agreement) -> Verdicts:

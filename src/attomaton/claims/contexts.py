@@ -42,13 +42,6 @@ class TrialContexts:
         """m_x e^{s_x} / Σ m e^s for each pair, shape (n_records, n_pairs), from W (n_records, dim, dim)."""
         return softmax_runs(self._scores(weights) + np.log(self.bags.multiplicity), self.starts)
 
-    def outside_label_component(self, components: Components) -> Bool:
-        """Which pairs are outside the label's component, shape (n_pairs,).
-
-        A label beats every other token of its context, so its component is the highest one there.
-        """
-        return self.outside_component_of(components, self.bags.samples.labels)
-
     def outside_component_of(self, components: Components, tokens: Integers) -> Bool:
         """Which pairs are outside the component of their sample's token, shape (n_pairs,)."""
         queries = self.bags.samples.queries

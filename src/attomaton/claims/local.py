@@ -44,6 +44,24 @@ LEAST_UNDECIDED = 9e-3
 FAR = 30.0
 """Multiple of the local direction at which masses below the highest component have vanished: e^-30."""
 
+CLOSER = 0.9
+"""A tangent that halves in the limit must fall at least to this share; earlier, it falls more slowly."""
+
+FORGOTTEN = 2.0
+"""W must have moved this many times ‖W(0)‖ by half of the steps: else the start still hides the direction."""
+
+ALIKE = 1e-6
+"""Local directions that differ by less, relative to their norm, count as equal."""
+
+KEEPS = 0.7
+"""A selected token with less than this share of its mass at half of the steps is losing its attention."""
+
+LEVELS = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+"""Radii of the regularisation path, in units of ‖W_svm‖."""
+
+PATH_TRIALS = 10
+"""The path is computed for at most this many trials."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LocalSolutions:
@@ -155,25 +173,6 @@ def _most_attended(contexts: TrialContexts, mass: Float64) -> Int64:
     order = np.lexsort((mass, contexts.bags.sample))
     last = np.append(contexts.starts[1:], len(mass)) - 1
     return contexts.bags.token[order[last]].astype(np.int64)
-
-
-CLOSER = 0.9
-"""A tangent that halves in the limit must fall at least to this share; earlier, it falls more slowly."""
-
-FORGOTTEN = 2.0
-"""W must have moved this many times ‖W(0)‖ by half of the steps: else the start still hides the direction."""
-
-ALIKE = 1e-6
-"""Local directions that differ by less, relative to their norm, count as equal."""
-
-KEEPS = 0.7
-"""A selected token with less than this share of its mass at half of the steps is losing its attention."""
-
-LEVELS = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
-"""Radii of the regularisation path, in units of ‖W_svm‖."""
-
-PATH_TRIALS = 10
-"""The path is computed for at most this many trials."""
 
 
 @dataclass(frozen=True, eq=False)

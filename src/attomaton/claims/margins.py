@@ -60,6 +60,21 @@ NORM_OF_STEP: dict[type, Norm] = {
 MOST_NORM_DIMENSIONS = 64
 """Size limit: larger problems in the spectral norm, or in the max norm with embeddings, take too long."""
 
+SHARE_TOLERANCE = 1e-6
+"""Tolerance for comparing shares with proved bounds."""
+
+MOST_MULTIPLE = 64
+"""Bounds of steepest descent are computed for runs of up to this multiple of the steps."""
+
+WOBBLE = 0.05
+"""A share without a proved bound may fall by this from half of the steps to the end: steps oscillate.
+
+If it falls by more and stays above 0, it is too early: shares of Muon were seen to fall by 0.15 at first.
+"""
+
+SMALL_EPSILON = 1e-3
+"""ε of Adam is small if it is below this share of the attention that is left to move."""
+
 
 def own_norm(step: Step) -> Norm | None:
     """The norm in which training with this kind of step maximises the margin; None if no theory names one.
@@ -209,22 +224,6 @@ def bound_share(
 def gain_per_step(paces: Float64, *, best: float, reach: float) -> Float64:
     """γη − ψ(Rη) of each step: the fall of the loss / G; below zero if the step is too long."""
     return best * paces - (np.expm1(reach * paces) - reach * paces)
-
-
-SHARE_TOLERANCE = 1e-6
-"""Tolerance for comparing shares with proved bounds."""
-
-MOST_MULTIPLE = 64
-"""Bounds of steepest descent are computed for runs of up to this multiple of the steps."""
-
-WOBBLE = 0.05
-"""A share without a proved bound may fall by this from half of the steps to the end: steps oscillate.
-
-If it falls by more and stays above 0, it is too early: shares of Muon were seen to fall by 0.15 at first.
-"""
-
-SMALL_EPSILON = 1e-3
-"""ε of Adam is small if it is below this share of the attention that is left to move."""
 
 
 def find_margins(evidence: Evidence, norm: Norm) -> Margins:

@@ -141,15 +141,17 @@ def predict_target(trace: Trace, automata: Sequence[Automaton]) -> Target:
     axes = cyclic_axes(trace, [automaton.components for automaton in automata])
     finite = np.stack([dense(automaton.soft.weights) for automaton in automata])
     contexts = tuple(read_contexts(*pair) for pair in zip(trace.samples, trace.embeddings, strict=True))
+    # a label beats every other token of its context, so its component is the highest one there
+    below = tuple(
+        pairs.outside_component_of(automaton.components, pairs.bags.samples.labels)
+        for pairs, automaton in zip(contexts, automata, strict=True)
+    )
     return Target(
         np.stack([dense(automaton.hard.weights) for automaton in automata]),
         axes,
         cyclic_coordinates(axes, finite[None])[0],
         contexts,
-        tuple(
-            pairs.outside_label_component(automaton.components)
-            for pairs, automaton in zip(contexts, automata, strict=True)
-        ),
+        below,
     )
 
 

@@ -44,6 +44,18 @@ from attomaton.training.trace import Trace
 from attomaton.trajectory.expansion import Expansion, expand
 from attomaton.trajectory.sharpness import STABILITY_LIMIT, bound_any_sharpness
 
+LATE_STEP = 1_000
+"""From this step on, fast-forward is compared with the run."""
+
+RECORDS = 20
+"""Number of records, evenly spaced, at which a run is compared with its forecast."""
+
+CLOSELY = 0.5
+"""W moves by half ‖W_svm‖ while steps grow 1.6-fold; larger errors give no information about a step."""
+
+WEIGHT_ROUNDING = 1e-12
+"""Rounding errors of a tensor program, relative to ‖W‖."""
+
 
 def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
     """Test a training run against every claim of the theory.
@@ -79,19 +91,6 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
     check_automata(trace, automata)
     evidence = Evidence(trace, tuple(automata))
     return Verdicts(claim.check(evidence) for claim in MECHANICS_CLAIMS)
-
-
-LATE_STEP = 1_000
-"""From this step on, fast-forward is compared with the run."""
-
-RECORDS = 20
-"""Number of records, evenly spaced, at which a run is compared with its forecast."""
-
-CLOSELY = 0.5
-"""W moves by half ‖W_svm‖ while steps grow 1.6-fold; larger errors give no information about a step."""
-
-WEIGHT_ROUNDING = 1e-12
-"""Rounding errors of a tensor program, relative to ‖W‖."""
 
 
 def expand_trial(trace: Trace, automaton: Automaton, trial: int) -> Expansion:

@@ -16,6 +16,12 @@ from attomaton.base.tables import Bool, Int32, Int64
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.grouping import count_keys, order_pairs, pack_pairs, unpack_pairs
 
+SMALLEST_SHARE = 1 << 18
+"""Fewest context tokens per share for which a thread pays."""
+
+SHARES_PER_THREAD = 4
+"""Shares per thread, so that all threads end at about the same time."""
+
 
 def flatten(starts: Int64, stops: Int64) -> tuple[Int64, Int64]:
     """The sample number and the position of every token of every context."""
@@ -72,13 +78,6 @@ def find_realisable(samples: Samples) -> Bool:
     values, labels = np.ascontiguousarray(samples.values), np.ascontiguousarray(samples.labels)
     starts, stops = np.ascontiguousarray(samples.starts), np.ascontiguousarray(samples.stops)
     return find_labels(values, starts, stops, labels)
-
-
-SMALLEST_SHARE = 1 << 18
-"""Fewest context tokens per share for which a thread pays."""
-
-SHARES_PER_THREAD = 4
-"""Shares per thread, so that all threads end at about the same time."""
 
 
 def order_samples(samples: Samples) -> Samples:

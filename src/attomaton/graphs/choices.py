@@ -36,6 +36,17 @@ from attomaton.graphs.grouping import order_pairs, pack_pairs, unpack_pairs
 TIMES_BITS = 32
 """Bits of a multiplicity in an entry of a choice set, below those of the token."""
 
+CHOICE_SCHEMA = pa.schema(
+    [
+        ("query", pa.int32()),
+        ("winner", pa.int32()),
+        ("tokens", pa.large_list(pa.int32())),
+        ("multiplicities", pa.large_list(pa.int32())),
+        ("count", pa.int64()),
+    ]
+)
+"""Columns of the choices; ``count`` is the number of samples."""
+
 
 class SortedContexts(NamedTuple):
     """The arrays of samples sorted by query and label: the fields of ``Samples``."""
@@ -57,15 +68,6 @@ class Members(NamedTuple):
     component: Int64
 
 
-CHOICE_SCHEMA = pa.schema(
-    [
-        ("query", pa.int32()),
-        ("winner", pa.int32()),
-        ("tokens", pa.large_list(pa.int32())),
-        ("multiplicities", pa.large_list(pa.int32())),
-        ("count", pa.int64()),
-    ]
-)
 CHOICE_FILE: dict[str, Any] = {
     "compression": "lz4",
     "use_dictionary": ["query", "winner", "count"],

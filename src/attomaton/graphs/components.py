@@ -35,9 +35,12 @@ from attomaton.graphs.robustness import measure_robustness
 from attomaton.graphs.strong import in_order_of_appearance
 
 NODE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("component", pa.int64())])
+"""Columns of the nodes."""
+
 ORDER_SCHEMA = pa.schema(
     [("above", pa.int64()), ("below", pa.int64()), ("edges", pa.int64()), ("support", pa.int64())]
 )
+"""Columns of the order; ``edges`` and ``support`` sum up the edges between two components."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -260,20 +263,22 @@ def find_components(edges: EdgeTable, *, threads: int | None = None) -> Componen
     >>> comps.order.to_pylist()
     [{'above': 0, 'below': 1, 'edges': 2, 'support': 2}]
     """
-    threads, query = check_threads(threads), edges["query"]
-    n_shares = min(SHARES_PER_THREAD * (threads or count_processors()), len(query) // SMALLEST_SHARE) or 1
-    cuts = query[np.arange(1, n_shares) * len(query) // n_shares]  # shares with about equal numbers of edges
+    threads, n_edges = check_threads(threads), len(edges)
+    n_shares = min(SHARES_PER_THREAD * (threads or count_processors()), n_edges // SMALLEST_SHARE) or 1
+    # the first queries of shares with about equal numbers of edges
+    cuts = edges["query"][np.arange(1, n_shares) * n_edges // n_shares]
     borders = np.unique([0, *cuts.tolist(), max(edges.n_tokens, 1)]).tolist()
     sampled = column(edges.queries, "query")[column(edges.queries, "realisable") > 0]
     graphs = divide_work(partial(_find_in_share, edges, sampled), list(pairwise(borders)), threads)
-    before = np.cumsum([0, *(graph.n_components for graph in graphs)])
+    # components are numbered on from share to share
+    shifts = np.cumsum([0, *(graph.n_components for graph in graphs)])[:-1]
     query, token = unpack_pairs(np.concatenate([_NO_KEYS, *(graph.keys for graph in graphs)]))
-    shifted = [graph.component + shift for graph, shift in zip(graphs, before[:-1], strict=True)]
+    shifted = [graph.component + shift for graph, shift in zip(graphs, shifts, strict=True)]
     component = np.concatenate([_NO_KEYS, *shifted])
     nodes = {"query": query.astype(np.int32), "token": token, "component": component}
     orders = [
         (above + shift, below + shift, *sums)
-        for (above, below, *sums), shift in zip((graph.order for graph in graphs), before[:-1], strict=True)
+        for (above, below, *sums), shift in zip((graph.order for graph in graphs), shifts, strict=True)
     ]
     order = [np.concatenate([_NO_KEYS, *columns]) for columns in zip(*orders, strict=True)]
     return trusted(

@@ -26,6 +26,16 @@ FINEST = 13
 
 ROUNDOFF = float(np.finfo(np.float64).eps)
 
+MOST_SEPARATED = 4000
+"""Above this many nodes the linear program is too large, and priorities are assumed to be separable."""
+
+UNCLEAR_RATIO = 4e-15
+"""Singular values below this, relative to the largest, may be zero up to rounding, and count as zero. Larger
+but still negligible ones leave separability undecided, and nothing is certified."""
+
+NEGLIGIBLE_RATIO = 1e-10
+"""Singular values and directions smaller than this, relative to the largest, count as zero."""
+
 
 def unit_rows(rows: Float64) -> Float64:
     """The rows, each scaled to length 1; zero rows stay zero."""
@@ -53,17 +63,6 @@ def bound_singular(rows: Float64) -> float:
             coarse = power
     least = 4.0**-fine * float(np.diag(gram).min()) - rounding
     return float(np.sqrt(least)) if fine <= FINEST and least > 0 else 0.0
-
-
-MOST_SEPARATED = 4000
-"""Above this many nodes the linear program is too large, and priorities are assumed to be separable."""
-
-UNCLEAR_RATIO = 4e-15
-"""Singular values below this, relative to the largest, may be zero up to rounding, and count as zero. Larger
-but still negligible ones leave separability undecided, and nothing is certified."""
-
-NEGLIGIBLE_RATIO = 1e-10
-"""Singular values and directions smaller than this, relative to the largest, count as zero."""
 
 
 @dataclass(frozen=True, eq=False)

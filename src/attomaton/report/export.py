@@ -18,6 +18,12 @@ from attomaton.base.options import whole_number
 from attomaton.base.printing import show_hidden
 from attomaton.base.tables import Bool, Int64, Integers, column, keep_rows
 
+ROWS_AT_A_TIME = 1 << 16
+"""Rows converted to text at a time."""
+
+TEXT_TYPE = pa.large_string()
+"""The type of columns with texts of tokens."""
+
 
 def pick_queries(automaton: Automaton, choice: Sequence[str] | int | None = None) -> Bool:
     """Which tokens are queries to write, shape (n_tokens,).
@@ -86,10 +92,6 @@ def _query_ids(automaton: Automaton, names: Sequence[str]) -> list[int]:
     return [int(name) for name in names]
 
 
-ROWS_AT_A_TIME = 1 << 16
-"""Rows converted to text at a time."""
-
-
 def scan_queries(automaton: Automaton, table: str, queries: Bool) -> Iterator[pa.Table]:
     """The rows of these queries of one table, in batches; the first may be empty."""
     for batch in automaton.scan(table, np.flatnonzero(queries)):
@@ -134,7 +136,6 @@ def _read_escape(match: "re.Match[str]") -> str:
 
 _arrow: Any = pa
 _compute: Any = pc
-TEXT_TYPE = pa.large_string()
 
 
 class TokenTexts:

@@ -25,6 +25,9 @@ SMALLEST_FLOAT = float(np.finfo(np.float64).tiny)
 _linalg: Any = torch.linalg
 _torch: Any = torch
 
+FLAT_CURVATURE = 1e-12
+"""Curvatures below this count as zero."""
+
 
 @dataclass(frozen=True, eq=False)
 class TrialFrame:
@@ -159,10 +162,6 @@ def descend(
 def norms(rows: Tensor) -> Tensor:
     """The norm of each row, shape (b,)."""
     return (rows * rows).sum(1).sqrt()
-
-
-FLAT_CURVATURE = 1e-12
-"""Curvatures below this count as zero."""
 
 
 def settle_within(
