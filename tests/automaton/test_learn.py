@@ -7,6 +7,12 @@ import attomaton as at
 from attomaton.base.errors import MismatchedParts, TokenOutOfRange, UnknownToken, UnsupportedOption
 
 
+def test_a_context_may_be_an_iterator():
+    automaton = at.learn(["a b a b c a b a"], window=4)
+    for context in (["a", "b"], [0, 1]):
+        assert automaton.predict(iter(context)) == automaton.predict(context)
+
+
 def test_learn_equals_the_steps_one_by_one():
     rng = np.random.default_rng(0)
     ids = rng.integers(0, 6, 300)

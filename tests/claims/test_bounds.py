@@ -288,7 +288,7 @@ OUTSIDE = [
     ("third term", by_adam, "Adam"),
     ("fast-forward", by_adam, "Adam"),
     ("margin-frobenius", by_adam, "see margin-max"),
-    ("margin-frobenius", sound_run, "has a cycle (1 ties in trial 0)"),
+    ("margin-frobenius", sound_run, "has a cycle (1 tie in trial 0)"),
     ("margin-max", by_adam, "step sizes that shrink"),
     ("margin-max", nothing_ties, "see margin-frobenius"),
     ("margin-spectral", nothing_ties, "see margin-frobenius"),

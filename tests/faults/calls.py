@@ -13,6 +13,7 @@ import attomaton as at
 from attomaton.automaton.scoring import fit_epsilon
 from attomaton.automaton.shrinkage import choose_strength
 from attomaton.base.machine import parse_memory
+from attomaton.corpora.readers.corpus import read_corpus
 from attomaton.engines.choose import Engine
 from attomaton.engines.selection import Selection
 from attomaton.graphs.robustness import measure_robustness
@@ -155,6 +156,8 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
             ("step_size", "n_layers"),
         ),
         "Beginning.to_dict": (begun.to_dict, ("shown",)),
+        "read_corpus": (partial(read_corpus, ["a b a", "b a b"]), ("limit",)),
+        "Engine.reads_text_in_memory": (Engine("memory").reads_text_in_memory, ("size",)),
         "Automaton": (partial(at.Automaton, graph, auto.hard, auto.soft), ("window",)),
         "ChoiceFit.board": (fit().board, ("centre", "level")),
         "ChoiceFit.probability_interval": (

@@ -48,7 +48,7 @@ def test_replaced_labels_are_what_is_read(stream, writes):
 
 
 @pytest.mark.parametrize(
-    "writes", [[0, 1], [0, 1, 3], [0.0, 1.0, 2.0], {3: 0}, {0: 3}, {-1: 0}, [0, -1, 2], [[0, 1, 2]]]
+    "writes", [[0, 1], [0, 1, 3], [0.0, 1.0, 2.0], {3: 0}, {0: 3}, {-1: 0}, {0: 1.7}, [0, -1, 2], [[0, 1, 2]]]
 )
 def test_maps_that_do_not_fit_are_refused(writes):
     with pytest.raises(AttomatonError):
@@ -56,7 +56,7 @@ def test_maps_that_do_not_fit_are_refused(writes):
 
 
 def test_labels_that_several_tokens_write_are_refused():
-    with pytest.raises(AttomatonError, match="a set"):
+    with pytest.raises(AttomatonError, match="several tokens"):
         replace_labels(at.Samples.from_lists([[0, 1, 2]], [0]), [0, 0, 2])
 
 

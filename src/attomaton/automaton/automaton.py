@@ -221,7 +221,7 @@ class Automaton(Tabular, Solved, Attention):
         return Outline(self.components, self._nodes.hard, self._nodes.soft, np.arange(len(self.components)))
 
     def outlines(self, queries: Integers) -> Iterator[tuple[Int64, Outline]]:
-        """Ascending queries in blocks, each with its outline; at least one block."""
+        """Yield the ascending queries in blocks, at least one, each with the outline of its queries."""
         yield np.asarray(queries, np.int64), self.outline(queries)
 
     def scan(self, table: str, queries: Integers) -> Iterator[pa.Table]:  # noqa: ARG002

@@ -419,10 +419,10 @@ class Board(Tabular):
     def next_comparisons(self, limit: int = 3, *, batch: int | None = None) -> tuple[NextComparison, ...]:
         """Comparisons that would settle what is open, at most ``limit`` of each of three kinds.
 
-        The first kind puts an item on the first board. The second compares an item without a finite rating
-        with the nearest item of the anchor, if it is open which of the two is ahead. The third is the pairs
-        whose order ``batch`` more comparisons of the pair are most likely to decide, after all comparisons
-        listed before.
+        The first kind compares an item of another board with one of the first board, so that both are on one.
+        The second compares an item without a finite rating with the nearest item of the anchor, if it is open
+        which of the two is ahead. The third is the pairs whose order ``batch`` more comparisons of the pair
+        are most likely to decide, after all comparisons listed before.
 
         If ratings are normal about their estimates, b comparisons with information w each lower the variance
         v of a difference to v' = v / (1 + b w v), and the estimate moves by √(v − v'). The order is decided

@@ -77,7 +77,7 @@ class GoodnessOfFit(Assessment):
         How the p-value was found.
     pairs : pyarrow.Table
         One row per pair, the most surprising first: first, second, games, wins, expected_wins, losses,
-        expected_losses, and residual, the excess of wins over losses in standard deviations.
+        expected_losses, and residual: wins minus losses, less what the fit expects, in standard deviations.
     """
 
     deviance: float

@@ -445,7 +445,7 @@ def _reference(labels: tuple[Any, ...], label: Any) -> int | None:
     if label is not None:
         if label not in labels:
             raise InvalidSamples(
-                f"no case has the label {show(label)}; give a label that occurs as the reference"
+                f"no case has the label {show(label)}; as the reference, give a label that some case has"
             )
         return labels.index(label)
     if len(labels) == 1 and labels[0] and labels[0] != "0":

@@ -84,7 +84,7 @@ def find_column(columns: Mapping[Any, Any], name: Any, role: str) -> Any:
     )
     raise InvalidSamples(
         f"there is no column {show(name)} for the {role}; the columns are {listed or 'none'}: "
-        f"name the right one with {role}="
+        + (f"name the right one with {role}=" if role.isidentifier() else "correct the formula")
     )
 
 

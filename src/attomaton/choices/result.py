@@ -62,7 +62,7 @@ class ChoiceFit(Tabular, AssessedItems):
         Which items are infinitely far ahead of which: token i is ``items[i]``, under one query that is not an
         item and comes last. Without features it has an edge from each item to those it was chosen over.
     model : object
-        The scores with their covariances and their proof, of a Luce model or a conditional logit; private.
+        The fitted Luce model or conditional logit: scores, covariances and certificate; private.
     scale : str
         "log-odds" or "elo": the scale of all scores, differences, errors and coefficients.
     by : mapping from categories to ChoiceFit

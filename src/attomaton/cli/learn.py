@@ -102,7 +102,7 @@ def learn(
         if as_json or not quiet:
             announce("measuring the coverage")
             answered = _answered(automaton)
-            if out is not None and isinstance(automaton, Automaton):
+            if not as_json and out is not None and isinstance(automaton, Automaton):
                 context = suggest_context(automaton)
     if as_json:
         further = {"note": automaton.coverage.note or None, "out": None if out is None else str(out)}

@@ -1,6 +1,6 @@
 """Contexts given by users, converted to token ids, with the names of their tokens."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -62,6 +62,8 @@ def read_context(context: Context, n_tokens: int, vocabulary: Vocabulary | None)
 
     Words that are not in the vocabulary are numbered from ``n_tokens`` on.
     """
+    if isinstance(context, Iterator):
+        context = cast("Sequence[int]", list(context))
     if isinstance(context, str):
         ids, unknown = _with_vocabulary(vocabulary).encode_open(check_text(context, "the context"))
     elif any(isinstance(token, str) for token in _as_list(context)):

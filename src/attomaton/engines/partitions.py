@@ -165,7 +165,7 @@ def open_edges(
     """
     record = read_sealed(folder / EDGES_MANIFEST)
     if record is None:
-        raise CorruptRun(f"{folder} does not hold finished edges; run the pass again")
+        raise CorruptRun(f"{folder} has no record of finished edges; count the edges again")
     try:
         listed = {entry["name"]: entry for entry in [*record["files"], record["queries"]]}
         check(folder, listed, again=f"delete {folder} and run again")

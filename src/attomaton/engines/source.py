@@ -60,7 +60,7 @@ def check_tokenizer(tokenizer: object) -> None:
 def size_of_text(source: Any, reading: Reading) -> int:
     """The bytes of the local text files of a corpus, as stored; 0 for shards, URLs and what is in memory."""
     path = path_of(source)
-    if not isinstance(path, Path) or not path.exists() or _folder_of(source, reading) is not None:
+    if not isinstance(path, Path) or str(path) == "-" or _folder_of(source, reading) is not None:
         return 0
     return sum(file.stored() or 0 for file in find_files(str(path)))
 

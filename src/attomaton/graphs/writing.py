@@ -78,10 +78,12 @@ def check_writes(writes: Integers | Mapping[int, int], n_tokens: int) -> Int32:
     """The checked token that each token writes, shape (n_tokens,)."""
     if isinstance(writes, Mapping):
         table = np.arange(n_tokens)
-        keys, values = (np.array(list(ids), np.int64) for ids in (writes.keys(), writes.values()))
+        keys, values = (np.array(list(ids)) for ids in (writes.keys(), writes.values()))
+        if len(keys) and {keys.dtype.kind, values.dtype.kind} - {"i", "u"}:
+            raise MismatchedParts("writes maps tokens that are not whole numbers; give token ids")
         if len(keys) and not (keys.min() >= 0 and keys.max() < n_tokens):
             raise TokenOutOfRange(f"a writing token is not in 0 … {n_tokens - 1}; give ids of this corpus")
-        table[keys] = values
+        table[keys.astype(np.int64)] = values
     else:
         table = np.asarray(writes)
     if table.shape != (n_tokens,) or not np.issubdtype(table.dtype, np.integer):

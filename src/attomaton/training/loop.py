@@ -424,7 +424,7 @@ def _corpora_of_trials(samples: Any, trials: int | None, options: _Options) -> l
         n_trials = 1 if trials is None else whole_number(trials, "trials", least=1, most=MOST_TRIALS)
         return [read_samples(samples, **reading)] * n_trials
     if not corpora:
-        raise InvalidSamples("there are no corpora; give samples, or a list of at least one")
+        raise InvalidSamples("the list of corpora is empty; give one Samples, or a list of at least one")
     if trials is not None and trials != len(corpora):
         raise UnsupportedOption(
             f"{len(corpora)} corpora for {trials} trials; give one per trial, or one for all"

@@ -77,8 +77,8 @@ def trace_path(
         The corpus of each trial.
     model : AttentionModel
         Head and loss; the loss must be decreasing. For log-loss with a linear head the minimum is global;
-        for others it is the better of two minima along the path, from W = 0 and from the path of
-        log-loss.
+        for log-loss with another head it is the local one followed from W = 0. For other losses it is the
+        better of two local ones: followed from W = 0, or started from the minimum for log-loss.
     tables : sequence of float arrays, shape (n_tokens, dim)
         The embeddings of each trial.
     radii : sequence of float, or float array, shape (n_radii, n_trials)

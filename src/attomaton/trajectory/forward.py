@@ -163,7 +163,7 @@ def fast_forward(
     components : Components, optional
         The components of the corpus, if already computed.
     rtol : float
-        Largest estimated error of one step in ln t, relative to the norm of the weights (of a query).
+        Largest estimated error of the weights in one step of integration, relative to their norm.
     progress : callable
         Called with occasional lines of text.
 
@@ -306,7 +306,8 @@ def _check_start(start: Any, dim: int) -> Any:
     """W(0), if it is finite and of the right shape."""
     shape = np.shape(start)
     if shape != (dim, dim) or not np.isfinite(csc_array(start).sum()):
-        raise UnsupportedOption(f"start has shape {shape}; give finite numbers, shape ({dim}, {dim})")
+        has = f"shape {shape}" if shape != (dim, dim) else "values that are not finite"
+        raise UnsupportedOption(f"start has {has}; give finite numbers, shape ({dim}, {dim})")
     return start
 
 

@@ -61,7 +61,7 @@ def read_texts(folder: str | Path, share: float) -> SplitTexts:
     files = sorted(Path(folder).glob("train*.txt"))
     if len(files) != 1:
         raise UnreadableSource(
-            f"{folder} holds {len(files)} files train*.txt; give a folder with one, and with valid.txt"
+            f"{folder} holds {len(files)} files train*.txt; give a folder with one of them and valid.txt"
         )
     return split_texts(_read(files[0]), _read(Path(folder) / "valid.txt"), share)
 

@@ -72,6 +72,6 @@ def find_train(folder: Path) -> Path:
     files = sorted(folder.glob("train*.txt"))
     if len(files) != 1:
         raise UnreadableSource(
-            f"{folder} holds {len(files)} files train*.txt; give a folder with one, and with valid.txt"
+            f"{folder} holds {len(files)} files train*.txt; give a folder with one of them and valid.txt"
         )
     return files[0]

@@ -193,7 +193,9 @@ class TextCounts(Tabular):
         """d ln n / d ln t of the mean counts from a counted length to the last, shape (K,)."""
         first = int(np.searchsorted(self.lengths, since))
         if first >= len(self.lengths) - 1 or self.lengths[first] != since:
-            raise UnsupportedOption(f"length {since:,} was not counted, or is the last; give another")
+            raise UnsupportedOption(
+                f"length {since:,} is not one of the counted lengths before the last; give one of those"
+            )
         grown = np.log(self.mean[-1] / self.mean[first])
         return grown / np.log(self.lengths[-1] / self.lengths[first])
 

@@ -148,8 +148,11 @@ def _check_values(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[s
         if isinstance(value, int) and not isinstance(value, bool) and not isinstance(value, kind):
             value = float(value)
         wrong_flag = isinstance(value, bool) and not isinstance(True, kind)
-        finite = isinstance(value, str | None) or isfinite(value)
-        if not isinstance(value, kind) or wrong_flag or not finite:
+        if (
+            not isinstance(value, kind)
+            or wrong_flag
+            or not (isinstance(value, str | None) or isfinite(value))
+        ):
             raise ValueError(f"manifest.json gives {str(value)[:40]} as {name}")
     return dict(record)
 

@@ -132,7 +132,7 @@ class StoredRun:
         return Outline(components, hard, soft, number)
 
     def outlines(self, queries: Integers) -> Iterator[tuple[Int64, Outline]]:
-        """Ascending queries in blocks, each with its outline; at least one block."""
+        """Yield the ascending queries in blocks, at least one, each with the outline of its queries."""
         for block in self.blocks(np.asarray(queries, np.int64), "nodes", "order"):
             yield block, self.outline(block)
 

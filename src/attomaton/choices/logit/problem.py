@@ -280,7 +280,7 @@ class ChoiceProblem:
         return (self.centring.coordinates(parameters).T * self.scale).T
 
     def scaled(self, rows: Float64) -> Float64:
-        """Rows of the columns as given, or weights of contrasts, in scaled coordinates (last axis)."""
+        """Convert rows as given, or weights of contrasts, to scaled coordinates (last axis)."""
         return self.centring.centre(rows) / self.scale
 
     def covariance(self, scaled: Float64) -> Float64:

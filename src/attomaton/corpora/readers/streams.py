@@ -133,7 +133,7 @@ def _read_header(file: BinaryIO, source: str) -> tuple["np.dtype[Any]", tuple[in
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about headers that Python 2 wrote
             shape, by_column, dtype = read(file)
-    except (Exception, MemoryError) as error:  # a damaged header can raise any error of Python's parser
+    except Exception as error:  # a damaged header can raise any error of Python's parser
         raise UnreadableSource(
             f"{source} has no valid array header ({brief(str(error))}); write it again"
         ) from error

@@ -183,8 +183,8 @@ def prepare(
     if len(documents) < 2:
         raise InvalidSamples(
             "an audit fits on some documents and scores on others, but there "
-            f"{'is one' if documents else 'are none'}; give several: long ones may be cut, and a text file "
-            "split by Reading(documents='line')"
+            f"{'is one' if documents else 'are none'}; give several: cut a long one into "
+            "pieces, or split a text file by Reading(documents='line')"
         )
     fit_on, score_on = split_documents(len(documents), share=settings.fitted, seed=settings.seed)
     if length is not None:
@@ -310,7 +310,7 @@ class HeadAudit(Tabular):
     n_layers, n_heads : int
         The layers of the model, and the heads of each.
     n_chosen : int
-        How many heads were to be audited. There are fewer if the audit was stopped.
+        How many heads were to be audited; ``heads`` has fewer if the audit was stopped.
     digest : str
         Identifies the scored rows: audits with the same digest are compared document by document.
     null_types : tuple of NullDistribution

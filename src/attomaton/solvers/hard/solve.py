@@ -177,8 +177,9 @@ def solve_graph_svm(
     components : Components
         The components and their order.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None means orthonormal, so that queries do not interact. Priorities that contradict each other
-        under E count as ties (:func:`~attomaton.graphs.separation.separate`); see ``.kind``.
+        E. None means orthonormal; with the Frobenius norm, queries then do not interact. Priorities that
+        contradict each other under E count as ties (:func:`~attomaton.graphs.separation.separate`); see
+        ``.kind``.
     norm : "frobenius" or "nuclear"
         The norm to minimise: the one that gradient descent on W keeps small, or the nuclear norm, which
         weight decay on the factors of W = K Qᵀ keeps small (up to about 64 tokens).
@@ -241,7 +242,7 @@ def _solve_orthonormal(
     chosen = Placement(threads=threads) if solver is None else solver
     if not isinstance(chosen, OrderSolver):
         raise UnsupportedOption(
-            f"{chosen!r} does not solve the orthonormal problem; use Placement or Clarabel"
+            f"{chosen!r} does not solve problems without embeddings; use Placement or Clarabel"
         )
     problem = order_problem(components)
     positions, flow = chosen.solve_order(problem)

@@ -109,7 +109,7 @@ class Statistics:
         if self.n_tokens > DENSE_TOKENS:
             raise UnsupportedOption(
                 f"a table of all pairs of {self.n_tokens:,} tokens is too large; read the sparse .counts, "
-                f".smoothed and .looks, or begin with most_frequent={DENSE_TOKENS - 1}"
+                f".smoothed and .looks, or call begin(…, most_frequent={DENSE_TOKENS - 1})"
             )
         return np.asarray(table.toarray(), np.float64)
 

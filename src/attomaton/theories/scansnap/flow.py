@@ -205,8 +205,8 @@ def find_snap(times: ArrayLike, growth: ArrayLike, turn: float) -> float:
     below = np.flatnonzero((steepness < half) & (clock > np.log(turn / 2)))
     if not len(below):
         return float("inf")
-    last = int(below[0])
-    around = slice(last - 1, last + 1)
+    crossing = int(below[0])
+    around = slice(crossing - 1, crossing + 1)
     log_time: float = _numpy.interp(-half, -steepness[around], clock[around])
     return float(np.exp(log_time))
 

@@ -27,7 +27,7 @@ PAIRS_PER_POSITION = 24
 
 @dataclass(frozen=True)
 class AttentionModel:
-    """One layer of self-attention with a head and a loss.
+    """One layer of self-attention, with an output head (which reads the prediction) and a loss.
 
     Attributes
     ----------
