@@ -28,7 +28,7 @@ def test_a_text_that_may_not_fit_in_memory_is_learned_on_disk(tmp_path, text, mo
     """The user of 50 GB who types ``attomaton learn corpus``."""
     source = text.parent if folder else text
     expected = at.learn(source, window=6)
-    monkeypatch.setattr(choose, "BYTES_PER_BYTE", 10**12)
+    monkeypatch.setattr(choose, "BYTES_PER_TEXT_BYTE", 10**12)
     with monkeypatch.context() as without:
         without.setattr(MemoryEngine, "edges", None)
         learned = at.learn(source, window=6)

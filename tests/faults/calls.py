@@ -157,7 +157,6 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
         ),
         "Beginning.to_dict": (begun.to_dict, ("shown",)),
         "read_corpus": (partial(read_corpus, ["a b a", "b a b"]), ("limit",)),
-        "Engine.reads_text_in_memory": (Engine("memory").reads_text_in_memory, ("size",)),
         "Automaton": (partial(at.Automaton, graph, auto.hard, auto.soft), ("window",)),
         "ChoiceFit.board": (fit().board, ("centre", "level")),
         "ChoiceFit.probability_interval": (

@@ -105,7 +105,7 @@ def learn(
     describe = partial(describe_run, reading=options, embeddings=embeddings, engine=settings.name)
     stages("reading")
     read = partial(read_source, source, selection, tokenizer=tokenizer, reading=options)
-    corpus = read() if settings.reads_text_in_memory(size_of_text(source, options)) else None
+    corpus = read() if settings.reads_text_in_memory(partial(size_of_text, source, options)) else None
     if corpus is None or not settings.in_memory(corpus.tokens):
         from attomaton.automaton.on_disk import learn_on_disk
 

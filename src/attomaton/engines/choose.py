@@ -1,7 +1,7 @@
 """Choosing the engine that runs the passes."""
 
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 ENGINES = ("auto", "memory", "duckdb", "spark")
 BYTES_PER_TOKEN = 700  # bytes that the in-memory engine needs per token of text, at window 32
-BYTES_PER_BYTE = 60  # the same per byte of a text
+BYTES_PER_TEXT_BYTE = 60  # bytes that the in-memory engine needs per byte of a text file
 
 Passes = Union[MemoryEngine, "DuckDBEngine", "SparkEngine"]
 """Any object with ``edges()``, ``choices(components)`` and ``selected`` queries."""
@@ -91,9 +91,9 @@ class Engine(Checked):
             return not self.on_disk
         return BYTES_PER_TOKEN * sum(corpus.sizes) <= parse_memory(self.memory)
 
-    def reads_text_in_memory(self, size: int) -> bool:
-        """Whether the engine holds text files of this size in memory; ``"auto"`` decides by the size."""
-        if self.name != "auto" or BYTES_PER_BYTE * size <= parse_memory(self.memory):
+    def reads_text_in_memory(self, size: Callable[[], int]) -> bool:
+        """Whether the engine reads a corpus into memory; ``"auto"`` decides by the ``size`` of its text."""
+        if self.name != "auto" or BYTES_PER_TEXT_BYTE * size() <= parse_memory(self.memory):
             return not self.on_disk
         from attomaton.engines.merging import import_duckdb
 

@@ -145,14 +145,11 @@ def _check_values(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[s
         raise ValueError(f"manifest.json needs {', '.join(kinds)}")
     for name, kind in kinds.items():
         value = record[name]
-        if isinstance(value, int) and not isinstance(value, bool) and not isinstance(value, kind):
+        is_flag = isinstance(value, bool)
+        if isinstance(value, int) and not is_flag and not isinstance(value, kind):
             value = float(value)
-        wrong_flag = isinstance(value, bool) and not isinstance(True, kind)
-        if (
-            not isinstance(value, kind)
-            or wrong_flag
-            or not (isinstance(value, str | None) or isfinite(value))
-        ):
+        fits = isinstance(value, kind) and (not is_flag or isinstance(True, kind))
+        if not fits or not (isinstance(value, str | None) or isfinite(value)):
             raise ValueError(f"manifest.json gives {str(value)[:40]} as {name}")
     return dict(record)
 
