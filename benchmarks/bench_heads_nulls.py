@@ -12,7 +12,7 @@
    ones .92 in a study made before), and which the heads do.
 
 With --quick 5 and 6 are left out. With --work FOLDER what was measured of a model is kept there, and a run
-that was cut goes on. With --figure FILE the audit of the model is drawn.
+that was stopped is resumed.
 """
 
 import argparse
@@ -27,7 +27,6 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base import paper_style
 from attomaton.heads import (
     AuditSettings,
     Position,
@@ -41,7 +40,6 @@ from attomaton.heads import (
 from attomaton.heads.audit.explanations import TokenCounts
 from attomaton.heads.audit.jackknife import Estimates, above_null
 from attomaton.heads.audit.ladder import Ladder
-from attomaton.heads.audit.pictures import draw_audit
 from attomaton.heads.audit.rows import Rows, record
 from attomaton.heads.audit.seeking import Seeking
 from attomaton.heads.model import HeadModel
@@ -61,8 +59,6 @@ N_RANDOM, N_PERMUTED, N_DEEP = 10, 2, 5
 HELD_AGAINST = (9, 4, 2, 1)
 """How many other draws a draw of random heads is held against; an audit's own default is 2."""
 PARTS = ("mass", "over_profile", "excess")
-DRAWN = 7
-"""Rungs that are drawn: those that the command offers."""
 EVERY = 8
 """Of the rows of next-token seeking, one in so many is climbed."""
 HOW = AuditSettings(window=16)
@@ -198,15 +194,8 @@ def tell_edges(found: ObeyedEdges) -> dict[str, Any]:
     }
 
 
-def draw(ladder: Ladder, seeking: Seeking, path: Path) -> None:
-    """The audit of the model, as ``attomaton heads --figure`` draws it."""
-    names = [str(head) for head in ladder.heads]
-    with paper_style():
-        axes = draw_audit(names, ladder.names[:DRAWN], ladder.shares[:DRAWN], seeking.holds)
-        axes.figure.savefig(path, bbox_inches="tight", dpi=160)
 
-
-def seek_stories(bench: Bench, random: list[Any]) -> tuple[dict[str, Any], dict[str, bool], Seeking]:
+def seek_stories(bench: Bench, random: list[Any]) -> tuple[dict[str, Any], dict[str, bool]]:
     """Next-token seeking of the model, of random heads beside its own, and of permuted weights."""
     model = bench.model
     drawn = [bench.seek(f"intact-{seed}", rows) for seed, rows in enumerate(random)]
@@ -239,12 +228,10 @@ def seek_stories(bench: Bench, random: list[Any]) -> tuple[dict[str, Any], dict[
     bars = {f"beyond_2_{name}": share <= 0.08 for name, share in shares.items()}
     bars["six_heads_of_layer_4_hold"] = int(own.holds[layers == 4].sum()) >= 6
     bars["no_permuted_head_holds"] = not any(one.holds.any() for one in kin)
-    return figures, bars, own
+    return figures, bars
 
 
-def climb_stories(
-    bench: Bench, random: list[Any], seeking: Seeking, figure: Path | None
-) -> tuple[dict[str, Any], dict[str, bool]]:
+def climb_stories(bench: Bench, random: list[Any]) -> tuple[dict[str, Any], dict[str, bool]]:
     """Every rung of random heads beside the model's own, and where rungs hold for the model."""
     figures: dict[str, Any] = {"ladders_beyond_2": {}}
     worst = 0.0
@@ -257,8 +244,6 @@ def climb_stories(
         if nested:
             own = bench.climb("own", True, bench.watch(lambda: bench.model)).against(drawn)
             figures["rung_holds"] = dict(zip(own.names, own.holds.sum(1).tolist(), strict=True))
-            if figure is not None:
-                draw(own, seeking, figure)
     return figures, {"ladders_beyond_2": worst <= 0.08}
 
 
@@ -267,7 +252,6 @@ def main() -> None:
     parser.add_argument("--work", type=Path, help="folder in which measured models are kept")
     parser.add_argument("--check", action="store_true", help="end with 1 if a bar is missed")
     parser.add_argument("--quick", action="store_true", help="leave out the ladders and the edges")
-    parser.add_argument("--figure", type=Path, help="file to draw the audit of the model to")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as passing:
         folder = Path(passing) if asked.work is None else asked.work
@@ -282,7 +266,7 @@ def measure_all(bench: Bench, asked: argparse.Namespace) -> None:
     random = [
         bench.watch(lambda seed=seed: rotate_beside(model, seed=seed)) for seed in range(N_RANDOM)
     ]  # each is watched once it is needed
-    figures, bars, own = seek_stories(bench, random)
+    figures, bars = seek_stories(bench, random)
     figures = {
         "independent_audits_that_hold": held,
         "independent_audits_that_hold_without_random_heads": without,
@@ -295,7 +279,7 @@ def measure_all(bench: Bench, asked: argparse.Namespace) -> None:
     bars["seekers_found"] = found >= 0.95 * AUDITS
     bars |= {f"deep_beyond_2_{name}": share <= 0.08 for name, share in deep.items()}
     if not asked.quick:
-        more, passed = climb_stories(bench, random, own, asked.figure)
+        more, passed = climb_stories(bench, random)
         figures, bars = figures | more, bars | passed
         edges = compare_shuffled(model, bench.documents[COUNTED], against=rotate_heads(model, seed=0))
         figures |= {"edges": tell_edges(edges.of_text), "edges_shuffled": tell_edges(edges.shuffled)}
