@@ -194,7 +194,6 @@ def tell_edges(found: ObeyedEdges) -> dict[str, Any]:
     }
 
 
-
 def seek_stories(bench: Bench, random: list[Any]) -> tuple[dict[str, Any], dict[str, bool]]:
     """Next-token seeking of the model, of random heads beside its own, and of permuted weights."""
     model = bench.model
