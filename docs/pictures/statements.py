@@ -21,20 +21,20 @@ OPENING = """# The papers, statement by statement
 
 Which statements of the two papers does attomaton contain, and where? Each row names the function, the claim
 that judges the statement in `attomaton verify` or `attomaton reproduce`, the command, and the test that fails
-if attomaton is wrong.
+if attomaton is wrong. The [glossary](glossary.md) explains the words. This table counts the rows by verdict:
 
 {counts}
 
-- **Exact**: attomaton does or tests what the statement says. A remark says how.
-- **Differs**: attomaton does something close, and the remark says what differs.
-- **Text only**: there is nothing to compute.
+- **Exact**: attomaton computes or tests what the statement says. A remark may add how.
+- **Differs**: attomaton computes or tests something close. The remark says what differs.
+- **Text only**: the statement contains nothing to compute.
 - **Not in attomaton**: the remark says what is missing.
-- **Could not be read**: the sources that we found break off before the statement. Such rows are not counted.
+- **Could not be read**: the sources that we found end before the statement.
 
-Functions are files in `src/attomaton/` unless the path names another package; tests are files in `tests/`. A
-command without a blank is an experiment: `mechanics-global` stands for `attomaton reproduce mechanics-global
---out DIR`. [Theory to code](theory-to-code.md) has the measured values. `python docs/pictures/statements.py`
-writes this page, and a test compares every path, name and command on it with the source.
+Functions are in `src/attomaton/` unless the path names another package. Tests are in `tests/`. A command
+without a blank is the name of an experiment: `mechanics-global` means `attomaton reproduce mechanics-global
+--out DIR`. [Theory to code](theory-to-code.md) lists the measured values. This page is written by
+`python docs/pictures/statements.py`, and a test compares every path, name and command on it with the source.
 
 <style>
 .md-typeset .statements td code {{ word-break: normal; overflow-wrap: anywhere; }}
@@ -49,7 +49,7 @@ def render() -> str:
     blocks = [OPENING.format(counts=count(sections))]
     for section in sections:
         lines = [
-            "| | statement | function | claim | command | test | verdict |",
+            "| place | statement | function | claim | command | test | verdict and remark |",
             "|---|---|---|---|---|---|---|",
         ]
         lines += [row_of(row) for row in section["rows"]]
@@ -61,7 +61,7 @@ def render() -> str:
 
 def count(sections: list[dict]) -> str:
     """One row of numbers per section, and their sum."""
-    lines = [f"| | {' | '.join(VERDICTS.values())} |", "|---" * (len(VERDICTS) + 1) + "|"]
+    lines = [f"| source | {' | '.join(VERDICTS.values())} |", "|---" * (len(VERDICTS) + 1) + "|"]
     total: Counter[str] = Counter()
     for section in sections:
         found = Counter(row[6] for row in section["rows"])
