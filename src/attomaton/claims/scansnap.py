@@ -14,7 +14,8 @@ import numpy as np
 from attomaton.base.tables import Float64
 from attomaton.claims.verdicts import Claim, Judgement, Verdict, Verdicts
 from attomaton.theories.scansnap.assumptions import largest_overlap
-from attomaton.theories.scansnap.flow import LayerFlow, find_snap, find_turn, fit_power, measure_gain
+from attomaton.theories.scansnap.flow import LayerFlow
+from attomaton.theories.scansnap.landmarks import find_snap, find_turn, measure_freezing, measure_gain
 from attomaton.theories.scansnap.law import SnapLaw
 
 TIME_TOLERANCE = 0.25
@@ -149,6 +150,11 @@ def _need_times(evidence: ScanEvidence) -> str:
     return ""
 
 
+def fit_power(times: Float64, values: Float64) -> float:
+    """Slope of ln(values) over ln(times), by least squares."""
+    return float(np.polyfit(np.log(times), np.log(values), 1)[0])
+
+
 def _judge_rise(evidence: ScanEvidence) -> Judgement:
     early = evidence.flow.times < evidence.law.turn / 5
     power = fit_power(evidence.flow.times[early], evidence.gain[early])
@@ -270,33 +276,6 @@ def _judge_freezing(evidence: ScanEvidence) -> Judgement:
         f"twice 2 ln 2/ln(M η_Y t/K), which tends to 0; at t₀'/5 it is {early:.2g}"
     )
     return Judgement(float(moved[-1]), float(2 * limit), bool(moved[-1] <= 2 * limit), meaning)
-
-
-def measure_freezing(flow: LayerFlow) -> Float64:
-    """Share of the movement of attention since the start that falls into the last doubling of the time.
-
-    The mean over classes of ‖c(t) − c(t/2)‖₁/‖c(t) − c(0)‖₁ at each record. While scores grow like t², it is
-    ¾; while they grow like ln² t, it tends to 0 like 2 ln 2/ln t: attention never stops, but looks frozen.
-
-    Examples
-    --------
-    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
-    >>> from attomaton.theories.scansnap.flow import solve_flow
-    >>> from attomaton.theories.scansnap.law import Rates
-    >>> flow = solve_flow(draw_linear_classes(2), Rates(10.0, 1.0), np.geomspace(0.01, 1e4, 200))
-    >>> measure_freezing(flow)[[10, 100, -1]].round(2).tolist()
-    [0.76, 0.38, 0.06]
-    """
-    attention, times = flow.attention(), flow.times
-    start = flow.reduced.attention(np.zeros_like(flow.scores[:1]))
-    attention_from_0, times_from_0 = np.concatenate([start, attention]), np.concatenate([[0.0], times])
-    before = np.searchsorted(times_from_0, times / 2, side="right") - 1  # the last record up to t/2
-    share = (times / 2 - times_from_0[before]) / (times_from_0[before + 1] - times_from_0[before])
-    change = attention_from_0[before + 1] - attention_from_0[before]
-    at_half = attention_from_0[before] + share[:, None, None] * change
-    since_start = np.abs(attention - start).sum(axis=2)
-    since_half = np.abs(attention - at_half).sum(axis=2)
-    return (since_half / np.maximum(since_start, np.finfo(float).tiny)).mean(axis=1)
 
 
 def _judge_turn(evidence: ScanEvidence) -> Judgement:

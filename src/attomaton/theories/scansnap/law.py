@@ -26,64 +26,23 @@ they are ``scan_end`` and ``snap_start``. Where the gain is largest (``turn``) a
 of its steepness (``snap``) are times of ours.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import count
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import lambertw
 
-from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
+from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import Checked, checked, real_number, whole_number
 from attomaton.base.tables import Float64
 
-MAX_STATE = 20_000
-"""Maximum size of the state: stiff steps need a square matrix of this size."""
-
-
-def integrate_flow(
-    slope: Callable[[Float64], Float64],
-    size: int,
-    times: ArrayLike,
-    *,
-    rtol: float,
-    atol: float,
-    most_slopes: int | None = None,
-) -> Float64:
-    """States at ascending times, shape (n_times, size), of ẋ = slope(x), x(0) = 0.
-
-    By scipy's LSODA, which switches to stiff steps where needed. With ``most_slopes`` it gives up after that
-    number of evaluations: some equations would take hours.
-    """
-    from scipy.integrate import solve_ivp
-
-    if size > MAX_STATE:
-        raise UnsupportedOption(
-            f"the state holds {size:,} numbers; at most {MAX_STATE:,} can be followed: take fewer tokens, "
-            "labels or queries"
-        )
-    grid = np.asarray(times, np.float64)
-    span = (0.0, float(grid[-1]))
-    taken = count(1)
-
-    def slope_at(_: float, state: Float64) -> Float64:
-        if most_slopes is not None and next(taken) > most_slopes:
-            raise UncertifiedSolution(
-                f"the flow did not reach t = {grid[-1]:g} in {most_slopes:,} evaluations; change the rates"
-            )
-        return slope(state)
-
-    solution: Any = solve_ivp(slope_at, span, np.zeros(size), "LSODA", grid, rtol=rtol, atol=atol)
-    if not solution.success:
-        raise UncertifiedSolution(f"the flow could not be followed to t = {grid[-1]:g}: {solution.message}")
-    return solution.y.T
-
-
 SLOWEST, FASTEST = 1e-12, 1e12
 """Learning rates beyond these leave no significant digits in the results."""
+
+SLOW_ATTENTION = 1e9
+"""C₀ for slow attention, where B ∝ Γ."""
 
 
 @dataclass(frozen=True)
@@ -252,3 +211,9 @@ class SnapLaw(Checked):
         grown = self.growth(time)
         pace = self.rates.attention * self.gain(time) * np.exp(-4 * grown) / self.constant
         return np.asarray(time, np.float64) * pace / grown
+
+
+def find_class_times(shares: Float64, n_tokens: int, rates: Rates) -> tuple[Float64, Float64]:
+    """Turn and snap of classes, given their shares of the corpus, for M tokens and slow attention."""
+    single = SnapLaw(1, n_tokens, Rates(decoder=1.0, attention=1.0), start=SLOW_ATTENTION)
+    return single.turn / (rates.decoder * shares), single.snap / (rates.decoder * shares)
