@@ -1,4 +1,4 @@
-"""A corpus on the tokens, labels and queries that it uses, for the flow and the model.
+"""A corpus on the tokens, labels and queries in use, for the flow and the trained model.
 
 Only rows of keys, the tokens that precede a query, ever move, and the columns of all tokens that are never
 a label stay equal to each other; so neither has to be stored for the whole vocabulary.
@@ -17,13 +17,7 @@ from attomaton.theories.scansnap.classes import CorpusClasses
 
 @dataclass(frozen=True, eq=False)
 class ReducedCorpus:
-    """The numbers of a corpus that the flow needs, on the tokens and labels in use.
-
-    Attributes
-    ----------
-    classes : CorpusClasses
-        The corpus.
-    """
+    """The numbers of a corpus that the flow needs, on the tokens and labels in use."""
 
     classes: CorpusClasses
 
@@ -86,9 +80,9 @@ class ReducedCorpus:
 
     def attention(self, scores: Float64) -> Float64:
         """c_n ∝ P(l | n) e^z for scores of shape (..., n_queries, n_keys); shape (..., n_classes, n_keys)."""
-        lifts = np.exp(scores - scores.max(axis=-1, keepdims=True))  # at most 1
-        raised = self.probabilities * lifts[..., self.query_index, :]
-        return raised / raised.sum(axis=-1, keepdims=True)
+        odds = np.exp(scores - scores.max(axis=-1, keepdims=True))  # at most 1
+        masses = self.probabilities * odds[..., self.query_index, :]
+        return masses / masses.sum(axis=-1, keepdims=True)
 
     def sum_by_query(self, rows: Float64) -> Float64:
         """Sums over the classes of each query, of rows (n_classes, n); shape (n_queries, n)."""
