@@ -13,15 +13,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from attomaton.base.tables import Bool, Float64, Int64, column
-from attomaton.claims.approach import (
-    NEGLIGIBLE,
-    compute_path,
-    find_time,
-    find_worst,
-    follow_trial,
-    name_trials,
-    swings_of,
-)
+from attomaton.claims.approach import NEGLIGIBLE, find_worst, name_trials, swings_of
+from attomaton.claims.computed_path import compute_path, find_time, follow_trial
 from attomaton.claims.evidence import Evidence
 from attomaton.claims.limits import dense
 from attomaton.claims.verdicts import Judgement

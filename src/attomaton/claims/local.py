@@ -229,7 +229,7 @@ def _find_local(evidence: Evidence) -> Angles:
     tangent, level = find_tangents(trace.weights, directions)
     if not (need_log_loss(evidence) or need_mass_head(evidence)):
         bounds = evidence.once(bound_direction)
-        among = among & bounds.among & _alike(evidence.once(_local_directions), evidence.directions)
+        among = among & bounds.judged & _alike(evidence.once(_local_directions), evidence.directions)
         return Angles(tangent[-1], np.zeros(len(among)), bounds.bound, among)
     before = np.abs(level[: middle + 1] - level[middle] / 2).argmin(axis=0)
     bound = np.maximum(CLOSER * tangent[before, np.arange(len(before))], NEGLIGIBLE)
