@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attomaton.base.tables import Float64, column
+from attomaton.base.tables import Float64
 from attomaton.claims.evidence import Evidence, need_log_loss, need_mass_head
+from attomaton.claims.measures import list_edge_ends
 from attomaton.claims.verdicts import Judgement
 from attomaton.training.models.attention import measure_curvatures
 from attomaton.training.models.heads import TokenId, reads_mass
@@ -123,7 +124,7 @@ def judge_strictness(evidence: Evidence) -> Judgement:
 def _span_ties(evidence: Evidence, trial: int) -> float:
     """How well the edges between tied tokens span the cyclic subspace of a trial; 0 if they do not."""
     components, table = evidence.automata[trial].components, evidence.trace.embeddings[trial]
-    query, winner, loser = (column(components.edges.rows, name) for name in ("query", "winner", "loser"))
+    query, winner, loser = list_edge_ends(components)
     tied = components.components_of(query, winner) == components.components_of(query, loser)
     axes = evidence.target.axes[trial]
     axes = axes[axes.any(axis=1)].reshape(-1, table.shape[1], table.shape[1])

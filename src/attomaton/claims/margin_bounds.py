@@ -81,7 +81,7 @@ def find_last_scale(evidence: Evidence) -> float:
     return float(list_step_sizes(1.0, getattr(evidence.trace.step, "schedule", None), last - 1, last)[0])
 
 
-def find_gains(step_sizes: Float64, *, best: float, reach: float) -> Float64:
+def gains_per_step(step_sizes: Float64, *, best: float, reach: float) -> Float64:
     """γη − ψ(Rη) of each step: the fall of the loss / G; below zero if the step is too long."""
     return best * step_sizes - (np.expm1(reach * step_sizes) - reach * step_sizes)
 
@@ -94,7 +94,7 @@ def bound_share(
     They begin at a W of this ``norm`` whose ``loss`` is L, summed over the contexts, and no context has a
     token more than ``odds`` times.
     """
-    gains = find_gains(step_sizes, best=best, reach=reach)
+    gains = gains_per_step(step_sizes, best=best, reach=reach)
     if not len(step_sizes) or gains.min() < 0 or not 0 < loss < np.inf:
         return -np.inf
     least_share = -np.expm1(-loss) / loss  # κ: least G over L

@@ -27,12 +27,12 @@ from attomaton.claims.evidence import (
 from attomaton.claims.margin_bounds import (
     bound_margin,
     count_averaged_steps,
-    find_gains,
     find_last_scale,
     find_margins,
     find_ordered,
     find_reach,
     forecast_margin,
+    gains_per_step,
     is_proved,
     list_step_sizes,
 )
@@ -189,7 +189,7 @@ class MarginClaim:
         for trial in np.flatnonzero(find_ordered(evidence) & np.isfinite(best)).tolist():
             components, table = evidence.automata[trial].components, evidence.trace.embeddings[trial]
             reach = find_reach(components, table, self.norm)
-            if find_gains(np.array([step_size]), best=float(best[trial]), reach=reach)[0] >= 0:
+            if gains_per_step(np.array([step_size]), best=float(best[trial]), reach=reach)[0] >= 0:
                 return ""
         return f"nothing is proved about steps as long as {step_size:.3g}: use shorter steps"
 

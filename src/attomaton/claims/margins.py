@@ -16,6 +16,7 @@ from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.solutions import is_orthonormal
 from attomaton.base.tables import Float64, Int64
 from attomaton.claims.limits import check_automata, embeddings_for_solvers
+from attomaton.claims.measures import list_edge_ends
 from attomaton.graphs.components import Components
 from attomaton.solvers.norms.certify import measure_norm
 from attomaton.solvers.norms.solve import solve_normed
@@ -133,10 +134,6 @@ def read_differences(components: Components, table: Float64, weights: Float64) -
 
 def find_strict(components: Components) -> tuple[Int64, Int64, Int64]:
     """Query, winner and loser of the data edges between components, shape (n_edges,) each."""
-    edges, n_tokens = components.edges, components.edges.n_tokens
-    query, winner, loser = (np.asarray(edges[name], np.int64) for name in ("query", "winner", "loser"))
-    keys = components.query_of_node.astype(np.int64) * n_tokens + components.token_of_node
-    component = components.component_of_node
-    ends = (component[np.searchsorted(keys, query * n_tokens + end)] for end in (winner, loser))
-    strict = np.not_equal(*ends)
+    query, winner, loser = list_edge_ends(components)
+    strict = components.components_of(query, winner) != components.components_of(query, loser)
     return query[strict], winner[strict], loser[strict]

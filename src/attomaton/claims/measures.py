@@ -10,7 +10,7 @@ import pyarrow as pa
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.frames import Tabular
 from attomaton.base.solutions import is_orthonormal
-from attomaton.base.tables import Bool, Float64, Int64, make_table, table_of
+from attomaton.base.tables import Bool, Float64, Int64, column, make_table, table_of
 from attomaton.claims.contexts import TrialContexts, read_contexts
 from attomaton.claims.limits import check_automata, dense
 from attomaton.graphs.components import Components
@@ -174,6 +174,12 @@ def measure_against(trace: Trace, target: Target) -> Curves:
         missed=np.stack(missed, axis=1),
         loss=trace.losses,
     )
+
+
+def list_edge_ends(components: Components) -> tuple[Int64, Int64, Int64]:
+    """Query, winner and loser of every data edge, shape (n_edges,) each."""
+    rows = components.edges.rows
+    return column(rows, "query"), column(rows, "winner"), column(rows, "loser")
 
 
 def cyclic_axes(trace: Trace, components: Sequence[Components]) -> Float64:

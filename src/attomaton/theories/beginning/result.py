@@ -30,13 +30,7 @@ from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Skipped
 from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary, vocabulary_records
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.theories.beginning.statistics import Statistics
-from attomaton.theories.beginning.theorem import (
-    WEIGHT_SIGNS,
-    Coefficients,
-    Setting,
-    TheoremBounds,
-    check_setting,
-)
+from attomaton.theories.beginning.theorem import WEIGHT_SIGNS, Coefficients, Setting, TheoremBounds
 
 BEGINNING = FolderKind("beginning", "a beginning", "attomaton begin --out")
 STATISTICS_TABLES = ("counts", "smoothed", "looks")
@@ -295,8 +289,7 @@ class Beginning(Tabular):
         The forecast is the same for every layer and depth; ``n_layers`` and ``start`` (``"zero"``, or
         ``"small"`` for small Gaussian numbers) matter only for the bounds.
         """
-        sizes = (self.statistics.window, self.statistics.n_tokens)
-        setting = check_setting(*sizes, step_size, n_layers, start)
+        setting = Setting(self.statistics.window, self.statistics.n_tokens, step_size, n_layers, start)
         return EarlyWeights(self.statistics, setting, whole_number(step, "step", least=0))
 
     def bounds_at(

@@ -24,12 +24,7 @@ from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.theories.scansnap.assumptions import Assumption, check_assumptions
 from attomaton.theories.scansnap.classes import CorpusClasses, classes_of_contexts
-from attomaton.theories.scansnap.followed import (
-    FollowedQuery,
-    can_follow,
-    follow_attention,
-    half_time,
-)
+from attomaton.theories.scansnap.followed import FollowedQuery, can_follow, follow_attention, half_time
 from attomaton.theories.scansnap.forecast import QueryForecast, forecast_queries
 from attomaton.theories.scansnap.law import Rates
 
