@@ -6,16 +6,13 @@ import pytest
 import attomaton as at
 from attomaton.base.errors import UnsupportedOption
 from attomaton.theories.decoder import course
+from attomaton.theories.decoder.closed_form import asymptote, direct_column, find_finite, squared_norm
 from attomaton.theories.decoder.course import (
-    asymptote,
-    direct_column,
-    find_finite,
     find_levels,
     follow_decoder,
     follow_levels,
     list_levels,
     logits_of,
-    squared_norm,
 )
 from attomaton_experiments.decoder_claims import find_excess, train_decoder
 from tests.theories.decoder.draws import draw_supports, join_supports

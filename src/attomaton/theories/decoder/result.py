@@ -18,15 +18,13 @@ from attomaton.base.options import real_number, whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Float64
 from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary, vocabulary_records
+from attomaton.theories.decoder.closed_form import asymptote, direct_column, squared_norm
 from attomaton.theories.decoder.course import (
     StoppedDecoder,
-    asymptote,
-    direct_column,
     find_levels,
     follow_decoder,
     follow_levels,
     logits_of,
-    squared_norm,
 )
 from attomaton.theories.decoder.supports import CorpusSizes, Supports
 from attomaton.theories.decoder.telling import DecoderExplanation, DecoderRequest, ask, explain_support
