@@ -27,7 +27,7 @@ from attomaton.theories.decoder.course import (
     logits_of,
 )
 from attomaton.theories.decoder.supports import CorpusSizes, Supports
-from attomaton.theories.decoder.telling import DecoderExplanation, DecoderRequest, ask, explain_support
+from attomaton.theories.decoder.telling import DecoderExplanation, explain_support, find_context
 
 DECODER = FolderKind("decoder", "a decoder", "DecoderLimit.save")
 SUPPORT_ARRAYS = ("offsets", "tokens", "counts")
@@ -145,7 +145,7 @@ class DecoderLimit(Tabular):
             raised = np.exp(logits - logits.max())
             return raised / raised.sum()
         _check_step(0, step_size)
-        number = self._ask(context).number
+        number = self._index_of(context)
         size = self.supports.n_tokens
         if number is None:
             return np.full(size, 1.0 / size)
@@ -155,13 +155,13 @@ class DecoderLimit(Tabular):
 
     def direction(self, context: Any) -> Float64:
         """The column of W^mm of a context, which grows like ln t, shape (n_tokens,)."""
-        number = self._ask(context).number
+        number = self._index_of(context)
         return np.zeros(self.supports.n_tokens) if number is None else direct_column(self.supports, number)
 
     def logits_at(self, context: Any, step: int, step_size: float = 1.0) -> Float64:
         """The logits of a context after ``step`` steps of size ``step_size``, shape (n_tokens,)."""
         step, step_size = _check_step(step, step_size)
-        number = self._ask(context).number
+        number = self._index_of(context)
         if number is None:
             return np.zeros(self.supports.n_tokens)
         return logits_of(self.supports, number, step, step_size)
@@ -169,7 +169,7 @@ class DecoderLimit(Tabular):
     def asymptote_at(self, context: Any, step: int, step_size: float = 1.0) -> Float64:
         """The logits of a context by the law of large steps, in closed form (:func:`asymptote`)."""
         step, step_size = _check_step(step, step_size, least=1)
-        number = self._ask(context).number
+        number = self._index_of(context)
         if number is None:
             return np.zeros(self.supports.n_tokens)
         return asymptote(self.supports, number, step, step_size)
@@ -213,7 +213,8 @@ class DecoderLimit(Tabular):
 
     def explain(self, context: Any) -> DecoderExplanation:
         """Explain the decoder's limit probabilities after a context."""
-        return explain_support(self._ask(context), self.supports, self.vocabulary)
+        name, number = find_context(context, self.supports, self.vocabulary)
+        return explain_support(name, number, self.supports, self.vocabulary)
 
     def to_dict(self) -> dict[str, Any]:
         """The sizes, the limit of the loss and the most frequent contexts as plain JSON values."""
@@ -248,8 +249,8 @@ class DecoderLimit(Tabular):
     def _levels(self) -> Any:
         return find_levels(self.supports)
 
-    def _ask(self, context: Any) -> DecoderRequest:
-        return ask(context, self.supports, self.vocabulary)
+    def _index_of(self, context: Any) -> int | None:
+        return find_context(context, self.supports, self.vocabulary)[1]
 
     def _frequent(self) -> list[DecoderExplanation]:
         order = np.argsort(-self.supports.totals, kind="stable")[:FREQUENT]
