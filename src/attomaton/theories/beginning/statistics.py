@@ -27,8 +27,8 @@ class Statistics:
     All matrices are (n_tokens × n_tokens). Three are sparse CSR arrays: ``counts``, of each next token
     (column) after each token (row); ``smoothed``, the sum of 1/t over the occurrences of a token (column) in
     the context of position t, whose next token is the row; and ``looks``, Q̄, the initial gain of a query
-    (row) from attending to a key (column). ``lags`` is Δ, shape (window,): the initial gain from attending at each
-    lag, from 0 (the query itself) on. Of the corpus, ``n_documents`` and ``n_read`` tokens were read,
+    (row) from attending to a key (column). ``lags`` is Δ, shape (window,): the initial gain from attending at
+    each lag, from 0 (the query itself) on. Of the corpus, ``n_documents`` and ``n_read`` tokens were read,
     ``n_labels`` of which have another before them in their document, and ``n_sequences`` are counted.
 
     The centred tables B̄ and Φ̄ are computed on demand, for vocabularies of at most 10,000 tokens.
