@@ -35,7 +35,7 @@ READ_SIZES = ("n_documents", "n_tokens", "n_labels")
 
 
 def unpack_decoder(run: Run) -> tuple[Supports, CorpusSizes, Vocabulary | None]:
-    """Check every part, each after the parts that it indexes."""
+    """The contents of a stored decoder, checked; each array after those that it indexes."""
     offsets = check_int64(run.arrays["offsets"], "offsets")
     flat = check_int64(run.arrays["contexts"], "contexts")
     width = check_size(run.manifest["width"], 64, "width")
@@ -59,10 +59,9 @@ FREQUENT = 8
 class DecoderLimit(Tabular):
     """The limit of a softmax decoder with one-hot contexts under gradient descent from W = 0.
 
-    The decoder is softmax(W h) with one column of W per context. The loss falls to the entropy
-    of the next token given its context. W grows along the direction that lifts the support of each context
-    (its next tokens) above all other tokens (NTP-SVM). Within a support, logits differ by the log-odds of its
-    tokens.
+    The decoder is softmax(W h) with one column of W per context. The loss falls to the entropy of the next
+    token given its context. W grows along the direction W^mm that lifts the support of each context (its next
+    tokens) above all other tokens. Within a support, logits differ by the log-odds of its tokens.
 
     Attributes
     ----------
@@ -89,16 +88,10 @@ class DecoderLimit(Tabular):
     ([-3.943, 2.521, 1.421], [-3.944, 2.522, 1.423])
     >>> limit.table().slice(0, 1).to_pylist()
     [{'context': ['a'], 'token': 'b', 'count': 3, 'probability': 0.75}]
-    >>> (1000 * limit.excesses_at([1000])).round(3).tolist(), limit.to_pandas()["context"][0]
-    ([2.023], ('a',))
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     at.DecoderLimit.load(limit.save(f"{folder}/decoder"))
-    DecoderLimit(3 contexts of 1 token, vocabulary of 3)
     >>> limit.weights_at(1000).shape, limit.at(1000)
     ((3, 3), StoppedDecoder(step 1,000 of size 1))
-    >>> limit.explain("a").tokens, sorted(limit.to_dict())[:3]
-    (('b', 'c'), ['context_tokens', 'contexts', 'coverage'])
+    >>> limit.explain("a").tokens
+    ('b', 'c')
     """
 
     supports: Supports
@@ -201,12 +194,11 @@ class DecoderLimit(Tabular):
 
         Accurate to one part in 10⁵ at any step. Where all supports are full, the excess falls exponentially,
         and is accurate to one part in 10⁴ down to 10⁻¹⁶.
-
         """
         array = np.asarray(steps, object)
         rising = [whole_number(step, "step", least=0) for step in array.ravel().tolist()]
         if rising != sorted(rising):
-            raise UnsupportedOption("the steps do not increase; sort them")
+            raise UnsupportedOption("the steps are not ascending; sort them")
         step_size = real_number(step_size, "step_size", above=0)
         excesses = [moment.excess for moment in follow_levels(self._levels, rising, step_size)]
         return np.array(excesses).reshape(array.shape)

@@ -47,18 +47,15 @@ class CorpusClasses:
     queries, labels : int32 arrays, shape (n_classes,)
         ψ(n), the last token of its sequences, and the token that follows.
     shares : float64 array, shape (n_classes,)
-        The share of each class among all sequences; the shares add up to 1.
+        π_n, the share of each class among all sequences; the shares add up to 1.
     offsets : int64 array, shape (n_classes + 1,)
         Start of the entries of each class.
-    tokens : int32 array, shape (n_entries,)
-        Tokens that occur before the query, ascending in each class.
-    probabilities : float64 array, shape (n_entries,)
-        P(l | n), which adds up to 1 in each class.
+    tokens, probabilities : int32 and float64 arrays, shape (n_entries,)
+        Tokens l before the query, ascending in each class, and P(l | n), which adds up to 1 in each class.
     n_tokens : int
         M, the size of the vocabulary.
     lengths : float64 array, shape (n_classes,), optional
-        Mean number of tokens before the query; None for classes that were not counted, whose sequences are
-        arbitrarily long.
+        Mean number of tokens before the query; None if sequences are arbitrarily long.
     n_samples : int
         The number of counted samples; 0 for classes that were not counted.
 
@@ -112,10 +109,9 @@ class CorpusClasses:
     def from_table(
         cls, queries: ArrayLike, labels: ArrayLike, weights: ArrayLike, *, shares: ArrayLike | None = None
     ) -> Self:
-        """Classes defined by hand.
+        """Classes from ``weights`` of each token before the query, shape (n_classes, n_tokens).
 
-        ``weights`` (n_classes, n_tokens) give the frequency of each token before the query, ``shares`` that
-        of each class: equal by default.
+        ``shares`` are the frequencies of the classes, by default equal.
         """
         query, label = np.asarray(queries, np.int32), np.asarray(labels, np.int32)
         table = np.asarray(weights, np.float64)
@@ -134,10 +130,10 @@ class CorpusClasses:
 
     @classmethod
     def from_samples(cls, samples: Samples, *, min_samples: int = 1) -> Self:
-        """Classes counted in samples: every pair of query and label, with the tokens before the query.
+        """Count the pairs of query and label in samples, with the tokens before the query.
 
-        Pairs seen in fewer than ``min_samples`` samples are left out, and so are samples that have no token
-        before the query. P(l | n) is the share of token l among all those tokens in the class.
+        Pairs with fewer than ``min_samples`` samples that have a token before the query are left out. P(l |
+        n) is the share of token l among all those tokens in the class.
         """
         min_samples = whole_number(min_samples, "min_samples", least=1)
         inside = samples.take(samples.lengths > 1)
