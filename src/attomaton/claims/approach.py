@@ -6,7 +6,8 @@ the run: at its end the run must be as near to the limit as the computed path
 short to be judged.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,14 +55,11 @@ def name_trials(meaning: str, worst: int, reached: Bool, judged: Bool) -> str:
 
 @dataclass(frozen=True, eq=False)
 class ApproachBounds:
-    """The bound of each trial, and which trials can be judged, shape (n_trials,) each."""
+    """The bound of each trial, which trials can be judged, shape (n_trials,) each, and why none, if so."""
 
     bound: Float64
     judged: Bool
-
-    def missing(self, reason: str) -> str:
-        """The reason why the run is too short, if no trial can be judged; otherwise an empty text."""
-        return "" if self.judged.any() else reason
+    reason: str
 
     def judge(
         self, values: Float64, bounds: Float64, reached: Bool, shortfall: Float64, meaning: str
@@ -70,6 +68,23 @@ class ApproachBounds:
         worst = find_worst(shortfall, self.judged)
         meaning = name_trials(meaning, worst, self.judged & reached, self.judged)
         return Judgement(float(values[worst]), float(bounds[worst]), bool(reached[worst]), meaning)
+
+    def judge_below(
+        self, values: Float64, meaning: str, show: Callable[[Float64], Float64] = np.asarray
+    ) -> Judgement:
+        """Whether values are at most the bounds, both reported through ``show``; worst: value / bound."""
+        shortfall = values / np.maximum(self.bound, np.finfo(float).tiny)
+        return self.judge(show(values), show(self.bound), values <= self.bound, shortfall, meaning)
+
+
+def need_bound(find: Callable[..., ApproachBounds], *arguments: object) -> Callable[[Evidence], str]:
+    """Condition: some trial is near enough to the limit at half of the steps to be judged by these bounds."""
+
+    def need(evidence: Evidence) -> str:
+        bounds = evidence.once(find, *arguments)
+        return "" if bounds.judged.any() else bounds.reason
+
+    return need
 
 
 def _path_and_reach(evidence: Evidence) -> tuple[ComputedPath, Float64]:
@@ -105,30 +120,20 @@ def bound_direction(evidence: Evidence) -> ApproachBounds:
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         bound = np.where(level[0] > 0, tangent[0] + reach / level[0], np.inf)
     closing = tangent[-1] <= tangent[0] + NEGLIGIBLE
-    return ApproachBounds(
-        bound, evidence.directed & path.is_known & closing & (bound <= tangent_of(NEAR_CORRELATION))
-    )
-
-
-def need_near_direction(evidence: Evidence) -> str:
-    """Condition: some trial should be near W_svm by half of the steps."""
+    is_near = bound <= tangent_of(NEAR_CORRELATION)
     least = f"a correlation with W_svm of at least {NEAR_CORRELATION}"
-    reason = f"in no trial does the computed path have {least} at half of the steps"
-    return evidence.once(bound_direction).missing(reason)
+    return ApproachBounds(
+        bound,
+        evidence.directed & path.is_known & closing & is_near,
+        f"in no trial does the computed path have {least} at half of the steps",
+    )
 
 
 def judge_direction(evidence: Evidence) -> Judgement:
     """Claim: W/‖W‖ → W_svm/‖W_svm‖."""
-    bounds = evidence.once(bound_direction)
     (tangent,), _ = find_tangents(evidence.trace.weights[-1:], _safe_directions(evidence))
     meaning = "correlation of W with W_svm at the end; bound: that of the computed path at half of the steps"
-    return bounds.judge(
-        correlation_of(tangent),
-        correlation_of(bounds.bound),
-        tangent <= bounds.bound,
-        tangent / bounds.bound,
-        meaning,
-    )
+    return evidence.once(bound_direction).judge_below(tangent, meaning, show=correlation_of)
 
 
 def bound_growth(evidence: Evidence) -> ApproachBounds:
@@ -139,13 +144,10 @@ def bound_growth(evidence: Evidence) -> ApproachBounds:
     bound = np.ones_like(growth) if normalized else 1.0 + 0.5 * (growth - 1.0)
     grows = norm[-1] - norm[0] > 4.0 * path.error
     return ApproachBounds(
-        bound, evidence.directed & path.is_known & (grows | normalized) & (norm[-1] >= norm[0])
+        bound,
+        evidence.directed & path.is_known & (grows | normalized) & (norm[-1] >= norm[0]),
+        "the norm of the computed path does not grow yet in any trial",
     )
-
-
-def need_growth(evidence: Evidence) -> str:
-    """Condition: the norm should grow in the second half of some trial."""
-    return evidence.once(bound_growth).missing("the norm of the computed path does not grow yet in any trial")
 
 
 def judge_norm(evidence: Evidence) -> Judgement:
@@ -164,9 +166,14 @@ def bound_finite(evidence: Evidence) -> ApproachBounds:
     """
     path, reach = _path_and_reach(evidence)
     bound = path.curves.finite_distance.max(axis=0) + reach
-    late = ~evidence.directed | (path.curves.missed[0] <= MISSED)
-    telling = 0.5 * _longest_embedding(evidence) * bound <= UNINFORMATIVE
-    return ApproachBounds(bound, ~evidence.acyclic & path.is_known & late & telling)
+    is_late = ~evidence.directed | (path.curves.missed[0] <= MISSED)
+    is_near = 0.5 * _longest_embedding(evidence) * bound <= UNINFORMATIVE
+    return ApproachBounds(
+        bound,
+        ~evidence.acyclic & path.is_known & is_late & is_near,
+        "at half of the steps the computed path is far from its limit in every trial: attention is off "
+        f"by more than {UNINFORMATIVE}",
+    )
 
 
 def need_short_steps(evidence: Evidence) -> str:
@@ -180,21 +187,12 @@ def need_short_steps(evidence: Evidence) -> str:
     )
 
 
-def need_near_finite(evidence: Evidence) -> str:
-    """Condition: the remaining distance to W_fin is small enough to judge the claim."""
-    reason = (
-        "at half of the steps the computed path is far from its limit in every trial: attention is off "
-        f"by more than {UNINFORMATIVE}"
-    )
-    return evidence.once(bound_finite).missing(reason)
-
-
 def judge_finite(evidence: Evidence) -> Judgement:
     """Claim: Π_fin W → W_fin."""
-    steps, bounds = evidence.trace.steps, evidence.once(bound_finite)
+    steps = evidence.trace.steps
     distance = evidence.curves.finite_distance[steps >= 0.9 * steps[-1]].max(axis=0)
     meaning = "largest ‖Π_fin W − W_fin‖ in the last tenth of the steps"
-    return bounds.judge(distance, bounds.bound, distance <= bounds.bound, distance / bounds.bound, meaning)
+    return evidence.once(bound_finite).judge_below(distance, meaning)
 
 
 def judge_composition(evidence: Evidence) -> Judgement:
@@ -203,14 +201,13 @@ def judge_composition(evidence: Evidence) -> Judgement:
     apart = np.zeros(trace.n_trials)
     for trial, automaton in enumerate(evidence.automata):
         contexts, inside = evidence.target.contexts[trial], ~evidence.target.below[trial]
-        both = contexts.masses(np.stack([trace.weights[-1, trial], dense(automaton.soft.weights)]))
-        both = np.where(inside, both, 0.0)
-        both = both / contexts.sums(both)[:, contexts.bags.sample]
-        apart[trial] = 0.5 * contexts.sums(np.abs(both[0] - both[1])).max()
-    bounds = evidence.once(bound_finite)
-    bound = 0.5 * _longest_embedding(evidence) * bounds.bound
-    meaning = "largest difference from the Luce odds in any context"
-    return bounds.judge(apart, bound, apart <= bound, apart / bound, meaning)
+        masses = contexts.masses(np.stack([trace.weights[-1, trial], dense(automaton.soft.weights)]))
+        masses = np.where(inside, masses, 0.0)
+        shares = masses / contexts.sums(masses)[:, contexts.bags.sample]
+        apart[trial] = 0.5 * contexts.sums(np.abs(shares[0] - shares[1])).max()
+    finite = evidence.once(bound_finite)
+    bounds = replace(finite, bound=0.5 * _longest_embedding(evidence) * finite.bound)
+    return bounds.judge_below(apart, "largest difference from the Luce odds in any context")
 
 
 def bound_missed(evidence: Evidence) -> ApproachBounds:
@@ -220,21 +217,15 @@ def bound_missed(evidence: Evidence) -> ApproachBounds:
     with np.errstate(over="ignore"):
         bound = missed[0] * np.exp(2.0 * _longest_embedding(evidence) * reach)
     falling = missed[-1] <= missed[0]
-    return ApproachBounds(bound, evidence.directed & path.is_known & falling & (bound <= MISSED))
-
-
-def need_near_retrieval(evidence: Evidence) -> str:
-    """Condition: some trial should have most attention on its best component at half of the steps."""
-    reason = (
+    return ApproachBounds(
+        bound,
+        evidence.directed & path.is_known & falling & (bound <= MISSED),
         f"at half of the steps the computed path leaves more than {MISSED} of the attention below the best "
-        "component"
+        "component",
     )
-    return evidence.once(bound_missed).missing(reason)
 
 
 def judge_retrieval(evidence: Evidence) -> Judgement:
     """Claim: the attention mass below the highest component vanishes."""
-    bounds, missed = evidence.once(bound_missed), evidence.curves.missed[-1]
-    shortfall = missed / np.maximum(bounds.bound, np.finfo(float).tiny)
     meaning = "mean attention below the best component at the end"
-    return bounds.judge(missed, bounds.bound, missed <= bounds.bound, shortfall, meaning)
+    return evidence.once(bound_missed).judge_below(evidence.curves.missed[-1], meaning)

@@ -112,7 +112,11 @@ def bound_margin(evidence: Evidence, norm: Norm) -> ApproachBounds:
     if not is_proved(evidence) and not isinstance(evidence.trace.step, GradientDescent):
         share = evidence.once(find_margins, norm).share[-1]
         judged &= ~((share > 0) & (share < bound))  # a share may fall for long before it rises to its limit
-    return ApproachBounds(bound, judged)
+    return ApproachBounds(
+        bound,
+        judged,
+        "at half of the steps no margin is large enough to set a bound, or the margin falls for a while",
+    )
 
 
 def forecast_margin(evidence: Evidence, is_ready: Callable[[Evidence], bool], norm: Norm) -> int | str:

@@ -6,12 +6,13 @@ unique. What a run must reach is in :mod:`~attomaton.claims.margin_bounds`.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
 from attomaton.base.errors import UnsupportedOption
-from attomaton.claims.approach import need_known_path
+from attomaton.claims.approach import need_bound, need_known_path
 from attomaton.claims.evidence import (
     Evidence,
     find_lost_digits,
@@ -141,8 +142,9 @@ class MarginClaim:
             self.need_best,
             self.report_share(self.need_short_steps),
         )
-        ready = (need_steps, need_long_run, self.need_reached)
-        return Claim(f"margin-{self.norm}", assumptions, self.judge, ready, self.forecast)
+        ready = (need_steps, need_long_run, need_bound(bound_margin, self.norm))
+        forecast = partial(forecast_margin, norm=self.norm)
+        return Claim(f"margin-{self.norm}", assumptions, self.judge, ready, forecast)
 
     def report_share(self, need: Callable[[Evidence], str]) -> Callable[[Evidence], str]:
         """The condition, whose reason also reports the measured share."""
@@ -192,16 +194,6 @@ class MarginClaim:
             if gains_per_step(np.array([step_size]), best=float(best[trial]), reach=reach)[0] >= 0:
                 return ""
         return f"nothing is proved about steps as long as {step_size:.3g}: use shorter steps"
-
-    def need_reached(self, evidence: Evidence) -> str:
-        """Condition: some trial is far enough at half of the steps to set a bound for its end."""
-        reason = (
-            "at half of the steps no margin is large enough to set a bound, or the margin falls for a while"
-        )
-        return evidence.once(bound_margin, self.norm).missing(reason)
-
-    def forecast(self, evidence: Evidence, is_ready: Callable[[Evidence], bool]) -> int | str:
-        return forecast_margin(evidence, is_ready, self.norm)
 
     def judge(self, evidence: Evidence) -> Judgement:
         share = evidence.once(find_margins, self.norm).share[-1]

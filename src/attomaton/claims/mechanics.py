@@ -13,6 +13,7 @@ import attomaton.claims.approach as approach
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.tables import column
+from attomaton.claims.approach import need_bound
 from attomaton.claims.components import judge_components, need_readable
 from attomaton.claims.computed_path import look_ahead
 from attomaton.claims.convexity import judge_convexity, judge_strictness
@@ -128,12 +129,12 @@ MECHANICS_CLAIMS = (
     Claim("feasible", (need_independence, _need_priorities), judge_feasibility),
     Claim("convex", _CONVEX, judge_convexity),
     Claim("strictly convex inside", (*_CONVEX, need_ties), judge_strictness),
-    _limit("norm grows", _GLOBAL, approach.judge_norm, approach.need_growth),
-    _limit("direction", _GLOBAL, approach.judge_direction, approach.need_near_direction),
-    _limit("finite part", _FINITE, approach.judge_finite, approach.need_near_finite),
+    _limit("norm grows", _GLOBAL, approach.judge_norm, need_bound(approach.bound_growth)),
+    _limit("direction", _GLOBAL, approach.judge_direction, need_bound(approach.bound_direction)),
+    _limit("finite part", _FINITE, approach.judge_finite, need_bound(approach.bound_finite)),
     Claim("regularisation path", (need_mass_head, need_direction, need_path), judge_path),
-    _limit("hard retrieval", _GLOBAL, approach.judge_retrieval, approach.need_near_retrieval),
-    _limit("soft composition", _FINITE, approach.judge_composition, approach.need_near_finite),
+    _limit("hard retrieval", _GLOBAL, approach.judge_retrieval, need_bound(approach.bound_missed)),
+    _limit("soft composition", _FINITE, approach.judge_composition, need_bound(approach.bound_finite)),
     _limit(
         "components",
         (*_RUN, need_independence, need_records, approach.need_known_path),

@@ -1,6 +1,6 @@
 """The result of ``learn_decoder``: the decoder in the limit, and at any step."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -148,24 +148,15 @@ class DecoderLimit(Tabular):
 
     def direction(self, context: Any) -> Float64:
         """The column of W^mm of a context, which grows like ln t, shape (n_tokens,)."""
-        number = self._index_of(context)
-        return np.zeros(self.supports.n_tokens) if number is None else direct_column(self.supports, number)
+        return self._column(context, direct_column)
 
     def logits_at(self, context: Any, step: int, step_size: float = 1.0) -> Float64:
         """The logits of a context after ``step`` steps of size ``step_size``, shape (n_tokens,)."""
-        step, step_size = _check_step(step, step_size)
-        number = self._index_of(context)
-        if number is None:
-            return np.zeros(self.supports.n_tokens)
-        return logits_of(self.supports, number, step, step_size)
+        return self._column(context, logits_of, *_check_step(step, step_size))
 
     def asymptote_at(self, context: Any, step: int, step_size: float = 1.0) -> Float64:
         """The logits of a context by the law of large steps, in closed form (:func:`asymptote`)."""
-        step, step_size = _check_step(step, step_size, least=1)
-        number = self._index_of(context)
-        if number is None:
-            return np.zeros(self.supports.n_tokens)
-        return asymptote(self.supports, number, step, step_size)
+        return self._column(context, asymptote, *_check_step(step, step_size, least=1))
 
     def at(self, step: int, step_size: float = 1.0) -> StoppedDecoder:
         """The whole decoder after ``step`` steps of size ``step_size``."""
@@ -240,6 +231,12 @@ class DecoderLimit(Tabular):
     @cached_property
     def _levels(self) -> Any:
         return find_levels(self.supports)
+
+    def _column(self, context: Any, find_column: Callable[..., Float64], *arguments: Any) -> Float64:
+        """A column of weights of a context; all 0 for a context that never occurs."""
+        number = self._index_of(context)
+        size = self.supports.n_tokens
+        return np.zeros(size) if number is None else find_column(self.supports, number, *arguments)
 
     def _index_of(self, context: Any) -> int | None:
         return find_context(context, self.supports, self.vocabulary)[1]

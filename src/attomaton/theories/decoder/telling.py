@@ -70,16 +70,13 @@ class DecoderExplanation(Printed):
     def to_dict(self, *, shown: int = PRINTED_ROWS) -> dict[str, Any]:
         """The context and its most probable next tokens as JSON values."""
         shown = whole_number(shown, "shown", least=1)
-        columns = (self.tokens, self.probabilities.tolist(), self.finite.tolist(), self.counts.tolist())
-        rows = list(zip(*columns, strict=True))[:shown]
+        names = ("token", "probability", "finite", "count")
         return {
             "context": self.context,
             "positions": self.positions,
             "support": self.support,
             "alike": self.alike,
-            "tokens": [
-                dict(zip(("token", "probability", "finite", "count"), row, strict=True)) for row in rows
-            ],
+            "tokens": [dict(zip(names, row, strict=True)) for row in self._rows(shown)],
         }
 
     @property
@@ -101,12 +98,14 @@ class DecoderExplanation(Printed):
             f"log-odds that stay finite. {shared}"
         )
 
-    def _blocks(self) -> list[Block]:
+    def _rows(self, shown: int) -> list[tuple[Any, ...]]:
         columns = (self.tokens, self.probabilities.tolist(), self.finite.tolist(), self.counts.tolist())
-        first = zip(*(column[:PRINTED_ROWS] for column in columns), strict=True)
+        return list(zip(*columns, strict=True))[:shown]
+
+    def _blocks(self) -> list[Block]:
         rows = [
             (token, f"{probability:.3g}", f"{odds:.3f}", f"{count:,}")
-            for token, probability, odds, count in first
+            for token, probability, odds, count in self._rows(PRINTED_ROWS)
         ]
         remaining = self.support - PRINTED_ROWS
         grid = Grid("", ["next token", "probability", "log-odds", "seen"], rows)
