@@ -107,7 +107,7 @@ def test_a_single_step_is_a_step():
     limit = at.learn_decoder([[0, 1, 0, 2, 0, 1]])
     assert limit.excesses_at(1000) == limit.excesses_at([1000])[0]
     assert limit.losses_at(np.int64(1000)) == limit.loss_at(1000)
-    with pytest.raises(UnsupportedOption, match="increase"):
+    with pytest.raises(UnsupportedOption, match="ascending"):
         limit.excesses_at([3, 2])
 
 

@@ -273,11 +273,9 @@ class _Residual:
 
 
 def _find_changes(corpus: _Corpus, weights: CourseWeights) -> CourseWeights:
-    """The change of each weight in a step of size 1: minus the gradient, to the order followed.
-
-    ``before`` and ``after`` are the sums of the values of earlier and later layers, for each layer.
-    """
+    """The change of each weight in a step of size 1: minus the gradient, to the order followed."""
     values, output = weights.values, weights.output
+    # for each layer, the sums of the values of earlier and of later layers
     before = np.stack([np.zeros_like(output), *accumulate(values[:-1])])
     total = values.sum(axis=0)
     after = total - before - values
@@ -308,14 +306,11 @@ def _find_changes(corpus: _Corpus, weights: CourseWeights) -> CourseWeights:
 def _find_attention_change(
     residual: _Residual, weights: CourseWeights, layer: int, before: Float64, after: Float64
 ) -> tuple[Float64, Float64]:
-    """The changes of W and P of a layer; ``before`` and ``after`` are the sums of other layers' values.
-
-    ``gain`` is how much attention from one position to another lowers the loss.
-    """
+    """The changes of W and P of a layer; ``before`` and ``after`` are the sums of other layers' values."""
     corpus, uniform = residual.corpus, residual.corpus.uniform
     value, table = weights.values[layer], weights.attention[layer]
     readout = weights.output.T @ value.T
-    gain = residual.look_up(readout)
+    gain = residual.look_up(readout)  # by attending from one position to another
     scores = corpus.look_up(table) + weights.positions[layer][corpus.lags]
     if after.any():
         gain = gain + uniform.T @ residual.look_up(weights.output.T @ after.T @ value.T)

@@ -61,10 +61,7 @@ class Gain:
 
 
 def find_gain(bigrams: Any, contexts: Any, n_positions: int) -> Gain:
-    """G from counted bigrams C (token × next) and smoothed contexts F (next × token), both CSR arrays.
-
-    The result is dense for small vocabularies; otherwise it has the pairs that occur in F.
-    """
+    """G from counted bigrams C and smoothed contexts F, CSR arrays; at the pairs in F if V is large."""
     n_tokens = bigrams.shape[0]
     by_token, sums = contexts.tocsc(), contexts.sum(axis=0)
     counts, transposed = bigrams.astype(np.float64), bigrams.T.tocsr().astype(np.float64)

@@ -50,15 +50,11 @@ class Frequent:
 
     @property
     def n_tokens(self) -> int:
-        """The number of new ids, including the one for all others."""
         return len(self.tokens) + 1
 
 
 def context_pairs(window: int, most: int) -> Iterator[tuple[Int64, Int64]]:
-    """The pairs of a position t and a position u ≤ t, both from 0, about ``most`` at a time.
-
-    All pairs of one t come together.
-    """
+    """The pairs of a position t and a position u ≤ t, both from 0, about ``most`` at a time, all u of a t."""
     start = 0
     while start < window:
         stop, n_pairs = start + 1, start + 1
@@ -144,7 +140,6 @@ class Cutting:
                 yield sequences, t, u
 
     def pack(self, first: Int64, second: Int64) -> Int64:
-        """Two tokens as one key."""
         return (first * self.n_tokens + second).ravel()
 
 

@@ -80,7 +80,6 @@ class EarlyWeights(Printed):
 
     @cached_property
     def coefficients(self) -> Coefficients:
-        """The factors on the statistics."""
         return Coefficients.at(self.step, self.setting.step_size)
 
     @cached_property
@@ -110,7 +109,6 @@ class EarlyWeights(Printed):
 
     @property
     def valid_until(self) -> int:
-        """The last step that the theorem covers; 0 if it covers none."""
         return self.setting.valid_until
 
     def to_dict(self) -> dict[str, Float64]:
@@ -255,7 +253,6 @@ class Beginning(Tabular):
 
     @cached_property
     def lags(self) -> Lags:
-        """The distances that attention looks back first: Δ by lag."""
         return Lags(self.statistics.lags)
 
     def weights_at(

@@ -101,10 +101,7 @@ class Statistics:
 
 
 def find_statistics(corpus: Any, *, window: int, n_tokens: int | None = None) -> Statistics:
-    """B̄, Φ̄, Q̄ and Δ of documents in memory, or of one chunk of whole documents.
-
-    ``n_tokens`` is by default the largest id plus one.
-    """
+    """B̄, Φ̄, Q̄ and Δ of documents in memory; ``n_tokens`` is by default the largest id plus one."""
     window = whole_number(window, "window", least=1)
     if not isinstance(corpus, Chunk):
         lists = [np.asarray(document, np.int64) for document in corpus]
@@ -117,7 +114,6 @@ def find_statistics(corpus: Any, *, window: int, n_tokens: int | None = None) ->
 
 
 def add_statistics(cutting: Cutting, add_up: AddUp, announce: Callable[[str], object] = silent) -> Statistics:
-    """The statistics of a corpus that an engine reads."""
     announce("counting bigrams and contexts")
     first_pass = add_up(CountContexts(cutting))
     read = dict(zip(first_pass["read"].keys.tolist(), first_pass["read"].counts.tolist(), strict=True))

@@ -127,7 +127,6 @@ class TheoremBounds(Printed):
 
     @property
     def hold(self) -> bool:
-        """Whether the theorem guarantees the bounds."""
         return not self.reasons
 
     def _blocks(self) -> list[Block]:

@@ -198,10 +198,8 @@ class _Descent:
         self._mass = levels.tokens * levels.probabilities
 
     def follow(self, steps: Sequence[int], exact: int) -> Iterator[Float64]:
-        """The state after each of these ascending steps; the first ``exact`` are taken one by one.
-
-        ``allowed`` is the number of steps that the last error allows at once.
-        """
+        """The state after each of these ascending steps; the first ``exact`` are taken one by one."""
+        # allowed: the number of steps that the last error allows at once
         state, now, allowed = self._centre(-_log(self._probabilities)), 0, 0.0
         for step in steps:
             while now < step:
@@ -319,10 +317,7 @@ class StoppedDecoder:
         return logits
 
     def log_probabilities(self, contexts: Any, labels: Any) -> Float64:
-        """ln p of ``labels``, shape (n,), after ``contexts`` of token ids, shape (n, width).
-
-        A context that never occurs gives every token the probability 1/V.
-        """
+        """ln p of ``labels``, (n,), after ``contexts`` of ids, (n, width): −ln V if one never occurs."""
         supports = self.supports
         label_ids, width = check_int64(labels, "labels"), supports.contexts.shape[1]
         context_ids = check_int64(np.ravel(contexts), "contexts").reshape(-1, width)
@@ -345,7 +340,6 @@ class StoppedDecoder:
 
 
 def follow_decoder(supports: Supports, steps: Sequence[int], step_size: float) -> Iterator[StoppedDecoder]:
-    """All contexts after each of these ascending steps."""
     levels, level_of_pair = list_levels(supports)
     for moment in follow_levels(levels, steps, step_size):
         yield StoppedDecoder(supports, moment, level_of_pair, step_size)

@@ -80,7 +80,6 @@ class SolvedDecoder:
 
 
 def solve_supports(supports: Supports, features: Float64) -> SolvedDecoder:
-    """Solve for direction and finite part."""
     size, width = supports.n_tokens, features.shape[1]
     unit, scale = scale_rows(features)
     embeddings = np.zeros((size + len(supports), size + width))
@@ -226,7 +225,6 @@ class EmbeddedLimit(Printed):
 
     @property
     def entropy(self) -> float:
-        """H, in nats per position."""
         return self.supports.entropy
 
     @property

@@ -59,7 +59,6 @@ class Supports(Tabular):
     n_tokens: int
 
     def __post_init__(self) -> None:
-        """Reject inconsistent arrays."""
         size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens")
         contexts = np.asarray(self.contexts)
         if contexts.ndim != 2 or contexts.dtype.kind not in "iu":
@@ -110,7 +109,6 @@ class Supports(Tabular):
 
     @property
     def n_positions(self) -> int:
-        """Total number of positions."""
         return int(self.counts.sum())
 
     @cached_property
@@ -161,7 +159,6 @@ def pack_contexts(contexts: Int64, n_tokens: int) -> Int64:
 
 
 def unpack_contexts(keys: Int64, width: int, n_tokens: int) -> Int32:
-    """The inverse of :func:`pack_contexts`."""
     contexts = np.empty((len(keys), width), np.int32)
     for column in reversed(range(width)):
         keys, contexts[:, column] = np.divmod(keys, n_tokens)

@@ -81,7 +81,6 @@ class DecoderExplanation(Printed):
 
     @property
     def sentence(self) -> str:
-        """The limit for this context, in words."""
         if not self.support:
             return (
                 f"{self.context!r} never precedes a token, so its weights stay 0 and all "

@@ -108,14 +108,12 @@ def _mean_effective_tokens(classes: CorpusClasses) -> float:
 
 
 def _share_with_several_queries(classes: CorpusClasses) -> float:
-    """The share of the sequences whose label follows more than one query."""
     label = classes.labels.astype(np.int64)
     labels, n_queries = count_keys(unpack_pairs(distinct_keys(pack_pairs(label, classes.queries)))[0])
     return float(classes.shares[(n_queries > 1)[find_keys(labels, label)]].sum())
 
 
 def _share_of_distinct(classes: CorpusClasses, tolerance: float) -> float:
-    """The share of all keys that are distinct tokens."""
     mass = classes.shares[classes.rows] * classes.probabilities
     return float(mass[classes.is_distinct(tolerance)[classes.tokens]].sum())
 

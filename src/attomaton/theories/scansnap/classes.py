@@ -79,7 +79,6 @@ class CorpusClasses:
     n_samples: int = 0
 
     def __post_init__(self) -> None:
-        """Reject inconsistent arrays."""
         size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens", error=InvalidSamples)
         names = ("queries", "labels", "tokens")
         ids = {name: check_int32(getattr(self, name), name, error=InvalidSamples) for name in names}
@@ -109,10 +108,7 @@ class CorpusClasses:
     def from_table(
         cls, queries: ArrayLike, labels: ArrayLike, weights: ArrayLike, *, shares: ArrayLike | None = None
     ) -> Self:
-        """Classes from ``weights`` of each token before the query, shape (n_classes, n_tokens).
-
-        ``shares`` are the frequencies of the classes, by default equal.
-        """
+        """Classes from ``weights`` of each token, (n_classes, n_tokens), by default equally frequent."""
         query, label = np.asarray(queries, np.int32), np.asarray(labels, np.int32)
         table = np.asarray(weights, np.float64)
         share = np.ones(len(query)) if shares is None else np.asarray(shares, np.float64)
@@ -164,7 +160,6 @@ class CorpusClasses:
 
     @cached_property
     def rows(self) -> Int64:
-        """The class of every entry, shape (n_entries,)."""
         return rows_of(self.offsets)
 
     @cached_property
@@ -182,11 +177,7 @@ class CorpusClasses:
 
     @cached_property
     def concentration(self) -> Float64:
-        """The largest share of a token's occurrences in a single class, shape (n_tokens,).
-
-        1 for a token of a single class, 0 for one that never precedes a query. Classes counted in a text
-        share nearly all tokens; the concentration measures how nearly a token is distinct.
-        """
+        """The largest share of a token's occurrences in one class, shape (n_tokens,); 0 if it has none."""
         mass = self.shares[self.rows] * self.probabilities
         most = largest_of(self.tokens, mass, self.n_tokens, least=0.0)
         total = sum_at(self.tokens, mass, self.n_tokens)
@@ -295,13 +286,11 @@ def draw_linear_classes(
 
 
 def _count_entries(samples: Samples, class_of_sample: Int64) -> tuple[Int64, Int64]:
-    """The pairs of class and token before the query, packed and ascending, and their counts.
-
-    Batches are whole classes of about TOKENS_AT_ONCE tokens, so that only their tokens are in memory.
-    """
+    """The pairs of class and token before the query, packed and ascending, and their counts."""
     order = np.argsort(class_of_sample, kind="stable")
     owner, starts, lengths = class_of_sample[order], samples.starts[order], samples.lengths[order] - 1
     ends = np.cumsum(lengths)
+    # batches are whole classes, so that only their tokens are in memory
     full = np.searchsorted(ends, np.arange(TOKENS_AT_ONCE, int(ends[-1]), TOKENS_AT_ONCE))
     borders = np.searchsorted(owner, owner[full])
     counted: list[tuple[Int64, Int64]] = []

@@ -105,7 +105,6 @@ class FlowEquation:
 
     @property
     def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Shapes of Y and Z."""
         decoder, scores = self.reduced.shapes
         return decoder if self.head.trains_decoder else (decoder[0], 0), scores
 

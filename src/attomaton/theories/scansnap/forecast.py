@@ -1,22 +1,17 @@
 """Forecasts of the second theory for each query: its distinct tokens, the order of fading, and the times.
 
-**Which tokens are distinct.** The paper's Ω(l) runs over all classes. In running text a token occurs in some
-thirty contexts, each of another class, so no token has |Ω(l)| = 1. But a query's attention row only weighs
-tokens that precede that query. So here a token is distinct *under a query* if it belongs to one of the
-query's own classes only. With one query the two definitions agree; :attr:`QueryForecast.everywhere` has the
-tokens that also meet the paper's. The narrower definition ignores the decoder, which all queries share: a
-token that is distinct under this query may precede other labels under other queries. The order below accounts
-for that.
+**Which tokens are distinct.** In running text a token precedes many labels, so by the paper's definition,
+over all classes, no token is distinct. But a query's attention only weighs tokens that precede that query. So
+here a token is distinct *under a query* if it belongs to one of the query's own classes only;
+:attr:`QueryForecast.everywhere` has the tokens that also meet the paper's definition. The narrower definition
+ignores the decoder, which all queries share; the order below accounts for that.
 
 **In which order they fade.** By the exact first movement of their scores, the pulls of
 :mod:`~attomaton.theories.scansnap.pulls`: the most lowered fade first, the most raised last. For tokens that
 meet the paper's definition this is, in each class, the order of P(l | n), as its claim 3 states.
-:attr:`QueryForecast.upward` is the share that is raised at all: all of them under the paper's assumptions,
-few of them in text.
 
 **When.** The decoder of class n learns at the rate η_Y π_n, so its gain peaks at the turn and ends at the
-snap, the times of a corpus of 1/π_n equal classes. Both come from the closed form for slow attention (C₀ → ∞,
-B ∝ Γ), where they depend only on π_n, M and η_Y; the snap approaches (ln M + 1)/(η_Y π_n) for large M.
+snap, the times of a corpus of 1/π_n equal classes, by the closed form for slow attention (C₀ → ∞, B ∝ Γ).
 """
 
 from dataclasses import dataclass

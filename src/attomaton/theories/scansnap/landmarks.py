@@ -14,10 +14,7 @@ _numpy: Any = np
 
 
 def measure_gain(flow: LayerFlow) -> Float64:
-    """f_nᵀ Y (x_n − α_n) along a flow, shape (n_times, n_classes): the gain back-propagated to class n.
-
-    For orthogonal classes it is γ M/(M − 1).
-    """
+    """f_nᵀ Y (x_n − α_n), shape (n_times, n_classes): the gain back-propagated to class n of a flow."""
     if not flow.head.trains_decoder:
         raise UnsupportedOption(f"the gain needs a learned decoder, and {flow.head} has none")
     label_index, n_tokens = flow.reduced.label_index, flow.reduced.classes.n_tokens

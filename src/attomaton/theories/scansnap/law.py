@@ -12,14 +12,13 @@ one common token the growth factor obeys Ḃ = η_Z γ e^{−4B}/C₀, so that
 
 The paper prints ¼ ln(C₀ + 4Γ), which is not 0 at t = 0, and γ in two pieces; here it is one function.
 
-Derivation of C₀: a class has one query of its own, a common token (share p before the query) and a distinct
-one (1 − p), so f_n = (cos θ, sin θ) with tan θ = e^{z_d − z_c} (1 − p)/p. Y has h (M x_n' − 1) in the
-direction of every f_n'. Its own direction is projected out; each of the K − 1 others contributes −M h/(M − 1
-+ e^{M h}) = −γ M/(M − 1)², times cos²θ, and a class occurs once in K. Hence Ḃ = η_Z γ cos²θ (K − 1) M/(K (M −
-1)²), ż_d = sin²θ Ḃ and ż_c = −sin²θ Ḃ, so that tan²θ grows as e^{4B}; where it is large, cos²θ =
-e^{−4B}/tan²θ₀, which is the law above with C₀ = tan²θ₀ K (M − 1)²/((K − 1) M). Figure 3 has C₀ = 1/K, about M
-K tan²θ₀ times less. (With several classes to a query they pull the common token together, and 4 becomes 2 (1
-+ number).)
+Derivation of C₀: a class has one query, a common token (share p before the query) and a distinct one (1 − p),
+so f_n = (cos θ, sin θ) with tan θ = e^{z_d − z_c} (1 − p)/p. Y has h (M x_n' − 1) in the direction of every
+f_n'. Its own direction is projected out; each of the K − 1 others contributes −γ M/(M − 1)² times cos²θ, and
+a class occurs once in K. Hence Ḃ = η_Z γ cos²θ (K − 1) M/(K (M − 1)²), ż_d = sin²θ Ḃ and ż_c = −sin²θ Ḃ, so
+tan²θ grows as e^{4B}; where it is large, this is the law above with C₀ = tan²θ₀ K (M − 1)²/((K − 1) M).
+Figure 3 has C₀ = 1/K, about M K tan²θ₀ times less. (Several classes of a query pull the common token
+together, and 4 becomes 2 (1 + number).)
 
 Theorem 4 names two times between which it says nothing: t₀' ends the scanning, t₀ begins the snapping. Here
 they are ``scan_end`` and ``snap_start``. Where the gain is largest (``turn``) and where growth has lost half
@@ -115,12 +114,10 @@ class SnapLaw(Checked):
     >>> law = SnapLaw(10, 1000, Rates(decoder=5.0, attention=0.5))
     >>> law.growth(280.0).round(4).item(), law.growth_as_printed(280.0).round(4).item()
     (1.9809, 1.4053)
-    >>> law.clock(280.0).item(), law.exponent(280.0).round(3).item()  # η_Y t/K and M h
-    (140.0, 11.762)
     >>> [law.gain(time).round(2).item() for time in (1.0, law.turn, 280.0)]  # largest at the turn
     [0.5, 4.42, 0.09]
-    >>> law.integral(280.0).round(2).item(), round(law.snap, 2), law.steepness(law.snap).round(4).item()
-    (69.03, 14.41, 0.1941)
+    >>> round(law.turn, 2), round(law.snap, 2)
+    (11.28, 14.41)
     """
 
     n_classes: int = field(metadata=checked(whole_number, least=1))

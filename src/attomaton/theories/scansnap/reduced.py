@@ -28,17 +28,14 @@ class ReducedCorpus:
 
     @cached_property
     def tokens(self) -> Int64:
-        """Tokens that are a key or a label."""
         return distinct_keys(np.concatenate([self.keys, self.labels]))
 
     @cached_property
     def labels(self) -> Int64:
-        """Tokens that are a label."""
         return distinct_keys(self.classes.labels.astype(np.int64))
 
     @cached_property
     def queries(self) -> Int64:
-        """Tokens that are a query."""
         return distinct_keys(self.classes.queries.astype(np.int64))
 
     @cached_property
@@ -51,10 +48,7 @@ class ReducedCorpus:
 
     @cached_property
     def padded_law(self) -> tuple[Int64, Float64]:
-        """Positions among the keys, and probabilities, of each class's tokens; as wide as the widest class.
-
-        Rows are padded with keys that the class lacks, at probability 0.
-        """
+        """Positions among the keys, and P(l | n), of each class's tokens, padded with 0 to one width."""
         width = int(np.diff(self.classes.offsets).max())
         positions = np.argsort(-self.probabilities, axis=1, kind="stable")[:, :width]
         law = np.take_along_axis(self.probabilities, positions, axis=1)
@@ -72,10 +66,7 @@ class ReducedCorpus:
 
     @cached_property
     def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Shapes of Y and Z.
-
-        Y is keys × labels, with one last column for all tokens that are never a label; Z is queries × keys.
-        """
+        """Shapes of Y (keys × labels, and a last column for all other tokens) and Z (queries × keys)."""
         return (len(self.keys), len(self.labels) + 1), (len(self.queries), len(self.keys))
 
     def attention(self, scores: Float64) -> Float64:
@@ -95,10 +86,7 @@ class ReducedCorpus:
         return (self.probabilities > 0) & ((self.probabilities > 0).sum(axis=0) == 1)
 
     def distinct_entropy(self, attention: Float64) -> Float64:
-        """Entropy of c_n on the distinct tokens of n, in nats, mean over the classes that have any.
-
-        ``attention`` has the shape (..., n_classes, n_keys).
-        """
+        """Entropy of c_n on the distinct tokens of n, in nats, mean over the classes that have any."""
         has_distinct = self.is_distinct.any(axis=1)
         distinct = attention[..., has_distinct, :] * self.is_distinct[has_distinct]
         shares = distinct / distinct.sum(axis=-1, keepdims=True)

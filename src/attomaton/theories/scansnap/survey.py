@@ -132,7 +132,6 @@ class Survey(Tabular):
         return name_token(self.vocabulary, token)
 
     def _table_of(self, table: str) -> pa.Table:
-        """One of the tables of ``SURVEY_SCHEMAS``."""
         schema = SURVEY_SCHEMAS[table]
         forecasts = [_columns(forecast)[table] for forecast in self.forecasts]
         return make_table(
@@ -279,7 +278,6 @@ def survey_samples(
 
 
 def _columns(forecast: QueryForecast) -> dict[str, dict[str, Any]]:
-    """The columns of one query, for each table."""
 
     def query(size: int) -> Int64:
         return np.full(size, forecast.query)
