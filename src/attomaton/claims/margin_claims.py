@@ -103,7 +103,8 @@ def need_order(evidence: Evidence) -> str:
         if n_ties
         else "priorities contradict each other"
     )
-    return f"every trial with a priority has a cycle ({reason}), but the theorem is about data without cycles"
+    every = f"every trial with a priority has a cycle ({reason})"
+    return f"{every}, but the theorem assumes data without cycles"
 
 
 def need_sound_path(evidence: Evidence) -> str:

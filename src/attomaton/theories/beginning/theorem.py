@@ -51,8 +51,8 @@ class Setting(Checked):
     """The conditions of the theorem besides the statistics of the corpus.
 
     ``window`` is T, the tokens of a sequence; ``n_tokens`` is V, the size of the vocabulary; ``step_size`` is
-    η, and ``n_layers`` is L. With ``start="zero"`` all weights begin at 0, with ``"small"`` at small Gaussian
-    numbers.
+    η, and ``n_layers`` is L. If ``start`` is ``"zero"``, all weights begin at 0; if ``"small"``, at small
+    Gaussian numbers.
     """
 
     window: int

@@ -35,7 +35,7 @@ SUPPORTS = pa.schema(
 
 @dataclass(frozen=True)
 class CorpusSizes:
-    """The documents and tokens read, and labels: tokens with another before them in their document."""
+    """What was read: ``n_documents``, their ``n_tokens``, and ``n_labels``: all but the first of each."""
 
     n_documents: int
     n_tokens: int

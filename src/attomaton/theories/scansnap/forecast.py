@@ -122,10 +122,10 @@ def forecast_queries(
     n_queries = whole_number(n_queries, "n_queries", least=1)
     turns, snaps = find_class_times(classes.shares, classes.n_tokens, rates)
     distinct_everywhere = classes.is_distinct(tolerance)
-    queries, shares = (column[:n_queries] for column in classes.query_shares())
+    queries, shares = classes.query_shares()
     forecasts: list[QueryForecast] = []
     for query, share, (tokens, pulls) in zip(
-        queries.tolist(), shares.tolist(), find_pulls(classes, queries), strict=True
+        queries.tolist(), shares.tolist(), find_pulls(classes, queries[:n_queries]), strict=False
     ):
         rows = np.flatnonzero(classes.queries == query)
         rows = rows[np.argsort(-classes.shares[rows], kind="stable")]
