@@ -113,11 +113,11 @@ def judge_strictness(evidence: Evidence) -> Judgement:
             f"smallest eigenvalue of the Hessian within the cyclic subspace at {N_POINTS:,} random points, "
             "relative to its largest"
         )
-        if _is_proved(evidence):
-            meaning += f"; {STRICT}"
-        return Judgement(least, EIGENVALUE_ROUNDING, least > EIGENVALUE_ROUNDING, meaning)
-    least = min(_span_ties(evidence, trial) for trial in np.flatnonzero(~evidence.acyclic).tolist())
-    meaning = f"smallest eigenvalue of the ties within the cyclic subspace, relative to the largest; {STRICT}"
+    else:
+        least = min(_span_ties(evidence, trial) for trial in np.flatnonzero(~evidence.acyclic).tolist())
+        meaning = "smallest eigenvalue of the ties within the cyclic subspace, relative to the largest"
+    if _is_proved(evidence):
+        meaning += f"; {STRICT}"
     return Judgement(least, EIGENVALUE_ROUNDING, least > EIGENVALUE_ROUNDING, meaning)
 
 

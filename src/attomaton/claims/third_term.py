@@ -68,7 +68,7 @@ class Misses:
         return Judgement(value, 1.0, value <= 1.0, meaning)
 
 
-def _enough(evidence: Evidence, trial: int, error: float) -> bool:
+def _is_close(evidence: Evidence, trial: int, error: float) -> bool:
     """Whether an error is less than W moves while the steps grow by a factor √e."""
     return error <= CLOSELY * float(np.linalg.norm(evidence.directions[trial]))
 
@@ -89,7 +89,7 @@ def find_misses(evidence: Evidence) -> Misses:
         expansion = expand_once(evidence, trial)
         if not expansion.caveat:
             error = expansion.error_at(last)
-            close[trial] = _enough(evidence, trial, error)
+            close[trial] = _is_close(evidence, trial, error)
             away = np.linalg.norm(trace.weights[-1, trial] - dense(expansion.weights_at(last)))
             share[trial] = np.nan_to_num(away, nan=np.inf) / max(error, np.finfo(float).tiny)
     return Misses(close, share)
@@ -145,7 +145,7 @@ def follow_run(evidence: Evidence) -> Misses:
     close, share = np.zeros(trace.n_trials, bool), np.zeros(trace.n_trials)
     for trial in np.flatnonzero(evidence.directed).tolist():
         forward = follow_trial(evidence, trial)
-        close[trial] = _enough(evidence, trial, forward.error_at(float(trace.steps[-1])))
+        close[trial] = _is_close(evidence, trial, forward.error_at(float(trace.steps[-1])))
         if not close[trial]:
             continue
         for record in late.tolist():

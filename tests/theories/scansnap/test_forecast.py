@@ -24,7 +24,7 @@ from attomaton.theories.scansnap.law import Rates, SnapLaw, find_class_times
 from attomaton.theories.scansnap.pulls import find_pulls
 from attomaton.theories.scansnap.survey import survey_samples
 from tests.strategies import orderings, paper_draws, vectors
-from tests.theories.scansnap.definitions import define_distinct, define_overlaps, define_pull
+from tests.theories.scansnap.definitions import define_distinct, define_overlaps, define_pull, entries_of
 from tests.theories.scansnap.test_estimation import counted_sets
 
 RATES = Rates(decoder=2.0, attention=0.5)
@@ -72,7 +72,7 @@ def test_where_labels_have_one_query_distinct_tokens_are_pulled_up_by_the_law(n_
     classes = draw_linear_classes(n_queries, classes_per_query=classes_per_query)
     overlaps = define_overlaps(classes)
     for n in range(len(classes)):
-        tokens, _ = classes.entries_of(n)
+        tokens, _ = entries_of(classes, n)
         own = np.intersect1d(tokens, classes.distinct())
         feature = classes.dense[n, own] / np.linalg.norm(classes.dense[n])
         others = (classes.shares * overlaps[n]).sum() - classes.shares[n]

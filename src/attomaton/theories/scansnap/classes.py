@@ -224,11 +224,6 @@ class CorpusClasses:
             n_samples=round(self.n_samples * float(self.shares[indices].sum())),
         )
 
-    def entries_of(self, number: int) -> tuple[Int32, Float64]:
-        """Tokens and probabilities of one class."""
-        inside = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
-        return self.tokens[inside], self.probabilities[inside]
-
     def query_shares(self) -> tuple[Int64, Float64]:
         """The queries and their shares of all sequences, most frequent first."""
         queries = distinct_keys(self.queries.astype(np.int64))

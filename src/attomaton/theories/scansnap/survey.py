@@ -41,19 +41,21 @@ MOST_SLOPES = 2_000
 """Number of evaluations after which the exact flow is given up: usual rates need a few hundred."""
 
 SURVEY = FolderKind("survey", "a survey", "attomaton scan-snap --out")
+_ID, _REAL = pa.int32(), pa.float64()
 SURVEY_SCHEMAS = {
-    "tokens": pa.schema([("query", pa.int32()), ("token", pa.int32()), ("pull", pa.float64())]),
+    "tokens": pa.schema([("query", _ID), ("token", _ID), ("pull", _REAL)]),
     "distinct": pa.schema(
         [
-            *((name, pa.int32()) for name in ("query", "rank", "token", "label")),
-            *((name, pa.float64()) for name in ("probability", "pull")),
+            ("query", _ID),
+            ("rank", _ID),
+            ("token", _ID),
+            ("label", _ID),
+            ("probability", _REAL),
+            ("pull", _REAL),
         ]
     ),
     "classes": pa.schema(
-        [
-            *((name, pa.int32()) for name in ("query", "label")),
-            *((name, pa.float64()) for name in ("share", "turn", "snap")),
-        ]
+        [("query", _ID), ("label", _ID), ("share", _REAL), ("turn", _REAL), ("snap", _REAL)]
     ),
 }
 """The tables of a survey on disk; ``rank`` counts from 1, the first to fade."""
