@@ -22,13 +22,8 @@ from attomaton.claims import Verdict
 from attomaton.claims.verdicts import Judgement
 from attomaton.report.figures import Line, LinePanel, draw_line_panels, new_figure, save_figure
 from attomaton.theories import learn_decoder
-from attomaton.theories.decoder.course import (
-    UNSTABLE,
-    asymptote,
-    find_levels,
-    follow_levels,
-    squared_norm,
-)
+from attomaton.theories.decoder.closed_form import asymptote, squared_norm
+from attomaton.theories.decoder.course import UNSTABLE, find_levels, follow_levels
 from attomaton.theories.decoder.supports import Supports
 from attomaton_experiments.concepts import HEADERS, Concepts, find_concepts, group_supports
 from attomaton_experiments.decoder_claims import DecoderTrace, train_decoder, verify_decoder

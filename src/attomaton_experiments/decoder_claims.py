@@ -17,7 +17,8 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import real_number, whole_number
 from attomaton.base.tables import Float64
 from attomaton.claims.verdicts import Claim, Judgement, Verdicts
-from attomaton.theories.decoder.course import direct_column, find_finite, follow_decoder, squared_norm
+from attomaton.theories.decoder.closed_form import direct_column, find_finite, squared_norm
+from attomaton.theories.decoder.course import follow_decoder
 from attomaton.theories.decoder.features import EmbeddedLimit, check_features, law_of, solve_decoder
 from attomaton.theories.decoder.supports import Supports
 

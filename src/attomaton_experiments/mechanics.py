@@ -23,7 +23,7 @@ from attomaton.base.tables import Float64, Int64
 from attomaton.claims import solve_local, solve_trials, verify
 from attomaton.claims.limits import dense
 from attomaton.claims.measures import Curves, cyclic_coordinates, measure_against, predict_target
-from attomaton.claims.mechanics import expand_trial
+from attomaton.claims.third_term import expand_trial
 from attomaton.corpora import Samples, synthetic
 from attomaton.training import (
     AttentionModel,

@@ -18,7 +18,8 @@ from attomaton.base.printing import Grid
 from attomaton.base.progress import Progress
 from attomaton.claims import Verdict, measure_margins, solve_trials
 from attomaton.claims.evidence import Evidence
-from attomaton.claims.margins import MARGIN_CLAIMS, MARGIN_NORMS, NORM_OF_STEP, Margins, Norm
+from attomaton.claims.margin_claims import MARGIN_CLAIMS
+from attomaton.claims.margins import MARGIN_NORMS, NORM_OF_STEP, Margins, Norm
 from attomaton.claims.verdicts import Judgement
 from attomaton.corpora import Samples
 from attomaton.corpora.synthetic import draw_ordered

@@ -12,7 +12,7 @@ from attomaton.base.tables import Float64
 from attomaton.claims import Verdict, solve_trials
 from attomaton.claims.limits import dense
 from attomaton.claims.measures import predict_target
-from attomaton.claims.mechanics import expand_trial
+from attomaton.claims.third_term import expand_trial
 from attomaton.claims.verdicts import Judgement
 from attomaton.training import AttentionModel, GradientDescent, RandomUnit, Trace, trace_path, train
 from attomaton.training.models.losses import as_loss

@@ -7,7 +7,7 @@ import numpy as np
 import attomaton as at
 from attomaton.claims.evidence import Evidence
 from attomaton.claims.limits import solve_trials
-from attomaton.claims.margins import MARGIN_CLAIMS
+from attomaton.claims.margin_claims import MARGIN_CLAIMS
 from attomaton.claims.verdicts import VerdictStatus
 from attomaton.training.models.attention import AttentionModel
 from attomaton.training.models.embeddings import EmbeddingTable, Orthonormal

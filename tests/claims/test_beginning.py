@@ -4,13 +4,9 @@ import numpy as np
 import pytest
 
 from attomaton.base.errors import MismatchedParts
-from attomaton.claims.beginning import (
-    BEGINNING_CLAIMS,
-    begin_from,
-    compare_beginning,
-    find_crossings,
-    verify_beginning,
-)
+from attomaton.claims.agreement import begin_from, compare_beginning, compare_course, find_crossings
+from attomaton.claims.beginning import BEGINNING_CLAIMS, judge_course, verify_beginning
+from attomaton.theories.beginning.course import follow_course
 from attomaton.training.loop import Watch, train_deep
 from attomaton.training.models.deep import DeepModel
 from attomaton.training.steps import Adam
@@ -136,3 +132,10 @@ def test_forecasts_of_other_sizes_are_refused():
 
 def test_claims_are_named_after_the_beginning():
     assert all(claim.name.startswith("beginning-") for claim in BEGINNING_CLAIMS)
+
+
+def test_a_small_run_is_along_its_course():
+    corpus = np.random.default_rng(0).integers(0, 5, (40, 7))
+    trace = train_deep(corpus, step=1.0, steps=30)
+    near = compare_course(trace, follow_course(corpus, 5, step_size=1.0, steps=30))
+    assert judge_course(compare_beginning(trace), near["attention"]).status.value == "holds"

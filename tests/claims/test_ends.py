@@ -56,5 +56,5 @@ def test_it_is_a_table_with_names():
 def test_ends_of_other_vocabularies_are_refused():
     automaton, _ = both_ends(list("abcdabcd"), window=5)
     _, beginning = both_ends(list("ababab"), window=2)
-    with pytest.raises(MismatchedParts, match="same tokens"):
+    with pytest.raises(MismatchedParts, match="one tokenizer"):
         compare_ends(automaton, beginning)

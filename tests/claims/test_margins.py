@@ -7,15 +7,9 @@ from hypothesis import given, strategies as st
 import attomaton as at
 from attomaton.claims.evidence import Evidence
 from attomaton.claims.limits import solve_trials
-from attomaton.claims.margins import (
-    MARGIN_CLAIMS,
-    MARGIN_NORMS,
-    bound_margin,
-    bound_share,
-    measure_margins,
-    own_norm,
-    read_differences,
-)
+from attomaton.claims.margin_bounds import bound_margin, bound_share
+from attomaton.claims.margin_claims import MARGIN_CLAIMS
+from attomaton.claims.margins import MARGIN_NORMS, measure_margins, own_norm, read_differences
 from attomaton.claims.mechanics import verify
 from attomaton.claims.verdicts import VerdictStatus
 from attomaton.training.loop import train
@@ -107,25 +101,25 @@ def test_what_is_proved_is_reached_in_every_trial(step):
         evidence = Evidence(trace, tuple(solve_trials(trace)))
         norm = own_norm(step)
         share = measure_margins(trace, evidence.automata, norm).share[-1]
-        asked = bound_margin(evidence, norm).asked
+        asked = bound_margin(evidence, norm).bound
         assert np.all(share >= asked)
     assert np.isfinite(asked).all()
 
 
 def test_longer_runs_are_asked_for_more():
-    sizes = {"best": 1.0, "reach": 2.0, "surprise": 1e-3, "odds": 1.0}
+    sizes = {"best": 1.0, "reach": 2.0, "loss": 1e-3, "odds": 1.0}
     paces = 0.1 / np.sqrt(np.arange(1, 40_001))
     asked = [
         bound_share(
             paces[half : 2 * half],
-            size=paces[:half].sum(),
-            **{**sizes, "surprise": np.exp(-paces[:half].sum())},
+            norm=paces[:half].sum(),
+            **{**sizes, "loss": np.exp(-paces[:half].sum())},
         )
         for half in (100, 1_000, 10_000, 20_000)
     ]
     assert asked == sorted(asked)
     assert asked[-1] > 0.9
-    assert bound_share(np.zeros(0), size=1.0, **sizes) == -np.inf
+    assert bound_share(np.zeros(0), norm=1.0, **sizes) == -np.inf
 
 
 def halve(step):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.claims.approach import draw_curvature
+from attomaton.claims.convexity import draw_curvature
 from attomaton.claims.diagnosis import diagnose
 from attomaton.claims.evidence import Evidence
 from attomaton.claims.limits import solve_trials

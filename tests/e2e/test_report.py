@@ -8,7 +8,7 @@ import pytest
 
 import attomaton as at
 from attomaton.base.tables import table_of
-from attomaton.claims.verdicts import digest_trace, write_verdicts
+from attomaton.claims.stored import digest_trace, write_verdicts
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.heads.audit.course import audit_course
 from attomaton.heads.audit.heads import AuditSettings

@@ -22,9 +22,10 @@ from attomaton.heads.arrays import example_audit
 from attomaton.solvers.norms.solve import solve_factored, solve_normed
 from attomaton.theories.scansnap.classes import draw_linear_classes
 from attomaton.theories.scansnap.flow import solve_flow
+from attomaton.theories.scansnap.followed import follow_attention
 from attomaton.theories.scansnap.forecast import forecast_queries
 from attomaton.theories.scansnap.law import Rates, SnapLaw
-from attomaton.theories.scansnap.survey import follow_attention, survey_samples
+from attomaton.theories.scansnap.survey import survey_samples
 from attomaton.training.models.embeddings import Equicorrelated, Orthonormal, RandomUnit
 from attomaton.training.models.heads import Untied
 from attomaton.training.path import trace_path

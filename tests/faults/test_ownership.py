@@ -305,7 +305,7 @@ def test_the_lock_does_not_depend_on_where_one_stands(made, tmp_path):
 
 
 def test_verdicts_belong_to_the_training_that_was_judged(made, tmp_path):
-    from attomaton.claims.verdicts import digest_trace, read_verdicts, write_verdicts
+    from attomaton.claims.stored import digest_trace, read_verdicts, write_verdicts
 
     folder, auto = made
     shutil.copytree(folder / "run", tmp_path / "run")

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from attomaton.claims.beginning import compare_beginning, compare_course, verify_beginning
+from attomaton.claims.agreement import compare_beginning, compare_course
+from attomaton.claims.beginning import verify_beginning
 from attomaton.theories.beginning.course import follow_course
 from attomaton.training.loop import Watch, train_deep
 from attomaton.training.models.deep import DeepModel

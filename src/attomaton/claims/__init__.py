@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from attomaton.base.doors import open_door
 
 if TYPE_CHECKING:
-    from attomaton.claims.beginning import (
+    from attomaton.claims.agreement import (
         begin_from as begin_from,
         compare_beginning as compare_beginning,
         compare_course as compare_course,
-        verify_beginning as verify_beginning,
     )
+    from attomaton.claims.beginning import verify_beginning as verify_beginning
     from attomaton.claims.components import count_components as count_components
     from attomaton.claims.diagnosis import diagnose as diagnose
     from attomaton.claims.ends import compare_ends as compare_ends

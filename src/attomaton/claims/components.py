@@ -12,18 +12,12 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from attomaton.base.tables import Bool, Float64, Int64, column
-from attomaton.claims.approach import (
-    NEGLIGIBLE,
-    compute_path,
-    find_time,
-    find_worst,
-    follow_trial,
-    name_trials,
-    swings_of,
-)
+from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.claims.approach import NEGLIGIBLE, find_worst, name_trials, swings_of
+from attomaton.claims.computed_path import compute_path, find_time, follow_trial
 from attomaton.claims.evidence import Evidence
 from attomaton.claims.limits import dense
+from attomaton.claims.measures import list_edge_ends
 from attomaton.claims.verdicts import Judgement
 from attomaton.graphs.components import Components
 from attomaton.solvers.hard.solve import Kind
@@ -38,16 +32,11 @@ TIME_ROUNDING = 10**0.125
 
 @dataclass(frozen=True)
 class ComponentCounts:
-    """How many components of the graph the weights of a trial have.
+    """How many of ``all`` components of the graph the weights of a trial have.
 
-    A component is recovered if the weights have exactly this set of tokens, and every gap to other components
-    grows in the order of the graph. It is merged if the weights tie it to tokens of another component, split
-    if they separate its tokens.
-
-    Attributes
-    ----------
-    all, recovered, merged, split : int
-        The components of the graph, and how many of them are recovered, merged, or split.
+    A component is ``recovered`` if the weights have exactly this set of tokens, and every gap to other
+    components grows in the order of the graph. It is ``merged`` if the weights tie it to tokens of another
+    component, ``split`` if they separate its tokens.
     """
 
     all: int
@@ -85,40 +74,40 @@ def count_components(
 
 def measure_gaps(components: Components, table: Float64, weights: Float64) -> Float64:
     """The gap of every edge, winner over loser, shape (n_records, n_edges)."""
-    query, winner, loser = (column(components.edges.rows, name) for name in ("query", "winner", "loser"))
+    query, winner, loser = list_edge_ends(components)
     keys = [table @ matrix for matrix in weights]
     return np.stack([np.sum((key[winner] - key[loser]) * table[query], axis=1) for key in keys])
 
 
-def _ends(components: Components) -> tuple[Int64, Int64]:
+def _end_nodes(components: Components) -> tuple[Int64, Int64]:
     """The rows of ``nodes`` of each edge's winner and loser."""
-    query, winner, loser = (column(components.edges.rows, name) for name in ("query", "winner", "loser"))
+    query, winner, loser = list_edge_ends(components)
     return components.rows(query, winner)[0], components.rows(query, loser)[0]
 
 
-def _compare(components: Components, moved: Float64) -> ComponentCounts:
+def _compare(components: Components, gap_changes: Float64) -> ComponentCounts:
     """Join tokens whose gaps moved by at most GROWTH, and compare the sets with the components."""
-    above, below = _ends(components)
-    n_nodes, number = components.nodes.num_rows, components.component_of_node
-    still = np.abs(moved) <= GROWTH
-    joined = coo_array((np.ones(int(still.sum())), (above[still], below[still])), shape=(n_nodes, n_nodes))
-    _, cluster = connected_components(joined, directed=False)
-    pairs = np.unique(np.stack([number, cluster]), axis=1)
+    winner, loser = _end_nodes(components)
+    n_nodes, component = components.nodes.num_rows, components.component_of_node
+    still = np.abs(gap_changes) <= GROWTH
+    joined = coo_array((np.ones(int(still.sum())), (winner[still], loser[still])), shape=(n_nodes, n_nodes))
+    _, token_set = connected_components(joined, directed=False)
+    pairs = np.unique(np.stack([component, token_set]), axis=1)  # that share a node
     merged = np.zeros(len(components), bool)
     merged[pairs[0, np.bincount(pairs[1])[pairs[1]] > 1]] = True
     split = np.bincount(pairs[0], minlength=len(components)) > 1
-    against = np.zeros(len(components), bool)
-    wrong = (number[above] != number[below]) & (moved < -GROWTH)
-    against[number[above[wrong]]] = against[number[below[wrong]]] = True
-    recovered = ~(merged | split | against)
+    reversed_order = np.zeros(len(components), bool)
+    wrong = (component[winner] != component[loser]) & (gap_changes < -GROWTH)
+    reversed_order[component[winner[wrong]]] = reversed_order[component[loser[wrong]]] = True
+    recovered = ~(merged | split | reversed_order)
     return ComponentCounts(len(components), int(recovered.sum()), int(merged.sum()), int(split.sum()))
 
 
 def find_readable(evidence: Evidence) -> Bool:
     """Trials whose gaps can be told apart by the end of the computed path, shape (n_trials,)."""
-    course = evidence.once(compute_path)
+    path = evidence.once(compute_path)
     readable = np.zeros(evidence.trace.n_trials, bool)
-    for trial in np.flatnonzero(course.is_known).tolist():
+    for trial in np.flatnonzero(path.is_known).tolist():
         readable[trial] = _is_readable(evidence, trial, *_find_halves(evidence, trial))
     return readable
 
@@ -131,9 +120,10 @@ def _is_readable(evidence: Evidence, trial: int, halves: Float64, ends: Float64,
     table, components = evidence.trace.embeddings[trial], evidence.automata[trial].components
     slack = 4.0 * float(np.sum(table**2, axis=1).max()) * (error + swings_of(evidence) + NEGLIGIBLE)
     before, after = (measure_gaps(components, table, weights) for weights in (halves, ends))
-    moved, (above, below) = after[:, None] - before, _ends(components)
-    tied = components.component_of_node[above] == components.component_of_node[below]
-    between, inside = moved[..., ~tied].min(initial=np.inf), np.abs(moved[..., tied]).max(initial=0.0)
+    gap_changes, (winner, loser) = after[:, None] - before, _end_nodes(components)
+    tied = components.component_of_node[winner] == components.component_of_node[loser]
+    between = gap_changes[..., ~tied].min(initial=np.inf)
+    inside = np.abs(gap_changes[..., tied]).max(initial=0.0)
     separated = evidence.automata[trial].hard.kind is Kind.EVERY_PRIORITY
     return separated and between - slack > GROWTH > inside + slack
 
@@ -141,12 +131,12 @@ def _is_readable(evidence: Evidence, trial: int, halves: Float64, ends: Float64,
 def _find_halves(evidence: Evidence, trial: int) -> tuple[Float64, Float64, float]:
     """The computed weights at half of the steps and at the end, and their error.
 
-    The time of normalised steps is that of their loss, which is known to a factor LATE only.
+    The time of normalised steps is that of their loss, which is known to a factor TIME_ROUNDING only.
     """
     trace, path = evidence.trace, follow_trial(evidence, trial)
     if not evidence.normalized:
-        course = evidence.once(compute_path)
-        return course.weights[:1, trial], course.weights[-1:, trial], float(course.error[trial])
+        computed = evidence.once(compute_path)
+        return computed.weights[:1, trial], computed.weights[-1:, trial], float(computed.error[trial])
     half, last = (find_time(path, float(trace.losses[record, trial])) for record in (evidence.middle, -1))
     times = [half, TIME_ROUNDING * half, last, TIME_ROUNDING * last]
     weights = np.stack([dense(path.weights_at(time)) for time in times])

@@ -20,14 +20,9 @@ MOST_MASSES = 20_000_000
 
 @dataclass(frozen=True, eq=False)
 class TrialContexts:
-    """The realisable contexts of one trial as (sample, token) pairs with multiplicities, and its embeddings.
+    """The realisable contexts of one trial: (sample, token) pairs ``bags``, and the embeddings ``table``, E.
 
-    Attributes
-    ----------
-    bags : Bags
-        The pairs, sorted by sample and token.
-    table : float64 array, shape (n_tokens, dim)
-        E.
+    The pairs are sorted by sample and token, and have multiplicities.
     """
 
     bags: Bags
@@ -45,10 +40,10 @@ class TrialContexts:
     def outside_component_of(self, components: Components, tokens: Integers) -> Bool:
         """Which pairs are outside the component of their sample's token, shape (n_pairs,)."""
         queries = self.bags.samples.queries
-        of_samples, _ = components.rows(queries, tokens)
-        rows, present = components.rows(queries[self.bags.sample], self.bags.token)
+        sample_nodes, _ = components.rows(queries, tokens)
+        pair_nodes, is_node = components.rows(queries[self.bags.sample], self.bags.token)
         component = components.component_of_node
-        return ~present | (component[rows] != component[of_samples][self.bags.sample])
+        return ~is_node | (component[pair_nodes] != component[sample_nodes][self.bags.sample])
 
     def sums(self, values: Float64) -> Float64:
         """Sums over the pairs of each sample, shape (…, n_samples)."""

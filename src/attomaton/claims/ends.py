@@ -39,23 +39,12 @@ ENDS_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ends(Tabular):
-    """How far the beginning and the end of training agree, query by query.
+    """How far the beginning and the end of training agree, for each query with enough tokens at both ends.
 
-    Attributes
-    ----------
-    queries : int64 array, shape (n,)
-        The queries with enough tokens at both ends.
-    sizes : int64 array, shape (n,)
-        The number of tokens ranked at both ends.
-    samples : int64 array, shape (n,)
-        How often the query occurs.
-    agreements : float64 array, shape (n,)
-        Spearman's rank correlation of Q̄'s row and the column of W_svm over these tokens; NaN if one of
-        them ranks all tokens equally.
-    first, last : int64 arrays, shape (n,)
-        The highest-ranked token at each end, the smallest id among equals.
-    vocabulary : Vocabulary, optional
-        The texts of the tokens.
+    For each of ``queries``, shape (n,): ``sizes`` is the number of tokens ranked at both ends, ``samples``
+    how often the query occurs, ``agreements`` Spearman's rank correlation of Q̄'s row and the column of W_svm
+    over these tokens (NaN if one of them ranks all equally), and ``first`` and ``last`` the highest-ranked
+    token at each end, the smallest id among equals. ``vocabulary`` has the texts of the tokens.
     """
 
     queries: Int64
@@ -74,19 +63,19 @@ class Ends(Tabular):
         return f"Ends({len(self):,} queries: {keep:,} keep their order, {reverse:,} reverse it)"
 
     @cached_property
-    def _sure(self) -> Float64:
+    def _least_agreement(self) -> Float64:
         """The agreement beyond which two orders of that many tokens are unlikely to be random."""
         return SIGNIFICANT_DEVIATIONS / np.sqrt(self.sizes - 1)
 
     @property
     def keeps(self) -> Bool:
         """Which queries end with the order they begin with, significantly."""
-        return np.nan_to_num(self.agreements) > self._sure
+        return np.nan_to_num(self.agreements) > self._least_agreement
 
     @property
     def turns(self) -> Bool:
         """Which queries end with the opposite order, significantly."""
-        return np.nan_to_num(self.agreements) < -self._sure
+        return np.nan_to_num(self.agreements) < -self._least_agreement
 
     def named(self, course: str, count: int) -> list[str]:
         """The most frequent queries that ``"keep"`` or ``"turn"``, by name."""
@@ -133,27 +122,27 @@ def compare_ends(automaton: Automaton, beginning: Beginning) -> Ends:
     statistics = beginning.statistics
     if automaton.components.edges.n_tokens != statistics.n_tokens:
         raise MismatchedParts(
-            f"the automaton has {automaton.components.edges.n_tokens:,} tokens but the beginning "
-            f"{statistics.n_tokens:,}; make both from one corpus with the same tokens"
+            f"the automaton has {automaton.components.edges.n_tokens:,} tokens, but the beginning has "
+            f"{statistics.n_tokens:,}; compute both from one corpus with one tokenizer"
         )
     scores = automaton.hard.scores
     queries, tokens = (np.asarray(column(scores, name)).astype(np.int64) for name in ("query", "token"))
-    lasting = np.round(np.asarray(column(scores, "score"), np.float64), 9)
+    final_scores = np.round(np.asarray(column(scores, "score"), np.float64), 9)
     gains = _gains_of(statistics.looks, queries, tokens)
     rows = np.flatnonzero(np.isfinite(gains))
     rows = rows[np.lexsort((tokens[rows], queries[rows]))]
-    tokens, gains, lasting = tokens[rows], gains[rows], lasting[rows]
-    names, group, sizes = np.unique(queries[rows], return_inverse=True, return_counts=True)
-    enough = sizes >= FEWEST_TOKENS
+    tokens, gains, final_scores = tokens[rows], gains[rows], final_scores[rows]
+    ranked, group, sizes = np.unique(queries[rows], return_inverse=True, return_counts=True)
+    n_queries, enough = len(ranked), sizes >= FEWEST_TOKENS
     counts = np.asarray(statistics.counts.sum(axis=1)).ravel().astype(np.int64)
     return Ends(
-        names[enough],
-        sizes[enough],
-        counts[names[enough]],
-        correlate_ranks(group, gains, lasting, len(names))[enough],
-        tokens[_tops(group, gains, len(names))][enough],
-        tokens[_tops(group, lasting, len(names))][enough],
-        beginning.vocabulary if beginning.vocabulary is not None else automaton.vocabulary,
+        queries=ranked[enough],
+        sizes=sizes[enough],
+        samples=counts[ranked[enough]],
+        agreements=correlate_ranks(group, gains, final_scores, n_queries)[enough],
+        first=tokens[_tops(group, gains, n_queries)][enough],
+        last=tokens[_tops(group, final_scores, n_queries)][enough],
+        vocabulary=beginning.vocabulary if beginning.vocabulary is not None else automaton.vocabulary,
     )
 
 
@@ -162,24 +151,22 @@ def correlate_ranks(group: Int64, first: Float64, second: Float64, n_groups: int
     ranks = [_ranks(group, values) for values in (first, second)]
     sizes = np.bincount(group, minlength=n_groups)
     apart = [rank - (np.bincount(group, rank, n_groups) / sizes)[group] for rank in ranks]
-    products = [
-        np.bincount(group, left * right, n_groups)
-        for left, right in ((apart[0], apart[1]), (apart[0], apart[0]), (apart[1], apart[1]))
-    ]
+    covariance = np.bincount(group, apart[0] * apart[1], n_groups)
+    variances = [np.bincount(group, deviation * deviation, n_groups) for deviation in apart]
     with np.errstate(invalid="ignore", divide="ignore"):
-        return products[0] / np.sqrt(products[1] * products[2])
+        return covariance / np.sqrt(variances[0] * variances[1])
 
 
 def _ranks(group: Int64, values: Float64) -> Float64:
     """The rank of each value in its group; equal values get the mean of their ranks."""
     order = np.lexsort((values, group))
     ordered, owners = values[order], group[order]
-    fresh = np.ones(len(order), bool)
-    fresh[1:] = (ordered[1:] != ordered[:-1]) | (owners[1:] != owners[:-1])
-    starts = np.flatnonzero(fresh)
+    begins = np.ones(len(order), bool)
+    begins[1:] = (ordered[1:] != ordered[:-1]) | (owners[1:] != owners[:-1])
+    starts = np.flatnonzero(begins)
     stops = np.append(starts[1:], len(order))
     ranks = np.empty(len(order))
-    ranks[order] = ((starts + stops - 1) / 2)[np.cumsum(fresh) - 1]
+    ranks[order] = ((starts + stops - 1) / 2)[np.cumsum(begins) - 1]
     return ranks
 
 

@@ -41,7 +41,7 @@ class Evidence:
     trace: Trace
     automata: tuple[Automaton, ...]
     of_data: dict[Any, Any] = field(default_factory=dict[Any, Any])
-    """Depends only on data, W(0) and step; kept by :func:`~attomaton.claims.approach.lengthen_run`."""
+    """Depends only on data, W(0) and step; kept by :func:`~attomaton.claims.computed_path.lengthen_run`."""
 
     @cached_property
     def target(self) -> Target:

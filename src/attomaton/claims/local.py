@@ -67,13 +67,9 @@ PATH_TRIALS = 10
 class LocalSolutions:
     """The limit of the weights of every trial, according to its selected tokens.
 
-    Attributes
-    ----------
-    hard : tuple of HardSolution
-        The Graph-SVM of each pseudo-graph; zero if every token is selected in every context.
-    target : Target
-        The predicted limit of the weights. The finite part is the stationary point nearest to W of the
-        model's own loss on the selected tokens.
+    ``hard`` has the Graph-SVM of each pseudo-graph, zero if every token is selected in every context.
+    ``target`` is the predicted limit: its finite part is the stationary point nearest to W of the model's own
+    loss on the selected tokens.
     """
 
     hard: tuple[HardSolution, ...]
@@ -122,10 +118,7 @@ def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
 
 
 def find_local_directions(trace: Trace, record: int | None = None) -> Float64:
-    """The directions of :func:`solve_local` at a record (None means the last), without the finite parts.
-
-    The finite parts take far longer.
-    """
+    """The directions of :func:`solve_local` at a record (None: the last), without the slow finite parts."""
     _, _, hard = _solve_selected(trace, trace.weights[-1 if record is None else record])
     return np.stack([dense(solution.weights) for solution in hard])
 
@@ -151,11 +144,12 @@ def selected_edges(contexts: TrialContexts, mass: Float64) -> EdgeTable:
     Tokens that are neither selected nor clearly unselected are left out of the context.
     """
     bags = contexts.bags
-    winner = np.flatnonzero(mass > SELECTED)
-    first, sizes = contexts.starts, np.bincount(bags.sample, minlength=len(bags.samples))
-    context_sizes = sizes[bags.sample[winner]]
-    loser = ranges_of(first[bags.sample[winner]], context_sizes)
-    winner = np.repeat(winner, context_sizes)
+    sizes = np.bincount(bags.sample, minlength=len(bags.samples))
+    selected = np.flatnonzero(mass > SELECTED)
+    sample = bags.sample[selected]
+    # each selected token against every token of its context, as pairs of rows of the bags
+    winner = np.repeat(selected, sizes[sample])
+    loser = ranges_of(contexts.starts[sample], sizes[sample])
     clear = (winner != loser) & ((mass[loser] > SELECTED) | (mass[loser] <= LEAST_UNDECIDED))
     winner, loser = winner[clear], loser[clear]
     queries = bags.samples.queries
@@ -177,18 +171,18 @@ def _most_attended(contexts: TrialContexts, mass: Float64) -> Int64:
 
 @dataclass(frozen=True, eq=False)
 class Angles:
-    """Tangents at the end and at half of the path, their bounds, and the trials they apply to."""
+    """Tangents at the end and at half of the path, their bounds, and the trials ``covered`` by the claim."""
 
     last: Float64
     half: Float64
     bound: Float64
-    among: Bool
+    covered: Bool
 
     @property
     def judged(self) -> Bool:
         """All except trials that approach but are not near yet: they may or may not arrive."""
         early = (self.last <= self.bound) & ~(self.half <= tangent_of(NEAR_CORRELATION))
-        return self.among & ~early
+        return self.covered & ~early
 
     def judge(self, meaning: str) -> Judgement:
         """Whether each judged trial reaches its bound."""
@@ -224,16 +218,16 @@ def _find_local(evidence: Evidence) -> Angles:
     otherwise it does not fall. With log-loss and a mass head the direction is W_svm in the limit, and
     its bound is known.
     """
-    trace, middle, among = evidence.trace, evidence.middle, evidence.once(_decided)
-    directions = np.where(among[:, None, None], evidence.once(_local_directions), 1.0)
+    trace, middle, decided = evidence.trace, evidence.middle, evidence.once(_decided)
+    directions = np.where(decided[:, None, None], evidence.once(_local_directions), 1.0)
     tangent, level = find_tangents(trace.weights, directions)
     if not (need_log_loss(evidence) or need_mass_head(evidence)):
         bounds = evidence.once(bound_direction)
-        among = among & bounds.among & _alike(evidence.once(_local_directions), evidence.directions)
-        return Angles(tangent[-1], np.zeros(len(among)), bounds.bound, among)
+        covered = decided & bounds.judged & _alike(evidence.once(_local_directions), evidence.directions)
+        return Angles(tangent[-1], np.zeros(len(decided)), bounds.bound, covered)
     before = np.abs(level[: middle + 1] - level[middle] / 2).argmin(axis=0)
     bound = np.maximum(CLOSER * tangent[before, np.arange(len(before))], NEGLIGIBLE)
-    return Angles(tangent[-1], tangent[middle], bound, among)
+    return Angles(tangent[-1], tangent[middle], bound, decided)
 
 
 def _alike(left: Float64, right: Float64) -> Bool:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.frames import Tabular
 from attomaton.base.solutions import is_orthonormal
-from attomaton.base.tables import Bool, Float64, Int64, make_table, table_of
+from attomaton.base.tables import Bool, Float64, Int64, column, make_table, table_of
 from attomaton.claims.contexts import TrialContexts, read_contexts
 from attomaton.claims.limits import check_automata, dense
 from attomaton.graphs.components import Components
@@ -20,24 +20,12 @@ from attomaton.trajectory.basis import find_basis
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Curves(Tabular):
-    """One number per record and trial, shape (n_records, n_trials) each.
+    """One number for each of the recorded ``steps`` and trials, shape (n_records, n_trials) each.
 
-    Attributes
-    ----------
-    steps : int64 array, shape (n_records,)
-        The steps of the records.
-    norm : float64 array
-        ‖W‖.
-    correlation : float64 array
-        ⟨W, W_svm⟩ / (‖W‖ ‖W_svm‖); NaN if one of them is zero.
-    finite_distance : float64 array
-        ‖Π_fin W − W_fin‖, Π_fin the projection onto the cyclic subspace.
-    outside_correlation : float64 array
-        The correlation of W_svm with Π⊥W = W − Π_fin W.
-    missed : float64 array
-        1 − the attention mass on the highest component present in the context, mean over the samples.
-    loss : float64 array
-        The mean training loss.
+    ``norm`` is ‖W‖. ``correlation`` is ⟨W, W_svm⟩ / (‖W‖ ‖W_svm‖), NaN if one of them is zero, and
+    ``outside_correlation`` that of W_svm with Π⊥W = W − Π_fin W, Π_fin the projection onto the cyclic
+    subspace. ``finite_distance`` is ‖Π_fin W − W_fin‖. ``missed`` is 1 − the attention mass on the highest
+    component present in the context, mean over the samples. ``loss`` is the mean training loss.
     """
 
     steps: Int64
@@ -99,18 +87,11 @@ def measure_trace(trace: Trace, automata: Sequence[Automaton]) -> Curves:
 class Target:
     """The predicted limit of the weights of each trial, and the tokens predicted to lose all attention.
 
-    Attributes
-    ----------
-    directions : float64 array, shape (n_trials, dim, dim)
-        W_svm, or another direction, perpendicular to the cyclic subspace.
-    axes : float64 array, shape (n_trials, n_axes, dim²)
-        Orthonormal axes of the cyclic subspace, padded with zeros.
-    finite_part : float64 array, shape (n_trials, n_axes)
-        The finite part along these axes.
-    contexts : tuple of TrialContexts
-        The (sample, token) pairs of each trial.
-    below : tuple of bool arrays
-        Which of these pairs are below the highest component of their context.
+    ``directions`` is W_svm, or another direction, perpendicular to the cyclic subspace, shape (n_trials, dim,
+    dim). ``axes`` are orthonormal axes of the cyclic subspace, padded with zeros, shape (n_trials, n_axes,
+    dim²), and ``finite_part`` the finite part along them, shape (n_trials, n_axes). ``contexts`` has the
+    (sample, token) pairs of each trial, and ``below`` which of these are below the highest component of their
+    context.
     """
 
     directions: Float64
@@ -174,6 +155,12 @@ def measure_against(trace: Trace, target: Target) -> Curves:
         missed=np.stack(missed, axis=1),
         loss=trace.losses,
     )
+
+
+def list_edge_ends(components: Components) -> tuple[Int64, Int64, Int64]:
+    """Query, winner and loser of every data edge, shape (n_edges,) each."""
+    rows = components.edges.rows
+    return column(rows, "query"), column(rows, "winner"), column(rows, "loser")
 
 
 def cyclic_axes(trace: Trace, components: Sequence[Components]) -> Float64:

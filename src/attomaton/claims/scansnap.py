@@ -5,7 +5,7 @@ them it says nothing, so growth is judged before the first and after the second.
 ours. Where a printed formula was corrected, the verdict reports what the printed one gives.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +14,8 @@ import numpy as np
 from attomaton.base.tables import Float64
 from attomaton.claims.verdicts import Claim, Judgement, Verdict, Verdicts
 from attomaton.theories.scansnap.assumptions import largest_overlap
-from attomaton.theories.scansnap.flow import LayerFlow, find_snap, find_turn, fit_power, measure_gain
+from attomaton.theories.scansnap.flow import LayerFlow
+from attomaton.theories.scansnap.landmarks import find_snap, find_turn, measure_freezing, measure_gain
 from attomaton.theories.scansnap.law import SnapLaw
 
 TIME_TOLERANCE = 0.25
@@ -56,6 +57,11 @@ class ScanEvidence:
         return find_turn(self.flow.times, self.gain)
 
     @cached_property
+    def snap(self) -> float:
+        """The time at which growth has slowed to half of its steepness."""
+        return find_snap(self.flow.times, self.growth, self.turn)
+
+    @cached_property
     def score_moves(self) -> Float64:
         """How far scores move from one recorded time to the next, from 0: (n_times, n_queries, n_keys)."""
         return np.diff(self.flow.scores, axis=0, prepend=0.0)
@@ -89,11 +95,8 @@ def verify_flow(flow: LayerFlow) -> Verdicts:
 def _need_weak(evidence: ScanEvidence) -> str:
     classes = evidence.flow.reduced.classes
     weight = len(classes) * largest_overlap(classes)
-    return (
-        f"classes overlap: K max f_n·f_n' = {weight:.2g}, above {WEAK_OVERLAP:g}"
-        if weight > WEAK_OVERLAP
-        else ""
-    )
+    reason = f"classes overlap: K max f_n·f_n' = {weight:.2g}, above {WEAK_OVERLAP:g}"
+    return reason if weight > WEAK_OVERLAP else ""
 
 
 def _need_fast_decoder(evidence: ScanEvidence) -> str:
@@ -114,8 +117,8 @@ def _need_own_queries(evidence: ScanEvidence) -> str:
 
 
 def _need_one_common(evidence: ScanEvidence) -> str:
-    common = int((~evidence.flow.reduced.is_distinct.any(axis=0)).sum())
-    return "" if common == 1 else f"the number of common tokens is {common}, not 1"
+    n_common = int((~evidence.flow.reduced.is_distinct.any(axis=0)).sum())
+    return "" if n_common == 1 else f"the number of common tokens is {n_common}, not 1"
 
 
 def _need_distinct(evidence: ScanEvidence) -> str:
@@ -136,8 +139,8 @@ def _need_symmetry(evidence: ScanEvidence) -> str:
         return f"there are {len(reduced.queries)} queries, not one"
     if int(is_common.sum()) < 2:
         return "fewer than two tokens are common"
-    own_law = np.sort(law * reduced.is_distinct, axis=1)
-    alike = np.allclose(law[:, is_common], law[:1, is_common]) and np.allclose(own_law, own_law[:1])
+    distinct_law = np.sort(law * reduced.is_distinct, axis=1)
+    alike = np.allclose(law[:, is_common], law[:1, is_common]) and np.allclose(distinct_law, distinct_law[:1])
     alike = alike and np.allclose(reduced.classes.shares, 1 / len(law))
     return "" if alike else "classes differ in their probabilities, so they are not symmetric"
 
@@ -149,15 +152,20 @@ def _need_times(evidence: ScanEvidence) -> str:
     return ""
 
 
+def _judge_near(value: float, expected: float, tolerance: float, meaning: str) -> Judgement:
+    return Judgement(value, expected, abs(value - expected) <= tolerance, meaning)
+
+
+def fit_power(times: Float64, values: Float64) -> float:
+    """Slope of ln(values) over ln(times), by least squares."""
+    return float(np.polyfit(np.log(times), np.log(values), 1)[0])
+
+
 def _judge_rise(evidence: ScanEvidence) -> Judgement:
     early = evidence.flow.times < evidence.law.turn / 5
     power = fit_power(evidence.flow.times[early], evidence.gain[early])
-    return Judgement(
-        power,
-        1.0,
-        abs(power - 1) <= POWER_TOLERANCE,
-        "power of t at which the gain rises before a fifth of the turn",
-    )
+    meaning = "power of t at which the gain rises before a fifth of the turn"
+    return _judge_near(power, 1.0, POWER_TOLERANCE, meaning)
 
 
 def _judge_fall(evidence: ScanEvidence) -> Judgement:
@@ -168,7 +176,7 @@ def _judge_fall(evidence: ScanEvidence) -> Judgement:
     meaning = (
         f"power of t of γ/ln(M η_Y t/K) after 10 turns; with the ln(η_Y t/K) of Theorem 1 it is {printed:.3f}"
     )
-    return Judgement(power, -1.0, abs(power + 1) <= POWER_TOLERANCE, meaning)
+    return _judge_near(power, -1.0, POWER_TOLERANCE, meaning)
 
 
 def _judge_distinct(evidence: ScanEvidence) -> Judgement:
@@ -184,18 +192,20 @@ def _judge_common(evidence: ScanEvidence) -> Judgement:
     return Judgement(most, 0.0, most < 0, "largest move of a common token's score between two records")
 
 
+def _list_distinct(evidence: ScanEvidence) -> Iterator[tuple[Float64, Float64]]:
+    """P(l | n) of the distinct tokens of each class, and their scores, shape (n_times, n_distinct)."""
+    reduced, scores = evidence.flow.reduced, evidence.flow.scores
+    for row, is_distinct in enumerate(reduced.is_distinct):
+        yield reduced.probabilities[row, is_distinct], scores[:, reduced.query_index[row], is_distinct]
+
+
 def _judge_order(evidence: ScanEvidence) -> Judgement:
     """At each record a token of larger P(l | n) has the larger score than its neighbour of smaller P."""
-    reduced, scores = evidence.flow.reduced, evidence.flow.scores
     least, n_pairs = np.inf, 0
-    for number, is_distinct in enumerate(reduced.is_distinct):
-        law, own_scores = (
-            reduced.probabilities[number, is_distinct],
-            scores[:, reduced.query_index[number], is_distinct],
-        )
+    for law, scores in _list_distinct(evidence):
         order = np.argsort(law, kind="stable")
         rises = np.diff(law[order]) > 1e-12 * law.max(initial=0.0)
-        leads = np.diff(own_scores[:, order], axis=1)[:, rises]
+        leads = np.diff(scores[:, order], axis=1)[:, rises]
         least, n_pairs = min(least, float(leads.min(initial=np.inf))), n_pairs + leads.shape[1]
     meaning = (
         f"smallest lead of a token over the next less probable of its class at any record; {n_pairs} pairs"
@@ -205,34 +215,25 @@ def _judge_order(evidence: ScanEvidence) -> Judgement:
 
 def _judge_ratios(evidence: ScanEvidence) -> Judgement:
     """ln r(t) − ln r(0) against 2 (z_l(t) − z_l(0)), for the leading token and the others of its class."""
-    reduced, scores = evidence.flow.reduced, evidence.flow.scores[-1]
     worst = 0.0
-    for number, is_distinct in enumerate(reduced.is_distinct):
-        law, own_scores = (
-            reduced.probabilities[number, is_distinct],
-            scores[reduced.query_index[number], is_distinct],
-        )
-        lead = law.argmax()
-        lesser = law < law[lead]
-        before = (law[lead] / law[lesser]) ** 2
-        after = before * np.exp(2 * (own_scores[lead] - own_scores[lesser]))
-        errors = np.log((after - 1) / (before - 1)) - 2 * own_scores[lead]
-        worst = max(worst, float(np.abs(errors).max(initial=0.0)) / (2 * float(own_scores[lead])))
-    return Judgement(
-        worst,
-        RATIO_TOLERANCE,
-        worst <= RATIO_TOLERANCE,
-        "largest error of ln r_{l/l'}(t), as a share of 2 (z_l − z_l(0))",
-    )
+    for law, scores in _list_distinct(evidence):
+        final, leading = scores[-1], law.argmax()
+        lesser = law < law[leading]
+        before = (law[leading] / law[lesser]) ** 2
+        after = before * np.exp(2 * (final[leading] - final[lesser]))
+        errors = np.log((after - 1) / (before - 1)) - 2 * final[leading]
+        worst = max(worst, float(np.abs(errors).max(initial=0.0)) / (2 * float(final[leading])))
+    meaning = "largest error of ln r_{l/l'}(t), as a share of 2 (z_l − z_l(0))"
+    return Judgement(worst, RATIO_TOLERANCE, worst <= RATIO_TOLERANCE, meaning)
 
 
 def _judge_bounds(evidence: ScanEvidence) -> Judgement:
     """f²(0) B ≤ z_l ≤ B for the dominant token."""
     reduced, flow = evidence.flow.reduced, evidence.flow
-    own_law = reduced.probabilities * reduced.is_distinct
-    dominant = own_law.argmax(axis=1)
+    distinct_law = reduced.probabilities * reduced.is_distinct
+    dominant = distinct_law.argmax(axis=1)
     ratio = flow.scores[-1][reduced.query_index, dominant] / flow.growth[-1]
-    floor = (own_law.max(axis=1) / np.linalg.norm(reduced.probabilities, axis=1)) ** 2
+    floor = (distinct_law.max(axis=1) / np.linalg.norm(reduced.probabilities, axis=1)) ** 2
     inside = bool((ratio >= floor - 1e-9).all() and (ratio <= 1 + 1e-9).all())
     meaning = (
         f"½ ln χ/B of the dominant token, smallest over the classes; claimed: f²(0) = {floor.min():.3g} to 1"
@@ -245,19 +246,19 @@ def _judge_scanning(evidence: ScanEvidence) -> Judgement:
     early = times < law.scan_end / 5
     power = fit_power(times[early], np.expm1(4 * evidence.growth[early]))
     meaning = "power of t at which e^{4B} − 1 grows before t₀'/5, t₀' = K ln M/η_Y"
-    return Judgement(power, 2.0, abs(power - 2) <= 2 * POWER_TOLERANCE, meaning)
+    return _judge_near(power, 2.0, 2 * POWER_TOLERANCE, meaning)
 
 
 def _judge_snapping(evidence: ScanEvidence) -> Judgement:
     law, times = evidence.law, evidence.flow.times
     late = times > 3 * law.snap_start
-    clock, grown = np.log(law.n_tokens * law.clock(times[late])), np.expm1(4 * evidence.growth[late])
-    power, plain = fit_power(clock, grown), fit_power(times[late], grown)
+    log_clock, growth = np.log(law.n_tokens * law.clock(times[late])), np.expm1(4 * evidence.growth[late])
+    plain = fit_power(times[late], growth)
     meaning = (
         f"power of ln(M η_Y t/K) at which e^{{4B}} − 1 grows after 3 t₀, t₀ = 2 (1 + ω₁) K ln M/η_Y; the "
         f"power of t is {plain:.2g}"
     )
-    return Judgement(power, 2.0, abs(power - 2) <= 2 * TIME_TOLERANCE, meaning)
+    return _judge_near(fit_power(log_clock, growth), 2.0, 2 * TIME_TOLERANCE, meaning)
 
 
 def _judge_freezing(evidence: ScanEvidence) -> Judgement:
@@ -272,45 +273,16 @@ def _judge_freezing(evidence: ScanEvidence) -> Judgement:
     return Judgement(float(moved[-1]), float(2 * limit), bool(moved[-1] <= 2 * limit), meaning)
 
 
-def measure_freezing(flow: LayerFlow) -> Float64:
-    """Share of the movement of attention since the start that falls into the last doubling of the time.
-
-    The mean over classes of ‖c(t) − c(t/2)‖₁/‖c(t) − c(0)‖₁ at each record. While scores grow like t², it is
-    ¾; while they grow like ln² t, it tends to 0 like 2 ln 2/ln t: attention never stops, but looks frozen.
-
-    Examples
-    --------
-    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
-    >>> from attomaton.theories.scansnap.flow import solve_flow
-    >>> from attomaton.theories.scansnap.law import Rates
-    >>> flow = solve_flow(draw_linear_classes(2), Rates(10.0, 1.0), np.geomspace(0.01, 1e4, 200))
-    >>> measure_freezing(flow)[[10, 100, -1]].round(2).tolist()
-    [0.76, 0.38, 0.06]
-    """
-    attention, times = flow.attention(), flow.times
-    start = flow.reduced.attention(np.zeros_like(flow.scores[:1]))
-    attention_from_0, times_from_0 = np.concatenate([start, attention]), np.concatenate([[0.0], times])
-    before = np.searchsorted(times_from_0, times / 2, side="right") - 1  # the last record up to t/2
-    share = (times / 2 - times_from_0[before]) / (times_from_0[before + 1] - times_from_0[before])
-    change = attention_from_0[before + 1] - attention_from_0[before]
-    at_half = attention_from_0[before] + share[:, None, None] * change
-    since_start = np.abs(attention - start).sum(axis=2)
-    since_half = np.abs(attention - at_half).sum(axis=2)
-    return (since_half / np.maximum(since_start, np.finfo(float).tiny)).mean(axis=1)
-
-
 def _judge_turn(evidence: ScanEvidence) -> Judgement:
-    share = evidence.turn / evidence.law.turn
     before = evidence.turn / evidence.law.scan_end
     meaning = f"turn / ((K/η_Y)(w + 1/(w − 1))), w = 1 + W((M − 1)/e); the turn is at {before:.3f} t₀'"
-    return Judgement(share, 1.0, abs(share - 1) <= TIME_TOLERANCE, meaning)
+    return _judge_near(evidence.turn / evidence.law.turn, 1.0, TIME_TOLERANCE, meaning)
 
 
 def _judge_snap(evidence: ScanEvidence) -> Judgement:
-    snap = find_snap(evidence.flow.times, evidence.growth, evidence.turn)
-    share, before = snap / evidence.law.snap_of_slow_growth, snap / evidence.law.snap_start
+    before = evidence.snap / evidence.law.snap_start
     meaning = f"snap / ((K/η_Y)(w + w/(w − 2))), w = ln M + ln(w/(w − 2)); the snap is at {before:.3f} t₀"
-    return Judgement(share, 1.0, abs(share - 1) <= TIME_TOLERANCE, meaning)
+    return _judge_near(evidence.snap / evidence.law.snap_of_slow_growth, 1.0, TIME_TOLERANCE, meaning)
 
 
 def judge_rates(flows: Sequence[LayerFlow]) -> Verdict:
@@ -334,13 +306,10 @@ def judge_rates(flows: Sequence[LayerFlow]) -> Verdict:
     >>> verdict.status.words, round(verdict.value, 2)
     ('holds', 0.4)
     """
-    evidence = [ScanEvidence(flow) for flow in flows]
-    snaps = np.array([find_snap(of_flow.flow.times, of_flow.growth, of_flow.turn) for of_flow in evidence])
+    snaps = np.array([ScanEvidence(flow).snap for flow in flows])
     largest = float((snaps[1:] / snaps[:-1]).max())
-    listed = ", ".join(
-        f"{of_flow.flow.rates.decoder:g}: {snap:.4g}"
-        for of_flow, snap in zip(evidence, snaps.tolist(), strict=True)
-    )
+    pairs = zip(flows, snaps.tolist(), strict=True)
+    listed = ", ".join(f"{flow.rates.decoder:g}: {snap:.4g}" for flow, snap in pairs)
     meaning = f"largest ratio of the measured snap at one η_Y to that at the next smaller one; snaps {listed}"
     return Judgement(largest, 1.0, largest < 1.0, meaning).about("larger η_Y: earlier (4)")
 

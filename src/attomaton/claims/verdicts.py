@@ -1,27 +1,22 @@
 """A verdict on a claim: whether it holds, by which number, or why it does not apply."""
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from math import isfinite
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from attomaton.base.artifacts import MANIFEST, digest_file, explained, read_sealed, write_sealed
-from attomaton.base.artifacts.folders import lock_target
-from attomaton.base.artifacts.manifests import FORMAT
 from attomaton.base.drawing import HOUSE_GREY, TWO_COLUMNS, house_axes
-from attomaton.base.errors import CorruptRun, UnsupportedOption, UnwritablePlace
+from attomaton.base.errors import UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.printing import GREEN, ORANGE, Block, Grid, Signal
 from attomaton.base.tables import make_table
 
-VERDICT_HEIGHT, BESIDES = 0.17, 0.6
-"""Height in inches of one row, and of everything else."""
+VERDICT_HEIGHT, REMAINING_HEIGHT = 0.17, 0.6
+"""Height in inches of the row of one verdict in a plot, and of everything else."""
 
 REACH = 10.0
 """Ratios of value and bound are drawn up to this, and down to one over it."""
@@ -77,7 +72,7 @@ class Verdict:
     Attributes
     ----------
     claim : str
-        Its name.
+        The name of the claim.
     status : VerdictStatus
         Whether it holds; ``too_early`` if a longer run could be judged, ``not_applicable`` if one of its
         assumptions is missing.
@@ -91,13 +86,8 @@ class Verdict:
 
     Examples
     --------
-    >>> import attomaton as at
-    >>> from attomaton.training.models.embeddings import Orthonormal
-    >>> corpus = at.Samples.from_lists([[0, 1]], [0])
-    >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=100)
-    >>> verdict = {one.claim: one for one in at.verify(at.learn(corpus), trace)}["finite part"]
-    >>> verdict.status.name, verdict.reason
-    ('NOT_APPLICABLE', 'no trial has a cycle, so there is no finite part')
+    >>> print(Verdict("direction", VerdictStatus.HOLDS, 0.993, 0.99, "correlation of W with W_svm"))
+    direction: holds. 0.993 (bound 0.99): correlation of W with W_svm
     """
 
     claim: str
@@ -183,31 +173,34 @@ class Verdicts(Tabular, list[Verdict]):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the ratio of each claim's value to its bound; returns the matplotlib axes."""
+        n_rows = max(len(self), 1)
         with house_axes(
-            ax, height=VERDICT_HEIGHT * max(len(self), 1) + BESIDES, width=0.75 * TWO_COLUMNS
+            ax, height=VERDICT_HEIGHT * n_rows + REMAINING_HEIGHT, width=0.75 * TWO_COLUMNS
         ) as axes:
             axes.axvline(1.0, color="black", linewidth=0.6)
             for row, verdict in enumerate(self):
-                mark, colour = MARKS.get(verdict.status.value, ("", HOUSE_GREY))
-                ratio = verdict.ratio
-                if ratio is not None and mark:
-                    axes.plot([1.0, ratio], [row] * 2, color=colour, linewidth=0.8)
-                    axes.plot([ratio], [row], mark, color=colour, markersize=4, label=verdict.status.words)
-                text = verdict.status.words
-                if verdict.numbers:
-                    text += f": {verdict.numbers}"
-                style = {"va": "center_baseline", "fontsize": "x-small", "parse_math": False}
-                axes.text(1.02, row, text, transform=axes.get_yaxis_transform(), color=colour, **style)
+                _draw_verdict(axes, row, verdict)
             axes.set_xscale("log")
             axes.set_xlim(0.8 / REACH, 1.25 * REACH)
             axes.set_xticks([0.1, 1, 10], ["a tenth", "the bound", "ten times"])
             axes.minorticks_off()
             axes.set_yticks(range(len(self)), [verdict.claim for verdict in self], parse_math=False)
-            axes.set_ylim(max(len(self), 1) - 0.5, -0.5)
+            axes.set_ylim(n_rows - 0.5, -0.5)
             axes.tick_params(axis="y", length=0)
             axes.spines["left"].set_visible(False)
             axes.set_title(self.summary, loc="left")
         return axes
+
+
+def _draw_verdict(axes: Any, row: int, verdict: Verdict) -> None:
+    mark, colour = MARKS.get(verdict.status.value, ("", HOUSE_GREY))
+    ratio, words = verdict.ratio, verdict.status.words
+    if ratio is not None and mark:
+        axes.plot([1.0, ratio], [row] * 2, color=colour, linewidth=0.8)
+        axes.plot([ratio], [row], mark, color=colour, markersize=4, label=words)
+    text = f"{words}: {verdict.numbers}" if verdict.numbers else words
+    style = {"va": "center_baseline", "fontsize": "x-small", "parse_math": False}
+    axes.text(1.02, row, text, transform=axes.get_yaxis_transform(), color=colour, **style)
 
 
 def _count_of(count: int, singular: str, plural: str) -> str:
@@ -239,11 +232,11 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Claim(Generic[AnyEvidence]):
-    """A theorem with its assumptions; each returns what the evidence lacks, or an empty text.
+    """A theorem with its ``assumptions``; each returns what the evidence lacks, or an empty text.
 
-    ``judge`` tests the evidence regardless of the assumptions; ``ready`` say why a run must be longer;
-    ``forecast`` takes the evidence and a test of whether other evidence is ready, and returns about how
-    many more steps the run needs, or why this is unknown.
+    ``ready`` are conditions too: each returns why the run must be longer. ``judge`` tests the evidence
+    regardless of both. ``forecast`` takes the evidence and a test of whether other evidence is ready, and
+    returns about how many more steps the run needs, or why this is unknown.
     """
 
     name: str
@@ -254,23 +247,23 @@ class Claim(Generic[AnyEvidence]):
 
     def check(self, evidence: AnyEvidence) -> Verdict:
         """Not applicable if an assumption is missing, too early if the run is short, else as judged."""
-        missing = _first(self.assumptions, evidence)
+        missing = _first_unmet(self.assumptions, evidence)
         if missing:
             return Verdict(self.name, VerdictStatus.NOT_APPLICABLE, None, None, missing)
-        early = _first(self.ready, evidence)
+        early = _first_unmet(self.ready, evidence)
         if not early:
             return self.judge_anyway(evidence)
         steps = "the number of steps is unknown"
         if self.forecast is not None:
-            steps = self.forecast(evidence, lambda longer: not _first(self.ready, longer))
+            steps = self.forecast(evidence, lambda longer: not _first_unmet(self.ready, longer))
         counted = isinstance(steps, int)
         reason = f"needs about {steps:,} more steps: {early}" if counted else f"{early}; {steps}"
         value = None
         with suppress(UnsupportedOption):  # a run may be too short even to measure
-            now = self.judge(evidence)
-            if isfinite(now.value):
-                value = now.value
-                reason += f"; measured: {value:.4g}, {now.meaning.partition(';')[0]}"
+            judgement = self.judge(evidence)
+            if isfinite(judgement.value):
+                value = judgement.value
+                reason += f"; measured: {value:.4g}, {judgement.meaning.partition(';')[0]}"
         return Verdict(self.name, VerdictStatus.TOO_EARLY, value, None, reason, steps if counted else None)
 
     def judge_anyway(self, evidence: AnyEvidence) -> Verdict:
@@ -278,57 +271,6 @@ class Claim(Generic[AnyEvidence]):
         return self.judge(evidence).about(self.name)
 
 
-def _first(needs: tuple[Callable[[AnyEvidence], str], ...], evidence: AnyEvidence) -> str:
+def _first_unmet(needs: tuple[Callable[[AnyEvidence], str], ...], evidence: AnyEvidence) -> str:
     """The first unmet need; empty if all are met."""
     return next(filter(None, (need(evidence) for need in needs)), "")
-
-
-VERDICTS = "verdicts.json"
-TRACE = Path("training", "trace.safetensors")
-
-
-def write_verdicts(run: str | Path, verdicts: Sequence[Mapping[str, Any]], trace: str | None) -> str:
-    """Store verdicts in ``run/verdicts.json``; returns why they were not stored, or an empty text.
-
-    ``trace`` is the digest of the trace they judge, taken before it was read (:func:`digest_trace`).
-
-    A run that cannot be written to, or that another process writes to, can still be judged.
-    """
-    folder = Path(os.path.realpath(run))
-    manifest = read_sealed(folder / MANIFEST)
-    if manifest is None or manifest.get("kind") != "run":
-        return f"{run} is not a run folder of attomaton"
-    try:
-        about = {"kind": "verdicts", "format": FORMAT, "trace": trace}
-        with lock_target(folder) as lock, explained(folder):
-            path = folder / VERDICTS
-            if digest_trace(folder) != trace:
-                return f"the training run in {run} was replaced in the meantime; verify again"
-            if os.path.lexists(path) and read_sealed(path) is None:
-                return f"{path} exists, but attomaton did not write it"
-            write_sealed(path, {**about, "verdicts": list(verdicts)}, draft=lock.draft)
-    except UnwritablePlace as error:
-        return str(error)
-    return ""
-
-
-def read_verdicts(run: str | Path) -> list[Mapping[str, Any]]:
-    """The stored verdicts of a run; empty if there are none, or if they judge an earlier training run."""
-    path = Path(run) / VERDICTS
-    if not path.is_file():
-        return []
-    record = read_sealed(path)
-    if record is None:
-        raise CorruptRun(f"{path} is truncated or altered; run attomaton verify again")
-    manifest = read_sealed(Path(run) / TRACE.parent / MANIFEST) or {}
-    if record["trace"] != manifest.get("files", {}).get(TRACE.name, {}).get("sha256"):
-        return []
-    if record["trace"] != digest_trace(Path(run)):
-        raise CorruptRun(f"{Path(run) / TRACE} was altered after it was written; train again")
-    return record["verdicts"]
-
-
-def digest_trace(run: Path) -> str | None:
-    """The current digest of a run's trace; None if there is none."""
-    path = run / TRACE
-    return digest_file(path) if path.is_file() else None

@@ -25,7 +25,8 @@ def verify(
         import attomaton.claims.mechanics as mechanics
         from attomaton.claims.diagnosis import diagnose
         from attomaton.claims.limits import solve_trials
-        from attomaton.claims.verdicts import digest_trace, verdict_record, write_verdicts
+        from attomaton.claims.stored import digest_trace, write_verdicts
+        from attomaton.claims.verdicts import verdict_record
         from attomaton.training.checkpoints import read_trace
 
     with stages(quiet) as announce:

@@ -16,7 +16,7 @@ from attomaton.base.printing import Grid
 from attomaton.base.progress import Progress
 from attomaton.base.tables import make_table
 from attomaton.claims import Verdict, VerdictStatus, compare_beginning, verify_beginning
-from attomaton.claims.beginning import Agreement
+from attomaton.claims.agreement import Agreement
 from attomaton.claims.verdicts import verdict_record
 from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton.theories.beginning.theorem import WEIGHT_SIGNS

@@ -15,7 +15,8 @@ import numpy as np
 from attomaton.base.progress import Progress
 from attomaton.base.tables import Float64
 from attomaton.claims import compare_beginning, compare_course, verify_beginning
-from attomaton.claims.beginning import Agreement, judge_course
+from attomaton.claims.agreement import Agreement
+from attomaton.claims.beginning import judge_course
 from attomaton.claims.verdicts import verdict_record
 from attomaton.theories import follow_course
 from attomaton.training import DeepModel, Watch, train_deep

@@ -15,7 +15,8 @@ from attomaton.claims import Verdict, judge_rates, verify_flow
 from attomaton.claims.verdicts import Judgement
 from attomaton.report.figures import Line, LinePanel, draw_line_panels
 from attomaton.theories import Rates, SnapLaw, solve_flow
-from attomaton.theories.scansnap.flow import LayerFlow, find_snap, find_turn, measure_gain
+from attomaton.theories.scansnap.flow import LayerFlow
+from attomaton.theories.scansnap.landmarks import find_snap, find_turn, measure_gain
 from attomaton.theories.scansnap.law import solve_exponent
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure

@@ -10,7 +10,8 @@ from attomaton.base.options import real_number, whole_number
 from attomaton.base.tables import Float64
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.theories.scansnap.classes import CorpusClasses
-from attomaton.theories.scansnap.law import SnapLaw, integrate_flow
+from attomaton.theories.scansnap.flow import integrate_flow
+from attomaton.theories.scansnap.law import SnapLaw
 
 
 def make_star(n_classes: int, n_tokens: int, *, common: float) -> CorpusClasses:

@@ -5,7 +5,7 @@ import pytest
 
 from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.engines import sums
-from attomaton.theories.beginning import passes, statistics
+from attomaton.theories.beginning import gain, passes, statistics
 from attomaton.theories.beginning.statistics import find_statistics
 from tests.theories.beginning.corpora import cut_plainly, draw_documents
 from tests.theories.beginning.definition import define_statistics
@@ -40,9 +40,9 @@ def test_pairs_that_occur_agree_with_dense_tables(monkeypatch):
         documents, n_tokens, window = draw_documents(rng)
         dense = find_statistics(documents, window=window, n_tokens=n_tokens)
         with monkeypatch.context() as small:
-            small.setattr(passes, "DENSE_TOKENS", 0)
+            small.setattr(gain, "DENSE_TOKENS", 0)
             small.setattr(sums, "LARGEST_DENSE_SUMS", 0)
-            small.setattr(passes, "PASS_ENTRIES", 3)
+            small.setattr(gain, "PASS_ENTRIES", 3)
             sparse = find_statistics(documents, window=window, n_tokens=n_tokens)
         for name in ("counts", "smoothed", "looks"):
             one, other = (getattr(way, name).toarray() for way in (dense, sparse))

@@ -6,8 +6,9 @@ import pytest
 
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
-from attomaton.theories.decoder.course import direct_column, find_finite, squared_norm
-from attomaton.theories.decoder.features import find_compatibility, law_of, solve_decoder
+from attomaton.theories.decoder.closed_form import direct_column, find_finite, squared_norm
+from attomaton.theories.decoder.compatibility import find_compatibility
+from attomaton.theories.decoder.features import law_of, solve_decoder
 from attomaton.theories.decoder.supports import Supports, count_supports
 from attomaton_experiments.decoder_claims import find_excess, train_decoder
 from tests.theories.decoder.draws import draw_supports

@@ -6,16 +6,13 @@ import pytest
 import attomaton as at
 from attomaton.base.errors import UnsupportedOption
 from attomaton.theories.decoder import course
+from attomaton.theories.decoder.closed_form import asymptote, direct_column, find_finite, squared_norm
 from attomaton.theories.decoder.course import (
-    asymptote,
-    direct_column,
-    find_finite,
     find_levels,
     follow_decoder,
     follow_levels,
     list_levels,
     logits_of,
-    squared_norm,
 )
 from attomaton_experiments.decoder_claims import find_excess, train_decoder
 from tests.theories.decoder.draws import draw_supports, join_supports
@@ -110,7 +107,7 @@ def test_a_single_step_is_a_step():
     limit = at.learn_decoder([[0, 1, 0, 2, 0, 1]])
     assert limit.excesses_at(1000) == limit.excesses_at([1000])[0]
     assert limit.losses_at(np.int64(1000)) == limit.loss_at(1000)
-    with pytest.raises(UnsupportedOption, match="increase"):
+    with pytest.raises(UnsupportedOption, match="ascending"):
         limit.excesses_at([3, 2])
 
 

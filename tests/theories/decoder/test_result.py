@@ -96,7 +96,7 @@ def test_what_cannot_be_asked_is_said():
     for wrong in (0, -1.0, float("nan"), "1"):
         with pytest.raises(UnsupportedOption):
             limit.loss_at(3, wrong)
-    with pytest.raises(UnsupportedOption, match="increase"):
+    with pytest.raises(UnsupportedOption, match="ascending"):
         limit.losses_at([5, 2])
 
 

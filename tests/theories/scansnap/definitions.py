@@ -5,6 +5,12 @@ from collections import defaultdict
 import numpy as np
 
 
+def entries_of(classes, number):
+    """Tokens and probabilities of one class."""
+    inside = slice(classes.offsets[number], classes.offsets[number + 1])
+    return classes.tokens[inside], classes.probabilities[inside]
+
+
 def define_overlaps(classes):
     """f_n·f_n' of every two classes, dense, shape (n_classes, n_classes)."""
     features = classes.dense / np.linalg.norm(classes.dense, axis=1, keepdims=True)
@@ -30,7 +36,7 @@ def define_distinct(classes, tolerance=0.0):
     """Token → class, for tokens with at most ``tolerance`` outside one class."""
     held = defaultdict(dict)
     for number in range(len(classes)):
-        for token, probability in zip(*classes.entries_of(number), strict=True):
+        for token, probability in zip(*entries_of(classes, number), strict=True):
             held[int(token)][number] = classes.shares[number] * probability
     found = {}
     for token, masses in held.items():

@@ -11,6 +11,7 @@ from attomaton.base.errors import InvalidSamples
 from attomaton.theories.scansnap import classes as module
 from attomaton.theories.scansnap.classes import CorpusClasses, classes_of_contexts, draw_linear_classes
 from tests.strategies import orderings, sample_sets
+from tests.theories.scansnap.definitions import entries_of
 
 
 def counted_sets(**limits):
@@ -24,7 +25,7 @@ def as_dict(classes):
     """(query, label) → share, mean length, law as a dictionary."""
     found = {}
     for n in range(len(classes)):
-        tokens, probabilities = classes.entries_of(n)
+        tokens, probabilities = entries_of(classes, n)
         key = int(classes.queries[n]), int(classes.labels[n])
         found[key] = (
             classes.shares[n],
@@ -87,7 +88,7 @@ def test_shares_and_laws_add_up_to_one(samples):
     np.testing.assert_allclose(np.add.reduceat(classes.probabilities, classes.offsets[:-1]), 1)
     np.testing.assert_allclose(np.add.reduceat(classes.features**2, classes.offsets[:-1]), 1)
     for n in range(len(classes)):
-        assert (np.diff(classes.entries_of(n)[0]) > 0).all()
+        assert (np.diff(entries_of(classes, n)[0]) > 0).all()
 
 
 @given(counted_sets(), orderings(6))
@@ -169,7 +170,7 @@ def test_contexts_as_classes_are_the_distinct_bags(samples, query_is_key):
     classes = classes_of_contexts(samples, query_is_key=query_is_key)
     found = {}
     for n in range(len(classes)):
-        tokens, probabilities = classes.entries_of(n)
+        tokens, probabilities = entries_of(classes, n)
         bag = np.repeat(tokens, np.rint(probabilities * classes.lengths[n]).astype(int))
         found[int(classes.queries[n]), int(classes.labels[n]), tuple(bag.tolist())] = classes.shares[n]
     assert found == pytest.approx({key: count / wanted.total() for key, count in wanted.items()})

@@ -8,8 +8,9 @@ from scipy.special import softmax
 
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.theories.scansnap.classes import CorpusClasses, draw_linear_classes
-from attomaton.theories.scansnap.flow import find_slope, find_snap, find_turn, measure_gain, solve_flow
+from attomaton.theories.scansnap.flow import find_slope, solve_flow
 from attomaton.theories.scansnap.heads import LearnedHead, MassHead, TiedHead
+from attomaton.theories.scansnap.landmarks import find_snap, find_turn, measure_gain
 from attomaton.theories.scansnap.law import Rates, SnapLaw
 from attomaton.theories.scansnap.reduced import ReducedCorpus
 from attomaton_experiments.scansnap.star import make_star, star_constant

@@ -14,17 +14,17 @@ from attomaton.theories.scansnap.assumptions import (
 )
 from attomaton.theories.scansnap.classes import CorpusClasses, classes_of_contexts, draw_linear_classes
 from attomaton.theories.scansnap.flow import solve_flow
+from attomaton.theories.scansnap.followed import can_follow, follow_attention, half_time
 from attomaton.theories.scansnap.forecast import (
-    Clock,
     find_distinct,
     forecast_queries,
 )
 from attomaton.theories.scansnap.heads import MassHead
-from attomaton.theories.scansnap.law import Rates, SnapLaw
+from attomaton.theories.scansnap.law import Rates, SnapLaw, find_class_times
 from attomaton.theories.scansnap.pulls import find_pulls
-from attomaton.theories.scansnap.survey import can_follow, follow_attention, half_time, survey_samples
+from attomaton.theories.scansnap.survey import survey_samples
 from tests.strategies import orderings, paper_draws, vectors
-from tests.theories.scansnap.definitions import define_distinct, define_overlaps, define_pull
+from tests.theories.scansnap.definitions import define_distinct, define_overlaps, define_pull, entries_of
 from tests.theories.scansnap.test_estimation import counted_sets
 
 RATES = Rates(decoder=2.0, attention=0.5)
@@ -72,7 +72,7 @@ def test_where_labels_have_one_query_distinct_tokens_are_pulled_up_by_the_law(n_
     classes = draw_linear_classes(n_queries, classes_per_query=classes_per_query)
     overlaps = define_overlaps(classes)
     for n in range(len(classes)):
-        tokens, _ = classes.entries_of(n)
+        tokens, _ = entries_of(classes, n)
         own = np.intersect1d(tokens, classes.distinct())
         feature = classes.dense[n, own] / np.linalg.norm(classes.dense[n])
         others = (classes.shares * overlaps[n]).sum() - classes.shares[n]
@@ -147,11 +147,11 @@ def test_in_a_class_the_order_of_fading_is_that_of_probability_and_of_the_flow()
 
 def test_times_are_those_of_as_many_equal_classes():
     rates = Rates(decoder=5.0, attention=0.5)
-    clock, law = Clock(1000, rates), SnapLaw(10, 1000, rates, start=1e9)
-    assert clock.turn(np.array([0.1]))[0] == pytest.approx(law.turn)
-    assert clock.snap(np.array([0.1]))[0] == pytest.approx(law.snap)
-    faster = Clock(1000, Rates(decoder=10.0, attention=0.5))
-    assert 2 * faster.snap(np.array([0.1]))[0] == pytest.approx(law.snap)
+    law = SnapLaw(10, 1000, rates, start=1e9)
+    (turn,), (snap,) = find_class_times(np.array([0.1]), 1000, rates)
+    assert (turn, snap) == pytest.approx((law.turn, law.snap))
+    _, (sooner,) = find_class_times(np.array([0.1]), 1000, Rates(decoder=10.0, attention=0.5))
+    assert 2 * sooner == pytest.approx(law.snap)
 
 
 @pytest.mark.parametrize(("common_weight", "least", "most"), [(0.1, 0.98, 1.05), (1.0, 1.3, 2.0)])
@@ -177,7 +177,7 @@ def test_bad_options_are_refused():
     with pytest.raises(UnsupportedOption, match="can be followed"):
         solve_flow(draw_linear_classes(40), RATES, [1.0])
     unrealisable = CorpusClasses.from_table([2], [1], [[1, 0, 0]])
-    with pytest.raises(InvalidSamples, match="realisable"):
+    with pytest.raises(InvalidSamples, match="no attention falls on it"):
         solve_flow(unrealisable, RATES, [1.0], head=MassHead())
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from attomaton.base.artifacts import TRAINING, read_checked, read_manifest
 from attomaton.base.errors import CorruptRun, MissingExtra, needing
-from attomaton.claims.verdicts import read_verdicts as read_kept
+from attomaton.claims.stored import read_verdicts as read_kept
 
 MOST_POINTS = 300
 """Number of points of a curve in the page."""

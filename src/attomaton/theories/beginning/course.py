@@ -32,16 +32,9 @@ POSITIONS_IN_MEMORY = 4_096
 class CourseWeights:
     """The forecast weights at one step.
 
-    Attributes
-    ----------
-    attention : float64 array, shape (n_layers, n_tokens, n_tokens)
-        W of each layer, query × key.
-    positions : float64 array, shape (n_layers, window)
-        P of each layer, by lag.
-    values : float64 array, shape (n_layers, n_tokens, n_tokens)
-        V of each layer, token read × token written.
-    output : float64 array, shape (n_tokens, n_tokens)
-        W_O, token × next token.
+    Of each layer: ``attention`` is W, query × key, shape (n_layers, n_tokens, n_tokens); ``positions`` is P,
+    by lag, shape (n_layers, window); ``values`` is V, token read × token written, shaped like W. ``output``
+    is W_O, token × next token.
     """
 
     attention: Float64
@@ -52,17 +45,7 @@ class CourseWeights:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ForecastCourse(Printed):
-    """The forecast weights of every layer, record by record.
-
-    Attributes
-    ----------
-    steps : int64 array, shape (n_records,)
-        The step of each record.
-    step_size : float
-        η.
-    weights : tuple of CourseWeights
-        The weights of each record.
-    """
+    """The forecast ``weights`` after each of the ``steps``, shape (n_records,), of size ``step_size``."""
 
     steps: Int64
     step_size: float
@@ -107,13 +90,9 @@ def follow_course(
 
     Examples
     --------
-    >>> import attomaton as at
     >>> corpus = np.random.default_rng(0).integers(0, 5, (30, 9))
-    >>> course = follow_course(corpus, 5, step_size=1.0, steps=30, n_layers=2)
-    >>> trained = at.train_deep(corpus, at.DeepModel(n_layers=2), 1.0, steps=30).at(30)
-    >>> taken, forecast = trained.attention[0, 1, 0], course.at(30).attention[1]
-    >>> float((taken * forecast).sum() / np.linalg.norm(taken) / np.linalg.norm(forecast)) > 0.99
-    True
+    >>> follow_course(corpus, 5, step_size=1.0, steps=30, n_layers=2)
+    Course(31 records to step 30 of size 1, 2 layers)
     """
     step_size, steps = real_number(step_size, "step_size", above=0), whole_number(steps, "steps")
     n_layers, every = whole_number(n_layers, "n_layers", least=1), whole_number(every, "every", least=1)
@@ -124,11 +103,12 @@ def follow_course(
     recorded, records = [0], [weights]
     for step in range(1, steps + 1):
         changes = _find_changes(corpus, weights)
-        moved = (
-            getattr(weights, name) + step_size * getattr(changes, name)
-            for name in ("attention", "positions", "values", "output")
+        weights = CourseWeights(
+            *(
+                getattr(weights, name) + step_size * getattr(changes, name)
+                for name in ("attention", "positions", "values", "output")
+            )
         )
-        weights = CourseWeights(*moved)
         if step % every == 0 or step == steps:
             recorded.append(step)
             records.append(weights)
@@ -137,7 +117,7 @@ def follow_course(
 
 @dataclass(frozen=True, eq=False)
 class _Corpus:
-    """The sequences, and lookups by pairs of their positions; shapes (n, t) and (n, t, t)."""
+    """Tokens and next tokens at each position, shape (n, t), and lookups by pairs of positions, (n, t, t)."""
 
     tokens: Int64
     labels: Int64
@@ -158,7 +138,7 @@ class _Corpus:
 
     @cached_property
     def lags(self) -> Int64:
-        """The lag of a key before the query; 0 for later ones, which are masked."""
+        """The lag of a key before the query; 0 for later keys, which are masked."""
         positions = np.arange(self.window)
         return np.maximum(positions[:, None] - positions, 0)
 
@@ -176,24 +156,27 @@ class _Corpus:
     def tables(self) -> "_Tables":
         """The tables, in batches of sequences; the spread is the second moment minus that of the means."""
         size, eye = self.n_tokens, np.eye(self.n_tokens)
-        sums = {name: np.zeros((size, size)) for name in ("xy", "1y", "2y", "1x", "2x", "11", "12", "22")}
+        counts = np.zeros((size, size))
+        nexts, currents, moments = (np.zeros((n_tables, size, size)) for n_tables in (2, 2, 3))
         batch = max(POSITIONS_IN_MEMORY // self.window, 1)
         for first in range(0, len(self.tokens), batch):
-            one_hot = eye[self.tokens[first : first + batch]]
-            once = self.uniform @ one_hot
-            labels = eye[self.labels[first : first + batch]]
-            terms = {"x": one_hot, "y": labels, "1": once, "2": self.uniform @ once}
-            flat = {name: term.reshape(-1, size) for name, term in terms.items()}
-            for name, total in sums.items():
-                total += flat[name[0]].T @ flat[name[1]] / self.tokens.size
-        shares = sums["xy"].sum(axis=1)
-        divided = np.where(shares > 0, shares, 1.0)
-        once, both, twice = (
-            sums[name] - (sums[f"{name[0]}x"] / divided) @ sums[f"{name[1]}x"].T
-            for name in ("11", "12", "22")
-        )
-        nexts, currents = (sums["1y"], sums["2y"]), (sums["1x"], sums["2x"])
-        return _Tables(sums["xy"], nexts, currents, (once, both, twice))
+            tokens, labels = (eye[ids[first : first + batch]] for ids in (self.tokens, self.labels))
+            smoothed = self.uniform @ tokens
+            x, y, s, s2 = (
+                values.reshape(-1, size) for values in (tokens, labels, smoothed, self.uniform @ smoothed)
+            )
+            counts += x.T @ y / self.tokens.size
+            nexts += [s.T @ y / self.tokens.size, s2.T @ y / self.tokens.size]
+            currents += [s.T @ x / self.tokens.size, s2.T @ x / self.tokens.size]
+            moments += [left.T @ right / self.tokens.size for left, right in ((s, s), (s, s2), (s2, s2))]
+        shares = counts.sum(axis=1)
+        means = currents / np.where(shares > 0, shares, 1.0)
+        spread = [
+            moments[0] - means[0] @ currents[0].T,
+            moments[1] - means[0] @ currents[1].T,
+            moments[2] - means[1] @ currents[1].T,
+        ]
+        return _Tables(counts, nexts, currents, np.stack(spread))
 
     def look_up(self, table: Float64) -> Float64:
         """X table Xᵀ of every sequence."""
@@ -208,16 +191,16 @@ class _Corpus:
 
 @dataclass(frozen=True, eq=False)
 class _Tables:
-    """Means over all positions; s = A₀X and s' = A₀²X, and ds, ds' their deviations by current token.
+    """Means over all positions, by pairs of tokens, with s = A₀X and s' = A₀²X.
 
     ``counts`` = XᵀY, ``nexts`` = (sᵀY, s'ᵀY), ``currents`` = (sᵀX, s'ᵀX) and ``spread`` = (dsᵀds, dsᵀds',
-    ds'ᵀds').
+    ds'ᵀds'), with ds and ds' the deviations from the mean at positions with the same current token.
     """
 
     counts: Float64
-    nexts: tuple[Float64, Float64]
-    currents: tuple[Float64, Float64]
-    spread: tuple[Float64, Float64, Float64]
+    nexts: Float64
+    currents: Float64
+    spread: Float64
 
     @cached_property
     def shares(self) -> Float64:
@@ -228,21 +211,13 @@ class _Tables:
     def means(self) -> tuple[Float64, Float64]:
         """M̂ and M̂': the mean of s and s' where the current token is the row."""
         share = np.where(self.shares > 0, self.shares, 1.0)
-        once, twice = (table.T / share[:, None] for table in self.currents)
-        return once, twice
+        return self.currents[0].T / share[:, None], self.currents[1].T / share[:, None]
 
 
 def _check_sequences(sequences: Integers, n_tokens: int) -> _Corpus:
     table = np.asarray(sequences)
-    is_whole = np.issubdtype(table.dtype, np.integer)
-    if (
-        not is_whole
-        or table.ndim != 2
-        or not table.shape[0]
-        or table.shape[1] < 2
-        or table.min() < 0
-        or table.max() >= n_tokens
-    ):
+    is_table = np.issubdtype(table.dtype, np.integer) and table.ndim == 2 and len(table) > 0
+    if not is_table or table.shape[1] < 2 or table.min() < 0 or table.max() >= n_tokens:
         raise InvalidSamples(
             f"sequences must be whole numbers from 0 to {n_tokens - 1}, shape (n_sequences, window + 1)"
         )
@@ -270,73 +245,72 @@ class _Residual:
         return self.omega @ self.jacobian, self.omega_twice @ self.jacobian
 
     def over_tokens(self) -> Float64:
+        """XᵀR."""
         tables = self.corpus.tables
         return tables.counts - tables.shares[:, None] * self.probabilities
 
     def over_contexts(self) -> tuple[Float64, Float64]:
         """sᵀR and s'ᵀR."""
-        tables = self.corpus.tables
-        (once, both, twice), slopes = tables.spread, self.derivatives
-        of_once = tables.nexts[0] - tables.currents[0] @ self.probabilities
-        of_twice = tables.nexts[1] - tables.currents[1] @ self.probabilities
-        return of_once - once @ slopes[0] - both @ slopes[1], of_twice - both.T @ slopes[0] - twice @ slopes[
-            1
-        ]
+        tables, (by_s, by_s2) = self.corpus.tables, self.derivatives
+        s_s, s_s2, s2_s2 = tables.spread
+        around_mean = [tables.nexts[order] - tables.currents[order] @ self.probabilities for order in (0, 1)]
+        return (
+            around_mean[0] - s_s @ by_s - s_s2 @ by_s2,
+            around_mean[1] - s_s2.T @ by_s - s2_s2 @ by_s2,
+        )
 
     def look_up(self, table: Float64) -> Float64:
         """R table Xᵀ of every sequence, for a table of next token × token."""
         corpus, uniform, means = self.corpus, self.corpus.uniform, self.corpus.tables.means
-        once = self.derivatives[0] @ table
-        by_token = self.probabilities @ table - means[0] @ once
-        values = table.ravel()[corpus.next_pairs] - uniform @ corpus.look_up(once)
+        by_s = self.derivatives[0] @ table
+        by_token = self.probabilities @ table - means[0] @ by_s
+        values = table.ravel()[corpus.next_pairs] - uniform @ corpus.look_up(by_s)
         if self.omega_twice.any():
-            twice = self.derivatives[1] @ table
-            by_token = by_token - means[1] @ twice
-            values = values - uniform @ uniform @ corpus.look_up(twice)
+            by_s2 = self.derivatives[1] @ table
+            by_token = by_token - means[1] @ by_s2
+            values = values - uniform @ uniform @ corpus.look_up(by_s2)
         return values - corpus.look_up(by_token)
 
 
 def _find_changes(corpus: _Corpus, weights: CourseWeights) -> CourseWeights:
     """The change of each weight in a step of size 1: minus the gradient, to the order followed."""
     values, output = weights.values, weights.output
+    # for each layer, the sums of the values of earlier and of later layers
     before = np.stack([np.zeros_like(output), *accumulate(values[:-1])])
     total = values.sum(axis=0)
     after = total - before - values
-    pairs = np.einsum("lij,ljk->ik", before, values, optimize=True)
+    pairs = np.einsum("lij,ljk->ik", before, values, optimize=True)  # Σ V_k V_l over layers k < l
     means, shares = corpus.tables.means, corpus.tables.shares
     omega, omega_twice = total @ output, pairs @ output
     probabilities = softmax(output + means[0] @ omega + means[1] @ omega_twice, axis=-1)
     jacobian = np.diag(shares @ probabilities) - (probabilities * shares[:, None]).T @ probabilities
     residual = _Residual(corpus, probabilities, omega, omega_twice, jacobian)
-    once, twice = residual.over_contexts()
-    direct, through_two = once @ output.T, twice @ output.T
+    from_s, from_s2 = residual.over_contexts()
+    direct, through_two = from_s @ output.T, from_s2 @ output.T
     value_changes = [
         direct + earlier.T @ through_two + through_two @ later.T
         for earlier, later in zip(before, after, strict=True)
     ]
-    layers = range(len(values))
-    changes = [
-        _find_attention_change(residual, weights, layer, before[layer], after[layer]) for layer in layers
+    attention_changes = [
+        _find_attention_change(residual, weights, layer, before[layer], after[layer])
+        for layer in range(len(values))
     ]
     return CourseWeights(
-        np.stack([attention for attention, _ in changes]),
-        np.stack([positions for _, positions in changes]),
+        np.stack([attention for attention, _ in attention_changes]),
+        np.stack([positions for _, positions in attention_changes]),
         np.stack(value_changes),
-        residual.over_tokens() + total.T @ once + pairs.T @ twice,
+        residual.over_tokens() + total.T @ from_s + pairs.T @ from_s2,
     )
 
 
 def _find_attention_change(
     residual: _Residual, weights: CourseWeights, layer: int, before: Float64, after: Float64
 ) -> tuple[Float64, Float64]:
-    """The changes of W and P of a layer; ``before`` and ``after`` are the sums of other layers' values.
-
-    ``gain`` is how much attention from one position to another lowers the loss.
-    """
+    """The changes of W and P of a layer; ``before`` and ``after`` are the sums of other layers' values."""
     corpus, uniform = residual.corpus, residual.corpus.uniform
     value, table = weights.values[layer], weights.attention[layer]
     readout = weights.output.T @ value.T
-    gain = residual.look_up(readout)
+    gain = residual.look_up(readout)  # by attending from one position to another
     scores = corpus.look_up(table) + weights.positions[layer][corpus.lags]
     if after.any():
         gain = gain + uniform.T @ residual.look_up(weights.output.T @ after.T @ value.T)

@@ -30,13 +30,7 @@ from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Skipped
 from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary, vocabulary_records
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.theories.beginning.statistics import Statistics
-from attomaton.theories.beginning.theorem import (
-    WEIGHT_SIGNS,
-    Coefficients,
-    Setting,
-    TheoremBounds,
-    check_setting,
-)
+from attomaton.theories.beginning.theorem import WEIGHT_SIGNS, Coefficients, Setting, TheoremBounds
 
 BEGINNING = FolderKind("beginning", "a beginning", "attomaton begin --out")
 STATISTICS_TABLES = ("counts", "smoothed", "looks")
@@ -45,7 +39,7 @@ _sparse: Any = sparse
 
 
 def unpack_beginning(run: Run) -> tuple[Statistics, Vocabulary | None, Skipped]:
-    """Check every part, each after the parts that it indexes."""
+    """The contents of a stored beginning, checked; each array after those that it indexes."""
     size = check_size(run.manifest["n_tokens"], MAX_TOKENS, "n_tokens")
     tables = {name: _sparse_table(run, name, size) for name in STATISTICS_TABLES}
     lags = check_floats(run.arrays["lags"], (None,), "lags")
@@ -72,16 +66,9 @@ def _sparse_table(run: Run, name: str, size: int) -> Any:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EarlyWeights(Printed):
-    """The forecast weights of every layer after a few steps of gradient descent; equal for all layers.
+    """The forecast weights of every layer after ``step`` steps of gradient descent; equal for all layers.
 
-    Attributes
-    ----------
-    statistics : Statistics
-        The statistics of the corpus.
-    setting : Setting
-        Depth, start and step size.
-    step : int
-        The number of steps taken, s.
+    They follow from the ``statistics`` of the corpus; the ``setting`` has depth, start and step size.
     """
 
     statistics: Statistics
@@ -93,7 +80,6 @@ class EarlyWeights(Printed):
 
     @cached_property
     def coefficients(self) -> Coefficients:
-        """The factors on the statistics."""
         return Coefficients.at(self.step, self.setting.step_size)
 
     @cached_property
@@ -123,11 +109,10 @@ class EarlyWeights(Printed):
 
     @property
     def valid_until(self) -> int:
-        """The last step that the theorem covers; 0 if it covers none."""
         return self.setting.valid_until
 
     def to_dict(self) -> dict[str, Float64]:
-        """All four by name."""
+        """W, P, V and W_O by name."""
         return {name: getattr(self, name) for name in WEIGHT_SIGNS}
 
     def _blocks(self) -> list[Block]:
@@ -152,18 +137,11 @@ PRINTED_LAGS = 32
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FirstLooks(Tabular):
-    """The tokens that a query attends to first: a row of Q̄, most attractive token first.
+    """The tokens that a ``query`` attends to first: a row of Q̄, most attractive token first.
 
-    Attributes
-    ----------
-    query : int
-        The query.
-    tokens : int64 array, shape (n,)
-        All tokens that occur in a context of this query; for every other token Q̄ is 0.
-    gains : float64 array, shape (n,)
-        Q̄ of each token, descending: positive if attention turns to the token, negative if away from it.
-    vocabulary : Vocabulary, optional
-        The names of the tokens.
+    ``tokens`` are all tokens that occur in a context of this query, shape (n,); for every other token Q̄ is
+    0. ``gains`` is Q̄ of each, descending: positive if attention turns to the token, negative if away from it.
+    ``vocabulary`` has the names of the tokens.
     """
 
     query: int
@@ -184,16 +162,16 @@ class FirstLooks(Tabular):
         return [name_token(self.vocabulary, token) for token in self.tokens[:count].tolist()]
 
     def to_dict(self, shown: int) -> dict[str, Any]:
-        """Its query, and the tokens that it turns to and from, strongest first, as JSON values."""
+        """The query, and the tokens that it turns to and from, strongest first, as JSON values."""
         shown = whole_number(shown, "shown", least=1)
         n_up, n_down = int((self.gains > 0).sum()), int((self.gains < 0).sum())
         return {
             "query": name_token(self.vocabulary, self.query),
-            "turns_to": self._tell(np.arange(min(n_up, shown))),
-            "turns_from": self._tell(len(self) - 1 - np.arange(min(n_down, shown))),
+            "turns_to": self._list_gains(np.arange(min(n_up, shown))),
+            "turns_from": self._list_gains(len(self) - 1 - np.arange(min(n_down, shown))),
         }
 
-    def _tell(self, indices: Int64) -> list[dict[str, Any]]:
+    def _list_gains(self, indices: Int64) -> list[dict[str, Any]]:
         named = [name_token(self.vocabulary, token) for token in self.tokens[indices].tolist()]
         gains: list[float] = self.gains[indices].tolist()
         return [{"token": token, "gain": gain} for token, gain in zip(named, gains, strict=True)]
@@ -207,12 +185,9 @@ class FirstLooks(Tabular):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Lags(Tabular):
-    """The distances that attention looks back first: Δ by lag, from 0 (the query itself).
+    """The distances that attention looks back first: ``gains`` is Δ by lag, from 0 (the query itself).
 
-    Attributes
-    ----------
-    gains : float64 array, shape (window,)
-        Positive if attention turns to tokens at this distance, negative if away from them.
+    Positive if attention turns to tokens at this distance, negative if away from them.
     """
 
     gains: Float64
@@ -238,7 +213,7 @@ class Beginning(Tabular):
     Attributes
     ----------
     statistics : Statistics
-        B̄, Φ̄, Q̄ and Δ.
+        B̄, Φ̄, Q̄ and Δ of the corpus.
     vocabulary : Vocabulary, optional
         The names of the tokens.
     skipped : Skipped
@@ -252,18 +227,12 @@ class Beginning(Tabular):
     Beginning(2 sequences of 4 tokens, vocabulary of 3)
     >>> beginning.first_looks("c").most(1), len(beginning.lags)
     (['b'], 4)
-    >>> beginning.to_dict()["sequences"], beginning.queries.tolist()
-    (2, [0, 1, 2])
-    >>> beginning.table().column_names, beginning.table().num_rows
-    (['query', 'token', 'gain'], 7)
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     at.Beginning.load(beginning.save(f"{folder}/begun"))
-    Beginning(2 sequences of 4 tokens, vocabulary of 3)
+    >>> beginning.table().column_names, beginning.queries.tolist()
+    (['query', 'token', 'gain'], [0, 1, 2])
     >>> beginning.weights_at(10, step_size=0.1)
     EarlyWeights(step 10 of size 0.1)
-    >>> beginning.valid_until(step_size=0.1), beginning.bounds_at(10, step_size=0.1).reasons
-    (0, ('the vocabulary needs at least 500 tokens, not 3',))
+    >>> beginning.bounds_at(10, step_size=0.1).reasons
+    ('the vocabulary needs at least 500 tokens, not 3',)
     """
 
     statistics: Statistics
@@ -284,7 +253,6 @@ class Beginning(Tabular):
 
     @cached_property
     def lags(self) -> Lags:
-        """The distances that attention looks back first: Δ by lag."""
         return Lags(self.statistics.lags)
 
     def weights_at(
@@ -295,8 +263,7 @@ class Beginning(Tabular):
         The forecast is the same for every layer and depth; ``n_layers`` and ``start`` (``"zero"``, or
         ``"small"`` for small Gaussian numbers) matter only for the bounds.
         """
-        sizes = (self.statistics.window, self.statistics.n_tokens)
-        setting = check_setting(*sizes, step_size, n_layers, start)
+        setting = Setting(self.statistics.window, self.statistics.n_tokens, step_size, n_layers, start)
         return EarlyWeights(self.statistics, setting, whole_number(step, "step", least=0))
 
     def bounds_at(
@@ -337,11 +304,7 @@ class Beginning(Tabular):
         return cls(*load_run(path, BEGINNING, unpack_beginning))
 
     def to_dict(self, queries: Sequence[int | str] | None = None, *, shown: int = 5) -> dict[str, Any]:
-        """The sizes, the first looks of some queries and all lags as JSON values.
-
-        By default the ``queries`` are the 8 most frequent ones; ``shown`` is how many tokens to list for
-        each.
-        """
+        """Sizes, lags and the first looks of some queries, by default the 8 most frequent, as JSON values."""
         chosen = self.queries[:PRINTED_ROWS].tolist() if queries is None else queries
         statistics = self.statistics
         return {
@@ -368,7 +331,6 @@ class Beginning(Tabular):
         return number
 
     def _table(self) -> pa.Table:
-        """Q̄: query, token and gain, one row per token in a context of each query."""
         looks = self.statistics.looks.tocoo()
         columns = {
             "query": looks.row.astype(np.int32),

@@ -14,14 +14,8 @@ from attomaton.base.progress import silent
 from attomaton.base.tables import Float64, Int64
 from attomaton.corpora.documents import Chunk
 from attomaton.engines.sums import AddUp, sum_chunks
-from attomaton.theories.beginning.passes import (
-    CORPUS_COUNTS,
-    DENSE_TOKENS,
-    CountContexts,
-    CountLooks,
-    Cutting,
-    find_gain,
-)
+from attomaton.theories.beginning.gain import DENSE_TOKENS, find_gain
+from attomaton.theories.beginning.passes import CORPUS_COUNTS, CountContexts, CountLooks, Cutting
 
 _sparse: Any = sparse
 
@@ -30,22 +24,14 @@ _sparse: Any = sparse
 class Statistics:
     """The statistics of a corpus that determine the first steps of training.
 
-    All matrices are (n_tokens × n_tokens). Sparse tables stay sparse; the centred tables are computed on
-    demand, and only for vocabularies of at most 10,000 tokens.
+    All matrices are (n_tokens × n_tokens). Three are sparse CSR arrays: ``counts``, of each next token
+    (column) after each token (row); ``smoothed``, the sum of 1/t over the occurrences of a token (column) in
+    the context of position t, whose next token is the row; and ``looks``, Q̄, the initial gain of a query
+    (row) from attending to a key (column). ``lags`` is Δ, shape (window,): the initial gain from attending at
+    each lag, from 0 (the query itself) on. Of the corpus, ``n_documents`` and ``n_read`` tokens were read,
+    ``n_labels`` of which have another before them in their document, and ``n_sequences`` are counted.
 
-    Attributes
-    ----------
-    counts : scipy CSR array
-        The count of each next token (column) after each token (row).
-    smoothed : scipy CSR array
-        The sum of 1/t over the occurrences of a token (column) in the context of position t, whose next token
-        is the row.
-    looks : scipy CSR array
-        Q̄: the initial gain of a query (row) from attending to a key (column).
-    lags : float64 array, shape (window,)
-        Δ: the initial gain from attending at each lag, from 0 (the query itself) on.
-    n_sequences, n_documents, n_read, n_labels : int
-        Counted sequences; documents and tokens read; tokens that have another before them in their document.
+    The centred tables B̄ and Φ̄ are computed on demand, for vocabularies of at most 10,000 tokens.
     """
 
     counts: Any
@@ -115,10 +101,7 @@ class Statistics:
 
 
 def find_statistics(corpus: Any, *, window: int, n_tokens: int | None = None) -> Statistics:
-    """B̄, Φ̄, Q̄ and Δ of documents in memory, or of one piece of whole documents.
-
-    ``n_tokens`` is by default the largest id plus one.
-    """
+    """B̄, Φ̄, Q̄ and Δ of documents in memory; ``n_tokens`` is by default the largest id plus one."""
     window = whole_number(window, "window", least=1)
     if not isinstance(corpus, Chunk):
         lists = [np.asarray(document, np.int64) for document in corpus]
@@ -131,28 +114,27 @@ def find_statistics(corpus: Any, *, window: int, n_tokens: int | None = None) ->
 
 
 def add_statistics(cutting: Cutting, add_up: AddUp, announce: Callable[[str], object] = silent) -> Statistics:
-    """The statistics of a corpus that an engine reads."""
     announce("counting bigrams and contexts")
-    first = add_up(CountContexts(cutting))
-    read = dict(zip(first["read"].keys.tolist(), first["read"].counts.tolist(), strict=True))
+    first_pass = add_up(CountContexts(cutting))
+    read = dict(zip(first_pass["read"].keys.tolist(), first_pass["read"].counts.tolist(), strict=True))
     n_documents, n_read, n_labels, n_sequences = (read.get(key, 0) for key in range(len(CORPUS_COUNTS)))
     if not n_sequences:
         raise UnreadableSource(
-            f"no document has the {cutting.window + 1:,} tokens that a sequence of window {cutting.window:,} "
-            "and its next tokens need; give a smaller window, or longer documents"
+            f"no document has the {cutting.window + 1:,} tokens that window={cutting.window} needs, the last "
+            "of them as a next token; use a smaller window, or longer documents"
         )
-    counts = _matrix(first["bigrams"].keys, first["bigrams"].counts, cutting.n_tokens)
-    smoothed = _matrix(first["contexts"].keys, first["contexts"].numbers, cutting.n_tokens)
-    del first
+    counts = _matrix(first_pass["bigrams"].keys, first_pass["bigrams"].counts, cutting.n_tokens)
+    smoothed = _matrix(first_pass["contexts"].keys, first_pass["contexts"].numbers, cutting.n_tokens)
+    del first_pass
     size = n_sequences * cutting.window
     announce("finding the gain of looking")
     gain = find_gain(counts, smoothed, size)
     announce("counting first looks")
-    second = add_up(CountLooks(cutting, gain))
+    second_pass = add_up(CountLooks(cutting, gain))
     scale = gain.unit / size
-    looks = _matrix(second["looks"].keys, scale * second["looks"].numbers, cutting.n_tokens)
+    looks = _matrix(second_pass["looks"].keys, scale * second_pass["looks"].numbers, cutting.n_tokens)
     lags = np.zeros(cutting.window)
-    lags[second["lags"].keys] = scale * second["lags"].numbers
+    lags[second_pass["lags"].keys] = scale * second_pass["lags"].numbers
     return Statistics(counts, smoothed, looks, lags, n_sequences, n_documents, n_read, n_labels)
 
 

@@ -12,11 +12,10 @@ with errors, in the Frobenius norm, of at most
     layers that start very small:    3s²η²,  12s³η³,  13s⁵η⁵T,  13s⁵η⁵T.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import comb, floor, sqrt
 
-from attomaton.base.errors import UnsupportedOption
-from attomaton.base.options import real_number, show, whole_number
+from attomaton.base.options import Checked, checked, choice, real_number, whole_number
 from attomaton.base.printing import Block, Grid, Printed, Signal
 
 SMALLEST_STEP, LARGEST_SETTING_STEP = 1e-12, 1e6
@@ -31,13 +30,7 @@ ROUNDING_GUARD = 1 + 1e-12
 
 @dataclass(frozen=True)
 class Coefficients:
-    """The factors on the statistics after ``step`` steps.
-
-    Attributes
-    ----------
-    output, values, attention : float
-        The factors on B̄, on Φ̄ᵀB̄ᵀ, and on Q̄ and Δ.
-    """
+    """The factors on the statistics: ``output`` on B̄, ``values`` on Φ̄ᵀB̄ᵀ, ``attention`` on Q̄ and Δ."""
 
     output: float
     values: float
@@ -54,26 +47,19 @@ class Coefficients:
 
 
 @dataclass(frozen=True)
-class Setting:
-    """The conditions of the theorem besides the corpus: the model's depth, its start, and the step size.
+class Setting(Checked):
+    """The conditions of the theorem besides the statistics of the corpus.
 
-    Attributes
-    ----------
-    window, n_tokens : int
-        Tokens of a sequence, T, and size of the vocabulary, V.
-    step_size : float
-        η.
-    n_layers : int
-        L.
-    start : str
-        ``"zero"``: all weights begin at 0. ``"small"``: with small Gaussian numbers.
+    ``window`` is T, the tokens of a sequence; ``n_tokens`` is V, the size of the vocabulary; ``step_size`` is
+    η, and ``n_layers`` is L. If ``start`` is ``"zero"``, all weights begin at 0; if ``"small"``, at small
+    Gaussian numbers.
     """
 
     window: int
     n_tokens: int
-    step_size: float
-    n_layers: int = 1
-    start: str = "zero"
+    step_size: float = field(metadata=checked(real_number, least=SMALLEST_STEP, most=LARGEST_SETTING_STEP))
+    n_layers: int = field(default=1, metadata=checked(whole_number, least=1))
+    start: str = field(default="zero", metadata=checked(choice, options=("zero", "small")))
 
     @property
     def is_single(self) -> bool:
@@ -127,14 +113,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class TheoremBounds(Printed):
-    """Bounds on the errors of the forecast (Frobenius norm), and the unmet conditions of the theorem.
+    """Bounds on the errors of the forecast weights, in the Frobenius norm, and whether they are proved.
 
-    Attributes
-    ----------
-    output, values, attention, positions : float
-        The bounds for W_O, V, W and P; those of a layer hold for each layer.
-    reasons : tuple of str
-        Why the theorem does not guarantee the bounds; empty if it does.
+    ``output``, ``values``, ``attention`` and ``positions`` bound W_O, V, W and P; those of a layer hold for
+    each layer. ``reasons`` says why the theorem does not guarantee the bounds; it is empty if it does.
     """
 
     output: float
@@ -145,7 +127,6 @@ class TheoremBounds(Printed):
 
     @property
     def hold(self) -> bool:
-        """Whether the theorem guarantees the bounds."""
         return not self.reasons
 
     def _blocks(self) -> list[Block]:
@@ -158,14 +139,3 @@ class TheoremBounds(Printed):
 
 WEIGHT_SIGNS = {"attention": "W", "positions": "P", "values": "V", "output": "W_O"}
 """The names of the weights, and their letters."""
-
-
-def check_setting(
-    window: int, n_tokens: int, step_size: object, n_layers: object = 1, start: object = "zero"
-) -> Setting:
-    """The setting from a user's options."""
-    if start not in ("zero", "small"):
-        raise UnsupportedOption(f"start is {show(start)}; give 'zero' or 'small'")
-    size = real_number(step_size, "step_size", least=SMALLEST_STEP, most=LARGEST_SETTING_STEP)
-    layers = whole_number(n_layers, "n_layers", least=1)
-    return Setting(window, n_tokens, size, layers, str(start))

@@ -27,7 +27,7 @@ import numpy as np
 
 from attomaton.base.borders import check_ids, check_int64, check_lengths
 from attomaton.base.errors import TokenOutOfRange, UnsupportedOption
-from attomaton.base.ragged import centre, offsets_of, rows_of
+from attomaton.base.ragged import offsets_of, rows_of
 from attomaton.base.tables import Float64, Int64, sum_equal_rows
 from attomaton.theories.decoder.supports import Supports
 
@@ -54,20 +54,10 @@ UNSTABLE = 4.0
 class Levels:
     """The levels of some courses, as ragged rows: those of a course, ascending in p, and then one with p = 0.
 
-    The last level of a course has all tokens outside the support.
-
-    Attributes
-    ----------
-    offsets : int64 array, shape (n_courses + 1,)
-        Start of the levels of each course.
-    probabilities : float64 array, shape (n_levels,)
-        p of each token of the level.
-    tokens : float64 array, shape (n_levels,)
-        The number of tokens of the level.
-    shares : float64 array, shape (n_courses,)
-        π of one context of the course.
-    contexts : int64 array, shape (n_courses,)
-        The number of contexts with this course.
+    That last level of a course has all tokens outside the support. The levels of a course begin at its
+    ``offsets``, shape (n_courses + 1,). Each level has the probability ``probabilities`` of each of its
+    tokens, and their number ``tokens``, shape (n_levels,). Each course has ``contexts`` of equal counts, each
+    with the share ``shares`` of the positions, shape (n_courses,).
     """
 
     offsets: Int64
@@ -136,17 +126,7 @@ def _levels_of(groups: _CountGroups, contexts: Int64, supports: Supports) -> Lev
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """All courses at one step.
-
-    Attributes
-    ----------
-    step : int
-        The number of steps taken, t.
-    levels : Levels
-        The levels.
-    state : float64 array, shape (n_levels,)
-        x of each level.
-    """
+    """All courses after ``step`` steps: ``state`` is x of each of the ``levels``, shape (n_levels,)."""
 
     step: int
     levels: Levels
@@ -218,29 +198,27 @@ class _Descent:
         self._mass = levels.tokens * levels.probabilities
 
     def follow(self, steps: Sequence[int], exact: int) -> Iterator[Float64]:
-        """The state after each of these ascending steps; the first ``exact`` are taken one by one.
-
-        ``reach`` is the number of steps that the last error allows at once.
-        """
-        state, now, reach = self._centre(-_log(self._probabilities)), 0, 0.0
+        """The state after each of these ascending steps; the first ``exact`` are taken one by one."""
+        # allowed: the number of steps that the last error allows at once
+        state, now, allowed = self._centre(-_log(self._probabilities)), 0, 0.0
         for step in steps:
             while now < step:
-                n_steps = min(int(reach), step - now)
+                n_steps = min(int(allowed), step - now)
                 if now >= exact and n_steps > EXTRAPOLATIONS:
                     ahead, error = self.extrapolate(state, n_steps)
                     growth = 0.8 * (LOGIT_TOLERANCE / max(error, 1e-99)) ** (1 / EXTRAPOLATIONS)
-                    reach = n_steps * min(max(growth, 0.2), 4.0)
+                    allowed = n_steps * min(max(growth, 0.2), 4.0)
                     if error <= LOGIT_TOLERANCE:
                         state, now = ahead, now + n_steps
                         continue
-                    if reach > 2 * EXTRAPOLATIONS:
+                    if allowed > 2 * EXTRAPOLATIONS:  # try again with fewer
                         continue
                     if now > max(exact, MOST_SINGLE_STEPS):
                         raise UnsupportedOption(
                             f"after {now:,} steps of size {self._step_size:g} logits still oscillate, as "
                             "they do where gradient descent is nearly unstable; give a smaller step_size"
                         )
-                reach = 2.0 * EXTRAPOLATIONS
+                allowed = 2.0 * EXTRAPOLATIONS
                 for _ in range(min(max(EXTRAPOLATIONS, now // 8), step - now)):
                     state, now = self.step(state, 1.0), now + 1
             yield state
@@ -297,28 +275,8 @@ class _Descent:
 class StoppedDecoder:
     """The logits of every context at one step: of each next token, and one for all tokens that never follow.
 
-    Attributes
-    ----------
-    supports : Supports
-        The next tokens of each context.
-    moment : Moment
-        The levels at that step.
-    level_of_pair : int64 array, shape (n_pairs,)
-        The level of each (context, next token) pair.
-    step_size : float
-        η.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> stopped = at.learn_decoder([[0, 1, 0, 2, 0, 1, 0, 1]]).at(1000)
-    >>> stopped, round(stopped.loss, 4), stopped.weights.shape
-    (StoppedDecoder(step 1,000 of size 1), 0.3234, (3, 3))
-    >>> stopped.column(0).round(3).tolist()
-    [-3.943, 2.521, 1.421]
-    >>> logs = stopped.log_probabilities(np.array([[0], [0], [2]]), np.array([1, 0, 2]))
-    >>> np.exp(logs).round(4).tolist()  # of 1 and 0 after 0, and of 2 after 2
-    [0.7494, 0.0012, 0.0024]
+    ``supports`` are the next tokens of each context, ``moment`` has the levels at that step, and
+    ``level_of_pair`` the level of each (context, next token) pair, shape (n_pairs,). ``step_size`` is η.
     """
 
     supports: Supports
@@ -359,15 +317,7 @@ class StoppedDecoder:
         return logits
 
     def log_probabilities(self, contexts: Any, labels: Any) -> Float64:
-        """The logarithms of the probabilities of labels after contexts of token ids, shape (n,).
-
-        Parameters
-        ----------
-        contexts : int array, shape (n, width)
-            A context that never occurs gives every token the probability 1/V.
-        labels : int array, shape (n,)
-            One next token each.
-        """
+        """ln p of ``labels``, (n,), after ``contexts`` of ids, (n, width): −ln V if one never occurs."""
         supports = self.supports
         label_ids, width = check_int64(labels, "labels"), supports.contexts.shape[1]
         context_ids = check_int64(np.ravel(contexts), "contexts").reshape(-1, width)
@@ -390,7 +340,6 @@ class StoppedDecoder:
 
 
 def follow_decoder(supports: Supports, steps: Sequence[int], step_size: float) -> Iterator[StoppedDecoder]:
-    """All contexts after each of these ascending steps."""
     levels, level_of_pair = list_levels(supports)
     for moment in follow_levels(levels, steps, step_size):
         yield StoppedDecoder(supports, moment, level_of_pair, step_size)
@@ -402,35 +351,4 @@ def logits_of(supports: Supports, number: int, step: int, step_size: float) -> F
     (moment,) = follow_levels(levels, [step], step_size)
     logits = np.full(supports.n_tokens, moment.logits[-1])
     logits[supports.tokens[supports.pairs_of(number)]] = moment.logits[level_of_pair]
-    return logits
-
-
-def direct_column(supports: Supports, number: int) -> Float64:
-    """The column of W^mm of one context, 1_S − (s/V) 𝟙, shape (n_tokens,)."""
-    inside = supports.tokens[supports.pairs_of(number)]
-    column = np.full(supports.n_tokens, -len(inside) / supports.n_tokens)
-    column[inside] += 1.0
-    return column
-
-
-def find_finite(supports: Supports) -> Float64:
-    """W* at each pair: ln p_jz minus its mean over the support, shape (n_pairs,); outside it is 0."""
-    return centre(supports.row, np.log(supports.probabilities))
-
-
-def squared_norm(supports: Supports) -> float:
-    """‖W^mm‖² = Σ_j s_j (V − s_j) / V, which is also the limit of η · t · (CE − H)."""
-    sizes = supports.sizes.astype(np.float64)
-    return float((sizes * (supports.n_tokens - sizes)).sum() / supports.n_tokens)
-
-
-def asymptote(supports: Supports, number: int, step: float, step_size: float) -> Float64:
-    """The logits of one context at a large step t, by the law, shape (n_tokens,)."""
-    pairs = supports.pairs_of(number)
-    size, n_tokens = int(supports.sizes[number]), supports.n_tokens
-    logs = np.log(supports.probabilities[pairs])
-    gap = np.log(step_size * supports.shares[number] * n_tokens * step / size)
-    base = -(size * gap + logs.sum()) / n_tokens
-    logits = np.full(n_tokens, base)
-    logits[supports.tokens[pairs]] += gap + logs
     return logits

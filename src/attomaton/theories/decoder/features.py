@@ -1,16 +1,8 @@
-"""The result of ``learn_decoder`` for contexts with given features: the limit with its proofs.
-
-Contexts with given features: the NTP-SVM and the finite part through the solvers of attention.
+"""Contexts with given features: the limit of the decoder, with its proofs, by the solvers of attention.
 
 Contexts are queries, and supports are components above all other tokens. Tokens and contexts are the rows of
 one table of embeddings, tokens with the unit vectors of R^V and contexts with their features in an additional
-R^d, so that the block (tokens, contexts) of the solvers' W is the decoder's.
-
-Whether one W has the log-odds of every support at once, proved either way.
-
-Compatible: some W has (e_z − e_z')ᵀ W h_j = ln(p_jz/p_jz') for all z, z' in S_j; that W is the proof. If
-there is none, the equations contradict each other: weights c on them have Σ c (e_z − e_z')h_jᵀ = 0 although
-Σ c ln(p_jz/p_jz') is not 0 (Fredholm's alternative). Those weights are the proof.
+R^d, so that the block (tokens, contexts) of the solvers' W is the decoder's. Its direction is the NTP-SVM.
 """
 
 from dataclasses import dataclass
@@ -25,7 +17,7 @@ from attomaton.base.options import real_number, whole_number
 from attomaton.base.printing import Block, Grid, Printed
 from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.solutions import scale_rows
-from attomaton.base.tables import Bool, Float64, Int64, column, make_table
+from attomaton.base.tables import Bool, Float64, column, make_table
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.graphs.choices import CHOICE_SCHEMA, ChoiceTable
@@ -34,34 +26,29 @@ from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.separation import Separation, separate
 from attomaton.solvers.hard.solve import HardSolution, solve_graph_svm
 from attomaton.solvers.soft.solve import SoftSolution, solve_luce
+from attomaton.theories.decoder.compatibility import BALANCED, Compatibility, find_compatibility
 from attomaton.theories.decoder.supports import Supports
 from attomaton.theories.decoder.telling import DecoderExplanation
 
-MET_TOLERANCE = 1e-8
-"""Tolerance for meeting log-odds, relative to the largest."""
+COMBINED_TOLERANCE = 1e-14
+"""Tolerance, relative to the features, for writing them as a combination of rows."""
 
-BALANCED = 1e-9
-"""A sum counts as zero below this, relative to the sum of the norms."""
-
-ROUNDED_WEIGHT = 1e-13
-"""Weights of equations below this, relative to the largest, are rounding and not part of a contradiction."""
-
-NEGLIGIBLE_FEATURE = 1e-10
-"""Singular values smaller than this, relative to the largest, count as zero."""
+MOST_FEATURE_PAIRS = 100_000
+"""Maximum number of pairs (context, token) with given features; 40,000 take 23 s and 0.9 GB."""
 
 
 def check_features(features: object, n_rows: int, noun: str = "contexts") -> Float64:
     """Check that features are a table of finite numbers with one row per context or label."""
     table = np.asarray(features)
     if table.ndim != 2 or table.dtype.kind not in "fiu" or not table.shape[1]:
-        raise UnsupportedOption("features is not a table of numbers; give an array with one row each")
+        raise UnsupportedOption(f"features is not a table of numbers; give an array with {n_rows:,} rows")
     if len(table) != n_rows:
         raise MismatchedParts(
-            f"features has {len(table):,} rows, but there are {n_rows:,} {noun}; give one row each"
+            f"features has {len(table):,} rows, but there are {n_rows:,} {noun}; give one row for each"
         )
     table = table.astype(np.float64)
     if not np.isfinite(table).all():
-        raise UnsupportedOption("features has values that are not finite; give finite ones")
+        raise UnsupportedOption("features has values that are infinite or not a number; remove those rows")
     return table
 
 
@@ -73,110 +60,15 @@ def law_of(supports: Supports) -> Float64:
 
 
 @dataclass(frozen=True, eq=False)
-class Compatibility:
-    """Whether one W has all log-odds, with the proof.
-
-    Attributes
-    ----------
-    first, second : int64 arrays, shape (n_ties,)
-        The pairs z and z' of each equation: neighbours in a support.
-    weights : float64 array, shape (n_tokens, dim)
-        The W closest to the log-odds.
-    miss : float
-        The largest |(e_z − e_z')ᵀ W h_j − ln(p_jz/p_jz')|, relative to the largest of these logarithms, or 1.
-    contradiction : float64 array, shape (n_ties,)
-        c, with Σ |c| = 1; all 0 if the log-odds are met.
-    balance : float
-        ‖Σ c (e_z − e_z')h_jᵀ‖ relative to Σ ‖c (e_z − e_z')h_jᵀ‖: 0 up to rounding.
-    conflict : float
-        Σ c ln(p_jz/p_jz'), which every W would have to make 0.
-    """
-
-    first: Int64
-    second: Int64
-    weights: Float64
-    miss: float
-    contradiction: Float64
-    balance: float
-    conflict: float
-
-    @property
-    def met(self) -> bool:
-        """Whether ``weights`` proves that the log-odds can be met."""
-        return self.miss <= MET_TOLERANCE
-
-    @property
-    def decided(self) -> bool:
-        """Whether the proof of either answer holds."""
-        return self.met or (self.balance <= BALANCED and self.conflict > 1e3 * BALANCED)
-
-    @property
-    def compatible(self) -> bool:
-        """Whether one W has all log-odds; raises ``UncertifiedSolution`` if that is not proved."""
-        if not self.decided:
-            raise UncertifiedSolution(
-                "the features are too close to linear dependence to decide whether one W has all log-odds "
-                f"(missed by {self.miss:.1e}; contradiction balanced to {self.balance:.1e})"
-            )
-        return self.met
-
-
-def find_compatibility(supports: Supports, features: Float64) -> Compatibility:
-    """Find the W with the log-odds of every support, or a proof that there is none."""
-    first = np.flatnonzero(np.diff(supports.row) == 0)  # adjacent tokens of a support
-    second = first + 1
-    log_odds = np.log(supports.probabilities[first] / supports.probabilities[second])
-    contexts = supports.row[first]
-    left, singular, axes = np.linalg.svd(features, full_matrices=False)
-    nonzero = singular > NEGLIGIBLE_FEATURE * singular.max(initial=0.0)
-    has_features = np.abs(features).max(axis=1, keepdims=True, initial=0.0) > 0
-    reduced = np.where(has_features, left[:, nonzero] * singular[nonzero], 0.0)
-    rank, size = int(nonzero.sum()), supports.n_tokens
-    matrix = np.zeros((len(first), size, rank))
-    rows = np.arange(len(first))
-    matrix[rows, supports.tokens[first]] += reduced[contexts]
-    matrix[rows, supports.tokens[second]] -= reduced[contexts]
-    flat = matrix.reshape(len(first), size * rank)
-    solution = np.asarray(np.linalg.lstsq(flat, log_odds, rcond=NEGLIGIBLE_FEATURE)[0], np.float64)
-    missed = log_odds - flat @ solution
-    weights = solution.reshape(size, rank) @ axes[nonzero]
-    miss = float(np.abs(missed).max(initial=0.0)) / max(1.0, float(np.abs(log_odds).max(initial=0.0)))
-    if miss <= MET_TOLERANCE:
-        return Compatibility(first, second, weights, miss, np.zeros(len(first)), 0.0, 0.0)
-    return Compatibility(first, second, weights, miss, *_contradict(missed, flat, log_odds))
-
-
-def _contradict(missed: Float64, flat: Float64, log_odds: Float64) -> tuple[Float64, float, float]:
-    """The residual as a combination of the equations whose left sides cancel."""
-    missed = missed - flat @ np.asarray(
-        np.linalg.lstsq(flat, missed, rcond=NEGLIGIBLE_FEATURE)[0], np.float64
-    )
-    missed = np.where(np.abs(missed) > ROUNDED_WEIGHT * np.abs(missed).max(), missed, 0.0)
-    weights = missed / np.abs(missed).sum()
-    norms = np.linalg.norm(flat, axis=1)
-    total = float(np.abs(weights) @ norms)
-    left = float(np.linalg.norm(weights @ flat))
-    return weights, left / total if total > 0 else 0.0, float(weights @ log_odds)
-
-
-@dataclass(frozen=True, eq=False)
 class SolvedDecoder:
     """The direction and the finite part of a decoder, with all proofs.
 
-    Attributes
-    ----------
-    separation : Separation
-        The tokens that each context separates from its support, with Farkas weights for the others.
-    hard : HardSolution
-        W^mm inside its block (tokens, contexts), for features divided by ``scale``.
-    soft : SoftSolution
-        The finite part inside the same block, for features divided by ``scale``.
-    scale : float
-        The typical length of a feature row, as a power of two: solvers work best at lengths of about 1.
-    merged : bool array, shape (n_contexts, n_tokens)
-        The supports, with the tokens that are inseparable from them.
-    scores : float64 array, shape (n_contexts, n_tokens)
-        The finite scores of ``soft`` for the tokens after each context, independent of the scale.
+    ``separation`` has the tokens that each context separates from its support, with Farkas weights for the
+    others. The block (tokens, contexts) of ``hard`` is W^mm, that of ``soft`` the finite part, both for
+    features divided by ``scale``: the typical length of a feature row, as a power of two, since solvers work
+    best at lengths of about 1. ``merged`` has the supports with the tokens that are inseparable from them,
+    and ``scores`` the finite scores of the tokens after each context, whatever the scale; both have the shape
+    (n_contexts, n_tokens).
     """
 
     separation: Separation
@@ -188,7 +80,6 @@ class SolvedDecoder:
 
 
 def solve_supports(supports: Supports, features: Float64) -> SolvedDecoder:
-    """Solve for direction and finite part."""
     size, width = supports.n_tokens, features.shape[1]
     unit, scale = scale_rows(features)
     embeddings = np.zeros((size + len(supports), size + width))
@@ -208,15 +99,14 @@ def solve_supports(supports: Supports, features: Float64) -> SolvedDecoder:
 def list_edges(supports: Supports) -> EdgeTable:
     """Contexts as queries V + j: a cycle through each support, and edges from it to every other token."""
     size, first = supports.n_tokens, supports.tokens[supports.offsets[:-1]]
-    after = np.arange(len(supports.tokens)) + 1
-    after[supports.offsets[1:] - 1] = supports.offsets[:-1]
-    outside = ~_inside(supports)
-    context, token = np.nonzero(outside)
-    circle = supports.sizes[supports.row] > 1
+    next_pair = np.arange(len(supports.tokens)) + 1
+    next_pair[supports.offsets[1:] - 1] = supports.offsets[:-1]
+    in_cycle = supports.sizes[supports.row] > 1
+    context, token = np.nonzero(~_inside(supports))
     columns = {
-        "query": np.concatenate([supports.row[circle], context]) + size,
-        "winner": np.concatenate([supports.tokens[circle], first[context]]),
-        "loser": np.concatenate([supports.tokens[after][circle], token]),
+        "query": np.concatenate([supports.row[in_cycle], context]) + size,
+        "winner": np.concatenate([supports.tokens[in_cycle], first[context]]),
+        "loser": np.concatenate([supports.tokens[next_pair][in_cycle], token]),
     }
     order = np.lexsort((columns["loser"], columns["winner"], columns["query"]))
     table = {name: values[order].astype(np.int32) for name, values in columns.items()}
@@ -255,22 +145,15 @@ def _inside(supports: Supports) -> Bool:
 
 def _merge(components: Components, supports: Supports) -> Bool:
     """Which tokens share the component of each context's support."""
-    merged = _inside(supports)
-    query, token = components.query_of_node, components.token_of_node
-    ours = token < supports.n_tokens
-    context = query[ours].astype(np.int64) - supports.n_tokens
-    component: Int64 = np.asarray(components.component_of_node)[ours]
-    table = np.full(merged.shape, -1, np.int64)
-    table[context, token[ours]] = component
-    first = table[np.arange(len(supports)), supports.tokens[supports.offsets[:-1]]]
-    return merged | ((table == first[:, None]) & (first[:, None] >= 0))
-
-
-COMBINED_TOLERANCE = 1e-14
-"""Tolerance, relative to the features, for writing them as a combination of rows."""
-
-MOST_FEATURE_PAIRS = 100_000
-"""Maximum number of pairs (context, token) with given features; 40,000 take 23 s and 0.9 GB."""
+    is_token = components.token_of_node < supports.n_tokens
+    context = components.query_of_node[is_token].astype(np.int64) - supports.n_tokens
+    inside = _inside(supports)
+    component = np.full(inside.shape, -1, np.int64)
+    component[context, components.token_of_node[is_token]] = np.asarray(components.component_of_node)[
+        is_token
+    ]
+    of_support = component[np.arange(len(supports)), supports.tokens[supports.offsets[:-1]]][:, None]
+    return inside | ((component == of_support) & (of_support >= 0))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -281,18 +164,9 @@ class EmbeddedLimit(Printed):
     entropy. Otherwise tokens that are inseparable from a support count as part of it, the finite part is the
     best that the features allow, and the loss converges to a value above the entropy.
 
-    Attributes
-    ----------
-    supports : Supports
-        The next tokens of each context.
-    features : float64 array, shape (n_contexts, dim)
-        h_j.
-    solved : SolvedDecoder
-        Direction and finite part with their certificates, and the split of the tokens.
-    compatibility : Compatibility
-        Whether one W has all log-odds, with the proof of either answer.
-    vocabulary : Vocabulary, optional
-        The names of the tokens.
+    ``supports`` are the next tokens of each context, and ``features`` its h, shape (n_contexts, dim).
+    ``solved`` has the direction and the finite part with their certificates, ``compatibility`` whether one W
+    has all log-odds. ``vocabulary`` has the names of the tokens.
     """
 
     supports: Supports
@@ -351,7 +225,6 @@ class EmbeddedLimit(Printed):
 
     @property
     def entropy(self) -> float:
-        """H, in nats per position."""
         return self.supports.entropy
 
     @property

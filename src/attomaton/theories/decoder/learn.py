@@ -20,13 +20,17 @@ from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.choose import Adder, Engine, as_engine
 from attomaton.engines.sums import AddUp
 from attomaton.theories.beginning.begin import check_texts, find_frequent
-from attomaton.theories.beginning.passes import Frequent, PlainPass
+from attomaton.theories.beginning.passes import Frequent, PlainPass, count_read
 from attomaton.theories.decoder.features import EmbeddedLimit, check_features, solve_decoder
 from attomaton.theories.decoder.result import DecoderLimit
 from attomaton.theories.decoder.supports import CorpusSizes, Supports, pack_contexts, supports_of
 
 NAMED_CONTEXTS = {"unigram": 1, "bigram": 2, "trigram": 3}
+"""The number of tokens of an n-gram, label included."""
+
 MOST_KEYS = 1 << 62
+"""Number of n-grams whose keys fit in 64 bits."""
+
 POSITIONS_AT_ONCE = 1 << 21
 """Number of positions listed at once."""
 
@@ -47,10 +51,7 @@ def read_width(context: object) -> int:
 
 @dataclass(frozen=True, eq=False)
 class CountNext(PlainPass):
-    """The pass over a corpus: key ``context · V + next token`` of ``pairs``, contexts of ``width`` tokens.
-
-    ``read`` counts documents, tokens, and tokens that have another before them in their document.
-    """
+    """The pass over a corpus: key ``context · V + next token`` of ``pairs``, contexts of ``width`` tokens."""
 
     width: int
     n_tokens: int
@@ -67,15 +68,13 @@ class CountNext(PlainPass):
         return {"read": 3, "pairs": self.n_tokens ** (self.width + 1)}
 
     def __call__(self, chunk: Chunk, /) -> Iterator[tuple[str, Int64, Int64, Int64 | None]]:
-        sizes = np.diff(chunk.documents)
-        read = np.array([len(sizes), len(chunk.ids), np.maximum(sizes - 1, 0).sum()])
-        yield "read", np.arange(3), read, None
+        yield "read", np.arange(3), np.array(count_read(chunk)), None
         position = np.arange(len(chunk.ids)) - chunk.documents[rows_of(chunk.documents)]
         labels = np.flatnonzero(position >= self.width)
-        reach = np.arange(-self.width, 1)
+        gram = np.arange(-self.width, 1)
         ids = chunk.ids if self.frequent is None else self.frequent.ids[chunk.ids]
         for first in range(0, len(labels), POSITIONS_AT_ONCE):
-            grams = ids[labels[first : first + POSITIONS_AT_ONCE, None] + reach].astype(np.int64)
+            grams = ids[labels[first : first + POSITIONS_AT_ONCE, None] + gram].astype(np.int64)
             yield "pairs", pack_contexts(grams, self.n_tokens), np.ones(len(grams), np.int64), None
 
 
@@ -86,14 +85,14 @@ def add_supports(
     if n_tokens ** (width + 1) > MOST_KEYS:
         most = max(n for n in range(1, 65) if n_tokens**n <= MOST_KEYS)
         raise UnsupportedOption(
-            f"{width + 1}-grams of {n_tokens:,} tokens do not fit in 64 bits; give at most "
-            f"'ngram:{most}', or fewer tokens (most_frequent)"
+            f"the {width + 1}-grams of {n_tokens:,} tokens cannot be numbered in 64 bits; use at most "
+            f"context='ngram:{most}', or fewer tokens (most_frequent)"
         )
     sums = add_up(CountNext(width, n_tokens, frequent))
     counted = dict(zip(sums["read"].keys.tolist(), sums["read"].counts.tolist(), strict=True))
     if not len(sums["pairs"]):
         raise UnreadableSource(
-            f"no document has the {width + 1:,} tokens that a context and its next token need; give longer "
+            f"no document has {width + 1:,} tokens, which a context and its next token need; use longer "
             "documents, or shorter contexts"
         )
     read = CorpusSizes(*(counted.get(key, 0) for key in range(3)))
@@ -203,16 +202,16 @@ def _embed(
     tokens: Chunk | Shards, frequent: Frequent | None, features: object, vocabulary: Vocabulary | None
 ) -> EmbeddedLimit:
     if not isinstance(tokens, Chunk):
-        raise UnsupportedOption("features need a corpus in memory; give the documents, and engine='memory'")
+        raise UnsupportedOption("features need a corpus in memory; give the documents with engine='memory'")
     ids = tokens.ids if frequent is None else frequent.ids[tokens.ids]
-    first = np.zeros(len(ids) + 1, bool)
-    first[tokens.documents[:-1]] = True
-    labels = ids[~first[:-1]].astype(np.int64)
+    starts_document = np.zeros(len(ids) + 1, bool)
+    starts_document[tokens.documents[:-1]] = True
+    labels = ids[~starts_document[:-1]].astype(np.int64)
     table = check_features(features, len(labels), "labels (tokens with another before them)")
     size = tokens.n_tokens if frequent is None else frequent.n_tokens
-    rows, number = np.unique(table, axis=0, return_inverse=True)
-    keys, counts = np.unique(number.reshape(-1) * size + labels, return_counts=True)
+    contexts, context_of_label = np.unique(table, axis=0, return_inverse=True)
+    keys, counts = np.unique(context_of_label.reshape(-1) * size + labels, return_counts=True)
     context, token = np.divmod(keys, size)
-    offsets = np.searchsorted(context, np.arange(len(rows) + 1))
-    supports = Supports(np.zeros((len(rows), 0), np.int32), offsets, token, counts, size)
-    return solve_decoder(supports, rows, vocabulary=vocabulary)
+    offsets = np.searchsorted(context, np.arange(len(contexts) + 1))
+    supports = Supports(np.zeros((len(contexts), 0), np.int32), offsets, token, counts, size)
+    return solve_decoder(supports, contexts, vocabulary=vocabulary)

@@ -1,6 +1,6 @@
 """The result of ``learn_decoder``: the decoder in the limit, and at any step."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -18,18 +18,16 @@ from attomaton.base.options import real_number, whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Float64
 from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary, vocabulary_records
+from attomaton.theories.decoder.closed_form import asymptote, direct_column, squared_norm
 from attomaton.theories.decoder.course import (
     StoppedDecoder,
-    asymptote,
-    direct_column,
     find_levels,
     follow_decoder,
     follow_levels,
     logits_of,
-    squared_norm,
 )
 from attomaton.theories.decoder.supports import CorpusSizes, Supports
-from attomaton.theories.decoder.telling import DecoderExplanation, DecoderRequest, ask, explain_support
+from attomaton.theories.decoder.telling import DecoderExplanation, explain_support, find_context
 
 DECODER = FolderKind("decoder", "a decoder", "DecoderLimit.save")
 SUPPORT_ARRAYS = ("offsets", "tokens", "counts")
@@ -37,7 +35,7 @@ READ_SIZES = ("n_documents", "n_tokens", "n_labels")
 
 
 def unpack_decoder(run: Run) -> tuple[Supports, CorpusSizes, Vocabulary | None]:
-    """Check every part, each after the parts that it indexes."""
+    """The contents of a stored decoder, checked; each array after those that it indexes."""
     offsets = check_int64(run.arrays["offsets"], "offsets")
     flat = check_int64(run.arrays["contexts"], "contexts")
     width = check_size(run.manifest["width"], 64, "width")
@@ -61,10 +59,9 @@ FREQUENT = 8
 class DecoderLimit(Tabular):
     """The limit of a softmax decoder with one-hot contexts under gradient descent from W = 0.
 
-    The decoder is softmax(W h) with one column of W per context. The loss falls to the entropy
-    of the next token given its context. W grows along the direction that lifts the support of each context
-    (its next tokens) above all other tokens (NTP-SVM). Within a support, logits differ by the log-odds of its
-    tokens.
+    The decoder is softmax(W h) with one column of W per context. The loss falls to the entropy of the next
+    token given its context. W grows along the direction W^mm that lifts the support of each context (its next
+    tokens) above all other tokens. Within a support, logits differ by the log-odds of its tokens.
 
     Attributes
     ----------
@@ -91,16 +88,10 @@ class DecoderLimit(Tabular):
     ([-3.943, 2.521, 1.421], [-3.944, 2.522, 1.423])
     >>> limit.table().slice(0, 1).to_pylist()
     [{'context': ['a'], 'token': 'b', 'count': 3, 'probability': 0.75}]
-    >>> (1000 * limit.excesses_at([1000])).round(3).tolist(), limit.to_pandas()["context"][0]
-    ([2.023], ('a',))
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     at.DecoderLimit.load(limit.save(f"{folder}/decoder"))
-    DecoderLimit(3 contexts of 1 token, vocabulary of 3)
     >>> limit.weights_at(1000).shape, limit.at(1000)
     ((3, 3), StoppedDecoder(step 1,000 of size 1))
-    >>> limit.explain("a").tokens, sorted(limit.to_dict())[:3]
-    (('b', 'c'), ['context_tokens', 'contexts', 'coverage'])
+    >>> limit.explain("a").tokens
+    ('b', 'c')
     """
 
     supports: Supports
@@ -147,7 +138,7 @@ class DecoderLimit(Tabular):
             raised = np.exp(logits - logits.max())
             return raised / raised.sum()
         _check_step(0, step_size)
-        number = self._ask(context).number
+        number = self._index_of(context)
         size = self.supports.n_tokens
         if number is None:
             return np.full(size, 1.0 / size)
@@ -157,24 +148,15 @@ class DecoderLimit(Tabular):
 
     def direction(self, context: Any) -> Float64:
         """The column of W^mm of a context, which grows like ln t, shape (n_tokens,)."""
-        number = self._ask(context).number
-        return np.zeros(self.supports.n_tokens) if number is None else direct_column(self.supports, number)
+        return self._column(context, direct_column)
 
     def logits_at(self, context: Any, step: int, step_size: float = 1.0) -> Float64:
         """The logits of a context after ``step`` steps of size ``step_size``, shape (n_tokens,)."""
-        step, step_size = _check_step(step, step_size)
-        number = self._ask(context).number
-        if number is None:
-            return np.zeros(self.supports.n_tokens)
-        return logits_of(self.supports, number, step, step_size)
+        return self._column(context, logits_of, *_check_step(step, step_size))
 
     def asymptote_at(self, context: Any, step: int, step_size: float = 1.0) -> Float64:
         """The logits of a context by the law of large steps, in closed form (:func:`asymptote`)."""
-        step, step_size = _check_step(step, step_size, least=1)
-        number = self._ask(context).number
-        if number is None:
-            return np.zeros(self.supports.n_tokens)
-        return asymptote(self.supports, number, step, step_size)
+        return self._column(context, asymptote, *_check_step(step, step_size, least=1))
 
     def at(self, step: int, step_size: float = 1.0) -> StoppedDecoder:
         """The whole decoder after ``step`` steps of size ``step_size``."""
@@ -203,19 +185,19 @@ class DecoderLimit(Tabular):
 
         Accurate to one part in 10⁵ at any step. Where all supports are full, the excess falls exponentially,
         and is accurate to one part in 10⁴ down to 10⁻¹⁶.
-
         """
         array = np.asarray(steps, object)
         rising = [whole_number(step, "step", least=0) for step in array.ravel().tolist()]
         if rising != sorted(rising):
-            raise UnsupportedOption("the steps do not increase; sort them")
+            raise UnsupportedOption("the steps are not ascending; sort them")
         step_size = real_number(step_size, "step_size", above=0)
         excesses = [moment.excess for moment in follow_levels(self._levels, rising, step_size)]
         return np.array(excesses).reshape(array.shape)
 
     def explain(self, context: Any) -> DecoderExplanation:
         """Explain the decoder's limit probabilities after a context."""
-        return explain_support(self._ask(context), self.supports, self.vocabulary)
+        name, number = find_context(context, self.supports, self.vocabulary)
+        return explain_support(name, number, self.supports, self.vocabulary)
 
     def to_dict(self) -> dict[str, Any]:
         """The sizes, the limit of the loss and the most frequent contexts as plain JSON values."""
@@ -250,8 +232,14 @@ class DecoderLimit(Tabular):
     def _levels(self) -> Any:
         return find_levels(self.supports)
 
-    def _ask(self, context: Any) -> DecoderRequest:
-        return ask(context, self.supports, self.vocabulary)
+    def _column(self, context: Any, find_column: Callable[..., Float64], *arguments: Any) -> Float64:
+        """A column of weights of a context; all 0 for a context that never occurs."""
+        number = self._index_of(context)
+        size = self.supports.n_tokens
+        return np.zeros(size) if number is None else find_column(self.supports, number, *arguments)
+
+    def _index_of(self, context: Any) -> int | None:
+        return find_context(context, self.supports, self.vocabulary)[1]
 
     def _frequent(self) -> list[DecoderExplanation]:
         order = np.argsort(-self.supports.totals, kind="stable")[:FREQUENT]

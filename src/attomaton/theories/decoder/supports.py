@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,13 +35,7 @@ SUPPORTS = pa.schema(
 
 @dataclass(frozen=True)
 class CorpusSizes:
-    """The sizes of the corpus that was read.
-
-    Attributes
-    ----------
-    n_documents, n_tokens, n_labels : int
-        Documents, their tokens, and tokens that have another before them in their document.
-    """
+    """What was read: ``n_documents``, their ``n_tokens``, and ``n_labels``: all but the first of each."""
 
     n_documents: int
     n_tokens: int
@@ -51,21 +44,12 @@ class CorpusSizes:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Supports(Tabular):
-    """The tokens that follow each distinct context, with counts.
+    """The tokens that follow each distinct context: its support, with counts.
 
-    Attributes
-    ----------
-    contexts : int32 array, shape (n_contexts, width)
-        The tokens of each context, in the order of the text, rows ascending; width 0 for contexts defined
-        only by features, and for the single empty context.
-    offsets : int64 array, shape (n_contexts + 1,)
-        Start of the next tokens of each context.
-    tokens : int64 array, shape (n_pairs,)
-        The supports S_j, ascending within each.
-    counts : int64 array, shape (n_pairs,)
-        The count of each token after its context.
-    n_tokens : int
-        Size of the vocabulary, V.
+    ``contexts`` are the tokens of each context in the order of the text, shape (n_contexts, width), rows
+    ascending; width is 0 for contexts defined only by features, and for the single empty context. The next
+    tokens of a context begin at its ``offsets``, shape (n_contexts + 1,): ``tokens``, ascending within each
+    support, and ``counts``, shape (n_pairs,). ``n_tokens`` is V, the size of the vocabulary.
     """
 
     contexts: Int32
@@ -75,7 +59,6 @@ class Supports(Tabular):
     n_tokens: int
 
     def __post_init__(self) -> None:
-        """Reject inconsistent arrays."""
         size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens")
         contexts = np.asarray(self.contexts)
         if contexts.ndim != 2 or contexts.dtype.kind not in "iu":
@@ -126,7 +109,6 @@ class Supports(Tabular):
 
     @property
     def n_positions(self) -> int:
-        """Total number of positions."""
         return int(self.counts.sum())
 
     @cached_property
@@ -150,14 +132,8 @@ class Supports(Tabular):
 
     def find(self, context: Sequence[int] | Integers) -> int | None:
         """The index of a context of token ids; None if it does not occur."""
-        row = np.asarray(context, np.int64).reshape(1, -1)
-        return self.find_all(row)[0]
-
-    def find_all(self, contexts: Any) -> list[int | None]:
-        """The indices of many contexts, shape (n, width) each; None for those that do not occur."""
-        indices, occurring = self.number_all(np.asarray(contexts, np.int64))
-        numbers = zip(indices.tolist(), occurring.tolist(), strict=True)
-        return [index if occurs else None for index, occurs in numbers]
+        (index,), (occurs,) = self.number_all(np.asarray(context, np.int64).reshape(1, -1))
+        return int(index) if occurs else None
 
     def number_all(self, contexts: Int64) -> tuple[Int64, Bool]:
         """The index of each context and whether it occurs, shape (n,); indices of others are meaningless."""
@@ -183,7 +159,6 @@ def pack_contexts(contexts: Int64, n_tokens: int) -> Int64:
 
 
 def unpack_contexts(keys: Int64, width: int, n_tokens: int) -> Int32:
-    """The inverse of :func:`pack_contexts`."""
     contexts = np.empty((len(keys), width), np.int32)
     for column in reversed(range(width)):
         keys, contexts[:, column] = np.divmod(keys, n_tokens)

@@ -17,52 +17,33 @@ from attomaton.theories.beginning.begin import RARE
 from attomaton.theories.decoder.supports import Supports
 
 
-@dataclass(frozen=True)
-class DecoderRequest:
-    """The text of a context, and its index among those of the corpus; None if it does not occur."""
-
-    name: str
-    number: int | None
-
-
-def ask(context: Any, supports: Supports, vocabulary: Vocabulary | None) -> DecoderRequest:
-    """Find a context: the last tokens of a text, of tokens as strings, or of token ids."""
+def find_context(context: Any, supports: Supports, vocabulary: Vocabulary | None) -> tuple[str, int | None]:
+    """The text of a context, the last tokens of what a user gave, and its index; None if it never occurs."""
     width = supports.contexts.shape[1]
     if not width:
-        return DecoderRequest("", 0)
+        return "", 0
     size = MAX_TOKENS if vocabulary is None else len(vocabulary)
     ids, names = read_context(context, size, vocabulary)
     if len(ids) < width:
         raise EmptyContext(
-            f"the context has {len(ids):,} token{'s' * (len(ids) != 1)}, and this decoder looks at the last "
-            f"{width:,}; give a longer context"
+            f"the context has {len(ids):,} token{'s' * (len(ids) != 1)}, but this decoder reads the last "
+            f"{width:,}; use a longer context"
         )
     last = ids[-width:]
     if vocabulary is not None and vocabulary.tokens[-1] == RARE:
         last = np.minimum(last, size - 1)  # words that learning merged into one token
-    return DecoderRequest(" ".join(map(names, last.tolist())), supports.find(last))
+    return " ".join(map(names, last.tolist())), supports.find(last)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DecoderExplanation(Printed):
-    """One context: its support, with its tokens by descending probability.
+    """One context, and the tokens that follow it, most probable first.
 
-    Attributes
-    ----------
-    context : str
-        Its tokens.
-    tokens : tuple of str
-        The support, most probable first; empty if the context never occurs.
-    probabilities : float64 array, shape (support,)
-        The probabilities of these tokens in the limit.
-    finite : float64 array, shape (support,)
-        The log-odds of these tokens relative to the mean of the support: the limit of the finite part of W.
-    counts : int64 array, shape (support,)
-        The count of each token.
-    n_tokens : int
-        Size of the vocabulary.
-    alike : int
-        Number of other contexts with the same support: in the limit their columns have the same direction.
+    ``context`` is the text of its tokens. For each token of its support, ``tokens`` is the name (no names if
+    the context never occurs), ``probabilities`` the limit, ``finite`` the log-odds relative to the mean of
+    the support, which are the limit of the finite part of W, and ``counts`` the count. ``n_tokens`` is the
+    size of the vocabulary. ``alike`` other contexts have the same support: in the limit their columns have
+    the same direction.
     """
 
     context: str
@@ -89,21 +70,17 @@ class DecoderExplanation(Printed):
     def to_dict(self, *, shown: int = PRINTED_ROWS) -> dict[str, Any]:
         """The context and its most probable next tokens as JSON values."""
         shown = whole_number(shown, "shown", least=1)
-        columns = (self.tokens, self.probabilities.tolist(), self.finite.tolist(), self.counts.tolist())
-        rows = list(zip(*columns, strict=True))[:shown]
+        names = ("token", "probability", "finite", "count")
         return {
             "context": self.context,
             "positions": self.positions,
             "support": self.support,
             "alike": self.alike,
-            "tokens": [
-                dict(zip(("token", "probability", "finite", "count"), row, strict=True)) for row in rows
-            ],
+            "tokens": [dict(zip(names, row, strict=True)) for row in self._rows(shown)],
         }
 
     @property
     def sentence(self) -> str:
-        """The limit for this context, in words."""
         if not self.support:
             return (
                 f"{self.context!r} never precedes a token, so its weights stay 0 and all "
@@ -120,12 +97,14 @@ class DecoderExplanation(Printed):
             f"log-odds that stay finite. {shared}"
         )
 
-    def _blocks(self) -> list[Block]:
+    def _rows(self, shown: int) -> list[tuple[Any, ...]]:
         columns = (self.tokens, self.probabilities.tolist(), self.finite.tolist(), self.counts.tolist())
-        first = zip(*(column[:PRINTED_ROWS] for column in columns), strict=True)
+        return list(zip(*columns, strict=True))[:shown]
+
+    def _blocks(self) -> list[Block]:
         rows = [
             (token, f"{probability:.3g}", f"{odds:.3f}", f"{count:,}")
-            for token, probability, odds, count in first
+            for token, probability, odds, count in self._rows(PRINTED_ROWS)
         ]
         remaining = self.support - PRINTED_ROWS
         grid = Grid("", ["next token", "probability", "log-odds", "seen"], rows)
@@ -133,25 +112,28 @@ class DecoderExplanation(Printed):
 
 
 def explain_support(
-    request: DecoderRequest, supports: Supports, vocabulary: Vocabulary | None
+    name: str, number: int | None, supports: Supports, vocabulary: Vocabulary | None
 ) -> DecoderExplanation:
-    """Explain one context with one-hot embedding."""
-    if request.number is None:
+    """Explain the context with this name and index, embedded as a unit vector."""
+    if number is None:
         nothing = np.zeros(0), np.zeros(0), np.zeros(0, np.int64)
-        return DecoderExplanation(request.name, (), *nothing, supports.n_tokens, 0)
-    pairs = supports.pairs_of(request.number)
-    probabilities, counts = supports.probabilities[pairs], supports.counts[pairs]
-    tokens = supports.tokens[pairs]
+        return DecoderExplanation(name, (), *nothing, supports.n_tokens, 0)
+    pairs = supports.pairs_of(number)
+    tokens, probabilities, counts = (
+        supports.tokens[pairs],
+        supports.probabilities[pairs],
+        supports.counts[pairs],
+    )
     order = np.argsort(-counts, kind="stable")
     logs = np.log(probabilities)
-    same = supports.offsets[:-1][supports.sizes == len(tokens)]
-    alike = (supports.tokens[same[:, None] + np.arange(len(tokens))] == tokens).all(axis=1)
+    same_size = supports.offsets[:-1][supports.sizes == len(tokens)]
+    is_alike = (supports.tokens[same_size[:, None] + np.arange(len(tokens))] == tokens).all(axis=1)
     return DecoderExplanation(
-        request.name,
+        name,
         tuple(name_token(vocabulary, token) for token in tokens[order].tolist()),
         probabilities[order],
         (logs - logs.mean())[order],
         counts[order],
         supports.n_tokens,
-        int(alike.sum()) - 1,
+        int(is_alike.sum()) - 1,
     )

@@ -1,4 +1,4 @@
-"""The assumptions of the second theory, measured on a corpus, each with its value and its bound.
+"""The assumptions of the second theory, measured on a corpus, each with a bound.
 
 The paper states its assumptions as limits (T → ∞, M ≫ K², η_Y ≫ η_Z, f_n·f_n' → 0). A corpus has numbers.
 Where a limit says "much", the bound here is a factor of ten.
@@ -16,27 +16,23 @@ from attomaton.theories.scansnap.classes import CorpusClasses
 from attomaton.theories.scansnap.law import Rates
 
 _sparse: Any = sparse
+
 MUCH_LARGER = 10.0
 """The factor that counts as "much larger"."""
 
 MOST_COMPARED = 1000
 """Number of most frequent classes that are compared pair by pair."""
 
+SLOW_DECODER = "η_Y/η_Z; a slower decoder has not learned the classes before attention moves"
+"""The meaning of the ratio of learning rates."""
+
 
 @dataclass(frozen=True)
 class Assumption:
-    """One assumption, and whether a corpus meets it.
+    """Whether a corpus meets the assumption ``name``: the measured ``value``, compared with its ``bound``.
 
-    Attributes
-    ----------
-    name : str
-        The name of the assumption.
-    value, bound : float
-        The measured value and its bound; ``value`` is infinite for infinitely long sequences.
-    met : bool
-        Whether it holds.
-    meaning : str
-        The meaning of the numbers, and the effect of a violation.
+    ``value`` is infinite for infinitely long sequences. ``met`` is the answer, and ``meaning`` says what the
+    numbers are and what follows where the assumption does not hold.
     """
 
     name: str
@@ -50,71 +46,76 @@ def check_assumptions(
     classes: CorpusClasses, rates: Rates | None = None, *, tolerance: float = 0.0
 ) -> tuple[Assumption, ...]:
     """Test a corpus, and learning rates if given, against the paper's assumptions."""
-    squares = np.add.reduceat(classes.probabilities**2, classes.offsets[:-1])
-    spread = MUCH_LARGER * float(classes.shares @ (1 / squares))
-    length = np.inf if classes.lengths is None else float(classes.shares @ classes.lengths)
-    mean, largest, size = mean_overlap(classes), largest_overlap(classes), len(classes)
-    label = classes.labels.astype(np.int64)
-    labels, n_queries = count_keys(unpack_pairs(distinct_keys(pack_pairs(label, classes.queries)))[0])
-    several = float(classes.shares[(n_queries > 1)[find_keys(labels, label)]].sum())
-    mass = classes.shares[classes.rows] * classes.probabilities
-    distinct = float(mass[classes.is_distinct(tolerance)[classes.tokens]].sum())
-    fast = Assumption(
-        "fast decoder",
-        np.nan if rates is None else rates.ratio,
-        MUCH_LARGER,
-        rates is not None and rates.ratio >= MUCH_LARGER,
-        "η_Y/η_Z; a slower decoder has not learned the classes before attention moves",
-    )
+    n_classes = len(classes)
+    about_rates = [] if rates is None else [_at_least("fast decoder", rates.ratio, MUCH_LARGER, SLOW_DECODER)]
     return (
-        Assumption(
+        _at_least(
             "long contexts",
-            length,
-            spread,
-            length >= spread,
+            np.inf if classes.lengths is None else float(classes.shares @ classes.lengths),
+            MUCH_LARGER * _mean_effective_tokens(classes),
             "mean number of tokens before the query, compared with ten times 1/Σ P(l|n)², the effective "
             "number of tokens of a class; if contexts are shorter, those of one class differ",
         ),
-        *([] if rates is None else [fast]),
-        Assumption(
+        *about_rates,
+        _at_most(
             "weak correlation on average",
-            mean,
-            1 / size,
-            mean <= 1 / size,
+            mean_overlap(classes),
+            1 / n_classes,
             "f_n·f_n' of two classes drawn by their shares, against 1/K; correlated classes are learned "
             "together, but the closed form treats each class alone",
         ),
-        Assumption(
+        _at_most(
             "weak correlation of any two",
-            largest,
+            largest_overlap(classes),
             0.5,
-            largest <= 0.5,
-            f"the largest f_n·f_n' among the {min(MOST_COMPARED, size):,} most frequent classes; two classes "
-            "above ½ share most of their law",
+            f"the largest f_n·f_n' among the {min(MOST_COMPARED, n_classes):,} most frequent classes; two "
+            "classes above ½ share most of their law",
         ),
-        Assumption(
+        _at_least(
             "many tokens",
             float(classes.n_tokens),
-            MUCH_LARGER * size**2,
-            classes.n_tokens >= MUCH_LARGER * size**2,
+            MUCH_LARGER * n_classes**2,
             "M against 10 K², K the number of classes",
         ),
-        Assumption(
+        _at_most(
             "one query for each label",
-            several,
+            _share_with_several_queries(classes),
             0.0,
-            several == 0.0,
             "share of the sequences whose label also follows another query; tokens that predict the label "
             "under another query are raised under this one too, distinct or not",
         ),
-        Assumption(
+        _at_least(
             "distinct tokens",
-            distinct,
+            _share_of_distinct(classes, tolerance),
             0.5,
-            distinct >= 0.5,
             "share of the keys that are tokens of one class only; the laws of growth apply to those",
         ),
     )
+
+
+def _at_least(name: str, value: float, bound: float, meaning: str) -> Assumption:
+    return Assumption(name, value, bound, value >= bound, meaning)
+
+
+def _at_most(name: str, value: float, bound: float, meaning: str) -> Assumption:
+    return Assumption(name, value, bound, value <= bound, meaning)
+
+
+def _mean_effective_tokens(classes: CorpusClasses) -> float:
+    """The mean over sequences of 1/Σ P(l|n)²."""
+    squares = np.add.reduceat(classes.probabilities**2, classes.offsets[:-1])
+    return float(classes.shares @ (1 / squares))
+
+
+def _share_with_several_queries(classes: CorpusClasses) -> float:
+    label = classes.labels.astype(np.int64)
+    labels, n_queries = count_keys(unpack_pairs(distinct_keys(pack_pairs(label, classes.queries)))[0])
+    return float(classes.shares[(n_queries > 1)[find_keys(labels, label)]].sum())
+
+
+def _share_of_distinct(classes: CorpusClasses, tolerance: float) -> float:
+    mass = classes.shares[classes.rows] * classes.probabilities
+    return float(mass[classes.is_distinct(tolerance)[classes.tokens]].sum())
 
 
 def mean_overlap(classes: CorpusClasses) -> float:

@@ -47,18 +47,15 @@ class CorpusClasses:
     queries, labels : int32 arrays, shape (n_classes,)
         ψ(n), the last token of its sequences, and the token that follows.
     shares : float64 array, shape (n_classes,)
-        The share of each class among all sequences; the shares add up to 1.
+        π_n, the share of each class among all sequences; the shares add up to 1.
     offsets : int64 array, shape (n_classes + 1,)
         Start of the entries of each class.
-    tokens : int32 array, shape (n_entries,)
-        Tokens that occur before the query, ascending in each class.
-    probabilities : float64 array, shape (n_entries,)
-        P(l | n); the probabilities add up to 1 in each class.
+    tokens, probabilities : int32 and float64 arrays, shape (n_entries,)
+        Tokens l before the query, ascending in each class, and P(l | n), which adds up to 1 in each class.
     n_tokens : int
         M, the size of the vocabulary.
     lengths : float64 array, shape (n_classes,), optional
-        Mean number of tokens before the query; None for classes that were not counted, whose sequences are
-        arbitrarily long.
+        Mean number of tokens before the query; None if sequences are arbitrarily long.
     n_samples : int
         The number of counted samples; 0 for classes that were not counted.
 
@@ -67,14 +64,8 @@ class CorpusClasses:
     >>> classes = CorpusClasses.from_table([3, 3], [4, 5], [[0.5, 0.5, 0, 0, 0, 0], [0.5, 0, 0.5, 0, 0, 0]])
     >>> classes.distinct().tolist(), classes.common().tolist()
     ([1, 2], [0])
-    >>> tokens, probabilities = classes.entries_of(1)
-    >>> tokens.tolist(), probabilities.tolist(), classes.is_distinct().tolist()
-    ([0, 2], [0.5, 0.5], [False, True, True, False, False, False])
-    >>> counted = CorpusClasses.from_samples(Samples.from_lists([[0, 1, 3], [0, 0, 3], [2, 4]], [5, 5, 5]))
-    >>> counted, counted.probabilities.tolist(), [part.round(3).tolist() for part in counted.query_shares()]
-    (CorpusClasses(2 classes of 2 queries, 6 tokens), [0.75, 0.25, 1.0], [[3, 4], [0.667, 0.333]])
-    >>> counted.of_queries([4]), counted.take(np.array([0])).queries.tolist()
-    (CorpusClasses(1 classes of 1 queries, 6 tokens), [3])
+    >>> CorpusClasses.from_samples(Samples.from_lists([[0, 1, 3], [0, 0, 3], [2, 4]], [5, 5, 5]))
+    CorpusClasses(2 classes of 2 queries, 6 tokens)
     """
 
     queries: Int32
@@ -88,7 +79,6 @@ class CorpusClasses:
     n_samples: int = 0
 
     def __post_init__(self) -> None:
-        """Reject inconsistent arrays."""
         size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens", error=InvalidSamples)
         names = ("queries", "labels", "tokens")
         ids = {name: check_int32(getattr(self, name), name, error=InvalidSamples) for name in names}
@@ -118,28 +108,28 @@ class CorpusClasses:
     def from_table(
         cls, queries: ArrayLike, labels: ArrayLike, weights: ArrayLike, *, shares: ArrayLike | None = None
     ) -> Self:
-        """Classes defined by hand.
-
-        ``weights`` (n_classes, n_tokens) give the frequency of each token before the query, ``shares`` that
-        of each class: equal by default.
-        """
+        """Classes from ``weights`` of each token, (n_classes, n_tokens), by default equally frequent."""
         query, label = np.asarray(queries, np.int32), np.asarray(labels, np.int32)
         table = np.asarray(weights, np.float64)
         share = np.ones(len(query)) if shares is None else np.asarray(shares, np.float64)
         _check_classes(query, label, table, share)
         rows, tokens = np.nonzero(table)
-        values = table[rows, tokens] / table.sum(axis=1)[rows]
-        offsets = group_borders(rows, len(query))
         return cls(
-            query, label, share / share.sum(), offsets, tokens.astype(np.int32), values, table.shape[1]
+            queries=query,
+            labels=label,
+            shares=share / share.sum(),
+            offsets=group_borders(rows, len(query)),
+            tokens=tokens.astype(np.int32),
+            probabilities=table[rows, tokens] / table.sum(axis=1)[rows],
+            n_tokens=table.shape[1],
         )
 
     @classmethod
     def from_samples(cls, samples: Samples, *, min_samples: int = 1) -> Self:
-        """Classes counted in samples: every pair of query and label, with the tokens before the query.
+        """Count the pairs of query and label in samples, with the tokens before the query.
 
-        Pairs seen in fewer than ``min_samples`` samples are left out, and so are samples that have no token
-        before the query. P(l | n) is the share of token l among all those tokens in the class.
+        Pairs with fewer than ``min_samples`` samples that have a token before the query are left out. P(l |
+        n) is the share of token l among all those tokens in the class.
         """
         min_samples = whole_number(min_samples, "min_samples", least=1)
         inside = samples.take(samples.lengths > 1)
@@ -151,26 +141,25 @@ class CorpusClasses:
                 f"no pair of query and label has {min_samples:,} samples with a token before the query; "
                 "give more text, or lower min_samples"
             )
-        number, index = find_rows(keys, pair)
-        entries, occurrences = _count_entries(inside.take(index), number[index])
+        class_of_sample, is_counted = find_rows(keys, pair)
+        entries, occurrences = _count_entries(inside.take(is_counted), class_of_sample[is_counted])
         rows, tokens = unpack_pairs(entries)
         totals = np.bincount(rows, weights=occurrences, minlength=len(keys))
         queries, labels = unpack_pairs(keys)
         return cls(
-            queries.astype(np.int32),
-            labels.astype(np.int32),
-            counts / counts.sum(),
-            group_borders(rows, len(keys)),
-            tokens.astype(np.int32),
-            occurrences / totals[rows],
-            samples.n_tokens,
-            totals / counts,
-            int(counts.sum()),
+            queries=queries.astype(np.int32),
+            labels=labels.astype(np.int32),
+            shares=counts / counts.sum(),
+            offsets=group_borders(rows, len(keys)),
+            tokens=tokens.astype(np.int32),
+            probabilities=occurrences / totals[rows],
+            n_tokens=samples.n_tokens,
+            lengths=totals / counts,
+            n_samples=int(counts.sum()),
         )
 
     @cached_property
     def rows(self) -> Int64:
-        """The class of every entry, shape (n_entries,)."""
         return rows_of(self.offsets)
 
     @cached_property
@@ -188,11 +177,7 @@ class CorpusClasses:
 
     @cached_property
     def concentration(self) -> Float64:
-        """The largest share of a token's occurrences in a single class, shape (n_tokens,).
-
-        1 for a token of a single class, 0 for one that never precedes a query. Classes counted in a text
-        share nearly all tokens; the concentration measures how nearly a token is distinct.
-        """
+        """The largest share of a token's occurrences in one class, shape (n_tokens,); 0 if it has none."""
         mass = self.shares[self.rows] * self.probabilities
         most = largest_of(self.tokens, mass, self.n_tokens, least=0.0)
         total = sum_at(self.tokens, mass, self.n_tokens)
@@ -228,21 +213,16 @@ class CorpusClasses:
         """The classes with these indices, with their shares in the whole corpus."""
         entries = ranges_of(self.offsets[indices], np.diff(self.offsets)[indices])
         return type(self)(
-            self.queries[indices],
-            self.labels[indices],
-            self.shares[indices],
-            offsets_of(np.diff(self.offsets)[indices]),
-            self.tokens[entries],
-            self.probabilities[entries],
-            self.n_tokens,
-            None if self.lengths is None else self.lengths[indices],
-            round(self.n_samples * float(self.shares[indices].sum())),
+            queries=self.queries[indices],
+            labels=self.labels[indices],
+            shares=self.shares[indices],
+            offsets=offsets_of(np.diff(self.offsets)[indices]),
+            tokens=self.tokens[entries],
+            probabilities=self.probabilities[entries],
+            n_tokens=self.n_tokens,
+            lengths=None if self.lengths is None else self.lengths[indices],
+            n_samples=round(self.n_samples * float(self.shares[indices].sum())),
         )
-
-    def entries_of(self, number: int) -> tuple[Int32, Float64]:
-        """Tokens and probabilities of one class."""
-        inside = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
-        return self.tokens[inside], self.probabilities[inside]
 
     def query_shares(self) -> tuple[Int64, Float64]:
         """The queries and their shares of all sequences, most frequent first."""
@@ -300,21 +280,19 @@ def draw_linear_classes(
     return CorpusClasses.from_table(queries, labels, weights)
 
 
-def _count_entries(samples: Samples, number: Int64) -> tuple[Int64, Int64]:
-    """The pairs of class and token before the query, packed and ascending, and their counts.
-
-    It goes class by class, so that only the tokens of some classes are in memory at a time.
-    """
-    order = np.argsort(number, kind="stable")
-    number, starts, lengths = number[order], samples.starts[order], samples.lengths[order] - 1
+def _count_entries(samples: Samples, class_of_sample: Int64) -> tuple[Int64, Int64]:
+    """The pairs of class and token before the query, packed and ascending, and their counts."""
+    order = np.argsort(class_of_sample, kind="stable")
+    owner, starts, lengths = class_of_sample[order], samples.starts[order], samples.lengths[order] - 1
     ends = np.cumsum(lengths)
-    cuts = np.searchsorted(ends, np.arange(TOKENS_AT_ONCE, int(ends[-1]), TOKENS_AT_ONCE))
-    borders = np.searchsorted(number, number[cuts])  # a class is not split
+    # batches are whole classes, so that only their tokens are in memory
+    full = np.searchsorted(ends, np.arange(TOKENS_AT_ONCE, int(ends[-1]), TOKENS_AT_ONCE))
+    borders = np.searchsorted(owner, owner[full])
     counted: list[tuple[Int64, Int64]] = []
-    for start, stop in pairwise(distinct_keys(np.concatenate([[0], borders, [len(number)]])).tolist()):
+    for start, stop in pairwise(distinct_keys(np.concatenate([[0], borders, [len(owner)]])).tolist()):
         batch = slice(start, stop)
-        flat = samples.values[ranges_of(starts[batch], lengths[batch])]
-        counted.append(count_keys(pack_pairs(np.repeat(number[batch], lengths[batch]), flat)))
+        tokens = samples.values[ranges_of(starts[batch], lengths[batch])]
+        counted.append(count_keys(pack_pairs(np.repeat(owner[batch], lengths[batch]), tokens)))
     entries, counts = zip(*counted, strict=True)
     return np.concatenate(entries), np.concatenate(counts)
 
@@ -337,36 +315,37 @@ def _check_classes(query: Int32, label: Int32, table: Float64, share: Float64) -
 
 
 def classes_of_contexts(samples: Samples, *, query_is_key: bool = False) -> CorpusClasses:
-    """One class for each distinct triple of query, label and bag of keys; samples without a key are left out.
+    """One class for each distinct query, label and multiset of keys; samples without a key are left out.
 
     In the first paper the last token of a context is a key (``query_is_key``); in the second it is masked.
     """
     masked = 0 if query_is_key else 1
     usable = samples.take(samples.lengths > masked)
     if not len(usable):
-        raise InvalidSamples("no sample has a token before its query; give longer contexts")
+        raise InvalidSamples("no sample has a token before its query (its last token); use longer contexts")
     lengths = usable.lengths - masked
-    begins = offsets_of(lengths)
-    row = rows_of(begins)
-    token = unpack_pairs(np.sort(pack_pairs(row, usable.values[ranges_of(usable.starts, lengths)])))[1]
-    heads = np.stack([usable.queries, usable.labels], axis=1)
-    words = np.insert(token, np.repeat(begins[:-1], 2), heads.ravel())
-    offsets, words, count = sum_equal_rows(
-        begins + 2 * np.arange(len(begins)), words, np.ones(len(usable), np.int64)
+    starts = offsets_of(lengths)
+    keys = usable.values[ranges_of(usable.starts, lengths)]
+    sorted_keys = unpack_pairs(np.sort(pack_pairs(rows_of(starts), keys)))[1]  # in each sample, ascending
+    # equal samples become one: rows of query, label and sorted keys are compared
+    query_and_label = np.stack([usable.queries, usable.labels], axis=1)
+    words = np.insert(sorted_keys, np.repeat(starts[:-1], 2), query_and_label.ravel())
+    offsets, words, n_samples = sum_equal_rows(
+        starts + 2 * np.arange(len(starts)), words, np.ones(len(usable), np.int64)
     )
-    lengths = np.diff(offsets) - 2
-    inside = np.ones(len(words), bool)
-    inside[offsets[:-1]] = inside[offsets[:-1] + 1] = False
-    row = np.repeat(np.arange(len(count)), lengths)
-    keys, occurrences = count_keys(pack_pairs(row, words[inside]))
-    rows, tokens = unpack_pairs(keys)
+    first, lengths = offsets[:-1], np.diff(offsets) - 2
+    is_key = np.ones(len(words), bool)
+    is_key[first] = is_key[first + 1] = False
+    owner = np.repeat(np.arange(len(n_samples)), lengths)
+    entries, occurrences = count_keys(pack_pairs(owner, words[is_key]))
+    rows, tokens = unpack_pairs(entries)
     return CorpusClasses(
-        words[offsets[:-1]],
-        words[offsets[:-1] + 1],
-        count / count.sum(),
-        group_borders(rows, len(count)),
-        tokens,
-        occurrences / lengths[rows],
-        usable.n_tokens,
-        lengths.astype(np.float64),
+        queries=words[first],
+        labels=words[first + 1],
+        shares=n_samples / n_samples.sum(),
+        offsets=group_borders(rows, len(n_samples)),
+        tokens=tokens,
+        probabilities=occurrences / lengths[rows],
+        n_tokens=usable.n_tokens,
+        lengths=lengths.astype(np.float64),
     )

@@ -1,11 +1,12 @@
-"""The training dynamics themselves: one layer of attention under gradient flow on infinitely long sequences.
+"""The training dynamics: one layer of attention under gradient flow on infinitely long sequences.
 
-With b → c_n (the limit of long sequences), c_{l|n} ∝ P(l|n) e^{z_{ψ(n) l}}, and g_n = −∂L/∂c_n of the head
-(:mod:`.heads`),
+With attention c_n of class n, c_{l|n} ∝ P(l|n) e^{z_{ψ(n) l}}, and g_n = −∂L/∂c_n of the head
+(:mod:`~attomaton.theories.scansnap.heads`), the scores z_m of query m follow
 
-    ż_m = η_Z Σ_{n: ψ(n) = m} π_n c_n ∘ (g_n − c_n·g_n).
+    ż_m = η_Z Σ_{n: ψ(n) = m} π_n c_n ∘ (g_n − c_n·g_n),
 
-The default is the second paper's head, with f_n = c_n/‖c_n‖ and a learned decoder,
+where π_n is the share of class n, ψ(n) its query, and P(l|n) the law of the tokens l before the query. The
+default is the second paper's head, with f_n = c_n/‖c_n‖, the one-hot next token x_n, and a learned decoder Y,
 
     Ẏ   = η_Y Σ_n π_n f_n (x_n − α_n)ᵀ,            α_n = softmax(Yᵀ f_n)
     ż_m = η_Z Σ_{n: ψ(n) = m} π_n diag(f_n) (I − f_n f_nᵀ) Y (x_n − α_n)
@@ -15,56 +16,132 @@ columns of tokens that are never a label are equal, so one is stored: the state 
 n_queries × n_keys numbers, whatever the vocabulary. This is exact.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from attomaton.base.errors import InvalidSamples, UnsupportedOption
+from attomaton.base.errors import InvalidSamples, UncertifiedSolution, UnsupportedOption
 from attomaton.base.options import real_number
-from attomaton.base.tables import Float64
+from attomaton.base.tables import Float64, Int64
 from attomaton.theories.scansnap.classes import CorpusClasses
-from attomaton.theories.scansnap.heads import DecoderHead, LearnedHead, MassHead, decode_attention
-from attomaton.theories.scansnap.law import Rates, integrate_flow
+from attomaton.theories.scansnap.heads import DecoderHead, LearnedHead, MassHead
+from attomaton.theories.scansnap.law import Rates
 from attomaton.theories.scansnap.reduced import ReducedCorpus
 
 LEARNED = LearnedHead()
+
+MAX_STATE = 20_000
+"""Maximum size of the state: stiff steps need a square matrix of this size."""
+
+
+def integrate_flow(
+    slope: Callable[[Float64], Float64],
+    size: int,
+    times: ArrayLike,
+    *,
+    rtol: float,
+    atol: float,
+    most_slopes: int | None = None,
+) -> Float64:
+    """Solve ẋ = slope(x), x(0) = 0; return x at ascending times, shape (n_times, size).
+
+    By scipy's LSODA, which switches to stiff steps where needed. With ``most_slopes`` it gives up after that
+    number of evaluations: some equations would take hours.
+    """
+    from scipy.integrate import solve_ivp
+
+    if size > MAX_STATE:
+        raise UnsupportedOption(
+            f"Y and Z have {size:,} numbers, and at most {MAX_STATE:,} can be followed: use fewer tokens, "
+            "labels or queries"
+        )
+    grid = np.asarray(times, np.float64)
+    n_slopes = count(1)
+
+    def slope_at(_: float, state: Float64) -> Float64:
+        if most_slopes is not None and next(n_slopes) > most_slopes:
+            raise UncertifiedSolution(
+                f"the flow did not reach t = {grid[-1]:g} in {most_slopes:,} evaluations; use learning rates "
+                "whose ratio is nearer to 1"
+            )
+        return slope(state)
+
+    span = (0.0, float(grid[-1]))
+    solution: Any = solve_ivp(slope_at, span, np.zeros(size), "LSODA", grid, rtol=rtol, atol=atol)
+    if not solution.success:
+        raise UncertifiedSolution(f"the flow could not be followed to t = {grid[-1]:g}: {solution.message}")
+    return solution.y.T
 
 
 def find_slope(
     reduced: ReducedCorpus, head: DecoderHead, rates: Rates, decoder: Float64, scores: Float64
 ) -> tuple[Float64, Float64, Float64]:
-    """Ẏ, Ż, and c_n, of shape (n_classes, n_keys)."""
+    """Compute Ẏ and Ż at Y and Z (``decoder`` and ``scores``), and c_n, shape (n_classes, n_keys)."""
     attention = reduced.attention(scores)
-    _, gain, moved = head.slope(reduced, attention, decoder)
+    _, gain, decoder_slope = head.slope(reduced, attention, decoder)
     gain = gain - (attention * gain).sum(axis=1, keepdims=True)
-    lifted = reduced.sum_by_query(reduced.classes.shares[:, None] * attention * gain)
-    return rates.decoder * moved, rates.attention * lifted, attention
+    score_slope = reduced.sum_by_query(reduced.classes.shares[:, None] * attention * gain)
+    return rates.decoder * decoder_slope, rates.attention * score_slope, attention
+
+
+@dataclass(frozen=True, eq=False)
+class FlowEquation:
+    """The differential equation of the state: Y, Z and B, flattened into one vector in this order.
+
+    Y has the shape (n_keys, n_labels + 1), but no columns if the head trains no decoder, and Z (n_queries,
+    n_keys). B has one number for each of the classes ``followed``; ``leading`` is the key of the most
+    probable distinct token of each of them.
+    """
+
+    reduced: ReducedCorpus
+    head: DecoderHead
+    rates: Rates
+    followed: Int64
+    leading: Int64
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        decoder, scores = self.reduced.shapes
+        return decoder if self.head.trains_decoder else (decoder[0], 0), scores
+
+    @property
+    def size(self) -> int:
+        return sum(rows * columns for rows, columns in self.shapes) + len(self.followed)
+
+    def split(self, states: Float64) -> tuple[Float64, Float64, Float64]:
+        """Y, Z and B of one state or of several, shape (..., size)."""
+        (n_keys, n_columns), (n_queries, _) = self.shapes
+        borders = np.cumsum([n_keys * n_columns, n_queries * n_keys])
+        decoder, scores, growth = np.split(states, borders, axis=-1)
+        before = states.shape[:-1]
+        return decoder.reshape(*before, n_keys, n_columns), scores.reshape(*before, n_queries, n_keys), growth
+
+    def slope(self, state: Float64) -> Float64:
+        decoder, scores, _ = self.split(state)
+        decoder_slope, score_slope, attention = find_slope(
+            self.reduced, self.head, self.rates, decoder, scores
+        )
+        queries = self.reduced.query_index[self.followed]
+        squared_norm = (attention[self.followed] ** 2).sum(axis=1)
+        growth_slope = (
+            score_slope[queries, self.leading] * squared_norm / attention[self.followed, self.leading] ** 2
+        )
+        return np.concatenate([decoder_slope.ravel(), score_slope.ravel(), growth_slope])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LayerFlow:
-    """One layer of attention along its flow.
+    """One layer of attention along its flow, at the recorded ``times``, shape (n_times,).
 
-    Attributes
-    ----------
-    reduced : ReducedCorpus
-        The corpus on the tokens and labels in use.
-    rates : Rates
-        Learning rates.
-    times : float64 array, shape (n_times,)
-        The recorded times.
-    decoder : float64 array, shape (n_times, n_keys, n_labels + 1)
-        Y; the last column is that of every token that is not a label. No columns if the head has no decoder.
-    scores : float64 array, shape (n_times, n_queries, n_keys)
-        Z.
-    growth : float64 array, shape (n_times, n_classes)
-        B_n, the integral of ż_l / f_{nl}² for the most probable distinct token l of class n; NaN if there is
-        none, or if it was not requested.
-    head : MassHead, LearnedHead or TiedHead
-        The head that reads attention.
+    The corpus is ``reduced`` to the tokens in use, with learning rates ``rates`` and the ``head`` that reads
+    attention. ``decoder`` is Y, shape (n_times, n_keys, n_labels + 1): its last column is that of every token
+    that is not a label, and a head without a decoder leaves no columns. ``scores`` is Z, shape (n_times,
+    n_queries, n_keys). ``growth`` is B_n, shape (n_times, n_classes): the integral of ż_l / f_{nl}² for the
+    most probable distinct token l of class n, NaN if there is none or if it was not requested.
     """
 
     reduced: ReducedCorpus
@@ -133,90 +210,24 @@ def solve_flow(
     rtol, atol = real_number(rtol, "rtol", least=1e-13), real_number(atol, "atol", least=1e-20)
     reduced = ReducedCorpus(classes)
     if isinstance(head, MassHead):
-        labelled = classes.rows[classes.tokens == classes.labels[classes.rows]]
-        if len(np.unique(labelled)) < len(classes):
-            raise InvalidSamples(
-                "the label of a class is not among its keys, so no attention falls on it; keep realisable "
-                "samples only"
-            )
+        _check_labels_are_keys(classes)
     distinct = reduced.probabilities * reduced.is_distinct
-    # classes with a distinct token, and the most probable such token of each
-    rows = np.flatnonzero(distinct.max(axis=1) > 0) if growth else np.empty(0, np.int64)
-    leading = distinct[rows].argmax(axis=1)
-    shape_y, shape_z = reduced.shapes
-    shape_y = shape_y if head.trains_decoder else (shape_y[0], 0)
-    cuts = np.cumsum([shape_y[0] * shape_y[1], shape_z[0] * shape_z[1]])
-
-    def split(states: Float64) -> tuple[Float64, Float64, Float64]:
-        """Y, which is empty if it is not trained, Z and B of states of shape (..., size)."""
-        lead = states.shape[:-1]
-        decoder, scores, grown = np.split(states, cuts, axis=-1)
-        return decoder.reshape(*lead, *shape_y), scores.reshape(*lead, *shape_z), grown
-
-    def slope(state: Float64) -> Float64:
-        decoder, scores, _ = split(state)
-        moved, lifted, attention = find_slope(reduced, head, rates, decoder, scores)
-        squares = (attention[rows] ** 2).sum(axis=1)
-        grown = lifted[reduced.query_index[rows], leading] * squares / attention[rows, leading] ** 2
-        return np.concatenate([moved.ravel(), lifted.ravel(), grown])
-
+    followed = np.flatnonzero(distinct.max(axis=1) > 0) if growth else np.empty(0, np.int64)
+    equation = FlowEquation(reduced, head, rates, followed, leading=distinct[followed].argmax(axis=1))
     grid = np.asarray(times, np.float64)
     states = integrate_flow(
-        slope, int(cuts[-1]) + len(rows), grid, rtol=rtol, atol=atol, most_slopes=most_slopes
+        equation.slope, equation.size, grid, rtol=rtol, atol=atol, most_slopes=most_slopes
     )
-    decoder, scores, grown = split(states)
-    growth_of_class = np.full((len(grid), len(classes)), np.nan)
-    growth_of_class[:, rows] = grown
-    return LayerFlow(reduced, rates, grid, decoder, scores, growth_of_class, head)
+    decoder, scores, growth_followed = equation.split(states)
+    growth_by_class = np.full((len(grid), len(classes)), np.nan)
+    growth_by_class[:, followed] = growth_followed
+    return LayerFlow(reduced, rates, grid, decoder, scores, growth_by_class, head)
 
 
-_numpy: Any = np
-
-
-def measure_gain(flow: LayerFlow) -> Float64:
-    """f_nᵀ Y (x_n − α_n) along a flow, shape (n_times, n_classes): the gain back-propagated to class n.
-
-    For orthogonal classes it is γ M/(M − 1).
-    """
-    if not flow.head.trains_decoder:
-        raise UnsupportedOption(f"the gain needs a learned decoder, and {flow.head} has none")
-    label_index, n_tokens = flow.reduced.label_index, flow.reduced.classes.n_tokens
-    moments = zip(flow.attention(), flow.decoder, strict=True)
-    decoded = [decode_attention(weights, decoder, label_index, n_tokens) for weights, decoder in moments]
-    return np.array([(output.features * output.returned).sum(axis=1) for output in decoded])
-
-
-def find_turn(times: ArrayLike, gain: ArrayLike) -> float:
-    """The turn, where the gain is largest: vertex of a parabola through that value and its neighbours."""
-    time, value = np.asarray(times, np.float64), np.asarray(gain, np.float64)
-    top = int(value.argmax())
-    if top in (0, len(value) - 1):
-        raise UnsupportedOption("the gain is largest at the first or last time; give a wider range")
-    near = slice(top - 1, top + 2)
-    fitted: Float64 = _numpy.polyfit(time[near] - time[top], value[near], 2)
-    return float(time[top] - fitted[1] / (2 * fitted[0]))
-
-
-def find_snap(times: ArrayLike, growth: ArrayLike, turn: float) -> float:
-    """The snap, where d ln B/d ln t has fallen to half its value at ``turn``/2; infinite if it never does."""
-    clock = np.log(np.asarray(times, np.float64))
-    steepness: Float64 = _numpy.gradient(np.log(np.asarray(growth, np.float64)), clock)
-    half = float(_numpy.interp(np.log(turn / 2), clock, steepness)) / 2
-    below = np.flatnonzero((steepness < half) & (clock > np.log(turn / 2)))
-    if not len(below):
-        return float("inf")
-    crossing = int(below[0])
-    around = slice(crossing - 1, crossing + 1)
-    log_time: float = _numpy.interp(-half, -steepness[around], clock[around])
-    return float(np.exp(log_time))
-
-
-def fit_power(times: ArrayLike, values: ArrayLike) -> float:
-    """Slope of ln(values) over ln(times), by least squares.
-
-    Examples
-    --------
-    >>> round(fit_power([1.0, 2.0, 4.0], [3.0, 12.0, 48.0]), 6)
-    2.0
-    """
-    return float(_numpy.polyfit(np.log(np.asarray(times)), np.log(np.asarray(values)), 1)[0])
+def _check_labels_are_keys(classes: CorpusClasses) -> None:
+    with_label = classes.rows[classes.tokens == classes.labels[classes.rows]]
+    if len(np.unique(with_label)) < len(classes):
+        raise InvalidSamples(
+            "the label of a class is not among its keys, so no attention falls on it; keep only samples "
+            "whose label is in the context"
+        )

@@ -1,26 +1,21 @@
 """Forecasts of the second theory for each query: its distinct tokens, the order of fading, and the times.
 
-**Which tokens are distinct.** The paper's Ω(l) runs over all classes. In running text a token occurs in some
-thirty contexts, each of another class, so no token has |Ω(l)| = 1. But a query's attention row only weighs
-tokens that precede that query. So here a token is distinct *under a query* if it belongs to one of the
-query's own classes only. With one query the two definitions agree; :attr:`QueryForecast.everywhere` has the
-tokens that also meet the paper's. The narrower definition ignores the decoder, which all queries share: a
-token that is distinct under this query may precede other labels under other queries. The order below accounts
-for that.
+**Which tokens are distinct.** In running text a token precedes many labels, so by the paper's definition,
+over all classes, no token is distinct. But a query's attention only weighs tokens that precede that query. So
+here a token is distinct *under a query* if it belongs to one of the query's own classes only;
+:attr:`QueryForecast.everywhere` has the tokens that also meet the paper's definition. The narrower definition
+ignores the decoder, which all queries share; the order below accounts for that.
 
 **In which order they fade.** By the exact first movement of their scores, the pulls of
 :mod:`~attomaton.theories.scansnap.pulls`: the most lowered fade first, the most raised last. For tokens that
 meet the paper's definition this is, in each class, the order of P(l | n), as its claim 3 states.
-:attr:`QueryForecast.upward` is the share that is raised at all: all of them under the paper's assumptions,
-few of them in text.
 
 **When.** The decoder of class n learns at the rate η_Y π_n, so its gain peaks at the turn and ends at the
-snap, the times of a corpus of 1/π_n equal classes. Both come from the closed form for slow attention (C₀ → ∞,
-B ∝ Γ), where they depend only on π_n, M and η_Y; the snap approaches (ln M + 1)/(η_Y π_n) for large M.
+snap, the times of a corpus of 1/π_n equal classes, by the closed form for slow attention (C₀ → ∞, B ∝ Γ).
 """
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
@@ -28,39 +23,21 @@ from attomaton.base.options import real_number, whole_number
 from attomaton.base.ragged import run_starts
 from attomaton.base.tables import Float64, Int64
 from attomaton.theories.scansnap.classes import CorpusClasses
-from attomaton.theories.scansnap.law import Rates, SnapLaw
+from attomaton.theories.scansnap.law import Rates, find_class_times
 from attomaton.theories.scansnap.pulls import find_pulls
-
-SLOW_ATTENTION = 1e9
-"""C₀ for slow attention, where B ∝ Γ."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QueryForecast:
-    """One query: its classes, and its tokens in the order of fading.
+    """The forecast for one ``query``: its classes, and its tokens in the order of fading.
 
-    Attributes
-    ----------
-    query : int
-        The token.
-    share : float
-        The query's share of all sequences.
-    labels : int64 array, shape (n_classes,)
-        The next token of each of its classes, the most frequent first.
-    class_shares, turns, snaps : float64 arrays, shape (n_classes,)
-        Share of each class in the whole corpus; its predicted turn and snap.
-    tokens : int64 array, shape (n_used,)
-        All tokens that precede the query, ascending.
-    pulls : float64 array, shape (n_used,)
-        The exact first movement of each token's score; see :mod:`~attomaton.theories.scansnap.pulls`.
-    distinct : int64 array, shape (n_distinct,)
-        Tokens that occur in one class only, in the order of fading: the last stays longest.
-    owners : int64 array, shape (n_distinct,)
-        The class of each distinct token, as an index into ``labels``.
-    probabilities : float64 array, shape (n_distinct,)
-        P(l | n) of each distinct token in its class.
-    everywhere : int64 array
-        Those distinct tokens that occur in only one class of the whole corpus.
+    Arrays are of three kinds. For each class of the query, the most frequent first: ``labels`` (its next
+    token), ``class_shares`` (its share of the whole corpus), ``turns`` and ``snaps`` (its predicted times).
+    For each token before the query, in ascending order: ``tokens`` (its id) and ``pulls`` (the first movement
+    of its score, see :mod:`~attomaton.theories.scansnap.pulls`). For each distinct token, the first to fade
+    first: ``distinct`` (its id), ``owners`` (the index of its class in ``labels``) and ``probabilities``
+    (P(l | n) in that class). ``everywhere`` are those distinct tokens that occur in only one class of the
+    whole corpus, and ``share`` is the query's share of all sequences.
     """
 
     query: int
@@ -98,54 +75,23 @@ class QueryForecast:
         """The time when classes with half of the query's sequences have passed their snap."""
         return float(self.snaps[np.searchsorted(np.cumsum(self.class_shares), 0.5 * self.share)])
 
-    def first_to_fade(self, number: int) -> Int64:
-        """``number`` distinct tokens of the first half; the first to fade comes first."""
-        return self.distinct[: len(self.distinct) // 2][:number]
+    def first_to_fade(self, count: int) -> Int64:
+        """The first ``count`` distinct tokens to fade, from the first half, first to fade first."""
+        return self.distinct[: len(self.distinct) // 2][:count]
 
-    def last_to_stay(self, number: int) -> Int64:
-        """``number`` distinct tokens of the second half; the last to stay comes first."""
-        return self.distinct[len(self.distinct) // 2 :][::-1][:number]
+    def last_to_stay(self, count: int) -> Int64:
+        """The last ``count`` distinct tokens to stay, from the second half, last to stay first."""
+        return self.distinct[len(self.distinct) // 2 :][::-1][:count]
 
-    def lowered_first(self, number: int) -> Int64:
-        """``number`` tokens of any kind that are lowered, strongest first."""
-        order = np.argsort(self.pulls, kind="stable")[:number]
+    def lowered_first(self, count: int) -> Int64:
+        """The ``count`` tokens of any kind that are lowered most, strongest first."""
+        order = np.argsort(self.pulls, kind="stable")[:count]
         return self.tokens[order[self.pulls[order] < 0]]
 
-    def raised_first(self, number: int) -> Int64:
-        """``number`` tokens of any kind that are raised, strongest first."""
-        order = np.argsort(-self.pulls, kind="stable")[:number]
+    def raised_first(self, count: int) -> Int64:
+        """The ``count`` tokens of any kind that are raised most, strongest first."""
+        order = np.argsort(-self.pulls, kind="stable")[:count]
         return self.tokens[order[self.pulls[order] > 0]]
-
-
-@dataclass(frozen=True)
-class Clock:
-    """Turn and snap of a class, given its share, for M tokens and slow attention.
-
-    Attributes
-    ----------
-    n_tokens : int
-        M.
-    rates : Rates
-        η_Y and η_Z.
-    """
-
-    n_tokens: int
-    rates: Rates
-
-    def turn(self, shares: Float64) -> Float64:
-        """The turn of classes with these shares."""
-        return _unit_times(self.n_tokens)[0] / (self.rates.decoder * shares)
-
-    def snap(self, shares: Float64) -> Float64:
-        """The snap of classes with these shares."""
-        return _unit_times(self.n_tokens)[1] / (self.rates.decoder * shares)
-
-
-@lru_cache
-def _unit_times(n_tokens: int) -> tuple[float, float]:
-    """Turn and snap of one class at η_Y = 1; divide by η_Y π_n for any class."""
-    law = SnapLaw(1, n_tokens, Rates(decoder=1.0, attention=1.0), start=SLOW_ATTENTION)
-    return law.turn, law.snap
 
 
 def forecast_queries(
@@ -174,24 +120,27 @@ def forecast_queries(
     """
     tolerance = real_number(tolerance, "tolerance", least=0, below=1)
     n_queries = whole_number(n_queries, "n_queries", least=1)
+    turns, snaps = find_class_times(classes.shares, classes.n_tokens, rates)
+    distinct_everywhere = classes.is_distinct(tolerance)
     queries, shares = classes.query_shares()
-    clock, distinct_everywhere = Clock(classes.n_tokens, rates), classes.is_distinct(tolerance)
     forecasts: list[QueryForecast] = []
-    all_pulls = find_pulls(classes, queries[:n_queries])
-    for query, share, (tokens, pulls) in zip(queries.tolist(), shares.tolist(), all_pulls, strict=False):
-        numbers = np.flatnonzero(classes.queries == query)
-        of_query = classes.take(numbers[np.argsort(-classes.shares[numbers], kind="stable")])
+    for query, share, (tokens, pulls) in zip(
+        queries.tolist(), shares.tolist(), find_pulls(classes, queries[:n_queries]), strict=False
+    ):
+        rows = np.flatnonzero(classes.queries == query)
+        rows = rows[np.argsort(-classes.shares[rows], kind="stable")]
+        of_query = classes.take(rows)
         distinct, entries = find_distinct(of_query, tolerance)
-        order = np.argsort(pulls[np.searchsorted(tokens, distinct)], kind="stable")
-        distinct, entries = distinct[order], entries[order]
+        fading = np.argsort(pulls[np.searchsorted(tokens, distinct)], kind="stable")
+        distinct, entries = distinct[fading], entries[fading]
         forecasts.append(
             QueryForecast(
                 query=query,
                 share=share,
                 labels=of_query.labels.astype(np.int64),
                 class_shares=of_query.shares,
-                turns=clock.turn(of_query.shares),
-                snaps=clock.snap(of_query.shares),
+                turns=turns[rows],
+                snaps=snaps[rows],
                 tokens=tokens,
                 pulls=pulls,
                 distinct=distinct,
@@ -204,14 +153,17 @@ def forecast_queries(
 
 
 def find_distinct(classes: CorpusClasses, tolerance: float = 0.0) -> tuple[Int64, Int64]:
-    """Distinct tokens of some classes, ascending, and the entry of each in its class."""
+    """Distinct tokens of these classes, ascending, and the index of each among the entries of the classes.
+
+    A token is distinct if one class has all but ``tolerance`` of its occurrences.
+    """
     if not len(classes.tokens):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     mass = classes.shares[classes.rows] * classes.probabilities
-    order = np.lexsort((-mass, classes.tokens))
+    order = np.lexsort((-mass, classes.tokens))  # by token, the class with most occurrences first
     starts = run_starts(classes.tokens[order])
-    tokens = classes.tokens[order][starts].astype(np.int64)
     total = np.add.reduceat(mass[order], starts)
-    single = np.diff(starts, append=len(order)) == 1
-    enough = single | (mass[order][starts] >= (1 - tolerance) * total)
-    return tokens[enough], order[starts][enough]
+    in_one_class = np.diff(starts, append=len(order)) == 1
+    is_distinct = in_one_class | (mass[order][starts] >= (1 - tolerance) * total)
+    entries = order[starts][is_distinct]
+    return classes.tokens[entries].astype(np.int64), entries

@@ -1,11 +1,13 @@
-"""The heads of the two papers, which read attention, as exchangeable parts of one layer.
+"""The heads of the two papers: what reads attention, gives a loss, and sends a gradient back.
 
-Attention is the same in both papers: c_n ∝ P(l | n) e^{z_{ψ(n) l}} over the keys of class n.
-:class:`MassHead` reads the label's own mass (first paper); :class:`TiedHead` and :class:`LearnedHead`
-normalise c_n and decode it to logits (second paper), with Y = s·I fixed or Y trained from 0. Whether the
-query is a key is decided where classes are made from contexts, by :func:`.contexts.classes_of_contexts`.
+Attention is the same in both papers: c_n ∝ P(l | n) e^{z_{ψ(n) l}} over the keys l of class n, ψ(n) its
+query. :class:`MassHead` reads the attention on the label (first paper); :class:`TiedHead` and
+:class:`LearnedHead` normalise c_n and decode it to logits (second paper), with Y = s·I fixed or Y trained
+from 0. Whether the query itself is a key is decided where classes are made from contexts
+(:func:`~attomaton.theories.scansnap.classes.classes_of_contexts`).
 
-Every head returns −∂L/∂c_n up to a multiple of 1, which the flow (:mod:`.flow`) removes.
+Every head returns −∂L/∂c_n up to a multiple of the vector of ones, which the flow
+(:mod:`~attomaton.theories.scansnap.flow`) removes.
 """
 
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from attomaton.graphs.grouping import find_keys
 from attomaton.theories.scansnap.reduced import ReducedCorpus
 
 Slope = tuple[Float64, Float64, Float64]
-"""Loss of each class, shape (n_classes,); −∂L/∂c, shape (n_classes, n_keys); Ẏ at η_Y = 1, shaped like Y."""
+"""The loss of each class, (n_classes,); −∂L/∂c, (n_classes, n_keys); Ẏ at η_Y = 1, of the shape of Y."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,10 @@ class MassHead:
         """Losses, −∂L/∂c, and an empty Ẏ."""
         row = np.arange(len(attention))
         column = find_keys(reduced.keys, reduced.labels)[reduced.label_index]
-        right = attention[row, column]
+        on_label = attention[row, column]
         gain = np.zeros_like(attention)
-        gain[row, column] = 1 / right
-        return -np.log(right), gain, np.zeros_like(decoder)
+        gain[row, column] = 1 / on_label
+        return -np.log(on_label), gain, np.zeros_like(decoder)
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,10 @@ class LearnedHead:
     >>> from attomaton.theories.scansnap.classes import CorpusClasses
     >>> weights = np.eye(2, 10, k=1) + np.eye(1, 10)  # two classes: a distinct token each, and token 0
     >>> reduced = ReducedCorpus(CorpusClasses.from_table([3, 4], [5, 6], weights))
-    >>> losses, gain, moved = LearnedHead().slope(reduced, reduced.probabilities, np.zeros((3, 3)))
+    >>> losses, gain, slope = LearnedHead().slope(reduced, reduced.probabilities, np.zeros((3, 3)))
     >>> losses.round(4).tolist(), np.abs(gain).max().item()  # ln 10; while Y is 0 it gives nothing back
     ([2.3026, 2.3026], 0.0)
-    >>> moved[1].round(3).tolist()  # Y of a distinct token: towards its label, away from all others
+    >>> slope[1].round(3).tolist()  # Y of a distinct token: towards its label, away from all others
     [0.318, -0.035, -0.035]
     """
 
@@ -68,18 +70,13 @@ class LearnedHead:
     def slope(self, reduced: ReducedCorpus, attention: Float64, decoder: Float64) -> Slope:
         """Losses, −∂L/∂c, and Ẏ at η_Y = 1."""
         decoded = decode_attention(attention, decoder, reduced.label_index, reduced.classes.n_tokens)
-        moved = decoded.features.T @ (reduced.classes.shares[:, None] * decoded.missed)
-        return decoded.losses, decoded.gain, moved
+        decoder_slope = decoded.features.T @ (reduced.classes.shares[:, None] * decoded.missed)
+        return decoded.losses, decoded.gain, decoder_slope
 
 
 @dataclass(frozen=True)
 class TiedHead:
-    """The logits of the second paper with fixed Y = ``scale``·I: values and head are the identity on tokens.
-
-    Attributes
-    ----------
-    scale : float
-        The logit of a token that has all the attention.
+    """The logits of the second paper with fixed Y = ``scale``·I: a token with all attention has that logit.
 
     Examples
     --------
@@ -108,20 +105,12 @@ DecoderHead = MassHead | LearnedHead | TiedHead
 
 @dataclass(frozen=True, eq=False)
 class DecoderOutput:
-    """The decoder's reading of attention.
+    """What the decoder makes of attention.
 
-    Attributes
-    ----------
-    losses : float64 array, shape (n_classes,)
-        −ln α at the correct token.
-    features : float64 array, shape (n_classes, n_keys)
-        f_n = c_n/‖c_n‖.
-    missed : float64 array, shape (n_classes, n_columns)
-        x_n − α_n; the last column is that of one token without its own column.
-    returned : float64 array, shape (n_classes, n_keys)
-        Y (x_n − α_n).
-    gain : float64 array, shape (n_classes, n_keys)
-        −∂L/∂c_n = (I − f_n f_nᵀ) Y (x_n − α_n)/‖c_n‖.
+    ``losses`` is −ln α at the correct token, shape (n_classes,). Over the keys, shape (n_classes, n_keys),
+    ``features`` is f_n = c_n/‖c_n‖, ``returned`` is Y (x_n − α_n), and ``gain`` is −∂L/∂c_n = (I − f_n f_nᵀ)
+    Y (x_n − α_n)/‖c_n‖. ``missed`` is x_n − α_n, shape (n_classes, n_columns): its last column is that of a
+    single token without a column.
     """
 
     losses: Float64

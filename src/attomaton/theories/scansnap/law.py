@@ -12,78 +12,36 @@ one common token the growth factor obeys Ḃ = η_Z γ e^{−4B}/C₀, so that
 
 The paper prints ¼ ln(C₀ + 4Γ), which is not 0 at t = 0, and γ in two pieces; here it is one function.
 
-Derivation of C₀: a class has one query of its own, a common token (share p before the query) and a distinct
-one (1 − p), so f_n = (cos θ, sin θ) with tan θ = e^{z_d − z_c} (1 − p)/p. Y has h (M x_n' − 1) in the
-direction of every f_n'. Its own direction is projected out; each of the K − 1 others contributes −M h/(M − 1
-+ e^{M h}) = −γ M/(M − 1)², times cos²θ, and a class occurs once in K. Hence Ḃ = η_Z γ cos²θ (K − 1) M/(K (M −
-1)²), ż_d = sin²θ Ḃ and ż_c = −sin²θ Ḃ, so that tan²θ grows as e^{4B}; where it is large, cos²θ =
-e^{−4B}/tan²θ₀, which is the law above with C₀ = tan²θ₀ K (M − 1)²/((K − 1) M). Figure 3 has C₀ = 1/K, about M
-K tan²θ₀ times less. (With several classes to a query they pull the common token together, and 4 becomes 2 (1
-+ number).)
+Derivation of C₀: a class has one query, a common token (share p before the query) and a distinct one (1 − p),
+so f_n = (cos θ, sin θ) with tan θ = e^{z_d − z_c} (1 − p)/p. Y has h (M x_n' − 1) in the direction of every
+f_n'. Its own direction is projected out; each of the K − 1 others contributes −γ M/(M − 1)² times cos²θ, and
+a class occurs once in K. Hence Ḃ = η_Z γ cos²θ (K − 1) M/(K (M − 1)²), ż_d = sin²θ Ḃ and ż_c = −sin²θ Ḃ, so
+tan²θ grows as e^{4B}; where it is large, this is the law above with C₀ = tan²θ₀ K (M − 1)²/((K − 1) M).
+Figure 3 has C₀ = 1/K, about M K tan²θ₀ times less. (Several classes of a query pull the common token
+together, and 4 becomes 2 (1 + number).)
 
 Theorem 4 names two times between which it says nothing: t₀' ends the scanning, t₀ begins the snapping. Here
 they are ``scan_end`` and ``snap_start``. Where the gain is largest (``turn``) and where growth has lost half
 of its steepness (``snap``) are times of ours.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import count
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import lambertw
 
-from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
+from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import Checked, checked, real_number, whole_number
 from attomaton.base.tables import Float64
 
-MAX_STATE = 20_000
-"""Maximum size of the state: stiff steps need a square matrix of this size."""
-
-
-def integrate_flow(
-    slope: Callable[[Float64], Float64],
-    size: int,
-    times: ArrayLike,
-    *,
-    rtol: float,
-    atol: float,
-    most_slopes: int | None = None,
-) -> Float64:
-    """States at ascending times, shape (n_times, size), of ẋ = slope(x), x(0) = 0.
-
-    By scipy's LSODA, which switches to stiff steps where needed. With ``most_slopes`` it gives up after that
-    number of evaluations: some equations would take hours.
-    """
-    from scipy.integrate import solve_ivp
-
-    if size > MAX_STATE:
-        raise UnsupportedOption(
-            f"the state holds {size:,} numbers; at most {MAX_STATE:,} can be followed: take fewer tokens, "
-            "labels or queries"
-        )
-    grid = np.asarray(times, np.float64)
-    span = (0.0, float(grid[-1]))
-    taken = count(1)
-
-    def slope_at(_: float, state: Float64) -> Float64:
-        if most_slopes is not None and next(taken) > most_slopes:
-            raise UncertifiedSolution(
-                f"the flow did not reach t = {grid[-1]:g} in {most_slopes:,} evaluations; change the rates"
-            )
-        return slope(state)
-
-    solution: Any = solve_ivp(slope_at, span, np.zeros(size), "LSODA", grid, rtol=rtol, atol=atol)
-    if not solution.success:
-        raise UncertifiedSolution(f"the flow could not be followed to t = {grid[-1]:g}: {solution.message}")
-    return solution.y.T
-
-
 SLOWEST, FASTEST = 1e-12, 1e12
 """Learning rates beyond these leave no significant digits in the results."""
+
+SLOW_ATTENTION = 1e9
+"""C₀ for slow attention, where B ∝ Γ."""
 
 
 @dataclass(frozen=True)
@@ -156,12 +114,10 @@ class SnapLaw(Checked):
     >>> law = SnapLaw(10, 1000, Rates(decoder=5.0, attention=0.5))
     >>> law.growth(280.0).round(4).item(), law.growth_as_printed(280.0).round(4).item()
     (1.9809, 1.4053)
-    >>> law.clock(280.0).item(), law.exponent(280.0).round(3).item()  # η_Y t/K and M h
-    (140.0, 11.762)
     >>> [law.gain(time).round(2).item() for time in (1.0, law.turn, 280.0)]  # largest at the turn
     [0.5, 4.42, 0.09]
-    >>> law.integral(280.0).round(2).item(), round(law.snap, 2), law.steepness(law.snap).round(4).item()
-    (69.03, 14.41, 0.1941)
+    >>> round(law.turn, 2), round(law.snap, 2)
+    (11.28, 14.41)
     """
 
     n_classes: int = field(metadata=checked(whole_number, least=1))
@@ -252,3 +208,9 @@ class SnapLaw(Checked):
         grown = self.growth(time)
         pace = self.rates.attention * self.gain(time) * np.exp(-4 * grown) / self.constant
         return np.asarray(time, np.float64) * pace / grown
+
+
+def find_class_times(shares: Float64, n_tokens: int, rates: Rates) -> tuple[Float64, Float64]:
+    """Turn and snap of classes, given their shares of the corpus, for M tokens and slow attention."""
+    single = SnapLaw(1, n_tokens, Rates(decoder=1.0, attention=1.0), start=SLOW_ATTENTION)
+    return single.turn / (rates.decoder * shares), single.snap / (rates.decoder * shares)

@@ -1,16 +1,17 @@
 """The first movement of attention scores in any corpus, exactly: the pull on each token.
 
-At Y = Z = 0 every prediction is uniform, so the decoder begins with Ẏ = η_Y Σ_n π_n f_n (x_n − 1/M)ᵀ, and
-the scores of query m with
+Class n has the query ψ(n), a next token, a share π_n and the features f_n = P(· | n)/‖P(· | n)‖; there are M
+tokens. At Y = Z = 0 every prediction is uniform, so the decoder begins with Ẏ = η_Y Σ_n π_n f_n (x_n − 1/M)ᵀ,
+x_n the one-hot next token, and the scores of query m with
 
     z_m(t) = ½ η_Y η_Z t² p_m + O(t³),     p_m = Σ_{n: ψ(n) = m} π_n f_n ∘ (g_n − f_n (f_n·g_n)),
     g_{nl} = Σ_{n': next token of n' = next token of n} π_{n'} f_{n'l} − (1/M) Σ_{n'} π_{n'} f_{n'l}.
 
-So a token is raised under a query if it precedes the label of that query's classes, anywhere in the corpus,
-more often than the other tokens of those classes do. This needs no assumption: no token need be distinct, no
-class orthogonal to another.
+So a token is raised under a query if it precedes the next token of that query's classes, anywhere in the
+corpus, more often than the other tokens of those classes do. This needs no assumption: no token need be
+distinct, no class orthogonal to another.
 
-For a token of a single class n of the whole corpus it is
+For a token of a single class n of the whole corpus the pull is
 
     p_l = π_n f_{nl}² ((1/M) Σ_{n' ≠ n} π_{n'} f_n·f_{n'} − Σ_{n' ≠ n, same next token} π_{n'} f_n·f_{n'}).
 
@@ -19,7 +20,7 @@ the order of f², and only because classes overlap. If a next token follows seve
 second sum is far larger, and distinct tokens are *lowered* at first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -41,55 +42,56 @@ PULL_NOISE = 1e-12
 
 
 def find_pulls(classes: CorpusClasses, queries: Sequence[int] | Int64) -> list[tuple[Int64, Float64]]:
-    """The tokens before each of these queries, ascending, with the initial pull p_m on them.
-
-    The score is ½ η_Y η_Z t² times the pull.
-    """
+    """The tokens before each of these queries, ascending, with the initial pull p_m on them."""
     labels = distinct_keys(classes.labels.astype(np.int64))
     label_of = find_keys(labels, classes.labels.astype(np.int64))
+    weights = (classes.shares, (label_of, np.arange(len(classes))))
+    label_features = _sparse.csr_array(weights, shape=(len(labels), len(classes))) @ _features_of(classes)
+    label_features.sort_indices()
+    mean_features = np.asarray(label_features.sum(axis=0)).ravel() / classes.n_tokens
+    return [_find_pull(classes, query, label_of, label_features, mean_features) for query in queries]
+
+
+def _features_of(classes: CorpusClasses) -> Any:
+    """f_n as a CSR array, class × token."""
     entries = (classes.features, classes.tokens, classes.offsets)
-    features = _sparse.csr_array(entries, shape=(len(classes), classes.n_tokens))
-    owners = (classes.shares, (label_of, np.arange(len(classes))))
-    predicts = _sparse.csr_array(owners, shape=(len(labels), len(classes))) @ features  # Σ π_n f_n by label
-    predicts.sort_indices()
-    overall = np.asarray(predicts.sum(axis=0)).ravel() / classes.n_tokens
-    return [_pull_of_query(classes, query, label_of, predicts, overall) for query in queries]
+    return _sparse.csr_array(entries, shape=(len(classes), classes.n_tokens))
 
 
-def _pull_of_query(
-    classes: CorpusClasses, query: int, label_of: Int64, predicts: Any, overall: Float64
+def _find_pull(
+    classes: CorpusClasses, query: int, label_of: Int64, label_features: Any, mean_features: Float64
 ) -> tuple[Int64, Float64]:
-    """The tokens of a query's classes, with p_m summed over the classes; rounding noise is set to 0.
+    """The tokens of a query's classes, and p_m at each of them; rounding noise is set to 0.
 
-    ``label_of`` is the row of each class's next token in ``predicts``, Σ π_n f_n by next token; ``overall``
-    is the sum of its rows over M.
+    ``label_of`` is the row of each class's next token in ``label_features``: Σ π_n f_n over the classes with
+    that next token. ``mean_features`` is (1/M) Σ π_n f_n over all classes; the difference is g_n.
     """
-    numbers = np.flatnonzero(classes.queries == query)
-    if not len(numbers):
+    rows = np.flatnonzero(classes.queries == query)
+    if not len(rows):
         raise UnknownToken(f"token {query} is not the query of a class; see .queries")
     tokens: list[Int64] = []
     pulls: list[Float64] = []
-    sizes: list[Float64] = []
-    lengths = np.diff(predicts.indptr)[label_of[numbers]]
-    cuts = np.searchsorted(
-        np.cumsum(lengths), np.arange(VALUES_AT_ONCE, int(lengths.sum()), VALUES_AT_ONCE), side="right"
-    )
-    for start, stop in pairwise(distinct_keys(np.concatenate([[0], cuts, [len(numbers)]])).tolist()):
-        batch = numbers[start:stop]
+    sizes: list[Float64] = []  # of the terms of each pull, to tell noise
+    for batch in _split_batches(rows, np.diff(label_features.indptr)[label_of[rows]]):
         chosen = classes.take(batch)
-        entries = (chosen.features, chosen.tokens, chosen.offsets)
-        features = _sparse.csr_array(entries, shape=(len(batch), classes.n_tokens))
-        gain = features.multiply(predicts[label_of[batch]]).tocsr()  # f ∘ g, on the same entries
-        gain.sort_indices()
-        lifts = gain.data - chosen.features * overall[chosen.tokens]
-        rows = chosen.rows
-        total = sum_at(rows, lifts, len(batch))
-        back = chosen.features**2 * total[rows]
-        pulls.append(chosen.shares[rows] * (lifts - back))
-        sizes.append(chosen.shares[rows] * (np.abs(lifts) + np.abs(back)))
+        products = _features_of(chosen).multiply(label_features[label_of[batch]]).tocsr()
+        products.sort_indices()
+        direct = products.data - chosen.features * mean_features[chosen.tokens]  # f_n ∘ g_n
+        radial = chosen.features**2 * sum_at(chosen.rows, direct, len(batch))[chosen.rows]
+        share = chosen.shares[chosen.rows]
+        pulls.append(share * (direct - radial))
+        sizes.append(share * (np.abs(direct) + np.abs(radial)))
         tokens.append(chosen.tokens.astype(np.int64))
-    every = np.concatenate(tokens)
-    distinct = distinct_keys(every)
-    index = find_keys(distinct, every)
+    all_tokens = np.concatenate(tokens)
+    distinct = distinct_keys(all_tokens)
+    index = find_keys(distinct, all_tokens)
     pull, size = (sum_at(index, np.concatenate(terms), len(distinct)) for terms in (pulls, sizes))
     return distinct, np.where(np.abs(pull) > PULL_NOISE * size, pull, 0.0)
+
+
+def _split_batches(rows: Int64, n_values: Int64) -> Iterator[Int64]:
+    """The rows in batches for which about VALUES_AT_ONCE values are gathered."""
+    limits = np.arange(VALUES_AT_ONCE, int(n_values.sum()), VALUES_AT_ONCE)
+    borders = np.searchsorted(np.cumsum(n_values), limits, side="right")
+    for start, stop in pairwise(distinct_keys(np.concatenate([[0], borders, [len(rows)]])).tolist()):
+        yield rows[start:stop]

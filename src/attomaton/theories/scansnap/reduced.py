@@ -1,4 +1,4 @@
-"""A corpus on the tokens, labels and queries that it uses, for the flow and the model.
+"""A corpus on the tokens, labels and queries in use, for the flow and the trained model.
 
 Only rows of keys, the tokens that precede a query, ever move, and the columns of all tokens that are never
 a label stay equal to each other; so neither has to be stored for the whole vocabulary.
@@ -17,13 +17,7 @@ from attomaton.theories.scansnap.classes import CorpusClasses
 
 @dataclass(frozen=True, eq=False)
 class ReducedCorpus:
-    """The numbers of a corpus that the flow needs, on the tokens and labels in use.
-
-    Attributes
-    ----------
-    classes : CorpusClasses
-        The corpus.
-    """
+    """The numbers of a corpus that the flow needs, on the tokens and labels in use."""
 
     classes: CorpusClasses
 
@@ -34,17 +28,14 @@ class ReducedCorpus:
 
     @cached_property
     def tokens(self) -> Int64:
-        """Tokens that are a key or a label."""
         return distinct_keys(np.concatenate([self.keys, self.labels]))
 
     @cached_property
     def labels(self) -> Int64:
-        """Tokens that are a label."""
         return distinct_keys(self.classes.labels.astype(np.int64))
 
     @cached_property
     def queries(self) -> Int64:
-        """Tokens that are a query."""
         return distinct_keys(self.classes.queries.astype(np.int64))
 
     @cached_property
@@ -57,10 +48,7 @@ class ReducedCorpus:
 
     @cached_property
     def padded_law(self) -> tuple[Int64, Float64]:
-        """Positions among the keys, and probabilities, of each class's tokens; as wide as the widest class.
-
-        Rows are padded with keys that the class lacks, at probability 0.
-        """
+        """Positions among the keys, and P(l | n), of each class's tokens, padded with 0 to one width."""
         width = int(np.diff(self.classes.offsets).max())
         positions = np.argsort(-self.probabilities, axis=1, kind="stable")[:, :width]
         law = np.take_along_axis(self.probabilities, positions, axis=1)
@@ -78,17 +66,14 @@ class ReducedCorpus:
 
     @cached_property
     def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Shapes of Y and Z.
-
-        Y is keys × labels, with one last column for all tokens that are never a label; Z is queries × keys.
-        """
+        """Shapes of Y (keys × labels, and a last column for all other tokens) and Z (queries × keys)."""
         return (len(self.keys), len(self.labels) + 1), (len(self.queries), len(self.keys))
 
     def attention(self, scores: Float64) -> Float64:
         """c_n ∝ P(l | n) e^z for scores of shape (..., n_queries, n_keys); shape (..., n_classes, n_keys)."""
-        lifts = np.exp(scores - scores.max(axis=-1, keepdims=True))  # at most 1
-        raised = self.probabilities * lifts[..., self.query_index, :]
-        return raised / raised.sum(axis=-1, keepdims=True)
+        odds = np.exp(scores - scores.max(axis=-1, keepdims=True))  # at most 1
+        masses = self.probabilities * odds[..., self.query_index, :]
+        return masses / masses.sum(axis=-1, keepdims=True)
 
     def sum_by_query(self, rows: Float64) -> Float64:
         """Sums over the classes of each query, of rows (n_classes, n); shape (n_queries, n)."""
@@ -101,10 +86,7 @@ class ReducedCorpus:
         return (self.probabilities > 0) & ((self.probabilities > 0).sum(axis=0) == 1)
 
     def distinct_entropy(self, attention: Float64) -> Float64:
-        """Entropy of c_n on the distinct tokens of n, in nats, mean over the classes that have any.
-
-        ``attention`` has the shape (..., n_classes, n_keys).
-        """
+        """Entropy of c_n on the distinct tokens of n, in nats, mean over the classes that have any."""
         has_distinct = self.is_distinct.any(axis=1)
         distinct = attention[..., has_distinct, :] * self.is_distinct[has_distinct]
         shares = distinct / distinct.sum(axis=-1, keepdims=True)

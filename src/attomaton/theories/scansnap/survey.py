@@ -12,27 +12,21 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.artifacts import FolderKind, build_folder, explained, json_writer, write_file
-from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
+from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.frames import Tabular
 from attomaton.base.options import given_path, real_number, whole_number
 from attomaton.base.printing import Block, Grid, Signal
 from attomaton.base.progress import silent
-from attomaton.base.tables import Float64, Int64, make_table, write_parquet
+from attomaton.base.tables import Int64, make_table, write_parquet
 from attomaton.corpora.readers.corpus import ReadingOptions, check_options, read_samples_and_vocabulary
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples, Skipped
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.theories.scansnap.assumptions import Assumption, check_assumptions
 from attomaton.theories.scansnap.classes import CorpusClasses, classes_of_contexts
-from attomaton.theories.scansnap.flow import solve_flow
-from attomaton.theories.scansnap.forecast import Clock, QueryForecast, forecast_queries
+from attomaton.theories.scansnap.followed import FollowedQuery, can_follow, follow_attention, half_time
+from attomaton.theories.scansnap.forecast import QueryForecast, forecast_queries
 from attomaton.theories.scansnap.law import Rates
-
-FEW_NUMBERS = 3000
-"""Maximum size of Y and Z together that can be followed in seconds."""
-
-MAX_LAW = 1_000_000
-"""Maximum size of the laws of all classes."""
 
 SCORE_NOISE = 1e-6
 """Scores below this belong to tokens that do not move."""
@@ -47,19 +41,21 @@ MOST_SLOPES = 2_000
 """Number of evaluations after which the exact flow is given up: usual rates need a few hundred."""
 
 SURVEY = FolderKind("survey", "a survey", "attomaton scan-snap --out")
+_ID, _REAL = pa.int32(), pa.float64()
 SURVEY_SCHEMAS = {
-    "tokens": pa.schema([("query", pa.int32()), ("token", pa.int32()), ("pull", pa.float64())]),
+    "tokens": pa.schema([("query", _ID), ("token", _ID), ("pull", _REAL)]),
     "distinct": pa.schema(
         [
-            *((name, pa.int32()) for name in ("query", "rank", "token", "label")),
-            *((name, pa.float64()) for name in ("probability", "pull")),
+            ("query", _ID),
+            ("rank", _ID),
+            ("token", _ID),
+            ("label", _ID),
+            ("probability", _REAL),
+            ("pull", _REAL),
         ]
     ),
     "classes": pa.schema(
-        [
-            *((name, pa.int32()) for name in ("query", "label")),
-            *((name, pa.float64()) for name in ("share", "turn", "snap")),
-        ]
+        [("query", _ID), ("label", _ID), ("share", _REAL), ("turn", _REAL), ("snap", _REAL)]
     ),
 }
 """The tables of a survey on disk; ``rank`` counts from 1, the first to fade."""
@@ -71,53 +67,16 @@ Name = Callable[[int], str]
 """The text of a token id."""
 
 
-@dataclass(frozen=True, eq=False)
-class FollowedQuery:
-    """One query at the end of the flow.
-
-    Attributes
-    ----------
-    query : int
-        The token.
-    tokens : int64 array, shape (n_keys,)
-        The tokens that precede it, the most lowered first, the most raised last.
-    scores : float64 array, shape (n_keys,)
-        z of each token.
-    before, after : float64 arrays, shape (n_keys,)
-        Mean attention to each over the query's sequences, at the start and at the end.
-    """
-
-    query: int
-    tokens: Int64
-    scores: Float64
-    before: Float64
-    after: Float64
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Survey(Tabular):
     """The second theory on one corpus; its table has the pull on each token before each query.
 
-    Attributes
-    ----------
-    classes : CorpusClasses
-        Pairs of query and label, with the law of the tokens before the query.
-    rates : Rates
-        η_Y and η_Z.
-    n_samples : int
-        Samples read; ``classes.n_samples`` of them have a token before the query and are in a class.
-    forecasts : tuple of QueryForecast
-        The most frequent queries.
-    assumptions : tuple of Assumption
-        The assumptions of the theory, measured.
-    followed : tuple of FollowedQuery
-        Attention by the exact flow on the corpus's own contexts; empty if that is too large.
-    until : float
-        The end time of that flow; 0 if it was not computed.
-    skipped : Skipped
-        Documents that could not be read.
-    vocabulary : Vocabulary, optional
-        The names of the tokens of a text.
+    ``classes`` are pairs of query and label, with the law of the tokens before the query. Of the
+    ``n_samples`` samples read, ``classes.n_samples`` have a token before the query and are in a class;
+    documents that could not be read are ``skipped``. ``rates`` are η_Y and η_Z. ``forecasts`` has the most
+    frequent queries, ``assumptions`` those of the theory, measured. ``followed`` is attention at the time
+    ``until`` of the exact flow on the corpus's own contexts; empty, and 0, if that is too large.
+    ``vocabulary`` has the names of the tokens of a text.
     """
 
     classes: CorpusClasses
@@ -175,7 +134,6 @@ class Survey(Tabular):
         return name_token(self.vocabulary, token)
 
     def _table_of(self, table: str) -> pa.Table:
-        """One of the tables of ``SURVEY_SCHEMAS``."""
         schema = SURVEY_SCHEMAS[table]
         forecasts = [_columns(forecast)[table] for forecast in self.forecasts]
         return make_table(
@@ -185,65 +143,80 @@ class Survey(Tabular):
     def _blocks(self) -> list[Block]:
         record = self.to_dict(shown=TOKENS_PRINTED)
         forecasts: list[dict[str, Any]] = record["forecasts"]
-        n_distinct = sum(row["distinct"] for row in forecasts)
-        share_raised = sum(row["upward"] * row["distinct"] for row in forecasts) / max(n_distinct, 1)
-        distinct_rows = [
-            (
-                row["query"],
-                f"{row['classes']:,}",
-                f"{row['distinct']:,}",
-                " ".join(row["first_to_fade"]),
-                " ".join(row["last_to_stay"]),
-                f"{row['snap']:,.0f}",
-            )
-            for row in forecasts
-        ]
-        move_rows = [
-            (row["query"], " ".join(row["lowered_first"]), " ".join(row["raised_first"])) for row in forecasts
-        ]
-        followed_rows = [
-            (row["query"], _join_scores(row["lowered"]), _join_scores(row["raised"]))
-            for row in record["followed"]
-        ]
-        assumption_rows = [
-            (
-                row["name"],
-                "not finite" if row["value"] is None else f"{row['value']:.3g}",
-                f"{row['bound']:.3g}",
-                Signal("yes" if row["met"] else "no", good=row["met"]),
-                row["meaning"],
-            )
-            for row in record["assumptions"]
-        ]
-        followed_title = f"Attention by the exact flow on these contexts, t = {self.until:,.0f}"
-        followed_headers = ["query", "most lowered: token, score", "most raised: token, score"]
-        return [
-            f"{self.n_samples:,} samples, of which {record['counted']:,} are counted: {record['classes']:,} "
-            f"classes (pairs of query and label) of {record['queries']:,} queries, {record['tokens']:,} "
-            "tokens.",
-            Grid(
-                "Distinct tokens under each query",
-                ["query", "classes", "distinct", "first to fade", "last to stay", "snap"],
-                distinct_rows,
-            ),
+        blocks: list[Block] = [
+            f"{self.n_samples:,} samples; {record['counted']:,} of them form the {record['classes']:,} "
+            f"classes (pairs of query and label) of {record['queries']:,} queries. The vocabulary has "
+            f"{record['tokens']:,} tokens.",
+            _grid_distinct(forecasts),
             "snap: the step by which the query's most frequent class is learned and its attention slows.",
-            f"{share_raised:.0%} of these distinct tokens are raised at the start of training; if all "
-            "assumptions of the theory hold, all are."
-            if n_distinct
-            else "No token is distinct: each precedes several labels of its query. The order of fading then "
-            "carries no information; the next table needs no distinct tokens.",
-            Grid(
-                "Where attention moves first, for long contexts",
-                ["query", "lowered first", "raised first"],
-                move_rows,
-            ),
-            *([Grid(followed_title, followed_headers, followed_rows)] if followed_rows else []),
-            Grid(
-                "Assumptions of the theory",
-                ["assumption", "value", "bound", "met", "meaning"],
-                assumption_rows,
-            ),
+            _describe_raised(forecasts),
+            _grid_first_moves(forecasts),
         ]
+        if record["followed"]:
+            blocks.append(_grid_followed(record["followed"], self.until))
+        return [*blocks, _grid_assumptions(record["assumptions"])]
+
+
+def _grid_distinct(forecasts: list[dict[str, Any]]) -> Grid:
+    rows = [
+        (
+            row["query"],
+            f"{row['classes']:,}",
+            f"{row['distinct']:,}",
+            " ".join(row["first_to_fade"]),
+            " ".join(row["last_to_stay"]),
+            f"{row['snap']:,.0f}",
+        )
+        for row in forecasts
+    ]
+    headers = ["query", "classes", "distinct", "first to fade", "last to stay", "snap"]
+    return Grid("Distinct tokens under each query", headers, rows)
+
+
+def _describe_raised(forecasts: list[dict[str, Any]]) -> str:
+    n_distinct = sum(row["distinct"] for row in forecasts)
+    if not n_distinct:
+        return (
+            "No token is distinct: each precedes several labels of its query. The order of fading then "
+            "carries no information; the next table needs no distinct tokens."
+        )
+    share_raised = sum(row["upward"] * row["distinct"] for row in forecasts) / n_distinct
+    return (
+        f"{share_raised:.0%} of these distinct tokens are raised at the start of training; if all "
+        "assumptions of the theory hold, all are."
+    )
+
+
+def _grid_first_moves(forecasts: list[dict[str, Any]]) -> Grid:
+    rows = [
+        (row["query"], " ".join(row["lowered_first"]), " ".join(row["raised_first"])) for row in forecasts
+    ]
+    title = "Where attention moves first, for long contexts"
+    return Grid(title, ["query", "lowered first", "raised first"], rows)
+
+
+def _grid_followed(followed: list[dict[str, Any]], until: float) -> Grid:
+    rows = [(row["query"], _join_scores(row["lowered"]), _join_scores(row["raised"])) for row in followed]
+    headers = ["query", "most lowered: token, score", "most raised: token, score"]
+    return Grid(f"Attention by the exact flow on these contexts, t = {until:,.0f}", headers, rows)
+
+
+def _join_scores(rows: Sequence[dict[str, Any]]) -> str:
+    return ", ".join(f"{row['token']} {row['score']:+.2f}" for row in rows)
+
+
+def _grid_assumptions(assumptions: list[dict[str, Any]]) -> Grid:
+    rows = [
+        (
+            row["name"],
+            "not finite" if row["value"] is None else f"{row['value']:.3g}",
+            f"{row['bound']:.3g}",
+            Signal("yes" if row["met"] else "no", good=row["met"]),
+            row["meaning"],
+        )
+        for row in assumptions
+    ]
+    return Grid("Assumptions of the theory", ["assumption", "value", "bound", "met", "meaning"], rows)
 
 
 def survey_samples(
@@ -307,7 +280,6 @@ def survey_samples(
 
 
 def _columns(forecast: QueryForecast) -> dict[str, dict[str, Any]]:
-    """The columns of one query, for each table."""
 
     def query(size: int) -> Int64:
         return np.full(size, forecast.query)
@@ -364,48 +336,3 @@ def _follow_record(followed: FollowedQuery, name: Name, shown: int) -> dict[str,
     lowered = rows[: int((followed.scores < -SCORE_NOISE).sum())]
     raised = rows[::-1][: int((followed.scores > SCORE_NOISE).sum())]
     return {"query": name(followed.query), "lowered": lowered[:shown], "raised": raised[:shown]}
-
-
-def _join_scores(rows: Sequence[dict[str, Any]]) -> str:
-    return ", ".join(f"{row['token']} {row['score']:+.2f}" for row in rows)
-
-
-def can_follow(classes: CorpusClasses) -> bool:
-    """Whether Y and Z are small enough for :func:`follow_attention`."""
-    n_used = len(np.union1d(classes.tokens, classes.labels))
-    n_numbers = n_used * (len(np.unique(classes.labels)) + 1 + len(np.unique(classes.queries)))
-    return n_numbers <= FEW_NUMBERS and len(classes) * n_used <= MAX_LAW
-
-
-def half_time(classes: CorpusClasses, rates: Rates) -> float:
-    """The time when classes with half of all sequences have passed their predicted snap."""
-    snaps = Clock(classes.n_tokens, rates).snap(classes.shares)
-    order = np.argsort(snaps, kind="stable")
-    return float(snaps[order][np.searchsorted(np.cumsum(classes.shares[order]), 0.5)])
-
-
-def follow_attention(
-    classes: CorpusClasses, rates: Rates, *, until: float, most_slopes: int | None = None
-) -> tuple[FollowedQuery, ...]:
-    """Follow Y and Z to t = ``until``; return the tokens of each query, most frequent query first."""
-    until = real_number(until, "until", above=0)
-    if not can_follow(classes):
-        raise UnsupportedOption(
-            f"{classes} is too large to follow Y and Z exactly; use forecast_queries, which has no such limit"
-        )
-    flow = solve_flow(classes, rates, [until], growth=False, rtol=1e-7, atol=1e-9, most_slopes=most_slopes)
-    reduced, end = flow.reduced, flow.scores[-1]
-    shares = classes.shares[:, None]
-    before, after = (
-        reduced.sum_by_query(shares * reduced.attention(scores)) / reduced.sum_by_query(shares)
-        for scores in (np.zeros_like(end), end)
-    )
-    followed: list[FollowedQuery] = []
-    for query in classes.query_shares()[0].tolist():
-        row = reduced.queries.tolist().index(query)
-        present = np.flatnonzero(before[row] > 0)
-        order = present[np.argsort(end[row, present], kind="stable")]
-        followed.append(
-            FollowedQuery(query, reduced.keys[order], end[row, order], before[row, order], after[row, order])
-        )
-    return tuple(followed)

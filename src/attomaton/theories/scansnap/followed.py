@@ -1,0 +1,75 @@
+"""Attention to the tokens of each query at the end of the exact flow, for corpora small enough to follow."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.options import real_number
+from attomaton.base.tables import Float64, Int64
+from attomaton.theories.scansnap.classes import CorpusClasses
+from attomaton.theories.scansnap.flow import solve_flow
+from attomaton.theories.scansnap.law import Rates, find_class_times
+
+FEW_NUMBERS = 3000
+"""Maximum size of Y and Z together that can be followed in seconds."""
+
+MAX_LAW = 1_000_000
+"""Maximum size of the laws of all classes."""
+
+
+@dataclass(frozen=True, eq=False)
+class FollowedQuery:
+    """One query at the end of the flow, shape (n_keys,) for each array.
+
+    ``tokens`` precede the token ``query``, the most lowered first, the most raised last. ``scores`` is z of
+    each, ``before`` and ``after`` the mean attention to it over the query's sequences, at the start and at
+    the end.
+    """
+
+    query: int
+    tokens: Int64
+    scores: Float64
+    before: Float64
+    after: Float64
+
+
+def can_follow(classes: CorpusClasses) -> bool:
+    """Whether Y and Z are small enough for :func:`follow_attention`."""
+    n_used = len(np.union1d(classes.tokens, classes.labels))
+    n_numbers = n_used * (len(np.unique(classes.labels)) + 1 + len(np.unique(classes.queries)))
+    return n_numbers <= FEW_NUMBERS and len(classes) * n_used <= MAX_LAW
+
+
+def half_time(classes: CorpusClasses, rates: Rates) -> float:
+    """The time when classes with half of all sequences have passed their predicted snap."""
+    _, snaps = find_class_times(classes.shares, classes.n_tokens, rates)
+    order = np.argsort(snaps, kind="stable")
+    return float(snaps[order][np.searchsorted(np.cumsum(classes.shares[order]), 0.5)])
+
+
+def follow_attention(
+    classes: CorpusClasses, rates: Rates, *, until: float, most_slopes: int | None = None
+) -> tuple[FollowedQuery, ...]:
+    """Follow Y and Z to t = ``until``; return the tokens of each query, most frequent query first."""
+    until = real_number(until, "until", above=0)
+    if not can_follow(classes):
+        raise UnsupportedOption(
+            f"{classes} is too large to follow Y and Z exactly; use forecast_queries, which has no such limit"
+        )
+    flow = solve_flow(classes, rates, [until], growth=False, rtol=1e-7, atol=1e-9, most_slopes=most_slopes)
+    reduced, end = flow.reduced, flow.scores[-1]
+    shares = classes.shares[:, None]
+    before, after = (
+        reduced.sum_by_query(shares * reduced.attention(scores)) / reduced.sum_by_query(shares)
+        for scores in (np.zeros_like(end), end)
+    )
+    followed: list[FollowedQuery] = []
+    for query in classes.query_shares()[0].tolist():
+        row = reduced.queries.tolist().index(query)
+        present = np.flatnonzero(before[row] > 0)
+        order = present[np.argsort(end[row, present], kind="stable")]
+        followed.append(
+            FollowedQuery(query, reduced.keys[order], end[row, order], before[row, order], after[row, order])
+        )
+    return tuple(followed)
