@@ -108,9 +108,9 @@ def test_a_write_that_is_cut_short_leaves_the_old_run(run, text, monkeypatch):
 
 def test_a_run_is_replaced_only_if_that_is_asked_for(run, text):
     before = (run / "manifest.json").read_bytes()
-    with pytest.raises(UnwritablePlace, match=r"already holds a run; .* --overwrite"):
+    with pytest.raises(UnwritablePlace, match=r"already contains a run; .* --overwrite"):
         at.learn(text, window=2, out=run)
-    with pytest.raises(UnwritablePlace, match="already holds a run"):
+    with pytest.raises(UnwritablePlace, match="already contains a run"):
         at.learn(text, window=2).save(run)
     assert (run / "manifest.json").read_bytes() == before
     at.learn(text, window=2).save(run, overwrite=True)
@@ -145,7 +145,7 @@ def test_a_file_in_the_way_is_named(text):
         at.learn(text, out=text.parent, progress=stages.append)
     (text.parent / "full").mkdir()
     (text.parent / "full" / "notes.txt").touch()
-    with pytest.raises(UnwritablePlace, match=r"holds other files \('notes\.txt'\); give a new folder"):
+    with pytest.raises(UnwritablePlace, match=r"contains other files \('notes\.txt'\); give a new folder"):
         at.learn(text, out=text.parent / "full", progress=stages.append)
     assert stages == []  # said before the work, not after
 

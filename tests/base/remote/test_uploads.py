@@ -68,7 +68,7 @@ def test_what_an_earlier_run_alone_had_goes_and_nothing_else(bucket: RemotePath,
 def test_files_of_others_are_refused(bucket: RemotePath, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [0, 1, 0, 2, 0, 1])
     (bucket / "theirs/a.txt").write_bytes(b"theirs")
-    with pytest.raises(UnwritablePlace, match="holds other files"):
+    with pytest.raises(UnwritablePlace, match="contains other files"):
         upload_folder(run, bucket / "theirs", overwrite=True)
     assert (bucket / "theirs").names_below() == ["a.txt"]
     (bucket / "altered/manifest.json").write_bytes((run / MANIFEST).read_bytes().replace(b'"run"', b'"rum"'))

@@ -112,7 +112,7 @@ def test_ids_pass_through(tmp_path):
     assert tokens.vocabulary is None
     assert tokens.n_tokens == 12
     assert tokens.documents().ids.tolist() == list(range(12))
-    with pytest.raises(UnwritablePlace, match="already holds a tokenised corpus"):
+    with pytest.raises(UnwritablePlace, match="already contains a tokenised corpus"):
         tokenize_corpus(tmp_path / "a.npy", tmp_path / "out", tokenizer="byte")
     tokens = tokenize_corpus(tmp_path / "a.npy", tmp_path / "out", tokenizer="byte", overwrite=True)
     assert (tokens.n_tokens, tokens.vocabulary.tokenizer) == (256, "byte")
@@ -210,7 +210,7 @@ def test_places_that_do_not_serve(corpus, tmp_path):
     (tmp_path / "full" / "precious.txt").write_text("x")
     with pytest.raises(UnwritablePlace, match="is a file"):
         tokenize_corpus(corpus, tmp_path / "file")
-    with pytest.raises(UnwritablePlace, match=r"holds other files .'precious\.txt'."):
+    with pytest.raises(UnwritablePlace, match=r"contains other files .'precious\.txt'."):
         tokenize_corpus(corpus, tmp_path / "full")
     with pytest.raises(UnwritablePlace, match="holds the corpus itself"):
         tokenize_corpus(tmp_path / "full", tmp_path)

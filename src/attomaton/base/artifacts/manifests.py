@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from attomaton.base.artifacts.files import digest_file, open_itself, write_file
+from attomaton.base.artifacts.files import digest_file, write_file
+from attomaton.base.artifacts.systems import open_no_follow
 from attomaton.base.errors import CorruptRun, UnreadableSource
 from attomaton.base.remote import AnyPath, RemotePath
 
@@ -70,7 +71,7 @@ def was_sealed(path: AnyPath) -> bool:
 def _read_bytes(path: AnyPath) -> bytes:
     """The bytes of a record; links are not followed."""
     remote = isinstance(path, RemotePath)
-    with path.open("rb") if remote else open(open_itself(path, os.O_RDONLY), "rb") as file:  # noqa: PTH123
+    with path.open("rb") if remote else open(open_no_follow(path, os.O_RDONLY), "rb") as file:  # noqa: PTH123
         blob = file.read(LARGEST_RECORD + 1)
     if len(blob) > LARGEST_RECORD:
         raise ValueError(f"it is larger than {LARGEST_RECORD:,} bytes")

@@ -100,7 +100,9 @@ def check_upload(url: str | RemotePath, *, overwrite: bool = False) -> RemotePat
     if manifests.read_sealed(remote / UPLOAD_MARKER) is None:
         strangers = remote.names_below()
         if strangers:
-            raise UnwritablePlace(f"{remote} holds other files ({strangers[0]!r}); choose an empty location")
+            raise UnwritablePlace(
+                f"{remote} contains other files ({strangers[0]!r}); choose an empty location"
+            )
     return remote
 
 

@@ -20,10 +20,11 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base import artifacts
-from attomaton.base.artifacts.files import DRAFT, entry_of, link_or_copy, show_path
+from attomaton.base.artifacts.files import DRAFT, entry_of, show_path
 from attomaton.base.artifacts.folders import lock_target, resolve_target
 from attomaton.base.artifacts.manifests import FORMAT
 from attomaton.base.artifacts.ownership import take_stock
+from attomaton.base.artifacts.systems import link_or_copy
 from attomaton.base.errors import UnreadableSource, UnwritablePlace
 from attomaton.base.options import MOST_THREADS, whole_number
 from attomaton.base.progress import Advance, silent
