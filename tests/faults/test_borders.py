@@ -75,7 +75,7 @@ def test_a_signed_run_with_one_index_out_of_range_does_not_load(run, table, colu
     """Smallest case of the issue: order.below beyond the components ended report and export by a signal."""
     set_value(run, table, column, 3, min(value, 2**31 - 1))
     with pytest.raises(
-        CorruptRun, match=rf"hold a complete automaton \(.*the parts of .*{table}.*write the run again"
+        CorruptRun, match=rf"contain a complete automaton \(.*the parts of .*{table}.*write the run again"
     ):
         at.Automaton.load(run)
 
@@ -128,7 +128,7 @@ def test_a_signed_run_with_an_index_that_cannot_be_does_not_load(run, column, va
 
 def test_a_signed_run_with_an_array_that_does_not_fit_does_not_load(run):
     set_array(run, "hard/weights", np.zeros((3, 4)))
-    with pytest.raises(CorruptRun, match="does not hold a complete automaton"):
+    with pytest.raises(CorruptRun, match="does not contain a complete automaton"):
         at.Automaton.load(run)
 
 
@@ -143,7 +143,7 @@ def test_a_signed_run_whose_parts_begin_elsewhere_does_not_load(run, borders):
 def test_a_signed_run_with_another_number_of_tokens_does_not_load(run, size):
     """With 2^62 tokens the score matrix alone asked for all memory."""
     change_record(run, lambda record: record.update(n_tokens=size))
-    with pytest.raises(CorruptRun, match="does not hold a complete automaton"):
+    with pytest.raises(CorruptRun, match="does not contain a complete automaton"):
         at.Automaton.load(run)
 
 
@@ -352,7 +352,7 @@ def test_a_signed_trace_that_does_not_fit_is_refused(whole_training, tmp_path, n
 
     arrays, about = read_arrays(whole_training / "training" / "trace.safetensors")
     write_arrays(tmp_path / "trace.safetensors", {**arrays, name: array}, about)
-    with pytest.raises(CorruptRun, match="does not hold a complete trace"):
+    with pytest.raises(CorruptRun, match="does not contain a complete trace"):
         Trace.load(tmp_path / "trace.safetensors")
 
 

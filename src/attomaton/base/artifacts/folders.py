@@ -62,8 +62,8 @@ def build_folder(
 ) -> Generator[Building]:
     """Build a folder and, if the block succeeds, put it at ``target``.
 
-    ``files`` lists the names, or patterns (``NAME/*``), of all files that may be written, except manifests and
-    drafts: if this writer is killed, the next one removes these and nothing else. A ``resumable`` writer
+    ``files`` lists the names, or patterns (``NAME/*``), of all files that may be written except manifests and
+    drafts; if this writer is killed, the next one removes only these. A ``resumable`` writer
     continues what a killed one left, if both gave the same ``kind``, ``files`` and ``about``. ``lock`` is the
     lock of the target, if the caller has it already.
     """
@@ -110,7 +110,7 @@ def lock_target(target: Path) -> Generator[ownership.Lock]:
 def resolve_target(path: str | os.PathLike[str]) -> Path:
     """The folder that a path leads to, with links resolved; one that cannot be written is refused."""
     if not os.fspath(path):
-        raise UnwritablePlace("the path of the folder is empty; give a name")
+        raise UnwritablePlace("the path of the folder is empty; give the path of a folder")
     target = Path(os.path.realpath(path))
     with explained(target):
         if Path(path).is_symlink() and not target.exists():

@@ -1,4 +1,4 @@
-"""Sealed records and manifests: JSON that carries its own digest, so that alterations are detected."""
+"""Read and write sealed records: JSON with a digest of its content, so that alterations are detected."""
 
 import hashlib
 import json
@@ -18,8 +18,8 @@ MANIFEST = "manifest.json"
 """The record of a folder that attomaton wrote: its kind, its files, and its own digest."""
 
 FORMAT = 2
-SEAL = "seal"  # the key under which a record holds its own digest
-LARGEST_RECORD = 1 << 28  # bytes of a record; a larger one is not ours
+SEAL = "seal"  # the key of the digest in a record
+LARGEST_RECORD = 1 << 28  # bytes of a record; a larger file is not ours
 
 
 def digest_record(record: Any) -> str:
@@ -28,12 +28,12 @@ def digest_record(record: Any) -> str:
 
 
 def seal(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record with its own digest."""
+    """The record with its digest."""
     return {**record, SEAL: digest_record(dict(record))}
 
 
 def is_sealed(record: object) -> bool:
-    """Whether a record matches the digest that it carries."""
+    """Whether a record matches the digest in it."""
     if not isinstance(record, dict):
         return False
     content = dict(cast("dict[str, Any]", record))
@@ -43,7 +43,7 @@ def is_sealed(record: object) -> bool:
 def read_sealed(path: AnyPath) -> dict[str, Any] | None:
     """The record in a regular file, without its digest; None if there is no intact record of ours.
 
-    A store that does not answer is an error: the content is then unknown.
+    If an object store does not answer, that is an error, because the content is then unknown.
     """
     try:
         record = json.loads(_read_bytes(path))
@@ -106,11 +106,6 @@ class FolderKind:
 
     ``name`` is its name in manifests, ``phrase`` names its content in messages, with an article, and
     ``writer`` is the command or method that writes one.
-
-    Examples
-    --------
-    >>> FolderKind("run", "a run", "attomaton learn --out").noun
-    'run'
     """
 
     name: str
@@ -125,19 +120,18 @@ class FolderKind:
 
 RUN = FolderKind("run", "a run", "attomaton learn --out")
 TRAINING = FolderKind("training", "a training", "attomaton train --out")
-"""The two kinds that lower-level modules need to know: a run may contain a training."""
+"""The kinds that :mod:`.ownership` needs: a run may contain a training."""
 
 
 def read_manifest(folder: AnyPath, kind: FolderKind = RUN) -> dict[str, Any]:
-    """The manifest of a folder that attomaton wrote, if it is intact and of this kind."""
+    """Read the manifest of a folder that attomaton wrote; an altered one, or of another kind, is refused."""
     path = folder / MANIFEST
     try:
         manifest = json.loads(_read_bytes(path))
     except FileNotFoundError as error:
         command = kind.writer.replace("--out", f"… --out {folder}")
         raise CorruptRun(
-            f"{folder} has no {MANIFEST}: there is no {kind.noun}, or it is incomplete; write one with "
-            f"`{command}`"
+            f"{folder} has no {MANIFEST}, so it is not a complete {kind.noun}; write one with `{command}`"
         ) from error
     except NotADirectoryError as error:
         raise CorruptRun(f"{folder} is a file; give the folder that `{kind.writer}` wrote") from error
@@ -163,7 +157,7 @@ def read_manifest(folder: AnyPath, kind: FolderKind = RUN) -> dict[str, Any]:
 
 
 def list_digests(folder: AnyPath, files: Any) -> dict[str, str]:
-    """Name and digest of each file that a record lists; names must be plain, so no file outside is read."""
+    """Name and digest of each file that a record lists; a name that leads out of the folder is refused."""
     try:
         listed = {str(name): str(entry["sha256"]) for name, entry in files.items()}
     except (AttributeError, KeyError, TypeError) as error:
@@ -171,15 +165,16 @@ def list_digests(folder: AnyPath, files: Any) -> dict[str, str]:
     outside = [name for name in listed if Path(name).name != name]
     if outside:
         raise CorruptRun(
-            f"the manifest of {folder} lists {outside[0]!r}, which is not in the folder; do not trust it"
+            f"the manifest of {folder} lists {outside[0]!r}, which is outside of it; do not trust "
+            "this folder, and write it again"
         )
     return listed
 
 
 def check_files(folder: AnyPath, files: Any, *, again: str) -> list[str]:
-    """The digests of the files that a record lists, if each file still matches.
+    """The digests of the files that a record lists; a file that no longer matches is refused.
 
-    ``again`` says what to do if one does not.
+    ``again`` says in the error what to do.
     """
     listed = list_digests(folder, files)
     for name, digest in listed.items():
@@ -190,7 +185,7 @@ def check_files(folder: AnyPath, files: Any, *, again: str) -> list[str]:
 
 
 def read_checked(path: AnyPath, digest: str) -> bytes:
-    """The bytes of a file that a manifest lists, if they are unchanged."""
+    """The bytes of a file that a manifest lists; an altered file is refused."""
     try:
         blob = path.read_bytes()
     except OSError as error:
