@@ -1,7 +1,6 @@
-"""Arrow tables as typed numpy columns, and back.
+"""Convert between Arrow tables and typed NumPy columns, and read and write Parquet.
 
-Every table of the project is an Arrow table with non-null columns; only this module converts between the
-two. Arrow's functions are typed as Any here, because its stubs leave them partly unknown.
+Arrow's functions are typed as Any here, because its stubs leave them partly unknown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +46,7 @@ def column_of(numbers: Any, missing: Bool | None = None) -> Any:
 
 
 def text_column(texts: Sequence[str]) -> Any:
-    """An Arrow column of texts. Arrow's own function would import pandas first: 0.5 s."""
+    """An Arrow column of texts; ``pyarrow.array`` would import pandas first, which takes 0.5 s."""
     encoded = [text.encode() for text in texts]
     offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int32)
     return _arrow.StringArray.from_buffers(
@@ -69,7 +68,7 @@ def ragged_column(table: pa.Table, name: str) -> tuple[Int64, NDArray[Any]]:
 
 
 def empty_table(schema: Any) -> pa.Table:
-    """A table of this schema without rows. Arrow's own function would import pandas first: 0.5 s."""
+    """A table without rows; Arrow's ``empty_table`` would import pandas first, which takes 0.5 s."""
     return _arrow.table([_arrow.nulls(0, field.type) for field in schema], schema=schema)
 
 
@@ -86,11 +85,11 @@ def take_rows(table: pa.Table, rows: Int64) -> pa.Table:
 
 
 def number_strings(words: Sequence[str]) -> tuple[tuple[str, ...], Int32]:
-    """The distinct strings in order of first appearance, and the number of each word among them."""
+    """The distinct strings in order of first appearance, and the index of each word among them."""
     distinct = tuple(dict.fromkeys(words))
     "".join(distinct).encode()  # a lone surrogate is not text, and is refused here
-    number = {word: index for index, word in enumerate(distinct)}
-    return distinct, np.fromiter(map(number.__getitem__, words), np.int32, len(words))
+    index_of = {word: index for index, word in enumerate(distinct)}
+    return distinct, np.fromiter(map(index_of.__getitem__, words), np.int32, len(words))
 
 
 def sum_equal_rows(offsets: Int64, words: Int32, count: Int64) -> tuple[Int64, Int32, Int64]:
@@ -127,7 +126,7 @@ def write_parquet(table: pa.Table, path: str | PathLike[str]) -> None:
 
 
 def exact_file(path: str | PathLike[str], mode: str = "rb") -> Any:
-    """A file of exactly this name, opened for Arrow, which would otherwise treat ``s3:/x`` as a URL."""
+    """A file of exactly this name, opened for Arrow, which would otherwise read ``s3:/x`` as a URL."""
     return _arrow.OSFile(fsencode(path), mode)
 
 
@@ -154,7 +153,7 @@ def arrow_compute() -> Any:
 
 
 def join_chunks(chunked: Any) -> Any:
-    """The chunks of a column as one array; empty ones, whose offsets are never checked, are left out."""
+    """The chunks of a column as one array; empty chunks, whose offsets are never checked, are left out."""
     filled = [chunk for chunk in chunked.chunks if len(chunk)]
     if len(filled) == 1:  # Arrow would copy it
         return filled[0]
@@ -162,7 +161,7 @@ def join_chunks(chunked: Any) -> Any:
 
 
 _NUMPY = {"int32": np.dtype(np.int32), "int64": np.dtype(np.int64), "double": np.dtype(np.float64)}
-"""Types, by Arrow's name, that are converted here. Arrow's own function would import pandas first: 0.5 s."""
+"""Arrow's name of a type → NumPy's type; ``pyarrow.array`` would import pandas first."""
 
 
 def _array(values: Any, kind: Any) -> Any:
@@ -192,7 +191,6 @@ def numbers_of(array: Any) -> NDArray[Any]:
 
 
 def to_pandas(table: pa.Table) -> Any:
-    """The table as a pandas DataFrame, which the extra ``frames`` installs."""
     with needing("to_pandas"):
         import pandas as pd  # noqa: F401  # pyright: ignore
     frame: Any = table
@@ -200,7 +198,6 @@ def to_pandas(table: pa.Table) -> Any:
 
 
 def to_polars(table: pa.Table) -> Any:
-    """The table as a Polars DataFrame, which the extra ``frames`` installs."""
     with needing("to_polars"):
         import polars as pl  # pyright: ignore
     frames: Any = pl

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from attomaton.base.errors import CorruptRun
-from attomaton.base.remote import RangeReader
+from attomaton.base.ranges import RangeReader
 
 BLOCK_BYTES = 1 << 17  # bytes of a block; the last one may be smaller
 BLOCK_DIGITS = 16  # hexadecimal digits kept of the SHA-256 of a block

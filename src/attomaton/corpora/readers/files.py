@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from attomaton.base.artifacts import explained
 from attomaton.base.errors import AttomatonError, UnreadableSource
-from attomaton.base.remote import RangeReader, RemotePath, is_url
+from attomaton.base.ranges import RangeReader
+from attomaton.base.remote import RemotePath, is_url
 from attomaton.corpora.budgets import TABLE_BYTES, TABLE_RATIO, TABLE_ROWS, open_regular
 from attomaton.corpora.readers.batches import Reading
 

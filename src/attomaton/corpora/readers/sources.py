@@ -15,7 +15,8 @@ from attomaton.base.artifacts.manifests import RUN, was_sealed
 from attomaton.base.artifacts.ownership import PARTIAL
 from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.base.options import check_path
-from attomaton.base.remote import AnyPath, RemotePath, is_url, reaching
+from attomaton.base.remote import AnyPath, RemotePath, is_url
+from attomaton.base.stores import reaching
 from attomaton.corpora.budgets import STANDARD_INPUT, brief, refuse_irregular
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers import tables
