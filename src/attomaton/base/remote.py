@@ -54,7 +54,7 @@ class RemoteFile(RangeReader):
 
 @dataclass(frozen=True, order=True)
 class RemotePath:
-    """A file or folder at a URL, such as ``s3://bucket/folder``, with the methods of ``pathlib.Path``.
+    """A file or folder at a ``url`` such as ``s3://bucket/folder``, with methods of ``pathlib.Path``.
 
     ``listed`` has the size and the tag of the file in a listing of its folder. A missing file raises an error
     that is also a ``FileNotFoundError``.
@@ -97,6 +97,7 @@ class RemotePath:
         return io.BufferedReader(RemoteFile(system, path, self.url, tag), ahead)
 
     def read_bytes(self) -> bytes:
+        """Read the whole file."""
         with self.open() as file:
             return file.read()
 
@@ -110,6 +111,7 @@ class RemotePath:
         return stat_of(details)
 
     def is_file(self) -> bool:
+        """Whether there is a file of this name."""
         try:
             self.stat()
         except NothingThere:

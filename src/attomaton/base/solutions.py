@@ -52,7 +52,8 @@ class Solution(Tabular):
 
     ``scores`` has one row for each (query, token) of the components, sorted. ``weights`` is the matrix W,
     shape (dim, dim), with scores E W Eᵀ for embeddings E. Without embeddings, E is the identity and W the
-    sparse score matrix, shape (n_tokens, n_tokens): rows are key tokens, columns are queries.
+    sparse score matrix, shape (n_tokens, n_tokens): rows are key tokens, columns are queries. ``certificate``
+    proves how accurate the scores are.
     """
 
     scores: pa.Table
