@@ -18,7 +18,8 @@ import attomaton as at
 from attomaton.base.errors import CorruptRun, UnwritablePlace
 from attomaton.corpora.readers import Reading, find_readers, read_corpus
 from attomaton.corpora.readers.tokenize import tokenize_corpus
-from attomaton.corpora.shards import SHARD_SCHEMA, read_tokens
+from attomaton.corpora.shards import read_tokens
+from attomaton.corpora.token_files import SHARD_SCHEMA
 
 N_FILES = 9
 
@@ -90,7 +91,7 @@ def test_a_tokenised_folder_is_a_corpus(tokens):
 def test_shards_are_closed_when_they_are_full_and_keep_documents_whole(tmp_path, monkeypatch):
     for module in ("batches", "records"):
         monkeypatch.setattr(f"attomaton.corpora.readers.{module}.TEXT_BATCH_BYTES", 100)
-    monkeypatch.setattr("attomaton.corpora.shards.GROUP_TOKENS", 64)
+    monkeypatch.setattr("attomaton.corpora.token_files.GROUP_TOKENS", 64)
     texts = ["x" * length for length in np.random.default_rng(1).integers(0, 300, 60)]
     tokens = tokenize_corpus(texts, tmp_path, tokenizer="byte", shard_tokens=1000)
     sizes = [entry["tokens"] for name, entry in tokens.manifest["files"].items() if "part" in name]
@@ -214,7 +215,7 @@ def test_places_that_do_not_serve(corpus, tmp_path):
         tokenize_corpus(corpus, tmp_path / "full")
     with pytest.raises(UnwritablePlace, match="holds the corpus itself"):
         tokenize_corpus(tmp_path / "full", tmp_path)
-    with pytest.raises(CorruptRun, match="does not hold a tokenised corpus, or holds an incomplete one"):
+    with pytest.raises(CorruptRun, match="is not a tokenised corpus, or an incomplete one"):
         read_tokens(tmp_path)
 
 

@@ -37,7 +37,7 @@ from attomaton.corpora.readers.batches import (
 )
 from attomaton.corpora.readers.files import FileReader, TableReader, naming
 from attomaton.corpora.readers.records import MemoryReader
-from attomaton.corpora.shards import read_lists
+from attomaton.corpora.token_files import read_lists
 
 _arrow: Any = pa
 _types: Any = pa.types

@@ -41,9 +41,8 @@ from attomaton.corpora.shards import (
     TokenizedCorpus,
     is_tokenized,
     read_tokens,
-    shard_table,
-    write_shards,
 )
+from attomaton.corpora.token_files import shard_table, write_shards
 from attomaton.corpora.tokenizers.encoders import distinct_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
