@@ -57,8 +57,8 @@ class Shards:
     ...     _ = at.tokenize_corpus(["to be or not to be"], folder)
     ...     shards = Shards.from_folder(folder)
     ...     chunks = [chunk.ids.tolist() for chunk in shards.chunks(size=3, window=2)]
-    >>> shards.sizes, shards.n_tokens
-    ((6,), 4)
+    ...     print(shards.sizes, shards.n_tokens)
+    (6,) 4
     >>> chunks  # if a document is cut, the next chunk begins with the context that it needs
     [[0, 1, 2], [1, 2, 3, 0, 1]]
     """

@@ -298,9 +298,9 @@ def test_plain_tables_are_read_as_all_others(rows, end, quoting):
         path = Path(folder, "table.csv")
         path.write_bytes(text.getvalue().encode())
         answers = []
-        for plainly in (_CsvRows.read_plainly, lambda *_: None):
+        for plainly in (_CsvRows.read_with_arrow, lambda *_: None):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(_CsvRows, "read_plainly", plainly)
+                patch.setattr(_CsvRows, "read_with_arrow", plainly)
                 try:
                     answers.append(DelimitedReader(File(str(path), str(path)), Reading()).table().to_pylist())
                 except UnreadableSource as error:

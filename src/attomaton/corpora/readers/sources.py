@@ -32,7 +32,8 @@ from attomaton.corpora.readers.files import (
     suffix_of,
     text_cure,
 )
-from attomaton.corpora.readers.records import DocumentsReader, JsonLinesReader, JsonReader, MemoryReader
+from attomaton.corpora.readers.json_files import JsonLinesReader, JsonReader
+from attomaton.corpora.readers.records import DocumentsReader, MemoryReader
 from attomaton.corpora.readers.streams import StreamReader
 from attomaton.corpora.readers.texts import FastaReader, TextReader
 from attomaton.corpora.shards import TokenizedCorpus, is_tokenized, read_tokens
