@@ -110,7 +110,7 @@ class TextBatch:
 
 @dataclass(frozen=True, eq=False)
 class TokenBatch:
-    """Consecutive documents as ids: document ``i`` of row ``rows[i]`` is ``ids[offsets[i]:offsets[i + 1]]``."""
+    """Consecutive documents as ids: ``ids[offsets[i]:offsets[i + 1]]`` is document ``i``, in ``rows[i]``."""
 
     offsets: Int64
     ids: Int32

@@ -188,8 +188,8 @@ class _CsvRows:
 
     def _wrong_length(self, cells: list[str]) -> UnreadableSource:
         return UnreadableSource(
-            f"{self._location()} has {len(cells):,} cells but the header has {len(self._columns):,}; quote cells "
-            f"that contain {self._delimiter!r}, or correct the row"
+            f"{self._location()} has {len(cells):,} cells but the header has {len(self._columns):,}; quote "
+            f"cells that contain {self._delimiter!r}, or correct the row"
         )
 
     def _malformed(self, error: csv.Error) -> UnreadableSource:
