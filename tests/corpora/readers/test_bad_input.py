@@ -220,7 +220,7 @@ def test_text_and_ids_do_not_mix_without_a_tokenizer_file(tmp_path):
     pq.write_table(pa.table({"tokens": [[1, 2]]}), tmp_path / "a.parquet")
     (tmp_path / "b.txt").write_text("a b")
     for read in (read_corpus, lambda path: tokenize_corpus(path, tmp_path.parent / "mixed-out")):
-        with pytest.raises(UnsupportedOption, match="holds both text and token ids"):
+        with pytest.raises(UnsupportedOption, match="has both text and token ids"):
             read(tmp_path)
     assert read_corpus(tmp_path, tokenizer="byte").ids.tolist() == [1, 2, 97, 32, 98]
 

@@ -30,8 +30,9 @@ from attomaton.base.options import MOST_THREADS, whole_number
 from attomaton.base.progress import Advance, silent
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers.batches import Reader, Reading, TextBatch, as_reading
-from attomaton.corpora.readers.corpus import Numbering, checked_batches, refuse_mixture, with_id_limit
+from attomaton.corpora.readers.corpus import checked_batches, with_id_limit
 from attomaton.corpora.readers.files import FileReader
+from attomaton.corpora.readers.numbering import Numbering, refuse_mixture
 from attomaton.corpora.readers.processes import Workers, check_stop
 from attomaton.corpora.readers.sources import find_readers
 from attomaton.corpora.samples import NOTHING_SKIPPED, Skipped
