@@ -138,7 +138,7 @@ def check_replaceable(target: Path, kind: FolderKind, *, overwrite: bool) -> Non
     if overwrite or stock.is_bare_run:
         return
     has_training = (target / ownership.INNER).exists()
-    within = " and a training in it, which would be removed too" if has_training else ""
+    within = " with a training run in it, which would be removed too" if has_training else ""
     raise UnwritablePlace(
         f"{show_path(target)} already contains {kind.phrase}{within}; give another folder, or replace it "
         "with --overwrite (in Python: overwrite=True)"
