@@ -136,16 +136,16 @@ class Counted:
     """How often each input was tokenised."""
 
     def __init__(self, monkeypatch):
-        from attomaton.corpora.readers import tokenize
+        from attomaton.corpora.readers import input_jobs
 
         self.inputs = []
-        write = tokenize.EncodeJob._write_shards
+        write = input_jobs.EncodeJob._write_shards
 
-        def counted(job, path, keys):
+        def counted(job, keys):
             self.inputs.append(job.reader.name)
-            write(job, path, keys)
+            write(job, keys)
 
-        monkeypatch.setattr(tokenize.EncodeJob, "_write_shards", counted)
+        monkeypatch.setattr(input_jobs.EncodeJob, "_write_shards", counted)
 
     def take(self):
         taken, self.inputs = self.inputs, []
@@ -213,7 +213,7 @@ def test_places_that_do_not_serve(corpus, tmp_path):
         tokenize_corpus(corpus, tmp_path / "file")
     with pytest.raises(UnwritablePlace, match=r"contains other files .'precious\.txt'."):
         tokenize_corpus(corpus, tmp_path / "full")
-    with pytest.raises(UnwritablePlace, match="holds the corpus itself"):
+    with pytest.raises(UnwritablePlace, match="contains the corpus itself"):
         tokenize_corpus(tmp_path / "full", tmp_path)
     with pytest.raises(CorruptRun, match="is not a tokenised corpus, or an incomplete one"):
         read_tokens(tmp_path)
