@@ -89,9 +89,7 @@ class RemotePath:
     def open(self, mode: str = "rb", ahead: int = READ_AHEAD) -> BinaryIO:
         """Open the file for reading, with seeking; at least ``ahead`` bytes are read at once."""
         if mode != "rb":
-            raise UnsupportedOption(
-                f"mode {mode!r} is not supported for {self.url}; open files at URLs with 'rb'"
-            )
+            raise UnsupportedOption(f"mode {mode!r} is not supported for {self.url}; use 'rb'")
         system, path = self.system()
         tag = None if self.listed is None else self.listed.tag
         return io.BufferedReader(RemoteFile(system, path, self.url, tag), ahead)

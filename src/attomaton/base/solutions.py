@@ -141,9 +141,7 @@ def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
     try:
         table = np.asarray(embeddings, np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidEmbeddings(
-            f"embeddings are not an array of numbers ({error}); give one row per token"
-        ) from error
+        raise InvalidEmbeddings(f"embeddings are not numbers ({error}); give one row per token") from error
     if table.ndim != 2 or len(table) != n_tokens:
         raise InvalidEmbeddings(
             f"embeddings have shape {table.shape}; give one row per token, shape ({n_tokens}, dim)"

@@ -49,25 +49,19 @@ def _explain(error: Exception, url: str, *, writing: bool) -> errors.AttomatonEr
     failure = f"{url} cannot be {'written' if writing else 'read'}"
     if isinstance(error, FileNotFoundError):
         if writing:
-            return kind(
-                f"{failure}: there is no such bucket or folder ({reason}); create it, or check the URL"
-            )
+            return kind(f"{failure}: no such bucket or folder ({reason}); create it, or check the URL")
         return NothingThere(f"{failure}: there is no such file, folder or bucket; check the URL")
     if "Credential" in name or name == "ProfileNotFound":
         return kind(f"{failure}: no credentials were found ({reason}); {CREDENTIALS}")
     if name == "FileExpired":  # a range was requested of an object that was replaced since it was opened
         return replaced_error(url)
     if isinstance(error, PermissionError):
-        return kind(
-            f"{failure}: access is denied ({reason}); check which account is used, and its permissions there"
-        )
+        return kind(f"{failure}: access is denied ({reason}); check the account and its permissions")
     return kind(f"{failure}: {name} ({reason}); check the URL and access rights, or try again later")
 
 
 def replaced_error(url: str) -> errors.UnreadableSource:
-    return errors.UnreadableSource(
-        f"{url} was replaced while it was read; wait until it is complete, and run this again"
-    )
+    return errors.UnreadableSource(f"{url} was replaced while it was read; run this again later")
 
 
 def open_system(url: str) -> tuple[Any, str]:
@@ -88,9 +82,7 @@ def open_system(url: str) -> tuple[Any, str]:
     except ImportError as error:
         raise _missing_library(error, scheme, url) from error
     except ValueError as error:
-        raise errors.UnreadableSource(
-            f"{url} cannot be opened: {error}; give a path or a supported URL"
-        ) from error
+        raise errors.UnreadableSource(f"{url} cannot be opened: {error}; check the URL") from error
     return system, str(path)
 
 

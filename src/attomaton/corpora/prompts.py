@@ -123,9 +123,7 @@ def _check_ids(context: Any, n_tokens: int) -> Int32:
     try:
         ids: Any = np.asarray(context)
     except ValueError as error:  # rows of unequal length
-        raise TokenOutOfRange(
-            "a context must be one list of token ids; pass many to predict_batch"
-        ) from error
+        raise TokenOutOfRange("a context must be one list of ids; pass many to predict_batch") from error
     if not ids.size:
         return np.empty(0, np.int32)
     if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):

@@ -264,7 +264,7 @@ class Samples(Tabular):
         mapping = _integers(new_ids, "new_ids")
         if not np.array_equal(np.sort(mapping), np.arange(self.n_tokens)):
             raise InvalidSamples(
-                f"new_ids must hold each of 0 … {self.n_tokens - 1} once; give a permutation"
+                f"new_ids is not a permutation of 0 … {self.n_tokens - 1}; give each id once"
             )
         ids = mapping.astype(np.int32)
         renamed = {"values": ids[self.values], "labels": ids[self.labels]}
@@ -298,9 +298,7 @@ def checked_window(window: object) -> int:
 def _check_sample_offsets(offsets: NDArray[np.integer[Any]], n_values: int, item: str) -> None:
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != n_values:
         shown = f"{offsets[0]} … {offsets[-1]}" if len(offsets) else "nothing"
-        raise InvalidSamples(
-            f"{item} offsets must run from 0 to {n_values} (the number of token ids), got {shown}"
-        )
+        raise InvalidSamples(f"{item} offsets must run from 0 to {n_values}, the number of ids, not {shown}")
     falling = np.flatnonzero(offsets[1:] < offsets[:-1])
     if len(falling):
         raise InvalidSamples(

@@ -43,9 +43,7 @@ class BlockOrder:
             raise InvalidSamples(f"block sizes are {self.sizes}; give one or more sizes, each at least 1")
         wrong = [arc for arc in self.arcs if not 0 <= arc[0] < arc[1] < len(self.sizes)]
         if wrong:
-            raise InvalidSamples(
-                f"arc {wrong[0]} does not lead from a block to a later one; sort the blocks first"
-            )
+            raise InvalidSamples(f"arc {wrong[0]} does not lead to a later block; sort the blocks first")
 
     @property
     def n_tokens(self) -> int:

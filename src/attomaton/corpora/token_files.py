@@ -59,9 +59,7 @@ def check_token_column(schema: Any, location: object) -> None:
     kind = schema.field(TOKENS).type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     if not is_list or not pa.types.is_integer(kind.value_type):
-        raise UnreadableSource(
-            f"{location}: column {TOKENS!r} is {kind}, not a list of integers; tokenise it first"
-        )
+        raise UnreadableSource(f"{location}: {TOKENS!r} is {kind}, not a list of integers; tokenise it first")
 
 
 def read_lists(lists: Any, n_tokens: int, location: str, first_row: int) -> tuple[Int64, Int32]:
@@ -151,9 +149,7 @@ def _explained(path: AnyPath, read: Callable[[], Any]) -> Any:
         raise  # error of a store
     except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0]
-        raise UnreadableSource(
-            f"{path} cannot be read as Parquet ({reason}); write it again, or leave it out"
-        ) from error
+        raise UnreadableSource(f"{path} cannot be read as Parquet ({reason}); write it again") from error
 
 
 def shard_table(offsets: Int64, ids: Int32, rows: Int64, source: str) -> pa.Table:

@@ -137,7 +137,7 @@ ROWS = [
     ("huge.jsonl", b'{"text": [1]}\n{"text": [2, 18446744073709551616]}\n', r"huge\.jsonl, line 2, has an id that does not fit"),
     ("hole.json", b'[["a", "b"], ["c", null]]', r"hole\.json, element 1, has NoneType at position 1"),
     ("void.json", b'[["a", "b"], ["c", ""]]', r"void\.json, element 1, has an empty token at position 1"),
-    ("number.json", b'["a b", 3]', r"number\.json, element 1, is a number; write one document as a list in the list"),
+    ("number.json", b'["a b", 3]', r"number\.json, element 1, is a number; write each document as a list"),
     ("latin.fasta", b">x\nMKV\n>y\nM\xe9\n", r"latin\.fasta, line 4, is not UTF-8"),
 ]  # fmt: skip
 

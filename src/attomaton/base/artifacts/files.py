@@ -109,6 +109,4 @@ def unwritable(path: Path | str, reason: str, *, resumable: bool = False) -> Unw
     """The error for a path that cannot be written."""
     shown = path if isinstance(path, str) else show_path(path)
     again = ", and run it again: it resumes where it stopped" if resumable else ""
-    return UnwritablePlace(
-        f"{shown} cannot be written: {reason}; free space there, or write elsewhere{again}"
-    )
+    return UnwritablePlace(f"{shown} cannot be written: {reason}; free space, or write elsewhere{again}")

@@ -143,9 +143,7 @@ def read_manifest(folder: AnyPath, kind: FolderKind = RUN) -> dict[str, Any]:
         raise CorruptRun(f"{path} is not a manifest; write the run again")
     record: dict[str, Any] = dict(manifest)  # pyright: ignore[reportUnknownArgumentType]
     if record.get("format") != FORMAT:
-        raise CorruptRun(
-            f"{folder} has format {record.get('format')}, not {FORMAT}; write it again with this version"
-        )
+        raise CorruptRun(f"{folder} has format {record.get('format')}, not {FORMAT}; write it again")
     if not is_sealed(record):
         raise CorruptRun(f"{path} was altered after it was written; write the run again")
     if record.get("kind") != kind.name:
@@ -191,9 +189,7 @@ def read_checked(path: AnyPath, digest: str) -> bytes:
     except OSError as error:
         if isinstance(error, UnreadableSource) and not isinstance(error, FileNotFoundError):
             raise  # a store that does not answer
-        raise CorruptRun(
-            f"{path} is listed in the manifest but cannot be read; write the run again"
-        ) from error
+        raise CorruptRun(f"{path} is in the manifest but cannot be read; write the run again") from error
     if hashlib.sha256(blob).hexdigest() != digest:
         raise CorruptRun(f"{path} was altered after the run was written; write the run again")
     return blob

@@ -104,9 +104,7 @@ class PartedTable:
     def __post_init__(self) -> None:
         rows = [int(entry["rows"]) for entry in self.files]
         if any(int(entry["group"]) < 1 for entry in self.files):
-            raise CorruptRun(
-                f"the manifest of {self.folder} lacks the size of row groups; write the run again"
-            )
+            raise CorruptRun(f"the manifest of {self.folder} has no size of row groups; write the run again")
         if len(self.borders) != len(rows) + 1 or rows != np.diff(self._offsets[self.borders]).tolist():
             raise CorruptRun(f"the partitions of {self.folder} do not match its index; write the run again")
 

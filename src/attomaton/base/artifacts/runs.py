@@ -158,8 +158,6 @@ def check_file_size(path: AnyPath, entry: Mapping[str, Any]) -> None:
     try:
         size = path.stat().st_size
     except OSError as error:
-        raise CorruptRun(
-            f"{path} is listed in the manifest but cannot be read; write the run again"
-        ) from error
+        raise CorruptRun(f"{path} is in the manifest but cannot be read; write the run again") from error
     if size != entry.get("bytes"):
         raise CorruptRun(f"{path} was altered after the run was written; write the run again")

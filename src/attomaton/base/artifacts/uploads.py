@@ -26,9 +26,7 @@ def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = Fals
     """Upload a folder that attomaton wrote to a URL; return its new path."""
     stock = take_stock(folder) if folder.is_dir() else None
     if stock is None or not all((folder / name).is_file() for name in stock.listed):
-        raise CorruptRun(
-            f"{folder} is not a finished folder of attomaton, so it is not uploaded; write the folder again"
-        )
+        raise CorruptRun(f"{folder} is not a finished folder of attomaton; write it again")
     remote = check_upload(url, overwrite=overwrite)
     uploaded = [path.relative_to(folder).as_posix() for path in stock.files]
     present = set(remote.names_below())
@@ -47,9 +45,7 @@ def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = Fals
     for name in (name for name in uploaded if name != manifests.MANIFEST):
         (remote / name).upload(folder / name)
     if (manifests.read_sealed(remote / UPLOAD_MARKER) or {}).get("token") != token:
-        raise UnwritablePlace(
-            f"another program began to upload to {remote} in the meantime; choose another URL"
-        )
+        raise UnwritablePlace(f"another program began to upload to {remote}; choose another URL")
     (remote / manifests.MANIFEST).upload(folder / manifests.MANIFEST)
     (remote / UPLOAD_MARKER).unlink()
     return remote

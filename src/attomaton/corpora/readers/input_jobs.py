@@ -84,7 +84,7 @@ class Counts:
 class EncodeJob(InputJob):
     """Writes the shards of an input, and then its record.
 
-    ``ids_digest`` is the digest of the ids of its tokens, ``vocabulary_digest`` that of the vocabulary's file.
+    ``ids_digest`` is the digest of the ids of its tokens, ``vocabulary_digest`` that of the vocabulary file.
     """
 
     ids_digest: str

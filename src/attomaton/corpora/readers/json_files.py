@@ -80,9 +80,7 @@ class JsonReader(JsonTableReader):
                     f"jq '.{brief(field)}' extracts that list"
                 )
         elif isinstance(value, int | float):
-            raise UnreadableSource(
-                f"{location} is a number; write one document as a list in the list: [[0, 1, 2]]"
-            )
+            raise UnreadableSource(f"{location} is a number; write each document as a list: [[0, 1, 2]]")
         else:
             document = document_of(value, self.reading, location)
         if document_bytes(document) > self.reading.max_bytes:
@@ -140,9 +138,7 @@ def read_json_value(text: str, location: str) -> Any:
     """One JSON value, if it does not have too many values in it, since each becomes an object."""
     is_large = len(text) > JSON_VALUES and _count_values(text) > JSON_VALUES
     if is_large and _count_values(_STRING.sub("", text)) > JSON_VALUES:
-        raise UnreadableSource(
-            f"{location} has more than {JSON_VALUES:,} values; write the text to a separate record"
-        )
+        raise UnreadableSource(f"{location} has more than {JSON_VALUES:,} values; split the record")
     return parse_json(lambda: json.loads(text), location)
 
 

@@ -67,9 +67,7 @@ class HuggingFaceEncoder:
         if max(_growth(encoding), _growth(decoding)) > MOST_GROWTH:
             raise _wrong(f"it may lengthen a text more than {MOST_GROWTH}-fold")
         if dropout:
-            raise UnsupportedOption(
-                "the tokenizer drops merges at random, so a text has no fixed ids; set its dropout to null"
-            )
+            raise UnsupportedOption("the tokenizer drops merges at random; set its dropout to null")
         self._seconds, self._n_bytes = 0.0, 0
         self._n_tokens = max(self._names, default=-1) + 1
         if self._n_tokens > VOCABULARY_SIZE:

@@ -36,9 +36,7 @@ class Llama2cEncoder:
         for index, token in enumerate(self._tokens):
             self._ids.setdefault(token, index)
         if len(self._tokens) < FIRST_BYTE + 256 or b" " not in self._ids:
-            raise UnreadableSource(
-                f"it has no token for a space, or not one for every byte; {RESTORE_TOKENIZER}"
-            )
+            raise UnreadableSource(f"it has no token for a space, or for some byte; {RESTORE_TOKENIZER}")
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
         """The texts as ids."""
@@ -111,15 +109,11 @@ def _parse_tokens(content: bytes) -> tuple[list[bytes], list[float]]:
     offset = HEADER_BYTES
     while offset < len(content):
         if offset + 8 > len(content) or len(tokens) >= VOCABULARY_SIZE:
-            raise UnreadableSource(
-                f"it ends inside token {len(tokens)}, or has too many; {RESTORE_TOKENIZER}"
-            )
+            raise UnreadableSource(f"it ends in token {len(tokens)}, or has too many; {RESTORE_TOKENIZER}")
         score, length = struct.unpack_from("<fi", content, offset)
         offset += 8 + length
         if not 0 <= length <= TOKEN_TEXT or offset > len(content):
-            raise UnreadableSource(
-                f"token {len(tokens)} has a declared length of {length} bytes; {RESTORE_TOKENIZER}"
-            )
+            raise UnreadableSource(f"token {len(tokens)} has a length of {length} bytes; {RESTORE_TOKENIZER}")
         if not math.isfinite(score) or score <= LEAST_SCORE:
             raise UnreadableSource(f"token {len(tokens)} has the score {score}; {RESTORE_TOKENIZER}")
         tokens.append(content[offset - length : offset])

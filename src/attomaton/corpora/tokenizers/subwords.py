@@ -55,9 +55,7 @@ def read_definition(path: str) -> tuple[str, str]:
             ".tiktoken or .bin file"
         ) from error
     if len(content) > TOKENIZER_BYTES:
-        raise UnreadableSource(
-            f"{file} has more than {TOKENIZER_BYTES:,} characters, too many for a tokenizer; give another"
-        )
+        raise UnreadableSource(f"{file} has more than {TOKENIZER_BYTES:,} characters; give another tokenizer")
     kind = {".tiktoken": TIKTOKEN, ".bin": LLAMA2C}.get(file.suffix, HUGGING_FACE)
     definition = json.dumps({"scheme": file.stem, "ranks": content}) if kind == TIKTOKEN else content
     try:

@@ -102,9 +102,7 @@ class Vocabulary:
         tokens, tokenizer, definition = (record.get(name) for name in ("tokens", "tokenizer", "definition"))
         whole = isinstance(tokens, list) and all(isinstance(name, str) for name in cast("list[Any]", tokens))
         if not whole or not isinstance(tokenizer, str) or not isinstance(definition, str | None):
-            raise CorruptRun(
-                "this is not a vocabulary: a list of tokens or its tokenizer is missing; write it again"
-            )
+            raise CorruptRun("this is not a vocabulary: its tokens or tokenizer are missing; write it again")
         return cls(tuple(cast("list[str]", tokens)), tokenizer, definition)
 
     def to_record(self) -> dict[str, Any]:
