@@ -61,7 +61,7 @@ NAME_LENGTH = 80  # characters of a name that an error message shows
 
 
 def unpacked_most(stored: int, max_bytes: int) -> int:
-    """Bytes that one row of a table may unpack to, given the size of its file."""
+    """Bytes that one row of a table may unpack to, by the size of the file."""
     return max(UNPACKED, 4 * max_bytes, UNPACKED_RATIO * stored)
 
 
@@ -72,7 +72,7 @@ def brief(text: str) -> str:
 
 @dataclass
 class Allowance:
-    """The unpacked size of a file so far, compared with its size on disk if that is known."""
+    """The unpacked size of a file so far, compared with the size on disk if that is known."""
 
     source: str
     stored: int | None
@@ -85,14 +85,18 @@ class Allowance:
             return
         self.n_bytes += n_bytes
         self.documents += documents
-        most_bytes, most = (max(slack, FILE_RATIO * self.stored) for slack in (FILE_SLACK, DOCUMENT_SLACK))
-        if self.n_bytes > most_bytes or self.documents > most:
-            large = self.n_bytes > most_bytes
-            reason = f"unpacks to more than {most_bytes:,}" if large else f"has more than {most:,} documents"
-            raise UnreadableSource(
-                f"{self.source} has {self.stored:,} bytes and {reason}: it is extremely repetitive, or "
-                "damaged; remove the repetition, or store it uncompressed"
-            )
+        most_bytes = max(FILE_SLACK, FILE_RATIO * self.stored)
+        most_documents = max(DOCUMENT_SLACK, FILE_RATIO * self.stored)
+        if self.n_bytes > most_bytes:
+            excess = f"unpacks to more than {most_bytes:,}"
+        elif self.documents > most_documents:
+            excess = f"has more than {most_documents:,} documents"
+        else:
+            return
+        raise UnreadableSource(
+            f"{self.source} has {self.stored:,} bytes and {excess}: it is extremely repetitive, or damaged; "
+            "remove the repetition, or store it uncompressed"
+        )
 
 
 STANDARD_INPUT = "-"  # the name of standard input as a corpus
@@ -122,6 +126,6 @@ def refuse_irregular(path: str | os.PathLike[str], mode: int) -> None:
     kind = IRREGULAR.get(stat.S_IFMT(mode))
     if kind is not None:
         raise UnreadableSource(
-            f"{path} is {kind}, not a regular file; save its content to a file, or send it to "
-            f"standard input and give {STANDARD_INPUT!r} as the corpus"
+            f"{path} is {kind}, not a regular file; save the content to a file, or pipe it in and give "
+            f"{STANDARD_INPUT!r} as the corpus"
         )

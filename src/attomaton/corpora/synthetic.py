@@ -21,17 +21,11 @@ MOST_SAMPLES = 10**9  # most samples to draw
 
 @dataclass(frozen=True)
 class BlockOrder:
-    """Blocks of consecutive tokens and the arcs ``(above, below)`` between blocks, a DAG in index order.
+    """Blocks of consecutive tokens and the arcs between blocks, a DAG in index order.
 
-    The query is the first token of the last block. A query is in all its own contexts, so every other block
-    precedes the last one, even without an arc.
-
-    Attributes
-    ----------
-    sizes : tuple of int
-        Tokens of each block.
-    arcs : tuple of pairs of int
-        Which block precedes which.
+    ``sizes`` has the number of tokens of each block, ``arcs`` a pair of blocks (a, b) where a precedes b. The
+    query is the first token of the last block. It is in every context, so every other block precedes the last
+    block, even without an arc.
     """
 
     sizes: tuple[int, ...]
@@ -51,7 +45,7 @@ class BlockOrder:
 
     @property
     def query(self) -> int:
-        """The token under which the order holds."""
+        """The query of all samples."""
         return self.n_tokens - self.sizes[-1]
 
     @property
@@ -85,15 +79,7 @@ class Chain(Blocks):
 
 
 class RandomBlocks(BlockOrder):
-    """Blocks of these sizes; each arc from an earlier to a later block occurs with probability ``density``.
-
-    Attributes
-    ----------
-    sizes : sequence of int
-        Tokens of each block.
-    arcs : tuple of pairs of int
-        The arcs that occur.
-    """
+    """Blocks of these ``sizes``; ``rng`` draws each arc to a later block with probability ``density``."""
 
     def __init__(self, sizes: Sequence[int], *, density: float, rng: np.random.Generator) -> None:
         density = real_number(density, "density", least=0, most=1)
@@ -110,11 +96,11 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Sa
     Parameters
     ----------
     order : BlockOrder
-        ``Blocks(…)``, ``Chain(…)``, ``RandomBlocks(…)`` or one of your own.
+        ``Blocks(…)``, ``Chain(…)``, ``RandomBlocks(…)`` or any other order.
     n_samples : int
         The number of samples, which must be enough to show every tie and arc.
     rng : numpy.random.Generator
-        What to draw with.
+        The random generator.
     """
     n_samples = whole_number(n_samples, "n_samples", most=MOST_SAMPLES)
     needed = _needed_samples(order, rng)
@@ -139,16 +125,10 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Sa
 def draw_random(
     rng: np.random.Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4
 ) -> Samples:
-    """A random draw as in "Mechanics of Next Token Prediction": distinct tokens, one of them the label.
+    """A random draw as in "Mechanics of Next Token Prediction": contexts of distinct tokens, one the label.
 
-    The sizes are K, n and T of the paper, which also gives the defaults.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        What to draw with.
-    n_tokens, n_samples, window : int
-        K, n and T: the sizes of the paper by default.
+    ``n_tokens``, ``n_samples`` and ``window`` are K, n and T of the paper, by default with the values there;
+    ``rng`` is the random generator.
     """
     n_tokens = whole_number(n_tokens, "n_tokens", least=1, most=MAX_TOKENS)
     n_samples = whole_number(n_samples, "n_samples", most=MOST_SAMPLES)
@@ -187,22 +167,12 @@ def draw_ordered(
     n_queries: int = 2,
     cyclic: bool = False,
 ) -> Samples:
-    """Contexts of distinct tokens under few queries; labels follow another order for each query.
+    """Contexts of distinct tokens under ``n_queries`` queries; labels follow another order for each query.
 
-    The label is the context token that comes first in the query's order, in which the query itself is last:
-    so there is no cycle, and paths are longer than those of :func:`draw_acyclic`. If ``cyclic``, labels are
-    instead drawn at random from their contexts, until some query's graph has a cycle.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        What to draw with.
-    n_tokens, n_samples, window : int
-        As in :func:`draw_random`.
-    n_queries : int
-        Number of queries.
-    cyclic : bool
-        Draw labels at random from their contexts instead, until some query's graph has a cycle.
+    The label is the context token that comes first in the order of the query, in which the query is last:
+    there is no cycle, and paths are longer than with :func:`draw_acyclic`. If ``cyclic``, labels are drawn at
+    random from their contexts, until the graph of some query has a cycle. ``rng``, ``n_tokens``,
+    ``n_samples`` and ``window`` are those of :func:`draw_random`.
     """
     n_tokens = whole_number(n_tokens, "n_tokens", least=2, most=MAX_TOKENS)
     n_queries = whole_number(n_queries, "n_queries", least=1, most=n_tokens)

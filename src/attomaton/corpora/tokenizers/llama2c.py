@@ -1,4 +1,4 @@
-"""Tokenizers of llama2.c, from their ``.bin`` files: a score and a text for each token."""
+"""Run tokenizers of llama2.c, from their ``.bin`` files: a score and a text for each token."""
 
 import base64
 import binascii
@@ -39,7 +39,6 @@ class Llama2cEncoder:
             raise UnreadableSource(f"it has no token for a space, or for some byte; {RESTORE_TOKENIZER}")
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
-        """The texts as ids."""
         return ragged([self._merge(self._characters(text)) for text in texts])
 
     def tokens(self) -> tuple[str, ...]:
@@ -52,6 +51,7 @@ class Llama2cEncoder:
         return joined.removeprefix(b" ").decode("utf-8", errors="replace")
 
     def _bytes_of(self, index: int) -> bytes:
+        """The bytes of a token; a byte token, such as ``<0x0A>``, is that byte."""
         token = self._tokens[index] if 0 <= index < len(self._tokens) else b""
         byte = _BYTE.fullmatch(token) if FIRST_BYTE <= index < FIRST_BYTE + 256 else None
         return token if byte is None else bytes([int(byte[1], 16)])
@@ -60,9 +60,9 @@ class Llama2cEncoder:
         """The ids of the characters; a character that is not a token becomes its bytes."""
         ids: list[int] = [self._ids[b" "]] if text else []
         for character in text:
-            written = character.encode("utf-8", errors="replace")
-            number = self._ids.get(written)
-            ids += [byte + FIRST_BYTE for byte in written] if number is None else [number]
+            encoded = character.encode("utf-8", errors="replace")
+            index = self._ids.get(encoded)
+            ids += [byte + FIRST_BYTE for byte in encoded] if index is None else [index]
         return ids
 
     def _merge(self, ids: list[int]) -> list[int]:
@@ -93,9 +93,9 @@ class Llama2cEncoder:
             if current[position] != left or after is None or current[after] != right:
                 continue
             current[position], current[after] = merged, None
-            following[position] = beyond = following[after]
-            if beyond is not None:
-                previous[beyond] = position
+            following[position] = later = following[after]
+            if later is not None:
+                previous[later] = position
             for pair in (pair_at(previous[position]), pair_at(position)):
                 if pair is not None:
                     heappush(waiting, pair)

@@ -1,4 +1,4 @@
-"""Tokenizer files of language models: ``tokenizer.json``, ``.tiktoken``, and ``.bin`` of llama2.c.
+"""Read tokenizer files of language models: ``tokenizer.json``, ``.tiktoken``, and ``.bin`` of llama2.c.
 
 The ids are those that the libraries ``tokenizers`` and ``tiktoken`` assign to plain text: no special tokens
 are added, and nothing is truncated or padded. Text that looks like a special token is ordinary text for
@@ -33,7 +33,6 @@ class SubwordEncoder(Encoder, Protocol):
 
 
 def is_subword_file(tokenizer: str) -> bool:
-    """Whether the name of a tokenizer is the path of a tokenizer file."""
     return tokenizer.endswith((".json", ".tiktoken", ".bin"))
 
 
@@ -42,11 +41,12 @@ def read_definition(path: str) -> tuple[str, str]:
     file = Path(path)
     try:
         with open_regular(file) as stream:
-            read = stream.read(TOKENIZER_BYTES + 1)
-            packed = base64.b64encode(read) if file.suffix == ".bin" else read
-            content = packed.decode("utf-8")
+            blob = stream.read(TOKENIZER_BYTES + 1)
+            content = (base64.b64encode(blob) if file.suffix == ".bin" else blob).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UnreadableSource(f"{file} is not a tokenizer file: it is not UTF-8; give another") from error
+        raise UnreadableSource(
+            f"{file} is not a tokenizer file: it is not UTF-8; give another file"
+        ) from error
     except OSError as error:
         if isinstance(error, AttomatonError):
             raise
