@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 MOST_HTML_ROWS = 200  # most rows of a table in a notebook
 
-_FRAME = (
+FRAME = (
     "border:1px solid rgba(128,128,128,.4);border-radius:8px;padding:.8em 1.1em;margin:.3em 0;max-width:56em;"
     "overflow-x:auto;line-height:1.5;text-align:left"
 )
+LINE = "margin:.2em 0;white-space:pre-wrap"
+TITLE = "font-weight:600;margin-top:.4em"
 _QUIET = "opacity:.72"
 _TABLE = "border-collapse:collapse;margin:.2em 0 .4em;border:none;font-variant-numeric:tabular-nums"
 _CELL = "padding:.15em .9em .15em 0;border:none;vertical-align:top;text-align:"
@@ -43,16 +45,8 @@ def html_text(text: str) -> str:
     return _RIGHT_TO_LEFT_WORD.sub(r"<bdi>\g<0></bdi>", escape(text))
 
 
-def html_frame(blocks: Sequence[str]) -> str:
-    return f'<div style="{_FRAME}">{"".join(blocks)}</div>'
-
-
-def html_line(html: str) -> str:
-    return f'<div style="margin:.2em 0;white-space:pre-wrap">{html}</div>'
-
-
-def html_title(html: str) -> str:
-    return f'<div style="font-weight:600;margin-top:.4em">{html}</div>' if html else ""
+def html_div(style: str, *html: str) -> str:
+    return f'<div style="{style}">{"".join(html)}</div>'
 
 
 def html_signal(html: str, colour: str) -> str:
@@ -77,7 +71,7 @@ def html_chip(html: str, weight: float, note: str) -> str:
 def html_chips(before: str, chips: Sequence[str]) -> str:
     """Tokens in a row, after a quiet text."""
     start = f'<span style="{_QUIET}">{before} </span>' if before else ""
-    return f'<div style="margin:.5em 0;line-height:1.35">{start}{"".join(chips)}</div>'
+    return html_div("margin:.5em 0;line-height:1.35", start, *chips)
 
 
 def html_table(headers: Sequence[str], rows: Sequence[Sequence[HtmlCell]], hidden: int) -> str:
@@ -93,7 +87,7 @@ def html_table(headers: Sequence[str], rows: Sequence[Sequence[HtmlCell]], hidde
     if not has_headers:
         styles[0] += f";{_QUIET}"
     body = "".join(f"{_ROW}{''.join(map(_html_cell, row, styles))}</tr>" for row in rows)
-    more = f'<div style="{_QUIET}">and {hidden:,} more row{"s" * (hidden != 1)}</div>' if hidden else ""
+    more = html_div(_QUIET, f"and {hidden:,} more row{'s' * (hidden != 1)}") if hidden else ""
     top = f"<thead>{_ROW}{head}</tr></thead>" if has_headers else ""
     return f'<table style="{_TABLE}">{top}<tbody>{body}</tbody></table>{more}'
 

@@ -232,13 +232,15 @@ def _draw_grid(grid: Grid, width: int) -> list[str]:
 
 def draw_html(blocks: Sequence[Block]) -> str:
     """The blocks as HTML for a notebook, in a frame."""
-    return markup.html_frame([_html_block(block) for block in blocks])
+    return markup.html_div(markup.FRAME, *map(_html_block, blocks))
 
 
 def _html_block(block: Block) -> str:
     match block:
         case Grid(title, headers, rows):
-            return markup.html_title(_html_text(title)) + _html_table(headers, rows)
+            return (markup.html_div(markup.TITLE, _html_text(title)) if title else "") + _html_table(
+                headers, rows
+            )
         case Listing(headers, rows):
             return _html_table(headers, rows)
         case Bars(rows):
@@ -250,7 +252,7 @@ def _html_block(block: Block) -> str:
             ]
             return markup.html_chips(_html_text(before), tokens)
         case _:
-            return markup.html_line(_html_cell(block).html)
+            return markup.html_div(markup.LINE, _html_cell(block).html)
 
 
 def _html_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

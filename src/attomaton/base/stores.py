@@ -18,12 +18,9 @@ CREDENTIALS = (
 S3_TRIES = 8  # with pauses of half a minute in all
 _SHARED = ("s3://", "s3a://", "gs://", "gcs://")
 _STORES = {
-    "s3": ("the library s3fs", "'attomaton[remote]'"),
-    "s3a": ("the library s3fs", "'attomaton[remote]'"),
-    "gs": ("the library gcsfs", "gcsfs"),
-    "gcs": ("the library gcsfs", "gcsfs"),
-    "abfs": ("the library adlfs", "adlfs"),
-    "az": ("the library adlfs", "adlfs"),
+    **dict.fromkeys(("s3", "s3a"), ("the library s3fs", "'attomaton[remote]'")),
+    **dict.fromkeys(("gs", "gcs"), ("the library gcsfs", "gcsfs")),
+    **dict.fromkeys(("abfs", "az"), ("the library adlfs", "adlfs")),
 }
 """Scheme of a URL → the library that fsspec needs for it, and how to install it."""
 

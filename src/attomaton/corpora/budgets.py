@@ -7,6 +7,7 @@ use reaches them; where a real file comes close, the comment says which.
 
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -58,6 +59,7 @@ JSON_VALUES = 1 << 22
 
 PIECE_ROWS = 1 << 16  # rows of a table processed together
 NAME_LENGTH = 80  # characters of a name that an error message shows
+NAMED_COLUMNS = 20  # columns that an error message lists
 
 
 def unpacked_most(stored: int, max_bytes: int) -> int:
@@ -68,6 +70,12 @@ def unpacked_most(stored: int, max_bytes: int) -> int:
 def brief(text: str) -> str:
     """A name from a file, as error messages show it: without hidden characters, cut if long."""
     return shorten(text, NAME_LENGTH)
+
+
+def list_columns(names: Sequence[str]) -> str:
+    """The columns of a table, as error messages list them."""
+    listed = ", ".join(map(brief, names[:NAMED_COLUMNS])) or "none"
+    return listed + (f" and {len(names) - NAMED_COLUMNS:,} more" if len(names) > NAMED_COLUMNS else "")
 
 
 @dataclass

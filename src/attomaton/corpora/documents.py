@@ -83,8 +83,7 @@ class Chunk:
         check_ids(ids, size, "a token of the chunk", error=TokenOutOfRange)
         check_offsets(documents, len(ids), "offsets of documents", error=InvalidSamples)
         head = check_size(self.head, len(ids), "the head of a chunk", error=InvalidSamples)
-        arrays = {"ids": np.ascontiguousarray(ids), "documents": np.ascontiguousarray(documents)}
-        settle(self, head=head, n_tokens=size, **arrays)
+        settle(self, ids=ids, documents=documents, head=head, n_tokens=size)
 
     def cut(self, size: int, window: int) -> Iterator["Chunk"]:
         """Chunks of ``size`` labels, each with the preceding text that its contexts need."""

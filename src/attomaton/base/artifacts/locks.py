@@ -92,8 +92,7 @@ def read_owner(file: FileIO) -> dict[str, Any] | None:
 
 def _foreign_file(path: Path) -> UnwritablePlace:
     return UnwritablePlace(
-        f"{show_path(path)} has the name of a lock, but attomaton did not write it; move it, or write "
-        "elsewhere"
+        f"{show_path(path)} has the name of a lock but is not one; move it, or write elsewhere"
     )
 
 

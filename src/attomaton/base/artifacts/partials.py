@@ -20,7 +20,9 @@ def open_partial(
     """The folder to build in: new, or left by a killed writer with the same record; others are removed."""
     resumed: Path | None = None
     for partial in filter(is_partial, find_partials(target)):
-        if resumable and resumed is None and _has_record(partial, record):
+        earlier = read_sealed(partial / PARTIAL) or {}
+        is_same = all(earlier.get(name) == value for name, value in record.items())
+        if resumable and resumed is None and is_same:
             resumed = partial
         else:
             drop_partial(partial, lock)
@@ -57,11 +59,6 @@ def parent_of_partials(target: Path) -> Path:
         working_directory = Path("/")
     is_fixed = os.path.ismount(target) or working_directory.is_relative_to(target)
     return target.parent if not is_fixed and os.access(target.parent, os.W_OK | os.X_OK) else target
-
-
-def _has_record(partial: Path, record: Mapping[str, Any]) -> bool:
-    earlier = read_sealed(partial / PARTIAL) or {}
-    return all(earlier.get(name) == value for name, value in record.items())
 
 
 def _new_partial(target: Path, lock: Lock, record: Mapping[str, Any]) -> Path:

@@ -84,7 +84,7 @@ def as_reading(reading: object) -> Reading:
     if reading is None:
         return Reading()
     if not isinstance(reading, Reading):
-        raise UnsupportedOption(f"reading is of type {type(reading).__name__}; give an attomaton.Reading")
+        raise UnsupportedOption(f"reading is of type {type(reading).__name__}; give attomaton.Reading(…)")
     return reading
 
 

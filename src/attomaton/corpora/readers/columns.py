@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from attomaton.base.errors import AttomatonError, UnreadableSource
 from attomaton.base.tables import Int64, Integers, arrow_compute
-from attomaton.corpora.budgets import PIECE_ROWS, brief
+from attomaton.corpora.budgets import PIECE_ROWS, brief, list_columns
 from attomaton.corpora.readers.batches import (
     TEXT_BATCH_BYTES,
     Batch,
@@ -26,7 +26,6 @@ from attomaton.corpora.readers.batches import (
 from attomaton.corpora.token_files import read_lists
 
 COLUMN_NAMES = ("text", "content", "tokens", "input_ids", "ids")  # read by default, if there is one of them
-NAMED_COLUMNS = 20  # columns that an error lists
 ID_BYTES = 4  # of a token id in memory
 SPLIT_DOCUMENT = "split the document"
 
@@ -37,9 +36,7 @@ _types: Any = pa.types
 def find_document_column(schema: Any, reading: Reading, source: str) -> str:
     """The name of the column to read; an error lists the columns if it is not clear which."""
     kinds = {field.name: document_kind(field.type) for field in schema}
-    listed = ", ".join(brief(f"{field.name}: {field.type}") for field in list(schema)[:NAMED_COLUMNS])
-    present = listed or "none"
-    present += f" and {len(kinds) - NAMED_COLUMNS:,} more" if len(kinds) > NAMED_COLUMNS else ""
+    present = list_columns([f"{field.name}: {field.type}" for field in schema])
     name = reading.column
     if name is None:
         usable = [name for name, kind in kinds.items() if kind is not None]
@@ -49,7 +46,7 @@ def find_document_column(schema: Any, reading: Reading, source: str) -> str:
                 f"{source} has no column of text or of lists of integers (it has {present}); add one"
             )
         if len(candidates) > 1:
-            several = ", ".join(map(brief, candidates[:NAMED_COLUMNS]))
+            several = list_columns(candidates)
             raise UnreadableSource(f"{source} has several columns to read ({several}); name one with column")
         return candidates[0]
     if name not in kinds:

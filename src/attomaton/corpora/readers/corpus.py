@@ -143,8 +143,7 @@ def _read_text(path: str | AnyPath, tokenizer: str, reading: Reading) -> tuple[D
     vocabulary, ids = Vocabulary.from_text(decode_text(content, file.source, reading), tokenizer)
     if len(ids) < 2:
         raise errors.UnreadableSource(
-            f"{file.source} has too few tokens ({len(ids)}); give at least two, since a sample is a context "
-            "and a label"
+            f"{file.source} has too few tokens ({len(ids)}); give at least two, a context and a label"
         )
     offsets = np.array([0, len(ids)], np.int64)
     documents = trusted(Documents, ids=ids, offsets=offsets, vocabulary=vocabulary, skipped=NOTHING_SKIPPED)
@@ -189,8 +188,7 @@ def read_samples_of_ids(source: Any, **options: Unpack[ReadingOptions]) -> Sampl
     samples, vocabulary = read_samples_and_vocabulary(source, options)
     if vocabulary is not None:
         raise errors.UnsupportedOption(
-            "the corpus is text, but the automaton was learned from token ids and has no vocabulary; give "
-            "token ids"
+            "the corpus is text, but the automaton was learned from ids and has no vocabulary; give ids"
         )
     return samples
 

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from attomaton.base.errors import AttomatonError, SkippedDocuments, UnreadableSource
-from attomaton.corpora.budgets import CONTAINER, PIECE_ROWS, brief
+from attomaton.corpora.budgets import CONTAINER, PIECE_ROWS, list_columns
 from attomaton.corpora.readers.batches import Reading, Skips, attempt, too_long
 from attomaton.corpora.readers.files import TableReader, decode_utf8, naming, suffix_of
 from attomaton.corpora.readers.records import RecordReader
@@ -23,7 +23,6 @@ from attomaton.corpora.readers.records import RecordReader
 _arrow: Any = pa
 TEXT_COLUMNS = ("text", "content")  # read by default, if the table has one of them
 DELIMITERS = ",;\t|"  # of .csv files: the first that is in the header
-HEADER_NAMES = 20  # columns that an error lists
 _QUOTED = re.compile(r'"[^"]*+"')
 _COLUMN_NAME = re.compile(r"[\w.-]+")
 _DELIMITER_LINE = re.compile(r'sep=([^"])\s*')  # with which spreadsheets declare the delimiter
@@ -77,8 +76,7 @@ class DelimitedReader(RecordReader, TableReader):
     def _choose_column(self, columns: list[str]) -> int:
         """The index of the column to read; an error lists the columns if it is not clear which."""
         chosen, source = self.reading.column, self.source
-        present = ", ".join(brief(name) for name in columns[:HEADER_NAMES])
-        present += f" and {len(columns) - HEADER_NAMES:,} more" if len(columns) > HEADER_NAMES else ""
+        present = list_columns(columns)
         if chosen is None:
             usual = {name for name in columns if name in TEXT_COLUMNS}
             single = {name for name in columns if len(columns) == 1 and _COLUMN_NAME.fullmatch(name)}

@@ -62,8 +62,7 @@ class JsonReader(JsonTableReader):
             values = cast("list[Any]", values[0])
         elif not all(isinstance(value, dict) for value in values):
             raise UnreadableSource(
-                f"{self.source} is neither one list nor a sequence of objects; write one list of texts or of "
-                "objects"
+                f"{self.source} is neither a list nor a sequence of objects; write a list of texts or objects"
             )
         for number, value in enumerate(values):
             location = f"{self.source}, element {number},"

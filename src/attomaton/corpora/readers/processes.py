@@ -76,7 +76,7 @@ class Workers:
                 self._stop = context.Event()
                 workers = min(self._workers, len(jobs))
                 self._pool = ProcessPoolExecutor(workers, context, _begin_worker, (self._stop,))
-            futures = [self._pool.submit(_run_job, job) for job in jobs]
+            futures = [self._pool.submit(job.run) for job in jobs]
         try:
             for done, future in enumerate(as_completed(futures), 1):
                 future.result()
@@ -111,10 +111,6 @@ def safe_path() -> Generator[None]:
                 del os.environ[SAFE_PATH]
             else:
                 os.environ[SAFE_PATH] = before
-
-
-def _run_job(job: Job) -> None:
-    job.run()
 
 
 def _begin_worker(stop: Any) -> None:

@@ -9,10 +9,17 @@ import pyarrow as pa
 
 from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.base.tables import arrow_parquet
-from attomaton.corpora.budgets import CONTAINER, FOOTER_BYTES, TABLE_ROWS, UNPACKED, brief, unpacked_most
+from attomaton.corpora.budgets import (
+    CONTAINER,
+    FOOTER_BYTES,
+    TABLE_ROWS,
+    UNPACKED,
+    brief,
+    list_columns,
+    unpacked_most,
+)
 from attomaton.corpora.readers.batches import RAISE_LIMIT, Batch, ObjectReader, Reader, Reading
 from attomaton.corpora.readers.columns import (
-    NAMED_COLUMNS,
     document_kind,
     documents_of_column,
     find_document_column,
@@ -238,8 +245,7 @@ def _column_of(frame: Any, reading: Reading, title: str) -> Any:
         )
     if names.count(name) != 1:
         number = "several columns" if name in names else "no column"
-        present = ", ".join(map(brief, names[:NAMED_COLUMNS])) or "none"
-        raise UnreadableSource(f"the frame has {number} called {name!r}; it has {present}")
+        raise UnreadableSource(f"the frame has {number} called {name!r}; it has {list_columns(names)}")
     column = columns[names.index(name)]
     return _to_arrow(column) if library == "pandas" else column
 

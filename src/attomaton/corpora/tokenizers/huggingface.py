@@ -85,8 +85,7 @@ class HuggingFaceEncoder:
         largest = max((max(ids) for ids in lists if ids), default=0)
         if largest >= max(1, self._n_tokens):
             raise UnreadableSource(
-                f"the tokenizer produced the id {largest}, but its ids must be below {self._n_tokens}; "
-                "give another file"
+                f"the tokenizer produced the id {largest}, not below {self._n_tokens}; give another file"
             )
         return ragged(lists)
 
