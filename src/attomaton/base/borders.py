@@ -109,13 +109,11 @@ def check_offsets(offsets: Int64, n_values: int, name: str, *, error: Refusal = 
 
 
 def check_kind(value: object, kind: type[object], name: str) -> None:
-    """Check that a value is an instance of this class."""
     if not isinstance(value, kind):
         raise MismatchedParts(f"{name} is of type {type(value).__name__}; it must be {kind.__name__}")
 
 
 def check_lengths(name: str, /, **arrays: Any) -> None:
-    """Check that arrays that belong together have equal lengths."""
     lengths = {key: len(array) for key, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{length} of {key}" for key, length in lengths.items())

@@ -68,7 +68,6 @@ def house_axes(
 
 
 def colour_map(colours: Sequence[str]) -> Any:
-    """A colour map that interpolates evenly between these colours."""
     with loading_matplotlib():
         from matplotlib.colors import LinearSegmentedColormap
     maps: Any = LinearSegmentedColormap
@@ -88,7 +87,6 @@ def loading_matplotlib() -> Generator[None]:
 
 
 def wrap_caption(caption: str, *, width: float = ONE_COLUMN) -> list[str]:
-    """The caption, broken into lines that fit the width."""
     lines: list[str] = []
     for paragraph in caption.split("\n"):
         lines.append("")
@@ -116,7 +114,6 @@ def drawable(text: str, most: int) -> str:
 
 
 def measure_text(text: str, size: float = FONT_SIZE) -> float:
-    """The width of a text in inches, at ``size`` points of the style's font."""
     font = _font()
     font.set_size(size, 720)
     font.set_text(text)

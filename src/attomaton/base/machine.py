@@ -30,10 +30,7 @@ def count_processors() -> int:
 def divide_work(
     work: Callable[[Share], Answer], shares: Sequence[Share], threads: int | None = None
 ) -> list[Answer]:
-    """The results of ``work`` on every share, in order, with this many threads or one per processor.
-
-    Only kernels, which release the GIL, gain from it.
-    """
+    """The results of ``work`` on every share, in order; by default with one thread per processor."""
     if len(shares) <= 1 or threads == 1:
         return list(map(work, shares))
     from concurrent.futures import ThreadPoolExecutor
@@ -55,7 +52,6 @@ def release_memory() -> None:
 
 
 def total_memory() -> int | None:
-    """The memory of the machine in bytes; None where the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -69,7 +65,6 @@ def available_memory() -> int:
 
 
 def read_cgroup_limit() -> int | None:
-    """The smallest limit that a cgroup sets, in bytes; None if there is none."""
     limits: list[int] = []
     for name in CGROUP_FILES:
         with suppress(OSError):
@@ -97,7 +92,6 @@ def parse_memory(memory: str | int | None) -> int:
 
 
 def _read_size(memory: str) -> float:
-    """The bytes of a text such as 2GB, perhaps infinite."""
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", memory)
     if match is None or match[2].upper() not in _UNITS:
         raise UnsupportedOption(f"memory is {show(memory)}; give a size such as 2GB or 512MiB")

@@ -50,7 +50,6 @@ def html_div(style: str, *html: str) -> str:
 
 
 def html_signal(html: str, colour: str) -> str:
-    """A text behind an edge of this colour."""
     return f'<span style="{_EDGE} {colour}">{html}</span>'
 
 
@@ -69,7 +68,6 @@ def html_chip(html: str, weight: float, note: str) -> str:
 
 
 def html_chips(before: str, chips: Sequence[str]) -> str:
-    """Tokens in a row, after a quiet text."""
     start = f'<span style="{_QUIET}">{before} </span>' if before else ""
     return html_div("margin:.5em 0;line-height:1.35", start, *chips)
 

@@ -46,7 +46,6 @@ def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGES
 
 
 def check_threads(threads: int | None) -> int | None:
-    """A valid number of threads; None means one per processor."""
     return None if threads is None else whole_number(threads, "threads", least=1, most=MOST_THREADS)
 
 
@@ -78,7 +77,6 @@ def real_number(
 
 
 def share(value: object, name: str) -> float:
-    """The value as a float, if it is above 0 and at most 1."""
     number = _as_real(value)
     if number is None or not 0 < number <= 1:
         raise UnsupportedOption(f"{name} is {show(value)}; give a fraction above 0 and at most 1")
@@ -86,7 +84,6 @@ def share(value: object, name: str) -> float:
 
 
 def choice(value: object, name: str, *, options: Collection[str]) -> str:
-    """The value, if it is one of the options."""
     if not isinstance(value, str) or value not in options:
         *earlier, last = options
         raise UnsupportedOption(f"{name} is {show(value)}; choose {', '.join(earlier)} or {last}")
@@ -94,7 +91,6 @@ def choice(value: object, name: str, *, options: Collection[str]) -> str:
 
 
 def flag(value: object, name: str) -> bool:
-    """The value, if it is True or False."""
     if not isinstance(value, bool):
         raise UnsupportedOption(f"{name} is {show(value)}; give True or False")
     return value
@@ -166,15 +162,12 @@ def settle(owner: object, **values: object) -> None:
 
 
 def checked(check: Callable[..., Any], **limits: Any) -> dict[str, Any]:
-    """Metadata of a field of :class:`Checked`: a check, and its limits."""
+    """Metadata of a field: a check, which gets the value, the name and the limits, and returns the value."""
     return {"check": partial(check, **limits)}
 
 
 class Checked:
-    """Base of frozen dataclasses whose fields have a check in their metadata (:func:`checked`).
-
-    A check gets the value and the name of a field, and returns the value to store. Defaults are not checked.
-    """
+    """Base of frozen dataclasses whose fields have checks (:func:`checked`); defaults are not checked."""
 
     def __post_init__(self) -> None:
         for field in fields(cast("Any", self)):

@@ -59,10 +59,8 @@ def embed_page(page: str, *, height: int) -> str:
 
 
 def digest(text: str) -> str:
-    """The name of a script or style in a content security policy."""
     return "sha256-" + b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def asset(package: str, name: str) -> str:
-    """The text of a file among the assets of a package."""
     return (files(package) / "assets" / name).read_text(encoding="utf-8")

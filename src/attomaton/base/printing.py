@@ -70,7 +70,6 @@ def name_item(item: object) -> str:
 
 
 def list_words(words: Sequence[str]) -> str:
-    """Words as an English list: "a, b and c"."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
@@ -186,7 +185,6 @@ class Printed:
 
 
 def blocks_of(value: Printed) -> list[Block]:
-    """The blocks of a result, for other code to draw."""
     return value._blocks()  # pyright: ignore[reportPrivateUsage]
 
 
@@ -199,7 +197,6 @@ def draw_text(blocks: Sequence[Block], *, width: int = WIDTH) -> str:
 
 
 def lines_of(block: str | Signal | Listing | Bars | Chips) -> list[str]:
-    """The lines of a block that is not a table."""
     return [block] if isinstance(block, str) else str(block).split("\n")
 
 
@@ -231,7 +228,6 @@ def _draw_grid(grid: Grid, width: int) -> list[str]:
 
 
 def draw_html(blocks: Sequence[Block]) -> str:
-    """The blocks as HTML for a notebook, in a frame."""
     return markup.html_div(markup.FRAME, *map(_html_block, blocks))
 
 
@@ -256,7 +252,6 @@ def _html_block(block: Block) -> str:
 
 
 def _html_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """The first rows of a table, and how many more there are."""
     shown = [[_html_cell(cell) for cell in row] for row in rows[: markup.MOST_HTML_ROWS]]
     return markup.html_table([_html_text(name) for name in headers], shown, len(rows) - len(shown))
 

@@ -65,10 +65,7 @@ def largest_of(index: Integers, values: Float64, size: int, *, least: float = -n
 
 
 def means_at(index: Integers, values: Float64) -> Float64:
-    """The mean of ``values`` at each index up to the largest; 0 for an empty row.
-
-    Shapes are (n_entries,) → (n_rows,), or (n_entries, n) → (n_rows, n).
-    """
+    """The mean of ``values`` in each row, 0 for an empty one: (n_entries, …) → (n_rows, …)."""
     counts = np.maximum(np.bincount(index), 1)
     sums = np.zeros((len(counts), *values.shape[1:]))
     np.add.at(sums, index, values)
@@ -81,10 +78,7 @@ def centre(index: Integers, values: Float64) -> Float64:
 
 
 def odds_of(index: Integers, logits: Float64, size: int) -> Float64:
-    """e^{logit} of each entry divided by the largest of its row, shape (n_entries,): none is above 1.
-
-    Each row needs a finite logit; others may be −∞.
-    """
+    """e^{logit} of each entry divided by the largest of its row, which must be finite, shape (n_entries,)."""
     return np.exp(logits - largest_of(index, logits, size)[index])
 
 

@@ -28,7 +28,6 @@ class Stat(NamedTuple):
 
 
 def stat_of(details: dict[str, Any]) -> Stat:
-    """The size and the tag of a file, from what a store says about it."""
     tag = details.get("ETag") or details.get("etag")
     return Stat(int(details.get("size") or 0), str(tag).strip('"') if tag else None)
 
@@ -187,7 +186,6 @@ def as_path(path: "str | PathLike[str] | RemotePath") -> AnyPath:
 
 
 def is_url(source: str) -> bool:
-    """Whether a text is a URL, not a path."""
     return _SCHEME.match(source) is not None
 
 

@@ -120,7 +120,6 @@ def check_weights(weights: object, n_tokens: int, name: str) -> None:
 
 
 def score_table(nodes: pa.Table, scores: Float64) -> pa.Table:
-    """The table of scores from the columns query and token of ``nodes``, and one score for each row."""
     columns = {"query": column(nodes, "query"), "token": column(nodes, "token"), "score": scores}
     return make_table(SCORE_SCHEMA, columns)
 

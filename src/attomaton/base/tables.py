@@ -23,17 +23,13 @@ _arrow: Any = pa
 
 
 def make_table(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
-    """An Arrow table of ``schema`` from numpy columns of equal length (no copy if types agree).
-
-    A list column is given as ``(offsets, values)``.
-    """
+    """An Arrow table from NumPy columns, without a copy if types agree; a list column is (offsets, values)."""
     fields: Any = schema
     arrays = [_array(columns[field.name], field.type) for field in fields]
     return _arrow.Table.from_arrays(arrays, schema=schema)
 
 
 def table_of(columns: Mapping[str, Any]) -> pa.Table:
-    """An Arrow table whose column types are inferred from the values."""
     return _arrow.table(dict(columns))
 
 
@@ -73,12 +69,10 @@ def empty_table(schema: Any) -> pa.Table:
 
 
 def keep_rows(table: pa.Table, mask: Bool) -> pa.Table:
-    """The rows of a table where ``mask`` is true."""
     return table.filter(_arrow.array(mask))
 
 
 def take_rows(table: pa.Table, rows: Int64) -> pa.Table:
-    """The rows of a table with these numbers, in this order."""
     if len(rows) and rows[-1] - rows[0] + 1 == len(rows) and (np.diff(rows) == 1).all():
         return table.slice(int(rows[0]), len(rows))
     return table.take(_array(rows, pa.int64()))
@@ -93,10 +87,7 @@ def number_strings(words: Sequence[str]) -> tuple[tuple[str, ...], Int32]:
 
 
 def sum_equal_rows(offsets: Int64, words: Int32, count: Int64) -> tuple[Int64, Int32, Int64]:
-    """Ragged rows of non-negative integers with counts → the distinct rows, sorted, with summed counts.
-
-    Rows become big-endian byte strings, which Arrow groups and sorts exactly as the integers would.
-    """
+    """Ragged rows of non-negative integers with counts → the distinct rows, sorted, with summed counts."""
     keys = rows_to_bytes(offsets, words)
     grouped = _arrow.table({"row": keys, "count": count}).group_by("row").aggregate([("count", "sum")])
     ordered = grouped.sort_by("row")
@@ -111,7 +102,6 @@ def rows_to_bytes(offsets: Int64, words: Int32) -> Any:
 
 
 def bytes_to_rows(strings: Any) -> tuple[Int64, Int32]:
-    """The inverse of :func:`rows_to_bytes`: ``(offsets, words)``."""
     rows = join_chunks(strings)
     borders: Int64 = np.frombuffer(rows.buffers()[1] or bytes(8), np.int64)[
         rows.offset : rows.offset + len(rows) + 1
@@ -131,10 +121,7 @@ def exact_file(path: str | PathLike[str], mode: str = "rb") -> Any:
 
 
 def read_parquet(blob: bytes) -> pa.Table:
-    """Read the bytes of a Parquet file.
-
-    Without threads: Arrow's may outlive the call and abort the interpreter at exit.
-    """
+    """The table in a Parquet file, read without threads: Arrow's may abort the interpreter at exit."""
     return arrow_parquet().ParquetFile(_arrow.BufferReader(blob), pre_buffer=False).read(use_threads=False)
 
 
@@ -146,7 +133,6 @@ def arrow_parquet() -> Any:
 
 
 def arrow_compute() -> Any:
-    """Arrow's functions on columns, loaded on demand."""
     import pyarrow.compute
 
     return pyarrow.compute

@@ -57,7 +57,6 @@ def _pack_arrays(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file's header has a digest and a description of its content, as our files do."""
     try:
         with _open_safetensors(str(path), "numpy") as file:
             return {"holds", DIGEST} <= dict(file.metadata() or {}).keys()

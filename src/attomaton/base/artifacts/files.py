@@ -26,7 +26,6 @@ def entry_of(path: Path) -> dict[str, Any]:
 
 
 def digest_file(path: str | AnyPath) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
     opened: Any = as_path(path).open("rb")
     with opened as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -86,7 +85,6 @@ def show_path(path: Path) -> str:
 
 
 def list_first(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
     shown = ", ".join(map(repr, names[:SHOWN_NAMES]))
     return shown if len(names) <= SHOWN_NAMES else f"{shown} and {len(names) - SHOWN_NAMES:,} more"
 
@@ -106,7 +104,6 @@ def explained(path: Path | str, *, resumable: bool = False) -> Generator[None]:
 
 
 def unwritable(path: Path | str, reason: str, *, resumable: bool = False) -> UnwritablePlace:
-    """The error for a path that cannot be written."""
     shown = path if isinstance(path, str) else show_path(path)
     again = ", and run it again: it resumes where it stopped" if resumable else ""
     return UnwritablePlace(f"{shown} cannot be written: {reason}; free space, or write elsewhere{again}")

@@ -156,7 +156,6 @@ def _check_empty(target: Path) -> None:
 
 
 def check_folder_kind(target: Path, kind: FolderKind) -> None:
-    """Refuse a folder of ours that is of another kind."""
     stock = ownership.take_stock(target)
     if stock is not None and stock.manifest["kind"] != kind.name:
         raise UnwritablePlace(
@@ -215,7 +214,6 @@ def _install(partial: Path, target: Path, lock: ownership.Lock) -> None:
 
 
 def _move_entries(partial: Path, target: Path) -> None:
-    """Move the entries of a finished folder to its target, the manifest last."""
     for entry in sorted(partial.iterdir(), key=lambda path: path.name == MANIFEST):
         if entry.name != ownership.PARTIAL:
             entry.rename(target / entry.name)

@@ -28,12 +28,10 @@ def digest_record(record: Any) -> str:
 
 
 def seal(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record with its digest."""
     return {**record, SEAL: digest_record(dict(record))}
 
 
 def is_sealed(record: object) -> bool:
-    """Whether a record matches the digest in it."""
     if not isinstance(record, dict):
         return False
     content = dict(cast("dict[str, Any]", record))
@@ -79,15 +77,12 @@ def _read_bytes(path: AnyPath) -> bytes:
 
 
 def write_sealed(path: Path, record: Mapping[str, Any], *, draft: Path | None = None) -> None:
-    """Write a record with its digest; ``draft`` as for :func:`~attomaton.base.artifacts.files.write_file`."""
+    """Write a record with its digest; ``draft`` as for :func:`.files.write_file`."""
     write_file(path, json_writer(seal(record)), draft=draft)
 
 
 def json_writer(record: Any) -> Callable[[Path], object]:
-    """A function that writes a record as JSON, for :func:`~attomaton.base.artifacts.files.write_file`.
-
-    Text stays readable; file names that are not UTF-8 are escaped.
-    """
+    """A function that writes a record as JSON, for :func:`.files.write_file`."""
     blob = encode_record(record)
     return lambda path: path.write_bytes(blob)
 
@@ -114,7 +109,6 @@ class FolderKind:
 
     @property
     def noun(self) -> str:
-        """The phrase without its article."""
         return self.phrase.removeprefix("a ").removeprefix("an ")
 
 

@@ -81,7 +81,6 @@ def take_stock(folder: Path) -> Stock | None:
 
 
 def _names_of_training(run: Path) -> set[str]:
-    """The files of a training in a run, relative to the run."""
     manifest = read_sealed(run / INNER / MANIFEST) or {}
     if manifest.get("kind") != INNER:
         return set()

@@ -29,7 +29,6 @@ MOST_OPEN = 16  # files of one table that stay open
 
 
 def partition_name(table: str, number: int) -> str:
-    """The name of the file that contains a partition of a table."""
     return f"{table}-{number:05d}.parquet"
 
 

@@ -94,7 +94,6 @@ def load_run(
 
 
 def fill_run(building: Building, run: Run) -> None:
-    """Write the files and the manifest of a run into the folder being built."""
     folder = building.folder
     digests: dict[str, dict[str, Any]] = {}
     with explained(folder):

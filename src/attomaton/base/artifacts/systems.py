@@ -17,7 +17,6 @@ from typing import Any
 
 
 def _optional_module(name: str) -> Any:
-    """A module that only some systems have; None on the others."""
     try:
         return import_module(name)
     except ImportError:
@@ -52,7 +51,6 @@ def flush(path: Path) -> None:
 
 
 def flush_tree(folder: Path) -> None:
-    """Flush a folder and everything in it to disk."""
     for subfolder, _, names in os.walk(folder, topdown=False):
         for name in names:
             flush(Path(subfolder, name))
@@ -78,7 +76,6 @@ def lock_file(file: FileIO) -> bool:
 
 
 def remove_locked(path: Path, file: FileIO) -> None:
-    """Remove and close a file that this process has locked."""
     if _fcntl is not None:
         path.unlink(missing_ok=True)
     file.close()
@@ -110,7 +107,6 @@ def exchange_folders(path: Path, target: Path, spare: Path) -> None:
 
 @cache
 def _find_renameat2() -> Any:
-    """The C library's ``renameat2``, or None where there is none."""
     try:
         return ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError, TypeError):  # no such call; no such library on Windows

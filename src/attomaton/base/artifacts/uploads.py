@@ -103,7 +103,6 @@ def check_upload(url: str | RemotePath, *, overwrite: bool = False) -> RemotePat
 
 
 def _owned_names(remote: RemotePath) -> set[str]:
-    """The names of our files at a URL, as the records there list them."""
     marker = manifests.read_sealed(remote / UPLOAD_MARKER) or {}
     names = listed_names({"files": marker.get("files", ())})
     manifest = manifests.read_sealed(remote / manifests.MANIFEST)
