@@ -23,7 +23,7 @@ _arrow: Any = pa
 
 
 def make_table(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
-    """An Arrow table from NumPy columns, without a copy if types agree; a list column is (offsets, values)."""
+    """An Arrow table from NumPy columns, not copied if types agree; a list column is (offsets, values)."""
     fields: Any = schema
     arrays = [_array(columns[field.name], field.type) for field in fields]
     return _arrow.Table.from_arrays(arrays, schema=schema)

@@ -63,7 +63,6 @@ NAMED_COLUMNS = 20  # columns that an error message lists
 
 
 def unpacked_most(stored: int, max_bytes: int) -> int:
-    """Bytes that one row of a table may unpack to, by the size of the file."""
     return max(UNPACKED, 4 * max_bytes, UNPACKED_RATIO * stored)
 
 
@@ -73,7 +72,6 @@ def brief(text: str) -> str:
 
 
 def list_columns(names: Sequence[str]) -> str:
-    """The columns of a table, as error messages list them."""
     listed = ", ".join(map(brief, names[:NAMED_COLUMNS])) or "none"
     return listed + (f" and {len(names) - NAMED_COLUMNS:,} more" if len(names) > NAMED_COLUMNS else "")
 
@@ -130,7 +128,6 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def refuse_irregular(path: str | os.PathLike[str], mode: int) -> None:
-    """Raise for a pipe, a socket or a device."""
     kind = IRREGULAR.get(stat.S_IFMT(mode))
     if kind is not None:
         raise UnreadableSource(

@@ -17,16 +17,8 @@ from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 class Documents:
     """A tokenised corpus: document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``.
 
-    Attributes
-    ----------
-    ids : int32 array, shape (n_values,)
-        All documents, one after the other.
-    offsets : int64 array, shape (n_documents + 1,)
-        Where each document begins, and the end of the last.
-    vocabulary : Vocabulary, optional
-        None for a corpus of ids whose tokenizer is unknown.
-    skipped : Skipped
-        Documents that could not be read.
+    ``ids`` has the shape (n_values,), ``offsets`` (n_documents + 1,). ``vocabulary`` is None for ids whose
+    tokenizer is unknown; ``skipped`` counts the documents that could not be read.
 
     Examples
     --------
@@ -119,7 +111,6 @@ def regroup(chunks: Iterable[Chunk], size: int, window: int) -> Iterator[Chunk]:
 
 
 def _cut_evenly(chunks: list[Chunk], size: int, window: int) -> Iterator[Chunk]:
-    """Join the chunks, and cut them into chunks of about equal size."""
     shifts = np.cumsum([0, *(len(chunk.ids) for chunk in chunks)])
     borders = [chunk.documents[1:] + shift for chunk, shift in zip(chunks, shifts[:-1], strict=True)]
     ids = np.concatenate([chunk.ids for chunk in chunks])

@@ -39,7 +39,6 @@ class Names:
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The texts by id; empty if there is no vocabulary."""
         return () if self.vocabulary is None else (*self.vocabulary.tokens, *self.unknown)
 
     def key(self, token: int) -> str | int:
@@ -54,10 +53,7 @@ class Names:
 
 
 def read_context(context: Context, n_tokens: int, vocabulary: Vocabulary | None) -> tuple[Int32, Names]:
-    """The checked token ids of a context, shape (length,), and the names of its tokens.
-
-    Words that are not in the vocabulary are numbered from ``n_tokens`` on.
-    """
+    """The token ids of a context, with unknown words from ``n_tokens`` on, and the names of the tokens."""
     if isinstance(context, Iterator):
         context = cast("Sequence[int]", list(context))
     if isinstance(context, str):

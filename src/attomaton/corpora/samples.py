@@ -64,18 +64,9 @@ class Samples(Tabular):
 
     Build samples with :meth:`from_lists`, :meth:`from_arrays` or :meth:`from_windows`.
 
-    Attributes
-    ----------
-    values : int32 array, shape (n_values,)
-        Token ids; contexts are slices of this array.
-    starts, stops : int64 arrays, shape (n_samples,)
-        Where each context begins and ends in ``values``.
-    labels : int32 array, shape (n_samples,)
-        The token to predict.
-    n_tokens : int
-        Size of the vocabulary; every id is in ``0 … n_tokens − 1``.
-    skipped : Skipped
-        Documents of the corpus that could not be read.
+    ``values`` are token ids, shape (n_values,), all below ``n_tokens``, the size of the vocabulary.
+    ``starts`` and ``stops`` say where contexts begin and end in ``values``, and ``labels`` are the tokens to
+    predict, shape (n_samples,). ``skipped`` counts the documents of the corpus that could not be read.
 
     Examples
     --------
@@ -208,7 +199,6 @@ class Samples(Tabular):
         return (self[index] for index in range(len(self)))
 
     def __add__(self, later: "Samples") -> "Samples":
-        """Both sample sets, one after the other."""
         names = {"values": 0, "starts": len(self.values), "stops": len(self.values), "labels": 0}
         joined = {
             name: np.concatenate([getattr(self, name), getattr(later, name) + shift])
@@ -219,12 +209,10 @@ class Samples(Tabular):
 
     @cached_property
     def queries(self) -> Int32:
-        """The last context token of each sample, shape (n_samples,)."""
         return self.values[self.stops - 1]
 
     @cached_property
     def lengths(self) -> Int64:
-        """The length of each context, shape (n_samples,)."""
         return self.stops - self.starts
 
     def take(self, index: slice | NDArray[np.integer[Any]] | NDArray[np.bool_]) -> "Samples":
@@ -269,7 +257,6 @@ def _integers(array: ArrayLike, name: str) -> NDArray[np.integer[Any]]:
 
 
 def checked_window(window: object) -> int:
-    """The window, if it is a whole number of at least 1."""
     try:
         return whole_number(window, "window", least=1)
     except UnsupportedOption as error:

@@ -41,14 +41,7 @@ FOOTERS_AT_ONCE = 16  # footers read in parallel if each is a request to a store
 
 @dataclass(frozen=True)
 class Shards:
-    """Parquet files, each with a column ``tokens`` of integer lists.
-
-    Attributes
-    ----------
-    paths : tuple of Path or RemotePath
-        The files, in the order of their documents; on this machine, or at URLs.
-    n_tokens : int
-        Size of the vocabulary.
+    """Parquet files at ``paths``, each with a column ``tokens`` of integer lists; ids are below ``n_tokens``.
 
     Examples
     --------
@@ -114,7 +107,7 @@ class Shards:
             return tuple(pool.map(count_groups, self.paths))
 
     def jobs(self, size: int) -> list["Shards"]:
-        """Consecutive shards in groups of about ``size`` tokens; a larger shard is a group of its own."""
+        """Consecutive shards in groups of about ``size`` tokens; a larger shard is a group alone."""
         groups: list[list[AnyPath]] = []
         filled = 0
         for path, tokens in zip(self.paths, self.sizes, strict=True):
@@ -126,7 +119,7 @@ class Shards:
         return [replace(self, paths=tuple(group)) for group in groups]
 
     def cut(self, size: int) -> "Cuts":
-        """Consecutive row groups in tasks of about ``size`` tokens; a larger group is a task of its own."""
+        """Consecutive row groups in tasks of about ``size`` tokens; a larger group is a task alone."""
         stretches: list[list[int]] = []  # rows of ``Cuts.stretches``
         starts, filled = [0], 0
         for shard, groups in enumerate(self._groups):
@@ -216,17 +209,14 @@ class TokenizedCorpus:
 
     @property
     def length(self) -> int:
-        """The number of tokens in all documents."""
         return self.manifest["tokens"]
 
     @property
     def skipped(self) -> Skipped:
-        """The documents that were skipped during reading."""
         return Skipped(**self.manifest["skipped"])
 
     @property
     def shards(self) -> list[AnyPath]:
-        """The Parquet files, in the order of the corpus."""
         return [self.folder / name for name in self.manifest["files"] if name.endswith(".parquet")]
 
     def batches(self) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,7 @@
-"""Corpora whose answer is known in advance.
+"""Corpora whose answer is known in advance, and the random draws of the papers.
 
 An order of blocks says which tokens must end up in one component and which component precedes which;
-:func:`corpus` generates samples with exactly that order. The papers' random draws are also here.
+:func:`corpus` generates samples with exactly that order.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,7 +45,6 @@ class BlockOrder:
 
     @property
     def query(self) -> int:
-        """The query of all samples."""
         return self.n_tokens - self.sizes[-1]
 
     @property
@@ -141,20 +140,14 @@ def draw_random(
 def draw_cyclic(
     rng: np.random.Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4
 ) -> Samples:
-    """Draw as :func:`draw_random` does until at least one query's token-priority graph has a cycle.
-
-    ``rng``, ``n_tokens``, ``n_samples`` and ``window`` are those of :func:`draw_random`.
-    """
+    """A draw with a cycle; ``rng``, ``n_tokens``, ``n_samples`` and ``window`` as in :func:`draw_random`."""
     return _draw_until(has_cycle, rng, n_tokens, n_samples, window)
 
 
 def draw_acyclic(
     rng: np.random.Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4
 ) -> Samples:
-    """Draw as :func:`draw_random` does until no query's token-priority graph has a cycle.
-
-    ``rng``, ``n_tokens``, ``n_samples`` and ``window`` are those of :func:`draw_random`.
-    """
+    """A draw without a cycle; ``rng``, ``n_tokens``, ``n_samples``, ``window`` as in :func:`draw_random`."""
     return _draw_until(lambda samples: not has_cycle(samples), rng, n_tokens, n_samples, window)
 
 

@@ -1,7 +1,4 @@
-"""Parquet files of token ids: a column ``tokens`` of integer lists, one document per row.
-
-Arrow's functions are typed as Any here, because its stubs leave them partly unknown.
-"""
+"""Parquet files of token ids: a column ``tokens`` of integer lists, one document per row."""
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
@@ -51,7 +48,6 @@ def chunk_of(
 
 
 def check_token_column(schema: Any, location: object) -> None:
-    """Refuse a table without lists of integers in the column ``tokens``."""
     if TOKENS not in schema.names:
         raise UnreadableSource(
             f"{location} has no column {TOKENS!r} (it has {', '.join(schema.names)}); tokenise it first"
@@ -88,10 +84,7 @@ def read_lists(lists: Any, n_tokens: int, location: str, first_row: int) -> tupl
 def read_batches(
     path: AnyPath, size: int, groups: range | None = None
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """The record batches of a file, or of some of its row groups, with the first row of each.
-
-    Each has about ``size`` tokens, or fewer if rows are limited.
-    """
+    """Record batches of about ``size`` tokens of a file, or of some row groups, each with the first row."""
     file = _open_tokens(path)
     n_rows, n_values = _groups_of(file).sum(axis=0).tolist()
     rows_at_once = min(ROWS_AT_ONCE, max(1, size // max(1, n_values // max(1, n_rows))))
@@ -142,7 +135,6 @@ def _open_parquet(path: AnyPath) -> Any:
 
 
 def _explained(path: AnyPath, read: Callable[[], Any]) -> Any:
-    """The result of ``read``, with errors that name the file."""
     try:
         return read()
     except AttomatonError:

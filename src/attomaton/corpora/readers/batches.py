@@ -80,7 +80,6 @@ class Reading(Checked):
 
 
 def as_reading(reading: object) -> Reading:
-    """The reading options that a user passed; the defaults for None."""
     if reading is None:
         return Reading()
     if not isinstance(reading, Reading):
@@ -122,7 +121,6 @@ Batch = TextBatch | TokenBatch
 
 
 def unpacked_bytes(batch: Batch) -> int:
-    """The approximate size of a batch in memory."""
     if isinstance(batch, TextBatch):
         return sum(map(text_size, batch.texts))
     return batch.ids.nbytes
@@ -183,7 +181,6 @@ class Skips:
         self._skipped = Skipped()
 
     def add(self, error: AttomatonError) -> None:
-        """Raise or count the error of a document."""
         if not self._allowed:
             raise error
         self._skipped += Skipped(1, show_hidden(str(error)))
@@ -197,13 +194,11 @@ class Skips:
                 yield row, result
 
     def take(self) -> Skipped:
-        """The documents skipped since the last call."""
         skipped, self._skipped = self._skipped, Skipped()
         return skipped
 
 
 def checked_text(text: str, location: str) -> str:
-    """The text, if it can be encoded as UTF-8."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -215,14 +210,12 @@ def checked_text(text: str, location: str) -> str:
 
 
 def too_long(location: str, reading: Reading, *, advice: str) -> UnreadableSource:
-    """The error for a document that is longer than ``max_bytes``."""
     return UnreadableSource(
         f"{location} is longer than {reading.max_bytes:,} bytes; {advice}, or {RAISE_LIMIT}"
     )
 
 
 def checked_ids(ids: Integers, location: str, n_tokens: int) -> Integers:
-    """The ids, if all are in 0 … n_tokens − 1."""
     check_range(ids, n_tokens, lambda index: f"{location.rstrip(',')}, position {index},", ID_CURE)
     return ids
 

@@ -1,7 +1,4 @@
-"""Read a corpus into memory: as documents, or directly as samples.
-
-All functions with a corpus as an argument read it here, so they accept the same sources and options.
-"""
+"""Read a corpus into memory, for every function with a corpus as an argument: documents, or samples."""
 
 import hashlib
 import os
@@ -56,8 +53,7 @@ def read_corpus(
     source : path, URL, sequence, frame or dataset
         A file, folder, glob or URL; ``"-"`` for standard input; a list of texts, of lists of tokens, of lists
         of ids, of records (dicts), or of ``pathlib.Path``; an array of ids; a pandas or Polars frame or
-        Series; an Arrow table; a ``datasets.Dataset``; a :class:`~attomaton.corpora.documents.Documents`.
-        A folder that :func:`tokenize_corpus` wrote keeps its vocabulary.
+        Series; an Arrow table; a ``datasets.Dataset``; a :class:`.Documents`; or a tokenised corpus.
     tokenizer : str or Vocabulary
         ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, or the path of a
         ``tokenizer.json`` or ``.tiktoken`` file, which also names the ids of a corpus of ids. Tokens of a
@@ -110,7 +106,6 @@ def _find_documents(source: Any, reading: Reading) -> Documents | None:
 
 
 def with_id_limit(reading: Reading, vocabulary: Vocabulary | None) -> Reading:
-    """The reading options, with ids limited to a fixed vocabulary."""
     return reading if vocabulary is None else replace(reading, n_tokens=len(vocabulary))
 
 
@@ -154,7 +149,7 @@ class ReadingOptions(TypedDict, total=False):
     """How a corpus becomes samples; without effect on :class:`.Samples`.
 
     ``window`` is the longest context (default 32), ``tokenizer`` splits text (default ``"word"``), and
-    ``reading`` says how to read files: a :class:`~attomaton.corpora.Reading`.
+    ``reading`` says how to read files.
     """
 
     window: int
@@ -204,10 +199,7 @@ def read_samples_and_vocabulary(source: Any, options: ReadingOptions) -> tuple[S
 def read_documents_and_entry(
     source: Any, tokenizer: str | Vocabulary, reading: Reading, limit: int | None = None
 ) -> tuple[Documents, dict[str, Any]]:
-    """A corpus in memory, and its entry for the manifest of a run: its kind, name and digest.
-
-    The digest of a single plain text is that of its file.
-    """
+    """A corpus in memory, and an entry for the manifest of a run: kind, name and digest."""
     path = path_of(source)
     if is_ids(source):
         refuse_reading(reading, "the sequence")
@@ -232,7 +224,6 @@ def read_documents_and_entry(
 
 
 def path_of(source: Any) -> AnyPath | None:
-    """The path or URL, if the source is one."""
     if isinstance(source, TokenizedCorpus):
         return source.folder
     if isinstance(source, RemotePath):
@@ -246,19 +237,16 @@ def is_folder(path: AnyPath) -> bool:
 
 
 def _is_plain_text(path: AnyPath, reading: Reading) -> bool:
-    """Whether a path is that of one text file, read as one document."""
     is_document = reading.documents == "file" and reading.format is None and reading.column is None
     is_file = path.suffix in ("", ".txt") and "*" not in path.name and not is_folder(path)
     return is_document and is_file
 
 
 def printable_name(path: AnyPath | None) -> str | None:
-    """The name of a file or folder for a manifest."""
     return None if path is None else printable(path.name)
 
 
 def printable_tokenizer(tokenizer: str | Vocabulary) -> str:
-    """The name of a tokenizer for a manifest."""
     return printable(tokenizer if isinstance(tokenizer, str) else tokenizer.tokenizer)
 
 

@@ -49,13 +49,11 @@ class File:
 
     @property
     def suffix(self) -> str:
-        """The suffix that gives the format, without that of the compression."""
         path = Path(self.name.lower())
         return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
 
     @contextmanager
     def open(self) -> Generator[BinaryIO]:
-        """Open the file, decompressed."""
         with self.open_raw() as raw:
             suffix = Path(self.name.lower()).suffix
             if suffix == ".gz":
@@ -74,12 +72,10 @@ class File:
             yield file
 
     def stored(self) -> int | None:
-        """The size as stored; None for a URL."""
         with naming(self.source):
             return None if self.is_url else Path(self.source).stat().st_size
 
     def digest(self) -> str:
-        """The SHA-256 of the bytes as stored."""
         with naming(self.source), self.open_raw() as file:
             return hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
 
@@ -141,7 +137,6 @@ class TableReader(FileReader):
         return decode_utf8(blob, self.source).removeprefix("\ufeff")
 
     def check_size(self, size: int) -> None:
-        """Refuse a table that is too large to read as a whole."""
         if size > LARGEST_TEXT_TABLE:
             raise UnreadableSource(
                 f"{self.source} has more than {LARGEST_TEXT_TABLE:,} bytes; split it, or merge equal rows "
@@ -225,7 +220,6 @@ def read_lines(file: BinaryIO, max_bytes: int) -> Iterator[tuple[int, bytes | No
 
 
 def decode_utf8(content: bytes, location: str) -> str:
-    """UTF-8 as text."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -245,7 +239,6 @@ def _encoding_advice(content: bytes) -> str:
 
 
 def shorten_path(source: str) -> str:
-    """A path cut to fit into a message; its end, which names the file, is kept."""
     return source if len(source) <= SHOWN_PATH else f"…{source[-SHOWN_PATH:]}"
 
 
@@ -273,7 +266,6 @@ class StandardInput(File):
 
     @property
     def suffix(self) -> str:
-        """Empty: it is plain text, unless a format is given."""
         return ""
 
     def stored(self) -> int:

@@ -117,7 +117,6 @@ class EncodeJob(InputJob):
         self.write_record(INPUT_RECORDS, record)
 
     def _tables(self, counts: Counts) -> Iterator[pa.Table]:
-        """The encoded batches of the input."""
         vocabulary = _load_vocabulary(self.out / VOCABULARY_FILE, self.vocabulary_digest)
         for batch in self.batches():
             counts.skipped += batch.skipped
@@ -149,7 +148,6 @@ def input_key(reader: Reader, reading: Reading) -> str:
 
 
 def is_whole(out: Path, record: Mapping[str, Any]) -> bool:
-    """Whether every file that a record or manifest lists is unchanged."""
     try:
         artifacts.check_files(out, record.get("files"), again="tokenize again")
     except OSError:

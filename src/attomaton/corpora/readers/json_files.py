@@ -49,7 +49,6 @@ class JsonReader(JsonTableReader):
     """
 
     def table(self) -> list[Any]:
-        """One object for each row, all in one list."""
         text = self.read_values()
         return check_records(lambda: json.loads(text), self.source)
 
@@ -95,7 +94,6 @@ class JsonLinesReader(JsonTableReader):
     """
 
     def table(self) -> list[Any]:
-        """One object for each row, one per line."""
         records = [
             parse_json(partial(json.loads, line), f"{self.source}, line {number},")
             for number, line in enumerate(self.read_values().split("\n"), 1)
@@ -104,7 +102,6 @@ class JsonLinesReader(JsonTableReader):
         return check_records(lambda: records, self.source)
 
     def locate(self, row: int) -> str:
-        """The line of a row of the table, from 1."""
         lines = self.read_whole().split("\n")
         filled = [number for number, line in enumerate(lines, 1) if line.strip()]
         return f"line {filled[row]} of {self.source}"
@@ -159,7 +156,6 @@ def _count_values(text: str) -> int:
 
 
 def _values_in(text: str) -> Iterator[Any]:
-    """The JSON values in a text, one after the other."""
     position = 0
     while position < len(text):
         space = _SPACE.match(text, position)

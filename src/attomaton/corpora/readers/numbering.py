@@ -23,12 +23,10 @@ class Numbering:
         self.numbers: dict[str, int] = {} if numbers is None else dict(numbers)
 
     def encode(self, texts: Any) -> tuple[Int64, Int32]:
-        """The texts as ids; new tokens get the next numbers."""
         self.add(distinct_tokens(texts, self.tokenizer))
         return TableEncoder(self.tokenizer, self.numbers).encode(texts)
 
     def add(self, tokens: tuple[str, ...]) -> None:
-        """Number tokens that have no number yet."""
         for token in tokens:
             self.numbers.setdefault(token, len(self.numbers))
         if len(self.numbers) > MAX_TOKENS:
@@ -55,7 +53,6 @@ class CorpusEncoder:
         self._kinds = set[str]()
 
     def encode(self, batch: Batch) -> tuple[Int64, Int32]:
-        """The documents of a batch as ``(offsets, ids)``."""
         if not isinstance(batch, TextBatch):
             self._kinds.add("ids")
             return batch.offsets, batch.ids

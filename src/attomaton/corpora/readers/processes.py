@@ -31,7 +31,7 @@ _stop: Any = None  # in a worker: the event that ends the run
 
 
 def check_stop() -> None:
-    """Stop a job whose run is over; called between batches."""
+    """Stop a job if another one failed; called between batches."""
     if _stop is not None and _stop.is_set():
         raise JobStopped("stopped, because another input failed")
 

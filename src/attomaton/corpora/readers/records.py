@@ -134,7 +134,6 @@ def batch_documents(documents: Iterable[tuple[int, Document]], skips: Skips) -> 
 
 
 def document_bytes(document: Document) -> int:
-    """The approximate size of a document in memory."""
     return document.nbytes if isinstance(document, np.ndarray) else text_size(document)
 
 

@@ -62,7 +62,7 @@ class StreamReader(FileReader):
 
 
 class _Cutter:
-    """Cuts a stream into documents, a chunk at a time: rows of ``width`` ids, or ended by the separator.
+    """Cuts a stream, a chunk at a time, into documents of ``width`` ids or ended by the separator.
 
     The current document began at position ``_start`` and has ``_length`` ids, in the arrays ``_segments``.
     """

@@ -1,8 +1,7 @@
 """Tokenise a corpus to Parquet shards, in parallel and resumable.
 
 Each input file produces shards and then a record (:mod:`.input_jobs`), so an interrupted run resumes with the
-files that have no record yet. The shards of a file do not depend on the other files, nor on the process that
-wrote them, so the folder has the same bytes for any number of interruptions and workers.
+files without a record. The folder has the same bytes for any number of interruptions and workers.
 """
 
 import hashlib
@@ -113,7 +112,7 @@ def tokenize_corpus(
 
 
 def tokenize_into(folder: Path, source: Any, *, tokenizer: str, reading: Reading) -> TokenizedCorpus:
-    """Tokenize a corpus into a folder that is entirely ours; resume from its content."""
+    """Tokenise a corpus into a folder without other files; resume from the content."""
     _CorpusJob.of(source, tokenizer, reading, SHARD_TOKENS).run(folder, 1)
     return read_tokens(folder)
 
@@ -137,7 +136,6 @@ class _CorpusJob:
         return cls(find_readers(source, options), options, tokenizer, vocabulary, shard_tokens)
 
     def refuse_inputs_in(self, target: Path) -> None:
-        """Refuse to write to a folder with an input in it."""
         readers = [reader for reader in self.readers if isinstance(reader, FileReader)]
         paths = [reader.source for reader in readers if not reader.file.is_url]
         for path in (path for path in paths if target in Path(path).resolve().parents):
@@ -146,7 +144,6 @@ class _CorpusJob:
             )
 
     def has_written(self, folder: Path) -> bool:
-        """Whether a folder is the output of this job."""
         if not is_tokenized(folder):
             return False
         inputs = [input_jobs.input_key(reader, self.reading) for reader in self.readers]
@@ -157,7 +154,7 @@ class _CorpusJob:
         return artifacts.digest_record([FORMAT, list(inputs), self.tokenizer, fixed, self.shard_tokens])
 
     def run(self, out: Path, workers: int, progress: Advance = silent) -> None:
-        """Write shards, records and the manifest into a folder that is entirely ours."""
+        """Write shards, records and the manifest into a folder without other files."""
         vocabulary, readers = self.vocabulary, self.readers
         with artifacts.explained(out):
             _prepare(out, len(readers), has_words=vocabulary is None)

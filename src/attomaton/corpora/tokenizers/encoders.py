@@ -1,7 +1,6 @@
 """Split texts into tokens, and encode many texts as ids at once.
 
-The word tokenizer splits at white space and turns each line end into ``<eos>``, as the WikiText language
-models do. Its variants lowercase the text, and split off punctuation.
+The word tokenizer splits at white space and turns line ends into ``<eos>``, as WikiText language models do.
 """
 
 import re
@@ -148,18 +147,15 @@ class ByteEncoder:
 
 
 def split_all(texts: Sequence[str | Sequence[str]], tokenizer: str) -> list[Sequence[str]]:
-    """The tokens of each text; a text given as a list of tokens is already split."""
     split = find_tokenizer(tokenizer).split
     return [split(text) if isinstance(text, str) else text for text in texts]
 
 
 def distinct_tokens(texts: Sequence[str | Sequence[str]], tokenizer: str) -> tuple[str, ...]:
-    """The distinct words or characters of the texts, in order of first appearance."""
     return number_strings(list(chain.from_iterable(split_all(texts, tokenizer))))[0]
 
 
 def ragged(lists: Sequence[Sequence[int]]) -> tuple[Int64, Int32]:
-    """Lists of ids as ``(offsets, ids)``."""
     offsets = _lengths_to_offsets([len(ids) for ids in lists])
     return offsets, np.fromiter(chain.from_iterable(lists), np.int32, int(offsets[-1]))
 
@@ -173,7 +169,6 @@ def unknown_token(unknown: Collection[str], n_tokens: int) -> UnknownToken:
 
 
 def show_bytes(token: bytes) -> str:
-    """A token as text; a byte that is not UTF-8 is shown like ``<0xE9>``."""
     shown = token.decode("utf-8", errors="surrogateescape")
     return "".join(f"<0x{ord(c) - 0xDC00:02X}>" if "\udc80" <= c <= "\udcff" else c for c in shown)
 

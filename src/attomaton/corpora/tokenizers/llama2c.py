@@ -21,10 +21,7 @@ _BYTE = re.compile(rb"<0x([0-9A-F]{2})>")
 
 
 class Llama2cEncoder:
-    """A tokenizer of llama2.c, from its base64-encoded file.
-
-    As in llama2.c, a space is prepended to the text; no BOS token is added.
-    """
+    """A tokenizer of llama2.c, from a base64-encoded file; texts get a space at the start, but no BOS."""
 
     def __init__(self, definition: str) -> None:
         try:
@@ -42,7 +39,6 @@ class Llama2cEncoder:
         return ragged([self._merge(self._characters(text)) for text in texts])
 
     def tokens(self) -> tuple[str, ...]:
-        """The tokens as text; a byte that is not UTF-8 is shown like ``<0xE9>``."""
         return name_all({index: show_bytes(token) for index, token in enumerate(self._tokens)})
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -112,7 +112,6 @@ class TiktokenEncoder:
         return ragged(lists)
 
     def tokens(self) -> tuple[str, ...]:
-        """The tokens as text; a byte that is not UTF-8 is shown like ``<0xE9>``."""
         names = {index: show_bytes(token) for token, index in self._ranks.items()}
         return name_all({**names, **{index: token for token, index in self._special.items()}})
 

@@ -67,7 +67,6 @@ def read_definition(path: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=4)
 def subword_encoder(kind: str, definition: str) -> SubwordEncoder:
-    """The encoder for a definition from :func:`read_definition`."""
     if kind == LLAMA2C:
         return Llama2cEncoder(definition)
     return TiktokenEncoder(definition) if kind == TIKTOKEN else HuggingFaceEncoder(definition)

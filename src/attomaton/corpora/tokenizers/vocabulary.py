@@ -98,7 +98,6 @@ class Vocabulary:
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        """Token → id."""
         return {token: index for index, token in enumerate(self.tokens)}
 
     @cached_property
@@ -155,7 +154,6 @@ class Vocabulary:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the tokenizer fixes the vocabulary, so that texts add no tokens."""
         return self.definition is not None or self.tokenizer == "byte"
 
     def lookup(self, tokens: Sequence[str]) -> Int32:
@@ -177,7 +175,6 @@ class Vocabulary:
 
 
 def name_token(vocabulary: Vocabulary | None, token: int) -> str:
-    """The token as text, or the id if there is no vocabulary."""
     return str(token) if vocabulary is None else vocabulary.tokens[token]
 
 
@@ -195,7 +192,6 @@ def text_of(vocabulary: Vocabulary | None, token: int) -> str:
 
 
 def vocabulary_records(vocabulary: Vocabulary | None) -> dict[str, Any]:
-    """The records of a vocabulary for a folder: one, or none."""
     return {} if vocabulary is None else {"vocabulary": vocabulary.to_record()}
 
 
