@@ -63,13 +63,8 @@ def real_number(
     ``least`` and ``most`` are inclusive limits, ``above`` and ``below`` exclusive ones.
     """
     number = _as_real(value)
-    possible = [
-        ("of at least", least, ge),
-        ("above", above, gt),
-        ("of at most", most, le),
-        ("below", below, lt),
-    ]
-    limits = [(word, limit, is_within) for word, limit, is_within in possible if limit is not None]
+    tests = {"of at least": (least, ge), "above": (above, gt), "of at most": (most, le), "below": (below, lt)}
+    limits = [(word, limit, is_within) for word, (limit, is_within) in tests.items() if limit is not None]
     if number is None or not all(is_within(number, limit) for _, limit, is_within in limits):
         words = " and ".join(f"{word} {limit:g}" for word, limit, _ in limits)
         raise UnsupportedOption(f"{name} is {show(value)}; give a finite number {words}".rstrip())

@@ -2,8 +2,10 @@
 
 A result defines its display once, as a list of blocks: a string is a line, a :class:`Grid` a table, and there
 are a few others. ``str(result)`` draws them as text of a fixed width, the command line at the width of the
-terminal, a notebook as HTML (:mod:`.markup`). Hidden characters are written out, long texts and tables
-are cut with a count.
+terminal, a notebook as HTML. Hidden characters are written out, long texts and tables are cut with a count.
+
+The HTML has only inline styles: no scripts, no style sheets, no ids, so it survives a notebook's sanitiser.
+Colours are inherited or translucent, for light and dark themes alike.
 """
 
 import json
@@ -11,10 +13,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from html import escape
 from io import StringIO
 from typing import Any
-
-from attomaton.base import markup
 
 PRINTED_ROWS = 8  # rows shown of a table
 TOKEN_LENGTH, TEXT_LENGTH = 40, 600  # characters shown of a token, and of any other text
@@ -22,6 +23,7 @@ LONGEST_UNCUT = 4096  # characters of the longest word that a terminal shows in 
 CUT_WORD, LONGEST_CELL = 200, 20_000  # characters shown of a longer word, and of any text in a terminal
 WIDTH = 100  # most characters per line of a drawn table
 FULL_BAR = 20  # characters of a full bar in plain text
+MOST_HTML_ROWS = 200  # most rows of a table in a notebook
 UNBROKEN = 18  # characters of a cell that a notebook does not break
 
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
@@ -227,47 +229,93 @@ def _draw_grid(grid: Grid, width: int) -> list[str]:
     return [*([clean(grid.title)] if grid.title else []), *paper.getvalue().splitlines()]
 
 
+_FRAME = (
+    "border:1px solid rgba(128,128,128,.4);border-radius:8px;padding:.8em 1.1em;margin:.3em 0;max-width:56em;"
+    "overflow-x:auto;line-height:1.5;text-align:left"
+)
+_QUIET = "opacity:.72"
+_TABLE = "border-collapse:collapse;margin:.2em 0 .4em;border:none;font-variant-numeric:tabular-nums"
+_CELL = "padding:.15em .9em .15em 0;border:none;vertical-align:top;text-align:"
+_HEAD = f"{_QUIET};font-weight:500;border-bottom:1px solid rgba(128,128,128,.4)"
+_ROW = '<tr style="background:transparent">'
+_CHIP = (
+    "display:inline-block;text-align:center;vertical-align:top;border-radius:5px;padding:.05em .4em;"
+    "margin:.15em .12em;white-space:pre-wrap;overflow-wrap:anywhere"
+)
+_TRACK = "display:inline-block;width:9em;height:.7em;background:rgba(128,128,128,.22);border-radius:3px"
+_FILLED = f"display:block;height:100%;background:{BLUE};border-radius:3px"
+_EDGE = "display:inline-block;padding-left:.5em;border-left:4px solid"
+_RIGHT_TO_LEFT = r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
+_RIGHT_TO_LEFT_WORD = re.compile(rf"{_RIGHT_TO_LEFT}(?:\S*{_RIGHT_TO_LEFT})?")
+
+
 def draw_html(blocks: Sequence[Block]) -> str:
-    return markup.html_div(markup.FRAME, *map(_html_block, blocks))
+    return f'<div style="{_FRAME}">{"".join(map(_html_block, blocks))}</div>'
 
 
 def _html_block(block: Block) -> str:
     match block:
         case Grid(title, headers, rows):
-            return (markup.html_div(markup.TITLE, _html_text(title)) if title else "") + _html_table(
-                headers, rows
-            )
+            above = f'<div style="font-weight:600;margin-top:.4em">{_html_text(title)}</div>' if title else ""
+            return above + _html_table(headers, rows)
         case Listing(headers, rows):
             return _html_table(headers, rows)
         case Bars(rows):
             return _html_table(["", ""], rows)
         case Chips(chips, before):
-            tokens = [
-                markup.html_chip(_html_text(shorten(chip.text)), chip.weight, _html_text(chip.note))
-                for chip in chips
-            ]
-            return markup.html_chips(_html_text(before), tokens)
+            start = f'<span style="{_QUIET}">{_html_text(before)} </span>' if before else ""
+            row = start + "".join(map(_html_chip, chips))
+            return f'<div style="margin:.5em 0;line-height:1.35">{row}</div>'
         case _:
-            return markup.html_div(markup.LINE, _html_cell(block).html)
+            return f'<div style="margin:.2em 0;white-space:pre-wrap">{_html_cell(block)}</div>'
 
 
 def _html_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    shown = [[_html_cell(cell) for cell in row] for row in rows[: markup.MOST_HTML_ROWS]]
-    return markup.html_table([_html_text(name) for name in headers], shown, len(rows) - len(shown))
+    """The first rows of a table, and how many more there are; columns of numbers are right-aligned."""
+    shown, has_headers = rows[:MOST_HTML_ROWS], any(headers)
+    styles: list[str] = []
+    for column in range(len(headers)):
+        cells = [row[column] for row in shown]
+        are_numbers = all(not isinstance(cell, Bar) and _NUMBER.fullmatch(str(cell)) for cell in cells)
+        styles.append(f"{_CELL}{'right' if has_headers and are_numbers else 'left'}")
+    head = "".join(
+        f'<th style="{style};{_HEAD}">{_html_text(name)}</th>'
+        for name, style in zip(headers, styles, strict=True)
+    )
+    if not has_headers:
+        styles[0] += f";{_QUIET}"
+    body = "".join(f"{_ROW}{''.join(map(_html_table_cell, row, styles))}</tr>" for row in shown)
+    hidden = len(rows) - len(shown)
+    more = f'<div style="{_QUIET}">and {hidden:,} more row{"s" * (hidden != 1)}</div>' if hidden else ""
+    top = f"<thead>{_ROW}{head}</tr></thead>" if has_headers else ""
+    return f'<table style="{_TABLE}">{top}<tbody>{body}</tbody></table>{more}'
 
 
-def _html_cell(cell: object) -> markup.HtmlCell:
-    text = str(cell)
-    html, is_number = _html_text(text), _NUMBER.fullmatch(text) is not None
+def _html_table_cell(cell: object, style: str) -> str:
+    """A cell of a table; a short one is not wrapped."""
+    wrapping = ";white-space:nowrap" if len(str(cell)) <= UNBROKEN else ""
+    return f'<td style="{style}{wrapping}">{_html_cell(cell)}</td>'
+
+
+def _html_cell(cell: object) -> str:
     match cell:
-        case Bar(share):
-            html, is_number = markup.html_bar(share, html, BLUE), False
-        case Signal(good=good):
-            html = markup.html_signal(html, _EDGE_COLOURS[good])
+        case Bar(share, text):
+            width = f"width:{round(100 * min(max(share, 0.0), 1.0), 1)}%"
+            return f'<span style="{_TRACK}"><span style="{_FILLED};{width}"></span></span> {_html_text(text)}'
+        case Signal(text, good):
+            return f'<span style="{_EDGE} {_EDGE_COLOURS[good]}">{_html_text(text)}</span>'
         case _:
-            pass
-    return markup.HtmlCell(html, is_number, len(text) <= UNBROKEN)
+            return _html_text(str(cell))
+
+
+def _html_chip(chip: Chip) -> str:
+    """A token as HTML, the heavier the darker."""
+    shade = f";background:rgba(0,114,178,{0.16 + 0.34 * chip.weight:.2f});font-weight:600" * bool(chip.weight)
+    small = '<br><span style="font-size:.75em;font-weight:400">'
+    note = f"{small}{_html_text(chip.note)}</span>" if chip.note else ""
+    return f'<span style="{_CHIP}{shade}">{_html_text(shorten(chip.text))}{note}</span>'
 
 
 def _html_text(text: str) -> str:
-    return markup.html_text(shorten(text, TEXT_LENGTH))
+    """Text as HTML; right-to-left words do not reorder the text around them."""
+    return _RIGHT_TO_LEFT_WORD.sub(r"<bdi>\g<0></bdi>", escape(shorten(text, TEXT_LENGTH)))

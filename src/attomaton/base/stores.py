@@ -44,9 +44,9 @@ def _explain(error: Exception, url: str, *, writing: bool) -> errors.AttomatonEr
     kind = errors.UnwritablePlace if writing else errors.UnreadableSource
     reason, name = " ".join(str(error).split()), type(error).__name__
     failure = f"{url} cannot be {'written' if writing else 'read'}"
+    if isinstance(error, FileNotFoundError) and writing:
+        return kind(f"{failure}: no such bucket or folder ({reason}); create it, or check the URL")
     if isinstance(error, FileNotFoundError):
-        if writing:
-            return kind(f"{failure}: no such bucket or folder ({reason}); create it, or check the URL")
         return NothingThere(f"{failure}: there is no such file, folder or bucket; check the URL")
     if "Credential" in name or name == "ProfileNotFound":
         return kind(f"{failure}: no credentials were found ({reason}); {CREDENTIALS}")

@@ -94,12 +94,12 @@ class Allowance:
         most_bytes = max(FILE_SLACK, FILE_RATIO * self.stored)
         most_documents = max(DOCUMENT_SLACK, FILE_RATIO * self.stored)
         if self.n_bytes > most_bytes:
-            excess = f"unpacks to more than {most_bytes:,}"
-        elif self.documents > most_documents:
-            excess = f"has more than {most_documents:,} documents"
-        else:
-            return
-        raise UnreadableSource(
+            raise self._repetitive(f"unpacks to more than {most_bytes:,}")
+        if self.documents > most_documents:
+            raise self._repetitive(f"has more than {most_documents:,} documents")
+
+    def _repetitive(self, excess: str) -> UnreadableSource:
+        return UnreadableSource(
             f"{self.source} has {self.stored:,} bytes and {excess}: it is extremely repetitive, or damaged; "
             "remove the repetition, or store it uncompressed"
         )

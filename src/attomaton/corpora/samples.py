@@ -5,7 +5,7 @@ each sample and no copy of the text.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
@@ -230,17 +230,6 @@ class Samples(Tabular):
         for start, stop in pairwise(borders.tolist()):
             yield self.take(slice(start, stop))
 
-    def relabel(self, new_ids: ArrayLike) -> "Samples":
-        """The same samples with token ``i`` renamed to ``new_ids[i]`` (a permutation of the vocabulary)."""
-        mapping = _integers(new_ids, "new_ids")
-        if not np.array_equal(np.sort(mapping), np.arange(self.n_tokens)):
-            raise InvalidSamples(
-                f"new_ids is not a permutation of 0 … {self.n_tokens - 1}; give each id once"
-            )
-        ids = mapping.astype(np.int32)
-        renamed = {"values": ids[self.values], "labels": ids[self.labels]}
-        return replace(self, **renamed)
-
 
 def _integers(array: ArrayLike, name: str) -> NDArray[np.integer[Any]]:
     numbers = np.require(array, None, CONTIGUOUS)
@@ -269,9 +258,7 @@ def _check_sample_offsets(offsets: NDArray[np.integer[Any]], n_values: int, item
         raise InvalidSamples(f"{item} offsets must run from 0 to {n_values}, the number of ids, not {shown}")
     falling = np.flatnonzero(offsets[1:] < offsets[:-1])
     if len(falling):
-        raise InvalidSamples(
-            f"{item} offsets must not decrease, but {item} {falling[0]} ends before it starts"
-        )
+        raise InvalidSamples(f"{item} offsets must not decrease: {item} {falling[0]} ends before it starts")
 
 
 def _check_contexts(starts: Int64, stops: Int64, n_values: int) -> None:

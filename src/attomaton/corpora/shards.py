@@ -38,6 +38,8 @@ from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
 FOOTERS_AT_ONCE = 16  # footers read in parallel if each is a request to a store
 
+PathOrUrl = str | PathLike[str] | RemotePath
+
 
 @dataclass(frozen=True)
 class Shards:
@@ -60,13 +62,8 @@ class Shards:
     n_tokens: int
 
     @classmethod
-    def from_folder(
-        cls, folder: str | PathLike[str] | RemotePath, *, n_tokens: int | None = None
-    ) -> "Shards":
-        """All ``.parquet`` files of a folder, in name order; by default reading them finds ``n_tokens``.
-
-        The folder may be a URL that fsspec opens, such as ``s3://bucket/shards``.
-        """
+    def from_folder(cls, folder: PathOrUrl, *, n_tokens: int | None = None) -> "Shards":
+        """All ``.parquet`` files of a folder or URL, by name; by default reading them finds ``n_tokens``."""
         path = as_path(folder)
         paths: list[Any] = sorted(path.glob("*.parquet"))
         if not paths:
@@ -74,9 +71,7 @@ class Shards:
         return cls.from_paths(paths, n_tokens=n_tokens)
 
     @classmethod
-    def from_paths(
-        cls, paths: Sequence[str | PathLike[str] | RemotePath], *, n_tokens: int | None = None
-    ) -> "Shards":
+    def from_paths(cls, paths: Sequence[PathOrUrl], *, n_tokens: int | None = None) -> "Shards":
         """These files, by path or URL; by default ``n_tokens`` is found by reading them."""
         files = tuple(map(as_path, paths))
         if n_tokens is not None:
@@ -254,7 +249,7 @@ class TokenizedCorpus:
         return artifacts.check_files(self.folder, files, again="tokenize again")
 
 
-def is_tokenized(folder: str | PathLike[str] | RemotePath) -> bool:
+def is_tokenized(folder: PathOrUrl) -> bool:
     """Whether a folder has the manifest of a tokenised corpus; always false for a web server."""
     target = as_path(folder)
     if isinstance(target, RemotePath) and not target.is_dir():
@@ -266,7 +261,7 @@ def is_tokenized(folder: str | PathLike[str] | RemotePath) -> bool:
     return record is not None and record.get("kind") == TOKENIZED.name
 
 
-def read_tokens(folder: str | PathLike[str] | RemotePath) -> TokenizedCorpus:
+def read_tokens(folder: PathOrUrl) -> TokenizedCorpus:
     """Open a tokenised corpus: read the manifest and the vocabulary, and check the size of all files.
 
     :meth:`TokenizedCorpus.verify` also checks the digests of the files.

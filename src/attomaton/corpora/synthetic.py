@@ -10,6 +10,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import accumulate
 
 import numpy as np
+from numpy.random import Generator
 
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import real_number, settle, whole_number
@@ -80,14 +81,14 @@ class Chain(Blocks):
 class RandomBlocks(BlockOrder):
     """Blocks of these ``sizes``; ``rng`` draws each arc to a later block with probability ``density``."""
 
-    def __init__(self, sizes: Sequence[int], *, density: float, rng: np.random.Generator) -> None:
+    def __init__(self, sizes: Sequence[int], *, density: float, rng: Generator) -> None:
         density = real_number(density, "density", least=0, most=1)
         n_blocks = len(sizes)
         drawn = np.argwhere(np.triu(rng.random((n_blocks, n_blocks)) < density, 1))
         super().__init__(tuple(sizes), tuple((int(above), int(below)) for above, below in drawn))
 
 
-def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Samples:
+def corpus(order: BlockOrder, *, n_samples: int, rng: Generator) -> Samples:
     """Samples under one query whose components and order are exactly ``order``.
 
     The first samples show every tie and every arc once; the others are random and contradict none of them.
@@ -121,9 +122,7 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Sa
     return mixed.take(rng.permutation(len(mixed)))
 
 
-def draw_random(
-    rng: np.random.Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4
-) -> Samples:
+def draw_random(rng: Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4) -> Samples:
     """A random draw as in "Mechanics of Next Token Prediction": contexts of distinct tokens, one the label.
 
     ``n_tokens``, ``n_samples`` and ``window`` are K, n and T of the paper, by default with the values there;
@@ -137,22 +136,18 @@ def draw_random(
     return Samples.from_lists([context.tolist() for context in contexts], labels, n_tokens=n_tokens)
 
 
-def draw_cyclic(
-    rng: np.random.Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4
-) -> Samples:
+def draw_cyclic(rng: Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4) -> Samples:
     """A draw with a cycle; ``rng``, ``n_tokens``, ``n_samples`` and ``window`` as in :func:`draw_random`."""
     return _draw_until(has_cycle, rng, n_tokens, n_samples, window)
 
 
-def draw_acyclic(
-    rng: np.random.Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4
-) -> Samples:
+def draw_acyclic(rng: Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4) -> Samples:
     """A draw without a cycle; ``rng``, ``n_tokens``, ``n_samples``, ``window`` as in :func:`draw_random`."""
     return _draw_until(lambda samples: not has_cycle(samples), rng, n_tokens, n_samples, window)
 
 
 def draw_ordered(
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     n_tokens: int = 6,
     n_samples: int = 12,
@@ -202,7 +197,7 @@ def has_cycle(samples: Samples) -> bool:
 
 
 def _draw_until(
-    accepts: Callable[[Samples], bool], rng: np.random.Generator, n_tokens: int, n_samples: int, window: int
+    accepts: Callable[[Samples], bool], rng: Generator, n_tokens: int, n_samples: int, window: int
 ) -> Samples:
     for _ in range(10_000):
         samples = draw_random(rng, n_tokens=n_tokens, n_samples=n_samples, window=window)
@@ -214,7 +209,7 @@ def _draw_until(
     )
 
 
-def _needed_samples(order: BlockOrder, rng: np.random.Generator) -> list[Sample]:
+def _needed_samples(order: BlockOrder, rng: Generator) -> list[Sample]:
     """One sample for each step of a cycle through each block, and for each arc."""
     query, starts = order.query, list(accumulate(order.sizes, initial=0))
     pairs = [

@@ -15,6 +15,7 @@ from typing import Any
 from attomaton.base.artifacts import ownership
 from attomaton.base.artifacts.files import entry_of, explained, list_first, show_path
 from attomaton.base.artifacts.manifests import FORMAT, MANIFEST, FolderKind, read_sealed, write_sealed
+from attomaton.base.artifacts.ownership import PARTIAL
 from attomaton.base.artifacts.partials import drop_partial, open_partial, parent_of_partials
 from attomaton.base.artifacts.systems import exchange_folders, flush, flush_tree, link_or_copy
 from attomaton.base.errors import UnwritablePlace
@@ -37,9 +38,7 @@ class Building:
         """
         if files is None:
             present = sorted(path for path in self.folder.rglob("*") if path.is_file())
-            files = self.digest_files(
-                path for path in present if path.name not in (MANIFEST, ownership.PARTIAL)
-            )
+            files = self.digest_files(path for path in present if path.name not in (MANIFEST, PARTIAL))
         manifest = {**about, "kind": self.kind.name, "format": FORMAT, "files": dict(files)}
         write_sealed(self.folder / MANIFEST, manifest)
         return manifest
@@ -81,9 +80,7 @@ def build_folder(
                     _keep_training(partial, target)
                 _install(partial, target, lock)
         except BaseException:
-            is_empty = not any(
-                path.is_file() for path in partial.rglob("*") if path.name != ownership.PARTIAL
-            )
+            is_empty = not any(path.is_file() for path in partial.rglob("*") if path.name != PARTIAL)
             if ownership.is_partial(partial) and (is_empty or not resumable):
                 drop_partial(partial, lock)
             raise
@@ -181,9 +178,9 @@ def _keep_training(partial: Path, target: Path) -> None:
     unfinished = [path for folder in stock.unfinished for path in folder.rglob("*") if path.is_file()]
     names = [file.relative_to(target).as_posix() for file in [*stock.files, *unfinished]]
     names.remove(MANIFEST)
-    record = read_sealed(partial / ownership.PARTIAL) or {}
+    record = read_sealed(partial / PARTIAL) or {}
     # the names are recorded before the files exist, so that the next writer can remove them after a kill
-    write_sealed(partial / ownership.PARTIAL, {**record, "records": names})
+    write_sealed(partial / PARTIAL, {**record, "records": names})
     for name in names:
         copy = partial / name
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -199,7 +196,7 @@ def _install(partial: Path, target: Path, lock: ownership.Lock) -> None:
         return
     draft = partial.with_name(lock.draft.name)  # the next owner of the lock removes a folder of this name
     partial.rename(draft)
-    (draft / ownership.PARTIAL).unlink()
+    (draft / PARTIAL).unlink()
     flush(draft)
     if ownership.take_stock(target) is not None:
         draft.chmod(target.stat().st_mode & 0o7777)
@@ -215,6 +212,6 @@ def _install(partial: Path, target: Path, lock: ownership.Lock) -> None:
 
 def _move_entries(partial: Path, target: Path) -> None:
     for entry in sorted(partial.iterdir(), key=lambda path: path.name == MANIFEST):
-        if entry.name != ownership.PARTIAL:
+        if entry.name != PARTIAL:
             entry.rename(target / entry.name)
     flush(target)

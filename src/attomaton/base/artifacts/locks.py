@@ -27,11 +27,13 @@ def open_locked(path: Path, target: Path) -> FileIO:
     On a file system without locks, the file counts as free.
     """
     while True:
-        file = _create_lock(path) or _open_lock(path)
+        file, is_new = _open_or_create(path)
         if file is None:
             continue  # the owner removed it in the meantime
         with ExitStack() as closing:
             closing.enter_context(file)
+            if is_new:
+                write_owner(file, draft_name())
             is_free = True
             with suppress(OSError):
                 is_free = lock_file(file)
@@ -46,23 +48,16 @@ def open_locked(path: Path, target: Path) -> FileIO:
                     return file
 
 
-def _create_lock(path: Path) -> FileIO | None:
+def _open_or_create(path: Path) -> tuple[FileIO | None, bool]:
+    """A lock file and whether it is new; None if there is none any more."""
     try:
-        file = FileIO(open_no_follow(path, os.O_RDWR | os.O_CREAT | os.O_EXCL), "r+")
+        return FileIO(open_no_follow(path, os.O_RDWR | os.O_CREAT | os.O_EXCL), "r+"), True
     except FileExistsError:
-        return None
-    with ExitStack() as closing:
-        closing.enter_context(file)
-        write_owner(file, draft_name())
-        closing.pop_all()
-    return file
-
-
-def _open_lock(path: Path) -> FileIO | None:
+        pass
     try:
-        return FileIO(open_no_follow(path, os.O_RDWR), "r+")
+        return FileIO(open_no_follow(path, os.O_RDWR), "r+"), False
     except FileNotFoundError:
-        return None
+        return None, False
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise
@@ -91,9 +86,7 @@ def read_owner(file: FileIO) -> dict[str, Any] | None:
 
 
 def _foreign_file(path: Path) -> UnwritablePlace:
-    return UnwritablePlace(
-        f"{show_path(path)} has the name of a lock but is not one; move it, or write elsewhere"
-    )
+    return UnwritablePlace(f"{show_path(path)} is not a lock of attomaton; move it, or write elsewhere")
 
 
 def _target_in_use(target: Path, owner: dict[str, Any]) -> UnwritablePlace:

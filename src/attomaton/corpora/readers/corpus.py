@@ -132,7 +132,6 @@ def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:
 
 
 def _read_text(path: str | AnyPath, tokenizer: str, reading: Reading) -> tuple[Documents, str]:
-    """One text file, and the SHA-256 of the bytes read."""
     file = keep_standard_input() if path == STANDARD_INPUT else File(str(path), as_path(path).name)
     content = read_beginning(file, reading, reading.max_bytes + 1)
     vocabulary, ids = Vocabulary.from_text(decode_text(content, file.source, reading), tokenizer)

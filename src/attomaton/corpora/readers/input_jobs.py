@@ -38,7 +38,6 @@ class InputJob:
     out: Path
 
     def batches(self) -> Iterator[Batch]:
-        """The batches of the input, until another job fails."""
         for batch in checked_batches(self.reader, self.reading):
             check_stop()
             yield batch

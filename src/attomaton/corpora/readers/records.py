@@ -1,7 +1,7 @@
 """Python values as documents (text, lists of tokens or ids), from JSON and from objects in memory."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -142,9 +142,7 @@ def _batch(documents: Sequence[Document], rows: Sequence[int], skips: Skips, has
         has_ids = len(documents) > 0 and all(isinstance(document, np.ndarray) for document in documents)
     if has_ids:
         return token_batch([np.asarray(document, np.int64) for document in documents], rows, skips)
-    texts: list[Text] = [
-        document.tolist() if isinstance(document, np.ndarray) else document for document in documents
-    ]
+    texts: list[Text] = [item.tolist() if isinstance(item, np.ndarray) else item for item in documents]
     return TextBatch(texts, np.array(rows, np.int64), skips.take())
 
 
@@ -173,7 +171,7 @@ class MemoryReader(ObjectReader):
 
     def batches(self) -> Iterator[Batch]:
         skips = Skips(self.reading)
-        read = document_in if self.has_columns else document_of
+        read: Callable[[Any, Reading, str], Document] = document_in if self.has_columns else document_of
         results = (
             (row, attempt(read, document, self.reading, f"document {row}"))
             for row, document in enumerate(self.documents)

@@ -240,9 +240,8 @@ def _column_of(frame: Any, reading: Reading, title: str) -> Any:
         names, schema, columns = table.schema.names, table.schema, table.columns
     name = reading.column
     if name is None:
-        name = find_document_column(
-            _guess_schema(names, columns) if schema is None else schema, reading, title
-        )
+        schema = _guess_schema(names, columns) if schema is None else schema
+        name = find_document_column(schema, reading, title)
     if names.count(name) != 1:
         number = "several columns" if name in names else "no column"
         raise UnreadableSource(f"the frame has {number} called {name!r}; it has {list_columns(names)}")

@@ -169,12 +169,11 @@ class _CorpusJob:
             words = None if vocabulary is None else vocabulary.to_record()
             with artifacts.explained(out):
                 digest = artifacts.write_file(out / VOCABULARY_FILE, artifacts.json_writer(words))["sha256"]
-            pool.run(
-                [
-                    input_jobs.EncodeJob(*each, ids_digest, digest, self.shard_tokens)
-                    for each, ids_digest in zip(inputs, ids_digests, strict=True)
-                ]
-            )
+            jobs = [
+                input_jobs.EncodeJob(*each, ids_digest, digest, self.shard_tokens)
+                for each, ids_digest in zip(inputs, ids_digests, strict=True)
+            ]
+            pool.run(jobs)
         records = [input_jobs.read_record(out, INPUT_RECORDS, index) for index in range(len(readers))]
         manifest = _manifest(out, records, vocabulary, self.reading)
         job = self.digest([record["input"] for record in records])

@@ -73,8 +73,7 @@ class HuggingFaceEncoder:
         self._n_tokens = max(self._names, default=-1) + 1
         if self._n_tokens > VOCABULARY_SIZE:
             raise UnreadableSource(
-                f"the tokenizer has ids up to {self._n_tokens - 1}, but ids must be below "
-                f"{VOCABULARY_SIZE:,}; give another file"
+                f"tokenizer ids go up to {self._n_tokens - 1}, not below {VOCABULARY_SIZE:,}; give another"
             )
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:

@@ -44,9 +44,7 @@ def read_definition(path: str) -> tuple[str, str]:
             blob = stream.read(TOKENIZER_BYTES + 1)
             content = (base64.b64encode(blob) if file.suffix == ".bin" else blob).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UnreadableSource(
-            f"{file} is not a tokenizer file: it is not UTF-8; give another file"
-        ) from error
+        raise UnreadableSource(f"{file} is not a tokenizer file: it is not UTF-8; give another") from error
     except OSError as error:
         if isinstance(error, AttomatonError):
             raise

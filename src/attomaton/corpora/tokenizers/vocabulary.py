@@ -81,12 +81,11 @@ class Vocabulary:
     def from_record(cls, record: Mapping[str, Any]) -> "Vocabulary":
         """The inverse of :meth:`to_record`."""
         tokens, tokenizer, definition = (record.get(name) for name in ("tokens", "tokenizer", "definition"))
-        are_texts = isinstance(tokens, list) and all(
-            isinstance(name, str) for name in cast("list[Any]", tokens)
-        )
+        names = cast("list[Any]", tokens) if isinstance(tokens, list) else [None]
+        are_texts = all(isinstance(name, str) for name in names)
         if not are_texts or not isinstance(tokenizer, str) or not isinstance(definition, str | None):
             raise CorruptRun("this is not a vocabulary: its tokens or tokenizer are missing; write it again")
-        return cls(tuple(cast("list[str]", tokens)), tokenizer, definition)
+        return cls(tuple(names), tokenizer, definition)
 
     def to_record(self) -> dict[str, Any]:
         """The vocabulary as plain values, for JSON."""
@@ -179,14 +178,11 @@ def name_token(vocabulary: Vocabulary | None, token: int) -> str:
 
 
 def text_of(vocabulary: Vocabulary | None, token: int) -> str:
-    """The text of a token inside a line, with blanks; the name if the token alone has no text.
-
-    The decoder of a ``tokenizer.json`` may drop the first blank of a line, so the token is decoded twice in a
-    row.
-    """
+    """The text of a token inside a line, with blanks; the name if the token alone has no text."""
     name = name_token(vocabulary, token)
     if vocabulary is None or vocabulary.tokenizer != "tokenizer.json":
         return name
+    # the decoder may drop the first blank of a line, so the token is decoded twice in a row
     text = vocabulary.join([token, token])[len(vocabulary.join([token])) :]
     return name if not text or "\ufffd" in text else text
 
