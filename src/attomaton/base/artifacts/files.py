@@ -14,7 +14,7 @@ from attomaton.base.errors import AttomatonError, UnwritablePlace
 from attomaton.base.remote import AnyPath, RemotePath, as_path
 
 NAME_BYTES = 255  # longest name that file systems allow
-SHOWN_NAMES = 3  # names that a message lists
+LISTED_NAMES = 3  # names that a message lists
 DRAFT = ".draft"  # suffix of a file that is being written
 DRAFT_NAME = re.compile(r"\.[0-9a-f]{16}\.draft")
 """The whole name, as :func:`draft_name` returns it."""
@@ -85,8 +85,8 @@ def show_path(path: Path) -> str:
 
 
 def list_first(names: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, names[:SHOWN_NAMES]))
-    return shown if len(names) <= SHOWN_NAMES else f"{shown} and {len(names) - SHOWN_NAMES:,} more"
+    shown = ", ".join(map(repr, names[:LISTED_NAMES]))
+    return shown if len(names) <= LISTED_NAMES else f"{shown} and {len(names) - LISTED_NAMES:,} more"
 
 
 @contextmanager

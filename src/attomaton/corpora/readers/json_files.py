@@ -55,7 +55,7 @@ class JsonReader(JsonTableReader):
     def _results(self) -> Iterator[tuple[int, Document | AttomatonError]]:
         with naming(self.source):
             text = self.read_values()
-            values = parse_json(lambda: list(_values_in(text)), self.source)
+            values = explained_json(lambda: list(_values_in(text)), self.source)
         is_single = len(values) == 1 and isinstance(values[0], dict)
         if len(values) == 1 and isinstance(values[0], list):
             values = cast("list[Any]", values[0])
@@ -95,7 +95,7 @@ class JsonLinesReader(JsonTableReader):
 
     def table(self) -> list[Any]:
         records = [
-            parse_json(partial(json.loads, line), f"{self.source}, line {number},")
+            explained_json(partial(json.loads, line), f"{self.source}, line {number},")
             for number, line in enumerate(self.read_values().split("\n"), 1)
             if line.strip()
         ]
@@ -121,7 +121,7 @@ class JsonLinesReader(JsonTableReader):
 
 def check_records(read: Callable[[], Any], source: str) -> list[Any]:
     """The value read from JSON, if it is a list of objects, one for each row."""
-    records = parse_json(read, source)
+    records = explained_json(read, source)
     if not isinstance(records, list) or not records:
         raise InvalidSamples(f"{source} is not a list of records; write one object for each row")
     for row, record in enumerate(cast("list[Any]", records)):
@@ -135,10 +135,10 @@ def read_json_value(text: str, location: str) -> Any:
     is_large = len(text) > JSON_VALUES and _count_values(text) > JSON_VALUES
     if is_large and _count_values(_STRING.sub("", text)) > JSON_VALUES:
         raise UnreadableSource(f"{location} has more than {JSON_VALUES:,} values; split the record")
-    return parse_json(lambda: json.loads(text), location)
+    return explained_json(lambda: json.loads(text), location)
 
 
-def parse_json(parse: Callable[[], Parsed], location: str) -> Parsed:
+def explained_json(parse: Callable[[], Parsed], location: str) -> Parsed:
     """What ``parse`` reads from JSON, with errors that name the location."""
     try:
         return parse()

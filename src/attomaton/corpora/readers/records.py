@@ -1,7 +1,7 @@
 """Python values as documents (text, lists of tokens or ids), from JSON and from objects in memory."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -37,25 +37,25 @@ NO_TOKENS: Integers = np.empty(0, np.int64)  # the empty list, of tokens as well
 Document = Text | Integers  # a document as text, as the list of its tokens, or as ids
 
 
-def document_in(record: Any, reading: Reading, location: str) -> Document:
+def document_in(value: Any, reading: Reading, location: str) -> Document:
     """The document in the selected field of a record."""
-    if not isinstance(record, Mapping):
+    if not isinstance(value, Mapping):
         raise UnreadableSource(
             f"{location} is not a JSON object; write one object with a text per line (a .json file may also "
             "be one list of texts or objects)"
         )
-    field, fields = reading.column or FIELD, cast("Mapping[str, Any]", record)
+    field, fields = reading.column or FIELD, cast("Mapping[str, Any]", value)
     if field not in fields:
         present = ", ".join(brief(name) for name in sorted(map(str, fields))[:SHOWN_FIELDS]) or "none"
         raise UnreadableSource(
             f"{location} has no field {field!r} (it has {present}); name the field with column "
             "(--column on the command line)"
         )
-    value = fields[field]
-    if isinstance(value, str | list | tuple):
-        return document_of(value, reading, location)
+    content = fields[field]
+    if isinstance(content, str | list | tuple):
+        return document_of(content, reading, location)
     raise UnreadableSource(
-        f"{location} has {type(value).__name__} in the field {field!r}, not text; name the field with column"
+        f"{location} has {type(content).__name__} in {field!r}, not text; name the field with column"
     )
 
 
@@ -171,7 +171,7 @@ class MemoryReader(ObjectReader):
 
     def batches(self) -> Iterator[Batch]:
         skips = Skips(self.reading)
-        read: Callable[[Any, Reading, str], Document] = document_in if self.has_columns else document_of
+        read = document_in if self.has_columns else document_of
         results = (
             (row, attempt(read, document, self.reading, f"document {row}"))
             for row, document in enumerate(self.documents)

@@ -81,7 +81,7 @@ class Vocabulary:
     def from_record(cls, record: Mapping[str, Any]) -> "Vocabulary":
         """The inverse of :meth:`to_record`."""
         tokens, tokenizer, definition = (record.get(name) for name in ("tokens", "tokenizer", "definition"))
-        names = cast("list[Any]", tokens) if isinstance(tokens, list) else [None]
+        names: list[Any] = cast("list[Any]", tokens) if isinstance(tokens, list) else [None]
         are_texts = all(isinstance(name, str) for name in names)
         if not are_texts or not isinstance(tokenizer, str) or not isinstance(definition, str | None):
             raise CorruptRun("this is not a vocabulary: its tokens or tokenizer are missing; write it again")
