@@ -55,7 +55,7 @@ def document_in(value: Any, reading: Reading, location: str) -> Document:
     if isinstance(content, str | list | tuple):
         return document_of(content, reading, location)
     raise UnreadableSource(
-        f"{location} has {type(content).__name__} in {field!r}, not text; name the field with column"
+        f"{location} has {type(content).__name__} in the field {field!r}, not text; name a field with column"
     )
 
 
