@@ -8,6 +8,7 @@ import attomaton as at
 from attomaton.automaton.compare import Change, diff
 from attomaton.base.errors import MismatchedParts
 from tests.drawn import learn_parts, networkx_graph
+from tests.relabelling import relabel
 from tests.strategies import sample_sets
 
 WORDS = ("ant", "bee", "cat", "dog", "elk", "fox")
@@ -84,7 +85,7 @@ def test_differences_equal_the_definition(one, other):
 def test_tokens_are_matched_by_their_text(one, other, shuffled):
     """Renumbering the words of one corpus changes nothing that is said in words."""
     automata = [at.Automaton(*learn_parts(samples), at.Vocabulary(WORDS)) for samples in widen(one, other)]
-    moved = widen(one, other)[1].relabel(shuffled)
+    moved = relabel(widen(one, other)[1], shuffled)
     names = [""] * 6
     for old, new in enumerate(shuffled):
         names[new] = WORDS[old]

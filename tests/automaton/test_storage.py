@@ -72,7 +72,7 @@ def test_a_damaged_manifest_is_refused(run):
     with pytest.raises(CorruptRun, match="has an invalid list of files"):
         at.Automaton.load(run)
     (run / "manifest.json").write_text(json.dumps(seal({**ours, "files": {"../text.txt": {"sha256": ""}}})))
-    with pytest.raises(CorruptRun, match="not in the folder; do not trust"):
+    with pytest.raises(CorruptRun, match="outside of it; do not trust"):
         at.Automaton.load(run)
     (run / "manifest.json").write_text(json.dumps(seal({"format": 2, "kind": "tokens", "files": {}})))
     with pytest.raises(CorruptRun, match="of the kind 'tokens', not 'run'"):
@@ -108,9 +108,9 @@ def test_a_write_that_is_cut_short_leaves_the_old_run(run, text, monkeypatch):
 
 def test_a_run_is_replaced_only_if_that_is_asked_for(run, text):
     before = (run / "manifest.json").read_bytes()
-    with pytest.raises(UnwritablePlace, match=r"already holds a run; .* --overwrite"):
+    with pytest.raises(UnwritablePlace, match=r"already contains a run; .* --overwrite"):
         at.learn(text, window=2, out=run)
-    with pytest.raises(UnwritablePlace, match="already holds a run"):
+    with pytest.raises(UnwritablePlace, match="already contains a run"):
         at.learn(text, window=2).save(run)
     assert (run / "manifest.json").read_bytes() == before
     at.learn(text, window=2).save(run, overwrite=True)
@@ -145,14 +145,14 @@ def test_a_file_in_the_way_is_named(text):
         at.learn(text, out=text.parent, progress=stages.append)
     (text.parent / "full").mkdir()
     (text.parent / "full" / "notes.txt").touch()
-    with pytest.raises(UnwritablePlace, match=r"holds other files \('notes\.txt'\); give a new folder"):
+    with pytest.raises(UnwritablePlace, match=r"contains other files \('notes\.txt'\); give a new folder"):
         at.learn(text, out=text.parent / "full", progress=stages.append)
     assert stages == []  # said before the work, not after
 
 
 def test_a_foreign_run_is_refused(tmp_path):
     write_run(Path(tmp_path), Run(tables={}, arrays={}, records={}, manifest={}))
-    with pytest.raises(CorruptRun, match="does not hold a complete automaton"):
+    with pytest.raises(CorruptRun, match="does not contain a complete automaton"):
         at.Automaton.load(tmp_path)
 
 

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 import attomaton as at
 from attomaton.automaton.automaton import Automaton, StoredAutomaton
 from attomaton.automaton.runs import stored
-from attomaton.base.artifacts import parted
+from attomaton.base.artifacts import blocks, parted
 from attomaton.base.errors import CorruptRun
 from attomaton.graphs import partitions
 from tests.faults.resigned import text_of
@@ -159,7 +159,7 @@ def written(tmp_path_factory):
     """A run of many parts on disk, with small blocks, and what contexts it was asked."""
     folder = tmp_path_factory.mktemp("stored")
     (folder / "text.txt").write_text(text_of(400))
-    with small_parts(60, 40), patch.object(parted, "BLOCK_BYTES", 512):
+    with small_parts(60, 40), patch.object(blocks, "BLOCK_BYTES", 512):
         auto = at.learn(folder / "text.txt", window=6, out=folder / "run")
     words = auto.vocabulary.tokens
     contexts = [list(words[number : number + 4]) for number in range(len(words) - 4)]
@@ -168,7 +168,7 @@ def written(tmp_path_factory):
 
 @contextmanager
 def as_written():
-    with patch.object(parted, "BLOCK_BYTES", 512), patch.object(stored, "SMALL_RUN_BYTES", 0):
+    with patch.object(blocks, "BLOCK_BYTES", 512), patch.object(stored, "SMALL_RUN_BYTES", 0):
         yield
 
 
@@ -200,9 +200,9 @@ def test_an_altered_block_of_any_part_is_refused_by_name_when_it_is_read(written
 
 ASKING = """
 import json, sys
-from attomaton.base.artifacts import parted
+from attomaton.base.artifacts import blocks
 from attomaton.automaton.runs import stored
-parted.BLOCK_BYTES, stored.SMALL_RUN_BYTES = 512, 0
+blocks.BLOCK_BYTES, stored.SMALL_RUN_BYTES = 512, 0
 from attomaton.automaton.automaton import Automaton
 run = Automaton.load(sys.argv[1])
 print(json.dumps([run.explain(context).to_dict(run.name) for context in json.loads(sys.argv[2])]))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 from rich.cells import cell_len
 
-from attomaton.base.printing import Grid, draw_text
+from attomaton.base.printing import Grid, draw_text, show_count
 
 
 def test_colours_that_a_terminal_is_forced_to_stay_out(monkeypatch):
@@ -28,3 +28,8 @@ def test_nothing_is_obeyed_by_a_terminal(rows):
     drawn = draw_text(["line\x07", Grid("", ["token", "note"], rows)])
     assert "\x1b" not in drawn
     assert "\x07" not in drawn
+
+
+@pytest.mark.parametrize(("count", "shown"), [(1234567.0, "1,234,567"), (53.7865522171, "53.8"), (3, "3")])
+def test_counts_have_a_decimal_only_where_weights_make_fractions(count, shown):
+    assert show_count(count) == shown

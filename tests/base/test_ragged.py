@@ -97,3 +97,7 @@ def test_shares_and_log_sums_are_their_definitions(lists):
     assert ragged.shares_of(index, weights, len(lists)).tolist() == pytest.approx(plain, rel=1e-13)
     logs = [math.log(math.fsum(map(math.exp, row))) for row in lists]
     assert ragged.log_sums(flat, offsets).tolist() == pytest.approx(logs, rel=1e-13, abs=1e-13)
+
+
+def test_borders_of_a_sorted_index_with_empty_rows():
+    assert ragged.sorted_borders(np.array([0, 2, 2]), 4).tolist() == [0, 1, 1, 3, 3]

@@ -252,7 +252,7 @@ def test_saved_and_loaded(make, tmp_path):
     )
     assert str(again) == str(fit)
     assert again.log_likelihood == fit.log_likelihood
-    with pytest.raises(UnwritablePlace, match="already holds a fit of choices"):
+    with pytest.raises(UnwritablePlace, match="already contains a fit of choices"):
         fit.save(tmp_path / "fit")
     fit.save(tmp_path / "fit", overwrite=True)
 

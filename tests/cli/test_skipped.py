@@ -10,6 +10,7 @@ from attomaton.base.errors import SkippedDocuments
 from attomaton.cli import app
 from attomaton.corpora.readers import Reading
 from tests.cli.inside import run_inside
+from tests.relabelling import relabel
 
 SENTENCE = "1 document was skipped; the first: broken.jsonl, line 2, is not JSON"
 ARGUMENTS = {
@@ -103,5 +104,5 @@ def test_python_warns_and_results_hold_the_count(engine, folder, tmp_path):
 def test_samples_keep_the_count_of_their_corpus(folder):
     documents = at.read_corpus(folder / "broken.jsonl", reading=Reading(skip_bad=True))
     samples = documents.windows(window=2)
-    again = samples.take([0, 1]).relabel(list(range(samples.n_tokens))) + samples
+    again = relabel(samples.take([0, 1]), list(range(samples.n_tokens))) + samples
     assert (samples.skipped.count, again.skipped.count) == (1, 2)

@@ -64,7 +64,7 @@ CASES = {
 PLACES = {
     "learn": "attomaton.engines.duckdb.DuckDBEngine.edges",
     "begin": "attomaton.engines.duckdb.DuckDBEngine.sums",
-    "tokenize": "attomaton.corpora.readers.tokenize.EncodeJob.run",
+    "tokenize": "attomaton.corpora.readers.input_jobs.EncodeJob.run",
 }
 
 

@@ -57,14 +57,13 @@ def test_n_tokens_defaults_to_the_largest_id():
         (lambda: at.Samples.from_lists([[0, 7]], [0], n_tokens=3), TokenOutOfRange, "token 7 at position 1 of the context of sample 0 .*raise n_tokens"),
         (lambda: at.Samples.from_lists([[0], [0, 1, -1]], [0, 1]), TokenOutOfRange, "token -1 at position 2 of the context of sample 1"),
         (lambda: at.Samples.from_lists([[0]], [9], n_tokens=3), TokenOutOfRange, "token 9 at the label of sample 0"),
-        (lambda: at.Samples.from_arrays([0.5], [0, 1], [0]), InvalidSamples, "values must be a one-dimensional array of integers, got float64"),
+        (lambda: at.Samples.from_arrays([0.5], [0, 1], [0]), InvalidSamples, "values must be a one-dimensional array of integers, not float64"),
         (lambda: at.Samples.from_arrays([0, 1], [0, 2, 1], [0, 0]), InvalidSamples, "offsets must run from 0 to 2"),
         (lambda: at.Samples.from_arrays([0, 1], [0, 3, 2], [0, 0]), InvalidSamples, "sample 1 ends before it starts"),
-        (lambda: at.Samples.from_windows([0, 1], window=0), InvalidSamples, "give an integer >= 1"),
+        (lambda: at.Samples.from_windows([0, 1], window=0), InvalidSamples, "give a whole number, 1 or more"),
         (lambda: at.Samples.from_windows([0, 5], window=2, n_tokens=2), TokenOutOfRange, "position 1 of the stream"),
         (lambda: at.Samples.from_windows([0, 1], window=1, documents=[0, 1]), InvalidSamples, "document offsets must run from 0 to 2"),
-        (lambda: at.Samples.from_lists([[3_000_000]], [0]), InvalidSamples, "vocabularies of 0 to 2,097,152"),
-        (lambda: at.Samples.from_lists([[0, 1]], [0]).relabel([0, 0]), InvalidSamples, "give a permutation"),
+        (lambda: at.Samples.from_lists([[3_000_000]], [0]), InvalidSamples, "not from 0 to 2,097,152"),
     ],
 )  # fmt: skip
 def test_errors_say_what_where_and_what_to_do(build, error, message):

@@ -241,3 +241,19 @@ def test_word_tokenizers_are_saved_loaded_and_decoded(tmp_path, tokenizer, token
     made = tokenize_corpus([f"{text} {text}"], tmp_path / "tokens", tokenizer=tokenizer)
     assert made.vocabulary == learned.vocabulary
     assert at.learn(tmp_path / "tokens", window=12).coverage == learned.coverage
+
+
+def test_words_that_a_vocabulary_lacks_are_numbered_after_it():
+    vocabulary, _ = at.Vocabulary.from_text("a rose is a rose")
+    ids, unknown = vocabulary.encode_open("a red rose")
+    assert (ids.tolist(), unknown, vocabulary.join(ids, unknown)) == ([0, 3, 1], ("red",), "a red rose")
+
+
+def test_a_vocabulary_is_restored_from_its_record():
+    vocabulary, _ = at.Vocabulary.from_text("a rose is a rose")
+    assert at.Vocabulary.from_record(vocabulary.to_record()) == vocabulary
+
+
+def test_only_some_tokenizers_have_a_vocabulary_before_a_text():
+    assert len(at.Vocabulary.fixed("byte")) == 256
+    assert at.Vocabulary.fixed("word") is None

@@ -16,7 +16,8 @@ from attomaton.base.errors import (
 )
 from attomaton.base.machine import available_memory, parse_memory
 from attomaton.corpora.documents import Chunk
-from attomaton.corpora.shards import Shards, chunk_of
+from attomaton.corpora.shards import Shards
+from attomaton.corpora.token_files import chunk_of
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.kernel import choices_of_chunk, edge_rows, query_rows
 from attomaton.engines.memory import MemoryEngine

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import attomaton as at
-from attomaton.base.artifacts import files
+from attomaton.base.artifacts import systems
 from attomaton.base.errors import AttomatonError
 from attomaton.report.csv_tables import write_csv
 from attomaton.report.export import pick_queries
@@ -176,9 +176,9 @@ def _count_changes(root, at_change, sign):
         return result
 
     sys.addaudithook(hear)
-    call = files._system_call()
+    call = systems._find_renameat2()
     if call is not None:
-        files._system_call = lambda: counted
+        systems._find_renameat2 = lambda: counted
     return count
 
 

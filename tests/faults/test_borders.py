@@ -75,7 +75,7 @@ def test_a_signed_run_with_one_index_out_of_range_does_not_load(run, table, colu
     """Smallest case of the issue: order.below beyond the components ended report and export by a signal."""
     set_value(run, table, column, 3, min(value, 2**31 - 1))
     with pytest.raises(
-        CorruptRun, match=rf"hold a complete automaton \(.*the parts of .*{table}.*write the run again"
+        CorruptRun, match=rf"contain a complete automaton \(.*the parts of .*{table}.*write the run again"
     ):
         at.Automaton.load(run)
 
@@ -128,7 +128,7 @@ def test_a_signed_run_with_an_index_that_cannot_be_does_not_load(run, column, va
 
 def test_a_signed_run_with_an_array_that_does_not_fit_does_not_load(run):
     set_array(run, "hard/weights", np.zeros((3, 4)))
-    with pytest.raises(CorruptRun, match="does not hold a complete automaton"):
+    with pytest.raises(CorruptRun, match="does not contain a complete automaton"):
         at.Automaton.load(run)
 
 
@@ -143,7 +143,7 @@ def test_a_signed_run_whose_parts_begin_elsewhere_does_not_load(run, borders):
 def test_a_signed_run_with_another_number_of_tokens_does_not_load(run, size):
     """With 2^62 tokens the score matrix alone asked for all memory."""
     change_record(run, lambda record: record.update(n_tokens=size))
-    with pytest.raises(CorruptRun, match="does not hold a complete automaton"):
+    with pytest.raises(CorruptRun, match="does not contain a complete automaton"):
         at.Automaton.load(run)
 
 
@@ -173,20 +173,20 @@ def test_the_constructor_of_samples_checks_what_it_is_given():
         replace(good, labels=np.array([0]))
     with pytest.raises(InvalidSamples, match="n_tokens is 4611686018427387904"):
         replace(good, n_tokens=2**62)
-    with pytest.raises(InvalidSamples, match="starts must be one row of whole numbers, not float64"):
+    with pytest.raises(InvalidSamples, match="starts must be a one-dimensional array of whole numbers"):
         replace(good, starts=np.array([0.0, np.nan]))
 
 
 def test_the_constructor_of_edges_checks_what_it_is_given():
     edges = at.extract_edges(at.Samples.from_lists([[1, 0, 2], [0, 1, 2], [1, 2]], [0, 0, 1]))
     rows = edges.rows
-    with pytest.raises(MismatchedParts, match="must be sorted, no repeats: row 1 is not"):
+    with pytest.raises(MismatchedParts, match="must increase from row to row, but row 1 does not"):
         replace(edges, rows=rows.take([1, 0, 2]))
-    with pytest.raises(MismatchedParts, match="must be sorted, no repeats"):
+    with pytest.raises(MismatchedParts, match="must increase from row to row"):
         replace(edges, rows=rows.take([0, 0, 1]))
     with pytest.raises(MismatchedParts, match="winner in the edge table is 1 in row 2, outside 0 … 0"):
         replace(edges, n_tokens=1, rows=rows.set_column(0, "query", pa.array([0, 0, 0], pa.int32())))
-    with pytest.raises(MismatchedParts, match="the wrong columns; expected query: int32"):
+    with pytest.raises(MismatchedParts, match="the wrong columns; it needs query: int32"):
         replace(edges, rows=rows.drop_columns(["support"]))
     with pytest.raises(MismatchedParts, match="a token beats itself"):
         replace(edges, rows=rows.set_column(2, "loser", pa.array([0, 0, 0], pa.int32())))
@@ -251,7 +251,7 @@ def test_order_problems_are_checked(changed, match):
         ({"offsets": [0, 9, 4]}, "offsets of choice sets must increase from 0 to 4"),
         ({"component": [0, 1]}, "alternatives of two components"),
         ({"component": [0, 2**62]}, "component is 4611686018427387904"),
-        ({"count": [1.0, np.nan]}, "count holds nan"),
+        ({"count": [1.0, np.nan]}, "count is nan"),
         ({"alternative": [0, 1, 0, 0]}, "lacks its winner"),
     ],
 )

@@ -145,7 +145,7 @@ def test_a_corpus_named_like_a_part_of_a_run_survives(tmp_path):
     assert look(tmp_path) == before
     (tmp_path.parent / "else.txt").write_text(TEXT)
     refused = run_inside("learn", "../else.txt", "--out", ".", cwd=tmp_path)
-    assert (refused.returncode, "holds other files" in refused.stderr) == (2, True)
+    assert (refused.returncode, "contains other files" in refused.stderr) == (2, True)
     assert look(tmp_path) == before
 
 
@@ -166,7 +166,7 @@ def test_shards_of_others_survive(made, tmp_path):
     folder, _ = made
     (tmp_path / "part-00007-00000.parquet").write_bytes(b"not ours")
     before = look(tmp_path)
-    with pytest.raises(at.AttomatonError, match="holds other files"):
+    with pytest.raises(at.AttomatonError, match="contains other files"):
         at.tokenize_corpus(folder / "text.txt", tmp_path, overwrite=True)
     assert look(tmp_path) == before
 
@@ -199,7 +199,7 @@ def test_learn_replaces_the_training_of_another_corpus_with_the_run(made, tmp_pa
     folder, _ = made
     shutil.copytree(folder / "run", tmp_path / "run")
     (tmp_path / "b.txt").write_text("x y x z y x\n" * 4)
-    with pytest.raises(at.AttomatonError, match="already holds a run"):
+    with pytest.raises(at.AttomatonError, match="already contains a run"):
         at.learn(tmp_path / "b.txt", window=4, out=tmp_path / "run")
     assert (tmp_path / "run" / "training").exists()
     at.learn(tmp_path / "b.txt", window=4, out=tmp_path / "run", overwrite=True)
@@ -260,7 +260,7 @@ def test_a_damaged_run_with_a_training_is_not_replaced_unasked(made, tmp_path):
     folder, auto = made
     shutil.copytree(folder / "run", tmp_path / "run")
     (tmp_path / "run" / "edges-00000.parquet").unlink()
-    with pytest.raises(at.AttomatonError, match="already holds a run"):
+    with pytest.raises(at.AttomatonError, match="already contains a run"):
         auto.save(tmp_path / "run")
     assert (tmp_path / "run" / "training" / "trace.safetensors").exists()
 

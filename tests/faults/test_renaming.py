@@ -3,13 +3,13 @@
 import pytest
 
 import attomaton as at
-from attomaton.base.artifacts import files
+from attomaton.base.artifacts import systems
 
 
 @pytest.fixture
 def old_system(monkeypatch):
     """A system without ``renameat2``."""
-    monkeypatch.setattr(files, "_system_call", lambda: None)
+    monkeypatch.setattr(systems, "_find_renameat2", lambda: None)
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def autos():
 
 def test_a_run_is_replaced_by_three_renames(old_system, autos, tmp_path):
     autos[0].save(tmp_path / "run")
-    with pytest.raises(at.AttomatonError, match="already holds a run"):
+    with pytest.raises(at.AttomatonError, match="already contains a run"):
         autos[1].save(tmp_path / "run")
     autos[1].save(tmp_path / "run", overwrite=True)
     assert at.Automaton.load(tmp_path / "run").coverage.to_dict() == autos[1].coverage.to_dict()
@@ -43,7 +43,7 @@ def test_a_kill_between_the_renames_is_mended(old_system, autos, tmp_path, monke
     with pytest.raises(SystemExit):
         autos[1].save(tmp_path / "run", overwrite=True)
     monkeypatch.setattr(type(tmp_path), "rename", rename)
-    with pytest.raises(at.AttomatonError, match="already holds a run"):
+    with pytest.raises(at.AttomatonError, match="already contains a run"):
         autos[1].save(tmp_path / "run")
     found = at.Automaton.load(tmp_path / "run").coverage.to_dict()
     assert found in [one.coverage.to_dict() for one in autos]
@@ -56,7 +56,7 @@ def test_two_folders_exchange_their_names(old_system, tmp_path):
     for name in ("draft", "there"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text(name)
-    files.exchange(tmp_path / "draft", tmp_path / "there", tmp_path / "spare")
+    systems.exchange_folders(tmp_path / "draft", tmp_path / "there", tmp_path / "spare")
     assert {path.name: (path / "file").read_text() for path in tmp_path.iterdir()} == {
         "draft": "there",
         "there": "draft",

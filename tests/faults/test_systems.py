@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import attomaton
-from attomaton.base.artifacts import files, ownership
+from attomaton.base.artifacts import locks, systems
 from attomaton.base.artifacts.ownership import locked
 from attomaton.base.errors import UnwritablePlace
 from tests.e2e.test_readme import README, blocks
@@ -62,17 +62,17 @@ def test_the_first_commands_end_as_on_linux(system, tmp_path):
 @pytest.fixture
 def by_bytes(monkeypatch):
     """Locks as Windows has them, where no file is removed while it is open."""
-    monkeypatch.setattr(files, "_fcntl", None)
-    monkeypatch.setattr(files, "_msvcrt", types.SimpleNamespace(LK_NBLCK=2, locking=imitated.lock_byte))
+    monkeypatch.setattr(systems, "_fcntl", None)
+    monkeypatch.setattr(systems, "_msvcrt", types.SimpleNamespace(LK_NBLCK=2, locking=imitated.lock_byte))
 
 
 def leave_lock(folder, since):
     """The lock of a target in the folder, whose owner may live."""
     path = folder / ".run.attomaton-lock"
     about = {
-        "kind": ownership.LOCK_KIND,
+        "kind": locks.LOCK_KIND,
         "pid": os.getpid(),
-        "host": ownership.socket.gethostname(),
+        "host": locks.socket.gethostname(),
         "since": since,
     }
     path.write_text(json.dumps({**about, "draft": f".{'0' * 16}.draft"}))
@@ -107,7 +107,7 @@ def test_a_lock_that_somebody_else_has_opened_stays_for_them(tmp_path, monkeypat
 
     with path.open("xb", buffering=0) as file, monkeypatch.context() as patched:
         patched.setattr(type(path), "unlink", refuse)
-        files.remove_locked(path, file)
+        systems.remove_locked(path, file)
         assert file.closed
     assert path.exists()
 
@@ -116,7 +116,7 @@ def test_without_locks_nothing_is_guarded_and_all_is_written(tmp_path, monkeypat
     def refuse(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(ownership, "lock_file", refuse)
+    monkeypatch.setattr(locks, "lock_file", refuse)
     leave_lock(tmp_path, time.time())
     with locked(tmp_path / "run", tmp_path), locked(tmp_path / "run", tmp_path):
         assert (tmp_path / ".run.attomaton-lock").exists()
@@ -135,22 +135,22 @@ def test_an_empty_file_with_the_name_of_a_lock_stays(tmp_path):
 
 
 def test_links_are_refused_where_no_flag_does_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_REFUSES_LINKS", 0)
+    monkeypatch.setattr(systems, "_NO_FOLLOW", 0)
     (tmp_path / "there").write_text("text")
     (tmp_path / "link").symlink_to("there")
-    os.close(files.open_itself(tmp_path / "there", os.O_RDONLY))
+    os.close(systems.open_no_follow(tmp_path / "there", os.O_RDONLY))
     with pytest.raises(OSError, match="link") as refused:
-        files.open_itself(tmp_path / "link", os.O_RDONLY)
+        systems.open_no_follow(tmp_path / "link", os.O_RDONLY)
     assert refused.value.errno == errno.ELOOP
 
 
 def test_only_files_are_flushed_where_folders_cannot_be_opened(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("text")
-    monkeypatch.setattr(files, "OPENS_FOLDERS", False)
+    monkeypatch.setattr(systems, "OPENS_FOLDERS", False)
     flushed = []
     monkeypatch.setattr(
         os, "fsync", lambda number: flushed.append(Path(f"/proc/self/fd/{number}").readlink())
     )
-    files.flush(tmp_path)
-    files.flush(tmp_path / "file")
+    systems.flush(tmp_path)
+    systems.flush(tmp_path / "file")
     assert flushed == [tmp_path / "file"]

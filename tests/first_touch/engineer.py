@@ -216,7 +216,7 @@ def go_wrong(hour, texts):
         (lambda: at.learn(folder / "latin.csv"), "is not UTF-8 text"),
         (lambda: at.learn(folder / "run"), "is a run folder"),
         (lambda: at.learn(texts[0]), "if this is the text itself"),
-        (lambda: at.learn(texts[0].split()), "a list in a list"),
+        (lambda: at.learn(texts[0].split()), "a list of this list"),
         (lambda: at.learn(["visits.csv", "german.csv"]), "pathlib.Path"),
         (lambda: at.learn(io.StringIO(texts[0])), "give the path of the file"),
         (lambda: at.learn(texts, reading=at.Reading(column="path")), "has no columns"),

@@ -43,7 +43,7 @@ def test_the_command_line_names_its_own_option_for_the_rest(tmp_path):
 
 
 def test_a_fit_that_is_not_there_is_not_to_be_learned(tmp_path):
-    with pytest.raises(CorruptRun, match=r"no fit of choices, .* `attomaton choices … --out"):
+    with pytest.raises(CorruptRun, match=r"not a complete fit of choices; .* `attomaton choices … --out"):
         at.ChoiceFit.load(tmp_path / "ratings")
 
 

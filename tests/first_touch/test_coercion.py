@@ -53,7 +53,7 @@ def test_a_number_is_a_step_size():
     [
         (lambda: at.AttentionModel(embeddings="random"), "embeddings is 'random'; give a table"),
         (lambda: at.AttentionModel(embeddings=np.ones(3)), r"embeddings is of shape \(3,\); give a table"),
-        (lambda: at.AttentionModel(embeddings=[["a", "b"]]), "embeddings are not a table of numbers"),
+        (lambda: at.AttentionModel(embeddings=[["a", "b"]]), "embeddings are not numbers"),
         (lambda: at.AttentionModel(embeddings=np.full((2, 2), np.nan)), "token 0 is not finite"),
         (lambda: at.AttentionModel(embeddings=Orthonormal), "give a table with one row per token"),
         (lambda: at.AttentionModel(loss="hinge"), "loss is 'hinge'; give one of 'log', 'squared', 'corr"),

@@ -69,7 +69,7 @@ def test_polars_is_read():
     frame = polars.DataFrame(RECORDS)
     for source in (frame, frame["message"], frame["message"].cast(polars.Categorical)):
         assert same(at.read_corpus(source), at.read_corpus(TEXTS))
-    with pytest.raises(at.AttomatonError, match=r"give its \.collect\(\)"):
+    with pytest.raises(at.AttomatonError, match=r"call \.collect\(\) on it"):
         at.read_corpus(frame.lazy())
 
 
@@ -118,7 +118,7 @@ def test_a_list_of_lists_of_words_is_a_corpus():
 
 
 def test_a_flat_list_of_words_is_refused_with_the_cure():
-    with pytest.raises(at.AttomatonError, match=r"give them as a list in a list \(\[words\]\)"):
+    with pytest.raises(at.AttomatonError, match=r"give a list of this list \(\[words\]\)"):
         at.learn(["the", "cat", "sat", "on", "the", "mat"])
     with pytest.raises(at.AttomatonError, match=r"a list of pathlib\.Path"):
         at.learn(["a.txt", "b.txt"])
@@ -178,7 +178,7 @@ def test_json_on_standard_input_is_not_taken_for_text(folder, monkeypatch):
 
 def test_a_column_of_what_has_none_is_refused(folder):
     for source in (folder / "a.txt", TEXTS):
-        with pytest.raises(at.AttomatonError, match="has no columns; leave it out"):
+        with pytest.raises(at.AttomatonError, match="has no columns; leave column out"):
             at.learn(source, reading=at.Reading(column="message"))
 
 

@@ -14,6 +14,7 @@ from attomaton.graphs.choices import choices_by_definition
 from attomaton.graphs.components import count_strong_components, find_ties, reduce_order
 from attomaton.graphs.edges import edges_by_definition
 from tests.drawn import as_counter, components_of, networkx_graph, parts_of
+from tests.relabelling import relabel
 from tests.strategies import arcs, edge_tables, many, orderings, sample_sets, seeds, tied_sets
 
 pytestmark = pytest.mark.costly("200 examples each")
@@ -131,7 +132,7 @@ def test_reduction_keeps_reachability_and_nothing_more(orders, seed, data):
     samples = at.Samples.from_lists([], [])
     for order in orders:
         drawn = at.synthetic.corpus(order, n_samples=200, rng=rng)
-        samples = samples + drawn.relabel(data.draw(orderings(drawn.n_tokens)))
+        samples = samples + relabel(drawn, data.draw(orderings(drawn.n_tokens)))
     components = at.find_components(at.extract_edges(samples))
     full = nx.DiGraph((row["above"], row["below"]) for row in components.order.to_pylist())
     reduced = nx.DiGraph((row["above"], row["below"]) for row in reduce_order(components).to_pylist())

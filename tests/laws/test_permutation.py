@@ -6,6 +6,7 @@ from hypothesis import given
 
 import attomaton as at
 from tests.drawn import as_counter, parts_of, scores_of
+from tests.relabelling import relabel
 from tests.strategies import orderings, paper_draws
 
 pytestmark = pytest.mark.costly("200 examples each")
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.costly("200 examples each")
 @given(paper_draws(repeats=True), orderings(6))
 def test_permuting_token_ids_permutes_everything(samples, order):
     names = order[order < samples.n_tokens]
-    renamed = samples.relabel(names)
+    renamed = relabel(samples, names)
     edges, new_edges = at.extract_edges(samples), at.extract_edges(renamed)
     assert as_counter(new_edges) == {tuple(names[list(key)]): n for key, n in as_counter(edges).items()}
     components, new_components = at.find_components(edges), at.find_components(new_edges)

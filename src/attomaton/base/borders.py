@@ -1,8 +1,8 @@
-"""Bounds checks between user input and kernels.
+"""Check arrays from users and files, because the compiled kernels do not check bounds.
 
-Compiled loops do not check bounds. So every array that indexes another is checked once, here, when a public
-value is made from a file or from user input: its type, its length and its range, in a few passes of numpy.
-Values that our own code derives from checked ones are not checked again (:func:`trusted`).
+Every array that indexes another is checked once, when a public value is made from a file or from user input:
+type, length and range, in a few passes of numpy. Values that our own code derives from checked ones are not
+checked again (:func:`trusted`).
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from attomaton.base.tables import Float64, Int32, Int64, Integers, column
 Value = TypeVar("Value")
 Refusal = type[AttomatonError]
 
-MEND = "pass a value that attomaton made, or correct this one"
+MEND = "use a value that attomaton returned, or correct this one"
 
 CONTIGUOUS: Final = ("C", "A", "E")
 """Requirements of kernels, for ``np.require``: in C order, aligned, and a plain array."""
@@ -30,7 +30,7 @@ MOST_COUNTED = 1 << 53
 
 
 def trusted(kind: type[Value], **fields: Any) -> Value:
-    """A frozen dataclass with fields that our own code derived from checked values; not checked again."""
+    """A frozen dataclass of fields that our own code derived from checked values, without its checks."""
     value = object.__new__(kind)
     for name, field in fields.items():
         object.__setattr__(value, name, field)
@@ -38,7 +38,7 @@ def trusted(kind: type[Value], **fields: Any) -> Value:
 
 
 def check_size(size: object, most: int, name: str, *, error: Refusal = MismatchedParts) -> int:
-    """A whole number from 0 to ``most``."""
+    """The size as an int, if it is a whole number from 0 to ``most``."""
     number = index(size) if isinstance(size, SupportsIndex) and not isinstance(size, bool) else most + 1
     if not 0 <= number <= most:
         raise error(f"{name} is {show(size)}, not a whole number from 0 to {most:,}; {MEND}")
@@ -60,14 +60,14 @@ def check_floats(values: object, shape: tuple[int | None, ...], name: str, *, fi
     try:
         numbers = np.require(values, np.float64, CONTIGUOUS)
     except (TypeError, ValueError) as problem:
-        raise MismatchedParts(f"{name} does not hold numbers ({problem}); {MEND}") from problem
+        raise MismatchedParts(f"{name} is not an array of numbers ({problem}); {MEND}") from problem
     sizes = zip(shape, numbers.shape, strict=False)
     if numbers.ndim != len(shape) or any(size not in (None, actual) for size, actual in sizes):
         needed = ", ".join("any" if size is None else str(size) for size in shape)
         raise MismatchedParts(f"{name} has shape {numbers.shape}, not ({needed}); {MEND}")
     if finite and not np.isfinite(numbers).all():
-        first = tuple(np.argwhere(~np.isfinite(numbers))[0].tolist())
-        raise MismatchedParts(f"{name} holds {numbers[first]} at {first}; {MEND}")
+        index = tuple(np.argwhere(~np.isfinite(numbers))[0].tolist())
+        raise MismatchedParts(f"{name} is {numbers[index]} at index {index}; {MEND}")
     return numbers
 
 
@@ -78,7 +78,7 @@ def check_ids(ids: Integers, size: int, name: str, *, error: Refusal = Mismatche
     outside = np.flatnonzero((ids < 0) | (ids >= size))
     raise error(
         f"{name} is {ids[outside[0]]} in row {outside[0]}, outside 0 … {size - 1} "
-        f"({len(outside)} such rows); {MEND}"
+        f"({len(outside):,} such row{'s' * (len(outside) > 1)}); {MEND}"
     )
 
 
@@ -88,7 +88,7 @@ def check_count_range(counts: Integers, least: int, name: str) -> None:
         return
     if int(counts.min()) < least:
         row = int(np.argmin(counts))
-        raise MismatchedParts(f"{name} is {counts[row]} in row {row}, and must be at least {least}; {MEND}")
+        raise MismatchedParts(f"{name} is {counts[row]} in row {row} but must be at least {least}; {MEND}")
     if float(counts.sum(dtype=np.float64)) > MOST_COUNTED:
         raise MismatchedParts(f"{name} adds up to more than {MOST_COUNTED:,}; {MEND}")
 
@@ -98,7 +98,8 @@ def check_rising(keys: Integers, name: str, *, strictly: bool = True) -> None:
     wrong = keys[1:] <= keys[:-1] if strictly else keys[1:] < keys[:-1]
     if wrong.any():
         row = int(np.argmax(wrong)) + 1
-        raise MismatchedParts(f"{name} must be sorted{', no repeats' * strictly}: row {row} is not; {MEND}")
+        order = "increase" if strictly else "not decrease"
+        raise MismatchedParts(f"{name} must {order} from row to row, but row {row} does not; {MEND}")
 
 
 def check_offsets(offsets: Int64, n_values: int, name: str, *, error: Refusal = MismatchedParts) -> None:
@@ -108,17 +109,15 @@ def check_offsets(offsets: Int64, n_values: int, name: str, *, error: Refusal = 
 
 
 def check_kind(value: object, kind: type[object], name: str) -> None:
-    """Check that a value is of this class, so that a wrong one is reported here and not later."""
     if not isinstance(value, kind):
         raise MismatchedParts(f"{name} is of type {type(value).__name__}; it must be {kind.__name__}")
 
 
 def check_lengths(name: str, /, **arrays: Any) -> None:
-    """Check that arrays that belong together have equal lengths."""
     lengths = {key: len(array) for key, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{length} of {key}" for key, length in lengths.items())
-        raise MismatchedParts(f"{name} must have equal lengths, but have {listed}; {MEND}")
+        raise MismatchedParts(f"{name} must have equal lengths, but there are {listed}; {MEND}")
 
 
 def check_table(table: object, schema: pa.Schema, name: str) -> None:
@@ -128,7 +127,7 @@ def check_table(table: object, schema: pa.Schema, name: str) -> None:
     columns = {entry.name: entry.type for entry in cast("Any", schema)}
     if columns != {entry.name: entry.type for entry in cast("Any", table.schema)}:
         listed = ", ".join(f"{field}: {kind}" for field, kind in columns.items())
-        raise MismatchedParts(f"{name} has the wrong columns; expected {listed}: {MEND}")
+        raise MismatchedParts(f"{name} has the wrong columns; it needs {listed}")
     try:
         table.validate(full=True)
     except pa.ArrowInvalid as problem:
@@ -139,7 +138,7 @@ def check_table(table: object, schema: pa.Schema, name: str) -> None:
         if isinstance(kind, pa.LargeListType):
             nulls += sum(chunk.values.null_count for chunk in chunks.column(field).chunks)
         if nulls:
-            raise MismatchedParts(f"{name} holds nulls in its column {field}; {MEND}")
+            raise MismatchedParts(f"{name} has nulls in the column {field}; {MEND}")
 
 
 def check_ids_of(table: pa.Table, sizes: Mapping[str, int], name: str) -> None:
@@ -155,12 +154,12 @@ def _check_integers(values: object, kind: np.dtype[Any], name: str, error: Refus
         raise error(f"{name} is not a list of whole numbers ({problem}); {MEND}") from problem
     if numbers.ndim != 1 or (len(numbers) and numbers.dtype.kind not in "iu"):
         raise error(
-            f"{name} must be one row of whole numbers, not {numbers.dtype} of shape {numbers.shape}; "
-            "convert it first"
+            f"{name} must be a one-dimensional array of whole numbers, not {numbers.dtype} of shape "
+            f"{numbers.shape}; convert it first"
         )
     if numbers.dtype == kind:
         return numbers
     limits = np.iinfo(kind)
     if len(numbers) and not (limits.min <= int(numbers.min()) and int(numbers.max()) <= limits.max):
-        raise error(f"{name} holds numbers that do not fit {kind}; {MEND}")
+        raise error(f"{name} has numbers that do not fit {kind}; {MEND}")
     return numbers.astype(kind)

@@ -1,7 +1,7 @@
-"""Lazy imports: the ``__init__`` of a room lists its public names, and each is loaded on demand.
+"""Lazy imports: the ``__init__`` of a package lists its public names, and each is loaded on demand.
 
-The names are imported once, for type checkers; :func:`open_door` reads these imports and executes each one
-when its name is first used, so that ``import attomaton`` does not load PyTorch, DuckDB or SciPy.
+The list is imports for type checkers; :func:`open_door` reads them from the source and executes each when its
+name is first used, so that ``import attomaton`` does not load PyTorch, DuckDB or SciPy.
 """
 
 import ast
@@ -15,21 +15,24 @@ from attomaton.base.errors import needing
 
 
 def open_door(room: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """``__getattr__``, ``__dir__`` and ``__all__`` of a room, from the imports under ``TYPE_CHECKING``."""
+    """``__getattr__``, ``__dir__`` and ``__all__`` of a package, from its imports under ``TYPE_CHECKING``."""
     module = sys.modules[room]
     loader: Any = module.__spec__ and module.__spec__.loader
     body = ast.parse(loader.get_source(room)).body
-    checked = [node for block in body if isinstance(block, ast.If) for node in block.body]
-    imports = [node for node in checked if isinstance(node, ast.ImportFrom)]
-    homes = {alias.name: node.module or "" for node in imports for alias in node.names}
+    listed = [node for block in body if isinstance(block, ast.If) for node in block.body]
+    imports = [node for node in listed if isinstance(node, ast.ImportFrom)]
+    module_of = {alias.name: node.module or "" for node in imports for alias in node.names}
 
     def load(name: str) -> Any:
-        home = homes.get(name, room)
-        if home == room and ("." in name or find_spec(f"{room}.{name}") is None):
+        source = module_of.get(name, room)
+        if source == room and ("." in name or find_spec(f"{room}.{name}") is None):
             raise AttributeError(f"module {room!r} has no attribute {name!r}")
         with needing(name):
-            value = import_module(f"{room}.{name}") if home == room else getattr(import_module(home), name)
+            if source == room:
+                value = import_module(f"{room}.{name}")
+            else:
+                value = getattr(import_module(source), name)
         setattr(module, name, value)
         return value
 
-    return load, lambda: sorted({*vars(module), *homes}), list(homes)
+    return load, lambda: sorted({*vars(module), *module_of}), list(module_of)

@@ -1,4 +1,4 @@
-"""The house style of all figures: those of reports, and the ``plot`` methods of values.
+"""Draw figures in the house style: those of reports, and the ``plot`` methods of values.
 
 matplotlib is loaded when something is drawn. The style is ``report/paper.mplstyle``; other code can use it by
 name: ``matplotlib.pyplot.style.use("attomaton.report.paper")``. Plots give colours by value, because
@@ -53,17 +53,9 @@ def paper_style() -> Generator[None]:
 def house_axes(
     ax: Any = None, *, height: float, width: float = ONE_COLUMN, n: int = 1, side_by_side: bool = False
 ) -> Generator[Any]:
-    """Axes to draw on in the house style: the given ones, or ``n`` new ones.
+    """The axes to draw on in the house style: ``ax``, or ``n`` new ones above each other or ``side_by_side``.
 
-    New axes are stacked vertically, or ``side_by_side``. They belong to pyplot, so that notebooks
-    and ``pyplot.show()`` show them; sizes are in inches.
-
-    Examples
-    --------
-    >>> with house_axes(height=1.0) as ax:
-    ...     lines = ax.plot([0, 1], [1, 0])
-    >>> ax.spines["top"].get_visible(), ax.figure.get_size_inches().tolist()
-    (False, [3.4, 1.0])
+    New axes belong to pyplot, so that notebooks and ``pyplot.show()`` show them; sizes are in inches.
     """
     with paper_style():
         if ax is None:
@@ -76,7 +68,6 @@ def house_axes(
 
 
 def colour_map(colours: Sequence[str]) -> Any:
-    """A colour map that interpolates evenly between these colours."""
     with loading_matplotlib():
         from matplotlib.colors import LinearSegmentedColormap
     maps: Any = LinearSegmentedColormap
@@ -85,25 +76,17 @@ def colour_map(colours: Sequence[str]) -> Any:
 
 @contextmanager
 def loading_matplotlib() -> Generator[None]:
-    """Explain what is missing or wrong if matplotlib cannot be loaded."""
     try:
         with needing("a figure"):
             yield
     except UnicodeDecodeError as error:
         raise UnreadableSource(
-            f"matplotlib cannot read its file matplotlibrc, here or in its own folder ({error.reason}); "
-            f"correct it, or move it"
+            "matplotlib cannot read its settings file matplotlibrc, in the working directory or in "
+            f"matplotlib's folder ({error.reason}); correct it, or move it"
         ) from error
 
 
 def wrap_caption(caption: str, *, width: float = ONE_COLUMN) -> list[str]:
-    """The caption, broken into lines that fit the width.
-
-    Examples
-    --------
-    >>> wrap_caption("Loss and norm of W by step, measured and predicted from the corpus alone")
-    ['Loss and norm of W by step, measured and predicted from the', 'corpus alone']
-    """
     lines: list[str] = []
     for paragraph in caption.split("\n"):
         lines.append("")
@@ -117,7 +100,7 @@ def wrap_caption(caption: str, *, width: float = ONE_COLUMN) -> list[str]:
 
 
 def drawable(text: str, most: int) -> str:
-    """A token as a figure can show it: long ones cut, characters hidden or not in the font as numbers."""
+    """A token as a figure shows it: cut if long, with U+… for characters that are not in the font."""
     characters = _font().get_charmap()
     shown = [
         sign if sign.isprintable() and ord(sign) in characters else f"U+{ord(sign):04X}"
@@ -131,7 +114,6 @@ def drawable(text: str, most: int) -> str:
 
 
 def measure_text(text: str, size: float = FONT_SIZE) -> float:
-    """The width of a text in inches, at ``size`` points of the style's font."""
     font = _font()
     font.set_size(size, 720)
     font.set_text(text)
@@ -140,7 +122,6 @@ def measure_text(text: str, size: float = FONT_SIZE) -> float:
 
 @cache
 def _font() -> Any:
-    """The style's font, which comes with matplotlib."""
     with loading_matplotlib():
         from matplotlib import font_manager, ft2font
 

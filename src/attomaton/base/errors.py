@@ -26,7 +26,7 @@ EXTRA_PACKAGES = {
     "trackio": ("trackio", "trackio"),
     "wandb": ("wandb", "wandb"),
 }
-"""Modules that a plain install leaves out → their name in messages, and the extra that installs them."""
+"""Module that a plain install leaves out → its name in messages, and the extra that installs it."""
 
 
 class AttomatonError(Exception):
@@ -44,7 +44,7 @@ class AttomatonError(Exception):
 
 
 class InvalidSamples(AttomatonError, ValueError):
-    """The arrays or lists given do not describe samples."""
+    """Arrays or lists do not describe samples."""
 
 
 class EmptyContext(InvalidSamples):
@@ -68,7 +68,7 @@ class UnreadableModel(UnreadableSource):
 
 
 class InvalidEmbeddings(AttomatonError, ValueError):
-    """The embeddings have the wrong shape, or a value that is not finite."""
+    """Embeddings have the wrong shape, or a value that is not finite."""
 
 
 class UncertifiedSolution(AttomatonError, ArithmeticError):
@@ -76,7 +76,7 @@ class UncertifiedSolution(AttomatonError, ArithmeticError):
 
 
 class MismatchedParts(AttomatonError, ValueError):
-    """Tables that do not belong together are combined."""
+    """Values that do not belong together are combined."""
 
 
 class UnwritablePlace(AttomatonError, OSError):
@@ -118,15 +118,7 @@ class NothingRealisable(UserWarning):
 
 
 class SkippedDocuments(UserWarning):
-    r"""Documents could not be read and were left out, as ``skip_bad`` asks.
-
-    Attributes
-    ----------
-    count : int
-        How many documents were left out.
-    first : str or None
-        What was wrong with the first of them.
-    """
+    """``count`` documents could not be read and were left out; ``first`` is the error of the first."""
 
     def __init__(self, count: int, first: str | None, noun: str = "document") -> None:
         documents = f"1 {noun} was" if count == 1 else f"{count:,} {noun}s were"
@@ -135,8 +127,8 @@ class SkippedDocuments(UserWarning):
 
 
 class StepBeyondEdge(UserWarning):
-    """The step size of a training run is beyond the edge of stability, so the run will not converge."""
+    """The step size of a training run is above the stability limit, so the run will not converge."""
 
 
 class SameWeights(UserWarning):
-    """Two steps of a course have identical weights, as when a download serves one checkpoint twice."""
+    """Two checkpoints have identical weights, as when a download serves one of them twice."""

@@ -1,7 +1,6 @@
-"""Values that are tables: Arrow inside, pandas or Polars on request, with tokens as text.
+"""Results that are tables: Arrow inside, pandas or Polars on request, with tokens as text.
 
-One class serves all of them. Each value provides its Arrow table; columns of token ids are recognised by
-their names, which are the same in every table.
+Each result provides an Arrow table; columns of token ids are recognised by their names.
 """
 
 from collections.abc import Sequence
@@ -15,18 +14,16 @@ from attomaton.base.printing import PRINTED_ROWS, Block, Grid, Printed
 from attomaton.base.tables import to_pandas, to_polars
 
 TOKEN_COLUMNS = ("query", "token", "winner", "loser", "rival", "label", "tokens", "context")
-"""Columns that hold token ids, or lists of them."""
+"""Columns of token ids, or of lists of token ids."""
 
 _arrow: Any = pa
 
 
 class Worded(Protocol):
-    """Anything that names tokens, such as a vocabulary."""
+    """Anything that names tokens, such as a vocabulary: token ``i`` is ``tokens[i]``."""
 
     @property
-    def tokens(self) -> Sequence[str]:
-        """Token ``i`` at index ``i``."""
-        ...
+    def tokens(self) -> Sequence[str]: ...
 
 
 class Tabular(Printed):
@@ -49,7 +46,6 @@ class Tabular(Printed):
         raise NotImplementedError
 
     def _words(self) -> Worded | None:
-        """The vocabulary, if the value itself has one."""
         return None
 
     def table(self, vocabulary: Worded | None = None) -> pa.Table:
@@ -70,11 +66,11 @@ class Tabular(Printed):
 
 
 def first_rows(table: pa.Table, words: Worded | None = None, *, n_rows: int | None = None) -> list[Block]:
-    """The first rows of a table, and how many more there are; ``n_rows`` if the table itself is cut."""
-    first: Any = table.slice(0, PRINTED_ROWS)
-    first = first if words is None else name_tokens(first, words.tokens)
+    """The first rows of a table, and how many more there are; ``n_rows`` counts those of a cut table."""
+    shown: Any = table.slice(0, PRINTED_ROWS)
+    shown = shown if words is None else name_tokens(shown, words.tokens)
     remaining = (table.num_rows if n_rows is None else n_rows) - PRINTED_ROWS
-    rows = [[_frame_cell(value) for value in row.values()] for row in first.to_pylist()]
+    rows = [[_frame_cell(value) for value in row.values()] for row in shown.to_pylist()]
     blocks: list[Block] = [Grid("", table.column_names, rows)] if rows else []
     return blocks + ([f"and {remaining:,} more row{'s' * (remaining != 1)}"] if remaining > 0 else [])
 
@@ -83,18 +79,18 @@ def name_tokens(table: pa.Table, tokens: Sequence[str]) -> pa.Table:
     """The table with token ids replaced by text; other columns are unchanged."""
     words = _arrow.array(tokens, pa.large_string())
     named: Any = table
-    for number, name in enumerate(table.column_names):
+    for index, name in enumerate(table.column_names):
         if name not in TOKEN_COLUMNS:
             continue
         column = named.column(name)
-        joined = _arrow.concat_arrays(column.chunks or [_arrow.array([], column.type)])
-        if hasattr(joined, "offsets"):
-            flat = _words_of_ids(joined.flatten(), words, name)
-            offsets = joined.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+        ids = _arrow.concat_arrays(column.chunks or [_arrow.array([], column.type)])
+        if hasattr(ids, "offsets"):  # lists of ids
+            flat = _words_of_ids(ids.flatten(), words, name)
+            offsets = ids.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
             texts = _arrow.LargeListArray.from_arrays(_arrow.array(offsets - offsets[:1]), flat)
         else:
-            texts = _words_of_ids(joined, words, name)
-        named = named.set_column(number, name, texts)
+            texts = _words_of_ids(ids, words, name)
+        named = named.set_column(index, name, texts)
     return named
 
 
@@ -102,8 +98,8 @@ def _words_of_ids(ids: Any, words: Any, name: str) -> Any:
     numbers = ids.to_numpy(zero_copy_only=False)
     if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(words):
         raise MismatchedParts(
-            f"the column {name} holds the id {int(numbers.max())}, but the vocabulary has {len(words):,} "
-            "tokens; give the vocabulary of the same corpus"
+            f"the column {name} contains the id {int(numbers.max())}, but the vocabulary has {len(words):,} "
+            "tokens; use the vocabulary of the same corpus"
         )
     return words.take(_arrow.array(numbers))
 

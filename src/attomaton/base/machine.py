@@ -1,4 +1,4 @@
-"""Processors and memory available to this process, queried in the same way on every system."""
+"""Count the processors and the memory that this process may use, and divide work among threads."""
 
 import os
 import re
@@ -21,10 +21,7 @@ ASSUMED = 4_000_000_000
 
 
 def count_processors() -> int:
-    """How many processors this process may run on.
-
-    Where the system does not report this (macOS, Windows), all processors of the machine count.
-    """
+    """The processors that this process may use; all of the machine where the system does not say (macOS)."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -33,11 +30,7 @@ def count_processors() -> int:
 def divide_work(
     work: Callable[[Share], Answer], shares: Sequence[Share], threads: int | None = None
 ) -> list[Answer]:
-    """Do ``work`` on every share, with this many threads or one per processor; results keep the order.
-
-    This pays where kernels do the work, since they release the GIL. A single share or a single thread
-    runs in the calling thread.
-    """
+    """The results of ``work`` on every share, in order; by default with one thread per processor."""
     if len(shares) <= 1 or threads == 1:
         return list(map(work, shares))
     from concurrent.futures import ThreadPoolExecutor
@@ -47,7 +40,7 @@ def divide_work(
 
 
 def release_memory() -> None:
-    """Return what Arrow and the C library hold but do not use to the system, where the library can."""
+    """Return memory that Arrow and the C library no longer use to the system."""
     import ctypes
 
     import pyarrow as pa
@@ -59,7 +52,6 @@ def release_memory() -> None:
 
 
 def total_memory() -> int | None:
-    """The memory of the machine in bytes; None where the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -73,7 +65,6 @@ def available_memory() -> int:
 
 
 def read_cgroup_limit() -> int | None:
-    """The smallest limit that a cgroup sets, in bytes; None if there is none."""
     limits: list[int] = []
     for name in CGROUP_FILES:
         with suppress(OSError):
@@ -82,17 +73,15 @@ def read_cgroup_limit() -> int | None:
     return min(limits, default=None)
 
 
-SHARE = 0.6  # of the machine's memory, by default
-LEAST_MEMORY = (
-    256_000_000  # less than this is useless: the engine itself and one piece of the corpus must fit
-)
+SHARE = 0.6  # of the available memory, used by default
+LEAST_MEMORY = 256_000_000  # bytes: the engine and one chunk of the corpus must fit
 _UNITS = {"": 1, "B": 1}
 for power, letter in enumerate("KMGT", 1):
     _UNITS.update({letter: 1000**power, f"{letter}B": 1000**power, f"{letter}IB": 1024**power})
 
 
 def parse_memory(memory: str | int | None) -> int:
-    """Bytes from "2GB", "2g", "512MiB" or a number; by default 60 % of the limit of machine or cgroup."""
+    """Bytes from "2GB", "2g", "512MiB" or a number; by default 60 % of the available memory."""
     if memory is None:
         return max(int(SHARE * available_memory()), LEAST_MEMORY)
     size = _read_size(memory) if isinstance(memory, str) else whole_number(memory, "memory")
@@ -103,7 +92,6 @@ def parse_memory(memory: str | int | None) -> int:
 
 
 def _read_size(memory: str) -> float:
-    """The bytes that a text such as 2GB stands for; may be infinite."""
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", memory)
     if match is None or match[2].upper() not in _UNITS:
         raise UnsupportedOption(f"memory is {show(memory)}; give a size such as 2GB or 512MiB")

@@ -1,4 +1,4 @@
-"""Validation of numbers and paths that users give, in Python and in the shell alike.
+"""Check the numbers, names and paths that users pass, in Python and on the command line alike.
 
 They are checked before any work and before anything is written, so that a wrong value costs nothing.
 """
@@ -20,7 +20,7 @@ from attomaton.base.errors import UnsupportedOption
 if TYPE_CHECKING:
     import numpy as np
 
-LARGEST_WHOLE = 2**63 - 1  # the largest whole number accepted: kernels and files hold 64 bits
+LARGEST_WHOLE = 2**63 - 1  # kernels and files store whole numbers in 64 bits
 MOST_THREADS = 1024
 """Most threads or processes: more than any machine has processors, and few enough to start."""
 
@@ -35,8 +35,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a Windows 
 def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGEST_WHOLE) -> int:
     """The value as an int, if it is a whole number from ``least`` to ``most``; the error calls it ``name``.
 
-    Python and numpy integers are whole numbers, and so are floats without a fractional part such as ``1e6``.
-    Booleans, text, fractions and non-finite values are not.
+    Floats without a fractional part, such as ``1e6``, are whole numbers; booleans and text are not.
     """
     number = _as_whole(value)
     if number is None or not least <= number <= most:
@@ -47,7 +46,6 @@ def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGES
 
 
 def check_threads(threads: int | None) -> int | None:
-    """A valid number of threads; None means one per processor."""
     return None if threads is None else whole_number(threads, "threads", least=1, most=MOST_THREADS)
 
 
@@ -62,25 +60,18 @@ def real_number(
 ) -> float:
     """The value as a float, if it is a finite number within the limits; the error calls it ``name``.
 
-    Any real number of Python or numpy is accepted, but not a boolean or text. ``least`` and ``most`` are
-    inclusive bounds, ``above`` and ``below`` exclusive ones.
+    ``least`` and ``most`` are inclusive limits, ``above`` and ``below`` exclusive ones.
     """
     number = _as_real(value)
-    possible = [
-        ("of at least", least, ge),
-        ("above", above, gt),
-        ("of at most", most, le),
-        ("below", below, lt),
-    ]
-    limits = [(word, limit, holds) for word, limit, holds in possible if limit is not None]
-    if number is None or not all(holds(number, limit) for _, limit, holds in limits):
+    tests = {"of at least": (least, ge), "above": (above, gt), "of at most": (most, le), "below": (below, lt)}
+    limits = [(word, limit, is_within) for word, (limit, is_within) in tests.items() if limit is not None]
+    if number is None or not all(is_within(number, limit) for _, limit, is_within in limits):
         words = " and ".join(f"{word} {limit:g}" for word, limit, _ in limits)
         raise UnsupportedOption(f"{name} is {show(value)}; give a finite number {words}".rstrip())
     return number
 
 
 def share(value: object, name: str) -> float:
-    """The value as a float, if it is above 0 and at most 1."""
     number = _as_real(value)
     if number is None or not 0 < number <= 1:
         raise UnsupportedOption(f"{name} is {show(value)}; give a fraction above 0 and at most 1")
@@ -88,7 +79,6 @@ def share(value: object, name: str) -> float:
 
 
 def choice(value: object, name: str, *, options: Collection[str]) -> str:
-    """The value, if it is one of the options."""
     if not isinstance(value, str) or value not in options:
         *earlier, last = options
         raise UnsupportedOption(f"{name} is {show(value)}; choose {', '.join(earlier)} or {last}")
@@ -96,21 +86,17 @@ def choice(value: object, name: str, *, options: Collection[str]) -> str:
 
 
 def flag(value: object, name: str) -> bool:
-    """The value, if it is True or False."""
     if not isinstance(value, bool):
         raise UnsupportedOption(f"{name} is {show(value)}; give True or False")
     return value
 
 
 def given_path(value: object, name: str) -> Path:
-    """The value as a path, if it is one.
-
-    An empty path is refused: it would mean the working directory, which is rarely intended.
-    """
+    """The value as a path; a URL is refused, and an empty path, which would mean the working directory."""
     text = check_path(value, name)
     check_text(text, name)
     if _URL.match(text):
-        raise UnsupportedOption(f"{name} is {show(text)}, a URL; give the path of a file or folder here")
+        raise UnsupportedOption(f"{name} is {show(text)}, a URL; give a path on this machine")
     try:
         Path(text).stat()
     except OSError as error:
@@ -125,31 +111,23 @@ def check_path(value: Any, name: str) -> str:
     """A path as text, which may be in any encoding but not empty."""
     text = cast("object", fspath(value) if hasattr(value, "__fspath__") else value)
     if not isinstance(text, str) or not text.strip() or "\0" in text:  # not a path, or one in bytes
-        shown = show(value)
-        raise UnsupportedOption(f"{name} is {shown}; give a path, or '.' for the working directory")
+        raise UnsupportedOption(f"{name} is {show(value)}; give a path, or '.' for the working directory")
     return text
 
 
 def check_text(text: str, name: str) -> str:
-    """The text, if it can be encoded as UTF-8; the shell passes other bytes through."""
+    """The text, if it can be encoded as UTF-8; the command line passes other bytes through."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise UnsupportedOption(
-            f"{name} is {show(text)}, which is not UTF-8; rename or write it in UTF-8"
+            f"{name} is {show(text)}, which is not UTF-8; write it in UTF-8, or rename the file"
         ) from error
     return text
 
 
 def make_rng(seed: object) -> "np.random.Generator":
-    """A random generator: a generator unchanged, one made from a seed, or a fresh one for None.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> int(make_rng(7).integers(100)) == int(make_rng(np.random.default_rng(7)).integers(100))
-    True
-    """
+    """The random generator of a seed; a generator is returned unchanged, and None gives a fresh one."""
     import numpy as np
 
     if seed is None or isinstance(seed, np.random.Generator):
@@ -179,16 +157,12 @@ def settle(owner: object, **values: object) -> None:
 
 
 def checked(check: Callable[..., Any], **limits: Any) -> dict[str, Any]:
-    """Metadata of a field of :class:`Checked`: its check, with the limits passed to it by keyword."""
+    """Metadata of a field: a check, which gets the value, the name and the limits, and returns the value."""
     return {"check": partial(check, **limits)}
 
 
 class Checked:
-    """Common to frozen dataclasses that have the check of a field beside it, in its metadata.
-
-    A check takes the value and the name of the field, and returns the value of the field. A field at its
-    default is not checked.
-    """
+    """Base of frozen dataclasses whose fields have checks (:func:`checked`); defaults are not checked."""
 
     def __post_init__(self) -> None:
         for field in fields(cast("Any", self)):
@@ -198,7 +172,7 @@ class Checked:
 
 
 def show(value: object) -> str:
-    """The value as an error message shows it: on one line, at most a few words."""
+    """The value as an error message shows it: on one line, cut if it is long."""
     if isinstance(value, int) and value.bit_length() > 8 * VALUE_LENGTH:
         return f"a whole number of about {round(value.bit_length() * math.log10(2)):,} digits"
     number = isinstance(value, Real)
@@ -208,7 +182,7 @@ def show(value: object) -> str:
 
 
 def _scalar(value: Any) -> Any:
-    """What an array without axes holds; every other value as it is, also the texts of numpy."""
+    """The number in an array without axes; every other value unchanged."""
     return value[()] if getattr(value, "ndim", None) == 0 and not isinstance(value, str | bytes) else value
 
 

@@ -1,4 +1,4 @@
-"""Pages: one self-contained HTML file each, with styles and scripts inline and the data as JSON."""
+"""Render pages: self-contained HTML files with styles and scripts inline and the data as JSON."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ COMMON = "attomaton.base"
 """The package whose assets all pages share."""
 
 is_page = begins_with(b'<meta name="generator" content="attomaton">')
-"""Marks a file as such a page, which a new one may replace."""
+"""Whether a file is a page of attomaton, which a new one may replace."""
 
 
 def to_json(record: Any) -> str:
@@ -29,8 +29,8 @@ def to_json(record: Any) -> str:
 def render_page(package: str, scripts: Sequence[str], data: str, *, title: str) -> str:
     """The HTML of a page around its JSON, made safe by :func:`to_json`.
 
-    The package's assets are ``body.html``, ``style.css`` and the scripts. The policy allows exactly this
-    script and style, so neither a token nor anything added to the file later can run or fetch.
+    The package's assets are ``body.html``, ``style.css`` and the scripts. The content security policy allows
+    exactly this script and style, so nothing in a token or added to the file later can run or fetch.
     """
     texts = [asset(package, f"{name}.js") for name in scripts]
     script = "\n".join([asset(COMMON, "elements.js"), *texts])
@@ -42,7 +42,7 @@ def render_page(package: str, scripts: Sequence[str], data: str, *, title: str) 
 
 
 def frame_page(title: str, style: str, body: str, *, policy: str = "") -> str:
-    """The HTML around a body, with this style and nothing else but what ``policy`` allows."""
+    """The HTML around a body, with this style and what else ``policy`` allows."""
     policy = f"default-src 'none'; {policy}style-src '{digest(style)}'"
     values = {"POLICY": policy, "TITLE": title, "STYLE": style, "BODY": body}
     texts = asset(COMMON, "page.html").split("%%")
@@ -50,7 +50,7 @@ def frame_page(title: str, style: str, body: str, *, policy: str = "") -> str:
 
 
 def embed_page(page: str, *, height: int) -> str:
-    """A page as a frame in a notebook, where its script can reach nothing but the page itself."""
+    """A page as a frame in a notebook, where the script can reach only the page."""
     source = escape(page, quote=False).replace("'", "&#x27;")  # JSON has too many double quotes to escape
     return (
         f'<iframe sandbox="allow-scripts" style="width:100%;height:{height}px;border:0" srcdoc=\'{source}\'>'
@@ -59,10 +59,8 @@ def embed_page(page: str, *, height: int) -> str:
 
 
 def digest(text: str) -> str:
-    """What a policy calls a script or style."""
     return "sha256-" + b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def asset(package: str, name: str) -> str:
-    """The text of a file among the assets of a package."""
     return (files(package) / "assets" / name).read_text(encoding="utf-8")

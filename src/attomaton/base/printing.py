@@ -2,11 +2,10 @@
 
 A result defines its display once, as a list of blocks: a string is a line, a :class:`Grid` a table, and there
 are a few others. ``str(result)`` draws them as text of a fixed width, the command line at the width of the
-terminal, a notebook as HTML.
+terminal, a notebook as HTML. Hidden characters are written out, long texts and tables are cut with a count.
 
-The HTML uses only inline styles: no scripts, no style sheets, no ids, so it survives a notebook's sanitiser.
-Colours are inherited or translucent, for light and dark themes alike. All content is escaped, hidden
-characters are written out, and long texts and tables are cut with a count.
+The HTML has only inline styles: no scripts, no style sheets, no ids, so it survives a notebook's sanitiser.
+Colours are inherited or translucent, for light and dark themes alike.
 """
 
 import json
@@ -20,13 +19,18 @@ from typing import Any
 
 PRINTED_ROWS = 8  # rows shown of a table
 TOKEN_LENGTH, TEXT_LENGTH = 40, 600  # characters shown of a token, and of any other text
-LONGEST_UNCUT, CUT_WORD, LONGEST_CELL = 4096, 200, 20_000
-"""Longest word that a terminal shows in full (no path is longer), characters shown of a longer one, and
-the most characters of any text."""
+LONGEST_UNCUT = 4096  # characters of the longest word that a terminal shows in full: no path is longer
+CUT_WORD, LONGEST_CELL = 200, 20_000  # characters shown of a longer word, and of any text in a terminal
+WIDTH = 100  # most characters per line of a drawn table
+FULL_BAR = 20  # characters of a full bar in plain text
+MOST_HTML_ROWS = 200  # most rows of a table in a notebook
+UNBROKEN = 18  # characters of a cell that a notebook does not break
 
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 """Colours that readers with any kind of colour vision can distinguish (Okabe and Ito)."""
 
+_EDGE_COLOURS = {True: GREEN, False: ORANGE, None: "rgba(128,128,128,.6)"}
+_NUMBER = re.compile(r"[+-]?[\d,.]+(e[+-]?\d+)?%?|[+-]?inf|[-–]?")
 _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f"  # control characters: terminals act on them, and XML cannot hold them
     "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # line and paragraph ends, direction marks
@@ -42,30 +46,18 @@ def show_hidden(text: str) -> str:
 
 def shorten(text: str, most: int = TOKEN_LENGTH) -> str:
     """The text without hidden characters; if it is long, its beginning and its length."""
-    return (
-        show_hidden(text) if len(text) <= most else f"{show_hidden(text[:most])}… ({len(text):,} characters)"
-    )
+    if len(text) <= most:
+        return show_hidden(text)
+    return f"{show_hidden(text[:most])}… ({len(text):,} characters)"
 
 
 def show_count(count: float) -> str:
-    """A number of cases, with one decimal where weights make it a fraction.
-
-    Examples
-    --------
-    >>> show_count(1234567.0), show_count(53.7865522171)
-    ('1,234,567', '53.8')
-    """
+    """A number of cases, with one decimal where weights make it a fraction: ``1,234,567`` or ``53.8``."""
     return f"{count:,.{0 if float(count).is_integer() else 1}f}"
 
 
 def tell_accuracy(noun: str, distance: str, *, infinite: bool) -> str:
-    """What a certificate proves of the estimates of a model, in one sentence.
-
-    Examples
-    --------
-    >>> tell_accuracy("rating", "1e-06", infinite=False)
-    'certified: every rating is within 1e-06 of the best fit'
-    """
+    """A sentence about what a certificate proves: how far each estimate is from the best fit."""
     if not infinite:
         return f"certified: every {noun} is within {distance} of the best fit"
     return (
@@ -80,25 +72,15 @@ def name_item(item: object) -> str:
 
 
 def list_words(words: Sequence[str]) -> str:
-    """One word or more as an English list: "a, b and c"."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def cut_long(text: str) -> str:
-    """The text, shortened: words too long for a line, and long texts, are cut and their length is added.
-
-    A token may have millions of characters, and a table in a terminal would wrap all of them.
-    """
+    """The text; very long words and texts, which a terminal would wrap, are cut and their length is added."""
     if len(text) <= LONGEST_UNCUT:
         return text
     cut = _LONG_WORD.sub(lambda match: shorten(match[0], CUT_WORD), text)
     return cut if len(cut) <= LONGEST_CELL else shorten(cut, LONGEST_CELL)
-
-
-WIDTH = 100  # most characters per line of a drawn table
-FULL_BAR = 20  # characters of a full bar in plain text
-MOST_HTML_ROWS = 200  # most rows of a table in a notebook
-UNBROKEN = 18  # characters of a cell that a notebook does not break
 
 
 @dataclass(frozen=True)
@@ -134,7 +116,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Listing:
-    """A table without a frame: names (``item``, ``coefficient``) and notes (no header) are left-aligned."""
+    """A table without a frame: names (``item``, ``coefficient``) and notes (no header) are on the left."""
 
     headers: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -205,7 +187,6 @@ class Printed:
 
 
 def blocks_of(value: Printed) -> list[Block]:
-    """The blocks of a result, for other code to draw."""
     return value._blocks()  # pyright: ignore[reportPrivateUsage]
 
 
@@ -218,7 +199,6 @@ def draw_text(blocks: Sequence[Block], *, width: int = WIDTH) -> str:
 
 
 def lines_of(block: str | Signal | Listing | Bars | Chips) -> list[str]:
-    """The lines of a block that is not a table."""
     return [block] if isinstance(block, str) else str(block).split("\n")
 
 
@@ -265,19 +245,15 @@ _CHIP = (
 _TRACK = "display:inline-block;width:9em;height:.7em;background:rgba(128,128,128,.22);border-radius:3px"
 _FILLED = f"display:block;height:100%;background:{BLUE};border-radius:3px"
 _EDGE = "display:inline-block;padding-left:.5em;border-left:4px solid"
-_EDGES = {True: GREEN, False: ORANGE, None: "rgba(128,128,128,.6)"}
-_NUMBER = re.compile(r"[+-]?[\d,.]+(e[+-]?\d+)?%?|[+-]?inf|[-–]?")
 _RIGHT_TO_LEFT = r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
-_TURNING = re.compile(rf"{_RIGHT_TO_LEFT}(?:\S*{_RIGHT_TO_LEFT})?")
+_RIGHT_TO_LEFT_WORD = re.compile(rf"{_RIGHT_TO_LEFT}(?:\S*{_RIGHT_TO_LEFT})?")
 
 
 def draw_html(blocks: Sequence[Block]) -> str:
-    """The blocks as HTML for a notebook, in a frame."""
-    return f'<div style="{_FRAME}">{"".join(map(_markup, blocks))}</div>'
+    return f'<div style="{_FRAME}">{"".join(map(_html_block, blocks))}</div>'
 
 
-def _markup(block: Block) -> str:
-    """One block as HTML."""
+def _html_block(block: Block) -> str:
     match block:
         case Grid(title, headers, rows):
             above = f'<div style="font-weight:600;margin-top:.4em">{_html_text(title)}</div>' if title else ""
@@ -288,33 +264,34 @@ def _markup(block: Block) -> str:
             return _html_table(["", ""], rows)
         case Chips(chips, before):
             start = f'<span style="{_QUIET}">{_html_text(before)} </span>' if before else ""
-            return f'<div style="margin:.5em 0;line-height:1.35">{start}{"".join(map(_chip, chips))}</div>'
+            row = start + "".join(map(_html_chip, chips))
+            return f'<div style="margin:.5em 0;line-height:1.35">{row}</div>'
         case _:
             return f'<div style="margin:.2em 0;white-space:pre-wrap">{_html_cell(block)}</div>'
 
 
 def _html_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """The first rows of a table, and how many more there are; columns of numbers are right-aligned."""
-    shown, named = rows[:MOST_HTML_ROWS], any(headers)
+    shown, has_headers = rows[:MOST_HTML_ROWS], any(headers)
     styles: list[str] = []
-    for at in range(len(headers)):
-        cells = [row[at] for row in shown]
-        right = named and all(not isinstance(cell, Bar) and _NUMBER.fullmatch(str(cell)) for cell in cells)
-        styles.append(f"{_CELL}{'right' if right else 'left'}")
+    for column in range(len(headers)):
+        cells = [row[column] for row in shown]
+        are_numbers = all(not isinstance(cell, Bar) and _NUMBER.fullmatch(str(cell)) for cell in cells)
+        styles.append(f"{_CELL}{'right' if has_headers and are_numbers else 'left'}")
     head = "".join(
         f'<th style="{style};{_HEAD}">{_html_text(name)}</th>'
         for name, style in zip(headers, styles, strict=True)
     )
-    if not named:
+    if not has_headers:
         styles[0] += f";{_QUIET}"
-    body = "".join(f"{_ROW}{''.join(map(_table_cell, row, styles))}</tr>" for row in shown)
+    body = "".join(f"{_ROW}{''.join(map(_html_table_cell, row, styles))}</tr>" for row in shown)
     hidden = len(rows) - len(shown)
     more = f'<div style="{_QUIET}">and {hidden:,} more row{"s" * (hidden != 1)}</div>' if hidden else ""
-    top = f"<thead>{_ROW}{head}</tr></thead>" if named else ""
+    top = f"<thead>{_ROW}{head}</tr></thead>" if has_headers else ""
     return f'<table style="{_TABLE}">{top}<tbody>{body}</tbody></table>{more}'
 
 
-def _table_cell(cell: object, style: str) -> str:
+def _html_table_cell(cell: object, style: str) -> str:
     """A cell of a table; a short one is not wrapped."""
     wrapping = ";white-space:nowrap" if len(str(cell)) <= UNBROKEN else ""
     return f'<td style="{style}{wrapping}">{_html_cell(cell)}</td>'
@@ -326,22 +303,19 @@ def _html_cell(cell: object) -> str:
             width = f"width:{round(100 * min(max(share, 0.0), 1.0), 1)}%"
             return f'<span style="{_TRACK}"><span style="{_FILLED};{width}"></span></span> {_html_text(text)}'
         case Signal(text, good):
-            return f'<span style="{_EDGE} {_EDGES[good]}">{_html_text(text)}</span>'
+            return f'<span style="{_EDGE} {_EDGE_COLOURS[good]}">{_html_text(text)}</span>'
         case _:
             return _html_text(str(cell))
 
 
-def _chip(chip: Chip) -> str:
+def _html_chip(chip: Chip) -> str:
     """A token as HTML, the heavier the darker."""
     shade = f";background:rgba(0,114,178,{0.16 + 0.34 * chip.weight:.2f});font-weight:600" * bool(chip.weight)
-    note = (
-        f'<br><span style="font-size:.75em;font-weight:400">{_html_text(chip.note)}</span>'
-        if chip.note
-        else ""
-    )
+    small = '<br><span style="font-size:.75em;font-weight:400">'
+    note = f"{small}{_html_text(chip.note)}</span>" if chip.note else ""
     return f'<span style="{_CHIP}{shade}">{_html_text(shorten(chip.text))}{note}</span>'
 
 
 def _html_text(text: str) -> str:
     """Text as HTML; right-to-left words do not reorder the text around them."""
-    return _TURNING.sub(r"<bdi>\g<0></bdi>", escape(shorten(text, TEXT_LENGTH)))
+    return _RIGHT_TO_LEFT_WORD.sub(r"<bdi>\g<0></bdi>", escape(shorten(text, TEXT_LENGTH)))

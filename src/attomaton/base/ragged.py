@@ -1,14 +1,13 @@
 """Arrays of rows of unequal length: all entries in one array, one row after the other.
 
-Rows are delimited in one of two ways. *Offsets* say where rows begin and end: row i holds the entries
-``offsets[i]`` to ``offsets[i + 1] − 1``, and ``starts`` are the offsets without the last. An *index* holds
-the row number of each entry; then rows may be empty, and entries may be in any order.
+Rows are delimited in one of two ways. *Offsets* say where rows begin and end: row i has the entries
+``offsets[i]`` to ``offsets[i + 1] − 1``, and ``starts`` are the offsets without the last. An *index* has the
+row number of each entry; then rows may be empty, and entries may be in any order.
 
-Numpy sums in two orders. :func:`sum_at`, :func:`shares_of` and :func:`softmax` add entries one by one;
+NumPy sums in two orders. :func:`sum_at`, :func:`shares_of` and :func:`softmax` add entries one by one;
 :func:`softmax_runs` and :func:`log_sums` add as ``np.add.reduceat`` does. The last digit may differ, and
-saved runs hold numbers of both kinds, so both stay. Compiled code (``soft/solvers/newton`` and
-``trajectory/flow/embedded``) and PyTorch (``models``) cannot call these functions and have a softmax of their
-own.
+saved runs have numbers of both kinds, so both stay. The kernels and PyTorch code have softmax functions of
+their own.
 """
 
 import numpy as np
@@ -37,13 +36,7 @@ def group_borders(index: Integers, size: int) -> Int64:
 
 
 def sorted_borders(index: Integers, size: int) -> Int64:
-    """The offsets of :func:`group_borders` for a sorted index with many more entries than rows.
-
-    Examples
-    --------
-    >>> sorted_borders(np.array([0, 2, 2]), 4).tolist()
-    [0, 1, 1, 3, 3]
-    """
+    """The offsets of :func:`group_borders` for a sorted index with many more entries than rows."""
     return np.searchsorted(index, np.arange(size + 1, dtype=index.dtype))
 
 
@@ -60,22 +53,19 @@ def occurs(index: Integers, size: int) -> Bool:
 
 
 def sum_at(index: Integers, values: Float64, size: int) -> Float64:
-    """The sum of ``values`` at each index 0 … size − 1, shape (size,)."""
+    """The sum of ``values`` in each row 0 … size − 1, shape (size,)."""
     return np.bincount(index, values, size).astype(np.float64, copy=False)
 
 
 def largest_of(index: Integers, values: Float64, size: int, *, least: float = -np.inf) -> Float64:
-    """The largest of ``values`` at each index 0 … size − 1, but at least ``least``, shape (size,)."""
+    """The largest of ``values`` in each row 0 … size − 1, but at least ``least``, shape (size,)."""
     largest = np.full(size, least)
     np.maximum.at(largest, index, values)
     return largest
 
 
 def means_at(index: Integers, values: Float64) -> Float64:
-    """The mean of ``values`` at each index: (n_entries,) → (n_rows,), or (n_entries, n) → (n_rows, n).
-
-    There is a row for each index up to the largest that occurs. The mean of an empty row is 0.
-    """
+    """The mean of ``values`` in each row, 0 for an empty one: (n_entries, …) → (n_rows, …)."""
     counts = np.maximum(np.bincount(index), 1)
     sums = np.zeros((len(counts), *values.shape[1:]))
     np.add.at(sums, index, values)
@@ -83,25 +73,22 @@ def means_at(index: Integers, values: Float64) -> Float64:
 
 
 def centre(index: Integers, values: Float64) -> Float64:
-    """Values minus their mean at each index, same shape: (n_entries,) or (n_entries, n_columns)."""
+    """Values minus the mean of their row, shape (n_entries,) or (n_entries, n_columns)."""
     return values - means_at(index, values)[index]
 
 
 def odds_of(index: Integers, logits: Float64, size: int) -> Float64:
-    """e^{logit} of each entry divided by the largest at its index, shape (n_entries,): none is above 1.
-
-    Each index that occurs must have a finite logit; others may be −∞.
-    """
+    """e^{logit} of each entry divided by the largest of its row, which must be finite, shape (n_entries,)."""
     return np.exp(logits - largest_of(index, logits, size)[index])
 
 
 def shares_of(index: Integers, values: Float64, size: int) -> Float64:
-    """Each entry divided by the sum at its index, shape (n_entries,)."""
+    """Each entry divided by the sum of its row, shape (n_entries,)."""
     return values / sum_at(index, values, size)[index]
 
 
 def softmax(index: Integers, logits: Float64, size: int) -> Float64:
-    """e^{logit} / Σ e^{logit} over the entries of one index, shape (n_entries,)."""
+    """e^{logit} / Σ e^{logit} over the entries of each row, shape (n_entries,)."""
     return shares_of(index, odds_of(index, logits, size), size)
 
 

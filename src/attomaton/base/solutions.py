@@ -1,4 +1,4 @@
-"""What every solver returns: scores by query and token, with a certificate of their accuracy."""
+"""The solution of a solver: scores by query and token, with a certificate of their accuracy."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -38,7 +38,7 @@ class Status(Enum):
 
 
 class Certificate(Protocol):
-    """A proof of accuracy that attomaton derives from the answer itself, never from a solver's claim."""
+    """A proof of accuracy that attomaton derives from the scores, never from what a solver claims."""
 
     @property
     def certified(self) -> bool:
@@ -50,15 +50,10 @@ class Certificate(Protocol):
 class Solution(Tabular):
     """Scores under every query, with their certificate.
 
-    Attributes
-    ----------
-    scores : pyarrow.Table
-        Columns query, token (int32), score (float64), one row for each node of the components, sorted.
-    weights : float array, shape (dim, dim), or sparse array, shape (n_tokens, n_tokens)
-        The weight matrix W with scores E W Eᵀ. For orthonormal embeddings E is the identity and W the sparse
-        score matrix itself: rows are key tokens, columns queries.
-    certificate : Certificate
-        The proven accuracy of the answer.
+    ``scores`` has one row for each (query, token) of the components, sorted. ``weights`` is the matrix W,
+    shape (dim, dim), with scores E W Eᵀ for embeddings E. Without embeddings, E is the identity and W the
+    sparse score matrix, shape (n_tokens, n_tokens): rows are key tokens, columns are queries. ``certificate``
+    proves how accurate the scores are.
     """
 
     scores: pa.Table
@@ -66,7 +61,7 @@ class Solution(Tabular):
     certificate: Certificate
 
     def __getattr__(self, name: str) -> Any:
-        """Sparse weights, which equal the scores, are built on first access."""
+        """Sparse weights are built when they are first used."""
         if name != "weights" or "components" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         settle(self, weights=sparse_weights(self.scores, self.components.edges.n_tokens))
@@ -89,7 +84,6 @@ class Solution(Tabular):
 
     @property
     def status(self) -> Status:
-        """Whether the answer is certified."""
         return Status.CERTIFIED if self.certificate.certified else Status.UNCERTIFIED
 
     def expect(self) -> Self:
@@ -97,7 +91,7 @@ class Solution(Tabular):
         if self.status is Status.CERTIFIED:
             return self
         raise UncertifiedSolution(
-            f"{self.status.value}: {self.certificate}; loosen rtol/atol or allow more steps"
+            f"{self.status.value} ({self.certificate}); raise rtol or atol, or allow more steps"
         )
 
 
@@ -105,7 +99,7 @@ def check_scores(scores: pa.Table, nodes: pa.Table, name: str) -> None:
     """Check that scores are finite, one for each row of (query, token) in ``nodes``, in the same order."""
     check_table(scores, SCORE_SCHEMA, name)
     if not scores.select(["query", "token"]).equals(nodes.select(["query", "token"])):
-        raise MismatchedParts(f"{name} does not have the rows of its components; {MEND}")
+        raise MismatchedParts(f"{name} must have one row for each query and token of the components; {MEND}")
     check_floats(column(scores, "score"), (None,), name)
 
 
@@ -126,25 +120,19 @@ def check_weights(weights: object, n_tokens: int, name: str) -> None:
 
 
 def score_table(nodes: pa.Table, scores: Float64) -> pa.Table:
-    """The table of scores, from rows of (query, token) and one score per row."""
     columns = {"query": column(nodes, "query"), "token": column(nodes, "token"), "score": scores}
     return make_table(SCORE_SCHEMA, columns)
 
 
 def sparse_weights(scores: pa.Table, n_tokens: int) -> "csc_array":
-    """The score table as a sparse matrix, rows key tokens, columns queries, shape (n_tokens, n_tokens).
-
-    The table is sorted by query, then token, so its columns are the matrix's own.
-    """
+    """The scores as a sparse matrix: rows are key tokens, columns queries, shape (n_tokens, n_tokens)."""
     from scipy.sparse import csc_array  # takes long to import, so only when needed
 
-    start = group_borders(column(scores, "query"), n_tokens)
+    start = group_borders(column(scores, "query"), n_tokens)  # the table is sorted by query, then token
     return csc_array((column(scores, "score"), column(scores, "token"), start), shape=(n_tokens, n_tokens))
 
 
-LARGEST_COORDINATE = (
-    1e100  # the largest number that an embedding may hold: products of three such numbers stay finite
-)
+LARGEST_COORDINATE = 1e100  # of an embedding: products of three such numbers stay finite
 
 
 def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
@@ -152,36 +140,33 @@ def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
     try:
         table = np.asarray(embeddings, np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidEmbeddings(
-            f"embeddings are not a table of numbers ({error}); give one row per token"
-        ) from error
+        raise InvalidEmbeddings(f"embeddings are not numbers ({error}); give one row per token") from error
     if table.ndim != 2 or len(table) != n_tokens:
         raise InvalidEmbeddings(
             f"embeddings have shape {table.shape}; give one row per token, shape ({n_tokens}, dim)"
         )
     if not np.isfinite(table).all():
         token = int(np.flatnonzero(~np.isfinite(table).all(axis=1))[0])
-        raise InvalidEmbeddings(f"the embedding of token {token} is not finite; correct or drop that row")
+        raise InvalidEmbeddings(f"the embedding of token {token} is not finite; correct that row")
     largest = float(np.abs(table).max(initial=0.0))
     if largest and not 1 / LARGEST_COORDINATE < largest < LARGEST_COORDINATE:
-        raise InvalidEmbeddings(f"embeddings reach {largest:.1e}; scale them to numbers of ordinary size")
+        raise InvalidEmbeddings(f"embeddings reach {largest:.1e}; scale them to about 1")
     return table
 
 
 def is_orthonormal(embeddings: Float64) -> bool:
-    """Whether these are the default embeddings (those of None), so that queries can be solved one by one.
+    """Whether embeddings are the rows of the identity, so that each query can be solved alone.
 
-    These are the rows of the identity. Other orthonormal rows do not count: W would have other coordinates.
+    Other orthonormal rows do not count: W would have other coordinates.
     """
     n_tokens, dim = embeddings.shape
     return n_tokens == dim and np.array_equal(embeddings, np.eye(dim))
 
 
 def scale_rows(embeddings: Float64) -> tuple[Float64, float]:
-    """The embeddings scaled to rows of length about 1, where solvers work best, and the factor.
+    """The embeddings E divided by a scale c, and c: rows of length about 1, where solvers work best.
 
-    W for E is W for E/c divided by c²; scores are the same. The factor is a power of two, so that no digit of
-    any row is lost.
+    W for E is W for E/c divided by c²; scores do not change. c is a power of two, so no digit is lost.
     """
     largest = float(np.abs(embeddings).max(initial=0.0)) or 1.0
     squares: Float64 = np.sum((embeddings / largest) ** 2, axis=1)

@@ -1,7 +1,6 @@
-"""Arrow tables as typed numpy columns, and back.
+"""Convert between Arrow tables and typed NumPy columns, and read and write Parquet.
 
-Every table of the project is an Arrow table with non-null columns; only this module converts between the
-two. Arrow's functions are typed as Any here, because its stubs leave them partly unknown.
+Arrow's functions are typed as Any here, because its stubs leave them partly unknown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,17 +23,13 @@ _arrow: Any = pa
 
 
 def make_table(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
-    """An Arrow table of ``schema`` from numpy columns of equal length (no copy if types agree).
-
-    A list column is given as ``(offsets, values)``.
-    """
+    """An Arrow table from NumPy columns, not copied if types agree; a list column is (offsets, values)."""
     fields: Any = schema
     arrays = [_array(columns[field.name], field.type) for field in fields]
     return _arrow.Table.from_arrays(arrays, schema=schema)
 
 
 def table_of(columns: Mapping[str, Any]) -> pa.Table:
-    """An Arrow table whose column types are inferred from the values."""
     return _arrow.table(dict(columns))
 
 
@@ -47,7 +42,7 @@ def column_of(numbers: Any, missing: Bool | None = None) -> Any:
 
 
 def text_column(texts: Sequence[str]) -> Any:
-    """An Arrow column of texts. Arrow's own function would import pandas first: 0.5 s."""
+    """An Arrow column of texts; ``pyarrow.array`` would import pandas first, which takes 0.5 s."""
     encoded = [text.encode() for text in texts]
     offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int32)
     return _arrow.StringArray.from_buffers(
@@ -69,35 +64,30 @@ def ragged_column(table: pa.Table, name: str) -> tuple[Int64, NDArray[Any]]:
 
 
 def empty_table(schema: Any) -> pa.Table:
-    """A table of this schema without rows. Arrow's own function would import pandas first: 0.5 s."""
+    """A table without rows; Arrow's ``empty_table`` would import pandas first, which takes 0.5 s."""
     return _arrow.table([_arrow.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def keep_rows(table: pa.Table, mask: Bool) -> pa.Table:
-    """The rows of a table where ``mask`` is true."""
     return table.filter(_arrow.array(mask))
 
 
 def take_rows(table: pa.Table, rows: Int64) -> pa.Table:
-    """The rows of a table with these numbers, in this order."""
     if len(rows) and rows[-1] - rows[0] + 1 == len(rows) and (np.diff(rows) == 1).all():
         return table.slice(int(rows[0]), len(rows))
     return table.take(_array(rows, pa.int64()))
 
 
 def number_strings(words: Sequence[str]) -> tuple[tuple[str, ...], Int32]:
-    """The distinct strings in order of first appearance, and the number of each word among them."""
+    """The distinct strings in order of first appearance, and the index of each word among them."""
     distinct = tuple(dict.fromkeys(words))
     "".join(distinct).encode()  # a lone surrogate is not text, and is refused here
-    number = {word: index for index, word in enumerate(distinct)}
-    return distinct, np.fromiter(map(number.__getitem__, words), np.int32, len(words))
+    index_of = {word: index for index, word in enumerate(distinct)}
+    return distinct, np.fromiter(map(index_of.__getitem__, words), np.int32, len(words))
 
 
 def sum_equal_rows(offsets: Int64, words: Int32, count: Int64) -> tuple[Int64, Int32, Int64]:
-    """Ragged rows of non-negative integers with counts → the distinct rows, sorted, with summed counts.
-
-    Rows become big-endian byte strings, which Arrow groups and sorts exactly as the integers would.
-    """
+    """Ragged rows of non-negative integers with counts → the distinct rows, sorted, with summed counts."""
     keys = rows_to_bytes(offsets, words)
     grouped = _arrow.table({"row": keys, "count": count}).group_by("row").aggregate([("count", "sum")])
     ordered = grouped.sort_by("row")
@@ -112,7 +102,6 @@ def rows_to_bytes(offsets: Int64, words: Int32) -> Any:
 
 
 def bytes_to_rows(strings: Any) -> tuple[Int64, Int32]:
-    """The inverse of :func:`rows_to_bytes`: ``(offsets, words)``."""
     rows = join_chunks(strings)
     borders: Int64 = np.frombuffer(rows.buffers()[1] or bytes(8), np.int64)[
         rows.offset : rows.offset + len(rows) + 1
@@ -127,15 +116,12 @@ def write_parquet(table: pa.Table, path: str | PathLike[str]) -> None:
 
 
 def exact_file(path: str | PathLike[str], mode: str = "rb") -> Any:
-    """A file of exactly this name, opened for Arrow, which would otherwise treat ``s3:/x`` as a URL."""
+    """A file of exactly this name, opened for Arrow, which would otherwise read ``s3:/x`` as a URL."""
     return _arrow.OSFile(fsencode(path), mode)
 
 
 def read_parquet(blob: bytes) -> pa.Table:
-    """Read the bytes of a Parquet file.
-
-    Without threads: Arrow's may outlive the call and abort the interpreter at exit.
-    """
+    """The table in a Parquet file, read without threads: Arrow's may abort the interpreter at exit."""
     return arrow_parquet().ParquetFile(_arrow.BufferReader(blob), pre_buffer=False).read(use_threads=False)
 
 
@@ -147,14 +133,13 @@ def arrow_parquet() -> Any:
 
 
 def arrow_compute() -> Any:
-    """Arrow's functions on columns, loaded on demand."""
     import pyarrow.compute
 
     return pyarrow.compute
 
 
 def join_chunks(chunked: Any) -> Any:
-    """The chunks of a column as one array; empty ones, whose offsets are never checked, are left out."""
+    """The chunks of a column as one array; empty chunks, whose offsets are never checked, are left out."""
     filled = [chunk for chunk in chunked.chunks if len(chunk)]
     if len(filled) == 1:  # Arrow would copy it
         return filled[0]
@@ -162,7 +147,7 @@ def join_chunks(chunked: Any) -> Any:
 
 
 _NUMPY = {"int32": np.dtype(np.int32), "int64": np.dtype(np.int64), "double": np.dtype(np.float64)}
-"""Types, by Arrow's name, that are converted here. Arrow's own function would import pandas first: 0.5 s."""
+"""Arrow's name of a type → NumPy's type; ``pyarrow.array`` would import pandas first."""
 
 
 def _array(values: Any, kind: Any) -> Any:
@@ -192,7 +177,6 @@ def numbers_of(array: Any) -> NDArray[Any]:
 
 
 def to_pandas(table: pa.Table) -> Any:
-    """The table as a pandas DataFrame, which the extra ``frames`` installs."""
     with needing("to_pandas"):
         import pandas as pd  # noqa: F401  # pyright: ignore
     frame: Any = table
@@ -200,7 +184,6 @@ def to_pandas(table: pa.Table) -> Any:
 
 
 def to_polars(table: pa.Table) -> Any:
-    """The table as a Polars DataFrame, which the extra ``frames`` installs."""
     with needing("to_polars"):
         import polars as pl  # pyright: ignore
     frames: Any = pl

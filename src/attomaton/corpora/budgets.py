@@ -7,6 +7,7 @@ use reaches them; where a real file comes close, the comment says which.
 
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -58,10 +59,10 @@ JSON_VALUES = 1 << 22
 
 PIECE_ROWS = 1 << 16  # rows of a table processed together
 NAME_LENGTH = 80  # characters of a name that an error message shows
+NAMED_COLUMNS = 20  # columns that an error message lists
 
 
 def unpacked_most(stored: int, max_bytes: int) -> int:
-    """Bytes that one row of a table may unpack to, given the size of its file."""
     return max(UNPACKED, 4 * max_bytes, UNPACKED_RATIO * stored)
 
 
@@ -70,9 +71,14 @@ def brief(text: str) -> str:
     return shorten(text, NAME_LENGTH)
 
 
+def list_columns(names: Sequence[str]) -> str:
+    listed = ", ".join(map(brief, names[:NAMED_COLUMNS])) or "none"
+    return listed + (f" and {len(names) - NAMED_COLUMNS:,} more" if len(names) > NAMED_COLUMNS else "")
+
+
 @dataclass
 class Allowance:
-    """The unpacked size of a file so far, compared with its size on disk if that is known."""
+    """The unpacked size of a file so far, compared with the size on disk if that is known."""
 
     source: str
     stored: int | None
@@ -85,14 +91,18 @@ class Allowance:
             return
         self.n_bytes += n_bytes
         self.documents += documents
-        most_bytes, most = (max(slack, FILE_RATIO * self.stored) for slack in (FILE_SLACK, DOCUMENT_SLACK))
-        if self.n_bytes > most_bytes or self.documents > most:
-            large = self.n_bytes > most_bytes
-            reason = f"unpacks to more than {most_bytes:,}" if large else f"has more than {most:,} documents"
-            raise UnreadableSource(
-                f"{self.source} has {self.stored:,} bytes and {reason}: it is extremely repetitive, or "
-                "damaged; remove the repetition, or store it uncompressed"
-            )
+        most_bytes = max(FILE_SLACK, FILE_RATIO * self.stored)
+        most_documents = max(DOCUMENT_SLACK, FILE_RATIO * self.stored)
+        if self.n_bytes > most_bytes:
+            raise self._repetitive(f"unpacks to more than {most_bytes:,}")
+        if self.documents > most_documents:
+            raise self._repetitive(f"has more than {most_documents:,} documents")
+
+    def _repetitive(self, excess: str) -> UnreadableSource:
+        return UnreadableSource(
+            f"{self.source} has {self.stored:,} bytes and {excess}: it is extremely repetitive, or damaged; "
+            "remove the repetition, or store it uncompressed"
+        )
 
 
 STANDARD_INPUT = "-"  # the name of standard input as a corpus
@@ -118,10 +128,9 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def refuse_irregular(path: str | os.PathLike[str], mode: int) -> None:
-    """Raise for a pipe, a socket or a device."""
     kind = IRREGULAR.get(stat.S_IFMT(mode))
     if kind is not None:
         raise UnreadableSource(
-            f"{path} is {kind}, not a regular file; save its content to a file, or send it to "
-            f"standard input and give {STANDARD_INPUT!r} as the corpus"
+            f"{path} is {kind}, not a regular file; save the content to a file, or pipe it in and give "
+            f"{STANDARD_INPUT!r} as the corpus"
         )

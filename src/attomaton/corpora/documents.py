@@ -17,16 +17,8 @@ from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 class Documents:
     """A tokenised corpus: document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``.
 
-    Attributes
-    ----------
-    ids : int32 array, shape (n_values,)
-        All documents, one after the other.
-    offsets : int64 array, shape (n_documents + 1,)
-        Where each document begins, and the end of the last.
-    vocabulary : Vocabulary, optional
-        None for a corpus of ids whose tokenizer is unknown.
-    skipped : Skipped
-        Documents that could not be read.
+    ``ids`` has the shape (n_values,), ``offsets`` (n_documents + 1,). ``vocabulary`` is None for ids whose
+    tokenizer is unknown; ``skipped`` counts the documents that could not be read.
 
     Examples
     --------
@@ -42,7 +34,6 @@ class Documents:
     skipped: Skipped = NOTHING_SKIPPED
 
     def __post_init__(self) -> None:
-        """Check the arrays, so that kernels can trust them."""
         ids = check_int32(self.ids, "ids", error=TokenOutOfRange)
         size = MAX_TOKENS if self.vocabulary is None else len(self.vocabulary)
         check_ids(ids, size, "a token of the documents", error=TokenOutOfRange)
@@ -67,17 +58,9 @@ class Documents:
 class Chunk:
     """A chunk of a tokenised corpus; every token except the first of each document is a label.
 
-    Attributes
-    ----------
-    ids : int32 array, shape (n_values,)
-        Token ids, all in 0 … n_tokens − 1.
-    documents : int64 array, shape (n_documents + 1,)
-        Offsets of the documents in ``ids``.
-    head : int
-        The number of leading tokens repeated from the previous chunk, which serve as context but not as
-        labels.
-    n_tokens : int
-        Size of the vocabulary.
+    ``ids`` are the token ids, shape (n_values,), all below ``n_tokens``, and ``documents`` the offsets of the
+    documents in them, shape (n_documents + 1,). The first ``head`` tokens repeat the end of the previous
+    chunk: they are context, but not labels.
     """
 
     ids: Int32
@@ -86,33 +69,31 @@ class Chunk:
     n_tokens: int
 
     def __post_init__(self) -> None:
-        """Check the arrays, so that kernels can trust them."""
         size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens", error=InvalidSamples)
         ids = check_int32(self.ids, "ids", error=InvalidSamples)
         documents = check_int64(self.documents, "documents", error=InvalidSamples)
         check_ids(ids, size, "a token of the chunk", error=TokenOutOfRange)
         check_offsets(documents, len(ids), "offsets of documents", error=InvalidSamples)
         head = check_size(self.head, len(ids), "the head of a chunk", error=InvalidSamples)
-        arrays = {"ids": np.ascontiguousarray(ids), "documents": np.ascontiguousarray(documents)}
-        settle(self, head=head, n_tokens=size, **arrays)
+        settle(self, ids=ids, documents=documents, head=head, n_tokens=size)
 
     def cut(self, size: int, window: int) -> Iterator["Chunk"]:
         """Chunks of ``size`` labels, each with the preceding text that its contexts need."""
         for start in range(self.head, len(self.ids), size):
             stop = min(start + size, len(self.ids))
-            inside = self.documents[(self.documents > start) & (self.documents < stop)]
-            begun = int(self.documents[np.searchsorted(self.documents, start, side="right") - 1])
-            first = max(begun, start - window)
-            borders = np.concatenate([[first], inside, [stop]])
+            inner_borders = self.documents[(self.documents > start) & (self.documents < stop)]
+            document_start = int(self.documents[np.searchsorted(self.documents, start, side="right") - 1])
+            first = max(document_start, start - window)
+            borders = np.concatenate([[first], inner_borders, [stop]])
             arrays = {"ids": self.ids[first:stop], "documents": borders - first, "head": start - first}
             yield trusted(Chunk, n_tokens=self.n_tokens, **arrays)
 
     def samples(self, window: int) -> Samples:
         """The labels with their contexts."""
-        begun = np.repeat(self.documents[:-1], np.diff(self.documents))
+        document_start = np.repeat(self.documents[:-1], np.diff(self.documents))
         position = np.arange(len(self.ids), dtype=np.int64)
-        stops = position[(position > begun) & (position >= self.head)]
-        starts = np.maximum(begun[stops], stops - window)
+        stops = position[(position > document_start) & (position >= self.head)]
+        starts = np.maximum(document_start[stops], stops - window)
         ends = {"starts": starts, "stops": stops, "labels": self.ids[stops]}
         return trusted(Samples, values=self.ids, n_tokens=self.n_tokens, **ends)
 
@@ -122,7 +103,7 @@ def regroup(chunks: Iterable[Chunk], size: int, window: int) -> Iterator[Chunk]:
     pending: list[Chunk] = []
     for chunk in chunks:
         pending.append(chunk)
-        if sum(len(read.ids) for read in pending) >= size:
+        if sum(len(earlier.ids) for earlier in pending) >= size:
             yield from _cut_evenly(pending, size, window)
             pending = []
     if pending:
@@ -130,7 +111,6 @@ def regroup(chunks: Iterable[Chunk], size: int, window: int) -> Iterator[Chunk]:
 
 
 def _cut_evenly(chunks: list[Chunk], size: int, window: int) -> Iterator[Chunk]:
-    """Join the chunks, and cut them into chunks of about equal size."""
     shifts = np.cumsum([0, *(len(chunk.ids) for chunk in chunks)])
     borders = [chunk.documents[1:] + shift for chunk, shift in zip(chunks, shifts[:-1], strict=True)]
     ids = np.concatenate([chunk.ids for chunk in chunks])

@@ -1,4 +1,4 @@
-"""Contexts given by users, converted to token ids, with the names of their tokens."""
+"""Convert the contexts of users to token ids, and name their tokens."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,12 +23,8 @@ Context = str | Sequence[str] | Sequence[int]
 class Names:
     """The names of the tokens of one context.
 
-    Attributes
-    ----------
-    vocabulary : Vocabulary, optional
-        The known tokens; without it tokens are named by their ids.
-    unknown : tuple of str
-        Words of the context that are not in the vocabulary; their ids follow those of the vocabulary.
+    Without a ``vocabulary`` tokens are named by their ids. The ``unknown`` words of the context have the ids
+    after those of the vocabulary.
     """
 
     vocabulary: Vocabulary | None = None
@@ -43,7 +39,6 @@ class Names:
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The texts by id; empty if there is no vocabulary."""
         return () if self.vocabulary is None else (*self.vocabulary.tokens, *self.unknown)
 
     def key(self, token: int) -> str | int:
@@ -58,10 +53,7 @@ class Names:
 
 
 def read_context(context: Context, n_tokens: int, vocabulary: Vocabulary | None) -> tuple[Int32, Names]:
-    """The checked token ids of a context, shape (length,), and the names of its tokens.
-
-    Words that are not in the vocabulary are numbered from ``n_tokens`` on.
-    """
+    """The token ids of a context, with unknown words from ``n_tokens`` on, and the names of the tokens."""
     if isinstance(context, Iterator):
         context = cast("Sequence[int]", list(context))
     if isinstance(context, str):
@@ -74,8 +66,8 @@ def read_context(context: Context, n_tokens: int, vocabulary: Vocabulary | None)
         raise EmptyContext("the context is empty; the query is its last token, so give at least one")
     if n_tokens + len(unknown) > MAX_TOKENS:
         raise UnknownToken(
-            f"the vocabulary has {n_tokens:,} tokens and the context {len(unknown):,} more; attomaton "
-            f"supports at most {MAX_TOKENS:,}: leave out unknown words"
+            f"the vocabulary and the context have more than {MAX_TOKENS:,} tokens; leave out the "
+            f"{len(unknown):,} unknown words"
         )
     return ids, Names(vocabulary, unknown)
 
@@ -92,7 +84,7 @@ def as_samples(contexts: Sequence[Int32], n_tokens: int) -> Samples:
 
 def _with_vocabulary(vocabulary: Vocabulary | None) -> Vocabulary:
     if vocabulary is None:
-        raise UnknownToken("there is no vocabulary; give the context as token ids")
+        raise UnknownToken("the automaton has no vocabulary; give the context as token ids")
     return vocabulary
 
 
@@ -101,20 +93,20 @@ def _as_list(context: Any) -> list[Any]:
         return list(context)
     except TypeError as error:
         raise TokenOutOfRange(
-            f"a context is {type(context).__name__}; give a text, or a list of tokens or of their ids"
+            f"a context is of type {type(context).__name__}; give a text, or a list of tokens or ids"
         ) from error
 
 
 def _number_tokens(tokens: list[Any], vocabulary: Vocabulary) -> tuple[Int32, tuple[str, ...]]:
     """The ids of tokens given as strings; a string that is not a single token is refused."""
     if not all(isinstance(token, str) for token in tokens):
-        raise UnknownToken("the context mixes tokens as text with ids; give either texts or ids")
+        raise UnknownToken("the context mixes text and ids; give either tokens as text or ids")
     words = [check_text(str(token), "a token of the context") for token in tokens]
     for word in dict.fromkeys(words):
         if word not in vocabulary.ids and len(vocabulary.encode_open(word)[0]) != 1:
             raise UnknownToken(
-                f"{brief(word)!r} in the list is not a single token; give a context as one text or "
-                "as a list of tokens, and many texts to predict_batch"
+                f"{brief(word)!r} in the list is not a single token; give one text or a list of tokens, or "
+                "pass many texts to predict_batch"
             )
     return vocabulary.number_open(words)
 
@@ -123,15 +115,13 @@ def _check_ids(context: Any, n_tokens: int) -> Int32:
     try:
         ids: Any = np.asarray(context)
     except ValueError as error:  # rows of unequal length
-        raise TokenOutOfRange(
-            "a context must be one list of token ids; pass many to predict_batch"
-        ) from error
+        raise TokenOutOfRange("a context must be one list of ids; pass many to predict_batch") from error
     if not ids.size:
         return np.empty(0, np.int32)
     if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
         raise TokenOutOfRange(
-            f"a context must be one list of token ids, not {ids.dtype} of shape {ids.shape}; give integers, "
-            "and pass several contexts to predict_batch"
+            f"a context must be one list of ids, not {ids.dtype} of shape {ids.shape}; give integers, and "
+            "pass many contexts to predict_batch"
         )
     outside = np.flatnonzero((ids < 0) | (ids >= n_tokens))
     if len(outside):

@@ -1,11 +1,11 @@
-"""Samples: ragged contexts, each with a label, checked once and then trusted.
+"""Samples: contexts of unequal lengths, each with a label, checked once and then trusted.
 
-A context is a slice of one shared array of token ids, so that overlapping windows over a text cost two
-offsets per sample and no copy of the text.
+A context is a slice of one shared array of token ids, so overlapping windows over a text need two offsets for
+each sample and no copy of the text.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
@@ -24,7 +24,7 @@ from attomaton.base.tables import Int32, Int64, make_table
 
 SAMPLE_SCHEMA = pa.schema([("context", pa.large_list(pa.int32())), ("label", pa.int32())])
 
-WINDOW = 32  # the default longest context, in tokens
+WINDOW = 32  # longest context by default, in tokens
 TOKEN_BITS = 21  # bits of a token id inside a packed key: (query, winner, loser) fits 63 bits
 MAX_TOKENS = 1 << TOKEN_BITS  # largest vocabulary: 2,097,152 tokens
 
@@ -45,15 +45,7 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True)
 class Skipped:
-    """How many documents were skipped, and why the first one was.
-
-    Attributes
-    ----------
-    count : int
-        How many.
-    first : str or None
-        The error of the first.
-    """
+    """``count`` documents of a corpus were skipped; ``first`` is the error of the first."""
 
     count: int = 0
     first: str | None = None
@@ -70,33 +62,19 @@ NOTHING_SKIPPED = Skipped()
 class Samples(Tabular):
     """Contexts and labels, ragged: context ``i`` is ``values[starts[i]:stops[i]]``.
 
-    Build one with :meth:`from_lists`, :meth:`from_arrays` or :meth:`from_windows`. These methods and the
-    constructor check their input, so that kernels need not.
+    Build samples with :meth:`from_lists`, :meth:`from_arrays` or :meth:`from_windows`.
 
-    Attributes
-    ----------
-    values : int32 array, shape (n_values,)
-        Token ids; contexts are slices of this array.
-    starts, stops : int64 arrays, shape (n_samples,)
-        Where each context begins and ends in ``values``.
-    labels : int32 array, shape (n_samples,)
-        The token to predict.
-    n_tokens : int
-        Size of the vocabulary; every id is in ``0 … n_tokens − 1``.
-    skipped : Skipped
-        Documents of the corpus that could not be read.
+    ``values`` are token ids, shape (n_values,), all below ``n_tokens``, the size of the vocabulary.
+    ``starts`` and ``stops`` say where contexts begin and end in ``values``, and ``labels`` are the tokens to
+    predict, shape (n_samples,). ``skipped`` counts the documents of the corpus that could not be read.
 
     Examples
     --------
     >>> samples = Samples.from_lists([[0, 2], [1, 0, 2]], [0, 1])
     >>> len(samples), samples.n_tokens, samples[1]
     (2, 3, Sample(context=(1, 0, 2), label=1))
-    >>> list(samples) == list(Samples.from_arrays([0, 2, 1, 0, 2], [0, 2, 5], [0, 1]))  # offsets, as in Arrow
-    True
-    >>> list(samples.take(samples.lengths > 2).relabel([2, 0, 1]))  # 0 becomes 2, 1 becomes 0 and 2 becomes 1
-    [Sample(context=(0, 2, 1), label=0)]
-    >>> [len(chunk) for chunk in samples.chunks(max_values=3)]
-    [1, 1]
+    >>> list(samples.take(samples.lengths > 2))
+    [Sample(context=(1, 0, 2), label=1)]
     """
 
     values: Int32
@@ -107,18 +85,15 @@ class Samples(Tabular):
     skipped: Skipped = NOTHING_SKIPPED
 
     def __post_init__(self) -> None:
-        """Check the arrays, so that kernels can trust them."""
         size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens", error=InvalidSamples)
         values, labels = _integers(self.values, "values"), _integers(self.labels, "labels")
         starts = check_int64(self.starts, "starts", error=InvalidSamples)
         stops = check_int64(self.stops, "stops", error=InvalidSamples)
         if not len(starts) == len(stops) == len(labels):
-            raise InvalidSamples(
-                f"{len(starts)} starts, {len(stops)} stops and {len(labels)} labels; give one of each for "
-                "each sample"
-            )
-        check_range(values, size, lambda at: f"index {at} of values")
-        check_range(labels, size, lambda at: f"the label of sample {at}")
+            counts = f"{len(starts)} starts, {len(stops)} stops and {len(labels)} labels"
+            raise InvalidSamples(f"there are {counts}; give one of each for each sample")
+        check_range(values, size, lambda index: f"index {index} of values")
+        check_range(labels, size, lambda index: f"the label of sample {index}")
         _check_contexts(starts, stops, len(values))
         ids = {"values": values.astype(np.int32, copy=False), "labels": labels.astype(np.int32, copy=False)}
         settle(self, starts=starts, stops=stops, n_tokens=size, **ids)
@@ -129,7 +104,7 @@ class Samples(Tabular):
     ) -> Self:
         """Samples from nested lists of token ids; the last token of each context is the query.
 
-        ``n_tokens``, the size of the vocabulary, defaults to the largest id plus one.
+        ``n_tokens``, the size of the vocabulary, is by default the largest id plus one.
         """
         try:
             if len(contexts) != len(labels):
@@ -157,20 +132,20 @@ class Samples(Tabular):
         targets = _integers(labels, "labels")
         if len(borders) != len(targets) + 1:
             raise InvalidSamples(
-                f"{len(targets)} labels need {len(targets) + 1} offsets, got {len(borders)}; "
-                "offsets start at 0 and end at len(values)"
+                f"{len(targets)} labels need {len(targets) + 1} offsets, not {len(borders)}: give 0, "
+                "and where each context ends"
             )
         _check_sample_offsets(borders, len(ids), "sample")
         starts, stops = borders[:-1].astype(np.int64), borders[1:].astype(np.int64)
         _check_contexts(starts, stops, len(ids))
         size = _vocabulary_size(n_tokens, ids, targets)
 
-        def locate(at: int) -> str:
-            sample = int(np.searchsorted(stops, at, side="right"))
-            return f"position {at - starts[sample]} of the context of sample {sample}"
+        def locate(index: int) -> str:
+            sample = int(np.searchsorted(stops, index, side="right"))
+            return f"position {index - starts[sample]} of the context of sample {sample}"
 
         check_range(ids, size, locate)
-        check_range(targets, size, lambda at: f"the label of sample {at}")
+        check_range(targets, size, lambda index: f"the label of sample {index}")
         numbers = {"values": ids.astype(np.int32), "labels": targets.astype(np.int32)}
         return trusted(cls, starts=starts, stops=stops, n_tokens=size, **numbers)
 
@@ -180,9 +155,9 @@ class Samples(Tabular):
     ) -> Self:
         """Every token of a stream as a label, with up to ``window`` preceding tokens as its context.
 
-        In each document, context = ``ids[max(start, i − window):i]`` and label = ``ids[i]``; a context
-        never crosses a document boundary, and the first token of a document is not a label. ``documents``
-        are the offsets of the documents in ``ids``; by default there is one document.
+        The label ``ids[i]`` has the context ``ids[max(start, i − window):i]``, where ``start`` is the first
+        position of the document; the first token of a document is not a label. ``documents`` are the offsets
+        of the documents in ``ids``, by default one; ``n_tokens`` is by default the largest id plus one.
 
         Examples
         --------
@@ -194,7 +169,7 @@ class Samples(Tabular):
         longest = min(checked_window(window), len(stream))
         _check_sample_offsets(borders, len(stream), "document")
         size = _vocabulary_size(n_tokens, stream, stream[:0])
-        check_range(stream, size, lambda at: f"position {at} of the stream")
+        check_range(stream, size, lambda index: f"position {index} of the stream")
         document_start = np.repeat(borders[:-1], np.diff(borders)).astype(np.int64)
         position = np.arange(len(stream), dtype=np.int64)
         stops = position[position > document_start]
@@ -206,13 +181,12 @@ class Samples(Tabular):
         return f"Samples({len(self):,} samples, {self.n_tokens:,} tokens)"
 
     def _table(self) -> pa.Table:
-        """Columns context (list of int32) and label (int32), one row per sample."""
         flat = self.values[ranges_of(self.starts, self.lengths)]
         return make_table(SAMPLE_SCHEMA, {"context": (offsets_of(self.lengths), flat), "label": self.labels})
 
     def _blocks(self) -> list[Block]:
-        first = self.take(slice(0, PRINTED_ROWS))._table()
-        return [repr(self), *first_rows(first, n_rows=len(self))]
+        shown = self.take(slice(0, PRINTED_ROWS))._table()
+        return [repr(self), *first_rows(shown, n_rows=len(self))]
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -225,7 +199,6 @@ class Samples(Tabular):
         return (self[index] for index in range(len(self)))
 
     def __add__(self, later: "Samples") -> "Samples":
-        """Both sample sets, one after the other."""
         names = {"values": 0, "starts": len(self.values), "stops": len(self.values), "labels": 0}
         joined = {
             name: np.concatenate([getattr(self, name), getattr(later, name) + shift])
@@ -236,12 +209,10 @@ class Samples(Tabular):
 
     @cached_property
     def queries(self) -> Int32:
-        """The last context token of each sample, shape (n_samples,)."""
         return self.values[self.stops - 1]
 
     @cached_property
     def lengths(self) -> Int64:
-        """The length of each context, shape (n_samples,)."""
         return self.stops - self.starts
 
     def take(self, index: slice | NDArray[np.integer[Any]] | NDArray[np.bool_]) -> "Samples":
@@ -250,7 +221,7 @@ class Samples(Tabular):
         return trusted(Samples, values=self.values, n_tokens=self.n_tokens, skipped=self.skipped, **chosen)
 
     def chunks(self, max_values: int) -> Iterator["Samples"]:
-        """Consecutive chunks whose contexts hold about ``max_values`` tokens in total."""
+        """Consecutive chunks whose contexts have about ``max_values`` tokens in total."""
         max_values = whole_number(max_values, "max_values", least=1)
         ends = np.cumsum(self.lengths)
         total = int(ends[-1]) if len(ends) else 0
@@ -259,17 +230,6 @@ class Samples(Tabular):
         for start, stop in pairwise(borders.tolist()):
             yield self.take(slice(start, stop))
 
-    def relabel(self, new_ids: ArrayLike) -> "Samples":
-        """The same samples with token ``i`` renamed to ``new_ids[i]`` (a permutation of the vocabulary)."""
-        mapping = _integers(new_ids, "new_ids")
-        if not np.array_equal(np.sort(mapping), np.arange(self.n_tokens)):
-            raise InvalidSamples(
-                f"new_ids must hold each of 0 … {self.n_tokens - 1} once; give a permutation"
-            )
-        ids = mapping.astype(np.int32)
-        renamed = {"values": ids[self.values], "labels": ids[self.labels]}
-        return replace(self, **renamed)
-
 
 def _integers(array: ArrayLike, name: str) -> NDArray[np.integer[Any]]:
     numbers = np.require(array, None, CONTIGUOUS)
@@ -277,35 +237,28 @@ def _integers(array: ArrayLike, name: str) -> NDArray[np.integer[Any]]:
         return numbers.astype(np.int64)
     if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
         raise InvalidSamples(
-            f"{name} must be a one-dimensional array of integers, got {numbers.dtype} of shape "
-            f"{numbers.shape}; convert them first"
+            f"{name} must be a one-dimensional array of integers, not {numbers.dtype} of shape "
+            f"{numbers.shape}; convert it first"
         )
     if numbers.dtype == np.uint64 and numbers.max() > np.iinfo(np.int64).max:
-        raise InvalidSamples(f"{name} holds {numbers.max()}, which does not fit int64; correct it")
+        raise InvalidSamples(f"{name} has {numbers.max()}, which does not fit int64; correct it")
     return numbers.astype(np.int64, copy=False) if numbers.dtype == np.uint64 else numbers
 
 
 def checked_window(window: object) -> int:
-    """The longest context, if it is a whole number of at least 1."""
     try:
         return whole_number(window, "window", least=1)
     except UnsupportedOption as error:
-        raise InvalidSamples(
-            f"window is {show(window)}; a context needs at least one token, so give an integer >= 1"
-        ) from error
+        raise InvalidSamples(f"window is {show(window)}; give a whole number, 1 or more") from error
 
 
 def _check_sample_offsets(offsets: NDArray[np.integer[Any]], n_values: int, item: str) -> None:
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != n_values:
         shown = f"{offsets[0]} … {offsets[-1]}" if len(offsets) else "nothing"
-        raise InvalidSamples(
-            f"{item} offsets must run from 0 to {n_values} (the number of token ids), got {shown}"
-        )
+        raise InvalidSamples(f"{item} offsets must run from 0 to {n_values}, the number of ids, not {shown}")
     falling = np.flatnonzero(offsets[1:] < offsets[:-1])
     if len(falling):
-        raise InvalidSamples(
-            f"{item} offsets must not decrease, but {item} {falling[0]} ends before it starts"
-        )
+        raise InvalidSamples(f"{item} offsets must not decrease: {item} {falling[0]} ends before it starts")
 
 
 def _check_contexts(starts: Int64, stops: Int64, n_values: int) -> None:
@@ -331,8 +284,7 @@ def _vocabulary_size(n_tokens: int | None, *arrays: NDArray[np.integer[Any]]) ->
         return whole_number(size, "n_tokens", most=MAX_TOKENS)
     except UnsupportedOption as error:
         raise InvalidSamples(
-            f"n_tokens is {show(size)}; attomaton supports vocabularies of 0 to {MAX_TOKENS:,} tokens: "
-            "renumber the ids that occur to 0, 1, 2 …"
+            f"n_tokens is {show(size)}, not from 0 to {MAX_TOKENS:,}; renumber the ids to 0, 1, 2 …"
         ) from error
 
 

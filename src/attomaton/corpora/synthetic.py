@@ -1,7 +1,7 @@
-"""Corpora whose answer is known in advance.
+"""Corpora whose answer is known in advance, and the random draws of the papers.
 
 An order of blocks says which tokens must end up in one component and which component precedes which;
-:func:`corpus` generates samples with exactly that order. The papers' random draws are also here.
+:func:`corpus` generates samples with exactly that order.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,6 +10,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import accumulate
 
 import numpy as np
+from numpy.random import Generator
 
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import real_number, settle, whole_number
@@ -21,17 +22,11 @@ MOST_SAMPLES = 10**9  # most samples to draw
 
 @dataclass(frozen=True)
 class BlockOrder:
-    """Blocks of consecutive tokens and the arcs ``(above, below)`` between blocks, a DAG in index order.
+    """Blocks of consecutive tokens and the arcs between blocks, a DAG in index order.
 
-    The query is the first token of the last block. A query is in all its own contexts, so every other block
-    precedes the last one, even without an arc.
-
-    Attributes
-    ----------
-    sizes : tuple of int
-        Tokens of each block.
-    arcs : tuple of pairs of int
-        Which block precedes which.
+    ``sizes`` has the number of tokens of each block, ``arcs`` a pair of blocks (a, b) where a precedes b. The
+    query is the first token of the last block. It is in every context, so every other block precedes the last
+    block, even without an arc.
     """
 
     sizes: tuple[int, ...]
@@ -43,9 +38,7 @@ class BlockOrder:
             raise InvalidSamples(f"block sizes are {self.sizes}; give one or more sizes, each at least 1")
         wrong = [arc for arc in self.arcs if not 0 <= arc[0] < arc[1] < len(self.sizes)]
         if wrong:
-            raise InvalidSamples(
-                f"arc {wrong[0]} does not lead from a block to a later one; sort the blocks first"
-            )
+            raise InvalidSamples(f"arc {wrong[0]} does not lead to a later block; sort the blocks first")
 
     @property
     def n_tokens(self) -> int:
@@ -53,7 +46,6 @@ class BlockOrder:
 
     @property
     def query(self) -> int:
-        """The token under which the order holds."""
         return self.n_tokens - self.sizes[-1]
 
     @property
@@ -87,24 +79,16 @@ class Chain(Blocks):
 
 
 class RandomBlocks(BlockOrder):
-    """Blocks of these sizes; each arc from an earlier to a later block occurs with probability ``density``.
+    """Blocks of these ``sizes``; ``rng`` draws each arc to a later block with probability ``density``."""
 
-    Attributes
-    ----------
-    sizes : sequence of int
-        Tokens of each block.
-    arcs : tuple of pairs of int
-        The arcs that occur.
-    """
-
-    def __init__(self, sizes: Sequence[int], *, density: float, rng: np.random.Generator) -> None:
+    def __init__(self, sizes: Sequence[int], *, density: float, rng: Generator) -> None:
         density = real_number(density, "density", least=0, most=1)
         n_blocks = len(sizes)
         drawn = np.argwhere(np.triu(rng.random((n_blocks, n_blocks)) < density, 1))
         super().__init__(tuple(sizes), tuple((int(above), int(below)) for above, below in drawn))
 
 
-def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Samples:
+def corpus(order: BlockOrder, *, n_samples: int, rng: Generator) -> Samples:
     """Samples under one query whose components and order are exactly ``order``.
 
     The first samples show every tie and every arc once; the others are random and contradict none of them.
@@ -112,11 +96,11 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Sa
     Parameters
     ----------
     order : BlockOrder
-        ``Blocks(…)``, ``Chain(…)``, ``RandomBlocks(…)`` or one of your own.
+        ``Blocks(…)``, ``Chain(…)``, ``RandomBlocks(…)`` or any other order.
     n_samples : int
         The number of samples, which must be enough to show every tie and arc.
     rng : numpy.random.Generator
-        What to draw with.
+        The random generator.
     """
     n_samples = whole_number(n_samples, "n_samples", most=MOST_SAMPLES)
     needed = _needed_samples(order, rng)
@@ -138,19 +122,11 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Sa
     return mixed.take(rng.permutation(len(mixed)))
 
 
-def draw_random(
-    rng: np.random.Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4
-) -> Samples:
-    """A random draw as in "Mechanics of Next Token Prediction": distinct tokens, one of them the label.
+def draw_random(rng: Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4) -> Samples:
+    """A random draw as in "Mechanics of Next Token Prediction": contexts of distinct tokens, one the label.
 
-    The sizes are K, n and T of the paper, which also gives the defaults.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        What to draw with.
-    n_tokens, n_samples, window : int
-        K, n and T: the sizes of the paper by default.
+    ``n_tokens``, ``n_samples`` and ``window`` are K, n and T of the paper, by default with the values there;
+    ``rng`` is the random generator.
     """
     n_tokens = whole_number(n_tokens, "n_tokens", least=1, most=MAX_TOKENS)
     n_samples = whole_number(n_samples, "n_samples", most=MOST_SAMPLES)
@@ -160,28 +136,18 @@ def draw_random(
     return Samples.from_lists([context.tolist() for context in contexts], labels, n_tokens=n_tokens)
 
 
-def draw_cyclic(
-    rng: np.random.Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4
-) -> Samples:
-    """Draw as :func:`draw_random` does until at least one query's token-priority graph has a cycle.
-
-    ``rng``, ``n_tokens``, ``n_samples`` and ``window`` are those of :func:`draw_random`.
-    """
+def draw_cyclic(rng: Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4) -> Samples:
+    """A draw with a cycle; ``rng``, ``n_tokens``, ``n_samples`` and ``window`` as in :func:`draw_random`."""
     return _draw_until(has_cycle, rng, n_tokens, n_samples, window)
 
 
-def draw_acyclic(
-    rng: np.random.Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4
-) -> Samples:
-    """Draw as :func:`draw_random` does until no query's token-priority graph has a cycle.
-
-    ``rng``, ``n_tokens``, ``n_samples`` and ``window`` are those of :func:`draw_random`.
-    """
+def draw_acyclic(rng: Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4) -> Samples:
+    """A draw without a cycle; ``rng``, ``n_tokens``, ``n_samples``, ``window`` as in :func:`draw_random`."""
     return _draw_until(lambda samples: not has_cycle(samples), rng, n_tokens, n_samples, window)
 
 
 def draw_ordered(
-    rng: np.random.Generator,
+    rng: Generator,
     *,
     n_tokens: int = 6,
     n_samples: int = 12,
@@ -189,22 +155,12 @@ def draw_ordered(
     n_queries: int = 2,
     cyclic: bool = False,
 ) -> Samples:
-    """Contexts of distinct tokens under few queries; labels follow another order for each query.
+    """Contexts of distinct tokens under ``n_queries`` queries; labels follow another order for each query.
 
-    The label is the context token that comes first in the query's order, in which the query itself is last:
-    so there is no cycle, and paths are longer than those of :func:`draw_acyclic`. If ``cyclic``, labels are
-    instead drawn at random from their contexts, until some query's graph has a cycle.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        What to draw with.
-    n_tokens, n_samples, window : int
-        As in :func:`draw_random`.
-    n_queries : int
-        Number of queries.
-    cyclic : bool
-        Draw labels at random from their contexts instead, until some query's graph has a cycle.
+    The label is the context token that comes first in the order of the query, in which the query is last:
+    there is no cycle, and paths are longer than with :func:`draw_acyclic`. If ``cyclic``, labels are drawn at
+    random from their contexts, until the graph of some query has a cycle. ``rng``, ``n_tokens``,
+    ``n_samples`` and ``window`` are those of :func:`draw_random`.
     """
     n_tokens = whole_number(n_tokens, "n_tokens", least=2, most=MAX_TOKENS)
     n_queries = whole_number(n_queries, "n_queries", least=1, most=n_tokens)
@@ -241,7 +197,7 @@ def has_cycle(samples: Samples) -> bool:
 
 
 def _draw_until(
-    accepts: Callable[[Samples], bool], rng: np.random.Generator, n_tokens: int, n_samples: int, window: int
+    accepts: Callable[[Samples], bool], rng: Generator, n_tokens: int, n_samples: int, window: int
 ) -> Samples:
     for _ in range(10_000):
         samples = draw_random(rng, n_tokens=n_tokens, n_samples=n_samples, window=window)
@@ -253,7 +209,7 @@ def _draw_until(
     )
 
 
-def _needed_samples(order: BlockOrder, rng: np.random.Generator) -> list[Sample]:
+def _needed_samples(order: BlockOrder, rng: Generator) -> list[Sample]:
     """One sample for each step of a cycle through each block, and for each arc."""
     query, starts = order.query, list(accumulate(order.sizes, initial=0))
     pairs = [

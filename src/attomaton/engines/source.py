@@ -24,7 +24,8 @@ from attomaton.corpora.readers.files import printable
 from attomaton.corpora.readers.sources import find_files, is_ids, written_kind
 from attomaton.corpora.readers.tokenize import tokenize_into
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples
-from attomaton.corpora.shards import TOKENS, Shards, holds_shards, is_tokenized, read_tokens
+from attomaton.corpora.shards import Shards, holds_shards, is_tokenized, read_tokens
+from attomaton.corpora.token_files import TOKENS
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.encoders import find_tokenizer
 from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition

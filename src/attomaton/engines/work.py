@@ -20,7 +20,8 @@ from attomaton.base.artifacts import (
     read_sealed,
     write_sealed,
 )
-from attomaton.base.artifacts.files import DRAFT_NAME, lock_file
+from attomaton.base.artifacts.files import DRAFT_NAME
+from attomaton.base.artifacts.systems import lock_file
 from attomaton.base.errors import UnwritablePlace
 from attomaton.base.remote import refuse_url
 from attomaton.corpora.shards import Shards

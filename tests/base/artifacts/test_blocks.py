@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from attomaton.base.artifacts import parted
-from attomaton.base.artifacts.parted import CheckedFile, entry_in_blocks
+from attomaton.base.artifacts import blocks
+from attomaton.base.artifacts.blocks import CheckedFile, entry_in_blocks
 from attomaton.base.errors import CorruptRun
 
 SIZE = 8
@@ -21,7 +21,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(autouse=True, scope="module")
 def _small_blocks():
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(parted, "BLOCK_BYTES", SIZE)
+        patched.setattr(blocks, "BLOCK_BYTES", SIZE)
         yield
 
 

@@ -93,7 +93,7 @@ def test_the_bytes_do_not_depend_on_the_pieces_that_come(folder, cut, sizes):
 def test_an_altered_group_is_refused_by_name_where_it_is_read(folder):
     rng = np.random.default_rng(0)
     wide = {"list": [rng.integers(0, 2**31 - 1, 4000) for _ in range(120)]}  # Arrow reads 64 kB at the end
-    with patch("attomaton.base.artifacts.parted.BLOCK_BYTES", 64):
+    with patch("attomaton.base.artifacts.blocks.BLOCK_BYTES", 64):
         whole, parts = write(folder, [40, 40, 40], [0, 1, 3], **wide)
         path = folder / partition_name("t", 1)
         blob = bytearray(path.read_bytes())

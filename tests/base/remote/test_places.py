@@ -17,7 +17,8 @@ from attomaton.base.errors import (
     UnsupportedOption,
     UnwritablePlace,
 )
-from attomaton.base.remote import S3_TRIES, RemotePath, as_path, is_url, refuse_url
+from attomaton.base.remote import RemotePath, as_path, is_url, refuse_url
+from attomaton.base.stores import S3_TRIES
 from tests.base.remote.store import FAULTS, Faults, Proxy
 
 BLOB = np.random.default_rng(5).bytes(300_000)

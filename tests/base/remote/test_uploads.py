@@ -42,7 +42,7 @@ def test_a_run_is_sent_whole_and_replaced_only_when_asked(place: RemotePath, tmp
     assert is_run_folder(place)
     manifest = read_manifest(place)
     assert len(check_files(place, manifest["files"], again="learn again")) == len(manifest["files"])
-    with pytest.raises(UnwritablePlace, match=r"holds an earlier run.*overwrite"):
+    with pytest.raises(UnwritablePlace, match=r"contains an earlier run.*overwrite"):
         upload_folder(other, place)
     assert_same(place, one)
     (place / "notes.txt").write_bytes(b"mine")
@@ -68,7 +68,7 @@ def test_what_an_earlier_run_alone_had_goes_and_nothing_else(bucket: RemotePath,
 def test_files_of_others_are_refused(bucket: RemotePath, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [0, 1, 0, 2, 0, 1])
     (bucket / "theirs/a.txt").write_bytes(b"theirs")
-    with pytest.raises(UnwritablePlace, match="holds other files"):
+    with pytest.raises(UnwritablePlace, match="contains other files"):
         upload_folder(run, bucket / "theirs", overwrite=True)
     assert (bucket / "theirs").names_below() == ["a.txt"]
     (bucket / "altered/manifest.json").write_bytes((run / MANIFEST).read_bytes().replace(b'"run"', b'"rum"'))
@@ -159,7 +159,7 @@ def test_two_uploads_at_once_are_noticed(tmp_path: Path, monkeypatch: pytest.Mon
         send(self, file)
 
     monkeypatch.setattr(RemotePath, "upload", upload)
-    with pytest.raises(UnwritablePlace, match="another upload"):
+    with pytest.raises(UnwritablePlace, match="another program began to upload"):
         upload_folder(run, place)
     assert not (place / UPLOAD_MARKER).is_file()
     assert_same(place, run)

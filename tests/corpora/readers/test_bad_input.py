@@ -74,8 +74,8 @@ FATAL = [
     ("cut.npy", npy(np.arange(100))[:-8], r"cut\.npy has 99 ids, but its header says \(100,\)"),
     ("odd.npy", npy(np.arange(100))[:-3], r"odd\.npy ends inside an id: 797 bytes are not a multiple of 8"),
     ("odd.bin", b"\0\0\1", r"odd\.bin ends inside an id: 3 bytes are not a multiple of 2 .uint16.; give the right dtype"),
-    ("float.npy", npy(np.ones(3)), r"float\.npy holds float64, not integers"),
-    ("pickled.npy", npy(np.array([{}, "x"], object), allow_pickle=True), r"pickled\.npy holds object, not integers.*nothing is unpickled"),
+    ("float.npy", npy(np.ones(3)), r"float\.npy is an array of float64, not integers"),
+    ("pickled.npy", npy(np.array([{}, "x"], object), allow_pickle=True), r"pickled\.npy is an array of object, not integers.*unpickles nothing"),
     ("cube.npy", npy(np.ones((2, 2, 2), int)), r"cube\.npy has shape \(2, 2, 2\)"),
     ("fortran.npy", npy(np.asfortranarray(np.ones((2, 3), int))), r"fortran\.npy has shape \(2, 3\) in column order"),
     ("nested.parquet", parquet(pa.table({"tokens": [[[1]]]})), r"nested\.parquet has no column of text or of lists .*tokens: list<element: list<"),
@@ -84,7 +84,7 @@ FATAL = [
     ("several.parquet", parquet(pa.table({"text": ["x"], "tokens": [[1]]})), r"several columns to read .text, tokens.; name one with column"),
     ("header.fasta", b"MKV\n>x\n", r"header\.fasta, line 1, comes before any header"),
     ("access.log.1", b"a b a", r"access\.log\.1 has an unknown suffix; give its format"),
-    ("table.csv", b"a,b\n", r"table\.csv has the columns a, b in its first row; name the one .* with column"),
+    ("table.csv", b"a,b\n", r"table\.csv has the columns a, b in its first row; name the column .* with column"),
     ("headless.csv", b"GET /a 200\nGET /b 404\n", r"has the columns GET /a 200 in its first row.*if the file has no header, add one"),
     ("unnamed.csv", b"GET:/a\nGET:/b\n", r"has the columns GET:/a in its first row"),
     ("twice.csv", b"text,text\na,b\n", r"twice\.csv has two or more columns called 'text'; it has text, text"),
@@ -96,14 +96,14 @@ FATAL = [
     ("cut.json", b'["a b", "c', r"cut\.json is not JSON .Unterminated string"),
     ("open.json", b'["a b"', r"open\.json is not JSON"),
     ("comma.json", b'["a b" "c"]', r"comma\.json is not JSON .Expecting ',' delimiter: line 1 column 8 .char 7."),
-    ("more.json", b'["a b"] 1', r"more\.json is neither one list nor objects in a row"),
-    ("number.json", b"17", r"number\.json is neither one list nor objects in a row"),
+    ("more.json", b'["a b"] 1', r"more\.json is neither a list nor a sequence of objects"),
+    ("number.json", b"17", r"number\.json is neither a list nor a sequence of objects"),
     ("columns.json", b'{"text": ["a b", "c d"]}', r"is one object whose field 'text' is a list, which may be one document or many"),
     ("wrapped.json", b'{"hits": [{"text": "a b"}]}', r"wrapped\.json, element 0, has no field 'text' .it has hits."),
     ("deep.json", b"[" * 200_000, r"deep\.json is nested too deeply"),
     ("latin.json", b'["caf\xe9 a"]', r"latin\.json is not UTF-8 text \(byte 5: "),
     ("empty.json", b"[]", r"empty\.json is empty"),
-    ("both.jsonl", f'{GOOD}{{"text": [1, 2]}}\n'.encode(), r"record 2 holds token ids, but those before it text"),
+    ("both.jsonl", f'{GOOD}{{"text": [1, 2]}}\n'.encode(), r"record 2 is token ids, but the records before it are text"),
     ("lines.log", GOOD.encode(), r"lines\.log begins with JSON; read it as JSON with format='jsonl'"),
     ("pretty.log", b'[\n  {"text": "a"}\n]', r"pretty\.log begins with JSON"),
     ("packed.log", gzip.compress(b"a b a"), r"packed\.log is not UTF-8 text .*it is compressed"),
@@ -133,11 +133,11 @@ ROWS = [
     ("behind.csv", b'text,n\na b,1\n"c"d,2\n', r"behind\.csv, line 3, is not CSV .',' expected after '\"'.; double quotes inside quotes"),
     ("null.json", b'["a b", null]', r"null\.json, element 1, is NoneType, not text, a list of tokens or a list of ids"),
     ("ids.json", b"[[1], [2, -3]]", r"token -3 at .*ids\.json, element 1, position 1"),
-    ("huge.json", b"[[1], [2, 18446744073709551616]]", r"huge\.json, element 1, has an id that no integer of 64 bits holds"),
-    ("huge.jsonl", b'{"text": [1]}\n{"text": [2, 18446744073709551616]}\n', r"huge\.jsonl, line 2, has an id that no integer"),
+    ("huge.json", b"[[1], [2, 18446744073709551616]]", r"huge\.json, element 1, has an id that does not fit into 64 bits"),
+    ("huge.jsonl", b'{"text": [1]}\n{"text": [2, 18446744073709551616]}\n', r"huge\.jsonl, line 2, has an id that does not fit"),
     ("hole.json", b'[["a", "b"], ["c", null]]', r"hole\.json, element 1, has NoneType at position 1"),
     ("void.json", b'[["a", "b"], ["c", ""]]', r"void\.json, element 1, has an empty token at position 1"),
-    ("number.json", b'["a b", 3]', r"number\.json, element 1, is a number; write one document as a list in the list"),
+    ("number.json", b'["a b", 3]', r"number\.json, element 1, is a number; write each document as a list"),
     ("latin.fasta", b">x\nMKV\n>y\nM\xe9\n", r"latin\.fasta, line 4, is not UTF-8"),
 ]  # fmt: skip
 
@@ -220,7 +220,7 @@ def test_text_and_ids_do_not_mix_without_a_tokenizer_file(tmp_path):
     pq.write_table(pa.table({"tokens": [[1, 2]]}), tmp_path / "a.parquet")
     (tmp_path / "b.txt").write_text("a b")
     for read in (read_corpus, lambda path: tokenize_corpus(path, tmp_path.parent / "mixed-out")):
-        with pytest.raises(UnsupportedOption, match="holds both text and token ids"):
+        with pytest.raises(UnsupportedOption, match="has both text and token ids"):
             read(tmp_path)
     assert read_corpus(tmp_path, tokenizer="byte").ids.tolist() == [1, 2, 97, 32, 98]
 
@@ -234,11 +234,11 @@ def test_text_and_ids_do_not_mix_without_a_tokenizer_file(tmp_path):
         ("memory://nowhere/a.txt", "cannot be read"),
         ("strange://x/a.txt", "strange://x/a.txt cannot be opened: Protocol not known"),
         (3, "a corpus must be a path, a URL, a sequence of documents or a dataset, not int"),
-        ([[1], "a"], "record 1 holds text, but those before it token ids"),
+        ([[1], "a"], "record 1 is text, but the records before it are token ids"),
         ([[1, -2]], "token -2 at document 0, position 1"),
         ([[0.5]], "document 0 has float at position 0; give a document as one text"),
         (["\ud800"], "document 0 has a lone surrogate"),
-        ([], "the documents given is empty"),
+        ([], "the list of documents is empty"),
     ],
 )  # fmt: skip
 def test_sources_that_are_none(source, message):
@@ -257,8 +257,8 @@ LIMITED = [
     ("a.jsonl.gz", gzip.compress(GOOD.encode() + LONG + GOOD.encode()), r"a\.jsonl\.gz, line 2, is longer than 10,000 bytes"),
     ("a.json", json.dumps(["a", WORDS, "b"]).encode(), r"a\.json, element 1, is longer than 10,000 bytes"),
     ("a.txt", WORDS.encode(), r"a\.txt is longer than 10,000 bytes; read each line as a document"),
-    ("a.fasta", b">x\nM\n>y\n" + b"MKVLA" * 3000 + b"\n>z\nM\n", r"a\.fasta, the record at line 3, is longer than 10,000"),
-    ("b.fasta", b">x\nM\n>y\n" + b"MKVLA\n" * 3000 + b"\n>z\nM\n", r"b\.fasta, the record at line 3, is longer than 10,000"),
+    ("a.fasta", b">x\nM\n>y\n" + b"MKVLA" * 3000 + b"\n>z\nM\n", r"a\.fasta, the sequence at line 3, is longer than 10,000"),
+    ("b.fasta", b">x\nM\n>y\n" + b"MKVLA\n" * 3000 + b"\n>z\nM\n", r"b\.fasta, the sequence at line 3, is longer than 10,000"),
     ("a.parquet", parquet(pa.table({"text": ["a", WORDS, "b"]})), r"a\.parquet, row 1, is longer than 10,000"),
     ("b.parquet", parquet(pa.table({"tokens": [[1], [1] * 9000, [1]]})), r"b\.parquet, row 1, is longer than 10,000"),
     ("a.bin", np.ones(9000, "<u2").tobytes(), r"a\.bin, the document at position 0, .*is longer than 10,000 bytes; name the id that ends a document"),

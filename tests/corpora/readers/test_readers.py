@@ -116,7 +116,7 @@ def test_a_stream_is_cut_after_each_separator_whatever_the_pieces(ids, piece):
             rest = []
     expected += [rest] if rest else []
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("attomaton.corpora.readers.streams.IDS", piece)
+        patch.setattr("attomaton.corpora.readers.streams.IDS_AT_ONCE", piece)
         for name, dtype in (("a.bin", "<u2"), ("b.bin", "<i4"), ("a.npy", ">i8")):
             path = Path(folder) / name
             array = np.array(ids, dtype)
@@ -182,13 +182,13 @@ def test_a_dataset_of_the_library_datasets(monkeypatch):
     assert texts_of(dataset.to_iterable_dataset()) == texts
     assert lists_of(datasets.Dataset.from_dict({"input_ids": [[1, 2], []]})) == [[1, 2], []]
     assert texts_of(dataset.select([5, 3])) == ["text 5", "text 3"]
-    with pytest.raises(at.AttomatonError, match=r"has splits .train.; give one of them"):
+    with pytest.raises(at.AttomatonError, match=r"has the splits train; give one of them"):
         texts_of(datasets.DatasetDict(train=dataset))
 
 
 def test_batches_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(batches_module, "TEXT_BATCH_BYTES", 1000)
-    monkeypatch.setattr("attomaton.corpora.readers.tables.TEXT_BATCH_BYTES", 1000)
+    monkeypatch.setattr("attomaton.corpora.readers.columns.TEXT_BATCH_BYTES", 1000)
     monkeypatch.setattr("attomaton.corpora.readers.records.TEXT_BATCH_BYTES", 1000)
     texts = ["x" * 100] * 500
     for name, write in TEXT_WRITERS.items():
@@ -298,9 +298,9 @@ def test_plain_tables_are_read_as_all_others(rows, end, quoting):
         path = Path(folder, "table.csv")
         path.write_bytes(text.getvalue().encode())
         answers = []
-        for plainly in (_CsvRows.read_plainly, lambda *_: None):
+        for plainly in (_CsvRows.read_with_arrow, lambda *_: None):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(_CsvRows, "read_plainly", plainly)
+                patch.setattr(_CsvRows, "read_with_arrow", plainly)
                 try:
                     answers.append(DelimitedReader(File(str(path), str(path)), Reading()).table().to_pylist())
                 except UnreadableSource as error:

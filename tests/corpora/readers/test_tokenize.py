@@ -18,7 +18,8 @@ import attomaton as at
 from attomaton.base.errors import CorruptRun, UnwritablePlace
 from attomaton.corpora.readers import Reading, find_readers, read_corpus
 from attomaton.corpora.readers.tokenize import tokenize_corpus
-from attomaton.corpora.shards import SHARD_SCHEMA, read_tokens
+from attomaton.corpora.shards import read_tokens
+from attomaton.corpora.token_files import SHARD_SCHEMA
 
 N_FILES = 9
 
@@ -90,7 +91,7 @@ def test_a_tokenised_folder_is_a_corpus(tokens):
 def test_shards_are_closed_when_they_are_full_and_keep_documents_whole(tmp_path, monkeypatch):
     for module in ("batches", "records"):
         monkeypatch.setattr(f"attomaton.corpora.readers.{module}.TEXT_BATCH_BYTES", 100)
-    monkeypatch.setattr("attomaton.corpora.shards.GROUP_TOKENS", 64)
+    monkeypatch.setattr("attomaton.corpora.token_files.GROUP_TOKENS", 64)
     texts = ["x" * length for length in np.random.default_rng(1).integers(0, 300, 60)]
     tokens = tokenize_corpus(texts, tmp_path, tokenizer="byte", shard_tokens=1000)
     sizes = [entry["tokens"] for name, entry in tokens.manifest["files"].items() if "part" in name]
@@ -112,7 +113,7 @@ def test_ids_pass_through(tmp_path):
     assert tokens.vocabulary is None
     assert tokens.n_tokens == 12
     assert tokens.documents().ids.tolist() == list(range(12))
-    with pytest.raises(UnwritablePlace, match="already holds a tokenised corpus"):
+    with pytest.raises(UnwritablePlace, match="already contains a tokenised corpus"):
         tokenize_corpus(tmp_path / "a.npy", tmp_path / "out", tokenizer="byte")
     tokens = tokenize_corpus(tmp_path / "a.npy", tmp_path / "out", tokenizer="byte", overwrite=True)
     assert (tokens.n_tokens, tokens.vocabulary.tokenizer) == (256, "byte")
@@ -135,16 +136,16 @@ class Counted:
     """How often each input was tokenised."""
 
     def __init__(self, monkeypatch):
-        from attomaton.corpora.readers import tokenize
+        from attomaton.corpora.readers import input_jobs
 
         self.inputs = []
-        write = tokenize.EncodeJob._write_shards
+        write = input_jobs.EncodeJob._write_shards
 
-        def counted(job, path, keys):
+        def counted(job, keys):
             self.inputs.append(job.reader.name)
-            write(job, path, keys)
+            write(job, keys)
 
-        monkeypatch.setattr(tokenize.EncodeJob, "_write_shards", counted)
+        monkeypatch.setattr(input_jobs.EncodeJob, "_write_shards", counted)
 
     def take(self):
         taken, self.inputs = self.inputs, []
@@ -210,11 +211,11 @@ def test_places_that_do_not_serve(corpus, tmp_path):
     (tmp_path / "full" / "precious.txt").write_text("x")
     with pytest.raises(UnwritablePlace, match="is a file"):
         tokenize_corpus(corpus, tmp_path / "file")
-    with pytest.raises(UnwritablePlace, match=r"holds other files .'precious\.txt'."):
+    with pytest.raises(UnwritablePlace, match=r"contains other files .'precious\.txt'."):
         tokenize_corpus(corpus, tmp_path / "full")
-    with pytest.raises(UnwritablePlace, match="holds the corpus itself"):
+    with pytest.raises(UnwritablePlace, match="contains the corpus itself"):
         tokenize_corpus(tmp_path / "full", tmp_path)
-    with pytest.raises(CorruptRun, match="does not hold a tokenised corpus, or holds an incomplete one"):
+    with pytest.raises(CorruptRun, match="is not a tokenised corpus, or an incomplete one"):
         read_tokens(tmp_path)
 
 

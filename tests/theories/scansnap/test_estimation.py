@@ -10,6 +10,7 @@ import attomaton as at
 from attomaton.base.errors import InvalidSamples
 from attomaton.theories.scansnap import classes as module
 from attomaton.theories.scansnap.classes import CorpusClasses, classes_of_contexts, draw_linear_classes
+from tests.relabelling import relabel
 from tests.strategies import orderings, sample_sets
 from tests.theories.scansnap.definitions import entries_of
 
@@ -95,7 +96,7 @@ def test_shares_and_laws_add_up_to_one(samples):
 def test_permuting_token_ids_permutes_the_answer(samples, order):
     new = order[order < samples.n_tokens]
     before = CorpusClasses.from_samples(samples)
-    after = CorpusClasses.from_samples(samples.relabel(new))
+    after = CorpusClasses.from_samples(relabel(samples, new))
     renamed = {
         (int(new[query]), int(new[label])): (share, length, {int(new[token]): p for token, p in law.items()})
         for (query, label), (share, length, law) in as_dict(before).items()

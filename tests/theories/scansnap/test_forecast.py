@@ -23,6 +23,7 @@ from attomaton.theories.scansnap.heads import MassHead
 from attomaton.theories.scansnap.law import Rates, SnapLaw, find_class_times
 from attomaton.theories.scansnap.pulls import find_pulls
 from attomaton.theories.scansnap.survey import survey_samples
+from tests.relabelling import relabel
 from tests.strategies import orderings, paper_draws, vectors
 from tests.theories.scansnap.definitions import define_distinct, define_overlaps, define_pull, entries_of
 from tests.theories.scansnap.test_estimation import counted_sets
@@ -105,7 +106,7 @@ def test_forecasts_follow_a_permutation_of_token_ids(samples, order):
     new = order[order < samples.n_tokens]
     before = forecast_queries(CorpusClasses.from_samples(samples), RATES)
     after = {
-        one.query: one for one in forecast_queries(CorpusClasses.from_samples(samples.relabel(new)), RATES)
+        one.query: one for one in forecast_queries(CorpusClasses.from_samples(relabel(samples, new)), RATES)
     }
     for one in before:
         other = after[new[one.query]]

@@ -16,8 +16,8 @@ import pyarrow as pa
 from attomaton.automaton.runs import layout, storage
 from attomaton.automaton.runs.coverage import Coverage, Tally, join_tallies, tally_components
 from attomaton.base.artifacts import Building, digest_arrays, digest_record, explained
-from attomaton.base.artifacts.files import link_or_copy
 from attomaton.base.artifacts.parted import partition_name, write_partition
+from attomaton.base.artifacts.systems import link_or_copy
 from attomaton.base.progress import Progress, silent
 from attomaton.base.tables import column, make_table, read_parquet
 from attomaton.corpora.tokenizers import Vocabulary

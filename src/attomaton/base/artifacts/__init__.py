@@ -1,60 +1,45 @@
 """Folders and files on disk: who owns them, how they are written atomically and verified when read."""
 
-from attomaton.base.artifacts.arrays import digest_arrays, read_arrays, save_arrays, write_arrays
-from attomaton.base.artifacts.files import digest_file, explained, identify_file, write_file
-from attomaton.base.artifacts.folders import Building, build_folder
-from attomaton.base.artifacts.manifests import (
-    MANIFEST,
-    RUN,
-    TRAINING,
-    FolderKind,
-    check_files,
-    digest_record,
-    json_writer,
-    list_digests,
-    read_checked,
-    read_manifest,
-    read_sealed,
-    write_sealed,
+from attomaton.base.artifacts.arrays import (
+    digest_arrays as digest_arrays,
+    read_arrays as read_arrays,
+    save_arrays as save_arrays,
+    write_arrays as write_arrays,
 )
-from attomaton.base.artifacts.runs import Run, explained_run, fill_run, load_run, read_run, write_run
-from attomaton.base.artifacts.targets import begins_with, check_target, is_parquet, starts_with, write_target
-from attomaton.base.artifacts.uploads import check_upload, upload_folder
-
-__all__ = [
-    "MANIFEST",
-    "RUN",
-    "TRAINING",
-    "Building",
-    "FolderKind",
-    "Run",
-    "begins_with",
-    "build_folder",
-    "check_files",
-    "check_target",
-    "check_upload",
-    "digest_arrays",
-    "digest_file",
-    "digest_record",
-    "explained",
-    "explained_run",
-    "fill_run",
-    "identify_file",
-    "is_parquet",
-    "json_writer",
-    "list_digests",
-    "load_run",
-    "read_arrays",
-    "read_checked",
-    "read_manifest",
-    "read_run",
-    "read_sealed",
-    "save_arrays",
-    "starts_with",
-    "upload_folder",
-    "write_arrays",
-    "write_file",
-    "write_run",
-    "write_sealed",
-    "write_target",
-]
+from attomaton.base.artifacts.files import (
+    digest_file as digest_file,
+    explained as explained,
+    identify_file as identify_file,
+    write_file as write_file,
+)
+from attomaton.base.artifacts.folders import Building as Building, build_folder as build_folder
+from attomaton.base.artifacts.manifests import (
+    MANIFEST as MANIFEST,
+    RUN as RUN,
+    TRAINING as TRAINING,
+    FolderKind as FolderKind,
+    check_files as check_files,
+    digest_record as digest_record,
+    json_writer as json_writer,
+    list_digests as list_digests,
+    read_checked as read_checked,
+    read_manifest as read_manifest,
+    read_sealed as read_sealed,
+    write_sealed as write_sealed,
+)
+from attomaton.base.artifacts.runs import (
+    Run as Run,
+    explained_run as explained_run,
+    fill_run as fill_run,
+    load_run as load_run,
+    read_run as read_run,
+    write_run as write_run,
+)
+from attomaton.base.artifacts.targets import (
+    begins_with as begins_with,
+    check_target as check_target,
+    is_parquet as is_parquet,
+    starts_with as starts_with,
+    write_target as write_target,
+)
+from attomaton.base.artifacts.uploads import check_upload as check_upload, upload_folder as upload_folder

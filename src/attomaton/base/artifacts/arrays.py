@@ -1,4 +1,4 @@
-"""Arrays in one safetensors file that carries its own digest, and digests of arrays."""
+"""Store arrays in a safetensors file with a digest of its content, and compute digests of arrays."""
 
 import hashlib
 import json
@@ -30,10 +30,7 @@ def digest_arrays(*arrays: NDArray[Any]) -> str:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> dict[str, Any]:
-    """Write a safetensors file with a digest of its arrays and ``about``; return the file's digest and size.
-
-    For paths inside a folder that attomaton wrote.
-    """
+    """Write arrays and ``about`` to a file in a folder that attomaton wrote; return the entry of the file."""
     blob = _pack_arrays(arrays, about)
     return write_file(path, lambda draft: draft.write_bytes(blob))
 
@@ -60,7 +57,6 @@ def _pack_arrays(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file's header has a digest and a description of its content, as our files do."""
     try:
         with _open_safetensors(str(path), "numpy") as file:
             return {"holds", DIGEST} <= dict(file.metadata() or {}).keys()

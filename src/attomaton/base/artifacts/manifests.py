@@ -1,4 +1,4 @@
-"""Sealed records and manifests: JSON that carries its own digest, so that alterations are detected."""
+"""Read and write sealed records: JSON with a digest of its content, so that alterations are detected."""
 
 import hashlib
 import json
@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from attomaton.base.artifacts.files import digest_file, open_itself, write_file
+from attomaton.base.artifacts.files import digest_file, write_file
+from attomaton.base.artifacts.systems import open_no_follow
 from attomaton.base.errors import CorruptRun, UnreadableSource
 from attomaton.base.remote import AnyPath, RemotePath
 
@@ -17,8 +18,8 @@ MANIFEST = "manifest.json"
 """The record of a folder that attomaton wrote: its kind, its files, and its own digest."""
 
 FORMAT = 2
-SEAL = "seal"  # the key under which a record holds its own digest
-LARGEST_RECORD = 1 << 28  # bytes of a record; a larger one is not ours
+SEAL = "seal"  # the key of the digest in a record
+LARGEST_RECORD = 1 << 28  # bytes of a record; a larger file is not ours
 
 
 def digest_record(record: Any) -> str:
@@ -27,12 +28,10 @@ def digest_record(record: Any) -> str:
 
 
 def seal(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record with its own digest."""
     return {**record, SEAL: digest_record(dict(record))}
 
 
 def is_sealed(record: object) -> bool:
-    """Whether a record matches the digest that it carries."""
     if not isinstance(record, dict):
         return False
     content = dict(cast("dict[str, Any]", record))
@@ -42,7 +41,7 @@ def is_sealed(record: object) -> bool:
 def read_sealed(path: AnyPath) -> dict[str, Any] | None:
     """The record in a regular file, without its digest; None if there is no intact record of ours.
 
-    A store that does not answer is an error: the content is then unknown.
+    If an object store does not answer, that is an error, because the content is then unknown.
     """
     try:
         record = json.loads(_read_bytes(path))
@@ -70,7 +69,7 @@ def was_sealed(path: AnyPath) -> bool:
 def _read_bytes(path: AnyPath) -> bytes:
     """The bytes of a record; links are not followed."""
     remote = isinstance(path, RemotePath)
-    with path.open("rb") if remote else open(open_itself(path, os.O_RDONLY), "rb") as file:  # noqa: PTH123
+    with path.open("rb") if remote else open(open_no_follow(path, os.O_RDONLY), "rb") as file:  # noqa: PTH123
         blob = file.read(LARGEST_RECORD + 1)
     if len(blob) > LARGEST_RECORD:
         raise ValueError(f"it is larger than {LARGEST_RECORD:,} bytes")
@@ -78,15 +77,12 @@ def _read_bytes(path: AnyPath) -> bytes:
 
 
 def write_sealed(path: Path, record: Mapping[str, Any], *, draft: Path | None = None) -> None:
-    """Write a record with its digest; ``draft`` as for :func:`~attomaton.base.artifacts.files.write_file`."""
+    """Write a record with its digest; ``draft`` as for :func:`.files.write_file`."""
     write_file(path, json_writer(seal(record)), draft=draft)
 
 
 def json_writer(record: Any) -> Callable[[Path], object]:
-    """A function that writes a record as JSON, for :func:`~attomaton.base.artifacts.files.write_file`.
-
-    Text stays readable; file names that are not UTF-8 are escaped.
-    """
+    """A function that writes a record as JSON, for :func:`.files.write_file`."""
     blob = encode_record(record)
     return lambda path: path.write_bytes(blob)
 
@@ -105,11 +101,6 @@ class FolderKind:
 
     ``name`` is its name in manifests, ``phrase`` names its content in messages, with an article, and
     ``writer`` is the command or method that writes one.
-
-    Examples
-    --------
-    >>> FolderKind("run", "a run", "attomaton learn --out").noun
-    'run'
     """
 
     name: str
@@ -118,25 +109,23 @@ class FolderKind:
 
     @property
     def noun(self) -> str:
-        """The phrase without its article."""
         return self.phrase.removeprefix("a ").removeprefix("an ")
 
 
 RUN = FolderKind("run", "a run", "attomaton learn --out")
 TRAINING = FolderKind("training", "a training", "attomaton train --out")
-"""The two kinds that lower-level modules need to know: a run may contain a training."""
+"""The kinds that :mod:`.ownership` needs: a run may contain a training."""
 
 
 def read_manifest(folder: AnyPath, kind: FolderKind = RUN) -> dict[str, Any]:
-    """The manifest of a folder that attomaton wrote, if it is intact and of this kind."""
+    """Read the manifest of a folder that attomaton wrote; an altered one, or of another kind, is refused."""
     path = folder / MANIFEST
     try:
         manifest = json.loads(_read_bytes(path))
     except FileNotFoundError as error:
         command = kind.writer.replace("--out", f"… --out {folder}")
         raise CorruptRun(
-            f"{folder} has no {MANIFEST}: there is no {kind.noun}, or it is incomplete; write one with "
-            f"`{command}`"
+            f"{folder} has no {MANIFEST}, so it is not a complete {kind.noun}; write one with `{command}`"
         ) from error
     except NotADirectoryError as error:
         raise CorruptRun(f"{folder} is a file; give the folder that `{kind.writer}` wrote") from error
@@ -148,9 +137,7 @@ def read_manifest(folder: AnyPath, kind: FolderKind = RUN) -> dict[str, Any]:
         raise CorruptRun(f"{path} is not a manifest; write the run again")
     record: dict[str, Any] = dict(manifest)  # pyright: ignore[reportUnknownArgumentType]
     if record.get("format") != FORMAT:
-        raise CorruptRun(
-            f"{folder} has format {record.get('format')}, not {FORMAT}; write it again with this version"
-        )
+        raise CorruptRun(f"{folder} has format {record.get('format')}, not {FORMAT}; write it again")
     if not is_sealed(record):
         raise CorruptRun(f"{path} was altered after it was written; write the run again")
     if record.get("kind") != kind.name:
@@ -162,7 +149,7 @@ def read_manifest(folder: AnyPath, kind: FolderKind = RUN) -> dict[str, Any]:
 
 
 def list_digests(folder: AnyPath, files: Any) -> dict[str, str]:
-    """Name and digest of each file that a record lists; names must be plain, so no file outside is read."""
+    """Name and digest of each file that a record lists; a name that leads out of the folder is refused."""
     try:
         listed = {str(name): str(entry["sha256"]) for name, entry in files.items()}
     except (AttributeError, KeyError, TypeError) as error:
@@ -170,15 +157,16 @@ def list_digests(folder: AnyPath, files: Any) -> dict[str, str]:
     outside = [name for name in listed if Path(name).name != name]
     if outside:
         raise CorruptRun(
-            f"the manifest of {folder} lists {outside[0]!r}, which is not in the folder; do not trust it"
+            f"the manifest of {folder} lists {outside[0]!r}, which is outside of it; do not trust "
+            "this folder, and write it again"
         )
     return listed
 
 
 def check_files(folder: AnyPath, files: Any, *, again: str) -> list[str]:
-    """The digests of the files that a record lists, if each file still matches.
+    """The digests of the files that a record lists; a file that no longer matches is refused.
 
-    ``again`` says what to do if one does not.
+    ``again`` says in the error what to do.
     """
     listed = list_digests(folder, files)
     for name, digest in listed.items():
@@ -189,15 +177,13 @@ def check_files(folder: AnyPath, files: Any, *, again: str) -> list[str]:
 
 
 def read_checked(path: AnyPath, digest: str) -> bytes:
-    """The bytes of a file that a manifest lists, if they are unchanged."""
+    """The bytes of a file that a manifest lists; an altered file is refused."""
     try:
         blob = path.read_bytes()
     except OSError as error:
         if isinstance(error, UnreadableSource) and not isinstance(error, FileNotFoundError):
             raise  # a store that does not answer
-        raise CorruptRun(
-            f"{path} is listed in the manifest but cannot be read; write the run again"
-        ) from error
+        raise CorruptRun(f"{path} is in the manifest but cannot be read; write the run again") from error
     if hashlib.sha256(blob).hexdigest() != digest:
         raise CorruptRun(f"{path} was altered after the run was written; write the run again")
     return blob

@@ -3,38 +3,26 @@
 The files that a folder's own sealed records list are ours; nothing else is ever touched. A training inside a
 run is ours if it has a manifest of its own; a link never is.
 
-One lock guards each target: a small file next to it, ``.NAME.attomaton-lock``, on which the operating system
-holds an advisory lock while the owner is alive. It names a draft: what a killed owner left under that name,
-about to be put in place or just replaced, the next owner removes.
+One lock guards each target: a small file next to it, ``.NAME.attomaton-lock``. It names a draft: the file or
+folder that its owner is about to put in place, or has just replaced. If the owner is killed, the next owner
+removes it.
 """
 
-import errno
-import json
 import os
-import socket
 import stat
-import time
 import warnings
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from io import FileIO
 from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
-from attomaton.base.artifacts.files import (
-    DRAFT,
-    draft_name,
-    few,
-    lock_file,
-    open_itself,
-    remove_locked,
-    show_path,
-    sibling,
-)
+from attomaton.base.artifacts.files import DRAFT, draft_name, list_first, show_path, suffixed_name
+from attomaton.base.artifacts.locks import open_locked, read_owner, write_owner
 from attomaton.base.artifacts.manifests import MANIFEST, RUN, TRAINING, read_sealed
+from attomaton.base.artifacts.systems import remove_locked
 from attomaton.base.errors import UnwritablePlace
 
 PARTIAL = "partial.json"
@@ -43,23 +31,22 @@ PARTIAL = "partial.json"
 INNER = TRAINING.name  # the only folder of ours that another may contain: a training in a run
 SIDE_RECORDS = frozenset(["verdicts.json"])  # sealed records that other commands leave in a run
 LOCK = ".attomaton-lock"  # suffix of a lock's name; a lock may be inside the folder that it guards
-DRAFTS = "." + 16 * "[0-9a-f]" + DRAFT  # the pattern of the names of drafts
-LOCK_KIND, LOCK_SIZE = "lock of attomaton", 1024
+DRAFT_PATTERN = "." + 16 * "[0-9a-f]" + DRAFT  # of the names of drafts
 
 
 @dataclass(frozen=True)
 class Stock:
     """The content of a folder that attomaton wrote.
 
-    ``listed`` are the names in its manifest, ``files`` those that are present, and the manifest. ``drafts``
-    are unfinished folders in it; ``strangers`` are the names of everything else.
+    ``listed`` are the names in its manifest, ``files`` the manifest and the listed files that are present,
+    ``unfinished`` the folders that are being built in it, ``foreign`` the names of everything else.
     """
 
     manifest: Mapping[str, Any]
     listed: set[str]
     files: list[Path] = field(default_factory=list[Path])
-    drafts: list[Path] = field(default_factory=list[Path])
-    strangers: list[str] = field(default_factory=list[str])
+    unfinished: list[Path] = field(default_factory=list[Path])
+    foreign: list[str] = field(default_factory=list[str])
 
     @property
     def is_bare_run(self) -> bool:
@@ -68,30 +55,36 @@ class Stock:
 
 
 def take_stock(folder: Path) -> Stock | None:
-    """Take stock of a folder that attomaton wrote; None for any other folder."""
+    """List what is in a folder that attomaton wrote; None for any other folder."""
     manifest = read_sealed(folder / MANIFEST)
     if manifest is None or not isinstance(manifest.get("kind"), str):
         return None
     stock = Stock(manifest, listed_names(manifest))
-    inner, ours = read_sealed(folder / INNER / MANIFEST) or {}, {MANIFEST} | stock.listed
-    if inner.get("kind") == INNER:
-        ours |= {f"{INNER}/{name}" for name in {MANIFEST} | listed_names(inner)}
-    around = {str(parent) for name in ours for parent in Path(name).parents}
-    for subfolder, folders, files in os.walk(folder):
-        for path in (Path(subfolder, name) for name in sorted(files)):
+    ours = {MANIFEST} | stock.listed | _names_of_training(folder)
+    parents_of_ours = {str(parent) for name in ours for parent in Path(name).parents}
+    for root, subfolders, names in os.walk(folder):
+        for path in (Path(root, name) for name in sorted(names)):
             is_ours = path.relative_to(folder).as_posix() in ours or _is_side_record(path)
             if is_ours and stat.S_ISREG(path.lstat().st_mode):
                 stock.files.append(path)
             elif path.name != f".{path.parent.name}{LOCK}":
-                stock.strangers.append(path.name)
-        for path in (Path(subfolder, name) for name in sorted(folders)):
-            if path.is_symlink() or str(path.relative_to(folder)) not in around:
-                folders.remove(path.name)
-                if not path.is_symlink() and is_partial(path):
-                    stock.drafts.append(path)
-                else:
-                    stock.strangers.append(path.name)
+                stock.foreign.append(path.name)
+        for path in (Path(root, name) for name in sorted(subfolders)):
+            if not path.is_symlink() and str(path.relative_to(folder)) in parents_of_ours:
+                continue
+            subfolders.remove(path.name)  # os.walk does not enter it
+            if not path.is_symlink() and is_partial(path):
+                stock.unfinished.append(path)
+            else:
+                stock.foreign.append(path.name)
     return stock
+
+
+def _names_of_training(run: Path) -> set[str]:
+    manifest = read_sealed(run / INNER / MANIFEST) or {}
+    if manifest.get("kind") != INNER:
+        return set()
+    return {f"{INNER}/{name}" for name in {MANIFEST} | listed_names(manifest)}
 
 
 def listed_names(record: Mapping[str, Any]) -> set[str]:
@@ -118,7 +111,7 @@ def refuse_inside(path: Path, target: object) -> None:
 
 
 def is_partial(folder: Path) -> bool:
-    """Whether a folder is an unfinished one of ours: its own record repeats the end of its name."""
+    """Whether a folder is an unfinished one of ours: the record in it repeats the end of its name."""
     record = read_sealed(folder / PARTIAL)
     return record is not None and folder.name.endswith(f".partial-{record.get('id')}")
 
@@ -126,7 +119,7 @@ def is_partial(folder: Path) -> bool:
 def remove_ours(folder: Path, leftover: Path) -> None:
     """Remove our files in a folder, its records last, and the folder if nothing else is in it.
 
-    Other files stay, the folder that holds them is renamed to ``leftover``, and a warning says so. If this is
+    Other files stay: the folder is then renamed to ``leftover``, and a warning says so. If this is
     interrupted, it can be called again.
     """
     try:
@@ -139,18 +132,18 @@ def remove_ours(folder: Path, leftover: Path) -> None:
             return
         folder.rename(leftover)
         foreign = sorted(path.name for path in leftover.rglob("*") if path.is_symlink() or not path.is_dir())
-        reason = f"holds files that attomaton did not write ({few(foreign)}); they were left there"
+        reason = f"contains files that attomaton did not write ({list_first(foreign)}); they were left there"
     except OSError as error:
         reason = f"cannot be removed: {error.strerror}"
     warnings.warn(f"{show_path(leftover)} {reason}", stacklevel=2)
 
 
 def _our_files(folder: Path) -> list[Path]:
-    """Our files in a folder, its records last; in an unfinished folder its record has patterns of them."""
+    """Our files in a folder, its records last; that of an unfinished folder has patterns of their names."""
     stock, record = take_stock(folder), read_sealed(folder / PARTIAL)
-    files = [] if stock is None else [*stock.files, *chain.from_iterable(map(_our_files, stock.drafts))]
+    files = [] if stock is None else [*stock.files, *chain.from_iterable(map(_our_files, stock.unfinished))]
     if stock is None or record is not None:
-        patterns = [PARTIAL, MANIFEST, DRAFTS, f"*/{DRAFTS}", *listed_names(record or {})]
+        patterns = [PARTIAL, MANIFEST, DRAFT_PATTERN, f"*/{DRAFT_PATTERN}", *listed_names(record or {})]
         for path in folder.rglob("*"):
             name = path.relative_to(folder).as_posix()
             is_listed = any(fnmatchcase(name, pattern) for pattern in patterns)
@@ -169,85 +162,19 @@ class Lock:
 
 @contextmanager
 def locked(target: Path, parent: Path) -> Generator[Lock]:
-    """Lock ``target`` against other processes and threads; the lock file is in the folder ``parent``.
-
-    On a file system without locks, nothing is locked.
-    """
-    path = parent / sibling("." + target.name, LOCK)
-    with _open_locked(path, target) as file:
-        left, draft = (_read_owner(file) or {}).get("draft"), draft_name()
-        _recover(str(left), parent, target)
-        if left is not None:
-            _write_owner(file, draft)
+    """Lock ``target`` against other processes and threads; the lock file is in the folder ``parent``."""
+    path = parent / suffixed_name("." + target.name, LOCK)
+    with open_locked(path, target) as file:
+        earlier, draft = (read_owner(file) or {}).get("draft"), draft_name()
+        _recover(str(earlier), parent, target)
+        if earlier is not None:
+            write_owner(file, draft)
         try:
             yield Lock(parent / draft)
         finally:  # if this is interrupted, the lock file stays and names what the next writer removes
             _recover(draft, parent, target)
-            if "draft" in (_read_owner(file) or {}):  # an empty file of others stays
+            if "draft" in (read_owner(file) or {}):  # an empty file of somebody else stays
                 remove_locked(path, file)
-
-
-def _open_locked(path: Path, target: Path) -> FileIO:
-    """A lock file, new or left by a killed owner, open and locked."""
-    while True:
-        with ExitStack() as stack:
-            try:
-                new = open_itself(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-                file = stack.enter_context(FileIO(new, "r+"))
-                _write_owner(file, draft_name())
-            except FileExistsError:
-                try:
-                    file = stack.enter_context(FileIO(open_itself(path, os.O_RDWR), "r+"))
-                except FileNotFoundError:
-                    continue
-                except OSError as error:
-                    if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-                        raise
-                    raise _in_the_way(path) from error
-            is_free = True
-            with suppress(OSError):  # a file system without locks
-                is_free = lock_file(file)
-            owner = _read_owner(file)
-            if owner is None:
-                raise _in_the_way(path)
-            if not is_free:
-                minutes = (time.time() - float(owner.get("since", 0.0))) / 60
-                age = f"{minutes:.0f} minutes" if minutes >= 2 else f"{60 * minutes:.0f} seconds"
-                raise UnwritablePlace(
-                    f"{show_path(target)} is being written by process {owner.get('pid')} on "
-                    f"{owner.get('host')} (for {age}); wait, or write elsewhere"
-                )
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(file.fileno()), path.lstat()):
-                    stack.pop_all()
-                    return file
-
-
-def _write_owner(file: FileIO, draft: str) -> None:
-    """Write who holds the lock; every such record has the same length, so that one replaces another."""
-    owner = {"kind": LOCK_KIND, "pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
-    file.seek(0)
-    file.write(json.dumps({**owner, "draft": draft}).ljust(LOCK_SIZE).encode())
-
-
-def _read_owner(file: FileIO) -> dict[str, Any] | None:
-    """The owner that a lock file names, nobody if it is empty; None for a file that is not our lock."""
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        return None
-    file.seek(0)
-    blob = file.read(LOCK_SIZE)
-    try:
-        owner = json.loads(blob) if blob else {"kind": LOCK_KIND}
-    except ValueError:
-        return None
-    record = cast("dict[str, Any]", owner) if isinstance(owner, dict) else {}
-    return record if record.get("kind") == LOCK_KIND else None
-
-
-def _in_the_way(path: Path) -> UnwritablePlace:
-    return UnwritablePlace(
-        f"{show_path(path)} is in the way and is not a lock of attomaton; move it, or write elsewhere"
-    )
 
 
 def spare_of(draft: Path) -> Path:
@@ -256,12 +183,12 @@ def spare_of(draft: Path) -> Path:
 
 
 def _recover(name: str, parent: Path, target: Path) -> None:
-    """Remove what an owner left under its draft name, next to the target or in it (a training in a run).
+    """Remove the draft that an owner left next to the target, or in it (for a training in a run).
 
     An old folder that a kill between two renames left without its name gets it back.
     """
     for folder, goal in ((parent, target), (target, target / INNER)):
-        if not fnmatchcase(name, DRAFTS) or not folder.is_dir():
+        if not fnmatchcase(name, DRAFT_PATTERN) or not folder.is_dir():
             continue
         draft = folder / name
         if take_stock(spare_of(draft)) is not None and not goal.exists():

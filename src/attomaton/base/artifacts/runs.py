@@ -1,4 +1,4 @@
-"""A run on disk: Parquet tables, safetensors arrays, JSON records, and a manifest with the digest of each.
+"""Store a run: Parquet tables, safetensors arrays, JSON records, and a manifest with the digest of each.
 
 A truncated or altered run does not load. Nothing is ever unpickled.
 """
@@ -36,15 +36,18 @@ TRIES = 5  # attempts to read a run that is replaced while it is read
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """The content of a run folder."""
+    """The content of a run folder: tables, arrays and JSON records by name, and entries of its manifest.
+
+    ``partitions`` has the manifest entries of the files of partitioned tables, which are neither written nor
+    read with the others. ``folder`` is the folder that was read.
+    """
 
     tables: Mapping[str, pa.Table]
     arrays: Mapping[str, NDArray[Any]]
     records: Mapping[str, Any]
     manifest: Mapping[str, Any]
     partitions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """Files that already exist, or are not read with the others: name → entry, with its blocks."""
-    folder: AnyPath | None = None  # where it was read
+    folder: AnyPath | None = None
 
 
 def write_run(
@@ -56,8 +59,8 @@ def write_run(
 ) -> Path:
     """Write a folder of this kind atomically; an earlier one is replaced only with ``overwrite``.
 
-    Tables become ``NAME.parquet``, records ``NAME.json``, arrays one safetensors file; ``run.manifest`` goes
-    into the manifest along with versions and digests.
+    Tables become ``NAME.parquet``, records ``NAME.json``, arrays one safetensors file. The manifest gets
+    ``run.manifest``, versions and digests.
     """
     path = given_path(folder, "path")
     tables, records = (f"{name}.parquet" for name in run.tables), (f"{name}.json" for name in run.records)
@@ -68,16 +71,16 @@ def write_run(
 
 @contextmanager
 def explained_run(
-    folder: object, holds: str = "automaton", cure: str = "write the run again"
+    folder: object, content: str = "automaton", cure: str = "write the run again"
 ) -> Generator[None]:
-    """Turn any error in a folder's content into one kind of error that says where it is."""
+    """Turn errors in the content of a folder into ``CorruptRun``, which names the folder."""
     try:
         yield
     except CorruptRun:
         raise
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:  # or MismatchedParts
         reason = str(error).partition(";")[0]
-        raise CorruptRun(f"{folder} does not hold a complete {holds} ({reason}); {cure}") from error
+        raise CorruptRun(f"{folder} does not contain a complete {content} ({reason}); {cure}") from error
 
 
 def load_run(
@@ -91,7 +94,6 @@ def load_run(
 
 
 def fill_run(building: Building, run: Run) -> None:
-    """Write the files of a run, and its manifest, into the folder being built."""
     folder = building.folder
     digests: dict[str, dict[str, Any]] = {}
     with explained(folder):
@@ -109,10 +111,9 @@ def fill_run(building: Building, run: Run) -> None:
 
 
 def read_run(folder: str | AnyPath, kind: manifests.FolderKind = manifests.RUN) -> Run:
-    """Read a run folder, or another of this ``kind``; check every file against the manifest's digest.
+    """Read a folder of this kind, and check every file against its digest in the manifest.
 
     A run that is replaced while it is read is read again: the result is either the old one or the new one.
-    Partitioned tables are not read; only the entries of their files are returned.
     """
     path = as_path(folder)
     manifest = manifests.read_manifest(path, kind)
@@ -146,18 +147,16 @@ def _read_files(folder: AnyPath, manifest: Mapping[str, Any]) -> Run:
                 records[name.removesuffix(".json")] = json.loads(blob)
         except (ValueError, safetensors.SafetensorError) as error:  # Arrow's errors are ValueErrors
             raise CorruptRun(
-                f"{folder / name} is not the kind of file its name says ({error}); write the run again"
+                f"{folder / name} does not have the format of its suffix ({error}); write the run again"
             ) from error
     return Run(tables, arrays, records, manifest, partitions, folder)
 
 
 def check_file_size(path: AnyPath, entry: Mapping[str, Any]) -> None:
-    """Refuse a part whose file is missing or truncated."""
+    """Refuse a file that is missing or has another size than in its manifest entry."""
     try:
         size = path.stat().st_size
     except OSError as error:
-        raise CorruptRun(
-            f"{path} is listed in the manifest but cannot be read; write the run again"
-        ) from error
+        raise CorruptRun(f"{path} is in the manifest but cannot be read; write the run again") from error
     if size != entry.get("bytes"):
         raise CorruptRun(f"{path} was altered after the run was written; write the run again")

@@ -1,4 +1,4 @@
-"""Files that a user names: written atomically, and never over a file that attomaton did not write."""
+"""Write files that a user names: atomically, and never over a file that attomaton did not write."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from attomaton.base.artifacts.files import explained, write_file
 from attomaton.base.artifacts.ownership import locked, refuse_inside
 from attomaton.base.errors import UnwritablePlace
 
-HEAD_BYTES = 4096  # bytes at the beginning of a text that show who wrote it
+HEAD_BYTES = 4096  # bytes at the beginning of a file that are searched for a sign of attomaton
 
 
 def write_target(
@@ -43,9 +43,9 @@ def write_target(
 
 
 def check_target(path: str | os.PathLike[str], *, is_ours: Callable[[Path], bool]) -> Path:
-    """Refuse a file that cannot be written, before the work and not after it."""
+    """The path of a file to write, after checks that it may be written."""
     if not os.fspath(path):
-        raise UnwritablePlace("the path of the file is empty; give a name")
+        raise UnwritablePlace("the path of the file is empty; give the path of a file")
     target = Path(path)
     if os.fspath(path) == "-":
         return target

@@ -1,8 +1,8 @@
-"""Upload of a finished folder to an object store: every file atomically, the manifest last.
+"""Upload a finished folder to an object store: every file atomically, the manifest last.
 
 A store cannot rename folders, so the order of the writes ensures consistency: write a marker that lists our
 files, remove an earlier manifest, replace the files, write the manifest, remove the marker. Without a
-manifest there is no run; with the marker, a later upload knows which files it may replace.
+manifest there is no run. From the marker of an interrupted upload, a later one knows which files to replace.
 """
 
 import tempfile
@@ -26,28 +26,26 @@ def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = Fals
     """Upload a folder that attomaton wrote to a URL; return its new path."""
     stock = take_stock(folder) if folder.is_dir() else None
     if stock is None or not all((folder / name).is_file() for name in stock.listed):
-        raise CorruptRun(
-            f"{folder} is not a finished folder of attomaton, so it is not uploaded; write it again"
-        )
+        raise CorruptRun(f"{folder} is not a finished folder of attomaton; write it again")
     remote = check_upload(url, overwrite=overwrite)
-    new = [path.relative_to(folder).as_posix() for path in stock.files]
+    uploaded = [path.relative_to(folder).as_posix() for path in stock.files]
     present = set(remote.names_below())
-    old = _owned(remote) & present
-    foreign = sorted((present - old - {UPLOAD_MARKER}).intersection(new))
+    replaced = _owned_names(remote) & present
+    foreign = sorted((present - replaced - {UPLOAD_MARKER}).intersection(uploaded))
     if foreign:
         raise UnwritablePlace(
             f"{remote / foreign[0]} already exists and attomaton did not write it; choose another URL"
         )
     token = token_hex(8)
-    marker = {"kind": "upload", "token": token, "files": sorted(old.union(new))}
+    marker = {"kind": "upload", "token": token, "files": sorted(replaced.union(uploaded))}
     (remote / UPLOAD_MARKER).write_bytes(manifests.encode_record(manifests.seal(marker)))
     (remote / manifests.MANIFEST).unlink()
-    for name in sorted(old.difference(new) - {manifests.MANIFEST}):
+    for name in sorted(replaced.difference(uploaded) - {manifests.MANIFEST}):
         (remote / name).unlink()
-    for name in (name for name in new if name != manifests.MANIFEST):
+    for name in (name for name in uploaded if name != manifests.MANIFEST):
         (remote / name).upload(folder / name)
     if (manifests.read_sealed(remote / UPLOAD_MARKER) or {}).get("token") != token:
-        raise UnwritablePlace(f"another upload to {remote} began in the meantime; choose another URL")
+        raise UnwritablePlace(f"another program began to upload to {remote}; choose another URL")
     (remote / manifests.MANIFEST).upload(folder / manifests.MANIFEST)
     (remote / UPLOAD_MARKER).unlink()
     return remote
@@ -64,8 +62,8 @@ def build_at(
 ) -> Generator[Building]:
     """Build a folder on this machine, as :func:`.folders.build_folder` does, or at a URL.
 
-    For a URL it is built among the temporary files of this machine and uploaded when it is complete; an
-    earlier attempt is not resumed.
+    For a URL it is built in a temporary folder and uploaded when it is complete; an earlier attempt is not
+    resumed.
     """
     path = as_path(target)
     if isinstance(path, Path):
@@ -88,24 +86,23 @@ def check_upload(url: str | RemotePath, *, overwrite: bool = False) -> RemotePat
     if manifests.read_sealed(remote / manifests.MANIFEST) is not None:
         if not overwrite:
             raise UnwritablePlace(
-                f"{remote} holds an earlier run; choose another URL, or replace it with overwrite=True "
-                "(--overwrite on the command line)"
+                f"{remote} contains an earlier run; choose another URL, or replace it with --overwrite "
+                "(in Python: overwrite=True)"
             )
         return remote
     if manifests.was_sealed(remote / manifests.MANIFEST):
         raise UnwritablePlace(
-            f"the manifest of {remote} was altered, so the other files there cannot be identified; choose "
-            "another URL, or remove it"
+            f"{remote / manifests.MANIFEST} was altered, so attomaton does not know which files it may "
+            "replace; choose another URL, or remove all files there"
         )
     if manifests.read_sealed(remote / UPLOAD_MARKER) is None:
-        strangers = remote.names_below()
-        if strangers:
-            raise UnwritablePlace(f"{remote} holds other files ({strangers[0]!r}); choose an empty location")
+        names = remote.names_below()
+        if names:
+            raise UnwritablePlace(f"{remote} contains other files ({names[0]!r}); choose an empty folder")
     return remote
 
 
-def _owned(remote: RemotePath) -> set[str]:
-    """The names of our files at a URL, as its own records list them."""
+def _owned_names(remote: RemotePath) -> set[str]:
     marker = manifests.read_sealed(remote / UPLOAD_MARKER) or {}
     names = listed_names({"files": marker.get("files", ())})
     manifest = manifests.read_sealed(remote / manifests.MANIFEST)

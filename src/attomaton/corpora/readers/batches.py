@@ -1,8 +1,8 @@
-"""The interface of readers, the batches they yield, and their options."""
+"""What all readers share: the options, the batches of documents, and bad documents skipped or refused."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
@@ -18,9 +18,11 @@ RAISE_LIMIT = "raise the limit with Reading(max_bytes=…)"
 TOKEN_TYPES = ("uint16", "uint32", "int32", "int64")
 """Number types of a ``.bin`` stream, little-endian."""
 
-
 Text = str | Sequence[str]
 """A document as text, or as a list of tokens if it is already split."""
+
+Read = TypeVar("Read")
+Arguments = ParamSpec("Arguments")
 
 
 def _check_name(value: object, name: str) -> str:
@@ -38,10 +40,9 @@ class Reading(Checked):
     column : str, optional
         Field of JSON or column of a table; by default ``text`` in JSON, by name and type in a table.
     documents : str
-        What a document of plain text is: the ``"file"``, or each ``"line"`` (without its line end).
+        What is a document in plain text: the ``"file"``, or each ``"line"``.
     separator : int, optional
-        The id that ends a document in a stream of ids; it stays in the document. None means one document per
-        file.
+        The id that ends a document in a stream of ids, and belongs to it. By default a file is one document.
     dtype : str
         The number type of a ``.bin`` stream: ``uint16``, ``uint32``, ``int32`` or ``int64``.
     max_bytes : int
@@ -51,8 +52,8 @@ class Reading(Checked):
     n_tokens : int
         Ids must be below this.
     format : str, optional
-        The file format, such as ``"jsonl"``, ``"csv"`` or ``"txt"``, whatever the files are called; by
-        default the suffix of each file decides, and standard input is plain text.
+        The file format, such as ``"jsonl"``, ``"csv"`` or ``"txt"``. By default the suffix of each file
+        decides, and standard input is plain text.
 
     Examples
     --------
@@ -74,30 +75,22 @@ class Reading(Checked):
     format: str | None = field(default=None, metadata=checked(_check_name))
 
     def to_record(self) -> dict[str, Any]:
-        """All options, for JSON; ``format`` only if it is given, since older records lack it.
-
-        Examples
-        --------
-        >>> Reading(column="message").to_record()["column"]
-        'message'
-        """
-        record = asdict(self)
-        return record if self.format is not None else {k: v for k, v in record.items() if k != "format"}
+        """All options, for JSON; ``format`` only if it is set, since older records lack it."""
+        return {name: value for name, value in asdict(self).items() if (name, value) != ("format", None)}
 
 
 def as_reading(reading: object) -> Reading:
-    """The user's reading options; the defaults for None."""
     if reading is None:
         return Reading()
     if not isinstance(reading, Reading):
-        raise UnsupportedOption(f"reading is {type(reading).__name__}; give attomaton.Reading(…)")
+        raise UnsupportedOption(f"reading is of type {type(reading).__name__}; give attomaton.Reading(…)")
     return reading
 
 
 def refuse_reading(reading: Reading, corpus: str) -> None:
-    """Refuse reading options for a corpus that is already token ids."""
-    usual = {"column": (None, "tokens"), "documents": ("file",), "format": (None, "parquet")}
-    for name, values in usual.items():
+    """Refuse reading options that have no effect on a corpus of token ids, split into documents."""
+    harmless = {"column": (None, "tokens"), "documents": ("file",), "format": (None, "parquet")}
+    for name, values in harmless.items():
         if getattr(reading, name) not in values:
             raise UnsupportedOption(
                 f"{name} is {show(getattr(reading, name))}, but {corpus} is already token ids, split into "
@@ -107,7 +100,7 @@ def refuse_reading(reading: Reading, corpus: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class TextBatch:
-    """Consecutive documents as text or as lists of tokens; document ``i`` is at ``rows[i]`` of the file."""
+    """Consecutive documents as text or as lists of tokens; document ``i`` is in row ``rows[i]``."""
 
     texts: Sequence[Text]
     rows: Int64
@@ -116,7 +109,7 @@ class TextBatch:
 
 @dataclass(frozen=True, eq=False)
 class TokenBatch:
-    """Consecutive documents as ids: document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``, of ``rows[i]``."""
+    """Consecutive documents as ids: ``ids[offsets[i]:offsets[i + 1]]`` is document ``i``, in ``rows[i]``."""
 
     offsets: Int64
     ids: Int32
@@ -128,7 +121,6 @@ Batch = TextBatch | TokenBatch
 
 
 def unpacked_bytes(batch: Batch) -> int:
-    """The approximate size of a batch in memory."""
     if isinstance(batch, TextBatch):
         return sum(map(text_size, batch.texts))
     return batch.ids.nbytes
@@ -140,10 +132,12 @@ def text_size(text: Text) -> int:
 
 
 class Reader(Protocol):
-    """One file, or one object in memory.
+    """Reads one file, or one object in memory.
 
-    ``source`` is its name in error messages, ``name`` its name inside the corpus. ``has_columns`` says
-    whether ``column`` selects a part of it, ``portable`` whether another process can read it.
+    ``source`` is the name in error messages, ``name`` the name inside the corpus. ``has_columns`` says
+    whether ``Reading.column`` selects a column, ``portable`` whether another process can read the source.
+    ``batches`` yields the documents in order, a few megabytes at a time; ``digest`` is the SHA-256 of the
+    content, and ``stored`` the size on disk in bytes, if it is a file of known size.
     """
 
     @property
@@ -154,28 +148,29 @@ class Reader(Protocol):
     def name(self) -> str: ...
     @property
     def portable(self) -> bool: ...
-
-    def batches(self) -> Iterator[Batch]:
-        """The documents in order, a few megabytes at a time."""
-        ...
-
-    def digest(self) -> str:
-        """The SHA-256 of the content."""
-        ...
-
-    def stored(self) -> int | None:
-        """The size on disk in bytes, if it is a file of known size."""
-        ...
+    def batches(self) -> Iterator[Batch]: ...
+    def digest(self) -> str: ...
+    def stored(self) -> int | None: ...
 
 
 class ObjectReader:
-    """Base of the readers of objects in memory, which have no file and no other process can read."""
+    """Base of the readers of objects in memory, which no other process can read."""
 
     name = "memory"
     portable = False
 
     def stored(self) -> None:
-        """None: it is not a file."""
+        return None
+
+
+def attempt(
+    read: Callable[Arguments, Read], *arguments: Arguments.args, **options: Arguments.kwargs
+) -> Read | AttomatonError:
+    """The document that a function reads, or the error, which :class:`Skips` raises or counts."""
+    try:
+        return read(*arguments, **options)
+    except AttomatonError as error:
+        return error
 
 
 class Skips:
@@ -186,39 +181,42 @@ class Skips:
         self._skipped = Skipped()
 
     def add(self, error: AttomatonError) -> None:
-        """Record a document that cannot be read."""
         if not self._allowed:
             raise error
         self._skipped += Skipped(1, show_hidden(str(error)))
 
+    def filter(self, results: Iterable[tuple[int, Read | AttomatonError]]) -> Iterator[tuple[int, Read]]:
+        """The documents among the results of :func:`attempt`, each with its row."""
+        for row, result in results:
+            if isinstance(result, AttomatonError):
+                self.add(result)
+            else:
+                yield row, result
+
     def take(self) -> Skipped:
-        """The documents skipped since the last call."""
         skipped, self._skipped = self._skipped, Skipped()
         return skipped
 
 
 def checked_text(text: str, location: str) -> str:
-    """The text, if it can be encoded as UTF-8."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise UnreadableSource(
-            f"{location} has a lone surrogate (U+{ord(text[error.start]):04X}) at character "
-            f"{error.start}, which is not valid text; correct it"
+            f"{location} has a lone surrogate (U+{ord(text[error.start]):04X}) at character {error.start}; "
+            "correct it"
         ) from error
     return text
 
 
 def too_long(location: str, reading: Reading, *, advice: str) -> UnreadableSource:
-    """The error for a document that is longer than the reader may hold."""
     return UnreadableSource(
         f"{location} is longer than {reading.max_bytes:,} bytes; {advice}, or {RAISE_LIMIT}"
     )
 
 
 def checked_ids(ids: Integers, location: str, n_tokens: int) -> Integers:
-    """The ids themselves, if all are in 0 … n_tokens − 1."""
-    check_range(ids, n_tokens, lambda at: f"{location.rstrip(',')}, position {at},", ID_CURE)
+    check_range(ids, n_tokens, lambda index: f"{location.rstrip(',')}, position {index},", ID_CURE)
     return ids
 
 

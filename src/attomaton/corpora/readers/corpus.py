@@ -1,7 +1,4 @@
-"""Read a user's corpus into memory: as documents, or directly as samples.
-
-Every function of the library that takes a corpus accepts the same sources and options, and reads them here.
-"""
+"""Read a corpus into memory, for every function with a corpus as an argument: documents, or samples."""
 
 import hashlib
 import os
@@ -34,11 +31,11 @@ from attomaton.corpora.readers.batches import (
     unpacked_bytes,
 )
 from attomaton.corpora.readers.files import File, keep_standard_input, printable, shorten_path
+from attomaton.corpora.readers.numbering import CorpusEncoder, renumber_documents
 from attomaton.corpora.readers.sources import find_readers, is_ids
 from attomaton.corpora.readers.texts import decode_text, read_beginning
-from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, WINDOW, Samples, Skipped
+from attomaton.corpora.samples import NOTHING_SKIPPED, WINDOW, Samples, Skipped
 from attomaton.corpora.shards import TokenizedCorpus, is_tokenized, read_tokens
-from attomaton.corpora.tokenizers.encoders import TableEncoder, distinct_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
 
@@ -56,19 +53,15 @@ def read_corpus(
     source : path, URL, sequence, frame or dataset
         A file, folder, glob or URL; ``"-"`` for standard input; a list of texts, of lists of tokens, of lists
         of ids, of records (dicts), or of ``pathlib.Path``; an array of ids; a pandas or Polars frame or
-        Series; an Arrow table; a ``datasets.Dataset``; a :class:`~attomaton.corpora.documents.Documents`,
-        returned unchanged unless a Vocabulary numbers its tokens anew. A folder that
-        :func:`tokenize_corpus` wrote keeps its vocabulary.
+        Series; an Arrow table; a ``datasets.Dataset``; a :class:`.Documents`; or a tokenised corpus.
     tokenizer : str or Vocabulary
         ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, or the path of a
-        ``tokenizer.json`` or ``.tiktoken`` file. A corpus of ids needs none; a tokenizer with a fixed
-        vocabulary then names and bounds the ids. If a vocabulary is given, its tokens keep their ids and new
-        tokens are numbered after them.
+        ``tokenizer.json`` or ``.tiktoken`` file, which also names the ids of a corpus of ids. Tokens of a
+        vocabulary keep their ids; new tokens are numbered after them.
     reading : Reading, optional
-        How to read files: their format, the column of the documents, and whether a text file or each of its
-        lines is a document.
+        How to read files: the format, the column of the documents, and whether each line is a document.
     limit : int, optional
-        Stop reading once this many documents are there; a few more may have been read with them.
+        Stop after about this many documents.
 
     Examples
     --------
@@ -80,43 +73,25 @@ def read_corpus(
     documents = _find_documents(source, options)
     if documents is not None:
         return renumber_documents(documents, tokenizer) if isinstance(tokenizer, Vocabulary) else documents
-    if isinstance(tokenizer, Vocabulary):
-        vocabulary = tokenizer if tokenizer.is_fixed else None
-        numbering = Numbering(tokenizer.tokenizer, tokenizer.ids)
-    else:
-        vocabulary, numbering = Vocabulary.fixed(tokenizer), Numbering(tokenizer)
-    options = with_id_limit(options, vocabulary)
-    id_arrays: list[Int32] = []
-    length_arrays: list[Int64] = []
-    skipped, kinds = NOTHING_SKIPPED, set[str]()
-    encode = numbering.encode if vocabulary is None else vocabulary.encode_all
+    encoder = CorpusEncoder(tokenizer)
+    options = with_id_limit(options, encoder.fixed)
+    ids: list[Int32] = [np.empty(0, np.int32)]
+    lengths: list[Int64] = [np.empty(0, np.int64)]
+    skipped = NOTHING_SKIPPED
     readers = find_readers(source, options)
     for batch in (batch for reader in readers for batch in checked_batches(reader, options)):
         skipped += batch.skipped
-        if not len(batch.rows):
-            continue
-        if isinstance(batch, TextBatch):
-            kinds.add("text")
-            offsets, ids = encode(batch.texts)
-        else:
-            kinds.add("ids")
-            offsets, ids = batch.offsets, batch.ids
-        id_arrays.append(ids)
-        length_arrays.append(np.diff(offsets))
-        if limit is not None and sum(map(len, length_arrays)) >= limit:
-            break
-    if vocabulary is None and "text" in kinds:
-        refuse_mixture(kinds, numbering.tokenizer)
-        vocabulary = Vocabulary(tuple(numbering.numbers), numbering.tokenizer)
-    elif vocabulary is None and isinstance(tokenizer, Vocabulary):
-        vocabulary = tokenizer
-    ids = np.concatenate([np.empty(0, np.int32), *id_arrays])
-    lengths = np.concatenate([np.empty(0, np.int64), *length_arrays])
-    return Documents(ids, offsets_of(lengths), vocabulary, skipped)
+        if len(batch.rows):
+            offsets, batch_ids = encoder.encode(batch)
+            ids.append(batch_ids)
+            lengths.append(np.diff(offsets))
+            if limit is not None and sum(map(len, lengths)) >= limit:
+                break
+    return Documents(np.concatenate(ids), offsets_of(np.concatenate(lengths)), encoder.vocabulary(), skipped)
 
 
 def _find_documents(source: Any, reading: Reading) -> Documents | None:
-    """The documents of a source that is tokenised already; None for any other."""
+    """The documents of a source that is already tokenised; None for any other."""
     corpus = source if isinstance(source, TokenizedCorpus) else None
     if isinstance(source, str | Path | RemotePath):
         path = source if isinstance(source, RemotePath) else check_path(source, "source")
@@ -130,48 +105,7 @@ def _find_documents(source: Any, reading: Reading) -> Documents | None:
     return source
 
 
-def renumber_documents(documents: Documents, vocabulary: Vocabulary) -> Documents:
-    """The documents with the ids of this vocabulary; tokens that it lacks are numbered after it."""
-    present = documents.vocabulary
-    if present is None or present == vocabulary:
-        return documents
-    if (present.tokenizer, present.definition) != (vocabulary.tokenizer, vocabulary.definition):
-        raise errors.MismatchedParts(
-            f"the documents use the tokenizer {present.tokenizer}, but the vocabulary uses "
-            f"{vocabulary.tokenizer}; use the same one for both"
-        )
-    numbering = Numbering(vocabulary.tokenizer, vocabulary.ids)
-    numbering.add(present.tokens)
-    new_ids = np.array([numbering.numbers[token] for token in present.tokens], np.int32)
-    extended = replace(vocabulary, tokens=tuple(numbering.numbers))
-    return replace(documents, ids=new_ids[documents.ids], vocabulary=extended)
-
-
-class Numbering:
-    """Words or characters, numbered in order of first appearance."""
-
-    def __init__(self, tokenizer: str, numbers: Mapping[str, int] | None = None) -> None:
-        self.tokenizer = tokenizer
-        self.numbers: dict[str, int] = {} if numbers is None else dict(numbers)
-
-    def encode(self, texts: Any) -> tuple[Int64, Int32]:
-        """The texts as ids; new tokens get the next numbers."""
-        self.add(distinct_tokens(texts, self.tokenizer))
-        return TableEncoder(self.tokenizer, self.numbers).encode(texts)
-
-    def add(self, tokens: tuple[str, ...]) -> None:
-        """Number tokens that have no number yet."""
-        for token in tokens:
-            self.numbers.setdefault(token, len(self.numbers))
-        if len(self.numbers) > MAX_TOKENS:
-            raise errors.UnsupportedOption(
-                f"the corpus has more than {MAX_TOKENS:,} different tokens with {self.tokenizer!r}; use a "
-                "tokenizer.json or .tiktoken file"
-            )
-
-
 def with_id_limit(reading: Reading, vocabulary: Vocabulary | None) -> Reading:
-    """The reading options, with ids limited to those of a fixed vocabulary."""
     return reading if vocabulary is None else replace(reading, n_tokens=len(vocabulary))
 
 
@@ -190,15 +124,6 @@ def checked_batches(reader: Reader, reading: Reading) -> Iterator[Batch]:
         yield TextBatch([], np.empty(0, np.int64), skips.take())
 
 
-def refuse_mixture(kinds: set[str], tokenizer: str) -> None:
-    """Refuse a mixture of text and ids, which a tokenizer without a fixed vocabulary numbers differently."""
-    if len(kinds) > 1:
-        raise errors.UnsupportedOption(
-            f"the corpus holds both text and token ids, but {tokenizer!r} assigns its own ids; give the "
-            "tokenizer file that made the ids, or read the two separately"
-        )
-
-
 def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:
     """Read one UTF-8 text file as one document; ``"-"`` is standard input."""
     if path != STANDARD_INPUT and is_folder(as_path(path)):
@@ -207,14 +132,12 @@ def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:
 
 
 def _read_text(path: str | AnyPath, tokenizer: str, reading: Reading) -> tuple[Documents, str]:
-    """One text file, and the SHA-256 of the bytes read."""
     file = keep_standard_input() if path == STANDARD_INPUT else File(str(path), as_path(path).name)
     content = read_beginning(file, reading, reading.max_bytes + 1)
     vocabulary, ids = Vocabulary.from_text(decode_text(content, file.source, reading), tokenizer)
     if len(ids) < 2:
         raise errors.UnreadableSource(
-            f"{file.source} has too few tokens ({len(ids)}): a sample needs a context and a label, so give "
-            "more text"
+            f"{file.source} has too few tokens ({len(ids)}); give at least two, a context and a label"
         )
     offsets = np.array([0, len(ids)], np.int64)
     documents = trusted(Documents, ids=ids, offsets=offsets, vocabulary=vocabulary, skipped=NOTHING_SKIPPED)
@@ -222,10 +145,10 @@ def _read_text(path: str | AnyPath, tokenizer: str, reading: Reading) -> tuple[D
 
 
 class ReadingOptions(TypedDict, total=False):
-    """How a source becomes samples; ignored where samples are given directly.
+    """How a corpus becomes samples; without effect on :class:`.Samples`.
 
     ``window`` is the longest context (default 32), ``tokenizer`` splits text (default ``"word"``), and
-    ``reading`` says how to read files: a :class:`~attomaton.corpora.Reading`.
+    ``reading`` says how to read files.
     """
 
     window: int
@@ -253,14 +176,13 @@ def read_samples(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
 
 
 def read_samples_of_ids(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
-    """A corpus of ids as samples; text is an error, because the ids of its words are unknown."""
+    """A corpus of ids as samples; text is an error, because the ids of words are unknown."""
     if isinstance(source, Samples):
         return read_samples(source, **options)
     samples, vocabulary = read_samples_and_vocabulary(source, options)
     if vocabulary is not None:
         raise errors.UnsupportedOption(
-            "the source is text, but there is no vocabulary to encode it: the automaton was learned from "
-            "token ids; give token ids"
+            "the corpus is text, but the automaton was learned from ids and has no vocabulary; give ids"
         )
     return samples
 
@@ -276,10 +198,7 @@ def read_samples_and_vocabulary(source: Any, options: ReadingOptions) -> tuple[S
 def read_documents_and_entry(
     source: Any, tokenizer: str | Vocabulary, reading: Reading, limit: int | None = None
 ) -> tuple[Documents, dict[str, Any]]:
-    """A corpus in memory, and its entry for the manifest of a run: its kind, name and digest.
-
-    The digest of a single plain text is that of its file.
-    """
+    """A corpus in memory, and an entry for the manifest of a run: kind, name and digest."""
     path = path_of(source)
     if is_ids(source):
         refuse_reading(reading, "the sequence")
@@ -304,7 +223,6 @@ def read_documents_and_entry(
 
 
 def path_of(source: Any) -> AnyPath | None:
-    """The path or URL, if the source is one."""
     if isinstance(source, TokenizedCorpus):
         return source.folder
     if isinstance(source, RemotePath):
@@ -318,19 +236,16 @@ def is_folder(path: AnyPath) -> bool:
 
 
 def _is_plain_text(path: AnyPath, reading: Reading) -> bool:
-    """Whether a path is that of one text file, read as one document."""
-    one_document = reading.documents == "file" and reading.format is None and reading.column is None
-    one_file = path.suffix in ("", ".txt") and "*" not in path.name and not is_folder(path)
-    return one_document and one_file
+    is_document = reading.documents == "file" and reading.format is None and reading.column is None
+    is_file = path.suffix in ("", ".txt") and "*" not in path.name and not is_folder(path)
+    return is_document and is_file
 
 
 def printable_name(path: AnyPath | None) -> str | None:
-    """The name of a file or folder for a manifest."""
     return None if path is None else printable(path.name)
 
 
 def printable_tokenizer(tokenizer: str | Vocabulary) -> str:
-    """The name of a tokenizer for a manifest."""
     return printable(tokenizer if isinstance(tokenizer, str) else tokenizer.tokenizer)
 
 
@@ -346,9 +261,9 @@ def error_without_samples(source: Any, about: Mapping[str, Any], size: int) -> e
     listed = isinstance(source, Sequence) and not isinstance(source, str)
     if listed and size > 1 and all(isinstance(text, str) for text in cast("Sequence[Any]", source)):
         return errors.UnreadableSource(
-            f"each of the {size:,} texts is a document of at most one token, so there are no samples; "
-            "if they are the words of one document, give them as a list in a list ([words]); if "
-            "they are paths of files, give a folder, a glob or a list of pathlib.Path"
+            f"each of the {size:,} texts is a document of at most one token, so there are no samples; if "
+            "they are the words of one document, give a list of this list ([words]); if they are paths, "
+            "give a folder, a glob or a list of pathlib.Path"
         )
     name = about.get("name") or "the corpus"
     return errors.UnreadableSource(

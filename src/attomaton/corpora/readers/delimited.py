@@ -1,4 +1,4 @@
-"""Tables as text: ``.csv`` and ``.tsv``, whose first row names the columns; each further row is one document.
+"""Delimited tables, ``.csv`` and ``.tsv``: the first row names the columns, each further row is one document.
 
 Fields may be quoted (RFC 4180): inside quotes, delimiters and line ends are text, and two quotes mean one.
 """
@@ -14,19 +14,18 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from attomaton.base.errors import SkippedDocuments, UnreadableSource
-from attomaton.corpora.budgets import CONTAINER, PIECE_ROWS, brief
-from attomaton.corpora.readers.batches import Reading, Skips, too_long
+from attomaton.base.errors import AttomatonError, SkippedDocuments, UnreadableSource
+from attomaton.corpora.budgets import CONTAINER, PIECE_ROWS, list_columns
+from attomaton.corpora.readers.batches import Reading, Skips, attempt, too_long
 from attomaton.corpora.readers.files import TableReader, decode_utf8, naming, suffix_of
 from attomaton.corpora.readers.records import RecordReader
 
 _arrow: Any = pa
-TEXT_COLUMNS = ("text", "content")  # columns that are taken without being named, if only one of them is there
-DELIMITERS = ",;\t|"  # of .csv files; the first that is in the header
-HEADER_NAMES = 20  # columns that an error lists
+TEXT_COLUMNS = ("text", "content")  # read by default, if the table has one of them
+DELIMITERS = ",;\t|"  # of .csv files: the first that is in the header
 _QUOTED = re.compile(r'"[^"]*+"')
-_NAME = re.compile(r"[\w.-]+")
-_DECLARED = re.compile(r'sep=([^"])\s*')  # a line that spreadsheets use to declare the delimiter
+_COLUMN_NAME = re.compile(r"[\w.-]+")
+_DELIMITER_LINE = re.compile(r'sep=([^"])\s*')  # with which spreadsheets declare the delimiter
 
 
 @dataclass(frozen=True)
@@ -39,9 +38,9 @@ class DelimitedReader(RecordReader, TableReader):
         schema = _arrow.schema([(name, pa.string()) for name in rows.open(io.BytesIO(content))])
         if not len(schema):
             raise UnreadableSource(f"{self.source} is empty: it has no header; leave it out")
-        if (table := rows.read_plainly(content, schema)) is not None:
+        if (table := rows.read_with_arrow(content, schema)) is not None:
             return table
-        numbered, batches = rows.read(skips), list[Any]()
+        numbered, batches = skips.filter(rows.read()), list[Any]()
         while lists := [cells for _, cells in islice(numbered, PIECE_ROWS)]:
             columns = [_arrow.array(column, pa.string()) for column in zip(*lists, strict=True)]
             batches.append(_arrow.RecordBatch.from_arrays(columns, schema=schema))
@@ -54,43 +53,39 @@ class DelimitedReader(RecordReader, TableReader):
         """The first line of a row of the table, from 1; lines that the table skips are counted."""
         rows = self._rows()
         rows.open(io.BytesIO(self.read_whole().encode()))
-        number, _ = next(islice(rows.read(Skips(self.reading)), row, None))
+        number, _ = next(islice(Skips(self.reading).filter(rows.read()), row, None))
         return f"line {number} of {self.source}"
 
-    def _documents(self, skips: Skips) -> Iterator[tuple[int, str]]:
+    def _results(self) -> Iterator[tuple[int, str | AttomatonError]]:
         """The documents, each with the number of its first line, from 1."""
         rows = self._rows()
         with naming(self.source, lambda: f", after line {rows.line_number},"), self.file.open() as file:
             columns = rows.open(file)
-            column = self._choose(columns) if columns else 0
-            for number, cells in rows.read(skips):
-                try:  # other columns may have bytes that are not UTF-8
-                    cell = cells[column].encode("utf-8", "surrogateescape")
-                    text = decode_utf8(cell, f"{self.source}, line {number},")
-                except UnreadableSource as error:
-                    skips.add(error)
-                else:
-                    yield number, text
+            column = self._choose_column(columns) if columns else 0
+            for number, cells in rows.read():
+                if isinstance(cells, AttomatonError):
+                    yield number, cells
+                    continue
+                cell = cells[column].encode("utf-8", "surrogateescape")  # others may not be UTF-8
+                yield number, attempt(decode_utf8, cell, f"{self.source}, line {number},")
 
     def _rows(self) -> "_CsvRows":
         is_tsv = suffix_of(self.file, self.reading) == ".tsv"
         return _CsvRows(self.source, self.reading, "\t" if is_tsv else DELIMITERS)
 
-    def _choose(self, columns: list[str]) -> int:
-        """The index of the column to read; an error lists the columns if the choice is ambiguous."""
+    def _choose_column(self, columns: list[str]) -> int:
+        """The index of the column to read; an error lists the columns if it is not clear which."""
         chosen, source = self.reading.column, self.source
-        present = ", ".join(brief(name) for name in columns[:HEADER_NAMES])
-        present += f" and {len(columns) - HEADER_NAMES:,} more" if len(columns) > HEADER_NAMES else ""
+        present = list_columns(columns)
         if chosen is None:
-            named = {name for name in columns if name in TEXT_COLUMNS}
-            only = {name for name in columns if len(columns) == 1 and _NAME.fullmatch(name)}
-            if len(named or only) != 1:
+            usual = {name for name in columns if name in TEXT_COLUMNS}
+            single = {name for name in columns if len(columns) == 1 and _COLUMN_NAME.fullmatch(name)}
+            if len(usual or single) != 1:
                 raise UnreadableSource(
-                    f"{source} has the columns {present} in its first row; name the one that holds the "
-                    "documents with column (--column on the command line); if the file has no header, "
-                    "add one"
+                    f"{source} has the columns {present} in its first row; name the column of the documents "
+                    "with column (--column on the command line); if the file has no header, add one"
                 )
-            (chosen,) = named or only
+            (chosen,) = usual or single
         if columns.count(chosen) != 1:
             number = "two or more columns" if chosen in columns else "no column"
             raise UnreadableSource(f"{source} has {number} called {chosen!r}; it has {present}")
@@ -98,10 +93,10 @@ class DelimitedReader(RecordReader, TableReader):
 
 
 class _CsvRows:
-    """The rows of a table; ``line_number`` counts the lines that were read."""
+    """The rows of a table after :meth:`open` has read its header; ``line_number`` counts the lines read."""
 
     line_number = 0
-    _first = 1  # first line of the current row
+    _row_start = 1  # first line of the current row
     _row_length = 0  # bytes of the current row so far
     _at_end = False
 
@@ -115,23 +110,24 @@ class _CsvRows:
         lines = self._lines(file)
         filled = (line for line in lines if line.strip("\r\n"))
         header = next(filled, "")
-        if (declared := _DECLARED.fullmatch(header)) is not None:
+        if (declared := _DELIMITER_LINE.fullmatch(header)) is not None:
             header, delimiter = next(filled, ""), declared[1]
         else:
-            plain = _QUOTED.sub("", header)
-            delimiter = next((sign for sign in self._delimiters if sign in plain), self._delimiters[0])
+            unquoted = _QUOTED.sub("", header)
+            delimiter = next((sign for sign in self._delimiters if sign in unquoted), self._delimiters[0])
         if header.count(delimiter) >= CONTAINER:
             raise UnreadableSource(f"{self._source} has more than {CONTAINER:,} columns; leave some out")
         csv.field_size_limit((1 << 31) - 1)  # of the whole process; here ``_lines`` limits whole rows
-        self._first, self._delimiter = self.line_number, delimiter
+        self._row_start, self._delimiter = self.line_number, delimiter
         self._cells = csv.reader(chain([header], lines), delimiter=delimiter, strict=True)
         try:
             self._columns = [name.strip() for name in next(self._cells)]
         except csv.Error as error:
-            raise (self._unclosed("never closed") if self._at_end else self._wrong(error)) from error
+            raise (self._unclosed("never closed") if self._at_end else self._malformed(error)) from error
         return self._columns
 
     def _lines(self, file: BinaryIO) -> Iterator[str]:
+        """The lines of a file; a row that is too long is refused, whether a line is or a quote stays open."""
         most = self._reading.max_bytes
         while line := file.readline(most + 1):
             self.line_number += 1
@@ -146,30 +142,24 @@ class _CsvRows:
             yield line.decode("utf-8", "surrogateescape")
         self._at_end = True
 
-    def read(self, skips: Skips) -> Iterator[tuple[int, list[str]]]:
-        """The rows after the header, each with the number of its first line."""
+    def read(self) -> Iterator[tuple[int, list[str] | AttomatonError]]:
+        """The cells of each row after the header, or its error, with the number of its first line."""
         while not self._at_end:
-            self._first, self._row_length = self.line_number + 1, 0
+            self._row_start, self._row_length = self.line_number + 1, 0
             try:
                 cells = next(self._cells, list[str]())
             except csv.Error as error:
                 if self._at_end:
                     raise self._unclosed("never closed") from error
-                skips.add(self._wrong(error))
+                yield self._row_start, self._malformed(error)
                 continue
             if len(cells) == len(self._columns):
-                yield self._first, cells
+                yield self._row_start, cells
             elif cells:
-                skips.add(
-                    UnreadableSource(
-                        f"{self._source}, line {self._first}, has {len(cells):,} cells but the header has "
-                        f"{len(self._columns):,}; quote cells that contain {self._delimiter!r}, or correct "
-                        "the row"
-                    )
-                )
+                yield self._row_start, self._wrong_length(cells)
 
-    def read_plainly(self, content: bytes, schema: Any) -> Any:
-        """The table that :meth:`read` gives, by Arrow's parser; None if quotes or line ends need care."""
+    def read_with_arrow(self, content: bytes, schema: Any) -> Any:
+        """The table of :meth:`read` by Arrow's parser; None if quotes or line ends need care."""
         from pyarrow import csv as arrow_csv
 
         parser: Any = arrow_csv
@@ -191,15 +181,23 @@ class _CsvRows:
         except pa.ArrowInvalid:  # read again, to name the row
             return None
 
-    def _wrong(self, error: csv.Error) -> UnreadableSource:
+    def _location(self) -> str:
+        return f"{self._source}, line {self._row_start},"
+
+    def _wrong_length(self, cells: list[str]) -> UnreadableSource:
+        return UnreadableSource(
+            f"{self._location()} has {len(cells):,} cells but the header has {len(self._columns):,}; quote "
+            f"cells that contain {self._delimiter!r}, or correct the row"
+        )
+
+    def _malformed(self, error: csv.Error) -> UnreadableSource:
         reason = str(error).partition(" - ")[0]
         return UnreadableSource(
-            f"{self._source}, line {self._first}, is not CSV ({reason}); double quotes inside quotes; if its "
+            f"{self._location()} is not CSV ({reason}); double quotes inside quotes; if its "
             "lines end with \\r alone, convert them: tr '\\r' '\\n'"
         )
 
-    def _unclosed(self, how: str) -> UnreadableSource:
+    def _unclosed(self, reason: str) -> UnreadableSource:
         return UnreadableSource(
-            f"{self._source}, line {self._first}, opens a quote that is {how}; close it, or double quotes "
-            "inside quotes"
+            f"{self._location()} opens a quote that is {reason}; close it, or double quotes inside quotes"
         )

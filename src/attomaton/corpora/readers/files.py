@@ -1,4 +1,4 @@
-"""Files on this machine and at URLs: opened, decompressed, hashed, and their errors explained."""
+"""Open, decompress and hash files on this machine and at URLs, and explain their errors."""
 
 import gzip
 import hashlib
@@ -19,26 +19,27 @@ import pyarrow as pa
 
 from attomaton.base.artifacts import explained
 from attomaton.base.errors import AttomatonError, UnreadableSource
-from attomaton.base.remote import RangeReader, RemotePath, is_url
+from attomaton.base.ranges import RangeReader
+from attomaton.base.remote import RemotePath, is_url
 from attomaton.corpora.budgets import TABLE_BYTES, TABLE_RATIO, TABLE_ROWS, open_regular
-from attomaton.corpora.readers.batches import Reading
+from attomaton.corpora.readers.batches import Batch, Reading
 
 _arrow: Any = pa
 COMPRESSED = (".gz", ".zst")
 CHUNK_BYTES = 1 << 20
 LARGEST_TEXT_TABLE = 1 << 31  # bytes of a table that is read as a whole, uncompressed
+SHOWN_PATH = 80  # characters of a path that a message shows
 
 
 @dataclass(frozen=True)
 class File:
-    """A path or URL; ``name`` is its name inside the corpus."""
+    """A file at the path or URL ``source``; ``name`` is the name inside the corpus."""
 
     source: str
     name: str
 
     @property
     def is_url(self) -> bool:
-        """Whether fsspec opens it."""
         return is_url(self.source)
 
     @property
@@ -48,19 +49,17 @@ class File:
 
     @property
     def suffix(self) -> str:
-        """The suffix that gives the format, without that of the compression."""
         path = Path(self.name.lower())
         return Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
 
     @contextmanager
     def open(self) -> Generator[BinaryIO]:
-        """Open its bytes, decompressed."""
         with self.open_raw() as raw:
-            ending = Path(self.name.lower()).suffix
-            if ending == ".gz":
+            suffix = Path(self.name.lower()).suffix
+            if suffix == ".gz":
                 with gzip.open(raw) as stream:
                     yield cast("BinaryIO", stream)
-            elif ending == ".zst":
+            elif suffix == ".zst":
                 unpacked: Any = _arrow.CompressedInputStream(_arrow.PythonFile(raw, "r"), "zstd")
                 with io.BufferedReader(unpacked, CHUNK_BYTES) as stream:
                     yield cast("BinaryIO", stream)
@@ -73,12 +72,10 @@ class File:
             yield file
 
     def stored(self) -> int | None:
-        """Its size as stored; None for a URL."""
         with naming(self.source):
             return None if self.is_url else Path(self.source).stat().st_size
 
     def digest(self) -> str:
-        """The SHA-256 of its bytes as stored."""
         with naming(self.source), self.open_raw() as file:
             return hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
 
@@ -101,15 +98,15 @@ class FileReader:
 
     @property
     def portable(self) -> bool:
-        """Whether another process can read it."""
         return self.file.portable
 
+    def batches(self) -> Iterator[Batch]:
+        raise NotImplementedError
+
     def digest(self) -> str:
-        """The SHA-256 of the file."""
         return self.file.digest()
 
     def stored(self) -> int | None:
-        """The size of the file, if it is on this machine."""
         return self.file.stored()
 
 
@@ -128,12 +125,9 @@ class TableReader(FileReader):
 
     def read_whole(self) -> str:
         """A text file, uncompressed, if it is UTF-8 and not too large."""
-        stored = self.stored()
-        most = (
-            LARGEST_TEXT_TABLE
-            if stored is None
-            else min(LARGEST_TEXT_TABLE, max(TABLE_BYTES, TABLE_RATIO * stored))
-        )
+        stored, most = self.stored(), LARGEST_TEXT_TABLE
+        if stored is not None:
+            most = min(most, max(TABLE_BYTES, TABLE_RATIO * stored))
         with self.file.open() as raw:
             blob = raw.read(most + 1)
         self.check_size(len(blob))
@@ -143,43 +137,42 @@ class TableReader(FileReader):
         return decode_utf8(blob, self.source).removeprefix("\ufeff")
 
     def check_size(self, size: int) -> None:
-        """Refuse a table that is too large to read as a whole."""
         if size > LARGEST_TEXT_TABLE:
             raise UnreadableSource(
-                f"{self.source} is larger than {LARGEST_TEXT_TABLE:,} bytes, the most that is read as a "
-                "whole; split it, or merge equal rows into counts"
+                f"{self.source} has more than {LARGEST_TEXT_TABLE:,} bytes; split it, or merge equal rows "
+                "into one with a count"
             )
 
     def _repetitive(self, stored: int, excess: str) -> UnreadableSource:
         return UnreadableSource(
-            f"{self.source} has {stored:,} bytes but {excess}; merge equal rows into "
-            "one with a count, or decompress the file (Parquet: save it as CSV)"
+            f"{self.source} has {stored:,} bytes but {excess}; merge equal rows into one with a count, or "
+            "decompress the file (Parquet: save it as CSV)"
         )
 
-    def check_number(self, number: int, noun: str, usual: int) -> None:
-        """Refuse a table with more rows, or values, than a file of its size has."""
+    def check_number(self, number: int, noun: str, most: int) -> None:
+        """Refuse a table with more rows, or values, than ``most`` and than a file of this size has."""
         stored = self.stored()
-        if stored is not None and number > max(usual, stored // 2):
+        if stored is not None and number > max(most, stored // 2):
             raise self._repetitive(stored, f"has {number:,} {noun}")
 
 
 def suffix_of(file: File, reading: Reading) -> str:
-    """The suffix that decides how a file is read: that of ``reading.format``, or its own."""
+    """The suffix that decides how a file is read: of ``reading.format``, or else of the file."""
     return file.suffix if reading.format is None else f".{reading.format.lower().removeprefix('.')}"
 
 
 @contextmanager
 def naming(source: str, position: Callable[[], str] = str) -> Generator[None]:
-    """Turn errors of the file system and of damaged files into one that names the source and position."""
+    """Turn errors of the file system and of damaged files into one that names source and position."""
     try:
         yield
     except AttomatonError:
         raise
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UnreadableSource(f"{source}{position()} is damaged: {error}; obtain it again") from error
+        raise UnreadableSource(f"{source}{position()} is damaged: {error}; download it again") from error
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
-        advice = "check the path" if error.strerror else "obtain it again"
+        advice = "check the path" if error.strerror else "download it again"
         advice += text_cure(source) if error.errno in (ENOENT, ENAMETOOLONG) else ""
         raise UnreadableSource(
             f"{shorten_path(source)}{position()} cannot be read: {reason}; {advice}"
@@ -187,11 +180,11 @@ def naming(source: str, position: Callable[[], str] = str) -> Generator[None]:
     except (_arrow.ArrowException, OverflowError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UnreadableSource(
-            f"{source}{position()} is damaged, or has the wrong suffix: {reason}; obtain it again"
+            f"{source}{position()} is damaged, or has the wrong suffix: {reason}; download it again"
         ) from error
     except MemoryError as error:
         raise UnreadableSource(
-            f"{source}{position()} needs more memory than there is: it is damaged, or its rows are too large"
+            f"{source}{position()} needs more memory than there is; split large rows, or download it again"
         ) from error
     except Exception as error:
         if not is_url(source):
@@ -216,9 +209,9 @@ def read_lines(file: BinaryIO, max_bytes: int) -> Iterator[tuple[int, bytes | No
     number = 0
     while line := file.readline(max_bytes + 2):
         number += 1
-        whole = line.endswith(b"\n") or len(line) < max_bytes + 2
+        is_whole_line = line.endswith(b"\n") or len(line) < max_bytes + 2
         body = line.rstrip(b"\r\n")
-        if whole and len(body) <= max_bytes:
+        if is_whole_line and len(body) <= max_bytes:
             yield number, body.removeprefix(b"\xef\xbb\xbf") if number == 1 else body
             continue
         while line and not line.endswith(b"\n"):
@@ -227,16 +220,14 @@ def read_lines(file: BinaryIO, max_bytes: int) -> Iterator[tuple[int, bytes | No
 
 
 def decode_utf8(content: bytes, location: str) -> str:
-    """UTF-8 as text."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UnreadableSource(
-            f"{location} is not UTF-8 text (byte {error.start}: {error.reason}){advise(content)}"
-        ) from error
+        fault = f"{location} is not UTF-8 text (byte {error.start}: {error.reason})"
+        raise UnreadableSource(fault + _encoding_advice(content)) from error
 
 
-def advise(content: bytes) -> str:
+def _encoding_advice(content: bytes) -> str:
     """What bytes that are not UTF-8 look like, and what to do."""
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return " (it looks like UTF-16); convert it to UTF-8 first: iconv -f UTF-16 -t UTF-8"
@@ -248,8 +239,7 @@ def advise(content: bytes) -> str:
 
 
 def shorten_path(source: str) -> str:
-    """A path cut to fit into a message; its end, which names the file, is kept."""
-    return source if len(source) <= 80 else f"…{source[-80:]}"
+    return source if len(source) <= SHOWN_PATH else f"…{source[-SHOWN_PATH:]}"
 
 
 def printable(name: str) -> str:
@@ -261,23 +251,21 @@ def printable(name: str) -> str:
 
 
 STANDARD_INPUT_NAME = "standard input"
-TEMPORARY = "the temporary folder (TMPDIR), which holds standard input while it is read,"
+SPOOL_FOLDER = "the temporary folder (TMPDIR), where standard input is stored while it is read,"
 
 
 @dataclass(frozen=True, eq=False)
 class StandardInput(File):
-    """The content of standard input; deleted with its last reader."""
+    """The content of standard input, in a temporary file that is deleted with the last reader."""
 
     spool: Any = None
 
     @property
     def portable(self) -> bool:
-        """False: no other process can read it."""
         return False
 
     @property
     def suffix(self) -> str:
-        """Empty: it is plain text, unless a format is given."""
         return ""
 
     def stored(self) -> int:
@@ -285,7 +273,6 @@ class StandardInput(File):
 
     @contextmanager
     def open_raw(self) -> Generator[BinaryIO]:
-        """Its bytes, from the beginning."""
         with io.BufferedReader(_View(self.spool, STANDARD_INPUT_NAME, self.stored()), CHUNK_BYTES) as file:
             yield cast("BinaryIO", file)
 
@@ -295,7 +282,7 @@ def keep_standard_input() -> StandardInput:
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None:
         raise UnreadableSource("there is no standard input here to read; give the path of a file")
-    with explained(TEMPORARY):
+    with explained(SPOOL_FOLDER):
         spool = tempfile.TemporaryFile(prefix="attomaton-")  # noqa: SIM115  it lives as long as its readers
     try:
         while True:
@@ -303,7 +290,7 @@ def keep_standard_input() -> StandardInput:
                 chunk = stream.read(CHUNK_BYTES)
             if not chunk:
                 break
-            with explained(TEMPORARY):
+            with explained(SPOOL_FOLDER):
                 spool.write(chunk)
                 spool.flush()
     except BaseException:

@@ -1,4 +1,4 @@
-"""Jobs run in one or several processes; none outlives the run or imports from the working directory."""
+"""Run jobs in one or several processes; none outlives the run or imports from the working directory."""
 
 import os
 import signal
@@ -26,12 +26,12 @@ class JobStopped(AttomatonError):
     """Another job failed, so this one need not finish."""
 
 
-_starting = threading.Lock()  # held while the environment is changed, so that threads restore it
+_starting = threading.Lock()  # only one thread at a time changes the environment
 _stop: Any = None  # in a worker: the event that ends the run
 
 
 def check_stop() -> None:
-    """Stop a job whose run is over; called between batches."""
+    """Stop a job if another one failed; called between batches."""
     if _stop is not None and _stop.is_set():
         raise JobStopped("stopped, because another input failed")
 
@@ -57,15 +57,15 @@ class Workers:
 
     def run(self, jobs: Sequence[Job]) -> None:
         """Run the jobs; the first error is raised, and leaving the block stops the others."""
-        away = [job for job in jobs if job.reader.portable] if min(self._workers, len(jobs)) > 1 else []
-        here = [job for job in jobs if not job.reader.portable] if away else jobs
-        for done, job in enumerate(here, 1):
+        portable = [job for job in jobs if job.reader.portable] if min(self._workers, len(jobs)) > 1 else []
+        local = [job for job in jobs if not job.reader.portable] if portable else jobs
+        for done, job in enumerate(local, 1):
             job.run()
             self._progress(done, len(jobs))
-        if away:
-            self._run_away(away, lambda done: self._progress(len(here) + done, len(jobs)))
+        if portable:
+            self._run_in_pool(portable, lambda done: self._progress(len(local) + done, len(jobs)))
 
-    def _run_away(self, jobs: Sequence[Job], advance: Callable[[int], object]) -> None:
+    def _run_in_pool(self, jobs: Sequence[Job], advance: Callable[[int], object]) -> None:
         from concurrent.futures import ProcessPoolExecutor, as_completed
         from concurrent.futures.process import BrokenProcessPool
         from multiprocessing import get_context
@@ -76,7 +76,7 @@ class Workers:
                 self._stop = context.Event()
                 workers = min(self._workers, len(jobs))
                 self._pool = ProcessPoolExecutor(workers, context, _begin_worker, (self._stop,))
-            futures = [self._pool.submit(_run_job, job) for job in jobs]
+            futures = [self._pool.submit(job.run) for job in jobs]
         try:
             for done, future in enumerate(as_completed(futures), 1):
                 future.result()
@@ -84,7 +84,7 @@ class Workers:
         except BrokenProcessPool as error:
             raise AttomatonError(
                 "a worker process died, perhaps because memory ran out, or because a script starts workers "
-                "outside `if __name__ == '__main__':`; fix that, or use fewer workers, and run it "
+                "outside `if __name__ == '__main__':`; use fewer workers, or correct the script, and run it "
                 "again: it resumes where it stopped"
             ) from error
 
@@ -93,8 +93,8 @@ class Workers:
 def safe_path() -> Generator[None]:
     """Keep Python processes started inside the block from importing from the working directory.
 
-    They still import from everywhere else that this process does: multiprocessing passes ``sys.path`` on.
-    Without this they would first look in the working directory for the modules that receive ``sys.path``.
+    multiprocessing passes ``sys.path`` on, but without this a new process would first look in the working
+    directory for the modules that receive it.
     """
     if sys.flags.ignore_environment and not sys.flags.safe_path:
         raise UnsupportedOption(
@@ -111,10 +111,6 @@ def safe_path() -> Generator[None]:
                 del os.environ[SAFE_PATH]
             else:
                 os.environ[SAFE_PATH] = before
-
-
-def _run_job(job: Job) -> None:
-    job.run()
 
 
 def _begin_worker(stop: Any) -> None:

@@ -1,9 +1,9 @@
-"""Readers for the parts of a path, folder, glob, URL or object."""
+"""Find the readers of a corpus: of all files of a path, folder, glob or URL, or of an object in memory."""
 
 import glob
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
@@ -15,7 +15,8 @@ from attomaton.base.artifacts.manifests import RUN, was_sealed
 from attomaton.base.artifacts.ownership import PARTIAL
 from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.base.options import check_path
-from attomaton.base.remote import AnyPath, RemotePath, is_url, reaching
+from attomaton.base.remote import AnyPath, RemotePath, is_url
+from attomaton.base.stores import reaching
 from attomaton.corpora.budgets import STANDARD_INPUT, brief, refuse_irregular
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers import tables
@@ -23,6 +24,7 @@ from attomaton.corpora.readers.batches import Reader, Reading
 from attomaton.corpora.readers.delimited import DelimitedReader
 from attomaton.corpora.readers.files import (
     File,
+    FileReader,
     TableReader,
     keep_standard_input,
     naming,
@@ -31,37 +33,25 @@ from attomaton.corpora.readers.files import (
     suffix_of,
     text_cure,
 )
-from attomaton.corpora.readers.records import DocumentsReader, JsonLinesReader, JsonReader, MemoryReader
+from attomaton.corpora.readers.json_files import JsonLinesReader, JsonReader
+from attomaton.corpora.readers.records import DocumentsReader, MemoryReader
 from attomaton.corpora.readers.streams import StreamReader
 from attomaton.corpora.readers.texts import FastaReader, TextReader
 from attomaton.corpora.shards import TokenizedCorpus, is_tokenized, read_tokens
 
-READERS: dict[str, Callable[[File, Reading], Reader]] = {
-    ".txt": TextReader,
-    ".md": TextReader,
-    ".log": TextReader,
-    ".jsonl": JsonLinesReader,
-    ".ndjson": JsonLinesReader,
+READERS: dict[str, type[FileReader]] = {
+    **dict.fromkeys((".txt", ".md", ".log"), TextReader),
+    **dict.fromkeys((".jsonl", ".ndjson"), JsonLinesReader),
     ".json": JsonReader,
-    ".csv": DelimitedReader,
-    ".tsv": DelimitedReader,
+    **dict.fromkeys((".csv", ".tsv"), DelimitedReader),
     ".parquet": tables.ParquetReader,
-    ".arrow": tables.ArrowReader,
-    ".feather": tables.ArrowReader,
-    ".npy": StreamReader,
-    ".bin": StreamReader,
-    ".fasta": FastaReader,
-    ".fa": FastaReader,
-    ".faa": FastaReader,
-    ".fna": FastaReader,
+    **dict.fromkeys((".arrow", ".feather"), tables.ArrowReader),
+    **dict.fromkeys((".npy", ".bin"), StreamReader),
+    **dict.fromkeys((".fasta", ".fa", ".faa", ".fna"), FastaReader),
 }
 """Suffix of a file → its reader; all except Parquet and Arrow may be compressed as .gz or .zst."""
 
-TABLE_READERS: dict[str, type[TableReader]] = {
-    ending: make
-    for ending, make in READERS.items()
-    if isinstance(make, type) and issubclass(make, TableReader)
-}
+TABLE_READERS = {suffix: reader for suffix, reader in READERS.items() if issubclass(reader, TableReader)}
 """Readers of files that can be read as a whole table."""
 
 GLOB_CHARACTERS = frozenset("*?[")
@@ -72,14 +62,14 @@ def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
     """The readers of a corpus, in the order in which its files are read."""
     reading = reading or Reading()
     readers = _list_readers(source, reading)
-    columns = tables.is_data_frame(source) or any(reader.has_columns for reader in readers)
-    if reading.column is not None and not columns:
+    has_columns = tables.is_data_frame(source) or any(reader.has_columns for reader in readers)
+    if reading.column is not None and not has_columns:
         raise UnsupportedOption(
             f"column is {brief(reading.column)!r}, but {shorten_path(readers[0].source)} has no columns; "
-            "leave it out, or give the file's format, such as format='csv' (--format on the command line)"
+            "leave column out, or name the format of the file, such as format='csv' (--format)"
         )
-    lines = any(isinstance(reader, TextReader | JsonLinesReader) for reader in readers)
-    if reading.documents == "line" and not lines:
+    has_lines = any(isinstance(reader, TextReader | JsonLinesReader) for reader in readers)
+    if reading.documents == "line" and not has_lines:
         raise UnsupportedOption(
             f"documents is 'line', but {shorten_path(readers[0].source)} is not plain text: each element, "
             "record, row or sequence in it is a document; leave documents out, or read the file as plain "
@@ -116,11 +106,11 @@ def _reader_in_memory(source: Any, reading: Reading) -> Reader:
         return MemoryReader(source.tolist() if source.dtype.kind in "OUT" else list(source), reading)
     if _is_listed(source):
         return MemoryReader(source, reading)
-    cure = "; give list(…) of it" if issubclass(kind, Iterable) else ""
+    cure = "; convert it with list(…)" if issubclass(kind, Iterable) else ""
     if issubclass(kind, BYTE_TYPES):
-        cure = "; decode it, and give the text in a list"
+        cure = "; decode it, and give a list of the text"
     elif issubclass(kind, Mapping):
-        cure = "; give its texts as a list, or a list of records"
+        cure = "; give a list of texts, or a list of records"
     elif hasattr(source, "read"):
         cure = "; give the path of the file"
     raise UnreadableSource(
@@ -144,17 +134,17 @@ def is_ids(source: Any) -> bool:
 def reader_of(file: File, reading: Reading) -> Reader:
     """The reader for ``reading.format`` or the suffix of a file; plain text if it has neither."""
     suffix = suffix_of(file, reading)
-    make = READERS.get(suffix) if suffix else TextReader
-    if make is None and reading.format is not None:
-        formats = ", ".join(ending.removeprefix(".") for ending in READERS)
+    reader = READERS.get(suffix) if suffix else TextReader
+    if reader is None and reading.format is not None:
+        formats = ", ".join(suffix.removeprefix(".") for suffix in READERS)
         raise UnsupportedOption(f"there is no format {brief(reading.format)!r}; choose one of {formats}")
-    if make is None:
+    if reader is None:
         raise UnreadableSource(
-            f"{shorten_path(file.source)} has an unknown suffix; give its format "
-            f"(format='txt' for plain text, --format on the command line), rename it to one of "
-            f"{', '.join(READERS)}, or leave it out with a glob such as '*.parquet'"
+            f"{shorten_path(file.source)} has an unknown suffix; give its format (format='txt' for plain "
+            f"text, --format on the command line), rename it to one of {', '.join(READERS)}, or leave it out "
+            "with a glob such as '*.parquet'"
         )
-    return make(file, reading)
+    return reader(file, reading)
 
 
 def find_files(source: str) -> list[File]:
@@ -166,7 +156,7 @@ def find_files(source: str) -> list[File]:
         if is_tokenized(path):
             paths: list[Any] = list(read_tokens(path).verify().shards)
         elif (kind := written_kind(path)) is not None:
-            raise _no_corpus(source, kind)
+            raise _not_a_corpus(source, kind)
         elif path.is_dir():
             paths = [file for file in _walk(path) if _is_file(file)]
         elif path.exists() or not GLOB_CHARACTERS.intersection(source):
@@ -185,7 +175,8 @@ def _walk(folder: Path) -> Iterator[Path]:
 
     def fail(error: OSError) -> None:
         raise UnreadableSource(
-            f"{printable(str(error.filename))} cannot be listed: {error.strerror}; allow it, or leave it out"
+            f"{printable(str(error.filename))} cannot be listed: {error.strerror}; change the "
+            "permissions, or leave the folder out"
         ) from error
 
     for subfolder, folders, files in os.walk(folder, onerror=fail):
@@ -196,20 +187,16 @@ def _walk(folder: Path) -> Iterator[Path]:
         if linked:
             raise UnreadableSource(
                 f"{printable(str(Path(subfolder) / linked[0]))} is a link to a folder, which is not "
-                "followed; give that folder itself, or remove the link"
+                "followed; give that folder, or remove the link"
             )
         yield from (Path(subfolder) / name for name in files if _is_visible(Path(name)))
 
 
-def _no_corpus(source: str, kind: str) -> UnreadableSource:
-    if kind == RUN.name:
-        return UnreadableSource(
-            f"{shorten_path(source)} is a run folder, not a corpus; give the corpus it was "
-            "learned from, or load it with Automaton.load"
-        )
+def _not_a_corpus(source: str, kind: str) -> UnreadableSource:
+    noun = "a run folder" if kind == RUN.name else f"a folder of the kind {kind!r} that attomaton wrote"
+    cure = ", or load the run with Automaton.load" if kind == RUN.name else ""
     return UnreadableSource(
-        f"{shorten_path(source)} is a folder of the kind {kind!r} that attomaton wrote, not a corpus; give "
-        "the corpus it was made from"
+        f"{shorten_path(source)} is {noun}, not a corpus; give the corpus that it was made from{cure}"
     )
 
 
@@ -261,7 +248,7 @@ def _find_behind_url(url: str) -> list[File]:
             return [File(str(shard), shard.name) for shard in read_tokens(folder).verify().shards]
         kind = None if folder.is_web else written_kind(folder)
         if kind is not None:
-            raise _no_corpus(url, kind)
+            raise _not_a_corpus(url, kind)
         within = PurePosixPath(path)
         with reaching(url):
             names: list[str] = [str(name) for name in system.find(path)]

@@ -1,4 +1,4 @@
-"""Streams of token ids: ``.npy`` arrays and headerless ``.bin`` files."""
+"""Read streams of token ids, ``.npy`` arrays and headerless ``.bin`` files, and cut them into documents."""
 
 import math
 import warnings
@@ -12,20 +12,22 @@ from attomaton.base.errors import AttomatonError, UnreadableSource
 from attomaton.base.tables import Integers
 from attomaton.corpora.budgets import brief
 from attomaton.corpora.readers.batches import Reading, Skips, TokenBatch, checked_ids, token_batch, too_long
+from attomaton.corpora.readers.columns import ID_BYTES
 from attomaton.corpora.readers.files import FileReader, naming, suffix_of
 
-IDS = 1 << 20  # ids read at a time
-VERSIONS = ((1, 0), (2, 0), (3, 0))
-"""The supported header versions of an ``.npy`` array."""
+IDS_AT_ONCE = 1 << 20  # ids read together
+NPY_VERSIONS = ((1, 0), (2, 0), (3, 0))  # of the header of an .npy array
 NAME_SEPARATOR = "name the id that ends a document (separator)"
 
 
 @dataclass(frozen=True)
 class StreamReader(FileReader):
-    """A ``.bin`` file of numbers, or an ``.npy`` array of one axis (a stream) or two (documents as rows)."""
+    """A ``.bin`` file of numbers, or an ``.npy`` array of one axis (a stream) or two (documents as rows).
+
+    The row of a document is the position of the first id in the stream, or a row number of the array.
+    """
 
     def batches(self) -> Iterator[TokenBatch]:
-        """The documents; rows are positions of their first ids in the stream, or row numbers of the array."""
         position = 0
         with naming(self.source, lambda: f", after position {position},"), self.file.open() as file:
             if suffix_of(self.file, self.reading) == ".npy":
@@ -45,8 +47,9 @@ class StreamReader(FileReader):
             yield cutter.finish()
 
     def _read(self, file: BinaryIO, dtype: "np.dtype[Any]", position: int) -> Integers:
+        """The next ids of the stream; an error if the file ends inside an id."""
         blob = bytearray()
-        size_at_once = IDS * dtype.itemsize
+        size_at_once = IDS_AT_ONCE * dtype.itemsize
         while len(blob) < size_at_once and (blob_read := file.read(size_at_once - len(blob))):
             blob += blob_read
         if len(blob) % dtype.itemsize:
@@ -59,77 +62,86 @@ class StreamReader(FileReader):
 
 
 class _Cutter:
-    """Cuts a stream into documents, a chunk at a time."""
+    """Cuts a stream, a chunk at a time, into documents of ``width`` ids or ended by the separator.
+
+    The current document began at position ``_start`` and has ``_length`` ids, in the arrays ``_segments``.
+    """
 
     def __init__(self, source: str, reading: Reading, width: int | None) -> None:
         self._source, self._reading, self._width = source, reading, width
         self._skips = Skips(reading)
-        self._open: list[Integers] = []
-        self._first = 0
-        self._length = 0
+        self._segments: list[Integers] = []
+        self._start = self._length = 0
+        self._lists: list[Integers] = []  # finished documents
+        self._rows: list[int] = []  # and their rows
 
     def cut(self, ids: Integers) -> TokenBatch:
         """The documents that end in this chunk."""
-        lists: list[Integers] = []
-        rows: list[int] = []
         start = 0
         for stop in [*self._stops(ids), None]:
             segment = ids[start:stop]
             if len(segment):
-                self._hold(segment)
+                self._extend(segment)
             if stop is not None:
-                self._close(lists, rows)
+                self._close()
                 start = stop
-        return token_batch(lists, rows, self._skips)
+        return self._take()
 
     def finish(self) -> TokenBatch:
-        lists: list[Integers] = []
-        rows: list[int] = []
+        """The last document, unless it is empty."""
         if self._length:
-            self._close(lists, rows)
-        return token_batch(lists, rows, self._skips)
+            self._close()
+        return self._take()
+
+    def _take(self) -> TokenBatch:
+        batch = token_batch(self._lists, self._rows, self._skips)
+        self._lists, self._rows = [], []
+        return batch
 
     def _stops(self, ids: Integers) -> list[int]:
+        """Where documents end in a chunk."""
         if self._width is not None:
             return list(range(self._width - self._length, len(ids) + 1, self._width)) if self._width else []
         if self._reading.separator is None:
             return []
         return (np.flatnonzero(ids == self._reading.separator) + 1).tolist()
 
-    def _hold(self, segment: Integers) -> None:
+    def _extend(self, segment: Integers) -> None:
         self._length += len(segment)
-        if 4 * self._length <= self._reading.max_bytes:
-            self._open.append(segment)
+        if ID_BYTES * self._length <= self._reading.max_bytes:
+            self._segments.append(segment)
         elif not self._reading.skip_bad:
             raise self._too_long()
         else:
-            self._open = []
+            self._segments = []
 
-    def _close(self, lists: list[Integers], rows: list[int]) -> None:
-        row = self._first if self._width is None else self._first // max(1, self._width)
+    def _close(self) -> None:
+        """Finish the current document, or record why it is bad."""
+        row = self._start if self._width is None else self._start // max(1, self._width)
         try:
-            if 4 * self._length > self._reading.max_bytes:
+            if ID_BYTES * self._length > self._reading.max_bytes:
                 raise self._too_long()
             location = f"{self._source}, the document at {row}"
-            lists.append(checked_ids(np.concatenate(self._open), location, self._reading.n_tokens))
+            self._lists.append(checked_ids(np.concatenate(self._segments), location, self._reading.n_tokens))
         except AttomatonError as error:
             self._skips.add(error)
         else:
-            rows.append(row)
-        self._open, self._first, self._length = [], self._first + self._length, 0
+            self._rows.append(row)
+        self._segments, self._start, self._length = [], self._start + self._length, 0
 
     def _too_long(self) -> UnreadableSource:
-        location = f"{self._source}, the document at position {self._first}, at four bytes an id,"
+        location = f"{self._source}, the document at position {self._start}, at four bytes an id,"
         return too_long(location, self._reading, advice=NAME_SEPARATOR)
 
 
 def _read_header(file: BinaryIO, source: str) -> tuple["np.dtype[Any]", tuple[int, ...]]:
-    layout: Any = np.lib.format
+    """The type and the shape of an ``.npy`` array of ids."""
+    npy: Any = np.lib.format
     try:
-        version = layout.read_magic(file)
-        if version not in VERSIONS:
+        version = npy.read_magic(file)
+        if version not in NPY_VERSIONS:
             raise ValueError(f"its version is {version}")
-        read = layout.read_array_header_1_0 if version == (1, 0) else layout.read_array_header_2_0
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about headers that Python 2 wrote
             shape, by_column, dtype = read(file)
@@ -139,7 +151,8 @@ def _read_header(file: BinaryIO, source: str) -> tuple["np.dtype[Any]", tuple[in
         ) from error
     if dtype.kind not in "iu":
         raise UnreadableSource(
-            f"{source} holds {brief(str(dtype))}, not integers; save integer ids (nothing is unpickled)"
+            f"{source} is an array of {brief(str(dtype))}, not integers; save integer ids (attomaton "
+            "unpickles nothing)"
         )
     if len(shape) not in (1, 2) or min(shape) < 0 or (by_column and len(shape) == 2):
         raise UnreadableSource(

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from attomaton.base.errors import UnreadableSource
-from attomaton.corpora.readers.batches import Reading, Skips, too_long
+from attomaton.base.errors import AttomatonError, UnreadableSource
+from attomaton.corpora.readers.batches import Reading, attempt, too_long
 from attomaton.corpora.readers.files import File, decode_utf8, naming, read_lines
 from attomaton.corpora.readers.records import RecordReader
 
@@ -15,36 +15,28 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class TextReader(RecordReader):
-    """A UTF-8 ``.txt``, ``.md`` or ``.log`` file, or one without a suffix."""
+    """A UTF-8 ``.txt``, ``.md`` or ``.log`` file, or one without a suffix; rows are line numbers, from 1."""
 
-    def _documents(self, skips: Skips) -> Iterator[tuple[int, str]]:
-        """The documents; rows are line numbers from 1."""
+    def _results(self) -> Iterator[tuple[int, str | AttomatonError]]:
         if self.reading.documents == "line":
-            yield from self._lines(skips)
+            yield from self._lines()
             return
         content = read_beginning(self.file, self.reading, self.reading.max_bytes + 1)
-        try:
-            text = decode_text(content, self.source, self.reading)
-        except UnreadableSource as error:
-            skips.add(error)
-        else:
-            if text:
-                yield 1, text
+        text = attempt(decode_text, content, self.source, self.reading)
+        if text:
+            yield 1, text
 
-    def _lines(self, skips: Skips) -> Iterator[tuple[int, str]]:
+    def _lines(self) -> Iterator[tuple[int, str | AttomatonError]]:
         number = 0
         read_beginning(self.file, self.reading, FIRST_BYTES)
         with naming(self.source, lambda: f", after line {number},"), self.file.open() as file:
             for number, line in read_lines(file, self.reading.max_bytes):
-                location = f"{self.source}, line {number},"
-                try:
-                    if line is None:
-                        raise too_long(location, self.reading, advice="break it into lines")
-                    text = decode_utf8(line, location)
-                except UnreadableSource as error:
-                    skips.add(error)
-                else:
-                    yield number, text
+                yield number, attempt(self._decode_line, line, f"{self.source}, line {number},")
+
+    def _decode_line(self, line: bytes | None, location: str) -> str:
+        if line is None:
+            raise too_long(location, self.reading, advice="break it into lines")
+        return decode_utf8(line, location)
 
 
 def read_beginning(file: File, reading: Reading, size: int) -> bytes:
@@ -68,68 +60,68 @@ def decode_text(content: bytes, source: str, reading: Reading) -> str:
 
 
 def _is_json(beginning: bytes) -> bool:
+    """Whether a file that begins with these bytes is JSON, by its first line with content."""
     lines = beginning.removeprefix(BYTE_ORDER_MARK).split(b"\n", 64)
-    first = next((line.strip() for line in lines if line.strip()), b"")
-    if first in (b"{", b"[") or first.startswith((b'[{"', b'["', b'[ {"')):
+    line = next((line.strip() for line in lines if line.strip()), b"")
+    if line in (b"{", b"[") or line.startswith((b'[{"', b'["', b'[ {"')):
         return True
     try:
-        return first.startswith(b"{") and isinstance(json.loads(first), dict)
+        return line.startswith(b"{") and isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):  # perhaps an object that is too long to parse here
-        return first.startswith(b'{"') and len(first) > FIRST_BYTES // 2
+        return line.startswith(b'{"') and len(line) > FIRST_BYTES // 2
 
 
 @dataclass(frozen=True)
 class FastaReader(RecordReader):
-    """A ``.fasta``, ``.fa``, ``.faa`` or ``.fna`` file, plain or compressed.
+    """A ``.fasta``, ``.fa``, ``.faa`` or ``.fna`` file, plain or compressed; rows are the lines of headers.
 
-    The lines of a record are joined; headers (``>``), comments (``;``) and white space are left out.
+    The lines of a sequence are joined; headers (``>``), comments (``;``) and white space are left out.
     """
 
-    def _documents(self, skips: Skips) -> Iterator[tuple[int, str]]:
-        """The documents; rows are the line numbers of their headers, from 1."""
-        record: _Record | None = None
+    def _results(self) -> Iterator[tuple[int, str | AttomatonError]]:
+        sequence: _Sequence | None = None
         number = 0
         with naming(self.source, lambda: f", after line {number},"), self.file.open() as file:
             for number, line in read_lines(file, self.reading.max_bytes):
                 if line is not None and line.startswith(b">"):
-                    if record is not None:
-                        yield from record.documents(skips)
-                    record = _Record(self.source, number, self.reading)
-                elif record is not None:
-                    record.add(line, number)
+                    if sequence is not None:
+                        yield sequence.row, sequence.result()
+                    sequence = _Sequence(self.source, number, self.reading)
+                elif sequence is not None:
+                    sequence.add(line, number)
                 elif line is None or (line.strip() and not line.startswith(b";")):
                     raise UnreadableSource(
-                        f"{self.source}, line {number}, comes before any header; a FASTA file begins with '>'"
+                        f"{self.source}, line {number}, comes before any header; begin the first sequence "
+                        "with a line such as '>name'"
                     )
-            if record is not None:
-                yield from record.documents(skips)
+            if sequence is not None:
+                yield sequence.row, sequence.result()
 
 
-class _Record:
-    """The lines of one record so far, or its error."""
+class _Sequence:
+    """The lines of one sequence so far, or its error; ``row`` is the line of its header."""
 
     _size = 0
     _error: UnreadableSource | None = None
 
     def __init__(self, source: str, row: int, reading: Reading) -> None:
-        self._source, self._row, self._reading = source, row, reading
+        self.row = row
+        self._source, self._reading = source, reading
         self._lines: list[str] = []
 
     def add(self, line: bytes | None, number: int) -> None:
+        """Add a line, None if it is too long."""
         if self._error is not None or (line is not None and line.startswith(b";")):
             return
         self._size += self._reading.max_bytes + 1 if line is None else len(line)
         try:
             if line is None or self._size > self._reading.max_bytes:
-                location = f"{self._source}, the record at line {self._row},"
+                location = f"{self._source}, the sequence at line {self.row},"
                 raise too_long(location, self._reading, advice="split the sequence")
             self._lines.append("".join(decode_utf8(line, f"{self._source}, line {number},").split()))
         except UnreadableSource as error:
             self._error = error
             self._lines = []
 
-    def documents(self, skips: Skips) -> Iterator[tuple[int, str]]:
-        if self._error is None:
-            yield self._row, "".join(self._lines)
-        else:
-            skips.add(self._error)
+    def result(self) -> str | UnreadableSource:
+        return "".join(self._lines) if self._error is None else self._error

@@ -1,52 +1,40 @@
-"""Tokenising a corpus to Parquet shards, in parallel and resumable.
+"""Tokenise a corpus to Parquet shards, in parallel and resumable.
 
-Each input file produces its own shards and then its own record, so an interrupted run resumes with the files
-that have no record yet. A record holds the digest of the input and of all settings; if either differs, the
-file is processed again. The shards of a file do not depend on the other files, nor on the process that wrote
-them, so the folder has the same bytes for any number of interruptions and workers.
+Each input file produces shards and then a record (:mod:`.input_jobs`), so an interrupted run resumes with the
+files without a record. The folder has the same bytes for any number of interruptions and workers.
 """
 
 import hashlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from attomaton.base import artifacts
-from attomaton.base.artifacts.files import DRAFT, entry_of, link_or_copy, show_path
+from attomaton.base.artifacts.files import DRAFT, entry_of, show_path
 from attomaton.base.artifacts.folders import lock_target, resolve_target
 from attomaton.base.artifacts.manifests import FORMAT
 from attomaton.base.artifacts.ownership import take_stock
+from attomaton.base.artifacts.systems import link_or_copy
 from attomaton.base.errors import UnreadableSource, UnwritablePlace
 from attomaton.base.options import MOST_THREADS, whole_number
 from attomaton.base.progress import Advance, silent
 from attomaton.corpora.documents import Documents
-from attomaton.corpora.readers.batches import Reader, Reading, TextBatch, as_reading
-from attomaton.corpora.readers.corpus import Numbering, checked_batches, refuse_mixture, with_id_limit
+from attomaton.corpora.readers import input_jobs
+from attomaton.corpora.readers.batches import Reader, Reading, as_reading
+from attomaton.corpora.readers.corpus import with_id_limit
 from attomaton.corpora.readers.files import FileReader
-from attomaton.corpora.readers.processes import Workers, check_stop
+from attomaton.corpora.readers.input_jobs import INPUT_RECORDS, WORD_RECORDS
+from attomaton.corpora.readers.numbering import Numbering, refuse_mixture
+from attomaton.corpora.readers.processes import Workers
 from attomaton.corpora.readers.sources import find_readers
 from attomaton.corpora.samples import NOTHING_SKIPPED, Skipped
-from attomaton.corpora.shards import (
-    TOKENIZED,
-    VOCABULARY_FILE,
-    TokenizedCorpus,
-    is_tokenized,
-    read_tokens,
-    shard_table,
-    write_shards,
-)
-from attomaton.corpora.tokenizers.encoders import distinct_tokens
+from attomaton.corpora.shards import TOKENIZED, VOCABULARY_FILE, TokenizedCorpus, is_tokenized, read_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
-WORD_RECORDS, INPUT_RECORDS = "words", "inputs"  # folders of the records
 FIVE_DIGITS = "[0-9]" * 5
 TOKENIZED_FILES = (
     VOCABULARY_FILE,
@@ -55,131 +43,6 @@ TOKENIZED_FILES = (
     f"{INPUT_RECORDS}/*",
 )
 """The files of a tokenised corpus: shards are numbered by input."""
-
-
-@dataclass(frozen=True)
-class WordsJob:
-    """The distinct words or characters of one input, in order of first appearance."""
-
-    index: int
-    reader: Reader
-    reading: Reading
-    out: Path
-    tokenizer: str
-
-    def run(self) -> None:
-        """Write the record, unless it exists."""
-        path = record_path(self.out, WORD_RECORDS, self.index)
-        key = artifacts.digest_record([input_key(self.reader, self.reading), self.tokenizer])
-        if read_record(path).get("key") == key:
-            return
-        numbering, holds = Numbering(self.tokenizer), None
-        for batch in checked_batches(self.reader, self.reading):
-            check_stop()
-            if not len(batch.rows):
-                continue
-            if not isinstance(batch, TextBatch):
-                holds = "ids"
-                break
-            holds = "text"
-            numbering.add(distinct_tokens(batch.texts, self.tokenizer))
-        _write_record(path, {"key": key, "holds": holds, "tokens": list(numbering.numbers)})
-
-
-@dataclass(frozen=True)
-class EncodeJob:
-    """The shards of one input.
-
-    ``numbers`` is the digest of the token numbering, ``vocabulary`` that of the file to read it from.
-    """
-
-    index: int
-    reader: Reader
-    reading: Reading
-    out: Path
-    numbers: str
-    vocabulary: str
-    shard_tokens: int
-
-    def run(self) -> None:
-        """Write the shards and then the record, unless they exist."""
-        path = record_path(self.out, INPUT_RECORDS, self.index)
-        source = input_key(self.reader, self.reading)
-        key = artifacts.digest_record([source, self.numbers, self.shard_tokens])
-        record = read_record(path)
-        if record.get("key") == key and is_whole(self.out, record):
-            return
-        with artifacts.explained(self.out, resumable=True):
-            path.unlink(missing_ok=True)
-            for shard in self.out.glob(f"part-{self.index:05d}-*.parquet"):
-                shard.unlink()
-        self._write_shards(path, {"key": key, "input": source})
-
-    def _write_shards(self, path: Path, keys: dict[str, str]) -> None:
-        counts = SimpleNamespace(skipped=NOTHING_SKIPPED, holds=None, largest=0)
-        with artifacts.explained(self.out, resumable=True):
-            files = write_shards(
-                self._tables(counts),
-                lambda number: self.out / f"part-{self.index:05d}-{number:05d}.parquet",
-                shard_tokens=self.shard_tokens,
-            )
-        record = {**keys, "name": self.reader.name, "holds": counts.holds, "largest": counts.largest}
-        record |= {"documents": sum(entry["documents"] for entry in files.values())}
-        record |= {"tokens": sum(entry["tokens"] for entry in files.values())}
-        _write_record(path, {**record, "skipped": asdict(counts.skipped), "files": files})
-
-    def _tables(self, counts: Any) -> Iterator[pa.Table]:
-        vocabulary = _load_vocabulary(self.out / VOCABULARY_FILE, self.vocabulary)
-        for batch in checked_batches(self.reader, self.reading):
-            check_stop()
-            counts.skipped += batch.skipped
-            if not len(batch.rows):
-                continue
-            if not isinstance(batch, TextBatch):
-                counts.holds, offsets, ids = "ids", batch.offsets, batch.ids
-            elif vocabulary is None:
-                raise UnreadableSource(f"{self.reader.source} was altered while it was read; run this again")
-            else:
-                counts.holds = "text"
-                offsets, ids = vocabulary.encode_all(batch.texts)
-            counts.largest = max(counts.largest, int(ids.max(initial=0)))
-            yield shard_table(offsets, ids, batch.rows, self.reader.name)
-
-
-def record_path(out: Path, folder: str, index: int) -> Path:
-    return out / folder / f"{index:05d}.json"
-
-
-def read_record(path: Path) -> dict[str, Any]:
-    """A record, empty if there is no intact one."""
-    return artifacts.read_sealed(path) or {}
-
-
-def input_key(reader: Reader, reading: Reading) -> str:
-    """The digest of an input's bytes, its name, and the reading options."""
-    return artifacts.digest_record([FORMAT, reader.name, reader.digest(), reading.to_record()])
-
-
-def is_whole(out: Path, record: Mapping[str, Any]) -> bool:
-    """Whether every file that a record or manifest lists is unchanged."""
-    try:
-        artifacts.check_files(out, record.get("files"), again="tokenize again")
-    except OSError:
-        return False
-    return True
-
-
-@lru_cache(maxsize=1)
-def _load_vocabulary(path: Path, _digest: str) -> Vocabulary | None:
-    """The vocabulary, read once per process; the digest distinguishes files of the same name."""
-    record = json.loads(path.read_text(encoding="utf-8"))
-    return None if record is None else Vocabulary.from_record(record)
-
-
-def _write_record(path: Path, record: dict[str, Any]) -> None:
-    with artifacts.explained(path, resumable=True):
-        artifacts.write_sealed(path, record)
-
 
 SHARD_TOKENS = 1 << 25  # about 50 MB of Parquet
 
@@ -200,24 +63,22 @@ def tokenize_corpus(
     Parameters
     ----------
     source : path, URL, sequence or dataset
-        Any source that :func:`~attomaton.corpora.readers.find_readers` accepts.
+        A corpus, as in :func:`read_corpus`.
     out : path
-        Folder for the shards: new, empty, or that of an earlier call. Shards are first written to a folder
-        next to ``out``; if this call is stopped, the same call resumes from there.
+        Folder for the shards: new, empty, or that of an earlier call. If this call is stopped, the same call
+        resumes where it stopped.
     tokenizer : str
         ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, or the path of a
         ``tokenizer.json`` or ``.tiktoken`` file. Words and characters are numbered in order of first
-        appearance in the corpus, which takes an extra pass.
+        appearance, which takes an extra pass.
     reading : Reading, optional
         How to read.
     workers : int
-        Processes; each takes one input file at a time. A script that uses more than one needs the usual
-        ``if __name__ == "__main__":``.
+        Processes; a script that uses more than one needs ``if __name__ == "__main__":``.
     shard_tokens : int
         Number of tokens at which a shard is closed.
     overwrite : bool
-        Replace the shards of another corpus or of other settings; shards of an identical call are returned
-        unchanged.
+        Replace the shards of another corpus or of other settings.
     progress : callable, optional
         Called with the number of files done and the total, in each pass.
 
@@ -232,18 +93,18 @@ def tokenize_corpus(
     """
     workers = whole_number(workers, "workers", least=1, most=MOST_THREADS)
     shard_tokens = whole_number(shard_tokens, "shard_tokens", least=1)
-    job = _Job.of(source, tokenizer, reading, shard_tokens)
+    job = _CorpusJob.of(source, tokenizer, reading, shard_tokens)
     target = resolve_target(out)
     job.refuse_inputs_in(target)
     with lock_target(target) as lock:
-        same = job.is_that_of(target)
-        if same and is_whole(target, artifacts.read_manifest(target, TOKENIZED)):
+        is_same = job.has_written(target)
+        if is_same and input_jobs.is_whole(target, artifacts.read_manifest(target, TOKENIZED)):
             return read_tokens(target)
-        replace = overwrite or same  # the call that made a damaged corpus repairs it
+        replace = overwrite or is_same  # the call that wrote a damaged corpus repairs it
         with artifacts.build_folder(
             target, TOKENIZED, TOKENIZED_FILES, overwrite=replace, resumable=True, lock=lock
         ) as building:
-            _seed(building.folder, target)
+            _link_finished(building.folder, target)
             job.run(building.folder, workers, progress or silent)
             if not artifacts.read_manifest(building.folder, TOKENIZED)["tokens"]:
                 raise UnreadableSource("the corpus has no tokens; give another corpus")
@@ -251,13 +112,15 @@ def tokenize_corpus(
 
 
 def tokenize_into(folder: Path, source: Any, *, tokenizer: str, reading: Reading) -> TokenizedCorpus:
-    """Tokenize a corpus into a folder that is entirely ours; resume from its content."""
-    _Job.of(source, tokenizer, reading, SHARD_TOKENS).run(folder, 1)
+    """Tokenise a corpus into a folder without other files; resume from the content."""
+    _CorpusJob.of(source, tokenizer, reading, SHARD_TOKENS).run(folder, 1)
     return read_tokens(folder)
 
 
 @dataclass(frozen=True)
-class _Job:
+class _CorpusJob:
+    """A corpus to tokenise; ``vocabulary`` is None if a pass over the corpus must find it."""
+
     readers: Sequence[Reader]
     reading: Reading
     tokenizer: str
@@ -265,27 +128,25 @@ class _Job:
     shard_tokens: int
 
     @classmethod
-    def of(cls, source: Any, tokenizer: str, reading: Reading | None, shard_tokens: int) -> "_Job":
+    def of(cls, source: Any, tokenizer: str, reading: Reading | None, shard_tokens: int) -> "_CorpusJob":
         vocabulary = Vocabulary.fixed(tokenizer)
         if isinstance(source, Documents) and source.vocabulary is not None:
             vocabulary, tokenizer = source.vocabulary, source.vocabulary.tokenizer
-        how = with_id_limit(as_reading(reading), vocabulary)
-        return cls(find_readers(source, how), how, tokenizer, vocabulary, shard_tokens)
+        options = with_id_limit(as_reading(reading), vocabulary)
+        return cls(find_readers(source, options), options, tokenizer, vocabulary, shard_tokens)
 
     def refuse_inputs_in(self, target: Path) -> None:
-        """Never write to the folder that holds an input."""
         readers = [reader for reader in self.readers if isinstance(reader, FileReader)]
         paths = [reader.source for reader in readers if not reader.file.is_url]
         for path in (path for path in paths if target in Path(path).resolve().parents):
             raise UnwritablePlace(
-                f"{show_path(target)} holds the corpus itself ({path}); give another folder for the shards"
+                f"{show_path(target)} contains the corpus itself ({path}); give another folder for the shards"
             )
 
-    def is_that_of(self, folder: Path) -> bool:
-        """Whether a folder holds the output of this job."""
+    def has_written(self, folder: Path) -> bool:
         if not is_tokenized(folder):
             return False
-        inputs = [input_key(reader, self.reading) for reader in self.readers]
+        inputs = [input_jobs.input_key(reader, self.reading) for reader in self.readers]
         return artifacts.read_manifest(folder, TOKENIZED).get("job") == self.digest(inputs)
 
     def digest(self, inputs: Sequence[str]) -> str:
@@ -293,52 +154,47 @@ class _Job:
         return artifacts.digest_record([FORMAT, list(inputs), self.tokenizer, fixed, self.shard_tokens])
 
     def run(self, out: Path, workers: int, progress: Advance = silent) -> None:
-        """Write shards, records and the manifest into a folder that is entirely ours."""
+        """Write shards, records and the manifest into a folder without other files."""
         vocabulary, readers = self.vocabulary, self.readers
         with artifacts.explained(out):
-            _prepare(out, len(readers), counted=vocabulary is None)
+            _prepare(out, len(readers), has_words=vocabulary is None)
         with Workers(workers, progress) as pool:
+            inputs = [(index, reader, self.reading, out) for index, reader in enumerate(readers)]
             if vocabulary is None:
-                counting = (self.reading, out, self.tokenizer)
-                pool.run([WordsJob(index, reader, *counting) for index, reader in enumerate(readers)])
-                vocabulary, numbers = _merge_words(out, len(readers), self.tokenizer)
+                pool.run([input_jobs.WordsJob(*each, self.tokenizer) for each in inputs])
+                vocabulary, ids_digests = _merge_words(out, len(readers), self.tokenizer)
             else:
-                numbers = [artifacts.digest_record([vocabulary.tokenizer, vocabulary.definition])] * len(
-                    readers
-                )
+                fixed = artifacts.digest_record([vocabulary.tokenizer, vocabulary.definition])
+                ids_digests = [fixed] * len(readers)
             words = None if vocabulary is None else vocabulary.to_record()
             with artifacts.explained(out):
                 digest = artifacts.write_file(out / VOCABULARY_FILE, artifacts.json_writer(words))["sha256"]
-            pool.run(
-                [
-                    EncodeJob(index, reader, self.reading, out, numbers[index], digest, self.shard_tokens)
-                    for index, reader in enumerate(readers)
-                ]
-            )
-        records = [read_record(record_path(out, INPUT_RECORDS, index)) for index in range(len(readers))]
+            jobs = [
+                input_jobs.EncodeJob(*each, ids_digest, digest, self.shard_tokens)
+                for each, ids_digest in zip(inputs, ids_digests, strict=True)
+            ]
+            pool.run(jobs)
+        records = [input_jobs.read_record(out, INPUT_RECORDS, index) for index in range(len(readers))]
         manifest = _manifest(out, records, vocabulary, self.reading)
         job = self.digest([record["input"] for record in records])
         with artifacts.explained(out):
             artifacts.write_sealed(out / artifacts.MANIFEST, {**manifest, "job": job})
 
 
-def _prepare(out: Path, n_inputs: int, *, counted: bool) -> None:
+def _prepare(out: Path, n_inputs: int, *, has_words: bool) -> None:
     """Create the folders; remove leftovers of inputs that no longer exist."""
     for folder in (out / WORD_RECORDS, out / INPUT_RECORDS):
         folder.mkdir(parents=True, exist_ok=True)
     (out / artifacts.MANIFEST).unlink(missing_ok=True)
     for path in [*out.glob("part-*"), *(out / WORD_RECORDS).iterdir(), *(out / INPUT_RECORDS).iterdir()]:
-        gone = path.parent.name == WORD_RECORDS and not counted
+        is_stale = path.parent.name == WORD_RECORDS and not has_words
         number = path.name.removeprefix("part-")[:5]  # of the input to which a shard or record belongs
-        if gone or path.name.endswith(DRAFT) or (number.isdigit() and int(number) >= n_inputs):
+        if is_stale or path.name.endswith(DRAFT) or (number.isdigit() and int(number) >= n_inputs):
             path.unlink()
 
 
-def _seed(folder: Path, replaced: Path) -> None:
-    """Start with links to the shards and records of the folder being replaced, which cost nothing.
-
-    They are used only if their digests match, and never written to: each new file first has a new name.
-    """
+def _link_finished(folder: Path, replaced: Path) -> None:
+    """Link the shards and records of the folder being replaced: those whose digests match are used again."""
     stock = take_stock(replaced) if replaced.is_dir() else None
     for file in [] if stock is None else stock.files:
         new = folder / file.relative_to(replaced)
@@ -353,7 +209,7 @@ def _merge_words(out: Path, n_inputs: int, tokenizer: str) -> tuple[Vocabulary |
     numbers: list[str] = []
     kinds: set[str] = set()
     for index in range(n_inputs):
-        record = read_record(record_path(out, WORD_RECORDS, index))
+        record = input_jobs.read_record(out, WORD_RECORDS, index)
         tokens = tuple(record["tokens"])
         kinds |= {record["holds"]} - {None}
         numbering.add(tokens)

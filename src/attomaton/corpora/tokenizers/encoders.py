@@ -1,7 +1,6 @@
-"""Splitting texts into tokens, and encoding many texts as ids at once.
+"""Split texts into tokens, and encode many texts as ids at once.
 
-The word tokenizer splits at white space and turns each line end into ``<eos>``, as the WikiText language
-models do. Its variants lowercase the text, and split off punctuation.
+The word tokenizer splits at white space and turns line ends into ``<eos>``, as WikiText language models do.
 """
 
 import re
@@ -21,6 +20,7 @@ from attomaton.base.tables import Int32, Int64, number_strings
 from attomaton.corpora.budgets import brief
 
 EOS = "<eos>"
+SHOWN_TOKENS = 5  # unknown tokens that an error lists
 
 RESTORE_TOKENIZER = "restore the file"
 ANOTHER_TOKENIZER = "restore the file, or give another"
@@ -30,7 +30,7 @@ BYTE_TOKENS = tuple(chr(byte) if 0x20 <= byte < 0x7F else f"<0x{byte:02X}>" for 
 
 
 def split_words(text: str) -> list[str]:
-    r"""Words between white space; a line end is the token ``<eos>``, and so is a word written ``<eos>``."""
+    """Words between white space; a line end is the token ``<eos>``, and so is a word written ``<eos>``."""
     return text.replace("\n", f" {EOS} ").split()
 
 
@@ -39,10 +39,9 @@ def split_lower(text: str) -> list[str]:
 
 
 def split_punctuation(text: str) -> list[str]:
-    r"""Lowercase words, with signs as separate tokens; each line end is the token ``<eos>``.
+    """Lowercase words, with punctuation and symbols as separate tokens; a line end is the token ``<eos>``.
 
-    A sign is a character that Unicode classifies as punctuation or a symbol. The underscore, and an
-    apostrophe between two letters or digits, are parts of a word.
+    The underscore, and an apostrophe between two letters or digits, are parts of a word.
     """
     lines = text.lower().replace("\n", EOS).split(EOS)
     split = [_SIGN.sub(_set_apart, line).split() for line in lines]
@@ -65,7 +64,7 @@ def _is_sign(character: str) -> bool:
 
 
 def join_words(tokens: Sequence[str]) -> str:
-    r"""Words separated by spaces, with a line end for each ``<eos>``: the inverse of :func:`split_words`."""
+    """Words separated by spaces, with a line end for each ``<eos>``: the inverse of :func:`split_words`."""
     text = " ".join("\n" if token == EOS else token for token in tokens)
     return text.replace(" \n", "\n").replace("\n ", "\n")
 
@@ -75,7 +74,6 @@ def split_bytes(text: str) -> list[str]:
 
 
 def join_bytes(tokens: Sequence[str]) -> str:
-    """The text of byte tokens; bytes that are not UTF-8 become replacement characters."""
     return bytes(map(BYTE_TOKENS.index, tokens)).decode("utf-8", errors="replace")
 
 
@@ -96,7 +94,6 @@ TOKENIZERS: dict[str, Tokenizer] = {
 
 
 def find_tokenizer(name: str) -> Tokenizer:
-    """The tokenizer of this name."""
     if name not in TOKENIZERS:
         raise UnsupportedOption(
             f"there is no tokenizer {name!r}; choose one of {', '.join(TOKENIZERS)}, "
@@ -124,13 +121,12 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class TableEncoder:
-    """Words or characters, with ids from a table."""
+    """Words or characters, with ids from a table; a token outside the table is an error that names it."""
 
     tokenizer: str
     numbers: Mapping[str, int]
 
     def encode(self, texts: Sequence[str | Sequence[str]]) -> tuple[Int64, Int32]:
-        """The texts, or lists of tokens, as ids; a token outside the table is an error that names it."""
         lists = split_all(texts, self.tokenizer)
         distinct, indices = number_strings(list(chain.from_iterable(lists)))
         unknown = {token for token in distinct if token not in self.numbers}
@@ -151,38 +147,34 @@ class ByteEncoder:
 
 
 def split_all(texts: Sequence[str | Sequence[str]], tokenizer: str) -> list[Sequence[str]]:
-    """The tokens of each text; a text given as a list of tokens is already split."""
     split = find_tokenizer(tokenizer).split
     return [split(text) if isinstance(text, str) else text for text in texts]
 
 
 def distinct_tokens(texts: Sequence[str | Sequence[str]], tokenizer: str) -> tuple[str, ...]:
-    """The distinct words or characters of the texts, in order of first appearance."""
     return number_strings(list(chain.from_iterable(split_all(texts, tokenizer))))[0]
 
 
 def ragged(lists: Sequence[Sequence[int]]) -> tuple[Int64, Int32]:
-    """Lists of ids as ``(offsets, ids)``."""
     offsets = _lengths_to_offsets([len(ids) for ids in lists])
     return offsets, np.fromiter(chain.from_iterable(lists), np.int32, int(offsets[-1]))
 
 
 def unknown_token(unknown: Collection[str], n_tokens: int) -> UnknownToken:
-    first = ", ".join(repr(brief(token)) for token in sorted(unknown)[:5])
+    shown = ", ".join(repr(brief(token)) for token in sorted(unknown)[:SHOWN_TOKENS])
     return UnknownToken(
-        f"not among the {n_tokens:,} tokens of the vocabulary: {first}; leave that out, check case and "
+        f"not among the {n_tokens:,} tokens of the vocabulary: {shown}; leave that out, check case and "
         "punctuation, or learn from a corpus that has it"
     )
 
 
 def show_bytes(token: bytes) -> str:
-    r"""A token as text; a byte that is not UTF-8 is shown like ``<0xE9>``."""
     shown = token.decode("utf-8", errors="surrogateescape")
     return "".join(f"<0x{ord(c) - 0xDC00:02X}>" if "\udc80" <= c <= "\udcff" else c for c in shown)
 
 
 def name_all(names: Mapping[int, str]) -> tuple[str, ...]:
-    """A name for each id from 0 to the largest; ids without a unique name are named by number."""
+    """A name for each id from 0 to the largest; ids without a unique name are named by the id."""
     used: dict[str, int] = {}
     for index in range(max(names, default=-1) + 1):
         name = names.get(index)
@@ -196,7 +188,7 @@ def _lengths_to_offsets(lengths: list[int]) -> Int64:
 
 @contextmanager
 def running(failure: str) -> Generator[None]:
-    """Convert errors of a tokenizer's library, including panics, which are not an ``Exception``."""
+    """Convert the errors of a library of tokenizers, including panics, which are not an ``Exception``."""
     try:
         yield
     except (AttomatonError, KeyboardInterrupt, SystemExit, GeneratorExit):

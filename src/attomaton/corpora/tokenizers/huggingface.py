@@ -1,12 +1,13 @@
-"""Tokenizers of a ``tokenizer.json``, run by the library ``tokenizers`` within limits of time and memory.
+"""Run a ``tokenizer.json`` with the library ``tokenizers``, within limits of time and memory.
 
-A file can ask the library for any amount of either, so its sizes are checked before the library reads it, the
-growth of texts after that, and the time of each call.
+A file can make the library use any amount of either. So attomaton checks the sizes in a file before the
+library reads it, then how much it can lengthen a text, and then the time of each call.
 """
 
 import base64
 import binascii
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,17 +29,17 @@ HUGGING_FACE = "tokenizer.json"
 LONGEST_WORDPIECE = 1000
 """Longest word for WordPiece, in characters: its time grows with their square; the default is 100."""
 
-MOST_GROWTH = 128  # largest factor by which the parts of a tokenizer may lengthen a text
+MOST_GROWTH = 128  # largest factor by which the steps of a tokenizer may lengthen a text
 DOUBLING = ("BPEDecoder", "ByteLevel", "CTC", "Metaspace", "WordPiece")
-"""Parts that may write two characters, or bytes, for one: a sequence of them lengthens a text much."""
+"""Steps that may write two characters, or bytes, for one: a sequence of them lengthens a text much."""
 
 BEGINNINGS = 1 << 21
 """Distinct beginnings of the tokens of a Unigram model, each of which takes the library about 350 bytes; in
 large files, as many as an eighth of their characters. Those of 250 k tokens have about a million."""
 
-START_SECONDS, BYTE_SECONDS, FURTHER_SECONDS, FEW_BYTES = 10.0, 1.5e-6, 1e-5, 10_000_000
-"""Processor time that a ``tokenizer.json`` may take for all texts: to begin with, for each of the first ten
-million bytes, and for each one after these. Real ones take 4e-7 to 8e-7 s a byte."""
+START_SECONDS, BYTE_SECONDS, FURTHER_SECONDS, FIRST_TEXT_BYTES = 10.0, 1.5e-6, 1e-5, 10_000_000
+"""Processor time that a ``tokenizer.json`` may take for all texts: at the start, for each of the first bytes,
+and for each byte after these; and the number of first bytes. Real files take 4e-7 to 8e-7 s for a byte."""
 
 
 class HuggingFaceEncoder:
@@ -67,19 +68,15 @@ class HuggingFaceEncoder:
         if max(_growth(encoding), _growth(decoding)) > MOST_GROWTH:
             raise _wrong(f"it may lengthen a text more than {MOST_GROWTH}-fold")
         if dropout:
-            raise UnsupportedOption(
-                "the tokenizer drops merges at random, so a text has no fixed ids; set its dropout to null"
-            )
+            raise UnsupportedOption("the tokenizer drops merges at random; set its dropout to null")
         self._seconds, self._n_bytes = 0.0, 0
         self._n_tokens = max(self._names, default=-1) + 1
         if self._n_tokens > VOCABULARY_SIZE:
             raise UnreadableSource(
-                f"the tokenizer has ids up to {self._n_tokens - 1}, but ids must be below "
-                f"{VOCABULARY_SIZE:,}; give another file"
+                f"tokenizer ids go up to {self._n_tokens - 1}, not below {VOCABULARY_SIZE:,}; give another"
             )
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
-        """The texts as ids."""
         with running("the tokenizer has no ids for part of the text"):
             call = partial(self._tokenizer.encode_batch_fast, list(texts), add_special_tokens=False)
             n_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
@@ -87,13 +84,12 @@ class HuggingFaceEncoder:
         largest = max((max(ids) for ids in lists if ids), default=0)
         if largest >= max(1, self._n_tokens):
             raise UnreadableSource(
-                f"the tokenizer produced the id {largest}, but its ids must be below {self._n_tokens}; "
-                "give another file"
+                f"the tokenizer produced the id {largest}, not below {self._n_tokens}; give another file"
             )
         return ragged(lists)
 
     def before(self) -> tuple[int, ...]:
-        """The special tokens that the file's post-processor puts before a text."""
+        """The special tokens that the post-processor of the file puts before a text."""
         with running("the tokenizer has no ids for a letter"):
             batch = self._tokenizer.encode_batch
             calls = (partial(batch, ["a"], add_special_tokens=special) for special in (False, True))
@@ -107,15 +103,15 @@ class HuggingFaceEncoder:
         return name_all(self._names)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of consecutive ids, from the file's decoder; an id without a token adds nothing."""
+        """The text of consecutive ids, by the decoder of the file; an id without a token adds nothing."""
         with running("the tokenizer cannot join its tokens"):
             call = partial(self._tokenizer.decode_batch, [list(ids)], skip_special_tokens=False)
             return (self._call_in_time(call, 4 * len(ids)) if self._joins_by_regex else call())[0]
 
     def _call_in_time(self, call: Callable[[], Any], n_bytes: int) -> Any:
-        """The result of a call of the library; raise if all calls together take far too long.
+        """The result of a call of the library; an error if all calls together take far too long.
 
-        Only calls that release the interpreter's lock may be given, or Ctrl-C is not heard.
+        The call must release the interpreter's lock, or Ctrl-C has no effect.
         """
         outcomes = SimpleQueue[tuple[Any, BaseException | None]]()
 
@@ -126,21 +122,25 @@ class HuggingFaceEncoder:
                 outcomes.put((None, error))
 
         self._n_bytes += n_bytes
-        few = min(self._n_bytes, FEW_BYTES)
-        most = START_SECONDS + BYTE_SECONDS * few + FURTHER_SECONDS * (self._n_bytes - few) - self._seconds
-        clock, processor = time.monotonic(), time.process_time()
+        first = min(self._n_bytes, FIRST_TEXT_BYTES)
+        allowed = START_SECONDS + BYTE_SECONDS * first + FURTHER_SECONDS * (self._n_bytes - first)
+        start = time.monotonic(), time.process_time()
+
+        def elapsed() -> float:
+            return min(time.monotonic() - start[0], time.process_time() - start[1])
+
         Thread(target=run, daemon=True).start()
         while True:
             with suppress(Empty):
                 result, error = outcomes.get(timeout=0.2)
-                self._seconds += min(time.monotonic() - clock, time.process_time() - processor)
+                self._seconds += elapsed()
                 if error is not None:
                     raise error
                 return result
-            if min(time.monotonic() - clock, time.process_time() - processor) > most:
+            if elapsed() > allowed - self._seconds:
                 raise UnreadableSource(
-                    "it takes several times as long for this text as common tokenizers, probably because a "
-                    "regular expression in it backtracks without end; give another tokenizer"
+                    "the tokenizer takes several times as long as common ones, probably because a regular "
+                    "expression in it backtracks without end; give another tokenizer"
                 )
 
 
@@ -157,10 +157,8 @@ def check_json(definition: str) -> None:
     record = _object(read, "the file")
     model = _object(record.get("model", {}), "its model")
     vocab, added = model.get("vocab"), record.get("added_tokens")
-    n_tokens = sum(
-        len(cast("list[Any]", tokens)) for tokens in (vocab, added) if isinstance(tokens, list | dict)
-    )
-    _check_tokens(vocab, added, ids_most(n_tokens))
+    listed = [cast("list[Any]", tokens) for tokens in (vocab, added) if isinstance(tokens, list | dict)]
+    _check_tokens(vocab, added, ids_most(sum(map(len, listed))))
     longest = model.get("max_input_chars_per_word", 0)
     if not isinstance(longest, int) or longest > LONGEST_WORDPIECE:
         raise _wrong(
@@ -173,49 +171,46 @@ def check_json(definition: str) -> None:
 
 def _check_tokens(vocab: Any, added: Any, most: int) -> None:
     """Refuse ids of ``most`` or more, tokens that are too long, and too many tokens."""
-    tokens: list[Any] = []
-    numbered: list[tuple[str, Any]] = []
-    if isinstance(vocab, list):  # Unigram: [token, score] by id
+    tokens: list[Any] = []  # of Unigram, whose vocabulary is [token, score] by id
+    ids: list[tuple[str, Any]] = []  # of tokens
+    size = 0
+    if isinstance(vocab, list):
+        size = len(cast("list[Any]", vocab))
         tokens += [pair[0] for pair in cast("list[Any]", vocab) if isinstance(pair, list) and pair]
     elif isinstance(vocab, dict):
-        by_token = cast("dict[str, Any]", vocab)
-        numbered += by_token.items()
-        tokens += by_token
-        if len(set(map(str, by_token.values()))) < len(by_token):
+        ids += cast("dict[str, Any]", vocab).items()
+        size = len(ids)
+        if len({str(index) for _, index in ids}) < size:
             raise _wrong("two tokens of its vocabulary have the same id")
-    if isinstance(vocab, list | dict) and len(cast("list[Any]", vocab)) > VOCABULARY_SIZE:
-        raise _wrong(f"it has {len(cast('list[Any]', vocab)):,} tokens, more than {VOCABULARY_SIZE:,}")
+    if size > VOCABULARY_SIZE:
+        raise _wrong(f"it has {size:,} tokens, more than {VOCABULARY_SIZE:,}")
     for item in cast("list[Any]", added) if isinstance(added, list) else []:
         entry = _object(item, "an added token")
-        tokens.append(str(entry.get("content")))
-        numbered.append((tokens[-1], entry.get("id", 0)))
-    for token, index in numbered:
+        ids.append((str(entry.get("content")), entry.get("id", 0)))
+    for token, index in ids:
         if type(index) is not int or not 0 <= index < most:
             raise _wrong(
                 f"the id of {brief(token)!r} is {brief(str(index))}, not a whole number from 0 to {most - 1}"
             )
-    for token in tokens:
+    for token in [*tokens, *(token for token, _ in ids)]:
         if isinstance(token, str) and len(token) > TOKEN_TEXT:
             raise _wrong(f"a token has {len(token):,} characters, more than {TOKEN_TEXT:,}")
 
 
 def _check_beginnings(vocab: list[Any], most: int) -> None:
     """Refuse a Unigram vocabulary whose trie would take too much memory."""
-    tokens = sorted(str(cast("list[Any]", pair)[0]) for pair in vocab if isinstance(pair, list) and pair)
-    written = [token.encode("utf-8", "replace") for token in tokens]
-    if sum(map(len, written)) > most:
-        shared = sum(len(commonprefix(pair)) for pair in pairwise(written))  # noqa: RUF071  no paths
-        if sum(map(len, written)) - shared > most:
+    texts = sorted(str(cast("list[Any]", pair)[0]) for pair in vocab if isinstance(pair, list) and pair)
+    tokens = [text.encode("utf-8", "replace") for text in texts]
+    if sum(map(len, tokens)) > most:
+        shared = sum(len(commonprefix(pair)) for pair in pairwise(tokens))  # noqa: RUF071  no paths
+        if sum(map(len, tokens)) - shared > most:
             raise _wrong(f"its tokens have more than {most:,} distinct beginnings")
 
 
 def _growth(step: Any) -> float:
-    """The factor by which a part of a tokenizer may lengthen a text."""
+    """The factor by which a step of a tokenizer, or a list of steps, may lengthen a text."""
     if isinstance(step, list):
-        product = 1.0
-        for inner_step in cast("list[Any]", step):
-            product *= _growth(inner_step)
-        return product
+        return math.prod(map(_growth, cast("list[Any]", step)), start=1.0)
     if not isinstance(step, dict):
         return 1.0
     entry = cast("dict[str, Any]", step)
@@ -223,8 +218,8 @@ def _growth(step: Any) -> float:
     match entry:
         case {"type": "Replace", "pattern": {"String": str(plain)}, "content": str(content)} if plain:
             return inner * max(1.0, len(content) / len(plain))
-        case {"type": "Replace", "pattern": {"Regex": str(regex)}, "content": str(content)} if _eats(regex):
-            return inner * max(1, len(content))
+        case {"type": "Replace", "pattern": {"Regex": str(regex)}, "content": str(text)} if _consumes(regex):
+            return inner * max(1, len(text))
         case {"type": "Replace", "content": str(added)} | {"type": "Prepend", "prepend": str(added)}:
             return inner * (1 + len(added))  # a match may be empty, between two characters
         case {"type": "Precompiled", "precompiled_charsmap": str(charsmap)}:
@@ -235,8 +230,8 @@ def _growth(step: Any) -> float:
             return inner * (2 if entry.get("type") in DOUBLING else 1)
 
 
-def _eats(pattern: str) -> bool:
-    """Whether a regular expression is so simple that each of its matches surely has a character."""
+def _consumes(pattern: str) -> bool:
+    """Whether a regular expression is so simple that each match surely has a character."""
     plain = re.sub(r"\\[dDhHnprsStPwW\W]", "x", pattern)
     return plain != "" and re.search(r"[*?|^$()\\]|\{[0,]", plain) is None
 

@@ -1,4 +1,4 @@
-"""Tokenizers of llama2.c, from their ``.bin`` files: a score and a text for each token."""
+"""Run tokenizers of llama2.c, from their ``.bin`` files: a score and a text for each token."""
 
 import base64
 import binascii
@@ -21,10 +21,7 @@ _BYTE = re.compile(rb"<0x([0-9A-F]{2})>")
 
 
 class Llama2cEncoder:
-    """A tokenizer of llama2.c, from its base64-encoded file.
-
-    As in llama2.c, a space is prepended to the text; no BOS token is added.
-    """
+    """A tokenizer of llama2.c, from a base64-encoded file; texts get a space at the start, but no BOS."""
 
     def __init__(self, definition: str) -> None:
         try:
@@ -36,16 +33,12 @@ class Llama2cEncoder:
         for index, token in enumerate(self._tokens):
             self._ids.setdefault(token, index)
         if len(self._tokens) < FIRST_BYTE + 256 or b" " not in self._ids:
-            raise UnreadableSource(
-                f"it has no token for a space, or not one for every byte; {RESTORE_TOKENIZER}"
-            )
+            raise UnreadableSource(f"it has no token for a space, or for some byte; {RESTORE_TOKENIZER}")
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
-        """The texts as ids."""
         return ragged([self._merge(self._characters(text)) for text in texts])
 
     def tokens(self) -> tuple[str, ...]:
-        """The tokens as text; a byte that is not UTF-8 is shown like ``<0xE9>``."""
         return name_all({index: show_bytes(token) for index, token in enumerate(self._tokens)})
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -54,6 +47,7 @@ class Llama2cEncoder:
         return joined.removeprefix(b" ").decode("utf-8", errors="replace")
 
     def _bytes_of(self, index: int) -> bytes:
+        """The bytes of a token; a byte token, such as ``<0x0A>``, is that byte."""
         token = self._tokens[index] if 0 <= index < len(self._tokens) else b""
         byte = _BYTE.fullmatch(token) if FIRST_BYTE <= index < FIRST_BYTE + 256 else None
         return token if byte is None else bytes([int(byte[1], 16)])
@@ -62,9 +56,9 @@ class Llama2cEncoder:
         """The ids of the characters; a character that is not a token becomes its bytes."""
         ids: list[int] = [self._ids[b" "]] if text else []
         for character in text:
-            written = character.encode("utf-8", errors="replace")
-            number = self._ids.get(written)
-            ids += [byte + FIRST_BYTE for byte in written] if number is None else [number]
+            encoded = character.encode("utf-8", errors="replace")
+            index = self._ids.get(encoded)
+            ids += [byte + FIRST_BYTE for byte in encoded] if index is None else [index]
         return ids
 
     def _merge(self, ids: list[int]) -> list[int]:
@@ -95,9 +89,9 @@ class Llama2cEncoder:
             if current[position] != left or after is None or current[after] != right:
                 continue
             current[position], current[after] = merged, None
-            following[position] = beyond = following[after]
-            if beyond is not None:
-                previous[beyond] = position
+            following[position] = later = following[after]
+            if later is not None:
+                previous[later] = position
             for pair in (pair_at(previous[position]), pair_at(position)):
                 if pair is not None:
                     heappush(waiting, pair)
@@ -111,15 +105,11 @@ def _parse_tokens(content: bytes) -> tuple[list[bytes], list[float]]:
     offset = HEADER_BYTES
     while offset < len(content):
         if offset + 8 > len(content) or len(tokens) >= VOCABULARY_SIZE:
-            raise UnreadableSource(
-                f"it ends inside token {len(tokens)}, or has too many; {RESTORE_TOKENIZER}"
-            )
+            raise UnreadableSource(f"it ends in token {len(tokens)}, or has too many; {RESTORE_TOKENIZER}")
         score, length = struct.unpack_from("<fi", content, offset)
         offset += 8 + length
         if not 0 <= length <= TOKEN_TEXT or offset > len(content):
-            raise UnreadableSource(
-                f"token {len(tokens)} has a declared length of {length} bytes; {RESTORE_TOKENIZER}"
-            )
+            raise UnreadableSource(f"token {len(tokens)} has a length of {length} bytes; {RESTORE_TOKENIZER}")
         if not math.isfinite(score) or score <= LEAST_SCORE:
             raise UnreadableSource(f"token {len(tokens)} has the score {score}; {RESTORE_TOKENIZER}")
         tokens.append(content[offset - length : offset])

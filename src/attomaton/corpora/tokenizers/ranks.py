@@ -1,7 +1,7 @@
-"""Tokenizers of tiktoken, from their ranks files (``.tiktoken``).
+"""Run tokenizers of tiktoken, from their ranks files (``.tiktoken``).
 
-A ranks file has a line for each token, with its bytes in base64 and its rank, which is its id. Its name
-determines what it lacks: the pattern that splits a text, and the special tokens.
+A ranks file has a line for each token, with the bytes in base64 and the rank, which is the id. The name of
+the file determines what it lacks: the pattern that splits a text, and the special tokens.
 """
 
 import base64
@@ -71,11 +71,11 @@ SCHEMES = {
     ),
     "o200k_base": Scheme(_O200K, 199998, {END_OF_TEXT: 199999, END_OF_PROMPT: 200018}),
 }
-"""Name of a ranks file, without its suffix → the information missing in it."""
+"""Name of a ranks file, without the suffix → what the file lacks."""
 
 
 class TiktokenEncoder:
-    """A ranks file, run by the library ``tiktoken``; its name determines the splitting pattern."""
+    """A ranks file, run by the library ``tiktoken``."""
 
     def __init__(self, definition: str) -> None:
         with needing("a .tiktoken file"):
@@ -107,13 +107,11 @@ class TiktokenEncoder:
             )
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
-        """The texts as ids."""
         with running("the tokenizer has no ids for part of the text"):
             lists = [self._encoding.encode_ordinary(text) for text in texts]
         return ragged(lists)
 
     def tokens(self) -> tuple[str, ...]:
-        """The tokens as text; a byte that is not UTF-8 is shown like ``<0xE9>``."""
         names = {index: show_bytes(token) for token, index in self._ranks.items()}
         return name_all({**names, **{index: token for token, index in self._special.items()}})
 
@@ -125,7 +123,7 @@ class TiktokenEncoder:
 
 
 def parse_ranks(content: str, most: int) -> dict[bytes, int]:
-    """The tokens of a ``.tiktoken`` file with their ranks, which are below ``most``."""
+    """The rank of each token of a ``.tiktoken`` file; ranks must be below ``most``."""
     ranks: dict[bytes, int] = {}
     for number, line in enumerate(content.splitlines(), 1):
         if not line.strip():

@@ -1,4 +1,4 @@
-"""Tokenizer files of language models: ``tokenizer.json``, ``.tiktoken``, and ``.bin`` of llama2.c.
+"""Read tokenizer files of language models: ``tokenizer.json``, ``.tiktoken``, and ``.bin`` of llama2.c.
 
 The ids are those that the libraries ``tokenizers`` and ``tiktoken`` assign to plain text: no special tokens
 are added, and nothing is truncated or padded. Text that looks like a special token is ordinary text for
@@ -33,7 +33,6 @@ class SubwordEncoder(Encoder, Protocol):
 
 
 def is_subword_file(tokenizer: str) -> bool:
-    """Whether the name of a tokenizer is the path of a tokenizer file."""
     return tokenizer.endswith((".json", ".tiktoken", ".bin"))
 
 
@@ -42,9 +41,8 @@ def read_definition(path: str) -> tuple[str, str]:
     file = Path(path)
     try:
         with open_regular(file) as stream:
-            read = stream.read(TOKENIZER_BYTES + 1)
-            packed = base64.b64encode(read) if file.suffix == ".bin" else read
-            content = packed.decode("utf-8")
+            blob = stream.read(TOKENIZER_BYTES + 1)
+            content = (base64.b64encode(blob) if file.suffix == ".bin" else blob).decode("utf-8")
     except UnicodeDecodeError as error:
         raise UnreadableSource(f"{file} is not a tokenizer file: it is not UTF-8; give another") from error
     except OSError as error:
@@ -55,9 +53,7 @@ def read_definition(path: str) -> tuple[str, str]:
             ".tiktoken or .bin file"
         ) from error
     if len(content) > TOKENIZER_BYTES:
-        raise UnreadableSource(
-            f"{file} has more than {TOKENIZER_BYTES:,} characters, too many for a tokenizer; give another"
-        )
+        raise UnreadableSource(f"{file} has more than {TOKENIZER_BYTES:,} characters; give another tokenizer")
     kind = {".tiktoken": TIKTOKEN, ".bin": LLAMA2C}.get(file.suffix, HUGGING_FACE)
     definition = json.dumps({"scheme": file.stem, "ranks": content}) if kind == TIKTOKEN else content
     try:
@@ -69,7 +65,6 @@ def read_definition(path: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=4)
 def subword_encoder(kind: str, definition: str) -> SubwordEncoder:
-    """The encoder for a definition from :func:`read_definition`."""
     if kind == LLAMA2C:
         return Llama2cEncoder(definition)
     return TiktokenEncoder(definition) if kind == TIKTOKEN else HuggingFaceEncoder(definition)

@@ -39,8 +39,7 @@ class Vocabulary:
         ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, ``"tokenizer.json"``,
         ``"tiktoken"`` or ``"llama2.c"``.
     definition : str, optional
-        For ``"tokenizer.json"``, ``"tiktoken"`` and ``"llama2.c"``: everything needed to rebuild the
-        tokenizer.
+        The content of the tokenizer file, for the last three.
 
     Examples
     --------
@@ -49,13 +48,6 @@ class Vocabulary:
     (('a', 'rose', 'is'), [0, 1, 2, 0, 1], [2, 0])
     >>> vocabulary.lookup(["rose", "is"]).tolist(), vocabulary.decode([1, 2])
     ([1, 2], ['rose', 'is'])
-    >>> ids, unknown = vocabulary.encode_open("a red rose")  # the first unknown word gets id 3
-    >>> ids.tolist(), unknown, vocabulary.join(ids, unknown)
-    ([0, 3, 1], ('red',), 'a red rose')
-    >>> Vocabulary.from_record(vocabulary.to_record()) == vocabulary
-    True
-    >>> len(Vocabulary.fixed("byte")), Vocabulary.fixed("word")  # words are known once a text is read
-    (256, None)
     """
 
     tokens: tuple[str, ...]
@@ -67,11 +59,7 @@ class Vocabulary:
 
     @classmethod
     def from_text(cls, text: str, tokenizer: str = "word") -> tuple["Vocabulary", Int32]:
-        """The vocabulary of a text and the text as ids.
-
-        Words and characters are numbered in order of first appearance; the other tokenizers have fixed
-        ids.
-        """
+        """The vocabulary of a text, numbered in order of first appearance unless it is fixed, and the ids."""
         fixed = cls.fixed(tokenizer)
         if fixed is not None:
             return fixed, fixed.encode(text)
@@ -80,14 +68,7 @@ class Vocabulary:
 
     @classmethod
     def fixed(cls, tokenizer: str) -> "Vocabulary | None":
-        """The vocabulary that a tokenizer has before it sees a text; None for words and characters.
-
-        Parameters
-        ----------
-        tokenizer : str
-            A name such as ``"word"`` or ``"byte"``, or the path of a ``tokenizer.json``, ``.tiktoken`` or
-            ``.bin`` file.
-        """
+        """The fixed vocabulary of a tokenizer, by name or path; None for words and characters."""
         if tokenizer == "byte":
             return cls(BYTE_TOKENS, "byte")
         if not is_subword_file(tokenizer):
@@ -100,12 +81,11 @@ class Vocabulary:
     def from_record(cls, record: Mapping[str, Any]) -> "Vocabulary":
         """The inverse of :meth:`to_record`."""
         tokens, tokenizer, definition = (record.get(name) for name in ("tokens", "tokenizer", "definition"))
-        whole = isinstance(tokens, list) and all(isinstance(name, str) for name in cast("list[Any]", tokens))
-        if not whole or not isinstance(tokenizer, str) or not isinstance(definition, str | None):
-            raise CorruptRun(
-                "this is not a vocabulary: a list of tokens or its tokenizer is missing; write it again"
-            )
-        return cls(tuple(cast("list[str]", tokens)), tokenizer, definition)
+        names: list[Any] = cast("list[Any]", tokens) if isinstance(tokens, list) else [None]
+        are_texts = all(isinstance(name, str) for name in names)
+        if not are_texts or not isinstance(tokenizer, str) or not isinstance(definition, str | None):
+            raise CorruptRun("this is not a vocabulary: its tokens or tokenizer are missing; write it again")
+        return cls(tuple(names), tokenizer, definition)
 
     def to_record(self) -> dict[str, Any]:
         """The vocabulary as plain values, for JSON."""
@@ -117,12 +97,10 @@ class Vocabulary:
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        """Token → id."""
         return {token: index for index, token in enumerate(self.tokens)}
 
     @cached_property
     def encoder(self) -> Encoder:
-        """The encoder, which turns many texts into ids at once."""
         if self.definition is not None:
             return subword_encoder(self.tokenizer, self.definition)
         return ByteEncoder() if self.tokenizer == "byte" else TableEncoder(self.tokenizer, self.ids)
@@ -132,10 +110,9 @@ class Vocabulary:
         return self.encoder.encode([text])[1]
 
     def encode_open(self, text: str) -> tuple[Int32, tuple[str, ...]]:
-        """A text as token ids, and its tokens that are not in the vocabulary.
+        """A text as token ids, and the words or characters in it that the vocabulary lacks.
 
-        The first of these has the id ``len(vocabulary)``, the second ``len(vocabulary) + 1``, and so on. Only
-        words and characters can be missing: the other tokenizers have ids for every text, or raise an error.
+        The first of these has the id ``len(vocabulary)``, the second ``len(vocabulary) + 1``, and so on.
         """
         if self.is_fixed:
             return self.encode(text), ()
@@ -151,8 +128,7 @@ class Vocabulary:
     def join(self, ids: Iterable[int], unknown: Sequence[str] = ()) -> str:
         """The text of consecutive ids; ids from ``len(vocabulary)`` on are the ``unknown`` tokens.
 
-        Encoding the text again gives the same ids for words, characters and valid UTF-8; bytes that are not
-        UTF-8 become replacement characters.
+        Bytes that are not UTF-8 become replacement characters.
         """
         numbers = [int(index) for index in ids]
         if self.definition is not None:
@@ -162,10 +138,10 @@ class Vocabulary:
         return find_tokenizer(self.tokenizer).join([texts[index] for index in numbers])
 
     def encode_all(self, texts: Sequence[str | Sequence[str]]) -> tuple[Int64, Int32]:
-        """Many texts as ids, ``(offsets, ids)``; texts given as lists of tokens are looked up directly."""
-        whole = [text for text in texts if isinstance(text, str)]
-        if len(whole) == len(texts):
-            return self.encoder.encode(whole)
+        """Many texts as ids, ``(offsets, ids)``; lists of tokens among them are looked up."""
+        plain = [text for text in texts if isinstance(text, str)]
+        if len(plain) == len(texts):
+            return self.encoder.encode(plain)
         lists = [self.encode(text) if isinstance(text, str) else self.lookup(text) for text in texts]
         offsets = offsets_of(np.array([len(ids) for ids in lists], np.int64))
         return offsets, np.concatenate([np.empty(0, np.int32), *lists])
@@ -177,7 +153,6 @@ class Vocabulary:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the tokenizer fixes the vocabulary, so that texts add no tokens."""
         return self.definition is not None or self.tokenizer == "byte"
 
     def lookup(self, tokens: Sequence[str]) -> Int32:
@@ -199,31 +174,20 @@ class Vocabulary:
 
 
 def name_token(vocabulary: Vocabulary | None, token: int) -> str:
-    """The token as text, or its id if there is no vocabulary.
-
-    Examples
-    --------
-    >>> name_token(Vocabulary(("a", "rose")), 1), name_token(None, 1)
-    ('rose', '1')
-    """
     return str(token) if vocabulary is None else vocabulary.tokens[token]
 
 
 def text_of(vocabulary: Vocabulary | None, token: int) -> str:
-    """The text of a token inside a line, with its blanks; its name if it has no text of its own.
-
-    A ``tokenizer.json`` spells blanks and bytes in its own way, and its decoder may drop the first blank of a
-    line: the token is decoded twice in a row.
-    """
+    """The text of a token inside a line, with blanks; the name if the token alone has no text."""
     name = name_token(vocabulary, token)
     if vocabulary is None or vocabulary.tokenizer != "tokenizer.json":
         return name
+    # the decoder may drop the first blank of a line, so the token is decoded twice in a row
     text = vocabulary.join([token, token])[len(vocabulary.join([token])) :]
     return name if not text or "\ufffd" in text else text
 
 
 def vocabulary_records(vocabulary: Vocabulary | None) -> dict[str, Any]:
-    """The records of a vocabulary for a folder: one, or none."""
     return {} if vocabulary is None else {"vocabulary": vocabulary.to_record()}
 
 
@@ -235,5 +199,5 @@ def read_vocabulary(records: Mapping[str, Any], n_tokens: int) -> Vocabulary | N
     for text in (*vocabulary.tokens, vocabulary.tokenizer, vocabulary.definition or ""):
         text.encode()  # raises a ValueError if it is not valid Unicode
     if len(vocabulary) != n_tokens:
-        raise ValueError(f"vocabulary.json holds {len(vocabulary)} tokens, and ids go up to {n_tokens}")
+        raise ValueError(f"vocabulary.json has {len(vocabulary)} tokens, not {n_tokens}")
     return vocabulary

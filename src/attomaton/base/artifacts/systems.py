@@ -1,0 +1,122 @@
+"""What operating systems do differently with files: refusing links, flushing, locking, exchanging, linking.
+
+Linux and macOS have all that is needed here. Windows has no flag that refuses links, opens no folders,
+locks with another call, and removes no open file.
+"""
+
+import ctypes
+import errno
+import os
+import shutil
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+
+def _optional_module(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        return None
+
+
+_fcntl, _msvcrt = _optional_module("fcntl"), _optional_module("msvcrt")
+_NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
+_SAFE_FLAGS: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+"""Do not block on a pipe, do not pass the descriptor to child processes, do not translate line ends."""
+
+OPENS_FOLDERS = hasattr(os, "O_DIRECTORY")  # whether a folder can be opened, as flushing it requires
+LOCKED_BYTE = 1 << 30  # the byte to lock where locks cover byte ranges: nobody reads or writes there
+
+
+def open_no_follow(path: Path, flags: int) -> int:
+    """Open a file and return its descriptor, without following a link (``ELOOP``) or blocking on a pipe."""
+    if not _NO_FOLLOW and path.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return os.open(path, flags | _NO_FOLLOW | _SAFE_FLAGS, 0o666)
+
+
+def flush(path: Path) -> None:
+    """Flush a file to disk (``fsync``), or a folder where the system can; a link to a folder is followed."""
+    if not OPENS_FOLDERS and path.is_dir():
+        return
+    descriptor = os.open(path, (os.O_RDONLY if OPENS_FOLDERS else os.O_RDWR) | _SAFE_FLAGS)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def flush_tree(folder: Path) -> None:
+    for subfolder, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            flush(Path(subfolder, name))
+        flush(Path(subfolder))
+
+
+def lock_file(file: FileIO) -> bool:
+    """Lock a file until it is closed or this process ends; False if another has locked it."""
+    if _fcntl is not None:
+        try:
+            _fcntl.flock(file, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+    file.seek(LOCKED_BYTE)
+    try:
+        _msvcrt.locking(file.fileno(), _msvcrt.LK_NBLCK, 1)
+    except PermissionError:
+        return False
+    finally:
+        file.seek(0)
+    return True
+
+
+def remove_locked(path: Path, file: FileIO) -> None:
+    if _fcntl is not None:
+        path.unlink(missing_ok=True)
+    file.close()
+    if _fcntl is None:  # Windows removes no open file: one that another process has opened stays for it
+        with suppress(PermissionError):
+            path.unlink(missing_ok=True)
+
+
+RENAME_EXCHANGE = 2  # a flag of renameat2
+AT_WORKING_DIRECTORY = -100  # AT_FDCWD: paths are relative to the working directory
+UNSUPPORTED_CALL = frozenset([errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM])
+"""Error numbers for a call that the system or the file system does not support."""
+
+
+def exchange_folders(path: Path, target: Path, spare: Path) -> None:
+    """Give two folders each other's names; in three renames, through ``spare``, if no call does it."""
+    renameat2 = _find_renameat2()
+    if renameat2 is not None:
+        old, new = os.fsencode(path), os.fsencode(target)
+        if renameat2(AT_WORKING_DIRECTORY, old, AT_WORKING_DIRECTORY, new, RENAME_EXCHANGE) == 0:
+            return
+        number = ctypes.get_errno()
+        if number not in UNSUPPORTED_CALL:
+            raise OSError(number, os.strerror(number), str(path), None, str(target))
+    target.rename(spare)
+    path.rename(target)
+    spare.rename(path)
+
+
+@cache
+def _find_renameat2() -> Any:
+    try:
+        return ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):  # no such call; no such library on Windows
+        return None
+
+
+def link_or_copy(file: Path, copy: Path) -> None:
+    """Give a file a second name, replacing any file of that name; copy it where there are no hard links."""
+    copy.unlink(missing_ok=True)
+    try:
+        os.link(file, copy)
+    except OSError:
+        shutil.copyfile(file, copy)

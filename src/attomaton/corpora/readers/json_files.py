@@ -1,0 +1,165 @@
+"""JSON files as documents and as tables: ``.json``, read as a whole, and ``.jsonl``, read line by line."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from attomaton.base.errors import AttomatonError, InvalidSamples, UnreadableSource
+from attomaton.corpora.budgets import JSON_VALUES, TABLE_VALUES, brief
+from attomaton.corpora.readers.batches import attempt, too_long
+from attomaton.corpora.readers.files import TableReader, decode_utf8, naming, read_lines
+from attomaton.corpora.readers.records import (
+    FIELD,
+    Document,
+    RecordReader,
+    document_bytes,
+    document_in,
+    document_of,
+)
+
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_SPACE = re.compile(r"[ \t\r\n]*+")
+_DECODER = json.JSONDecoder()
+
+Parsed = TypeVar("Parsed")
+
+
+class JsonTableReader(RecordReader, TableReader):
+    """A file of JSON, which can be read as a table."""
+
+    def read_values(self) -> str:
+        """The text of the file, if its values, each of which becomes an object, are not too many."""
+        text = self.read_whole()
+        if _count_values(text) > TABLE_VALUES:
+            most = max(TABLE_VALUES, self.stored() or 0)  # an id may be compressed to little more than a byte
+            self.check_number(_count_values(_STRING.sub("", text)), "values", most)
+        return text
+
+
+@dataclass(frozen=True)
+class JsonReader(JsonTableReader):
+    """A ``.json`` file, plain or compressed (``.gz``, ``.zst``), which is read as a whole.
+
+    Its content is a list whose elements are texts, lists of tokens or of ids, or objects with the selected
+    field; or one such object; or several objects in sequence, on separate lines or not. Rows are the numbers
+    of the elements, from 0.
+    """
+
+    def table(self) -> list[Any]:
+        text = self.read_values()
+        return check_records(lambda: json.loads(text), self.source)
+
+    def _results(self) -> Iterator[tuple[int, Document | AttomatonError]]:
+        with naming(self.source):
+            text = self.read_values()
+            values = explained_json(lambda: list(_values_in(text)), self.source)
+        is_single = len(values) == 1 and isinstance(values[0], dict)
+        if len(values) == 1 and isinstance(values[0], list):
+            values = cast("list[Any]", values[0])
+        elif not all(isinstance(value, dict) for value in values):
+            raise UnreadableSource(
+                f"{self.source} is neither a list nor a sequence of objects; write a list of texts or objects"
+            )
+        for number, value in enumerate(values):
+            location = f"{self.source}, element {number},"
+            yield number, attempt(self._document, value, location, is_single=is_single)
+
+    def _document(self, value: Any, location: str, *, is_single: bool) -> Document:
+        if isinstance(value, dict) or self.reading.column is not None:
+            document = document_in(value, self.reading, location)
+            if is_single and not isinstance(document, str):
+                field = self.reading.column or FIELD
+                raise UnreadableSource(
+                    f"{self.source} is one object whose field {field!r} is a list, which may be one "
+                    f"document or many; write a list of texts, or of objects with one document each: "
+                    f"jq '.{brief(field)}' extracts that list"
+                )
+        elif isinstance(value, int | float):
+            raise UnreadableSource(f"{location} is a number; write each document as a list: [[0, 1, 2]]")
+        else:
+            document = document_of(value, self.reading, location)
+        if document_bytes(document) > self.reading.max_bytes:
+            raise too_long(location, self.reading, advice="break the document")
+        return document
+
+
+@dataclass(frozen=True)
+class JsonLinesReader(JsonTableReader):
+    """A ``.jsonl`` file, plain or compressed (``.gz``, ``.zst``); rows are line numbers, from 1.
+
+    The selected field has the text of a document, or a list of its tokens or ids. Blank lines are ignored.
+    """
+
+    def table(self) -> list[Any]:
+        records = [
+            explained_json(partial(json.loads, line), f"{self.source}, line {number},")
+            for number, line in enumerate(self.read_values().split("\n"), 1)
+            if line.strip()
+        ]
+        return check_records(lambda: records, self.source)
+
+    def locate(self, row: int) -> str:
+        lines = self.read_whole().split("\n")
+        filled = [number for number, line in enumerate(lines, 1) if line.strip()]
+        return f"line {filled[row]} of {self.source}"
+
+    def _results(self) -> Iterator[tuple[int, Document | AttomatonError]]:
+        number = 0
+        with naming(self.source, lambda: f", after line {number},"), self.file.open() as file:
+            for number, line in read_lines(file, self.reading.max_bytes):
+                if line is None or line.strip():
+                    yield number, attempt(self._document, line, f"{self.source}, line {number},")
+
+    def _document(self, line: bytes | None, location: str) -> Document:
+        if line is None:
+            raise too_long(location, self.reading, advice="break the document")
+        return document_in(read_json_value(decode_utf8(line, location), location), self.reading, location)
+
+
+def check_records(read: Callable[[], Any], source: str) -> list[Any]:
+    """The value read from JSON, if it is a list of objects, one for each row."""
+    records = explained_json(read, source)
+    if not isinstance(records, list) or not records:
+        raise InvalidSamples(f"{source} is not a list of records; write one object for each row")
+    for row, record in enumerate(cast("list[Any]", records)):
+        if not isinstance(record, dict):
+            raise InvalidSamples(f"{source}: record {row} is not an object; write one object for each row")
+    return cast("list[Any]", records)
+
+
+def read_json_value(text: str, location: str) -> Any:
+    """One JSON value, if it does not have too many values in it, since each becomes an object."""
+    is_large = len(text) > JSON_VALUES and _count_values(text) > JSON_VALUES
+    if is_large and _count_values(_STRING.sub("", text)) > JSON_VALUES:
+        raise UnreadableSource(f"{location} has more than {JSON_VALUES:,} values; split the record")
+    return explained_json(lambda: json.loads(text), location)
+
+
+def explained_json(parse: Callable[[], Parsed], location: str) -> Parsed:
+    """What ``parse`` reads from JSON, with errors that name the location."""
+    try:
+        return parse()
+    except RecursionError as error:
+        raise UnreadableSource(f"{location} is nested too deeply to be read; flatten it") from error
+    except ValueError as error:
+        raise UnreadableSource(
+            f"{location} is not JSON ({brief(str(error))}); correct it, or download the file again"
+        ) from error
+
+
+def _count_values(text: str) -> int:
+    """An upper limit for the values in JSON: brackets, braces and commas."""
+    return text.count("[") + text.count("{") + text.count(",")
+
+
+def _values_in(text: str) -> Iterator[Any]:
+    position = 0
+    while position < len(text):
+        space = _SPACE.match(text, position)
+        position = position if space is None else space.end()
+        if position < len(text):
+            value, position = _DECODER.raw_decode(text, position)
+            yield value

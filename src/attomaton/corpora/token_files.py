@@ -1,0 +1,203 @@
+"""Parquet files of token ids: a column ``tokens`` of integer lists, one document per row."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base.artifacts import write_file
+from attomaton.base.borders import trusted
+from attomaton.base.errors import AttomatonError, UnreadableSource
+from attomaton.base.ragged import offsets_of
+from attomaton.base.remote import AnyPath, RemotePath
+from attomaton.base.tables import Int32, Int64, arrow_compute, arrow_parquet, exact_file
+from attomaton.corpora.documents import Chunk
+from attomaton.corpora.samples import ID_CURE, check_range
+
+TOKENS = "tokens"  # the column of the documents
+ROWS_AT_ONCE = 1 << 14  # most rows read together
+FOOTER_AHEAD = 1 << 16
+"""Bytes read ahead of a file at a URL: as many as Arrow first reads at the end of a file."""
+GROUP_TOKENS = 1 << 20  # number of tokens at which a row group is closed
+
+_arrow: Any = pa
+SHARD_SCHEMA: pa.Schema = _arrow.schema(
+    [
+        _arrow.field(TOKENS, _arrow.list_(_arrow.int32()), nullable=False),
+        _arrow.field("source", _arrow.string(), nullable=False),
+        _arrow.field("row", _arrow.int64(), nullable=False),
+    ]
+)
+"""Token ids of a document, its source file, and its row there."""
+IDS_SCHEMA = pa.schema([(TOKENS, pa.large_list(pa.int32()))])
+"""Token ids alone, for documents from memory."""
+
+
+def chunk_of(
+    batch: pa.RecordBatch, n_tokens: int, *, location: str = "the batch", first_row: int = 0
+) -> Chunk:
+    """A batch's documents as checked arrays; errors cite ``location`` and ``first_row``."""
+    rows: Any = batch
+    check_token_column(rows.schema, location)
+    offsets, ids = read_lists(rows.column(TOKENS), n_tokens, location, first_row)
+    return trusted(Chunk, ids=ids, documents=offsets, head=0, n_tokens=n_tokens)
+
+
+def check_token_column(schema: Any, location: object) -> None:
+    if TOKENS not in schema.names:
+        raise UnreadableSource(
+            f"{location} has no column {TOKENS!r} (it has {', '.join(schema.names)}); tokenise it first"
+        )
+    kind = schema.field(TOKENS).type
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    if not is_list or not pa.types.is_integer(kind.value_type):
+        raise UnreadableSource(f"{location}: {TOKENS!r} is {kind}, not a list of integers; tokenise it first")
+
+
+def read_lists(lists: Any, n_tokens: int, location: str, first_row: int) -> tuple[Int64, Int32]:
+    """An Arrow array of lists of ids as ``(offsets, ids)``; an error names the row and the position."""
+    flat = lists.flatten()
+    offsets = offsets_of(arrow_compute().list_value_length(lists).fill_null(0).to_numpy())
+
+    def row_of(index: int) -> int:
+        return int(np.searchsorted(offsets, index, side="right")) - 1
+
+    def locate(index: int) -> str:
+        row = row_of(index)
+        return f"{location}, row {first_row + row}, position {index - offsets[row]},"
+
+    if lists.null_count:
+        row = first_row + lists.is_null().to_pylist().index(True)
+        raise UnreadableSource(f"{location}, row {row}, is null, not a list of ids; drop the row")
+    if flat.null_count:
+        row = first_row + row_of(flat.is_null().to_pylist().index(True))
+        raise UnreadableSource(f"{location}, row {row}, has a null among its ids; drop or correct the row")
+    ids = flat.to_numpy(zero_copy_only=False)
+    check_range(ids, n_tokens, locate, ID_CURE)
+    return offsets, ids.astype(np.int32, copy=False)
+
+
+def read_batches(
+    path: AnyPath, size: int, groups: range | None = None
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Record batches of about ``size`` tokens of a file, or of some row groups, each with the first row."""
+    file = _open_tokens(path)
+    n_rows, n_values = _groups_of(file).sum(axis=0).tolist()
+    rows_at_once = min(ROWS_AT_ONCE, max(1, size // max(1, n_values // max(1, n_rows))))
+    row = 0
+    chosen = None if groups is None else list(groups)
+    reader = file.iter_batches(rows_at_once, chosen, columns=[TOKENS], use_threads=False)
+    while (batch := _explained(path, lambda: next(reader, None))) is not None:
+        yield batch, row
+        row += batch.num_rows
+
+
+def count_groups(path: AnyPath) -> Int64:
+    """Rows and tokens of each row group of a file, shape (n_groups, 2), from its footer."""
+    with _open_tokens(path) as file:
+        return _groups_of(file)
+
+
+def _groups_of(file: Any) -> Int64:
+    footer: Any = file.metadata
+    counts = np.zeros((footer.num_row_groups, 2), np.int64)
+    for number in range(len(counts)):
+        group = footer.row_group(number)
+        columns = (group.column(index) for index in range(footer.num_columns))
+        values = sum(column.num_values for column in columns if column.path_in_schema.split(".")[0] == TOKENS)
+        counts[number] = group.num_rows, values
+    return counts
+
+
+def has_token_column(path: AnyPath) -> bool:
+    return TOKENS in _open_parquet(path).schema_arrow.names
+
+
+def _open_tokens(path: AnyPath) -> Any:
+    file = _open_parquet(path)
+    check_token_column(file.schema_arrow, path)
+    return file
+
+
+def _open_parquet(path: AnyPath) -> Any:
+    def read() -> Any:
+        if isinstance(path, RemotePath):
+            file = _arrow.PythonFile(path.open("rb", ahead=FOOTER_AHEAD), "r")
+        else:
+            file = exact_file(path)
+        return arrow_parquet().ParquetFile(file, pre_buffer=False)
+
+    return _explained(path, read)
+
+
+def _explained(path: AnyPath, read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except AttomatonError:
+        raise  # error of a store
+    except (OSError, pa.ArrowException) as error:
+        reason = str(error).splitlines()[0]
+        raise UnreadableSource(f"{path} cannot be read as Parquet ({reason}); write it again") from error
+
+
+def shard_table(offsets: Int64, ids: Int32, rows: Int64, source: str) -> pa.Table:
+    """Documents as rows of a shard, each with its source file and its row there."""
+    lists = _arrow.ListArray.from_arrays(_arrow.array(offsets, _arrow.int32()), _arrow.array(ids))
+    name = _arrow.array([source]).take(_arrow.array(np.zeros(len(rows), np.int32)))
+    return _arrow.Table.from_arrays([lists, name, _arrow.array(rows)], schema=SHARD_SCHEMA)
+
+
+def write_shards(
+    tables: Iterable[pa.Table], path_of: Callable[[int], Path], *, shard_tokens: int
+) -> dict[str, dict[str, Any]]:
+    """Write tables to as many shards as needed; return file name → digest, size and counts.
+
+    A shard is closed after the table that brings it to ``shard_tokens``; documents are never split.
+    """
+    written: dict[str, dict[str, Any]] = {}
+    for number, group in groupby(_number_shards(tables, shard_tokens), key=itemgetter(0)):
+        path, counts = path_of(number), {"documents": 0, "tokens": 0}
+        row_groups = _join_tables(((table, n_tokens) for _, n_tokens, table in group), counts)
+        entry = write_file(path, lambda draft, row_groups=row_groups: _write_shard(draft, row_groups))
+        written[path.name] = {**entry, **counts}
+    return written
+
+
+def _number_shards(tables: Iterable[pa.Table], shard_tokens: int) -> Iterator[tuple[int, int, pa.Table]]:
+    """The number of the shard of each table, and the number of its tokens."""
+    shard, filled = 0, 0
+    for table in tables:
+        if filled >= shard_tokens:
+            shard, filled = shard + 1, 0
+        lists: Any = table.column(TOKENS).combine_chunks()
+        n_tokens = len(lists.flatten())
+        filled += n_tokens
+        yield shard, n_tokens, table
+
+
+def _join_tables(tables: Iterable[tuple[pa.Table, int]], counts: dict[str, int]) -> Iterator[Any]:
+    """Tables joined to row groups; their documents and tokens are added to ``counts``."""
+    pending: list[pa.Table] = []
+    size = 0
+    for table, n_tokens in tables:
+        pending.append(table)
+        size += n_tokens
+        counts["tokens"] += n_tokens
+        counts["documents"] += len(table)
+        if size >= GROUP_TOKENS:
+            yield _arrow.concat_tables(pending)
+            pending, size = [], 0
+    if pending:
+        yield _arrow.concat_tables(pending)
+
+
+def _write_shard(path: Path, row_groups: Iterable[Any]) -> None:
+    options: Any = {"compression": "zstd", "write_page_checksum": True}
+    parquet = arrow_parquet()
+    with exact_file(path, "wb") as sink, parquet.ParquetWriter(sink, SHARD_SCHEMA, **options) as writer:
+        for group in row_groups:
+            writer.write_table(group, row_group_size=max(1, len(group)))
