@@ -11,9 +11,9 @@ from attomaton.automaton.ov_maps.settle import (
     count_writers,
     find_writers,
     pull_first,
-    written_edges_by_definition,
 )
 from attomaton.graphs.choices import choices_by_definition
+from tests.automaton.definitions import written_edges_by_definition
 
 N = 5
 tables = st.lists(st.integers(0, N - 1), min_size=N, max_size=N)

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import attomaton as at
-from attomaton.automaton.generation import generate_by_definition
 from attomaton.automaton.repetition.limits import find_exponents, find_slopes, judge_limit
 from attomaton.automaton.repetition.odds import draw_counts, read_odds
 from attomaton.automaton.repetition.winners import Winners
 from attomaton.base.errors import AttomatonError, CorruptRun
 from attomaton.base.native import find_steady
+from tests.automaton.definitions import generate_by_definition
 
 
 def draw_layer(seed: int, size: int) -> np.ndarray:

@@ -16,7 +16,6 @@ key is chosen for every sample, edges and choices are the usual ones of these sm
 key that does not write the label, and the other keys that do are not compared.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -147,18 +146,6 @@ def pull_first(samples: Sequence[Writers]) -> tuple[Int64, Float64]:
         change = gain - times / bags.samples.lengths[bags.sample]
         pull += sum_at(rows[is_writer], change[is_writer], len(pairs))
     return pairs, pull
-
-
-def written_edges_by_definition(
-    samples: Samples, writing: Writing, chosen: Sequence[int]
-) -> Counter[tuple[int, int, int]]:
-    """The edges, by definition: the chosen key beats every key that does not write the label."""
-    edges: Counter[tuple[int, int, int]] = Counter()
-    for (context, label), key in zip(samples, chosen, strict=True):
-        for loser in set(context):
-            if int(writing.write(np.array([loser]))[0]) != label:
-                edges[context[-1], key, loser] += 1
-    return edges
 
 
 SCORE_TIE = 1e-9
