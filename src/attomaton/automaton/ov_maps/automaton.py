@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.attention import Attention, Ranking
+from attomaton.automaton.attention import Attention
 from attomaton.automaton.automaton import WRITES, Automaton, open_automaton, write_automaton
+from attomaton.automaton.drawing import Ranking
 from attomaton.automaton.explanation import Explanation, explain_prediction
 from attomaton.automaton.generation import choose
 from attomaton.automaton.ov_maps.maps import KeyNames, Writing

@@ -99,13 +99,13 @@ def draw_counts(
     [[[3.0, 2.0, 4.0]]]
     """
     odds, indices = read_odds(layer, prompt)
-    checked = check_lengths(lengths, len(indices))
+    checked = check_text_lengths(lengths, len(indices))
     runs, rng = whole_number(runs, "runs", least=1), make_rng(seed)
     counts = [_count_text(odds, indices, checked, rng) for _ in range(runs)]
     return TextCounts(odds.tokens, checked, np.array(counts))
 
 
-def check_lengths(lengths: Sequence[int], shortest: int) -> Int64:
+def check_text_lengths(lengths: Sequence[int], shortest: int) -> Int64:
     """Lengths at which to count, shape (n_lengths,): whole, ascending, at least that of the prompt."""
     checked = [whole_number(length, "a length", least=shortest, most=MOST_TEXT_STEPS) for length in lengths]
     if not checked or checked != sorted(set(checked)):

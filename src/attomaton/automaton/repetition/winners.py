@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.repetition.counts import TextCounts, check_lengths, count_prompt
+from attomaton.automaton.repetition.counts import TextCounts, check_text_lengths, count_prompt
 from attomaton.automaton.repetition.flow import Budget, allow_evaluations, find_classes, follow_flow
 from attomaton.automaton.repetition.limits import (
     NEAR_LIMIT,
@@ -193,7 +193,7 @@ class Winners(Tabular):
         The prediction starts with the prompt's shares at the prompt's length. If there are several closed
         sets of tokens, it is for a text that enters the first.
         """
-        checked = check_lengths(lengths, len(self.prompt))
+        checked = check_text_lengths(lengths, len(self.prompt))
         counts = count_prompt(self.prompt, len(self.odds.tokens))
         odds = self.odds.among()
         closed = find_classes(odds, int(self.prompt[-1]))[0]
