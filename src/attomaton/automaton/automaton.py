@@ -17,9 +17,12 @@ from attomaton.automaton.drawing import MOST_RANKED, Ranking, check_ranked
 from attomaton.automaton.explanation import Explanation, explain_prediction
 from attomaton.automaton.finite import FiniteAttention
 from attomaton.automaton.prediction import BatchPrediction, predict_from_scores
-from attomaton.automaton.runs import layout, storage
+from attomaton.automaton.runs import storage
 from attomaton.automaton.runs.coverage import Coverage, measure_coverage
+from attomaton.automaton.runs.layout import OWNED
 from attomaton.automaton.runs.nodes import Nodes, NodeScores, Outline
+from attomaton.automaton.runs.numbering import nodes_to_store, order_to_store
+from attomaton.automaton.runs.query_index import index_of
 from attomaton.automaton.runs.stored import StoredRun, open_run
 from attomaton.base.artifacts import Building, explained
 from attomaton.base.artifacts.manifests import RUN
@@ -201,7 +204,7 @@ class Automaton(Tabular, Solved, Attention):
 
         Columns query (int32), realisable, unrealisable, nodes, components, edges, order, choices (int64).
         """
-        return layout.index_of(self.components, self.soft.choices)
+        return index_of(self.components, self.soft.choices)
 
     def outline(self, queries: Integers) -> Outline:  # noqa: ARG002
         """Nodes, order and scores of these queries, and possibly others; edges may be missing."""
@@ -233,7 +236,7 @@ class Automaton(Tabular, Solved, Attention):
         The folder must be new, empty, or an earlier run, which ``overwrite`` replaces. It may be in an object
         store: ``s3://bucket/run``.
         """
-        with build_at(path, RUN, layout.OWNED, overwrite=overwrite) as building:
+        with build_at(path, RUN, OWNED, overwrite=overwrite) as building:
             write_automaton(building, self, about or {})
         return as_path(path)
 
@@ -247,8 +250,8 @@ class Automaton(Tabular, Solved, Attention):
         run = open_run(path)
         if WRITES in run.run.records:
             raise UnsupportedOption(
-                f"the run in {path} was learned with writes=; open it with attomaton.automaton.load_attention, "
-                "and use its .reads"
+                f"the run in {path} was learned with writes=; open it with "
+                "attomaton.automaton.load_attention, and use its .reads"
             )
         return open_automaton(run, whole=whole)
 
@@ -279,8 +282,7 @@ class Automaton(Tabular, Solved, Attention):
 
     @cached_property
     def _last_stop(self) -> dict[str, Any]:
-        """What the last call of :meth:`at` computed: ``training``, ``samples``, ``path``, ``step``,
-        ``attention``."""
+        """The last call of :meth:`at`: ``training``, ``samples``, ``path``, ``step`` and ``attention``."""
         return {}
 
 
@@ -296,13 +298,13 @@ def write_automaton(
     scores = column(hard.scores, "score"), column(soft.scores, "score")
     tables = {
         "edges": edges.rows,
-        "nodes": layout.nodes_to_store(components, *scores),
-        "order": layout.order_to_store(components, column(hard.multipliers, "multiplier")),
+        "nodes": nodes_to_store(components, *scores),
+        "order": order_to_store(components, column(hard.multipliers, "multiplier")),
         "choices": soft.choices.rows,
     }
     borders = cut_partitions(edges.queries, edges.n_tokens)
     with explained(building.folder):
-        entries = layout.write_tables(building.folder, tables, borders)
+        entries = storage.write_tables(building.folder, tables, borders)
     own_records = storage.records_of_run(automaton.vocabulary, automaton.coverage)
     weights = {"hard/weights": hard.weights, "soft/weights": soft.weights} if automaton.embedded else {}
     storage.finish_run(

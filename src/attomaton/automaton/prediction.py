@@ -17,19 +17,13 @@ HARD_TIE = 1e-9
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BatchPrediction(Tabular):
-    """The predictions for many contexts, one entry per distinct token of each.
+    """The predictions for many contexts, one entry per distinct token of each context.
 
-    Attributes
-    ----------
-    bags : Bags
-        The entries: ``bags.sample`` (ascending), ``bags.token`` (ascending in it), ``bags.multiplicity``.
-    component : int64 array, shape (n_entries,)
-        The component of each entry under the context's query. It means nothing where ``is_node`` is false, or
-        if scores are finite.
-    is_node : bool array, shape (n_entries,)
-        Whether the token is a node under its context's query. A sample without a node has no evidence.
-    probabilities : float64 array, shape (n_entries,)
-        The probability that the token comes next; they sum to 1 over each sample that has entries.
+    ``bags`` says which: ``bags.sample`` is the context of each entry (ascending), ``bags.token`` the token
+    (ascending in each context), ``bags.multiplicity`` the count of the token. The other arrays have shape
+    (n_entries,): ``component`` of the token under the query, without meaning if scores are finite or
+    ``is_node`` is false (the token is no node under the query; a context without any node has no evidence),
+    and ``probabilities`` that the token comes next, which sum to 1 over each context that has entries.
     """
 
     bags: Bags
@@ -58,8 +52,9 @@ class BatchPrediction(Tabular):
 
     def distribution(self) -> dict[int, float]:
         """Token → probability, for tokens with positive probability; for a batch of one context."""
-        taken = self.probabilities > 0
-        return dict(zip(self.bags.token[taken].tolist(), self.probabilities[taken].tolist(), strict=True))
+        positive = self.probabilities > 0
+        tokens, probabilities = self.bags.token[positive], self.probabilities[positive]
+        return dict(zip(tokens.tolist(), probabilities.tolist(), strict=True))
 
     def of_labels(self) -> Float64:
         """The probability of each sample's label, shape (n_samples,): 0 where it is not in the context."""

@@ -26,7 +26,7 @@ def diff(
     quiet: Quiet = False,
 ) -> None:
     """Compare two runs or corpora: which tokens they order differently, and on what evidence."""
-    from attomaton.automaton.compare import diff as compare, tell_difference
+    from attomaton.automaton.compare import describe_difference, diff as compare
     from attomaton.base.errors import NothingRealisable
 
     with warnings.catch_warnings():
@@ -39,7 +39,7 @@ def diff(
     elif quiet:
         print_line(str(len(difference)))
     else:
-        print_blocks(tell_difference(difference, limit))
+        print_blocks(describe_difference(difference, limit))
 
 
 def _difference_record(difference: "Difference", limit: int) -> dict[str, Any]:

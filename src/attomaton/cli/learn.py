@@ -23,7 +23,7 @@ RULE_MEANINGS = {
     "incomparable": "no component precedes all others; the highest is taken",
     "no_evidence": "no token has evidence under the query",
 }
-"""The rules as :class:`~attomaton.automaton.rules.Answered` names them, and what they mean."""
+"""The rules as :class:`~attomaton.automaton.answered.Answered` names them, and what they mean."""
 
 
 @reads
@@ -121,8 +121,8 @@ def learn(
 
 def _answered(automaton: "Automaton | WritingAutomaton") -> dict[str, Any]:
     """Shares of contexts by the rule that answers them; null where they are not known."""
+    from attomaton.automaton.answered import measure_answered, measure_held_out
     from attomaton.automaton.automaton import Automaton
-    from attomaton.automaton.rules import measure_answered, measure_held_out
 
     if not isinstance(automaton, Automaton) or automaton.samples is None or not len(automaton.samples):
         return {"answered": None, "held_out": None}

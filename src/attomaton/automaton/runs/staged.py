@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.runs import layout, storage
+from attomaton.automaton.runs import storage
 from attomaton.automaton.runs.coverage import Coverage, Tally, join_tallies, tally_components
+from attomaton.automaton.runs.layout import RUN_TABLES
+from attomaton.automaton.runs.numbering import nodes_to_store, order_to_store, restore_nodes
+from attomaton.automaton.runs.query_index import COUNTED, HARD_COUNTS, count_hard_rows, make_index
 from attomaton.base.artifacts import Building, digest_arrays, digest_record, explained
 from attomaton.base.artifacts.files import link_or_copy
 from attomaton.base.artifacts.parted import partition_name, write_partition
@@ -38,6 +41,9 @@ StageRecord = Mapping[str, Any]
 MOST_LOADED_EDGES = 1 << 22
 """Maximum number of edges of a partition in memory; of a larger one only the condensation is."""
 
+STAGE_FORMAT = 1
+"""Format version of the files that stages pass to each other."""
+
 BYTES_PER_EDGE, BYTES_PER_CHOICE, BYTES_PER_MEMBER = 120, 80, 25
 """Upper estimate of the memory of a partition while it is solved."""
 
@@ -55,7 +61,7 @@ class HardStage:
         """Fingerprint of the edges, by file digests, and of the samples by query: some have no edge."""
         counted = [column(self.edges.queries, name) for name in QUERY_SCHEMA.names]
         samples = [self.edges.n_tokens, self.edges.borders.tolist(), digest_arrays(*counted)]
-        return digest_record([self.name, layout.STAGE_FORMAT, samples, _digests(self.edges.entries)])
+        return digest_record([self.name, STAGE_FORMAT, samples, _digests(self.edges.entries)])
 
     @property
     def weights(self) -> list[int]:
@@ -67,20 +73,20 @@ class HardStage:
         components, gathered = self._components(number)
         hard = solve_graph_svm(components, threads=1)
         score = column(hard.scores, "score")
-        nodes = layout.nodes_to_store(components, score, np.zeros(len(score)))
-        order = layout.order_to_store(components, column(hard.multipliers, "multiplier"))
+        nodes = nodes_to_store(components, score, np.zeros(len(score)))
+        order = order_to_store(components, column(hard.multipliers, "multiplier"))
         tables = {
             "nodes": nodes,
             "order": order,
             "ties": keep_ties(components).nodes,
-            "index": layout.count_hard_rows(components, gathered),
+            "index": count_hard_rows(components, gathered),
         }
         entries = {
             name: write_partition(
                 folder / f"{name}-{number:05d}{attempt}.parquet",
                 [table],
                 table.schema,
-                layout.RUN_TABLES[name].options if name in layout.RUN_TABLES else {},
+                RUN_TABLES[name].options if name in RUN_TABLES else {},
             )
             for name, table in tables.items()
         }
@@ -131,11 +137,11 @@ class SoftStage:
     def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
         """Solve a partition; write its nodes with both scores, and its number of choices by query."""
         nodes = read_parquet(self.nodes[number].read_bytes())
-        components = of_nodes(layout.restore_nodes(nodes)[0], self.n_tokens)
+        components = of_nodes(restore_nodes(nodes)[0], self.n_tokens)
         groups, counts = self._choices(number, components)
         soft = solve_groups(groups, threads=1)
         scores = spread_scores(components, soft.scores)
-        stored = layout.RUN_TABLES["nodes"]
+        stored = RUN_TABLES["nodes"]
         columns = {name: column(nodes, name) for name in stored.schema.names}
         whole = make_table(stored.schema, {**columns, "soft": scores})
         file = folder / f"nodes-{number:05d}{attempt}.parquet"
@@ -231,15 +237,15 @@ class FinishedStages:
         return files
 
     def _index(self) -> pa.Table:
-        counts = {name: np.zeros(self.edges.n_tokens, np.int64) for name in layout.COUNTED}
+        counts = {name: np.zeros(self.edges.n_tokens, np.int64) for name in COUNTED}
         for record in self.hard:
             table = read_parquet(Path(record["folder"], record["names"]["index"]).read_bytes())
-            for name in ("nodes", "components", "edges", "order"):
+            for name in HARD_COUNTS:
                 counts[name][column(table, "query")] = column(table, name)
         for record in self.soft:
             query, count = record["choices"]
             counts["choices"][np.array(query, np.int64)] = count
-        return layout.make_index(self.edges.queries, counts)
+        return make_index(self.edges.queries, counts)
 
 
 def _digests(entries: Sequence[Mapping[str, Any]]) -> list[str]:
