@@ -1,7 +1,8 @@
-"""Learning on disk, partition by partition: two stages run by an engine, and the resulting run folder.
+"""Learning on disk in two stages, and the run folder with their results.
 
-Edges → components and the hard side; then, when all ties are known, choices → the soft side. Each partition
-is read, solved and written separately, so memory depends only on the largest.
+An engine runs each stage for every partition of the queries: edges → components and the hard side; then, when
+all ties are known, choices → the soft side. Each partition is read, solved and written separately, so memory
+depends only on the largest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,6 +38,8 @@ from attomaton.solvers.soft.tied import group_choices, solve_groups
 from attomaton.solvers.solved import spread_scores
 
 StageRecord = Mapping[str, Any]
+"""What a stage returns for a partition: the ``folder`` and the ``names`` of its files, by table, the entries
+of these files for the manifest (``files``), and the certificate."""
 
 MOST_LOADED_EDGES = 1 << 22
 """Maximum number of edges of a partition in memory; of a larger one only the condensation is."""
@@ -50,7 +53,7 @@ BYTES_PER_EDGE, BYTES_PER_CHOICE, BYTES_PER_MEMBER = 120, 80, 25
 
 @dataclass(frozen=True, eq=False)
 class HardStage:
-    """Edges of a partition → its components and its hard side."""
+    """Edges of a partition → its components and hard side."""
 
     edges: EdgePartitions
     name: str = "hard"
@@ -58,7 +61,7 @@ class HardStage:
 
     @property
     def fingerprint(self) -> str:
-        """Fingerprint of the edges, by file digests, and of the samples by query: some have no edge."""
+        """Digest of the edges, and of the samples by query, since some samples have no edge."""
         counted = [column(self.edges.queries, name) for name in QUERY_SCHEMA.names]
         samples = [self.edges.n_tokens, self.edges.borders.tolist(), digest_arrays(*counted)]
         return digest_record([self.name, STAGE_FORMAT, samples, _digests(self.edges.entries)])
@@ -73,11 +76,9 @@ class HardStage:
         components, gathered = self._components(number)
         hard = solve_graph_svm(components, threads=1)
         score = column(hard.scores, "score")
-        nodes = nodes_to_store(components, score, np.zeros(len(score)))
-        order = order_to_store(components, column(hard.multipliers, "multiplier"))
         tables = {
-            "nodes": nodes,
-            "order": order,
+            "nodes": nodes_to_store(components, score, np.zeros(len(score))),
+            "order": order_to_store(components, column(hard.multipliers, "multiplier")),
             "ties": keep_ties(components).nodes,
             "index": count_hard_rows(components, gathered),
         }
@@ -110,8 +111,7 @@ class HardStage:
 class SoftStage:
     """Choices of a partition and its nodes → its soft side.
 
-    ``nodes`` are the files of the hard stage, ``before`` its fingerprint, ``choices`` the results of the
-    second pass.
+    ``nodes`` are the files of the hard stage, and ``before`` is the fingerprint of that stage.
     """
 
     nodes: Sequence[Path]
@@ -128,10 +128,11 @@ class SoftStage:
     @property
     def weights(self) -> list[int]:
         """About how many bytes of memory each partition takes."""
-        entries = (count_values(file, "tokens") for file in self.choices.files)
-        rows = (int(entry["rows"]) + 1 for entry in self.choices.entries)
+        n_members = (count_values(file, "tokens") for file in self.choices.files)
+        n_choices = (int(entry["rows"]) + 1 for entry in self.choices.entries)
         return [
-            BYTES_PER_CHOICE * row + BYTES_PER_MEMBER * many for row, many in zip(rows, entries, strict=True)
+            BYTES_PER_CHOICE * choices + BYTES_PER_MEMBER * members
+            for choices, members in zip(n_choices, n_members, strict=True)
         ]
 
     def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
@@ -140,12 +141,11 @@ class SoftStage:
         components = of_nodes(restore_nodes(nodes)[0], self.n_tokens)
         groups, counts = self._choices(number, components)
         soft = solve_groups(groups, threads=1)
-        scores = spread_scores(components, soft.scores)
-        stored = RUN_TABLES["nodes"]
-        columns = {name: column(nodes, name) for name in stored.schema.names}
-        whole = make_table(stored.schema, {**columns, "soft": scores})
+        layout = RUN_TABLES["nodes"]
+        columns = {name: column(nodes, name) for name in layout.schema.names}
+        columns["soft"] = spread_scores(components, soft.scores)
         file = folder / f"nodes-{number:05d}{attempt}.parquet"
-        entry = write_partition(file, [whole], stored.schema, stored.options)
+        entry = write_partition(file, [make_table(layout.schema, columns)], layout.schema, layout.options)
         return {
             "files": {entry["name"]: entry},
             "names": {"nodes": entry["name"]},
@@ -155,7 +155,7 @@ class SoftStage:
         }
 
     def _choices(self, number: int, components: Components) -> tuple[Groups, list[list[int]]]:
-        """The choices of a partition, sorted for the solver, and their number by query; frees the table."""
+        """The choices of a partition, grouped for the solver, and their number by query; frees the table."""
         table = self.choices.partition(number)
         query, count = np.unique(column(table, "query"), return_counts=True)
         groups = group_choices(ChoiceTable(table), keep_ties(components))
@@ -164,20 +164,20 @@ class SoftStage:
 
 def learn_by_partition(engine: Any, edges: EdgePartitions, progress: Progress = silent) -> "FinishedStages":
     """Solve both sides of all partitions with the disk-based engine that counted the edges."""
-    stage = HardStage(edges)
-    progress(stage.title, 0, 0)
-    hard = engine.run_partitions(stage, stage.weights)
+    hard_stage = HardStage(edges)
+    progress(hard_stage.title, 0, 0)
+    hard = engine.run_partitions(hard_stage, hard_stage.weights)
     progress("extracting choices", 0, 0)
-    ties = [record["files"][record["names"]["ties"]] for record in hard]
-    paths = {
-        table: [Path(record["folder"], record["names"][table]) for record in hard]
-        for table in ("nodes", "ties")
-    }
-    all_ties = Ties(tuple(paths["ties"]), tuple(entry["sha256"] for entry in ties), edges.n_tokens)
-    choices = engine.choice_partitions(all_ties, edges.borders)
-    last = SoftStage(paths["nodes"], choices, edges.n_tokens, stage.fingerprint)
-    progress(last.title, 0, 0)
-    return FinishedStages(edges, choices, hard, engine.run_partitions(last, last.weights))
+    nodes, tie_files = ([_path_of(record, table) for record in hard] for table in ("nodes", "ties"))
+    digests = _digests([record["files"][record["names"]["ties"]] for record in hard])
+    choices = engine.choice_partitions(Ties(tuple(tie_files), tuple(digests), edges.n_tokens), edges.borders)
+    soft_stage = SoftStage(nodes, choices, edges.n_tokens, hard_stage.fingerprint)
+    progress(soft_stage.title, 0, 0)
+    return FinishedStages(edges, choices, hard, engine.run_partitions(soft_stage, soft_stage.weights))
+
+
+def _path_of(record: StageRecord, table: str) -> Path:
+    return Path(record["folder"], record["names"][table])
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,14 +232,14 @@ class FinishedStages:
                 files.append((table, number, path, entry))
         for table, records in (("order", self.hard), ("nodes", self.soft)):
             for number, record in enumerate(records):
-                name = record["names"][table]
-                files.append((table, number, Path(record["folder"], name), record["files"][name]))
+                entry = record["files"][record["names"][table]]
+                files.append((table, number, _path_of(record, table), entry))
         return files
 
     def _index(self) -> pa.Table:
         counts = {name: np.zeros(self.edges.n_tokens, np.int64) for name in COUNTED}
         for record in self.hard:
-            table = read_parquet(Path(record["folder"], record["names"]["index"]).read_bytes())
+            table = read_parquet(_path_of(record, "index").read_bytes())
             for name in HARD_COUNTS:
                 counts[name][column(table, "query")] = column(table, name)
         for record in self.soft:
