@@ -14,7 +14,8 @@ from attomaton.automaton.drawing import Ranking
 from attomaton.automaton.explanation import Explanation, explain_prediction
 from attomaton.automaton.generation import choose
 from attomaton.automaton.ov_maps.maps import KeyNames, Writing
-from attomaton.automaton.ov_maps.settle import Settling, count_writers
+from attomaton.automaton.ov_maps.settle import Settling
+from attomaton.automaton.ov_maps.writers import count_writers
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.runs.coverage import Coverage, show_share
 from attomaton.automaton.runs.layout import OWNED

@@ -10,7 +10,8 @@ from attomaton.automaton.building import build_run, check_run_target, describe_r
 from attomaton.automaton.learning import Source, warn_if_nothing_realisable
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton, fill_writing
 from attomaton.automaton.ov_maps.maps import Writes, Writing, check_named, find_writing
-from attomaton.automaton.ov_maps.settle import WritingProblem, count_writers, find_writers, settle_choice
+from attomaton.automaton.ov_maps.settle import WritingProblem, settle_choice
+from attomaton.automaton.ov_maps.writers import count_writers, find_writers
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.progress import Progress, as_stages, silent
 from attomaton.corpora.readers.batches import Reading, as_reading
