@@ -318,7 +318,7 @@ def test_ctrl_c_leaves_a_table_and_the_same_command_goes_on(deeper, monkeypatch)
     monkeypatch.setattr(heads, "measure_layer", stop)
     ended = run_inside(*command, "heads.parquet", cwd=deeper)
     assert ended.returncode == 130
-    assert "heads.parquet contains the finished part: HeadAudit(16 heads of 2 of 3 layers" in ended.stderr
+    assert "heads.parquet contains the finished layers: HeadAudit(16 heads of 2 of 3 layers" in ended.stderr
     assert "To continue where it stopped: attomaton heads model story.jsonl" in ended.stderr
     partial = HeadAudit.load(deeper / "heads.parquet")
     assert (partial.layers, partial.n_layers) == ([0, 1], 3)

@@ -1,4 +1,4 @@
-"""``attomaton diff``: which priorities differ between two runs."""
+"""``attomaton diff``: which priorities differ between two runs or corpora."""
 
 import warnings
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +16,7 @@ def diff(
     run_a: Annotated[
         str, source_argument("Folder written by `attomaton learn --out`, or a corpus to learn from.")
     ],
-    run_b: Annotated[str, source_argument("Another such folder or corpus.")],
+    run_b: Annotated[str, source_argument("The run or corpus to compare with.")],
     corpus_options: CorpusOptions,
     window: Annotated[
         int | None, whole("Longest context of a corpus, in tokens; default: that of the run, or 32.", least=1)
@@ -30,7 +30,7 @@ def diff(
     from attomaton.base.errors import NothingRealisable
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NothingRealisable)  # no pairs say it
+        warnings.simplefilter("ignore", NothingRealisable)  # the printed number of pairs is 0
         difference = compare(
             run_a, run_b, window=window, tokenizer=corpus_options.tokenizer, reading=corpus_options.reading
         )
