@@ -32,7 +32,6 @@ class Answered:
 
 
 def measure_answered(automaton: Automaton, samples: Samples) -> Answered:
-    """The shares by rule of the contexts of these samples, at most ``MOST_CONTEXTS`` of them."""
     if len(samples) > MOST_CONTEXTS:
         samples = samples.take(np.linspace(0, len(samples) - 1, MOST_CONTEXTS).astype(np.int64))
     rules = answer_bags(automaton, count_all_tokens(samples))[1]
@@ -41,10 +40,7 @@ def measure_answered(automaton: Automaton, samples: Samples) -> Answered:
 
 
 def measure_held_out(samples: Samples) -> Answered | None:
-    """The shares by rule of the last tenth of the samples' contexts, predicted from the others.
-
-    None if there are too few samples to hold any out, or too many to learn from a second time.
-    """
+    """The shares of the last tenth of the contexts, answered from the others; None if not measured."""
     cut = len(samples) - len(samples) // HELD_OUT
     if cut == len(samples) or len(samples) > MOST_LEARNED:
         return None

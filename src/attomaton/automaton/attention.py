@@ -55,29 +55,18 @@ class Attention(ABC):
 
     @abstractmethod
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The probabilities of the tokens of many contexts, from the count of each token in each context.
-
-        If ``bags`` leave out tokens of a context, probabilities are conditional on retrieving one of the
-        others.
-        """
+        """The probabilities of the tokens of many contexts, from the count of each token in each context."""
 
     @abstractmethod
     def explain(self, context: Context) -> Explanation:
         """The retrieved tokens, and the rule that decided."""
 
     def predict_samples(self, samples: Samples) -> BatchPrediction:
-        """Predict the next token of every context; labels are ignored.
-
-        The result equals ``predict_proba(context)`` for each context, without the zeros for tokens outside
-        the context. Ids beyond the vocabulary are unseen tokens.
-        """
+        """Predict the next token of every context; labels are ignored, and unknown ids are unseen tokens."""
         return self.predict_bags(count_all_tokens(samples))
 
     def predict(self, context: Context) -> dict[Any, float]:
-        """Token → the probability that it comes next, most probable first; zeros are left out.
-
-        Tokens are strings if there is a vocabulary, otherwise ids. Only tokens of the context can occur.
-        """
+        """Token → the probability that it comes next, most probable first; tokens are strings or ids."""
         return self.predict_batch([context])[0]
 
     def predict_batch(self, contexts: Iterable[Context]) -> list[dict[Any, float]]:
@@ -95,10 +84,7 @@ class Attention(ABC):
         return answers
 
     def predict_proba(self, context: Context) -> Float64:
-        """The probability that each token comes next, shape (n_tokens,).
-
-        If they sum to less than 1, the rest is the probability of words outside the vocabulary.
-        """
+        """The probability that each token comes next, shape (n_tokens,); unknown words have the rest."""
         prediction = self._predict_one(context)[0]
         in_vocabulary = prediction.bags.token < self.n_tokens
         probabilities = np.zeros(self.n_tokens)
@@ -118,9 +104,8 @@ class Attention(ABC):
         return tokens[(prediction.probabilities > 0) & (tokens < self.n_tokens)]
 
     def sample(self, context: Context, rng: np.random.Generator | int | None = None) -> int:
-        """Draw the next token, as an id; words outside the vocabulary are never drawn.
-
-        ``rng`` is a generator or a seed; None means a different draw at each call.
+        """Draw the next token, as an id; ``rng`` is a generator or a seed, None a different one at each
+        call.
         """
         prediction = self._predict_one(context)[0]
         possible = (prediction.bags.token < self.n_tokens) & (prediction.probabilities > 0)
@@ -160,7 +145,6 @@ class Attention(ABC):
     def _continue(
         self, prompt: Sequence[int], n: int, rng: np.random.Generator | None, window: int | None
     ) -> tuple[tuple[int, ...], int]:
-        """The next n tokens, and the number of them drawn without evidence."""
         return GrowingContext(prompt, lambda context: self._predict_ids([context]), window).run(n, rng)
 
     def show(self, context: Context) -> ContextView:
@@ -168,17 +152,11 @@ class Attention(ABC):
         return ContextView(self.explain(context))
 
     def plot(self, query: str | int, ax: Any = None) -> Any:
-        """Draw the tokens that attention prefers under a query, a text or an id; return the matplotlib axes.
-
-        Without ``ax``, this makes a new figure.
-        """
+        """Draw the tokens that attention prefers under a query, a text or an id; return matplotlib axes."""
         return draw_ranking(self._ranking(self._find_token(query)), ax)
 
     def plot_context(self, context: Context, ax: Any = None) -> Any:
-        """Draw the attention on each position of a context; return the matplotlib axes.
-
-        Only the last positions of a long context are drawn. Without ``ax``, this makes a new figure.
-        """
+        """Draw the attention on the last positions of a context; return the matplotlib axes."""
         explanation = self.explain(context)
         names = [explanation.name(token) for token in explanation.context]
         return draw_positions(names, self.attention(context).tolist(), explanation.rule.words, ax)
@@ -215,7 +193,7 @@ class Attention(ABC):
         """Read new text as samples, with the ids of this vocabulary; tokens outside it are unseen.
 
         The options are ``window`` (by default that of the samples) and ``reading``, as in
-        :func:`~attomaton.learn`; the tokenizer is that of the vocabulary. Samples are returned unchanged.
+        :func:`~attomaton.learn`.
         """
         return self._read(source, options)[0]
 
@@ -251,7 +229,6 @@ class Attention(ABC):
         return self._predict_ids([ids]), names
 
     def _predict_ids(self, contexts: Sequence[Int32]) -> BatchPrediction:
-        """The prediction for contexts of ids; ids of at least ``n_tokens`` are unknown words."""
         return self.predict_bags(count_all_tokens(as_samples(contexts, self.n_tokens)))
 
 

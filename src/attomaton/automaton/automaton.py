@@ -125,21 +125,15 @@ class Automaton(Tabular, Solved, Attention):
         return measure_coverage(self, self.vocabulary)
 
     def predict_proba(self, context: Context, *, step: float | None = None) -> Float64:
-        """The probability that each token comes next, shape (n_tokens,).
-
-        With ``step``, the probability after that many training steps: ``at(step).predict_proba(context)``.
-        """
+        """The probability that each token comes next, shape (n_tokens,); after ``step`` steps if set."""
         return super().predict_proba(context) if step is None else self.at(step).predict_proba(context)
 
     def at(self, step: float, *, samples: Samples | None = None, step_size: float = 1.0) -> FiniteAttention:
         """Attention after ``step`` steps of plain gradient descent from zero, instead of in the limit.
 
-        Every token of a context keeps a positive probability. Tokens and queries that no sample contains
-        score 0, as at the start. The first call computes the trajectory (:func:`~attomaton.fast_forward`) and
-        keeps it for later calls. The automaton must have been learned without embeddings and with all edges.
-
-        Give the training samples as ``samples`` if the automaton was loaded from a folder. ``step_size`` is
-        η, for the loss that is the mean over realisable samples.
+        It needs the training ``samples`` if the automaton was loaded from a folder, and an automaton learned
+        with orthonormal embeddings and all edges. ``step_size`` is η, for the mean loss over realisable
+        samples. The trajectory (:func:`~attomaton.fast_forward`) is computed by the first call.
         """
         step, step_size = real_number(step, "step", least=0), real_number(step_size, "step_size", above=0)
         corpus = self.samples if samples is None else samples
@@ -169,12 +163,7 @@ class Automaton(Tabular, Solved, Attention):
         return cache["attention"]
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The probabilities of the tokens of many contexts, from the count of each token in each context.
-
-        Among the tokens that are nodes under the query, those with the highest hard score share the
-        probability with odds m_j e^{s_j}, where m_j is the count of token j and s_j its soft score. If no
-        token is a node, there is no evidence, and every position has equal weight.
-        """
+        """The probabilities of the tokens of many contexts, from the count of each token in each context."""
         return predict_from_scores(bags, self.look_up(bags.samples.queries[bags.sample], bags.token))
 
     def look_up(self, queries: Integers, tokens: Integers) -> NodeScores:
@@ -200,10 +189,7 @@ class Automaton(Tabular, Solved, Attention):
 
     @cached_property
     def index(self) -> pa.Table:
-        """One row per query: its number of samples, and of rows in each table.
-
-        Columns query (int32), realisable, unrealisable, nodes, components, edges, order, choices (int64).
-        """
+        """One row per query: its numbers of samples, and its number of rows in each table."""
         return index_of(self.components, self.soft.choices)
 
     def outline(self, queries: Integers) -> Outline:  # noqa: ARG002
@@ -215,10 +201,7 @@ class Automaton(Tabular, Solved, Attention):
         yield np.asarray(queries, np.int64), self.outline(queries)
 
     def scan(self, table: str, queries: Integers) -> Iterator[pa.Table]:  # noqa: ARG002
-        """Yield the rows of a table for these ascending queries, and possibly others, in at least one batch.
-
-        The tables are ``"edges"``, ``"nodes"`` (with scores), ``"order"`` (with its query) and ``"choices"``.
-        """
+        """Yield rows of ``"edges"``, ``"nodes"``, ``"order"`` or ``"choices"`` of at least these queries."""
         if table == "nodes":
             yield self.scored_nodes
         elif table == "order":
@@ -231,11 +214,7 @@ class Automaton(Tabular, Solved, Attention):
     def save(
         self, path: str | AnyPath, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
     ) -> AnyPath:
-        """Write a run folder: Parquet, JSON, and safetensors for weights; ``about`` goes into the manifest.
-
-        The folder must be new, empty, or an earlier run, which ``overwrite`` replaces. It may be in an object
-        store: ``s3://bucket/run``.
-        """
+        """Write a run folder, new or empty, or replace an earlier run with ``overwrite``."""
         with build_at(path, RUN, OWNED, overwrite=overwrite) as building:
             write_automaton(building, self, about or {})
         return as_path(path)
@@ -244,8 +223,7 @@ class Automaton(Tabular, Solved, Attention):
     def load(cls, path: str | AnyPath, *, whole: bool = False) -> "Automaton":
         """Open a run folder; its predictions equal those of the saved automaton to the last bit.
 
-        A small run is read completely, and with ``whole`` so is any run. A larger one is read on demand,
-        query by query; its ``components``, ``hard`` and ``soft`` are read on first access.
+        A large run is read on demand, query by query, unless ``whole``.
         """
         run = open_run(path)
         if WRITES in run.run.records:
@@ -327,11 +305,9 @@ class StoredAutomaton(StoredRun, Automaton):  # pyright: ignore[reportIncompatib
         return self.in_memory(self.read_solved(queries))
 
     def partitions(self) -> Iterator[Automaton]:
-        """Yield automata in memory, each with some of the queries, in ascending order."""
         return map(self.in_memory, self.read_partitions())
 
     def in_memory(self, solved: Solved) -> Automaton:
-        """An automaton in memory with the same vocabulary and window."""
         return trusted(
             Automaton, vocabulary=self.vocabulary, samples=None, window=self.window, **vars(solved)
         )
@@ -341,6 +317,5 @@ class StoredAutomaton(StoredRun, Automaton):  # pyright: ignore[reportIncompatib
 
 
 def open_automaton(run: StoredRun, *, whole: bool = False) -> Automaton:
-    """The automaton of an open run, read completely if it is small or if ``whole`` is set."""
     stored = trusted(StoredAutomaton, **vars(run))
     return stored.in_memory(stored.solved) if whole or run.is_small else stored

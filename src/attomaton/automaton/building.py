@@ -46,10 +46,7 @@ def check_run_target(out: str | PathLike[str], source: Any, *, overwrite: bool) 
 
 @contextmanager
 def build_run(out: str | PathLike[str], *, overwrite: bool, resumable: bool = False) -> Generator[Building]:
-    """Build the run folder ``out``, which :func:`check_run_target` has accepted.
-
-    An engine may work in the subfolder ``work``. If ``resumable``, a later run resumes unfinished work.
-    """
+    """Build the run folder ``out``; a resumable engine works in its subfolder ``work``."""
     with build_at(out, RUN, OWNED, overwrite=overwrite, resumable=resumable) as building:
         yield building
         shutil.rmtree(building.folder / "work", ignore_errors=True)

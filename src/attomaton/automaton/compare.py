@@ -112,8 +112,7 @@ class Difference(Tabular):
     def strongest(self, change: Change, limit: int) -> pa.Table:
         """The first ``limit`` rows of one change, best supported first.
 
-        The support of a difference is the smaller of the pair's supports in the two corpora; for a lost or
-        gained relation, it is the larger.
+        A row counts with the smaller support of the two corpora; if lost or gained, with the larger.
         """
         limit = whole_number(limit, "limit")
         rows = keep_rows(self.rows, column(self.rows, "change") == change.name.lower())
@@ -181,7 +180,6 @@ def diff(a: Source, b: Source, **options: Any) -> Difference:
 
 
 def _load_run(source: Source) -> Automaton | None:
-    """The automaton, if the source is the folder of a run."""
     folder = path_of(source) if isinstance(source, str | PathLike) else None
     return Automaton.load(folder) if folder is not None and is_run_folder(folder) else None
 
@@ -214,7 +212,6 @@ def _cut_shared(*corpora: tuple[Automaton, Int32], n_tokens: int) -> Iterator[tu
 
 
 def _compare_sides(a: "_Side", b: "_Side", n_tokens: int) -> tuple[pa.Table, int]:
-    """The pairs that two sides relate differently, and the number of compared pairs."""
     pairs = distinct_keys(np.concatenate([a.pairs, b.pairs]))
     query, token, rival = unpack_edges(pairs)
     in_a, in_b = (side.relate(query, token, rival, n_tokens) for side in (a, b))
@@ -230,7 +227,6 @@ def _compare_sides(a: "_Side", b: "_Side", n_tokens: int) -> tuple[pa.Table, int
 
 
 def describe_difference(difference: Difference, most: int) -> list[Block]:
-    """The printed blocks: counts of the changes, and at most ``most`` of the strongest of each."""
     rows = [(change.name.lower(), f"{n:,}", change.value) for change, n in difference.counts.items()]
     blocks: list[Block] = [
         f"{len(difference):,} of {difference.n_pairs:,} pairs of tokens are related differently.",
@@ -286,7 +282,6 @@ class _Side:
 
 
 def _relate_components(components: Components, first: Int64, second: Int64) -> Int64:
-    """The relation of components, as an index of ``RELATIONS``, shape (n_pairs,)."""
     relation = np.where(first == second, TIED_RELATION, UNORDERED)
     heights = components.heights
     apart = np.flatnonzero(heights[first] != heights[second])
@@ -332,7 +327,6 @@ def _match_tokens(a: Automaton, b: Automaton) -> tuple[tuple[str, ...], Int32, I
 
 
 def _describe_relation(relation: str, first: str, second: str, wins: int, losses: int) -> str:
-    """The relation of two tokens in a corpus, with the support of their edges."""
     if relation == "precedes":
         return f"{first} before {second} " + (f"×{wins}" if wins else "by a path")
     if relation == "follows":

@@ -39,7 +39,6 @@ class Ranking:
 
 
 def check_ranked(query: str, n_tokens: int) -> None:
-    """Refuse to draw a query without evidence."""
     if not n_tokens:
         raise UnsupportedOption(
             f"no sample with a label in its context has the query {shorten(query)!r}, so there is nothing to "

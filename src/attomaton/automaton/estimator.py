@@ -162,7 +162,6 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         return tags
 
     def _predict(self, X: Any) -> BatchPrediction:  # noqa: N803
-        """The automaton's prediction among the classes of each context."""
         _sklearn_validation.check_is_fitted(self)
         filled, masked = _fill_masked(X)
         values = _sklearn_validation.validate_data(self, filled, reset=False)
@@ -181,7 +180,6 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         return self.automaton_.predict_bags(bags.keep(self._is_class[bags.token]))
 
     def _read_tokens(self, values: NDArray[Any], masked: Bool | bool) -> tuple[Int64, Bool]:
-        """The token ids, shape (n_samples, window), and where they are padding."""
         padded = np.zeros(values.shape, bool) | masked
         if self.padding is not None:
             whole_number(self.padding, "padding", least=-LARGEST_WHOLE)

@@ -175,10 +175,7 @@ class Explanation(Tabular):
         return [*blocks, *describe_remaining(self, incomparable, names(self.unseen), " ".join(self.unknown))]
 
     def _table(self) -> pa.Table:
-        """Columns text, times, probability and became, one row per distinct token of the context.
-
-        ``became`` is retrieved, beaten, incomparable, unseen or, with finite scores, scored.
-        """
+        """Columns text, times, probability and became, one row per distinct token of the context."""
         times = Counter(self.context)
         outcomes = [
             ("retrieved", self.retrieved),
@@ -229,7 +226,6 @@ class Explanation(Tabular):
 
 
 def describe_ties(explanation: Explanation) -> list[str]:
-    """A sentence if several components share the highest hard score."""
     n_retrieved = len(explanation.retrieved)
     sentence = f"These are {n_retrieved} components of equal hard score; no path orders them."
     return [sentence] if n_retrieved > 1 else []

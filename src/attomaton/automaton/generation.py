@@ -56,11 +56,7 @@ class Generation:
 
 
 class GrowingContext:
-    """A context that grows by one token at a time; only the counts m_j of its tokens change.
-
-    The probability of a token is proportional to m_j a_kj. The odds a_kj depend only on the query k and the
-    set of distinct tokens in the window, so they are computed once for each.
-    """
+    """A context that grows by a token at a time; odds are computed once per query and set of tokens."""
 
     def __init__(
         self, prompt: Sequence[int], predict: Callable[[Int32], BatchPrediction], window: int | None

@@ -25,10 +25,7 @@ def learn_on_disk(
     embeddings: object,
     progress: Progress,
 ) -> Automaton | None:
-    """Learn from shards, or from the shards that ``source`` writes; None if the result is in the run folder.
-
-    Embeddings couple all queries; then only the passes over the corpus run on disk.
-    """
+    """Learn from shards, or from those that ``source`` writes; None if the result is in the run folder."""
     with build() as building, _work_folder(building) as path:
         work = Path(path)
         corpus = source if isinstance(source, EngineCorpus) else source(tokens=work / "tokens")

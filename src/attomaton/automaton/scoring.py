@@ -104,11 +104,7 @@ def mix_uniform(prediction: BatchPrediction, epsilon: float) -> BatchPrediction:
 
 
 def fit_epsilon(prediction: BatchPrediction, *, n_halvings: int = 60) -> float:
-    """The ε in 0 … 1 at which :func:`mix_uniform` has the least log-loss on these labels.
-
-    The loss −Σ ln((1 − ε) p + ε u) is convex in ε; bisection finds the zero of its derivative,
-    Σ (p − u)/((1 − ε) p + ε u).
-    """
+    """The ε in 0 … 1 at which :func:`mix_uniform` has the least log-loss, by bisection of the slope."""
     n_halvings = whole_number(n_halvings, "n_halvings", least=1, most=1_000)
     _check_samples(prediction)
     bags, probabilities = prediction.bags, prediction.of_labels()

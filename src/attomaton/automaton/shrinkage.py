@@ -141,10 +141,7 @@ def prepare_shrinkage(samples: Samples, *, ridge: float = 1.0) -> Shrinkage:
 
 
 def pool_scores(choices: ChoiceTable, n_tokens: int, *, ridge: float = 1.0) -> Float64:
-    """One Luce score per token, independent of the query, shape (n_tokens,).
-
-    They minimise Σ −ln p + ½ ridge Σ u². A token in no choice set scores 0.
-    """
+    """One Luce score per token, shape (n_tokens,): the minimum of Σ −ln p + ½ ridge Σ u²."""
     _check_positive(ridge, "ridge")
     return Newton(atol=ATOL).solve(pooled_problem(choices, n_tokens), stiffness=ridge)
 

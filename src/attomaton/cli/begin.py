@@ -94,7 +94,6 @@ def begin(
 
 
 def _choose_queries(beginning: "Beginning", queries: list[str] | int | None) -> list[Any] | None:
-    """The queries to print: named by text, by id if there is no vocabulary, or the most frequent ones."""
     if queries is None:
         return None
     if isinstance(queries, int):

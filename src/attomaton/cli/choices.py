@@ -243,7 +243,6 @@ def _describe(fit: "ChoiceFit", limit: int) -> str:
 
 
 def _check_tests(names: list[str], cluster: str | None, task: str | None) -> None:
-    """Refuse unknown tests, and tests without their column, before the fit."""
     unknown = [name for name in names if name not in TESTS]
     if unknown:
         raise UnsupportedOption(f"--tests names {show(unknown[0])}; give some of {', '.join(TESTS)}")

@@ -140,7 +140,6 @@ def _show_params(params: list[Any]) -> list[Any]:
 
 @cache
 def load_command(name: str) -> Any:
-    """The command of this name, from its file."""
     file = name.replace("-", "_")
     function = getattr(import_module(f"attomaton.cli.{file}"), file)
     examples = "\n\n".join(["Examples", *(f"$ {line}" for line in EXAMPLES[name])])

@@ -241,7 +241,6 @@ def _write_files(value: Any, out: Path | None, figure: Path | None = None, page:
 
 
 def _finite(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows for JSON, with null for numbers that are not finite."""
     from math import isfinite
 
     return [

@@ -98,7 +98,6 @@ class Installation:
 
 
 def find_installation(*, probe: bool = False) -> Installation:
-    """Find out what is installed; with ``probe``, import every package."""
     requirements = _read_requirements(importlib.metadata.requires("attomaton") or [])
     by_extra = {
         extra: tuple(_find_package(name, versions, probe) for name, versions in packages.items())

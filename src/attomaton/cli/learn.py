@@ -120,7 +120,6 @@ def learn(
 
 
 def _measure_answered(automaton: "Automaton | WritingAutomaton") -> dict[str, Any]:
-    """Shares of contexts by the rule that answers them; None where they are unknown."""
     from attomaton.automaton.answered import measure_answered, measure_held_out
     from attomaton.automaton.automaton import Automaton
 

@@ -66,12 +66,10 @@ def print_text(text: str) -> None:
 
 
 def print_written(*paths: Any) -> None:
-    """Print where files were written; None is left out."""
     for path in paths:
         if path is not None:
             print_line(f"Written to {path}.")
 
 
 def path_texts(**paths: Any) -> dict[str, str | None]:
-    """Paths as texts for JSON."""
     return {name: None if path is None else str(path) for name, path in paths.items()}

@@ -105,7 +105,6 @@ def _make_step(optimiser: str, step_size: float, decay: float, *, normalized: bo
 
 
 def _check_size(samples: "Samples", dim: int) -> None:
-    """Refuse a training that would not fit into memory, before the work."""
     from attomaton.base.errors import UnsupportedOption
 
     longest = int(samples.lengths.max(initial=0))

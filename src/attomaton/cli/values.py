@@ -86,7 +86,6 @@ def is_stream(path: Path | None, as_json: bool) -> bool:
 
 
 def check_folder(folder: Path | None, kind: "FolderKind", *, overwrite: bool = True) -> None:
-    """Refuse, before the work, a folder that must not be written or replaced."""
     from attomaton.base.artifacts.folders import check_replaceable, resolve_target
 
     if folder is not None:
@@ -94,7 +93,6 @@ def check_folder(folder: Path | None, kind: "FolderKind", *, overwrite: bool = T
 
 
 def check_drawings(figure: Path | None, page: Path | None) -> None:
-    """Refuse, before the work, a figure or a page that cannot be drawn or written."""
     if figure is not None:
         from attomaton.base.drawing import paper_style
         from attomaton.report.figures import check_figure

@@ -113,12 +113,7 @@ def solve_writing(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> WritingAutomaton:
-    """Learn the tokens read by a head that writes other tokens.
-
-    A key is a token together with the way in which it is read (:mod:`~attomaton.automaton.ov_maps.maps`).
-    Where one key of a context writes the label, learning treats that key as the label. Where several do, one
-    of them is chosen (:func:`~attomaton.automaton.ov_maps.settle.settle_choice`).
-    """
+    """Learn which keys a head reads: the key that writes the label, or one of them, is the label."""
     progress("finding the tokens that write each label", 0, 0)
     trimmed = trim(samples, selection)
     keys = writing.read(trimmed)

@@ -161,7 +161,6 @@ class KeyNames:
 
 
 def check_named(writes: Any) -> Writes:
-    """Refuse an unknown name as ``writes``."""
     if isinstance(writes, str) and writes not in NAMED_MAPS:
         raise UnsupportedOption(
             f"writes is {show(writes)}; give {', '.join(NAMED_MAPS[:-1])} or {NAMED_MAPS[-1]}, an array of "

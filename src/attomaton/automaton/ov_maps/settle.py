@@ -79,7 +79,6 @@ class WritingProblem:
     threads: int | None = None
 
     def take(self, queries: Bool) -> "WritingProblem":
-        """The problem of the queries where ``queries`` (n_keys,) is true."""
         return replace(
             self,
             alone=self.alone.take(queries[self.alone.queries]),
@@ -88,7 +87,6 @@ class WritingProblem:
         )
 
     def edges(self, chosen: Int32) -> EdgeTable:
-        """The edges, and the numbers of samples of each query."""
         tables = [extract_edges(self.alone, threads=self.threads)]
         if len(self.several):
             tables.append(self.several.edges(chosen))
@@ -100,14 +98,12 @@ class WritingProblem:
         return merge_edges(tables).filter(min_support=self.min_support)
 
     def choices(self, chosen: Int32, components: Components) -> ChoiceTable:
-        """The choices within components."""
         plain = extract_choices(self.alone, components, threads=self.threads)
         if not len(self.several):
             return plain
         return count_choices([plain, self.several.choices(chosen, components)])
 
     def solve(self, chosen: Int32, progress: Progress = silent) -> Solved:
-        """Both sides, certified, if ``chosen`` was read."""
         return solve_edges(
             self.edges(chosen),
             lambda components: self.choices(chosen, components),
@@ -153,10 +149,7 @@ def choose_again(writers: Writers, chosen: Int32, nodes: NodeScores) -> Int32:
 
 
 def settle_choice(problem: WritingProblem, progress: Callable[[str], object]) -> tuple[Int32, Settling]:
-    """The key that was read in each sample of ``problem.several``, and how it was chosen.
-
-    Queries whose choice stays are not solved again, unless embeddings couple them.
-    """
+    """The key that was read in each sample of ``problem.several``, and how it was chosen."""
     several = problem.several
     if not len(several):
         return np.empty(0, np.int32), Settling(0, 0, settled=True)

@@ -32,7 +32,6 @@ class Writers:
 
     @property
     def queries(self) -> Int32:
-        """The query of each sample, shape (n_samples,)."""
         return self.bags.samples.queries
 
     @property
@@ -41,7 +40,6 @@ class Writers:
         return np.bincount(self.bags.sample[self.writes], minlength=len(self))
 
     def take(self, mask: Bool) -> "Writers":
-        """The samples where ``mask`` is true."""
         if mask.all():
             return self
         bags, entries = self.bags, mask[self.bags.sample]
@@ -56,7 +54,6 @@ class Writers:
         return key[best[run_starts(sample[best])]] if len(best) else key[:0]
 
     def label(self, chosen: Int32) -> Samples:
-        """The samples with the chosen key as the label of each."""
         return replace(self.bags.samples, labels=chosen.astype(np.int32))
 
     def edges(self, chosen: Int32) -> EdgeTable:
@@ -87,7 +84,6 @@ class Writers:
 
 
 def _find_components(components: Components, queries: Int32, keys: Int32) -> tuple[Int64, Bool]:
-    """The component of each key under its query, and which keys are nodes."""
     nodes = pack_pairs(components.query_of_node, components.token_of_node)
     rows, is_node = find_rows(nodes, pack_pairs(queries, keys))
     component = components.component_of_node

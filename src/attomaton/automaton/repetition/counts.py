@@ -41,7 +41,6 @@ class TextCounts(Tabular):
         return f"Counts({len(self.tokens):,} tokens, {len(self.counts):,} texts of {self.lengths[-1]:,})"
 
     def _table(self) -> pa.Table:
-        """Columns run, length, token and count, one row per count."""
         run, length, token = np.indices(self.counts.shape).reshape(3, -1)
         columns = {"run": run, "length": self.lengths[length], "token": self.tokens[token]}
         return table_of({**columns, "count": self.counts.ravel()})
@@ -114,7 +113,6 @@ def check_text_lengths(lengths: Sequence[int], shortest: int) -> Int64:
 
 
 def count_prompt(indices: Int64, n_tokens: int) -> Float64:
-    """The count of each token in a prompt, shape (n_tokens,)."""
     return np.bincount(indices, minlength=n_tokens).astype(np.float64)
 
 

@@ -108,10 +108,7 @@ def follow_flow(odds: Float64, shares: Float64, times: Float64, budget: Budget |
 
 
 def find_classes(odds: Float64, start: int | None = None) -> list[Int64]:
-    """The sets of tokens that a text never leaves, each as ascending indices.
-
-    With ``start``, only those that a text can reach from this token.
-    """
+    """The sets of tokens that a text never leaves, ascending; with ``start``, those it can reach."""
     reach = (odds > 0) | np.eye(len(odds), dtype=np.bool_)
     while True:
         further = (reach.astype(np.float32) @ reach.astype(np.float32)) > 0

@@ -71,7 +71,6 @@ class Loops:
         return f"Loops({len(self.loops):,} loops, window {self.window})"
 
     def __str__(self) -> str:
-        """The loops with their probabilities, most probable first."""
         keys = np.zeros(len(self.loops)) if self.probabilities is None else -self.probabilities
         by_probability: list[int] = np.argsort(keys, stable=True).tolist()
         lines = [repr(self)]

@@ -44,10 +44,7 @@ class Odds:
         return f"Odds({len(self.tokens):,} tokens)"
 
     def among(self, present: Bool | None = None) -> Float64:
-        """w, shape (K, K): the odds under each query if the tokens ``present`` occur once each.
-
-        None means all. Rows are scaled so that their largest entry is 1, which changes no probability.
-        """
+        """w, shape (K, K), rows scaled to at most 1: the odds if the tokens ``present`` occur once each."""
         present = np.ones(len(self.tokens), np.bool_) if present is None else present
         levels: Float64 = np.where(present, self.levels, -np.inf)
         highest: Float64 = levels.max(axis=1, keepdims=True)
@@ -58,10 +55,7 @@ class Odds:
 
 
 def read_odds(layer: RepeatedLayer, prompt: Context | None) -> tuple[Odds, Int64]:
-    """The odds among the tokens of a prompt, and the prompt as indices into these, shape (length,).
-
-    Without a prompt, every token of the layer occurs once.
-    """
+    """The odds among the tokens of a prompt (None: all tokens), and the prompt as indices of these."""
     if isinstance(layer, Attention):
         n_tokens, vocabulary = layer.n_tokens, layer.vocabulary
     else:
@@ -83,7 +77,6 @@ def read_odds(layer: RepeatedLayer, prompt: Context | None) -> tuple[Odds, Int64
 
 
 def _rank(layer: Attention | Float64, tokens: Int32) -> tuple[Float64, Float64]:
-    """Levels and scores of the tokens under each other, shape (K, K) each."""
     shape = len(tokens), len(tokens)
     if isinstance(layer, Automaton):
         nodes = layer.look_up(np.repeat(tokens, len(tokens)), np.tile(tokens, len(tokens)))
@@ -110,7 +103,6 @@ def _probabilities_once(layer: Attention, tokens: Int32) -> Float64:
 
 
 def _check_odds(layer: RepeatedLayer) -> Float64:
-    """Odds as an array: square, finite, non-negative."""
     odds: Any
     try:
         odds = np.asarray(layer, np.float64)

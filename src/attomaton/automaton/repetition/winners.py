@@ -180,19 +180,12 @@ class Winners(Tabular):
 
     @property
     def certain(self) -> bool:
-        """Whether every start led to one certified limit, and there is a single closed set of tokens.
-
-        That there is no other limit is proved only for limits of a single token.
-        """
+        """Whether every start led to one certified limit, and there is a single closed set of tokens."""
         is_single = len(self.limits) == 1 and self.settled and not self.unsettled and self.n_classes == 1
         return is_single and self.limits[0].certified
 
     def shares_at(self, lengths: Sequence[int]) -> Float64:
-        """The predicted shares at these lengths of the text, shape (n_lengths, K).
-
-        The prediction starts with the prompt's shares at the prompt's length. If there are several closed
-        sets of tokens, it is for a text that enters the first.
-        """
+        """The predicted shares at these lengths of the text, prompt included, shape (n_lengths, K)."""
         checked = check_text_lengths(lengths, len(self.prompt))
         counts = count_prompt(self.prompt, len(self.odds.tokens))
         odds = self.odds.among()
@@ -206,20 +199,13 @@ class Winners(Tabular):
         return shares
 
     def slopes_between(self, first: int, last: int) -> Float64:
-        """The predicted d ln n / d ln t between two lengths of the text, shape (K,).
-
-        They tend to :attr:`exponents`, slowly where the limit's ``rate`` is near 0.
-        """
+        """The predicted d ln n / d ln t between two lengths, shape (K,); it tends to :attr:`exponents`."""
         shares = self.shares_at([first, last])
         with np.errstate(divide="ignore", invalid="ignore"):
             return 1.0 + np.log(shares[1] / shares[0]) / np.log(last / first)
 
     def plot(self, counts: TextCounts | None = None, ax: Any = None) -> Any:
-        """Draw the token shares over the length of the text; return the matplotlib axes.
-
-        ``counts`` from :func:`~attomaton.automaton.draw_counts` are drawn as solid lines under the
-        predictions. Without counts, predictions go to 10⁷ tokens. Without ``ax``, this makes a new figure.
-        """
+        """Draw the predicted shares over the length of the text, and those of ``counts``; return axes."""
         shortest = len(self.prompt)
         longest = max(10_000_000, 100 * shortest) if counts is None else int(counts.lengths[-1])
         lengths = np.unique(np.geomspace(shortest, longest, 200).round().astype(np.int64))
@@ -370,7 +356,6 @@ def _find_limit_within(table: Float64, tokens: Int64, shares: Float64, budget: B
 
 
 def _is_near(first: Limit | None, second: Limit | None) -> bool:
-    """Whether two flows converged, and to the same limit."""
     if first is None or second is None:
         return False
     return bool(np.abs(first.shares - second.shares).max() <= NEAR_LIMIT)

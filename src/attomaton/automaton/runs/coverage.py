@@ -117,7 +117,6 @@ class Coverage(Tabular):
         return [("realisable (label in the context)", show_share(self.realisable))]
 
     def _table(self) -> pa.Table:
-        """One row, one column per number; the certificates as ``hard_…`` and ``soft_…``."""
         row = {name: value for name, value in self.to_dict().items() if isinstance(value, int | float)}
         for side, proof in (("hard", self.hard), ("soft", self.soft)):
             row |= {f"{side}_{name}": value for name, value in proof.items()}
@@ -136,7 +135,6 @@ class Coverage(Tabular):
 
 
 def show_share(share: float) -> Bar:
-    """A share in percent."""
     return Bar(share, f"{share:.1%}")
 
 
@@ -174,10 +172,7 @@ class Tally:
 
 
 def tally_components(components: Components, gathered: Gathered | None = None) -> Tally:
-    """What the queries of these components contribute to the coverage report.
-
-    ``gathered`` counts the edges where the components do not contain them.
-    """
+    """What the queries of these components contribute; ``gathered`` counts edges that are not in them."""
     n_edges = len(components.edges) if gathered is None else int(gathered.n_edges.sum())
     return Tally(
         n_queries=len(components.queries),
@@ -190,7 +185,6 @@ def tally_components(components: Components, gathered: Gathered | None = None) -
 
 
 def measure_coverage(solved: Solved, vocabulary: Vocabulary | None = None) -> Coverage:
-    """The coverage report of one automaton."""
     edges, proofs = solved.components.edges, (solved.hard.certificate, solved.soft.certificate)
     tally = tally_components(solved.components)
     return join_tallies([tally], edges.n_samples, edges.n_unrealisable, proofs, vocabulary)
@@ -237,7 +231,6 @@ def _share_of(count: int, total: int) -> float:
 
 
 def _find_largest(components: Components, evidence: Int64 | None) -> tuple[RankedComponent, ...]:
-    """The largest components, by descending size and evidence."""
     if not len(components) or components.sizes.max() < 2:
         return ()
     smallest = max(np.sort(components.sizes)[-N_LARGEST:][0], 2)

@@ -58,7 +58,6 @@ class Nodes:
         return pack_pairs(self.query, self.token)
 
     def find(self, queries: Integers, tokens: Integers) -> NodeScores:
-        """The component and the scores of each (query, token)."""
         rows, is_node = find_rows(self.keys, pack_pairs(queries, tokens))
         is_node &= tokens < self.n_tokens
         if not len(self.keys):

@@ -39,10 +39,7 @@ def _first_components(components: Components) -> Int64:
 
 
 def restore_components(tables: Mapping[str, pa.Table]) -> tuple[pa.Table, pa.Table]:
-    """Nodes and order with components numbered over the queries of these tables.
-
-    The tables must pass :func:`~attomaton.automaton.runs.checks.check_rows`.
-    """
+    """Nodes and order of checked tables, with components numbered over the queries of these tables."""
     order, (nodes, first) = tables["order"], restore_nodes(tables["nodes"])
     first_of_row = first[np.minimum(column(order, "query"), len(first) - 1)]
     columns = {name: column(order, name) for name in ("edges", "support")}

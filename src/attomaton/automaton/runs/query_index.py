@@ -36,7 +36,6 @@ def make_index(queries: pa.Table, counts: Mapping[str, Int64]) -> pa.Table:
 
 
 def index_of(components: Components, choices: ChoiceTable) -> pa.Table:
-    """The index of an automaton in memory."""
     n_tokens = components.edges.n_tokens
     query_of_row = {**_query_of_row(components), "choices": column(choices.rows, "query")}
     counts = {name: np.diff(sorted_borders(query, n_tokens)) for name, query in query_of_row.items()}
@@ -44,10 +43,7 @@ def index_of(components: Components, choices: ChoiceTable) -> pa.Table:
 
 
 def count_hard_rows(components: Components, gathered: Gathered | None = None) -> pa.Table:
-    """The hard part of the index of one partition.
-
-    ``gathered`` counts the edges of each query where the components do not contain them.
-    """
+    """The hard part of the index of a partition; ``gathered`` counts edges that components do not contain."""
     queries = components.queries
     ends = np.append(queries, components.edges.n_tokens)
     counts = {
@@ -59,7 +55,6 @@ def count_hard_rows(components: Components, gathered: Gathered | None = None) ->
 
 
 def _query_of_row(components: Components) -> dict[str, Integers]:
-    """The query of each row, by table."""
     return {
         "nodes": components.query_of_node,
         "components": components.query_of,

@@ -127,7 +127,6 @@ class SoftStage:
 
     @property
     def weights(self) -> list[int]:
-        """About how many bytes of memory each partition takes."""
         n_members = (count_values(file, "tokens") for file in self.choices.files)
         n_choices = (int(entry["rows"]) + 1 for entry in self.choices.entries)
         return [
@@ -205,7 +204,6 @@ class FinishedStages:
         return join_tallies(tallies, n_realisable, n_unrealisable, proofs, vocabulary)
 
     def write(self, building: Building, vocabulary: Vocabulary | None, about: Mapping[str, Any]) -> None:
-        """Put the files into the run folder being built, and finish it."""
         entries: dict[str, dict[str, Any]] = {}
         with explained(building.folder):
             for table, number, path, entry in self._files():
@@ -225,7 +223,6 @@ class FinishedStages:
         )
 
     def _files(self) -> list[tuple[str, int, Path, Mapping[str, Any]]]:
-        """Table, partition, path and entry of every file of the run."""
         files: list[tuple[str, int, Path, Mapping[str, Any]]] = []
         for table, counted in (("edges", self.edges), ("choices", self.choices)):
             for number, (path, entry) in enumerate(zip(counted.files, counted.entries, strict=True)):

@@ -51,7 +51,6 @@ class Proofs:
 
 
 def records_of_run(vocabulary: Vocabulary | None, coverage: Coverage) -> dict[str, Any]:
-    """The JSON files of a run: its coverage and vocabulary."""
     return {"coverage": coverage.to_dict(), **vocabulary_records(vocabulary)}
 
 
@@ -93,10 +92,7 @@ def finish_run(
 
 
 def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> Solved:
-    """The components and both solutions of some queries, from the tables of a stored run.
-
-    The constructor of each value checks it. The certificates and the loss are those of the whole run.
-    """
+    """The components and both solutions of some queries, each checked by its constructor."""
     proofs = read_proofs(run.manifest)
     with _explained_as("the table edges"):
         edges = EdgeTable(tables["edges"], queries, run.manifest["n_tokens"])
@@ -179,7 +175,6 @@ def _check_values(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[s
 
 
 def _read_weights(run: Run, side: str) -> dict[str, NDArray[Any]]:
-    """The weights of a side, if the run has the weights of both."""
     if not run.arrays:
         return {}
     if f"{side}/weights" not in run.arrays:

@@ -63,7 +63,6 @@ class StoredRun:
 
     @property
     def window(self) -> int | None:
-        """The longest context of the samples, if known."""
         return storage.read_window(self.run.manifest)
 
     @property
@@ -79,17 +78,14 @@ class StoredRun:
 
     @property
     def index(self) -> pa.Table:
-        """One row per query: its samples, and the number of its rows in each table."""
         return self.run.tables[storage.INDEX_TABLE]
 
     @cached_property
     def coverage(self) -> Coverage:
-        """The coverage report in the folder."""
         with self._explained():
             return Coverage.from_dict(self.run.records["coverage"])
 
     def look_up(self, queries: Integers, tokens: Integers) -> NodeScores:
-        """The scores of each token under each query, both of shape (n_entries,)."""
         n = len(queries)
         scores = NodeScores(np.zeros(n, bool), np.zeros(n, np.int64), np.zeros(n), np.zeros(n))
         in_vocabulary = np.flatnonzero((queries >= 0) & (queries < self.n_tokens))
@@ -125,7 +121,6 @@ class StoredRun:
         return QueryGraph(first, nodes.token, nodes.component, above + first, below + first, edges)
 
     def outline(self, queries: Integers) -> Outline:
-        """Nodes, order and scores of some queries only; edges and choices are not read."""
         rising = self._ascending(queries)
         with self._explained():
             tables = {name: self.tables[name].read(rising) for name in ("nodes", "order")}
@@ -139,7 +134,6 @@ class StoredRun:
         return Outline(components, hard, soft, number)
 
     def outlines(self, queries: Integers) -> Iterator[tuple[Int64, Outline]]:
-        """Yield the ascending queries in blocks, each with the outline of its queries."""
         for block in self.blocks(np.asarray(queries, np.int64), "nodes", "order"):
             yield block, self.outline(block)
 
@@ -150,7 +144,6 @@ class StoredRun:
             yield queries[first:stop]
 
     def scan(self, table: str, queries: Integers) -> Iterator[pa.Table]:
-        """Yield the rows of ascending queries of one table in batches, components numbered overall."""
         stored = self.tables[table]
         for block in self.blocks(np.asarray(queries, np.int64), table):
             large = len(block) == 1 and self.counts[table][block[0]] > MOST_BLOCK_ROWS
@@ -161,21 +154,17 @@ class StoredRun:
 
     @property
     def components(self) -> Components:
-        """The components and their order, read together with both solutions."""
         return self.solved.components
 
     @property
     def hard(self) -> HardSolution:
-        """The hard solution, read together with the soft one."""
         return self.solved.hard
 
     @property
     def soft(self) -> SoftSolution:
-        """The soft solution, read together with the hard one."""
         return self.solved.soft
 
     def read_solved(self, queries: Integers) -> Solved:
-        """The components and both solutions of some queries only."""
         rising = self._ascending(queries)
         with self._explained():
             tables = {name: table.read(rising) for name, table in self.tables.items()}
@@ -191,13 +180,11 @@ class StoredRun:
         return rising[(rising >= 0) & (rising < self.n_tokens)]
 
     def read_partitions(self) -> Iterator[Solved]:
-        """The components and both solutions of each partition in turn."""
         for first, stop in pairwise(self.tables["nodes"].borders.tolist()):
             yield self.read_solved(np.arange(first, stop, dtype=np.int64))
 
     @cached_property
     def solved(self) -> Solved:
-        """The components and both solutions of all queries."""
         return self.read_solved(np.arange(self.n_tokens))
 
     def _edges_of(self, query: int) -> Iterator[Edges]:

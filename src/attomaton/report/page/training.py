@@ -65,7 +65,7 @@ def why_unpredicted(trace: Any) -> str:
     from attomaton.claims.evidence import Evidence, need_log_loss, need_mass_head, need_plain_descent
 
     if trace.n_trials > MOST_PREDICTED:
-        return f"the predicted curve is drawn for at most {MOST_PREDICTED} trials, and {trace.n_trials} were trained"
+        return f"{trace.n_trials} trials were trained, and only {MOST_PREDICTED} can be predicted"
     evidence = Evidence(trace, ())
     for need in (need_plain_descent, need_log_loss, need_mass_head):
         missing = need(evidence)

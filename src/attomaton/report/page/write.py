@@ -65,8 +65,8 @@ def write_report(
         The largest number of queries to show, those with the most samples. None means
         as many as fit in 5 MB.
     heads : str or Path, optional
-        A Parquet file of ``attomaton heads --out``, ``HeadAudit.save`` or ``HeadCourse.save``: the audit of the
-        heads of a trained model.
+        A Parquet file of ``attomaton heads --out``, ``HeadAudit.save`` or ``HeadCourse.save``: the audit of
+        the heads of a trained model.
 
     Examples
     --------
@@ -113,6 +113,6 @@ def _check_shown(about: Mapping[str, Any], folder: Path) -> None:
         to_json(about).encode()
     except (ValueError, RecursionError) as error:
         raise CorruptRun(
-            f"the manifest, training or verdicts of {folder}, or the audit of heads, have a value that the page "
-            f"cannot show ({error}); write the run, or the audit, again"
+            f"the manifest, training or verdicts of {folder}, or the audit of heads, have a value that a "
+            f"page cannot show ({error}); write the run, or the audit, again"
         ) from error
