@@ -10,14 +10,9 @@ from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import count_all_tokens
 from attomaton.solvers.solved import solve_samples
 
-MOST_CONTEXTS = 20_000
-"""Maximum number of contexts evaluated, evenly spaced if there are more."""
-
-HELD_OUT = 10
-"""The last 1/HELD_OUT of the samples is held out."""
-
-MOST_LEARNED = 400_000
-"""Maximum number of samples from which an automaton is learned again, without the held-out ones."""
+MOST_CONTEXTS = 20_000  # contexts evaluated, evenly spaced if there are more
+HELD_OUT = 10  # the last 1/HELD_OUT of the samples is held out
+MOST_LEARNED = 400_000  # samples from which an automaton is learned again, without the held-out ones
 
 
 @dataclass(frozen=True)

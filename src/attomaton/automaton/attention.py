@@ -104,9 +104,7 @@ class Attention(ABC):
         return tokens[(prediction.probabilities > 0) & (tokens < self.n_tokens)]
 
     def sample(self, context: Context, rng: np.random.Generator | int | None = None) -> int:
-        """Draw the next token, as an id; ``rng`` is a generator or a seed, None a different one at each
-        call.
-        """
+        """Draw the next token, as an id; ``rng`` is a generator or a seed, None: another draw each time."""
         prediction = self._predict_one(context)[0]
         possible = (prediction.bags.token < self.n_tokens) & (prediction.probabilities > 0)
         if not possible.any():

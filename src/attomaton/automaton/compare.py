@@ -42,12 +42,8 @@ DIFFERENCE_SCHEMA = pa.schema(
     ]
 )
 
-MOST_EDGES = 1 << 22
-"""Maximum number of edges in memory at a time for a run that is read on demand."""
-
-EXAMPLES_SHOWN = 3
-"""Number of examples of each change in the text of a difference."""
-
+MOST_EDGES = 1 << 22  # edges in memory at a time, of a run that is read on demand
+EXAMPLES_SHOWN = 3  # rows printed of each change
 RELATIONS = np.array(["unseen", "unordered", "precedes", "follows", "ties"], object)
 UNSEEN, UNORDERED, PRECEDES, FOLLOWS, TIED_RELATION = range(5)
 

@@ -7,11 +7,8 @@ from dataclasses import dataclass, replace
 from attomaton.automaton.explanation import Beaten, Explanation, describe_remaining, describe_ties
 from attomaton.base.printing import PRINTED_ROWS, Bar, Bars, Block, Chip, Chips, Printed, Signal, shorten
 
-POSITIONS = 48
-"""Number of last positions of a context that a view shows."""
-
-PATH_STEPS = 5
-"""Maximum number of steps of a path that a view shows."""
+POSITIONS = 48  # last positions of a context that are shown
+PATH_STEPS = 5  # steps of a path that are shown
 
 
 @dataclass(frozen=True, repr=False)

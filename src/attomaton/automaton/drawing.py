@@ -10,17 +10,12 @@ from attomaton.base.drawing import HOUSE_GREY, drawable, house_axes, measure_tex
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.printing import BLUE, ORANGE, shorten
 
-MOST_RANKED = 20
-"""Maximum number of tokens drawn for a query."""
-
-MOST_POSITIONS = 40
-"""Number of last positions of a context that are drawn."""
-
+MOST_RANKED = 20  # tokens drawn for a query
+MOST_POSITIONS = 40  # last positions drawn of a context
 TOKEN_HEIGHT, AXES_HEIGHT, LINE_INCHES = 0.14, 0.62, 0.11
 """In inches: height of a row, of everything else, and of each further line of the title."""
 
-LONGEST_NAME = 16
-"""Maximum number of characters shown of a token."""
+LONGEST_NAME = 16  # characters drawn of a token
 
 
 @dataclass(frozen=True)

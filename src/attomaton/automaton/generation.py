@@ -13,11 +13,8 @@ from attomaton.automaton.scoring import PROBABILITY_TIE
 from attomaton.base.tables import Float64, Int32
 from attomaton.corpora.prompts import Names
 
-MOST_GENERATED = 10_000_000
-"""Maximum number of tokens generated at once: a few minutes."""
-
-MOST_CACHED_ODDS = 10_000_000
-"""Maximum number of cached odds of a generation."""
+MOST_GENERATED = 10_000_000  # tokens at once: a few minutes
+MOST_CACHED_ODDS = 10_000_000  # over all queries of a generation
 
 
 @dataclass(frozen=True, repr=False)

@@ -24,12 +24,8 @@ from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.solvers.soft.likelihood import LuceProblem, context_problem, pooled_problem
 from attomaton.solvers.soft.newton import Newton
 
-CANDIDATE_STRENGTHS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5, 5.0, 50.0)
-"""The strengths tried by default."""
-
-HELD_OUT_SHARE = 10
-"""The last 1/HELD_OUT_SHARE of the samples chooses the strength."""
-
+CANDIDATE_STRENGTHS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5, 5.0, 50.0)  # tried by default
+HELD_OUT_SHARE = 10  # the last 1/HELD_OUT_SHARE of the samples chooses the strength
 SCORE_COLUMNS = tuple(field.name for field in fields(Score) if field.name != "unknown")
 
 ATOL = 1e-6

@@ -10,17 +10,12 @@ from attomaton.base.errors import AttomatonError
 from attomaton.corpora.prompts import Names, read_context
 from attomaton.corpora.tokenizers.encoders import EOS
 
-N_TRIED = 200
-"""Number of contexts of the corpus to try, spread over all of it."""
-
-LONGEST_SUGGESTION, SHORTEST = 8, 3
-"""Number of tokens of a context: more take long to type, fewer show little."""
-
+N_TRIED = 200  # contexts tried, spread over the corpus
+LONGEST_SUGGESTION, SHORTEST = 8, 3  # tokens: more take long to type, fewer show little
 MOST_REASONS = 3
 """All reasons to show a context: it is answered, the theorem decides it, several tokens are retrieved."""
 
-MOST_CHARACTERS = 50
-"""Maximum length, so that the command fits on a terminal line."""
+MOST_CHARACTERS = 50  # so that the command fits on a terminal line
 
 
 def suggest_context(automaton: Automaton) -> str | None:

@@ -31,8 +31,6 @@ Column = str | None
 
 JUDGES = "compare_judges"
 TESTS = ("goodness_of_fit", "intransitivity", "cross_validate", JUDGES)
-"""What --tests may name."""
-
 LISTED_ROLES = {"loser", "choice_set", "outcome", "ranking", "ranks", "scores", "alternative", "available"}
 """Options that may name several columns."""
 
@@ -41,26 +39,18 @@ LISTED_ROLES = {"loser", "choice_set", "outcome", "ranking", "ranks", "scores", 
 def choices(
     table: Annotated[
         str,
-        source_argument(
-            "A .csv, .tsv, .parquet, .jsonl, .json or .pgn file with one choice or ranking per row; "
-            "- for standard input."
-        ),
+        source_argument("A .csv, .tsv, .parquet, .jsonl, .json or .pgn file of choices; - for stdin."),
     ],
     winner: Annotated[Column, words("Column of the winner; default: winner.")] = None,
     loser: Annotated[
         Column,
-        words(
-            "Column of the loser; default: loser. Several columns, as in Ann,Bob, count the wins "
-            "against each loser."
-        ),
+        words("Column of the loser; default: loser. Or columns of wins against each loser: Ann,Bob."),
     ] = None,
     choice_set: Annotated[
         Column,
         words("Column with all alternatives of a choice, including the winner; or several columns: a,b,c."),
     ] = None,
-    first: Annotated[
-        Column, words("Column of the first item of a pair; needs --second and --outcome.")
-    ] = None,
+    first: Annotated[Column, words("Column of a pair's first item; needs --second, --outcome.")] = None,
     second: Annotated[Column, words("Column of the second item of a pair.")] = None,
     outcome: Annotated[
         Column,
@@ -76,41 +66,30 @@ def choices(
         Column, words("Column of a ranking, best item first; or one column per rank: P1,P2,P3.")
     ] = None,
     ranks: Annotated[
-        str | None,
-        words(
-            "Columns with the rank of each item (1 is best): Ann,Bob or 'Q3*'. With --situation, the "
-            "one column of ranks."
-        ),
+        Column,
+        words("Columns of the rank of each item (1 is best): Ann,Bob or 'Q3*'. Or one, with --situation."),
     ] = None,
     scores: Annotated[
-        str | None,
-        words(
-            "Columns with the score of each item (the highest is best): Ann,Bob. With --situation, the "
-            "one column of scores."
-        ),
+        Column,
+        words("Columns of the score of each item (highest is best): Ann,Bob. Or one, with --situation."),
     ] = None,
     best: Annotated[Column, words("Column of the best item of a choice set; needs --worst.")] = None,
     worst: Annotated[Column, words("Column of the worst item of a choice set.")] = None,
     situation: Annotated[
-        Column, words("With one row per alternative: column of the situation, such as the race.")
+        Column,
+        words("If rows are alternatives: column of the situation, such as the race."),
     ] = None,
     alternative: Annotated[
         Column,
-        words(
-            "With one row per alternative: column of the item. With one row per choice: all items, as "
-            "in car,bus."
-        ),
+        words("If rows are alternatives: column of the item. If rows are choices: all items, as car,bus."),
     ] = None,
     chosen: Annotated[
         Column,
-        words(
-            "With one row per alternative: column of 1 or 0, or of counts. With one row per choice: "
-            "column of the item."
-        ),
+        words("If rows are alternatives: column of 1/0 or counts. If rows are choices: column of the item."),
     ] = None,
     available: Annotated[
-        str | None,
-        words("With one row per choice: a column for each item, 1 if it was available, otherwise 0."),
+        Column,
+        words("If rows are choices: a column for each item, 1 if it was available, otherwise 0."),
     ] = None,
     split: Annotated[
         str | None, words("Separator between the items of a choice set or ranking in one cell.")
@@ -131,19 +110,12 @@ def choices(
         words("Features, separated by commas: a column x (for pairs also x_a and x_b), or x=column:column."),
     ] = None,
     style: Annotated[
-        str | None,
-        words(
-            "Standardised features (x_a - x_b)/(x_a + x_b) of these columns: x,y; or arena for those "
-            "of LMArena."
-        ),
+        Column,
+        words("Standardised (x_a - x_b)/(x_a + x_b) of columns: x,y; or arena for LMArena's features."),
     ] = None,
     most_per_pair: Annotated[
         float | None,
-        real(
-            "Reduce the weights of comparisons so that no pair of items counts more than this many times.",
-            sign="> 0",
-            above=0,
-        ),
+        real("Weight comparisons so that no pair counts more than this number.", sign="> 0", above=0),
     ] = None,
     cluster: Annotated[Column, words("Column of judges or prompts, for clustered standard errors.")] = None,
     by: Annotated[Column, words("Column of categories; each category is also fitted separately.")] = None,
@@ -158,10 +130,7 @@ def choices(
     ] = None,
     tests: Annotated[
         str | None,
-        words(
-            "Tests, separated by commas: goodness_of_fit, intransitivity, cross_validate, or "
-            "compare_judges (with --cluster)."
-        ),
+        words("Comma-separated: goodness_of_fit, intransitivity, cross_validate, compare_judges."),
     ] = None,
     task: Annotated[
         Column, words("Column of what was judged, such as a question; for --tests compare_judges.")

@@ -50,9 +50,7 @@ def reproduce(
         else:
             cells = [(row["name"], row["title"], row["figure"] or "", row["minutes"] or "") for row in rows]
             output.print_table("Experiments", ["name", "title", "published figure", "minutes"], cells)
-            output.print_line(
-                f"{ALL} runs all experiments whose names begin with mechanics. Minutes are for two cores."
-            )
+            output.print_line(f"{ALL} runs all that begin with mechanics. Minutes are for two cores.")
         return
     options: Any = {"data": data, "trials": trials, "seed": seed, "work": work}
     experiments = [read_settings(name, **options) for name in find_experiments(experiment)]
@@ -89,10 +87,10 @@ def reproduce(
 def _page_record(page: "Page", seconds: float) -> dict[str, Any]:
     from attomaton.claims.verdicts import verdict_record
 
-    verdicts = (
-        {} if page.verdicts is None else {"verdicts": [verdict_record(verdict) for verdict in page.verdicts]}
-    )
-    return {"experiment": page.name, **page.record, "seconds": seconds, **verdicts}
+    record = {"experiment": page.name, **page.record, "seconds": seconds}
+    if page.verdicts is not None:
+        record["verdicts"] = list(map(verdict_record, page.verdicts))
+    return record
 
 
 def _print_page(page: "Page", seconds: float) -> None:

@@ -14,8 +14,7 @@ from attomaton.report.export import TokenTexts, as_text, escape_cell, join_rows,
 
 _arrow: Any = pa
 CSV_TABLES = FolderKind("tables", "exported tables", "attomaton export --csv")
-ID_COLUMNS = ("query", "token", "winner", "loser")
-"""Columns of token ids."""
+ID_COLUMNS = ("query", "token", "winner", "loser")  # columns of token ids
 
 
 def write_csv(automaton: Automaton, folder: Path, queries: Bool) -> dict[str, int]:

@@ -19,10 +19,7 @@ from attomaton.base.printing import show_hidden
 from attomaton.base.tables import Bool, Int64, Integers, column, keep_rows
 
 ROWS_AT_A_TIME = 1 << 16
-"""Rows converted to text at a time."""
-
-TEXT_TYPE = pa.large_string()
-"""The type of columns with texts of tokens."""
+TEXT_TYPE = pa.large_string()  # of columns with texts of tokens
 
 
 def pick_queries(automaton: Automaton, choice: Sequence[str] | int | None = None) -> Bool:

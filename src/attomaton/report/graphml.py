@@ -23,9 +23,7 @@ from attomaton.report.export import (
     scan_queries,
 )
 
-LABEL_TOKENS = 5
-"""Maximum number of tokens in the label of a component."""
-
+LABEL_TOKENS = 5  # tokens in the label of a component
 SIGNATURE = "<!-- written by attomaton -->"
 XML_HEAD = f"""<?xml version="1.0" encoding="UTF-8"?>
 {SIGNATURE}

@@ -19,20 +19,11 @@ from attomaton.report.page.packing import Packer, PageGraph
 from attomaton.report.page.training import follow_trials, read_training, why_unpredicted
 from attomaton.report.priority_graph import draw_graph
 
-LARGEST_SUBSPACE = 50_000_000
-"""Maximum size of the axes of the cyclic subspace; beyond it, neither curve is drawn."""
-
-MAP_ROWS, MAP_COLUMNS = 14, 8
-"""Number of tokens and queries that the map of hard scores shows."""
-
-ROW_INCHES, CAPTION_INCHES, AXES_INCHES = 0.15, 0.115, 0.75
-"""Height of a row of the map, of a line of its caption, and of its axis labels."""
-
-TOKEN_CHARACTERS, QUERY_CHARACTERS = 14, 10
-"""Maximum length of the names beside and below the map."""
-
-COLOUR_RANGE = 1.6
-"""The largest score has 1/1.6 of a full colour, so that numbers on it can be read."""
+LARGEST_SUBSPACE = 50_000_000  # size of the axes of the cyclic subspace up to which curves are drawn
+MAP_ROWS, MAP_COLUMNS = 14, 8  # tokens and queries on the map of hard scores
+ROW_INCHES, CAPTION_INCHES, AXES_INCHES = 0.15, 0.115, 0.75  # heights of a row, a line of caption, the labels
+TOKEN_CHARACTERS, QUERY_CHARACTERS = 14, 10  # of names left of the map and below
+COLOUR_RANGE = 1.6  # the largest score has 1/1.6 of a full colour, so that numbers can be read
 
 
 def draw_approach(run: Path) -> list[LinePanel]:

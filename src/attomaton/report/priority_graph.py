@@ -11,12 +11,8 @@ from attomaton.base.drawing import HOUSE_GREY, ONE_COLUMN, drawable, measure_tex
 from attomaton.report.figures import new_figure, save_figure
 from attomaton.report.page.packing import PageGraph
 
-MOST_DRAWN_LAYERS, MOST_COMPONENTS = 8, 10
-"""Maximum number of layers, and of components of a layer, that are drawn."""
-
-MOST_DRAWN_LINES = 160
-"""Maximum number of lines that are drawn, those with the most support."""
-
+MOST_DRAWN_LAYERS, MOST_COMPONENTS = 8, 10  # layers, and components of a layer
+MOST_DRAWN_LINES = 160  # those with the most support
 BOX_HEIGHT, LINE_HEIGHT, LAYER_GAP = 0.19, 0.26, 0.2
 """In inches: height of a box, distance from one line of boxes to the next, and extra space after a layer."""
 

@@ -35,14 +35,9 @@ from attomaton.graphs.edges import EdgeTable, extract_edges, make_edges, merge_e
 from attomaton.graphs.grouping import count_keys, find_rows, pack_pairs
 from attomaton.solvers.solved import Solved, solve_edges
 
-SCORE_TIE = 1e-9
-"""Scores closer than this count as equal, so that rounding never changes a choice."""
-
-MOST_ROUNDS = 100
-"""Maximum number of rounds; the choice then counts as unsettled."""
-
-CHUNK_KEYS = 1 << 22
-"""Number of keys that are counted at a time."""
+SCORE_TIE = 1e-9  # closer scores count as equal, so that rounding never changes a choice
+MOST_ROUNDS = 100  # the choice then counts as unsettled
+CHUNK_KEYS = 1 << 22  # keys counted at a time
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,7 @@ from attomaton.base.options import make_rng, whole_number
 from attomaton.base.tables import Float64, Int32, Int64, table_of
 
 DRAWN_AT_ONCE = 1_000_000
-"""Number of draws made at once."""
-
-MOST_TEXT_STEPS = 100_000_000_000
-"""Maximum number of steps of one text: some hours for a few tokens."""
+MOST_TEXT_STEPS = 100_000_000_000  # some hours for a few tokens
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -19,20 +19,11 @@ from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.native import find_steady
 from attomaton.base.tables import Float64, Int64
 
-FLOW_RTOL = 1e-9
-"""Relative error of one step of the flow."""
-
-MOST_EVALUATIONS = 5_000
-"""Maximum number of evaluations of one flow, less than a second for few tokens."""
-
-ALL_EVALUATIONS = 60_000
-"""Maximum number of evaluations of several flows together."""
-
-MOST_ODDS_READ = 200_000_000
-"""Entries of the odds that several flows together may read, beyond 1,000 evaluations."""
-
-LOWEST_LOG_SHARE = -300.0
-"""Least ln of a share, relative to the largest: products of shares stay within float64."""
+FLOW_RTOL = 1e-9  # relative error of one step of the flow
+MOST_EVALUATIONS = 5_000  # of the rates in one flow: less than a second for few tokens
+ALL_EVALUATIONS = 60_000  # of the rates in several flows together
+MOST_ODDS_READ = 200_000_000  # entries of the odds that several flows read, beyond 1,000 evaluations
+LOWEST_LOG_SHARE = -300.0  # relative to the largest: products of shares stay within float64
 
 Budget = Iterator[int]
 """One item for each evaluation of the rates that is still allowed."""

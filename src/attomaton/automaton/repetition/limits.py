@@ -32,23 +32,12 @@ from attomaton.automaton.repetition.flow import (
 from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.tables import Bool, Float64, Int64
 
-EXACT_SHARE = 1e-9
-"""The largest |ρ − 1| of a winner, and the smallest 1 − ρ of any other token, for a limit to be certified."""
-
-FADED_SHARE = 1e-6
-"""Shares below this count as faded in the search for winners."""
-
-TIED_EXPONENT = 1e-12
-"""Threshold below which |1 − ρ| of a fading token, or a singular value, is 0 up to rounding."""
-
-BEND_MARGIN = 1e-6
-"""Distance from 0 at which the second order decides."""
-
-NEAR_LIMIT = 0.01
-"""Distance to a limit at which a flow counts as ending there."""
-
-SPANS = (10.0, 100.0, 1_000.0, 10_000.0)
-"""Values of ln t up to which the flow is followed in search of its limit."""
+EXACT_SHARE = 1e-9  # largest |ρ − 1| of a winner, and smallest 1 − ρ of others, of a certified limit
+FADED_SHARE = 1e-6  # shares below this count as faded in the search for winners
+TIED_EXPONENT = 1e-12  # |1 − ρ| of a fading token, or a singular value, that is 0 up to rounding
+BEND_MARGIN = 1e-6  # distance from 0 at which the second order decides
+NEAR_LIMIT = 0.01  # distance to a limit at which a flow counts as ending there
+SPANS = (10.0, 100.0, 1_000.0, 10_000.0)  # values of ln t up to which the flow is followed
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,31 +23,17 @@ from attomaton.base.tables import Bool, Float64
 from attomaton.corpora.prompts import Context
 
 MOST_LOOPS = 10_000
-"""Maximum number of loops to find."""
-
-MOST_PATHS = 1_000_000
-"""Maximum number of paths to try."""
-
-MOST_WINDOWS = 200_000
-"""Maximum number of windows to visit for the probabilities of loops."""
-
-MOST_WINDOW_TOKENS = 20_000_000
-"""Maximum total length of the visited windows."""
-
+MOST_PATHS = 1_000_000  # paths tried in search of loops
+MOST_WINDOWS = 200_000  # windows visited for the probabilities of loops
+MOST_WINDOW_TOKENS = 20_000_000  # total length of the windows visited
 MOST_LOOPS_SHOWN = 20
-"""Number of loops to print."""
-
-DIRECT = 3_000
-"""Number of windows up to which probabilities are solved directly, otherwise by iteration."""
-
-ABSORPTION_RTOL = 1e-12
-"""The residual at which iteration ends, relative to 1."""
+DIRECT = 3_000  # windows up to which probabilities are solved directly, otherwise by iteration
+ABSORPTION_RTOL = 1e-12  # residual at which the iteration ends, relative to 1
 
 WindowTokens = tuple[int, ...]
 """The last tokens of a text, as indices."""
 
-LOST_PROBABILITY = 1e-6
-"""Tolerance for negative probabilities, and for their sum; beyond it they are not reported."""
+LOST_PROBABILITY = 1e-6  # tolerance for negative probabilities, and for their sum
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -32,24 +32,14 @@ from attomaton.corpora.prompts import Context, Names
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.corpora.tokenizers import read_vocabulary, vocabulary_records
 
-TOKEN_COLOURS = (BLUE, ORANGE, GREEN, "#8a5cb8", "#b0892e", "#3a9aa8")
-"""Colours of the tokens with the largest shares; all others are grey."""
-
-LONGEST_LABEL = 16
-"""Maximum number of characters shown of a token."""
-
-SAME_LIMIT = 1e-6
-"""Limits with shares closer than this count as one."""
-
-NUDGE = 1e-6
-"""Relative change of the prompt's shares: if it leads to another limit, a boundary between limits is near."""
-
+TOKEN_COLOURS = (BLUE, ORANGE, GREEN, "#8a5cb8", "#b0892e", "#3a9aa8")  # all other tokens are grey
+LONGEST_LABEL = 16  # characters of a token in a legend
+SAME_LIMIT = 1e-6  # limits with shares closer than this count as one
+NUDGE = 1e-6  # relative change of the prompt's shares that must not lead to another limit
 WINNERS_FOLDER = FolderKind("winners", "winners", "Winners.save")
 WINNER_COUNTS = ("n_starts", "unsettled", "settled", "n_classes")
 
 MOST_TOKENS_SHOWN = 20
-"""Number of tokens of a limit to print."""
-
 NO_END = (
     "the predicted shares reach no limit up to t = e^10000, cannot be followed that far, or pass close to a "
     "boundary between limits"

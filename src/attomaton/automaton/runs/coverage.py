@@ -18,11 +18,8 @@ from attomaton.solvers.hard.certify import HardCertificate
 from attomaton.solvers.soft.certify import SoftCertificate
 from attomaton.solvers.solved import Solved
 
-N_LARGEST = 5
-"""Number of components that the report lists."""
-
-N_TOKENS = 8
-"""Number of tokens of a component that the report lists."""
+N_LARGEST = 5  # components that the report lists
+N_TOKENS = 8  # tokens listed of each
 
 
 @dataclass(frozen=True)

@@ -21,35 +21,24 @@ from attomaton.base.artifacts.runs import ARRAYS_FILE
 from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA
 
+INT32, INT64, FLOAT64 = pa.int32(), pa.int64(), pa.float64()
+PACKED = "DELTA_BINARY_PACKED"
+
 NODES_STORED = pa.schema(
-    [
-        ("query", pa.int32()),
-        ("token", pa.int32()),
-        ("component", pa.int32()),
-        ("hard", pa.float64()),
-        ("soft", pa.float64()),
-    ]
+    [("query", INT32), ("token", INT32), ("component", INT32), ("hard", FLOAT64), ("soft", FLOAT64)]
 )
 NODES_FILE = {
     "compression": "lz4",
     "use_dictionary": ["hard"],
-    "column_encoding": {"token": "DELTA_BINARY_PACKED", "component": "DELTA_BINARY_PACKED"},
+    "column_encoding": {"token": PACKED, "component": PACKED},
 }
 
-ORDER_STORED = pa.schema(
-    [
-        ("query", pa.int32()),
-        ("above", pa.int32()),
-        ("below", pa.int32()),
-        ("edges", pa.int64()),
-        ("support", pa.int64()),
-        ("multiplier", pa.float64()),
-    ]
-)
+ORDER_ENDS = [("query", INT32), ("above", INT32), ("below", INT32)]
+ORDER_STORED = pa.schema([*ORDER_ENDS, ("edges", INT64), ("support", INT64), ("multiplier", FLOAT64)])
 ORDER_FILE = {
     "compression": "lz4",
     "use_dictionary": False,
-    "column_encoding": dict.fromkeys(("below", "edges", "support"), "DELTA_BINARY_PACKED"),
+    "column_encoding": dict.fromkeys(("below", "edges", "support"), PACKED),
 }
 
 

@@ -44,9 +44,7 @@ of these files for the manifest (``files``), and the certificate."""
 MOST_LOADED_EDGES = 1 << 22
 """Maximum number of edges of a partition in memory; of a larger one only the condensation is."""
 
-STAGE_FORMAT = 1
-"""Format version of the files that stages pass to each other."""
-
+STAGE_FORMAT = 1  # version of the files that stages pass to each other
 BYTES_PER_EDGE, BYTES_PER_CHOICE, BYTES_PER_MEMBER = 120, 80, 25
 """Upper estimate of the memory of a partition while it is solved."""
 

@@ -32,11 +32,8 @@ from attomaton.solvers.soft.certify import SoftCertificate
 from attomaton.solvers.soft.solve import SoftSolution
 from attomaton.solvers.solved import Solved
 
-INDEX_TABLE = "queries"
-"""The name of the table with the index (:mod:`~attomaton.automaton.runs.query_index`)."""
-
-SMALL_RUN_ROWS = 1 << 18
-"""Number of rows up to which a second thread would not speed up writing."""
+INDEX_TABLE = "queries"  # the name of the table with the index
+SMALL_RUN_ROWS = 1 << 18  # up to this size a second thread does not speed up writing
 
 
 @dataclass(frozen=True)

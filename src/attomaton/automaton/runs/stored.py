@@ -37,11 +37,8 @@ from attomaton.solvers.hard.solve import HardSolution
 from attomaton.solvers.soft.solve import SoftSolution
 from attomaton.solvers.solved import Solved
 
-SMALL_RUN_BYTES = 8_000_000
-"""Maximum size in bytes of a run that is read completely when opened."""
-
-MOST_BLOCK_ROWS = 1 << 22
-"""Maximum number of nodes in memory while predicting many contexts."""
+SMALL_RUN_BYTES = 8_000_000  # a run up to this size is read completely when opened
+MOST_BLOCK_ROWS = 1 << 22  # rows in memory at a time, of a larger run
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,14 +7,9 @@ from typing import Any
 from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.saved import NO_EVIDENCE, read_saved
 
-MOST_SHOWN_HEADS = 2_000
-"""Maximum number of heads that a page shows: the first ones."""
-
+MOST_SHOWN_HEADS = 2_000  # the first heads of the file
 DECIMALS = 4
-"""Digits after the decimal point."""
-
 MOST_NAME_CHARACTERS = 200
-"""Maximum number of characters of a name."""
 
 
 def read_heads(path: str | PathLike[str]) -> dict[str, Any]:

@@ -10,12 +10,9 @@ from attomaton.base.artifacts import TRAINING, read_checked, read_manifest
 from attomaton.base.errors import CorruptRun, MissingExtra, needing
 from attomaton.claims.verdicts import read_verdicts as read_kept
 
-MOST_POINTS = 300
-"""Number of points of a curve in the page."""
-
+MOST_POINTS = 300  # points of a measured curve
 PREDICTED_POINTS = 40
-MOST_PREDICTED = 5
-"""Maximum number of trials for which the predicted curve is computed."""
+MOST_PREDICTED = 5  # trials for which the predicted curve is computed
 
 
 def read_training(run: Path) -> dict[str, Any] | None:

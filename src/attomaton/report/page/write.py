@@ -27,7 +27,6 @@ SCRIPTS = (
     "heads",
     "start",
 )
-"""Scripts of the page, in order."""
 
 
 @dataclass(frozen=True)
