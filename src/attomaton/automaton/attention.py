@@ -196,7 +196,6 @@ class Attention(ABC):
         return self._read(source, options)[0]
 
     def _read(self, source: Any, options: "ReadingOptions") -> tuple[Samples, tuple[str, ...]]:
-        """New text as samples, and its words that are not in the vocabulary."""
         from attomaton.corpora.readers import corpus
 
         if isinstance(source, Samples):
@@ -222,7 +221,6 @@ class Attention(ABC):
         return name_token(self.vocabulary, token)
 
     def _predict_one(self, context: Context) -> tuple[BatchPrediction, Names]:
-        """The prediction for one context, a batch of one, and the names of its tokens."""
         ids, names = read_context(context, self.n_tokens, self.vocabulary)
         return self._predict_ids([ids]), names
 

@@ -131,7 +131,7 @@ class Difference(Tabular):
 
 
 def diff(a: Source, b: Source, **options: Any) -> Difference:
-    """Compare how two corpora relate each pair of tokens that at least one of them compares.
+    """Compare how two corpora relate each pair of tokens that has an edge in at least one of them.
 
     Parameters
     ----------
@@ -141,11 +141,6 @@ def diff(a: Source, b: Source, **options: Any) -> Difference:
         neither has.
     **options
         For corpora, those of :func:`learn`.
-
-    Returns
-    -------
-    Difference
-        The compared pairs have an edge in at least one corpus; pairs related only by paths are left out.
 
     Examples
     --------
@@ -198,7 +193,6 @@ def _learn_like(reference: Automaton | None, source: Source, options: dict[str, 
 
 
 def _cut_shared(*corpora: tuple[Automaton, Int32], n_tokens: int) -> Iterator[tuple[int, int]]:
-    """Ranges of shared queries to compare at a time: one range if both automata are in memory."""
     if not any(isinstance(automaton, StoredAutomaton) for automaton, _ in corpora):
         return iter([(0, n_tokens)])
     n_edges = np.zeros(n_tokens, np.int64)
@@ -212,7 +206,8 @@ def _compare_sides(a: "_Side", b: "_Side", n_tokens: int) -> tuple[pa.Table, int
     query, token, rival = unpack_edges(pairs)
     in_a, in_b = (side.relate(query, token, rival, n_tokens) for side in (a, b))
     differ = in_a != in_b
-    query, token, rival, in_a, in_b = (values[differ] for values in (query, token, rival, in_a, in_b))
+    query, token, rival = query[differ], token[differ], rival[differ]
+    in_a, in_b = in_a[differ], in_b[differ]
     columns: dict[str, Any] = {"query": query, "token": token, "rival": rival}
     columns["change"] = _name_changes(in_a, in_b)
     for name, side, relation in (("a", a, in_a), ("b", b, in_b)):
@@ -303,7 +298,6 @@ def _name_changes(in_a: Int64, in_b: Int64) -> Integers:
 
 
 def _match_tokens(a: Automaton, b: Automaton) -> tuple[tuple[str, ...], Int32, Int32]:
-    """All tokens of both, those of ``a`` first, and the shared id of each token of ``a`` and of ``b``."""
     if (a.vocabulary is None) != (b.vocabulary is None):
         raise MismatchedParts(
             "only one of the two automata has a vocabulary, so their tokens cannot be matched; learn both "

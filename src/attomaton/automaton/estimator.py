@@ -50,12 +50,9 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
     class_frequencies_ : float64 array, shape (n_classes,)
         The share of samples with each label.
     automaton_ : Automaton
-        The learned automaton, on the token ids of ``X``; ``automaton_.explain(context)`` explains a
-        prediction.
+        The learned automaton, on the token ids of ``X``.
     n_unrealisable_ : int
         Samples left out because their label is not in their context: attention alone cannot learn them.
-    n_features_in_ : int
-        The window, the number of columns of ``X``.
 
     Notes
     -----
@@ -189,7 +186,6 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         return ids.astype(np.int64), padded
 
     def _count_tokens(self, largest: int) -> int:
-        """The size of the vocabulary: that of the embeddings, or up to the largest token id."""
         n_tokens = largest + 1
         if self.embeddings is not None:
             n_tokens = len(np.atleast_1d(self.embeddings))
@@ -215,7 +211,6 @@ def _fill_masked(X: Any) -> tuple[Any, Bool | bool]:  # noqa: N803
 
 
 def _check_token_ids(values: NDArray[Any], padded: Bool) -> None:
-    """Reject values, other than padding, that are not whole numbers ≥ 0, and rows without one."""
     negative = (values < 0) & ~padded
     if negative.any():
         row, column = np.argwhere(negative)[0]

@@ -175,7 +175,6 @@ class Explanation(Tabular):
         return [*blocks, *describe_remaining(self, incomparable, names(self.unseen), " ".join(self.unknown))]
 
     def _table(self) -> pa.Table:
-        """Columns text, times, probability and became, one row per distinct token of the context."""
         times = Counter(self.context)
         outcomes = [
             ("retrieved", self.retrieved),
@@ -293,7 +292,6 @@ def _find_beaten(
 
 
 def _context_first(step: tuple[Edge, ...], context: set[int]) -> tuple[Edge, ...]:
-    """The edges of a step, those with more of their two tokens in the context first."""
     return tuple(sorted(step, key=lambda edge: (edge.winner not in context) + (edge.loser not in context)))
 
 

@@ -75,11 +75,7 @@ class BatchPrediction(Tabular):
 
 
 def predict_from_scores(bags: Bags, nodes: NodeScores) -> BatchPrediction:
-    """The probabilities of the tokens of many contexts, from the scores of each entry.
-
-    Among the tokens that are nodes under the query, those with the highest hard score share the probability,
-    with odds m_j e^{s_j}. Without any node there is no evidence: every position has equal weight.
-    """
+    """The automaton's probabilities of the tokens of many contexts, from the scores of each entry."""
     size, is_node = len(bags.samples), nodes.is_node
     weights = bags.multiplicity.astype(np.float64)
     sample, hard = bags.sample[is_node], nodes.hard[is_node]

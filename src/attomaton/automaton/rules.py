@@ -42,12 +42,8 @@ def _holds_for_all(sample: Int64, mask: Bool, size: int) -> Bool:
 
 
 def _precedes_all(automaton: Automaton, queries: Int32, borders: Int64, component: Int64, top: Int64) -> Bool:
-    """Whether the top component of each context precedes all others in it, shape (n_samples,).
-
-    ``component`` lists the components of the nodes of all contexts, those of context i from ``borders[i]``
-    on.
-    """
-    n_nodes = np.diff(borders)
+    """Whether the top component of each context precedes all others in it, shape (n_samples,)."""
+    n_nodes = np.diff(borders)  # ``component`` has those of context i from ``borders[i]`` on
     precedes = np.zeros(len(top), bool)
     for block, outline in automaton.outlines(np.unique(queries[n_nodes > 0])):
         rows = np.flatnonzero(np.isin(queries, block) & (n_nodes > 0))

@@ -120,7 +120,6 @@ def choose_strength(
     strengths: Sequence[float] = CANDIDATE_STRENGTHS,
     ridge: float = 1.0,
 ) -> Tuning:
-    """Learn from ``samples`` with each strength and score it on the held-out ``held_back``."""
     if not len(strengths):
         raise UnsupportedOption("strengths is empty; give the strengths to try")
     for strength in strengths:
@@ -131,7 +130,6 @@ def choose_strength(
 
 
 def prepare_shrinkage(samples: Samples, *, ridge: float = 1.0) -> Shrinkage:
-    """Extract the choices from whole contexts and pool their scores."""
     choices = extract_choices(samples)
     return Shrinkage(*context_problem(choices), pool_scores(choices, samples.n_tokens, ridge=ridge))
 

@@ -40,7 +40,6 @@ def _count_reasons(automaton: Automaton, ids: list[int]) -> int:
 
 
 def _candidates(automaton: Automaton) -> Iterator[list[int]]:
-    """The last tokens of contexts of the corpus; without a corpus, tokens that compete for a query."""
     samples = automaton.samples
     if samples is not None and len(samples):
         long_enough = np.flatnonzero(samples.lengths >= min(SHORTEST, int(samples.lengths.max())))
@@ -57,7 +56,6 @@ def _candidates(automaton: Automaton) -> Iterator[list[int]]:
 
 
 def _write_context(automaton: Automaton, ids: list[int]) -> str | None:
-    """The text of a context, if it can be typed and tokenizes to the same tokens."""
     text = Names(automaton.vocabulary).join(ids)
     if len(text) > MOST_CHARACTERS or not text.isprintable():
         return None

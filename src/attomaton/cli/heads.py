@@ -157,7 +157,6 @@ def _audit(
     out: Path | None,
     work: Path | None,
 ) -> Any:
-    """The audit of one model, or of the steps of a training; if stopped, the finished layers are written."""
     from attomaton.heads.audit.course import audit_course, read_finished_steps
     from attomaton.heads.audit.heads import audit_heads
 

@@ -150,7 +150,6 @@ def _is_older(version: str, wanted: str) -> bool:
 
 
 def _version_numbers(version: str) -> tuple[int, ...]:
-    """The numbers at the start of a version, without trailing zeros."""
     leading = re.match(r"[\d.]*", version)
     numbers = [int(digits) for digits in (leading[0] if leading else "").split(".") if digits]
     while numbers and not numbers[-1]:

@@ -44,8 +44,6 @@ def stages(quiet: bool) -> Generator[Stages]:
 
 
 class _Lines:
-    """Progress as lines on stderr, printed by a thread."""
-
     def __init__(self) -> None:
         self._stage, self._share, self._began = "starting", "", monotonic()
         self._begins, self._ended = threading.Event(), False

@@ -86,12 +86,10 @@ def reads(command: Callable[..., None], tokenizer: str | None = None) -> Callabl
 
 
 def reads_beside_run(command: Callable[..., None]) -> Callable[..., None]:
-    """:func:`reads` for a command with a run, whose tokenizer is the default."""
     return reads(command, "Tokenizer of a corpus; default: that of the run, or word.")
 
 
 def reads_beside_model(command: Callable[..., None]) -> Callable[..., None]:
-    """:func:`reads` for a command with a model, whose tokenizer is the default."""
     return reads(
         command, "Tokenizer file (.json, .tiktoken, .bin) of the corpus; default: that of the model."
     )

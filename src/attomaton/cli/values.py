@@ -24,7 +24,6 @@ _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(nan|in
 def whole(
     help_text: str, *, least: int = 0, most: int = options.LARGEST_WHOLE, names: tuple[str, ...] = ()
 ) -> Any:
-    """An option that is a whole number in this range; by default its name is that of its parameter."""
     limits = f"{least} to {most}" if most < options.LARGEST_WHOLE else f">= {least}"
     parser = _parser(lambda text: options.whole_number(read_number(text), "it", least=least, most=most))
     return typer.Option(*names, parser=parser, metavar=f"<int {limits}>", help=help_text)
@@ -117,7 +116,6 @@ def read_queries(text: str | None) -> list[str] | int | None:
 
 
 def read_number(text: Any) -> Any:
-    """The number in a text of plain digits; any other text unchanged."""
     if not isinstance(text, str) or len(text) > MOST_DIGITS:
         return text
     if _WHOLE.fullmatch(text):

@@ -78,8 +78,6 @@ def _table_batches(automaton: Automaton, name: str, queries: Bool) -> Iterator[A
 
 
 class _Rows:
-    """The rows of a table, written batch by batch."""
-
     def __init__(self, batches: Iterator[Any], texts: TokenTexts) -> None:
         self._batches, self._texts = batches, texts
         self.written = 0

@@ -23,11 +23,7 @@ TEXT_TYPE = pa.large_string()  # of columns with texts of tokens
 
 
 def pick_queries(automaton: Automaton, choice: Sequence[str] | int | None = None) -> Bool:
-    """Which tokens are queries to write, shape (n_tokens,).
-
-    ``choice`` names tokens, or is a number k, for the k queries with the most realisable samples (in a tie,
-    the smaller id); None means all queries.
-    """
+    """Which tokens are queries to write, shape (n_tokens,): those named, the k with most samples, or all."""
     present = np.zeros(automaton.n_tokens, bool)
     index = automaton.index
     present[column(index, "query")[column(index, "components") > 0]] = True

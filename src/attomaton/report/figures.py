@@ -77,11 +77,7 @@ STYLES = ("-", "--", ":", "-.")
 
 @dataclass(frozen=True)
 class Line:
-    """One curve: ``values`` at these ``steps``; a single value is a level, drawn across the panel.
-
-    Lines with the same ``name`` look alike and are named once in the legend. ``colour`` and ``style`` are
-    indices of colours and strokes; ``errors`` are half the lengths of error bars.
-    """
+    """One curve; a single value is a level across the panel, and equal names are one entry of the legend."""
 
     name: str
     steps: Sequence[float]

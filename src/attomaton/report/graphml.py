@@ -47,7 +47,7 @@ XmlBatches = Generator[tuple[list[Any], XmlColumns]]
 
 @dataclass
 class GraphCounts:
-    """The numbers of written nodes and edges."""
+    """The numbers of written ``nodes`` and ``edges``."""
 
     nodes: int = 0
     edges: int = 0

@@ -197,7 +197,6 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
 
 
 def _draw_training(training: dict[str, Any], run: Path, path: Path) -> list[Path]:
-    """Loss, norm of W and its convergence to the limit, measured and predicted from the corpus alone."""
     kinds = (("measured", 0), ("predicted", 1))
     panels: list[LinePanel] = []
     for title, entry in (("training loss", 1), ("norm of W", 2)):

@@ -29,7 +29,6 @@ class Label(NamedTuple):
 
     @property
     def width(self) -> float:
-        """The width of the box, in inches."""
         return min(BOX_MARGIN + max(measure_text(self.text), 0.08), ONE_COLUMN)
 
 
@@ -42,7 +41,6 @@ class Box(NamedTuple):
 
     @property
     def centre(self) -> float:
-        """The horizontal position of its centre."""
         return self.x + self.label.width / 2
 
 

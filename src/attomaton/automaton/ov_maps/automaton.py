@@ -46,8 +46,12 @@ READ_ATTRIBUTES = ("components", "hard", "soft", "samples")
 class WritingCoverage(Coverage):
     """How much of a corpus a head that writes other tokens can write: the share ``realisable``.
 
-    ``reach`` counts labels by whether they are in their context or written by a context token; ``settling``
-    describes the labels that several keys write.
+    Attributes
+    ----------
+    reach : Reach
+        The number of labels in their context, and of labels that a context token writes.
+    settling : Settling
+        The choice among keys where several write a label.
     """
 
     reach: Reach = field(default_factory=lambda: Reach(0, 0.0, 0.0, 0.0))
@@ -77,11 +81,16 @@ class WritingCoverage(Coverage):
 
 @dataclass(frozen=True)
 class WritingExplanation(Explanation):
-    """The tokens read in one context, the reasons, and the tokens written.
+    """The tokens read in one context, the reasons, and the tokens written; other fields describe keys.
 
-    The fields of :class:`Explanation` describe keys, which are tokens if there is one way to write.
-    ``written`` is token → probability that it comes next, ``writes`` is key → the token that it writes;
-    ``token_name`` gives texts.
+    Attributes
+    ----------
+    written : mapping of int to float
+        Token → probability that it comes next.
+    writes : mapping of int to int
+        Key that is read → the token that it writes.
+    token_name : callable
+        The text of each token id.
     """
 
     written: Mapping[int, float] = field(default_factory=dict[int, float])
@@ -132,9 +141,9 @@ class WritingAutomaton(Tabular, Attention):
 
     :meth:`predict`, :meth:`sample`, :meth:`generate` and :meth:`score` give *written* tokens;
     :meth:`attention` and :meth:`retrieve` give tokens *read*, and :meth:`explain` shows both. ``reads`` is
-    the :class:`~attomaton.Automaton` whose tokens are keys; its certificates are for the convex problems that
-    remain once the key that was read is chosen. ``writing`` is the token that each key writes, ``reach`` and
-    ``settling`` as in its coverage report.
+    the :class:`~attomaton.Automaton` whose tokens are keys; its certificates are for the convex problems
+    that remain once the key that was read is chosen. ``writing`` is the token that each key writes.
+    ``reach`` and ``settling`` are as in the coverage, ``vocabulary`` and ``window`` as in an automaton.
     """
 
     reads: Automaton

@@ -40,7 +40,8 @@ def learn_writing(
 ) -> WritingAutomaton:
     """Learn a head that writes tokens other than those it reads; everything is in memory.
 
-    Where several tokens of a context write its label, the choice among them is a local optimum.
+    Where several tokens of a context write its label, the choice among them is a local optimum. If no label
+    can be written, ``NothingRealisable`` warns. :func:`~attomaton.automaton.load_attention` opens a run.
 
     Parameters
     ----------
@@ -57,16 +58,6 @@ def learn_writing(
         Number of threads for the solvers; by default all processors.
     out, overwrite, progress
         As in :func:`learn`.
-
-    Returns
-    -------
-    WritingAutomaton
-        It predicts the written tokens. :func:`~attomaton.automaton.load_attention` opens its run.
-
-    Warns
-    -----
-    NothingRealisable
-        If no label can be written.
 
     Examples
     --------

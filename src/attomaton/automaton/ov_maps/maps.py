@@ -72,7 +72,6 @@ class Writing:
 
     @property
     def n_ways(self) -> int:
-        """The number of ways in which a token can be read."""
         return len(self.table)
 
     @property
@@ -82,7 +81,6 @@ class Writing:
 
     @property
     def n_keys(self) -> int:
-        """The number of keys: n_ways · n_tokens."""
         return self.table.size
 
     @cached_property
@@ -187,10 +185,7 @@ def read_map(path: str) -> dict[str, str | int]:
 
 
 def find_writing(writes: Writes, samples: Samples, vocabulary: Vocabulary | None = None) -> Writing:
-    """The map that a user's ``writes`` means for a corpus, whose ``vocabulary`` numbers texts.
-
-    A token missing from a mapping is mapped to itself; texts that do not occur in the corpus are left out.
-    """
+    """The map that a user's ``writes`` means for a corpus; other tokens of a mapping map to themselves."""
     tokens = np.arange(samples.n_tokens, dtype=np.int32)
     if isinstance(writes, str):
         check_named(writes)

@@ -36,7 +36,6 @@ class Writers:
 
     @property
     def n_writers(self) -> Int64:
-        """The number of keys that write the label of each sample, shape (n_samples,)."""
         return np.bincount(self.bags.sample[self.writes], minlength=len(self))
 
     def take(self, mask: Bool) -> "Writers":

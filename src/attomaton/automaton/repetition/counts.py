@@ -102,7 +102,6 @@ def draw_counts(
 
 
 def check_text_lengths(lengths: Sequence[int], shortest: int) -> Int64:
-    """Lengths at which to count, shape (n_lengths,): whole, ascending, at least that of the prompt."""
     checked = [whole_number(length, "a length", least=shortest, most=MOST_TEXT_STEPS) for length in lengths]
     if not checked or checked != sorted(set(checked)):
         raise UnsupportedOption("the lengths do not increase; give each once, in ascending order")

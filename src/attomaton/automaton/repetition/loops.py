@@ -114,11 +114,7 @@ def list_cycles(odds: Odds, window: int) -> list[WindowTokens]:
 
 
 def _extend_paths(levels: Float64, window: int) -> Iterator[tuple[WindowTokens, bool]]:
-    """Every path that may become a cycle, and whether it is one.
-
-    A path is extended from its lowest index. A token v may join if every step a → b so far prefers b to v
-    under a, and if the step to v prefers v to all tokens of the path.
-    """
+    """Every path that may become a cycle, from its lowest index on, and whether it is one."""
     for lowest in range(len(levels)):
         waiting: list[tuple[WindowTokens, Bool]] = [((lowest,), np.arange(len(levels)) > lowest)]
         while waiting:

@@ -93,7 +93,6 @@ def _rank(layer: Attention | Float64, tokens: Int32) -> tuple[Float64, Float64]:
 
 
 def _probabilities_once(layer: Attention, tokens: Int32) -> Float64:
-    """The probabilities under each query if each token occurs once, shape (K, K)."""
     size = len(tokens)
     contexts = np.array([np.append(np.delete(tokens, index), tokens[index]) for index in range(size)])
     offsets = np.arange(0, size * size + 1, size)

@@ -58,8 +58,7 @@ class Winners(Tabular):
     prompt : int64 array, shape (length,)
         The prompt, as indices into ``odds.tokens``.
     limits : tuple of Limit
-        The limits that were found. The first is the limit of the prompt's own shares. Limits of other starts
-        follow, then all remaining limits of a single token.
+        The limits that were found, beginning with that of the prompt's own shares.
     n_starts : int
         The number of shares from which the flow was followed.
     unsettled : int
@@ -68,8 +67,7 @@ class Winners(Tabular):
         Whether the prompt's own shares, and shares a millionth away, converge to the same limit. If they do
         not, random draws decide.
     n_classes : int
-        The number of closed sets of tokens: a text that enters such a set never leaves it. There is one,
-        unless some odds are 0.
+        The number of sets of tokens that a text never leaves: one, unless some odds are 0.
 
     Examples
     --------
@@ -271,11 +269,6 @@ def winners(
         tried, so that the result takes seconds.
     seed : int or numpy.random.Generator, optional
         The generator, or its seed; it draws the starts beyond one per token.
-
-    Returns
-    -------
-    Winners
-        Its first limit is that of the prompt's shares.
 
     Examples
     --------

@@ -110,7 +110,6 @@ class Coverage(Tabular):
         return blocks
 
     def _reached(self) -> list[tuple[str, object]]:
-        """The rows about labels that can be learned; overridden for heads that write other tokens."""
         return [("realisable (label in the context)", show_share(self.realisable))]
 
     def _table(self) -> pa.Table:
@@ -159,7 +158,6 @@ class Tally:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Tally":
-        """The inverse of ``asdict``, from JSON."""
         largest = tuple(
             RankedComponent(int(evidence), LargeComponent.from_dict(tied))
             for evidence, tied in record["largest"]

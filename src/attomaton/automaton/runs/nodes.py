@@ -66,10 +66,7 @@ class Nodes:
 
 
 class RecentNodes:
-    """A cache of the nodes of recent queries.
-
-    Threads may share it: a thread that finds the cache in use reads the nodes without it.
-    """
+    """A cache of the nodes of recent queries; a thread that finds it in use reads without it."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -152,7 +152,6 @@ class SoftStage:
         }
 
     def _choices(self, number: int, components: Components) -> tuple[Groups, list[list[int]]]:
-        """The choices of a partition, grouped for the solver, and their number by query; frees the table."""
         table = self.choices.partition(number)
         query, count = np.unique(column(table, "query"), return_counts=True)
         groups = group_choices(ChoiceTable(table), keep_ties(components))
@@ -188,7 +187,6 @@ class FinishedStages:
 
     @cached_property
     def proofs(self) -> storage.Proofs:
-        """The certificates of the whole run, joined in the order of the partitions."""
         hard = join_hard([HardCertificate(**record["certificate"]) for record in self.hard])
         soft = join_soft([SoftCertificate(**record["certificate"]) for record in self.soft])
         return storage.Proofs(hard, soft, sum(float(record["loss"]) for record in self.soft))

@@ -157,7 +157,6 @@ def _explained_as(files: str) -> Generator[None]:
 
 
 def _check_values(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
-    """The values in the manifest, if all are present, of these types, and finite."""
     if record.keys() != kinds.keys():
         raise ValueError(f"manifest.json does not give exactly {', '.join(kinds)}")
     for name, kind in kinds.items():

@@ -135,7 +135,6 @@ class StoredRun:
             yield block, self.outline(block)
 
     def blocks(self, queries: Int64, *names: str) -> Iterator[Int64]:
-        """Ascending queries in blocks with few rows in these tables; at least one block."""
         weights = sum((self.counts[name][queries] for name in names), np.zeros(len(queries), np.int64))
         for first, stop in pairwise(cut_queries(weights, MOST_BLOCK_ROWS).tolist()):
             yield queries[first:stop]
@@ -191,7 +190,6 @@ class StoredRun:
             yield column(table, "winner"), column(table, "loser"), column(table, "support")
 
     def _nodes_of(self, queries: Int64) -> Nodes:
-        """The nodes of some ascending queries; those of a single query are cached."""
         if len(queries) != 1:
             return self._read_nodes(queries)
         return self._recent.find(int(queries[0]), lambda: self._read_nodes(queries))
@@ -208,7 +206,6 @@ class StoredRun:
 
     @cached_property
     def _first(self) -> Int64:
-        """The overall number of the first component of each query, shape (n_tokens + 1,)."""
         return offsets_of(self.counts["components"])
 
     def _explained(self) -> AbstractContextManager[None]:

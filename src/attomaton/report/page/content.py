@@ -93,10 +93,7 @@ def _shown_texts(vocabulary: Vocabulary) -> list[str]:
 
 
 def _tokens_json(automaton: Automaton, packer: Packer, chosen: Chosen) -> str:
-    """Ids and texts of the tokens that the page can name: all, if they fit; null without a vocabulary.
-
-    A token that does not fit is shown by its id instead of its text.
-    """
+    """Ids and texts of the tokens that the page can name; null without a vocabulary."""
     vocabulary = automaton.vocabulary
     if vocabulary is None:
         return "null"

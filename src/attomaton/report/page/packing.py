@@ -99,11 +99,7 @@ class PageGraph:
 
 
 class Packer:
-    """The queries of an automaton that have a graph, and each of them packed.
-
-    ``queries`` are ascending; ``samples`` and ``sizes``, in the same order, are the number of realisable
-    samples of each, and of its nodes and pairs of the order.
-    """
+    """The queries with a graph, ascending, their samples and numbers of rows, and each of them packed."""
 
     def __init__(self, automaton: Automaton) -> None:
         self._automaton = automaton

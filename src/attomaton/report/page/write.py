@@ -31,10 +31,9 @@ SCRIPTS = (
 
 @dataclass(frozen=True)
 class Written:
-    """A written page: its path and size, and how many of the queries of the run it shows.
+    """A written page: ``path``, ``n_bytes``, ``n_shown`` of ``n_queries`` of the run, and ``n_heads``.
 
-    ``samples_share`` is the share of the realisable samples that have one of these queries; ``n_heads`` is
-    the number of heads of a trained model in the page.
+    ``samples_share`` is the share of the realisable samples that have one of the shown queries.
     """
 
     path: Path
