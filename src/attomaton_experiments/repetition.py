@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.automaton import Winners, draw_counts, winners
+from attomaton.automaton.repetition.counts import TextCounts
 from attomaton.automaton.repetition.limits import find_limit
-from attomaton.automaton.repetition.odds import TextCounts
 from attomaton.base.printing import Grid
 from attomaton.base.progress import Progress
 from attomaton.base.tables import Float64

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, strategies as st
 
 import attomaton as at
+from attomaton.automaton.answered import HELD_OUT, MOST_CONTEXTS, measure_answered, measure_held_out
 from attomaton.automaton.explanation import Rule
-from attomaton.automaton.rules import HELD_OUT, MOST_CONTEXTS, measure_answered, measure_held_out
 from attomaton.graphs.components import count_evidence
 
 ids = st.lists(st.integers(0, 6), min_size=12, max_size=80)

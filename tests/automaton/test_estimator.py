@@ -124,8 +124,8 @@ def test_labels_that_are_in_no_context_are_counted_and_an_empty_lesson_is_said()
             InvalidSamples,
             "0.5 in row 0, column 0 of X is not a token id; number",
         ),
-        ([[0, 1], [-1, -1]], EmptyContext, "row 1 of X holds padding only"),
-        ([[0, 1], [2**21, 1]], InvalidSamples, "the largest token id is 2097152; .* renumber"),
+        ([[0, 1], [-1, -1]], EmptyContext, "row 1 of X has only padding"),
+        ([[0, 1], [2**21, 1]], InvalidSamples, "the largest token id is 2097152, .*; renumber"),
     ],
 )
 def test_what_is_no_context_is_refused(rows, error, message):

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import attomaton as at
-from attomaton.automaton.explanation import POSITIONS, Rule
+from attomaton.automaton.context_view import POSITIONS
+from attomaton.automaton.explanation import Rule
 from attomaton.base.printing import PRINTED_ROWS
 
 SAMPLES = at.Samples.from_lists(
@@ -37,7 +38,7 @@ def test_the_numbers_shown_are_those_of_the_automaton(context):
     [
         ([0, 2, 3], Rule.DETERMINED, "beats 2: direct, support 1: 1 → 2 ×1"),
         ([0, 4, 3], Rule.INCOMPARABLE, "no path orders them"),
-        ([4, 2, 3], Rule.INCOMPARABLE, "only their lower hard score: 2"),
+        ([4, 2, 3], Rule.INCOMPARABLE, "lower hard score only (no path orders them): 2"),
         ([0, 7, 3], Rule.UNSEEN_IGNORED, "Ignored, without evidence under this query: 7"),
         ([0, 7], Rule.NO_EVIDENCE, "by convention"),
     ],

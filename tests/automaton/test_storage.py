@@ -141,7 +141,7 @@ def test_a_file_in_the_way_is_named(text):
         at.learn(text, out=text, progress=stages.append)
     with pytest.raises(UnwritablePlace, match=r"cannot be written: .*write elsewhere"):
         at.learn(text, out="/proc/nowhere", progress=stages.append)
-    with pytest.raises(UnwritablePlace, match=r"holds the corpus itself .*; give another folder"):
+    with pytest.raises(UnwritablePlace, match=r"contains the corpus .*; give another folder"):
         at.learn(text, out=text.parent, progress=stages.append)
     (text.parent / "full").mkdir()
     (text.parent / "full" / "notes.txt").touch()

@@ -110,7 +110,7 @@ def test_a_fit_is_saved_and_not_overwritten_by_accident(folder):
         (["games.csv", "--split", "|"], "name that column"),
         (["games.csv", "--loser", "lost"], "no column 'lost'"),
         (["games.csv", "--prior", "0"], "above 0"),
-        (["games.csv", "--figure", "board.gif"], "draw to .pdf, .png or .svg"),
+        (["games.csv", "--figure", "board.gif"], "end it in .pdf, .png or .svg"),
         (["games.csv", "--figure", "games.png"], "attomaton did not write it"),
         (["games.csv", "--page", "games.csv"], "attomaton did not write it"),
         (["games.csv", "--page", "."], "is a folder"),

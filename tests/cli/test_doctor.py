@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from attomaton.cli import installation
-from attomaton.cli.installation import find_installation
+from attomaton.cli.installation import MODULES, find_installation
 from tests.cli.test_commands import attomaton
 
 REQUIRES = ["numpy>=2.0", "torch>=2.10; extra == 'train'", "scikit-learn>=1.6 ; extra == 'sklearn'"]
@@ -43,9 +43,14 @@ def test_nothing_heavy_is_loaded():
 
 def test_a_plain_install_names_the_command_for_each_extra(monkeypatch):
     monkeypatch.setattr(importlib.metadata, "requires", lambda _: REQUIRES)
-    find_spec = importlib.util.find_spec
-    absent = {"torch", "sklearn"}
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in absent else find_spec(name))
+    versions = {"numpy": "2.4.6"}
+
+    def version(name):
+        if name not in versions:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return versions[name]
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
     monkeypatch.setattr(installation.shutil, "which", lambda *_, **__: None)
     monkeypatch.setenv("ATTOMATON_DATA", "/no/such/place")
     found = find_installation()
@@ -59,6 +64,25 @@ def test_a_plain_install_names_the_command_for_each_extra(monkeypatch):
     assert "apt install chromium" in found.browser.install
     assert not found.data.usable
     assert "ATTOMATON_DATA" in found.data.remedy
+
+
+def test_an_installed_package_with_another_import_name_is_ready(monkeypatch):
+    requires = ["beautifulsoup4>=4.12; extra == 'docs'"]
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: requires)
+    monkeypatch.setattr(importlib.metadata, "version", {"beautifulsoup4": "4.15.0"}.__getitem__)
+    (package,) = find_installation().extras[0].packages
+    assert (package.version, package.state) == ("4.15.0", "ready")
+
+
+def test_every_required_package_that_is_installed_has_its_module():
+    installation_here = find_installation()
+    packages = [
+        *installation_here.packages,
+        *(p for extra in installation_here.extras for p in extra.packages),
+    ]
+    names = [package.name for package in packages if package.version is not None]
+    modules = {name: MODULES.get(name, name.replace("-", "_")) for name in names}
+    assert [name for name, module in modules.items() if importlib.util.find_spec(module) is None] == []
 
 
 def test_an_old_package_and_a_broken_one_are_named(monkeypatch, tmp_path):

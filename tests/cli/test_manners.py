@@ -11,7 +11,7 @@ import pytest
 from rich.cells import cell_len
 
 import attomaton
-from attomaton.cli.output import STAND_INS
+from attomaton.cli.messages import STAND_INS
 from tests.cli.inside import run_inside
 
 CONTEXT = "the wind saw the lamp and the"

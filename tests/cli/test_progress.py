@@ -57,7 +57,7 @@ def test_each_stage_is_a_line_without_a_terminal(folder, name):
 
 
 def test_a_stage_that_lasts_is_a_line_again_and_again(folder):
-    with patch("attomaton.cli.output.INTERVAL", 0.05):
+    with patch("attomaton.cli.progress.INTERVAL", 0.05):
         told = run_inside("train", "text.txt", "--out", "longer", "--steps", "5000", cwd=folder)
     again = [line for line in told.stderr.splitlines() if line.startswith("training … ")]
     assert len(again) > 2

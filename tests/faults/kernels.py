@@ -21,7 +21,7 @@ import pyarrow as pa
 import attomaton
 import attomaton as at
 import attomaton_experiments
-from attomaton.automaton.repetition.odds import draw_counts
+from attomaton.automaton.repetition.counts import draw_counts
 from attomaton.automaton.rules import answer_bags
 from attomaton.base import native
 from attomaton.base.errors import AttomatonError

@@ -75,7 +75,7 @@ def test_a_signed_run_with_one_index_out_of_range_does_not_load(run, table, colu
     """Smallest case of the issue: order.below beyond the components ended report and export by a signal."""
     set_value(run, table, column, 3, min(value, 2**31 - 1))
     with pytest.raises(
-        CorruptRun, match=rf"contain a complete automaton \(.*the parts of .*{table}.*write the run again"
+        CorruptRun, match=rf"contain a complete automaton \(.*the tables? .*{table}.*write the run again"
     ):
         at.Automaton.load(run)
 
@@ -99,7 +99,7 @@ def test_a_signed_run_with_one_index_out_of_range_does_not_load(run, table, colu
 )
 def test_a_signed_run_with_a_value_that_cannot_be_does_not_load(run, table, column, row, value):
     set_value(run, table, column, row, value)
-    with pytest.raises(CorruptRun, match=rf"the parts of .*{table}"):
+    with pytest.raises(CorruptRun, match=rf"the tables? .*{table}"):
         at.Automaton.load(run)
 
 

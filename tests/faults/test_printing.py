@@ -21,7 +21,8 @@ def long_run(tmp_path_factory):
 
 def test_long_tokens_are_printed_at_once(long_run, capsys):
     from attomaton.automaton.suggestion import suggest_context
-    from attomaton.cli.output import print_error, print_table, print_value
+    from attomaton.cli.messages import print_error
+    from attomaton.cli.output import print_table, print_value
 
     automaton, _ = long_run
     context = [
@@ -64,7 +65,7 @@ def test_a_page_cuts_long_tokens_and_tables_keep_them(long_run):
 
 
 def test_paths_are_not_cut(capsys):
-    from attomaton.cli.output import print_error
+    from attomaton.cli.messages import print_error
 
     print_error(f"{'/long' * 800} cannot be read")
     assert "/long" * 800 in capsys.readouterr().err

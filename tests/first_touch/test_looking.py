@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.automaton.attention import MOST_POSITIONS
+from attomaton.automaton.drawing import MOST_POSITIONS
 from attomaton.claims.verdicts import Verdict, Verdicts, VerdictStatus
 from attomaton.report.pictures import measure_courses
 from tests.cli.inside import run_inside

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from attomaton.automaton.learning import learn as learn
     from attomaton.automaton.ov_maps.learning import learn_writing as learn_writing
     from attomaton.automaton.ov_maps.load import load_attention as load_attention
+    from attomaton.automaton.repetition.counts import draw_counts as draw_counts
     from attomaton.automaton.repetition.loops import find_loops as find_loops
-    from attomaton.automaton.repetition.odds import draw_counts as draw_counts
     from attomaton.automaton.repetition.winners import Winners as Winners, winners as winners
     from attomaton.automaton.rules import RULES as RULES, answer_bags as answer_bags
     from attomaton.automaton.shrinkage import shrink as shrink

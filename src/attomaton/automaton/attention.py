@@ -1,25 +1,25 @@
-"""The base of every attention layer, whatever its scores: predictions for one context or for many.
+"""What every attention layer can do with a context, whatever its scores: predict, generate, score, draw.
 
-A context is a batch of one. So :class:`~attomaton.automaton.automaton.Automaton` (the limit) and
-:class:`~attomaton.automaton.finite.FiniteAttention` (finite scores) each define only how they predict a
-batch, and how they explain one prediction.
+:class:`~attomaton.automaton.automaton.Automaton` (the limit) and
+:class:`~attomaton.automaton.finite.FiniteAttention` (finite scores) define only how to predict a batch of
+contexts, and how to explain one prediction.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from attomaton.automaton.explanation import ContextView, Explanation
+from attomaton.automaton.context_view import ContextView
+from attomaton.automaton.drawing import Ranking, draw_positions, draw_ranking
+from attomaton.automaton.explanation import Explanation
 from attomaton.automaton.generation import MOST_GENERATED, Generation, GrowingContext
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.scoring import Score, mix_uniform, score_prediction
-from attomaton.base.drawing import HOUSE_GREY, drawable, house_axes, measure_text, wrap_caption
 from attomaton.base.errors import TokenOutOfRange, UnknownToken, UnsupportedOption
 from attomaton.base.options import LARGEST_WHOLE, make_rng, whole_number
-from attomaton.base.printing import BLUE, ORANGE, shorten
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Float64, Int32
 from attomaton.corpora.prompts import Context, Names, as_samples, read_context
@@ -33,55 +33,20 @@ if TYPE_CHECKING:
     from attomaton.corpora.readers.corpus import ReadingOptions
 
 
-MOST_RANKED = 20
-"""Maximum number of tokens drawn for a query."""
-
-MOST_POSITIONS = 40
-"""Number of last positions of a context that are drawn."""
-
-TOKEN_HEIGHT, AXES_HEIGHT = 0.14, 0.62
-"""Height of one row, and of everything else, in inches."""
-
-LONGEST_NAME = 16
-"""Maximum number of characters shown of a token."""
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """The tokens of a query, best first.
-
-    ``notes`` label the end of each bar; ``total`` is the number of tokens.
-    """
-
-    query: str
-    names: Sequence[str]
-    scores: Sequence[float]
-    notes: Sequence[str]
-    total: int
-    axis: str
-
-
 class Attention(ABC):
     """A layer that gives every token of a context the probability that it comes next.
 
-    Attributes
-    ----------
-    vocabulary : Vocabulary, optional
-        Lets contexts be given as text.
-
-    Notes
-    -----
     A context is a text (with a vocabulary), a sequence of tokens as strings, or a sequence of token ids. It
-    may be longer than the window of the corpus: no part of it is cut off.
+    may be longer than the window of the corpus: nothing is cut off.
 
     Words outside the vocabulary are unseen tokens, about which the samples contain nothing. The limit ignores
-    them; finite scores give them the background score 0; and where nothing is known about the query, they
-    have the same weight as any other position. An explanation lists them as ``unknown``.
+    them; finite scores give them the background score 0. If there is no evidence about the query, they have
+    the same weight as any other position. An explanation lists them as ``unknown``.
     """
 
     vocabulary: Vocabulary | None
     window: int | None = None
-    """The longest context that it was learned with, if known."""
+    """The longest context of the samples, if known."""
 
     @property
     @abstractmethod
@@ -90,30 +55,18 @@ class Attention(ABC):
 
     @abstractmethod
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The probabilities of the tokens of many contexts; a bag holds a context's tokens and their counts.
-
-        If a bag leaves out tokens of its context, probabilities are conditional on retrieving one of the
-        others.
-        """
+        """The probabilities of the tokens of many contexts, from the count of each token in each context."""
 
     @abstractmethod
     def explain(self, context: Context) -> Explanation:
         """The retrieved tokens, and the rule that decided."""
 
     def predict_samples(self, samples: Samples) -> BatchPrediction:
-        """Predict the next token of every context; labels are ignored.
-
-        The result equals ``predict_proba(context)`` for each context, without the zeros for tokens outside
-        the context. Ids beyond the vocabulary are unseen tokens.
-        """
+        """Predict the next token of every context; labels are ignored, and unknown ids are unseen tokens."""
         return self.predict_bags(count_all_tokens(samples))
 
     def predict(self, context: Context) -> dict[Any, float]:
-        """Token → the probability that it comes next, most probable first; zeros are left out.
-
-        Tokens are strings if there is a vocabulary, otherwise ids. Only tokens of the context can occur. For
-        probabilities by id see :meth:`predict_proba`.
-        """
+        """Token → the probability that it comes next, most probable first; tokens are strings or ids."""
         return self.predict_batch([context])[0]
 
     def predict_batch(self, contexts: Iterable[Context]) -> list[dict[Any, float]]:
@@ -125,16 +78,13 @@ class Attention(ABC):
         answers: list[dict[Any, float]] = []
         for (_, names), first, last in zip(read, borders[:-1], borders[1:], strict=True):
             tokens, probabilities = prediction.bags.token[first:last], prediction.probabilities[first:last]
-            falling = np.argsort(-probabilities, kind="stable")
-            positive = falling[probabilities[falling] > 0].tolist()
-            answers.append({names.key(int(tokens[at])): float(probabilities[at]) for at in positive})
+            ranked = np.argsort(-probabilities, kind="stable")
+            positive = ranked[probabilities[ranked] > 0].tolist()
+            answers.append({names.key(int(tokens[row])): float(probabilities[row]) for row in positive})
         return answers
 
     def predict_proba(self, context: Context) -> Float64:
-        """The probability that each token comes next, shape (n_tokens,).
-
-        If they sum to less than 1, the rest is the probability of words outside the vocabulary.
-        """
+        """The probability that each token comes next, shape (n_tokens,); unknown words have the rest."""
         prediction = self._predict_one(context)[0]
         in_vocabulary = prediction.bags.token < self.n_tokens
         probabilities = np.zeros(self.n_tokens)
@@ -154,21 +104,13 @@ class Attention(ABC):
         return tokens[(prediction.probabilities > 0) & (tokens < self.n_tokens)]
 
     def sample(self, context: Context, rng: np.random.Generator | int | None = None) -> int:
-        """Draw the next token, as an id.
-
-        Parameters
-        ----------
-        context : str or sequence
-            The context; only its tokens that are in the vocabulary can be drawn.
-        rng : numpy.random.Generator or int, optional
-            The generator, or its seed. None means a different draw at each call.
-        """
+        """Draw the next token, as an id; ``rng`` is a generator or a seed, None: another draw each time."""
         prediction = self._predict_one(context)[0]
         possible = (prediction.bags.token < self.n_tokens) & (prediction.probabilities > 0)
         if not possible.any():
             raise UnknownToken(
-                "no context word with a probability is in the vocabulary, so none has an id; use generate, "
-                "which returns texts"
+                "only words outside the vocabulary have a positive probability, and none has an id; use "
+                "generate, which returns texts"
             )
         tokens, probabilities = prediction.bags.token[possible], prediction.probabilities[possible]
         return int(make_rng(rng).choice(tokens, p=probabilities / probabilities.sum()))
@@ -182,27 +124,15 @@ class Attention(ABC):
         greedy: bool = False,
         window: int | None = None,
     ) -> Generation:
-        """Continue a prompt: draw the next token and append it, n times.
+        """Continue a prompt: draw the next token and append it, ``n`` times.
 
-        Attention only picks tokens of its context, so a token that is not in the prompt never appears,
-        whatever the corpus. The text repeats the prompt's own tokens, in the order that the corpus prefers.
-        Where nothing is known about the last token (it is new, or was never a query), every position is
-        equally likely, by convention, and an unknown word may be copied; ``no_evidence`` of the result counts
-        these draws.
+        Attention only retrieves tokens of its context, so every token drawn is in the prompt. Where there is
+        no evidence about the last token (it is new, or was never a query), every position is equally likely,
+        by convention, and an unknown word may be copied; ``no_evidence`` of the result counts these draws.
 
-        Parameters
-        ----------
-        prompt : str or sequence
-            The first context: a text, tokens, or token ids.
-        n : int
-            The number of tokens to draw.
-        seed : int or numpy.random.Generator, optional
-            The generator, or its seed; None means a different text at each call.
-        greedy : bool
-            Take the most probable token (the lowest id in a tie) instead of drawing one.
-        window : int, optional
-            Attend only to this number of last tokens. None means all of them.
-
+        ``seed`` is a generator or a seed; None means a different text at each call. With ``greedy``, take the
+        most probable token (the lowest id in a tie) instead of drawing one. With ``window``, attend only to
+        this number of last tokens.
         """
         n = whole_number(n, "n", most=MOST_GENERATED)
         window = None if window is None else whole_number(window, "window", least=1)
@@ -213,25 +143,18 @@ class Attention(ABC):
     def _continue(
         self, prompt: Sequence[int], n: int, rng: np.random.Generator | None, window: int | None
     ) -> tuple[tuple[int, ...], int]:
-        """The next n tokens, and the number of them drawn without evidence."""
         return GrowingContext(prompt, lambda context: self._predict_ids([context]), window).run(n, rng)
 
     def show(self, context: Context) -> ContextView:
-        """A view of the explanation: a notebook draws it, a terminal prints it."""
+        """Show the explanation of one context: a notebook draws it, a terminal prints it."""
         return ContextView(self.explain(context))
 
     def plot(self, query: str | int, ax: Any = None) -> Any:
-        """Draw the tokens that attention prefers under a query, best first; return the matplotlib axes.
-
-        ``query`` is a token, as text or as its id. Without ``ax``, this makes a new figure.
-        """
+        """Draw the tokens that attention prefers under a query, a text or an id; return matplotlib axes."""
         return draw_ranking(self._ranking(self._find_token(query)), ax)
 
     def plot_context(self, context: Context, ax: Any = None) -> Any:
-        """Draw the attention on each position of a context; return the matplotlib axes.
-
-        Only the last positions of a long context are drawn. Without ``ax``, this makes a new figure.
-        """
+        """Draw the attention on the last positions of a context; return the matplotlib axes."""
         explanation = self.explain(context)
         names = [explanation.name(token) for token in explanation.context]
         return draw_positions(names, self.attention(context).tolist(), explanation.rule.words, ax)
@@ -253,9 +176,9 @@ class Attention(ABC):
         """The log-loss and the top-1 accuracy on the realisable samples among ``samples``.
 
         The limit gives some labels of new text probability 0, which makes the log-loss infinite. With
-        ``epsilon``, the score is that of (1 − ε) · attention + ε · uniform over the context, which is our
-        addition to the theory (:func:`~attomaton.automaton.scoring.fit_epsilon` chooses ε). ``samples`` may
-        be anything that :meth:`read` accepts, such as new text; ``options`` are passed to :meth:`read`.
+        ``epsilon``, the prediction is (1 − ε) · attention + ε · uniform over the context, which is our
+        addition to the theory (:func:`~attomaton.automaton.scoring.fit_epsilon` chooses ε). ``samples`` and
+        ``options`` are those of :meth:`read`, so new text will do.
         """
         read, unknown = self._read(samples, options)
         prediction = self.predict_bags(self._reachable(read))
@@ -267,20 +190,20 @@ class Attention(ABC):
     def read(self, source: Any, **options: Unpack["ReadingOptions"]) -> Samples:
         """Read new text as samples, with the ids of this vocabulary; tokens outside it are unseen.
 
-        The options are ``window`` (by default the one used for learning) and ``reading``, as in
-        :func:`~attomaton.learn`; the tokenizer is that of the vocabulary. Samples are returned unchanged.
+        The options are ``window`` (by default that of the samples) and ``reading``, as in
+        :func:`~attomaton.learn`.
         """
         return self._read(source, options)[0]
 
     def _read(self, source: Any, options: "ReadingOptions") -> tuple[Samples, tuple[str, ...]]:
-        """New text as samples, and its words that are not in the vocabulary."""
         from attomaton.corpora.readers import corpus
 
         if isinstance(source, Samples):
             return corpus.read_samples(source, **options), ()
         if options.get("tokenizer") is not None and self.vocabulary is not None:
             raise UnsupportedOption(
-                f"this vocabulary has a tokenizer ({self.vocabulary.tokenizer}); leave tokenizer out"
+                f"the text is read with the tokenizer of the vocabulary ({self.vocabulary.tokenizer}); leave "
+                "tokenizer out"
             )
         options = {"window": self.window or WINDOW, **options}
         if self.vocabulary is None:
@@ -298,12 +221,10 @@ class Attention(ABC):
         return name_token(self.vocabulary, token)
 
     def _predict_one(self, context: Context) -> tuple[BatchPrediction, Names]:
-        """The prediction for one context, a batch of one, and the names of its tokens."""
         ids, names = read_context(context, self.n_tokens, self.vocabulary)
         return self._predict_ids([ids]), names
 
     def _predict_ids(self, contexts: Sequence[Int32]) -> BatchPrediction:
-        """The prediction for contexts of ids; ids of at least ``n_tokens`` are unknown words."""
         return self.predict_bags(count_all_tokens(as_samples(contexts, self.n_tokens)))
 
 
@@ -314,61 +235,3 @@ def check_many(contexts: Any) -> None:
     kind = type(contexts).__name__
     if isinstance(contexts, Mapping) or hasattr(contexts, "columns") or not isinstance(contexts, Iterable):
         raise UnsupportedOption(f"contexts is of type {kind}; give a list of texts, or one column of a frame")
-
-
-def check_ranked(query: str, n_tokens: int) -> None:
-    """Refuse to draw a query without evidence."""
-    if not n_tokens:
-        raise UnsupportedOption(
-            f"no sample teaches anything about the query {shorten(query)!r}, so there is nothing to draw; "
-            "choose a token that ends a context which contains its label"
-        )
-
-
-def draw_ranking(ranking: Ranking, ax: Any = None) -> Any:
-    """Draw a bar for each token, best on top: blue is preferred, orange beaten; return the axes."""
-    names = [drawable(name, LONGEST_NAME) for name in ranking.names]
-    shown = f"{len(names)} of {ranking.total:,} tokens" if len(names) < ranking.total else "tokens"
-    title = f"Under the query “{drawable(ranking.query, LONGEST_NAME)}”: {shown}, best first"
-    lines = wrap_caption(title)
-    with house_axes(ax, height=TOKEN_HEIGHT * len(names) + AXES_HEIGHT + 0.11 * (len(lines) - 1)) as axes:
-        heights = np.arange(len(names))
-        colours = [BLUE if score >= 0 else ORANGE for score in ranking.scores]
-        axes.barh(heights, ranking.scores, color=colours, height=0.72)
-        axes.axvline(0.0, color="black", linewidth=0.6)
-        for height, score, note in zip(heights, ranking.scores, ranking.notes, strict=True):
-            side = {"ha": "left", "xytext": (2, 0)} if score >= 0 else {"ha": "right", "xytext": (-2, 0)}
-            style = {"va": "center_baseline", "fontsize": "x-small", "textcoords": "offset points"}
-            axes.annotate(note, (score, height), color="black", **style, **side)
-        axes.set_yticks(heights, names, parse_math=False)
-        axes.set_ylim(len(names) - 0.5, -0.5)
-        axes.margins(x=0.14)
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_visible(False)
-        axes.set_xlabel(ranking.axis)
-        axes.set_title("\n".join(lines), loc="left", parse_math=False)
-    return axes
-
-
-def draw_positions(names: Sequence[str], weights: Sequence[float], rule: str, ax: Any = None) -> Any:
-    """Draw a bar for the attention on each position; the last is the query; return the axes."""
-    hidden = max(len(names) - MOST_POSITIONS, 0)
-    before = f" ({hidden:,} earlier positions: {sum(weights[:hidden]):.1%})" if hidden else ""
-    texts, heights = [drawable(name, LONGEST_NAME) for name in names[hidden:]], list(weights[hidden:])
-    lines = wrap_caption(
-        f"Attention by position, query “{drawable(names[-1], LONGEST_NAME)}”: {rule}{before}"
-    )
-    room = max(measure_text(text) for text in texts)
-    with house_axes(ax, height=1.0 + room + 0.11 * len(lines)) as axes:
-        positions = np.arange(len(texts))
-        axes.bar(positions, heights, color=BLUE, width=0.72)
-        axes.set_xticks(positions, texts, rotation=90, parse_math=False)
-        axes.get_xticklabels()[-1].set_fontweight("bold")
-        for label, weight in zip(axes.get_xticklabels(), heights, strict=True):
-            label.set_color("black" if weight else HOUSE_GREY)
-        axes.set_xlim(-0.6, len(texts) - 0.4)
-        axes.set_ylim(0.0, max(1.08 * max(heights), 1e-9))
-        axes.tick_params(axis="x", length=0)
-        axes.set_ylabel("attention")
-        axes.set_title("\n".join(lines), loc="left", parse_math=False)
-    return axes

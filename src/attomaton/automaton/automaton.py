@@ -12,13 +12,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.attention import MOST_RANKED, Attention, Ranking, check_ranked
+from attomaton.automaton.attention import Attention
+from attomaton.automaton.drawing import MOST_RANKED, Ranking, check_ranked
 from attomaton.automaton.explanation import Explanation, explain_prediction
 from attomaton.automaton.finite import FiniteAttention
 from attomaton.automaton.prediction import BatchPrediction, predict_from_scores
-from attomaton.automaton.runs import layout, storage
+from attomaton.automaton.runs import storage
 from attomaton.automaton.runs.coverage import Coverage, measure_coverage
+from attomaton.automaton.runs.layout import OWNED
 from attomaton.automaton.runs.nodes import Nodes, NodeScores, Outline
+from attomaton.automaton.runs.numbering import nodes_to_store, order_to_store
+from attomaton.automaton.runs.query_index import index_of
 from attomaton.automaton.runs.stored import StoredRun, open_run
 from attomaton.base.artifacts import Building, explained
 from attomaton.base.artifacts.manifests import RUN
@@ -49,7 +53,7 @@ WRITES = "writes"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Automaton(Tabular, Solved, Attention):
-    """Hard retrieval and soft composition for every query.
+    """Hard retrieval and soft composition for every query: what :func:`learn` returns.
 
     Parameters
     ----------
@@ -64,36 +68,21 @@ class Automaton(Tabular, Solved, Attention):
     samples : Samples, optional
         The training samples, for :meth:`at`; not saved with the automaton.
     window : int, optional
-        The longest context that the automaton was learned with; :meth:`score` cuts new text into contexts of
-        this length.
+        The longest context of the samples; :meth:`score` cuts new text into contexts of this length.
 
     Examples
     --------
     >>> import tempfile, attomaton as at
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1])
-    >>> comps = at.find_components(at.extract_edges(samples))
-    >>> auto = at.Automaton(comps, at.solve_graph_svm(comps), at.solve_luce(samples, comps), samples=samples)
-    >>> auto.retrieve([1, 0, 2]).tolist(), auto.predict_proba([1, 0, 2]).round(6).tolist()
-    ([0, 1], [0.5, 0.5, 0.0])
-    >>> auto.attention([1, 1, 0, 2]).round(3).tolist()  # each 1 weighs as much as the 0
-    [0.333, 0.333, 0.333, 0.0]
-    >>> auto.explain([1, 0, 2]).rule.name, auto.name(1), auto.sample([1, 2], np.random.default_rng(0))
-    ('DETERMINED', '1', 1)
+    >>> auto = at.learn(samples)
+    >>> auto.predict_proba([1, 0, 2]).round(6).tolist(), auto.attention([1, 1, 0, 2]).round(3).tolist()
+    ([0.5, 0.5, 0.0], [0.333, 0.333, 0.333, 0.0])
+    >>> auto.explain([1, 0, 2]).rule.name, auto.sample([1, 2], np.random.default_rng(0))
+    ('DETERMINED', 1)
     >>> auto.at(step=20).predict_proba([1, 0, 2]).round(2).tolist()  # training stopped early
     [0.47, 0.51, 0.02]
     >>> round(auto.score(samples).log_loss, 4)  # ln 2, ln 2 and 0
     0.4621
-    >>> auto.look_up(np.array([2, 2]), np.array([1, 7])).is_node.tolist()
-    [True, False]
-    >>> len(auto.graph_of(2)), auto.of_queries(np.array([2])), len(list(auto.partitions()))
-    (2, Automaton(1 queries, 2 components, 3 tokens), 1)
-    >>> auto.outline(np.array([2])).hard.round(3).tolist(), len(list(auto.outlines([2])))
-    ([0.333, 0.333, -0.667], 1)
-    >>> [table.num_rows for table in auto.scan("edges", np.array([2]))], auto.to_pandas().columns[2]
-    ([4], 'component')
-    >>> from attomaton.graphs.bags import count_all_tokens
-    >>> auto.predict_bags(count_all_tokens(samples)).n_samples
-    3
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     at.Automaton.load(auto.save(folder))
     Automaton(1 queries, 2 components, 3 tokens)
@@ -136,33 +125,27 @@ class Automaton(Tabular, Solved, Attention):
         return measure_coverage(self, self.vocabulary)
 
     def predict_proba(self, context: Context, *, step: float | None = None) -> Float64:
-        """The probability that each token comes next, shape (n_tokens,).
-
-        With ``step``, the probability after that many training steps: ``at(step).predict_proba(context)``.
-        """
+        """The probability that each token comes next, shape (n_tokens,); after ``step`` steps if set."""
         return super().predict_proba(context) if step is None else self.at(step).predict_proba(context)
 
     def at(self, step: float, *, samples: Samples | None = None, step_size: float = 1.0) -> FiniteAttention:
         """Attention after ``step`` steps of plain gradient descent from zero, instead of in the limit.
 
-        Every token of a context keeps a positive probability, so contexts of new text can be predicted.
-        Tokens and queries that no sample contains score 0, as at the start. The first call computes the
-        trajectory (:func:`~attomaton.fast_forward`) and keeps it for later calls. The automaton must have
-        been learned without embeddings and with all edges.
-
-        Give the training samples as ``samples`` if the automaton was loaded from a folder. ``step_size`` is
-        η, for the loss that is the mean over realisable samples.
+        It needs the training ``samples`` if the automaton was loaded from a folder, and an automaton learned
+        with orthonormal embeddings and all edges. ``step_size`` is η, for the mean loss over realisable
+        samples. The trajectory (:func:`~attomaton.fast_forward`) is computed by the first call.
         """
         step, step_size = real_number(step, "step", least=0), real_number(step_size, "step_size", above=0)
         corpus = self.samples if samples is None else samples
         if corpus is None:
             raise MismatchedParts(
-                "this automaton does not hold the samples it was learned from; give them: at(step, samples=…)"
+                "this automaton has no training samples (a run folder does not store them); give them as "
+                "at(step, samples=…)"
             )
         if self.embedded:
             raise UnsupportedOption(
-                "this automaton was learned with embeddings, which it does not hold; follow training with "
-                "fast_forward(samples, embeddings=…) and read scores_at(step)"
+                "at(step) needs an automaton learned without embeddings; use fast_forward(samples, "
+                "embeddings=…).scores_at(step)"
             )
         cache = self._last_stop
         if cache.get("training") != (id(corpus), step_size):
@@ -174,21 +157,17 @@ class Automaton(Tabular, Solved, Attention):
             cache.clear()
             cache.update(training=(id(corpus), step_size), samples=corpus, path=path)
         if cache.get("step") != step:
-            attention = cache["path"].scores_at(step), np.zeros(self.n_tokens), self.vocabulary, self.window
-            cache.update(step=step, attention=FiniteAttention(*attention))
+            scores, background = cache["path"].scores_at(step), np.zeros(self.n_tokens)
+            attention = FiniteAttention(scores, background, self.vocabulary, self.window)
+            cache.update(step=step, attention=attention)
         return cache["attention"]
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The probabilities of the tokens of many contexts; a bag holds a context's tokens and their counts.
-
-        Among the tokens that are nodes under the query, those with the highest hard score share the
-        probability, with odds m_j e^{s_j}: m_j is how often token j occurs, and s_j its soft score. If no
-        token is a node, there is no evidence, and every position has equal weight.
-        """
+        """The probabilities of the tokens of many contexts, from the count of each token in each context."""
         return predict_from_scores(bags, self.look_up(bags.samples.queries[bags.sample], bags.token))
 
     def look_up(self, queries: Integers, tokens: Integers) -> NodeScores:
-        """The component and the scores of tokens under queries, both of shape (n_entries,)."""
+        """The component and the scores of each token under each query, both of shape (n_entries,)."""
         return self._nodes.find(queries, tokens)
 
     def graph_of(self, query: int) -> QueryGraph:
@@ -201,35 +180,28 @@ class Automaton(Tabular, Solved, Attention):
         return explain_prediction(prediction, names, names.unknown, self.graph_of)
 
     def of_queries(self, queries: Integers) -> "Automaton":  # noqa: ARG002
-        """An automaton in memory that covers these queries, and possibly others."""
+        """An automaton in memory with these queries, and possibly others."""
         return self
 
     def partitions(self) -> Iterator["Automaton"]:
-        """Yield automata in memory for some queries each, ascending; together they cover all queries."""
+        """Yield automata in memory, each with some of the queries, in ascending order."""
         yield self
 
     @cached_property
     def index(self) -> pa.Table:
-        """One row per query: its samples, and the number of its rows in each table.
-
-        Columns query (int32), realisable, unrealisable, nodes, components, edges, order, choices (int64).
-        """
-        return layout.index_of(self.components, self.soft.choices)
+        """One row per query: its numbers of samples, and its number of rows in each table."""
+        return index_of(self.components, self.soft.choices)
 
     def outline(self, queries: Integers) -> Outline:  # noqa: ARG002
         """Nodes, order and scores of these queries, and possibly others; edges may be missing."""
         return Outline(self.components, self._nodes.hard, self._nodes.soft, np.arange(len(self.components)))
 
     def outlines(self, queries: Integers) -> Iterator[tuple[Int64, Outline]]:
-        """Yield the ascending queries in blocks, at least one, each with the outline of its queries."""
+        """Yield the ascending queries in blocks, each with the outline of its queries."""
         yield np.asarray(queries, np.int64), self.outline(queries)
 
     def scan(self, table: str, queries: Integers) -> Iterator[pa.Table]:  # noqa: ARG002
-        """Yield the rows of a table for these ascending queries, and possibly others, in one or more parts.
-
-        The tables are ``"edges"``, ``"nodes"`` (with scores), ``"order"`` (with its query) and ``"choices"``.
-        At least one part is yielded, which may be empty.
-        """
+        """Yield rows of ``"edges"``, ``"nodes"``, ``"order"`` or ``"choices"`` of at least these queries."""
         if table == "nodes":
             yield self.scored_nodes
         elif table == "order":
@@ -242,12 +214,8 @@ class Automaton(Tabular, Solved, Attention):
     def save(
         self, path: str | AnyPath, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
     ) -> AnyPath:
-        """Write a run folder: Parquet, JSON, and safetensors for weights; ``about`` goes into the manifest.
-
-        The folder must be new, empty, or an earlier run, which ``overwrite`` replaces as a whole. It may be
-        in an object store: ``s3://bucket/run``.
-        """
-        with build_at(path, RUN, layout.OWNED, overwrite=overwrite) as building:
+        """Write a run folder, new or empty, or replace an earlier run with ``overwrite``."""
+        with build_at(path, RUN, OWNED, overwrite=overwrite) as building:
             write_automaton(building, self, about or {})
         return as_path(path)
 
@@ -255,13 +223,12 @@ class Automaton(Tabular, Solved, Attention):
     def load(cls, path: str | AnyPath, *, whole: bool = False) -> "Automaton":
         """Open a run folder; its predictions equal those of the saved automaton to the last bit.
 
-        A small run is read completely, and with ``whole`` so is any run. A larger one is read on demand,
-        query by query; its ``components``, ``hard`` and ``soft`` are read on first access.
+        A large run is read on demand, query by query, unless ``whole``.
         """
         run = open_run(path)
         if WRITES in run.run.records:
             raise UnsupportedOption(
-                f"the run in {path} writes other tokens than it reads; open it with "
+                f"the run in {path} was learned with writes=; open it with "
                 "attomaton.automaton.load_attention, and use its .reads"
             )
         return open_automaton(run, whole=whole)
@@ -272,18 +239,19 @@ class Automaton(Tabular, Solved, Attention):
         hard, soft = self._nodes.hard[first:last], self._nodes.soft[first:last]
         tokens = self.components.token_of_node[first:last]
         component = self.components.component_of_node[first:last]
-        groups = np.unique(component, return_inverse=True)[1]
-        odds = shares_of(groups, odds_of(groups, soft, int(groups.max()) + 1), int(groups.max()) + 1)
+        group = np.unique(component, return_inverse=True)[1]
+        n_groups = int(group.max()) + 1
+        shares = shares_of(group, odds_of(group, soft, n_groups), n_groups)
         evidence = count_evidence(self.components, np.array([query]))[first:last]
         best = np.lexsort((tokens, -evidence, -soft.round(9), -hard.round(9)))[:MOST_RANKED]
-        tied = np.bincount(groups)[groups[best]] > 1
+        is_tied = np.bincount(group)[group[best]] > 1
         return Ranking(
-            self.name(query),
-            [self.name(int(token)) for token in tokens[best]],
-            hard[best].tolist(),
-            [f"{share:.0%}" if tie else "" for share, tie in zip(odds[best], tied, strict=True)],
-            int(last - first),
-            "hard score" + " (percent: the odds inside a tie)" * bool(tied.any()),
+            query=self.name(query),
+            names=[self.name(int(token)) for token in tokens[best]],
+            scores=hard[best].tolist(),
+            notes=[f"{share:.0%}" if tied else "" for share, tied in zip(shares[best], is_tied, strict=True)],
+            total=int(last - first),
+            axis="hard score" + " (percent: the odds inside a tie)" * bool(is_tied.any()),
         )
 
     @cached_property
@@ -292,7 +260,7 @@ class Automaton(Tabular, Solved, Attention):
 
     @cached_property
     def _last_stop(self) -> dict[str, Any]:
-        """Of the last call of :meth:`at`: ``training``, ``samples``, ``path``, ``step`` and ``attention``."""
+        """The last call of :meth:`at`: ``training``, ``samples``, ``path``, ``step`` and ``attention``."""
         return {}
 
 
@@ -302,19 +270,19 @@ def write_automaton(
     about: Mapping[str, Any],
     records: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write an automaton into the run folder being built, with additional records."""
+    """Write an automaton, and further JSON records, into the run folder being built."""
     components, hard, soft = automaton.components, automaton.hard, automaton.soft
     edges = components.edges
     scores = column(hard.scores, "score"), column(soft.scores, "score")
     tables = {
         "edges": edges.rows,
-        "nodes": layout.nodes_to_store(components, *scores),
-        "order": layout.order_to_store(components, column(hard.multipliers, "multiplier")),
+        "nodes": nodes_to_store(components, *scores),
+        "order": order_to_store(components, column(hard.multipliers, "multiplier")),
         "choices": soft.choices.rows,
     }
     borders = cut_partitions(edges.queries, edges.n_tokens)
     with explained(building.folder):
-        entries = layout.write_tables(building.folder, tables, borders)
+        entries = storage.write_tables(building.folder, tables, borders)
     own_records = storage.records_of_run(automaton.vocabulary, automaton.coverage)
     weights = {"hard/weights": hard.weights, "soft/weights": soft.weights} if automaton.embedded else {}
     storage.finish_run(
@@ -337,11 +305,9 @@ class StoredAutomaton(StoredRun, Automaton):  # pyright: ignore[reportIncompatib
         return self.in_memory(self.read_solved(queries))
 
     def partitions(self) -> Iterator[Automaton]:
-        """Yield automata in memory for some queries each, ascending; together they cover all queries."""
         return map(self.in_memory, self.read_partitions())
 
     def in_memory(self, solved: Solved) -> Automaton:
-        """An automaton in memory with the same vocabulary and window."""
         return trusted(
             Automaton, vocabulary=self.vocabulary, samples=None, window=self.window, **vars(solved)
         )
@@ -351,6 +317,5 @@ class StoredAutomaton(StoredRun, Automaton):  # pyright: ignore[reportIncompatib
 
 
 def open_automaton(run: StoredRun, *, whole: bool = False) -> Automaton:
-    """The automaton of an open run, read completely if it is small or if ``whole`` is set."""
     stored = trusted(StoredAutomaton, **vars(run))
     return stored.in_memory(stored.solved) if whole or run.is_small else stored

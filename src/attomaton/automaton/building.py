@@ -1,4 +1,4 @@
-"""The run folder of a learned automaton: its path checked before any work, then built and described."""
+"""The folder of a run: checked before any work, then built, and described in its manifest."""
 
 import os
 import shutil
@@ -36,9 +36,7 @@ def check_run_target(out: str | PathLike[str], source: Any, *, overwrite: bool) 
     if isinstance(corpus, Path):
         corpus = Path(os.path.realpath(corpus))
         if target in corpus.parents or (target == corpus and target.is_dir()):
-            raise UnwritablePlace(
-                f"{out} holds the corpus itself ({source}); give another folder for the run"
-            )
+            raise UnwritablePlace(f"{out} contains the corpus ({source}); give another folder for the run")
     check_replaceable(target, RUN, overwrite=overwrite)
     parent = next(folder for folder in target.parents if folder.exists())
     in_parent = os.access(parent, os.W_OK | os.X_OK) or not target.exists()
@@ -48,10 +46,7 @@ def check_run_target(out: str | PathLike[str], source: Any, *, overwrite: bool) 
 
 @contextmanager
 def build_run(out: str | PathLike[str], *, overwrite: bool, resumable: bool = False) -> Generator[Building]:
-    """The run folder being built for ``out``, which :func:`check_run_target` has accepted.
-
-    An engine may work in its subfolder ``work``, and a later run resumes its unfinished work.
-    """
+    """Build the run folder ``out``; a resumable engine works in its subfolder ``work``."""
     with build_at(out, RUN, OWNED, overwrite=overwrite, resumable=resumable) as building:
         yield building
         shutil.rmtree(building.folder / "work", ignore_errors=True)
@@ -68,17 +63,15 @@ def describe_run(
     threads: int | None = None,
     **more: str,
 ) -> dict[str, Any]:
-    """The manifest of a run: its corpus, the settings of learning, and the digest of its samples if known.
-
-    The coverage of the automaton is measured in the meantime.
-    """
+    """The manifest of a run: its corpus, the settings of learning, and the digest of its samples if known."""
     digest = None if embeddings is None else digest_arrays(np.asarray(embeddings, np.float64))
     settings = {"documents": reading.documents, **more, "embeddings": digest}
-    named = {name: getattr(reading, name) for name in ("column", "format")}
-    settings |= {name: value for name, value in named.items() if value is not None}
+    optional = {name: getattr(reading, name) for name in ("column", "format")}
+    settings |= {name: value for name, value in optional.items() if value is not None}
     about = {"input": corpus.about, "config": {**corpus.selection.to_dict(), **settings}}
     if automaton is None or automaton.samples is None:
         return about
     samples = automaton.samples
+    # in another thread the coverage is measured, which is cached and written later
     tasks: list[Callable[[], Any]] = [lambda: describe_origin(samples), lambda: automaton.coverage]
     return {**about, "samples": divide_work(lambda task: task(), tasks, threads)[0]}

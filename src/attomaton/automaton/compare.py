@@ -42,18 +42,14 @@ DIFFERENCE_SCHEMA = pa.schema(
     ]
 )
 
-MOST_EDGES = 1 << 22
-"""Maximum number of edges in memory at a time for a run that is read on demand."""
-
-EXAMPLES_SHOWN = 3
-"""Number of examples of each change in the text of a difference."""
-
+MOST_EDGES = 1 << 22  # edges in memory at a time, of a run that is read on demand
+EXAMPLES_SHOWN = 3  # rows printed of each change
 RELATIONS = np.array(["unseen", "unordered", "precedes", "follows", "ties"], object)
 UNSEEN, UNORDERED, PRECEDES, FOLLOWS, TIED_RELATION = range(5)
 
 
 class Change(Enum):
-    """How the relation of two tokens differs; the value is a description.
+    """How the relation of two tokens differs between two corpora, a and b; the value describes it.
 
     Examples
     --------
@@ -68,25 +64,20 @@ class Change(Enum):
     REVERSED = "each corpus puts the other token first"
     SPLIT = "tied in a, ordered in b"
     MERGED = "ordered in a, tied in b"
-    LOST = "ordered or tied in a, neither in b"
-    GAINED = "ordered or tied in b, neither in a"
+    LOST = "ordered or tied in a, not related in b"
+    GAINED = "ordered or tied in b, not related in a"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Difference(Tabular):
     """The pairs of tokens that two corpora relate differently.
 
-    Attributes
-    ----------
-    rows : pyarrow.Table
-        Columns query, token, rival (int32, token < rival), change (the name of a :class:`Change`, lower
-        case), in_a, in_b (the relation of ``token`` to ``rival``: precedes, follows, ties, unordered or
-        unseen), and wins_a, losses_a, wins_b, losses_b (int64: the support of the edges token → rival and
-        rival → token in each corpus). Sorted by query, token and rival.
-    n_pairs : int
-        The number of compared pairs: those with an edge in at least one corpus.
-    tokens : tuple of str
-        The tokens by id, those of ``a`` first; their ids as text if there is no vocabulary.
+    ``rows`` has the columns query, token, rival (int32, token < rival), change (the name of a
+    :class:`Change`, lower case), in_a and in_b (the relation of ``token`` to ``rival``: precedes, follows,
+    ties, unordered or unseen), and wins_a, losses_a, wins_b, losses_b (int64: the support of the edges token
+    → rival and rival → token in each corpus). It is sorted by query, token and rival. ``n_pairs`` is the
+    number of compared pairs. ``tokens`` are the tokens by id, those of ``a`` first; their ids as text if
+    there is no vocabulary.
     """
 
     rows: pa.Table
@@ -106,7 +97,7 @@ class Difference(Tabular):
         return self
 
     def _blocks(self) -> list[Block]:
-        return tell_difference(self, EXAMPLES_SHOWN)
+        return describe_difference(self, EXAMPLES_SHOWN)
 
     @property
     def counts(self) -> dict[Change, int]:
@@ -117,8 +108,7 @@ class Difference(Tabular):
     def strongest(self, change: Change, limit: int) -> pa.Table:
         """The first ``limit`` rows of one change, best supported first.
 
-        The support of a difference is the smaller of the pair's supports in the two corpora; for a lost or
-        gained relation, it is the support in the corpus that has the relation.
+        A row counts with the smaller support of the two corpora; if lost or gained, with the larger.
         """
         limit = whole_number(limit, "limit")
         rows = keep_rows(self.rows, column(self.rows, "change") == change.name.lower())
@@ -130,20 +120,18 @@ class Difference(Tabular):
 
     def describe(self, change: Change, limit: int) -> list[tuple[str, str, str]]:
         """The strongest rows of one change in words: the query, and the relation in ``a`` and in ``b``."""
-        described: list[tuple[str, str, str]] = []
+
+        def relation(row: dict[str, Any], corpus: str) -> str:
+            token, rival = (self.tokens[int(row[name])] for name in ("token", "rival"))
+            in_corpus, wins, losses = (row[f"{name}_{corpus}"] for name in ("in", "wins", "losses"))
+            return _describe_relation(in_corpus, token, rival, wins, losses)
+
         rows: list[dict[str, Any]] = self.strongest(change, limit).to_pylist()
-        for row in rows:
-            first, second = (self.tokens[int(row[name])] for name in ("token", "rival"))
-            in_a, in_b = (
-                _phrase(row[f"in_{side}"], first, second, row[f"wins_{side}"], row[f"losses_{side}"])
-                for side in "ab"
-            )
-            described.append((self.tokens[int(row["query"])], in_a, in_b))
-        return described
+        return [(self.tokens[int(row["query"])], relation(row, "a"), relation(row, "b")) for row in rows]
 
 
 def diff(a: Source, b: Source, **options: Any) -> Difference:
-    """Compare how two corpora relate each pair of tokens that at least one of them compares.
+    """Compare how two corpora relate each pair of tokens that has an edge in at least one of them.
 
     Parameters
     ----------
@@ -153,11 +141,6 @@ def diff(a: Source, b: Source, **options: Any) -> Difference:
         neither has.
     **options
         For corpora, those of :func:`learn`.
-
-    Returns
-    -------
-    Difference
-        The compared pairs have an edge in at least one corpus; pairs related only by paths are left out.
 
     Examples
     --------
@@ -173,24 +156,21 @@ def diff(a: Source, b: Source, **options: Any) -> Difference:
         raise UnsupportedOption(
             "diff compares the tokens that heads read; for an automaton learned with writes=, give its .reads"
         )
-    runs = [source if isinstance(source, Automaton) else _load_run(source) for source in (a, b)]
-    in_a, in_b = (
-        _learn_like(reference, source, options) if run is None else run
-        for source, run, reference in zip((a, b), runs, reversed(runs), strict=True)
-    )
-    tokens, maps = _match_tokens(in_a, in_b)
+    run_a, run_b = (source if isinstance(source, Automaton) else _load_run(source) for source in (a, b))
+    in_a = _learn_like(run_b, a, options) if run_a is None else run_a
+    in_b = _learn_like(run_a, b, options) if run_b is None else run_b
+    tokens, shared_a, shared_b = _match_tokens(in_a, in_b)
     tables: list[pa.Table] = []
     n_pairs = 0
-    for first, stop in _cut_shared(in_a, in_b, maps, len(tokens)):
-        sides = _Side(in_a, maps[0], first, stop), _Side(in_b, maps[1], first, stop)
-        table, compared = _compare_sides(*sides, len(tokens))
+    for first, stop in _cut_shared((in_a, shared_a), (in_b, shared_b), n_tokens=len(tokens)):
+        sides = _Side(in_a, shared_a, first, stop), _Side(in_b, shared_b, first, stop)
+        table, n_compared = _compare_sides(*sides, len(tokens))
         tables.append(table)
-        n_pairs += compared
+        n_pairs += n_compared
     return Difference(pa.concat_tables(tables).combine_chunks(), n_pairs, tokens)
 
 
 def _load_run(source: Source) -> Automaton | None:
-    """The automaton, if the source is the folder of a run."""
     folder = path_of(source) if isinstance(source, str | PathLike) else None
     return Automaton.load(folder) if folder is not None and is_run_folder(folder) else None
 
@@ -212,37 +192,32 @@ def _learn_like(reference: Automaton | None, source: Source, options: dict[str, 
     return learn(source, **options)
 
 
-def _cut_shared(
-    a: Automaton, b: Automaton, maps: tuple[Int32, Int32], n_tokens: int
-) -> Iterator[tuple[int, int]]:
-    """Ranges of shared queries to compare at a time: one range if both are in memory."""
-    if not (isinstance(a, StoredAutomaton) or isinstance(b, StoredAutomaton)):
+def _cut_shared(*corpora: tuple[Automaton, Int32], n_tokens: int) -> Iterator[tuple[int, int]]:
+    if not any(isinstance(automaton, StoredAutomaton) for automaton, _ in corpora):
         return iter([(0, n_tokens)])
-    weights = np.zeros(n_tokens, np.int64)
-    for automaton, shared in zip((a, b), maps, strict=True):
-        np.add.at(weights, shared[column(automaton.index, "query")], column(automaton.index, "edges"))
-    return pairwise(cut_queries(weights, MOST_EDGES).tolist())
+    n_edges = np.zeros(n_tokens, np.int64)
+    for automaton, shared in corpora:
+        np.add.at(n_edges, shared[column(automaton.index, "query")], column(automaton.index, "edges"))
+    return pairwise(cut_queries(n_edges, MOST_EDGES).tolist())
 
 
 def _compare_sides(a: "_Side", b: "_Side", n_tokens: int) -> tuple[pa.Table, int]:
-    """The pairs that two sides relate differently, and the number of compared pairs."""
     pairs = distinct_keys(np.concatenate([a.pairs, b.pairs]))
-    query, first, second = unpack_edges(pairs)
-    in_a, in_b = (side.relate(query, first, second, n_tokens) for side in (a, b))
+    query, token, rival = unpack_edges(pairs)
+    in_a, in_b = (side.relate(query, token, rival, n_tokens) for side in (a, b))
     differ = in_a != in_b
-    change = _name_changes(in_a[differ], in_b[differ])
-    pairs_of = {"query": query, "token": first, "rival": second}
-    columns: dict[str, Any] = {name: ids[differ] for name, ids in pairs_of.items()}
-    columns["change"] = change
+    query, token, rival = query[differ], token[differ], rival[differ]
+    in_a, in_b = in_a[differ], in_b[differ]
+    columns: dict[str, Any] = {"query": query, "token": token, "rival": rival}
+    columns["change"] = _name_changes(in_a, in_b)
     for name, side, relation in (("a", a, in_a), ("b", b, in_b)):
-        columns[f"in_{name}"] = RELATIONS[relation[differ]]
-        columns[f"wins_{name}"] = side.support(query[differ], first[differ], second[differ])
-        columns[f"losses_{name}"] = side.support(query[differ], second[differ], first[differ])
+        columns[f"in_{name}"] = RELATIONS[relation]
+        columns[f"wins_{name}"] = side.support(query, token, rival)
+        columns[f"losses_{name}"] = side.support(query, rival, token)
     return make_table(DIFFERENCE_SCHEMA, columns), len(pairs)
 
 
-def tell_difference(difference: Difference, most: int) -> list[Block]:
-    """The printed blocks: counts of the changes, and at most ``most`` of the strongest of each."""
+def describe_difference(difference: Difference, most: int) -> list[Block]:
     rows = [(change.name.lower(), f"{n:,}", change.value) for change, n in difference.counts.items()]
     blocks: list[Block] = [
         f"{len(difference):,} of {difference.n_pairs:,} pairs of tokens are related differently.",
@@ -256,18 +231,19 @@ def tell_difference(difference: Difference, most: int) -> list[Block]:
 
 
 class _Side:
-    """The queries ``first … stop − 1`` of one corpus, in the token numbers that both corpora share.
+    """The queries ``first … stop − 1`` of one corpus, in the token ids that both corpora share.
 
-    ``shared`` is the number of each token.
+    ``shared`` is the shared id of each token of the automaton. ``pairs`` are the pairs of tokens with an
+    edge, each packed with its query into one key.
     """
 
     def __init__(self, automaton: Automaton, shared: Int32, first: int, stop: int) -> None:
         queries = np.flatnonzero((shared >= first) & (shared < stop))
         self._components, self._shared = automaton.of_queries(queries).components, shared
         edges = self._components.edges
-        numbers = shared[edges["query"]]
-        inside = (numbers >= first) & (numbers < stop)
-        rows = slice(None) if inside.all() else inside
+        shared_query = shared[edges["query"]]
+        in_range = (shared_query >= first) & (shared_query < stop)
+        rows = slice(None) if in_range.all() else in_range
         query, winner, loser = (shared[edges[name][rows]] for name in ("query", "winner", "loser"))
         self.pairs = pack_edges(query, np.minimum(winner, loser), np.maximum(winner, loser))
         keys = pack_edges(query, winner, loser)
@@ -289,65 +265,64 @@ class _Side:
         first_row, is_first = self._components.rows(ids[query], ids[first])
         second_row, is_second = self._components.rows(ids[query], ids[second])
         relation = np.full(len(query), UNSEEN)
-        nodes = np.flatnonzero(is_first & is_second)
+        both = np.flatnonzero(is_first & is_second)
         component = self._components.component_of_node
-        ends = component[first_row[nodes]], component[second_row[nodes]]
-        relation[nodes] = _relate(self._components, *ends)
+        ends = component[first_row[both]], component[second_row[both]]
+        relation[both] = _relate_components(self._components, *ends)
         return relation
 
 
-def _relate(components: Components, first: Int64, second: Int64) -> Int64:
-    """The relation of components, as an index of ``RELATIONS``, shape (n_pairs,)."""
+def _relate_components(components: Components, first: Int64, second: Int64) -> Int64:
     relation = np.where(first == second, TIED_RELATION, UNORDERED)
     heights = components.heights
     apart = np.flatnonzero(heights[first] != heights[second])
     first_higher = heights[first[apart]] > heights[second[apart]]
     top = np.where(first_higher, first[apart], second[apart])
     bottom = np.where(first_higher, second[apart], first[apart])
-    order = np.argsort(top, kind="stable")
-    ordered = find_paths(*components.below, heights, top[order], bottom[order])
-    higher = np.where(first_higher, PRECEDES, FOLLOWS)[order]
-    relation[apart[order[ordered]]] = higher[ordered]
+    by_top = np.argsort(top, kind="stable")
+    has_path = find_paths(*components.below, heights, top[by_top], bottom[by_top])
+    direction = np.where(first_higher, PRECEDES, FOLLOWS)[by_top]
+    relation[apart[by_top[has_path]]] = direction[has_path]
     return relation
 
 
 def _name_changes(in_a: Int64, in_b: Int64) -> Integers:
-    rules = {
+    conditions = {  # the first that is true applies
         Change.LOST: in_b <= UNORDERED,
         Change.GAINED: in_a <= UNORDERED,
         Change.SPLIT: in_a == TIED_RELATION,
         Change.MERGED: in_b == TIED_RELATION,
     }
-    names = [np.array(change.name.lower(), object) for change in (*rules, Change.REVERSED)]
-    return np.select(list(rules.values()), names[:-1], names[-1])
+    names = [np.array(change.name.lower(), object) for change in (*conditions, Change.REVERSED)]
+    return np.select(list(conditions.values()), names[:-1], names[-1])
 
 
-def _match_tokens(a: Automaton, b: Automaton) -> tuple[tuple[str, ...], tuple[Int32, Int32]]:
-    """All tokens of both, those of ``a`` first, and the shared number of each automaton's own tokens."""
+def _match_tokens(a: Automaton, b: Automaton) -> tuple[tuple[str, ...], Int32, Int32]:
     if (a.vocabulary is None) != (b.vocabulary is None):
         raise MismatchedParts(
-            "only one of the two automata has a vocabulary, so their tokens cannot be matched; give both "
-            "vocabularies, Automaton(components, hard, soft, vocabulary), or neither"
+            "only one of the two automata has a vocabulary, so their tokens cannot be matched; learn both "
+            "from text, or both from token ids"
         )
     if a.vocabulary is None or b.vocabulary is None:
         size = max(a.n_tokens, b.n_tokens)
         ids = np.arange(size, dtype=np.int32)
-        return tuple(map(str, range(size))), (ids[: a.n_tokens], ids[: b.n_tokens])
-    tokens, numbers = number_strings((*a.vocabulary.tokens, *b.vocabulary.tokens))
+        return tuple(map(str, range(size))), ids[: a.n_tokens], ids[: b.n_tokens]
+    tokens, ids = number_strings((*a.vocabulary.tokens, *b.vocabulary.tokens))
     if len(tokens) > MAX_TOKENS:
         raise UnsupportedOption(
-            f"the two vocabularies hold {len(tokens):,} tokens together; attomaton compares at most "
-            f"{MAX_TOKENS:,}: learn from smaller vocabularies"
+            f"the two vocabularies have {len(tokens):,} tokens together, more than the limit of "
+            f"{MAX_TOKENS:,}; learn from smaller vocabularies"
         )
-    return tokens, (numbers[: len(a.vocabulary)], numbers[len(a.vocabulary) :])
+    return tokens, ids[: len(a.vocabulary)], ids[len(a.vocabulary) :]
 
 
-def _phrase(relation: str, first: str, second: str, wins: int, losses: int) -> str:
-    """The relation of two tokens in a corpus, with the support of their edges."""
+def _describe_relation(relation: str, first: str, second: str, wins: int, losses: int) -> str:
     if relation == "precedes":
         return f"{first} before {second} " + (f"×{wins}" if wins else "by a path")
     if relation == "follows":
         return f"{second} before {first} " + (f"×{losses}" if losses else "by a path")
     if relation == "ties":
         return f"{first} and {second} tie, {wins} to {losses}"
-    return f"{first} and {second} {relation}"
+    if relation == "unordered":
+        return f"no path between {first} and {second}"
+    return f"no evidence about {first} or {second}"

@@ -1,7 +1,4 @@
-"""The automaton as a scikit-learn classifier: contexts in, the next token out.
-
-scikit-learn comes with the extra ``sklearn``; only this module and ``choices/estimator.py`` import it.
-"""
+"""The automaton as a scikit-learn classifier: contexts in, the next token out."""
 
 import warnings
 from typing import Any, Self
@@ -53,25 +50,21 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
     class_frequencies_ : float64 array, shape (n_classes,)
         The share of samples with each label.
     automaton_ : Automaton
-        The learned automaton, on the token ids of ``X``; ``automaton_.explain(context)`` explains a
-        prediction.
+        The learned automaton, on the token ids of ``X``.
     n_unrealisable_ : int
         Samples left out because their label is not in their context: attention alone cannot learn them.
-    n_features_in_ : int
-        The window, the number of columns of ``X``.
 
     Notes
     -----
     Each row of ``X`` is a context: non-negative integers, the last of which is the query. Shorter contexts
-    are padded, on the left by custom; it does not matter where in the row the padding is. A label is the
-    token that came next. If no label is in its context, there is nothing to learn, and ``fit`` warns.
+    are padded anywhere in the row, by custom on the left. A label is the token that came next. If no label is
+    in its context, there is nothing to learn, and ``fit`` warns.
 
-    ``predict_proba`` distributes 1 over ``classes_``, so it returns the automaton's probabilities conditional
-    on retrieving one of the classes in the context: tokens that were never a label have no column, and no
-    mass. Three cases are outside the theory, and follow conventions. Classes without evidence under this
-    query get 0 if another class has evidence. If none has (the query is new, say), each position of the
-    context that holds a class has equal weight. If the context holds no class at all, the result is
-    ``class_frequencies_``.
+    ``predict_proba`` distributes 1 over ``classes_``: tokens that were never a label have no column. So it
+    returns the automaton's probabilities conditional on retrieving one of the classes in the context. Three
+    cases are outside the theory. Classes without evidence under the query get 0 if another class has
+    evidence. If none has, each position of the context with a class has equal weight. If the context has no
+    class, the result is ``class_frequencies_``.
 
     Examples
     --------
@@ -93,31 +86,14 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803  scikit-learn's name
         """Learn from contexts ``X``, shape (n_samples, window), and labels ``y``, shape (n_samples,)."""
-        filled, hidden = _fill_masked(X)
+        filled, masked = _fill_masked(X)
         values, labels = _sklearn_validation.validate_data(self, filled, y)
-        tokens, padded = self._read_tokens(values, hidden)
+        tokens, padded = self._read_tokens(values, masked)
         _as_multiclass.check_classification_targets(labels)
         self.classes_, class_of_sample, counts = np.unique(labels, return_inverse=True, return_counts=True)
         n_samples = len(class_of_sample)
         self.class_frequencies_ = counts / n_samples
-        is_token = np.zeros(len(counts), bool)  # classes that are tokens: the whole numbers from 0 up
-        if self.classes_.dtype.kind in "iuf":
-            is_token = self.classes_ >= 0
-        token_of_class = np.zeros(len(counts), np.int64)
-        token_of_class[is_token] = self.classes_[is_token].astype(np.int64)
-        n_tokens = self._count_tokens(max(int(tokens[~padded].max()), int(token_of_class.max())))
-        self._is_class = np.zeros(n_tokens + 1, bool)  # by token; the last stands for all unknown tokens
-        self._is_class[token_of_class[is_token]] = True
-        self._column = np.zeros(n_tokens + 1, np.int64)
-        self._column[token_of_class[is_token]] = np.flatnonzero(is_token)
-        usable = is_token[class_of_sample]  # a label that is no token is in no context
-        in_context = ~padded[usable]
-        samples = Samples.from_arrays(
-            tokens[usable][in_context],
-            offsets_of(np.count_nonzero(in_context, axis=1)),
-            token_of_class[class_of_sample[usable]],
-            n_tokens=n_tokens,
-        )
+        samples = self._make_samples(tokens, padded, class_of_sample)
         solved = solve_samples(
             samples, embeddings=self.embeddings, min_support=self.min_support, atol=self.atol
         )
@@ -130,11 +106,32 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         if not n_realisable:
             warnings.warn(
                 f"the labels of all {n_samples} samples are missing from their contexts, so attention has "
-                "nothing to learn: predictions are class frequencies; give as y the token that "
-                "follows each context",
+                "nothing to learn and predictions are class frequencies; give as y the token that follows "
+                "each context",
                 stacklevel=2,
             )
         return self
+
+    def _make_samples(self, tokens: Int64, padded: Bool, class_of_sample: Int64) -> Samples:
+        """The samples whose label is a token; sets which tokens are classes, and the class of each token."""
+        is_token = np.zeros(len(self.classes_), bool)  # classes that are tokens: the whole numbers from 0 up
+        if self.classes_.dtype.kind in "iuf":
+            is_token = self.classes_ >= 0
+        token_of_class = np.zeros(len(self.classes_), np.int64)
+        token_of_class[is_token] = self.classes_[is_token].astype(np.int64)
+        n_tokens = self._count_tokens(max(int(tokens[~padded].max()), int(token_of_class.max())))
+        self._is_class = np.zeros(n_tokens + 1, bool)  # by token; the last stands for all unknown tokens
+        self._is_class[token_of_class[is_token]] = True
+        self._column = np.zeros(n_tokens + 1, np.int64)
+        self._column[token_of_class[is_token]] = np.flatnonzero(is_token)
+        usable = is_token[class_of_sample]  # a label that is no token is in no context
+        in_context = ~padded[usable]
+        return Samples.from_arrays(
+            tokens[usable][in_context],
+            offsets_of(np.count_nonzero(in_context, axis=1)),
+            token_of_class[class_of_sample[usable]],
+            n_tokens=n_tokens,
+        )
 
     def predict_proba(self, X: Any) -> Float64:  # noqa: N803
         """The probability of every class to be the next token, shape (n_samples, n_classes)."""
@@ -162,11 +159,10 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         return tags
 
     def _predict(self, X: Any) -> BatchPrediction:  # noqa: N803
-        """The automaton's prediction among the classes of each context."""
         _sklearn_validation.check_is_fitted(self)
-        filled, hidden = _fill_masked(X)
+        filled, masked = _fill_masked(X)
         values = _sklearn_validation.validate_data(self, filled, reset=False)
-        tokens, padded = self._read_tokens(values, hidden)
+        tokens, padded = self._read_tokens(values, masked)
         unknown = self.automaton_.n_tokens  # the id of all unknown tokens, which is no node of any graph
         offsets = offsets_of(np.count_nonzero(~padded, axis=1))
         contexts = trusted(
@@ -180,36 +176,34 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         bags = count_all_tokens(contexts)
         return self.automaton_.predict_bags(bags.keep(self._is_class[bags.token]))
 
-    def _read_tokens(self, values: NDArray[Any], hidden: Bool | bool) -> tuple[Int64, Bool]:
-        """The token ids, shape (n_samples, window), and where they are padding."""
-        padded = np.zeros(values.shape, bool) | hidden
+    def _read_tokens(self, values: NDArray[Any], masked: Bool | bool) -> tuple[Int64, Bool]:
+        padded = np.zeros(values.shape, bool) | masked
         if self.padding is not None:
             whole_number(self.padding, "padding", least=-LARGEST_WHOLE)
             padded |= values == self.padding
         _check_token_ids(values, padded)
-        ids = np.minimum(np.where(padded, 0, values).astype(np.float64), 2.0**53)  # more is no id
+        ids = np.minimum(np.where(padded, 0, values).astype(np.float64), 2.0**53)  # a larger number is no id
         return ids.astype(np.int64), padded
 
     def _count_tokens(self, largest: int) -> int:
-        """The size of the vocabulary: that of the embeddings, or up to the largest token id."""
         n_tokens = largest + 1
         if self.embeddings is not None:
             n_tokens = len(np.atleast_1d(self.embeddings))
             if n_tokens <= largest:
                 raise TokenOutOfRange(
                     f"the largest token id is {largest}, and embeddings have {n_tokens} rows; give one row "
-                    "per token up to the largest id"
+                    "for each id from 0 to the largest"
                 )
         if n_tokens >= MAX_TOKENS:
             raise InvalidSamples(
-                f"the largest token id is {n_tokens - 1}; attomaton takes fewer than {MAX_TOKENS:,} tokens: "
-                "renumber the ids that occur to 0, 1, 2 …"
+                f"the largest token id is {n_tokens - 1}, and ids must be below {MAX_TOKENS - 1:,}; renumber "
+                "the ids that occur to 0, 1, 2 …"
             )
         return n_tokens
 
 
 def _fill_masked(X: Any) -> tuple[Any, Bool | bool]:  # noqa: N803
-    """The values of a masked array with 0 where it is masked, and where that is; False means nowhere."""
+    """The values of an array, 0 where it is masked, and where it is masked; False means nowhere."""
     masked_array: Any = np.ma.MaskedArray
     if isinstance(X, masked_array):
         return X.filled(0), np.ma.getmaskarray(X)
@@ -217,7 +211,6 @@ def _fill_masked(X: Any) -> tuple[Any, Bool | bool]:  # noqa: N803
 
 
 def _check_token_ids(values: NDArray[Any], padded: Bool) -> None:
-    """Reject values, other than padding, that are not whole numbers ≥ 0, and rows without one."""
     negative = (values < 0) & ~padded
     if negative.any():
         row, column = np.argwhere(negative)[0]
@@ -236,6 +229,6 @@ def _check_token_ids(values: NDArray[Any], padded: Bool) -> None:
     empty = np.flatnonzero(padded.all(axis=1))
     if len(empty):
         raise EmptyContext(
-            f"row {empty[0]} of X holds padding only ({len(empty)} such rows); drop it: the query is the "
-            "last context token, so a context needs at least one"
+            f"row {empty[0]} of X has only padding ({len(empty)} such rows); drop it, since a context needs "
+            "at least one token, the query"
         )

@@ -10,7 +10,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.attention import MOST_RANKED, Attention, Ranking, check_ranked
+from attomaton.automaton.attention import Attention
+from attomaton.automaton.drawing import MOST_RANKED, Ranking, check_ranked
 from attomaton.automaton.explanation import Explanation, Rule
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.base.errors import MismatchedParts
@@ -27,17 +28,12 @@ from attomaton.graphs.grouping import find_rows, pack_pairs
 class FiniteAttention(Tabular, Attention):
     """Softmax attention over a table of finite scores.
 
-    Attributes
-    ----------
-    scores : pyarrow.Table
-        Columns query, token (int32), score (float64), sorted: the (query, token) pairs with evidence.
-    background : float64 array, shape (n_tokens,)
-        The score of each token where the table has no row: zeros (where training starts), or scores pooled
-        over queries. So every context has an answer; using them is our convention, not the theory's.
-    vocabulary : Vocabulary, optional
-        Lets contexts be given as text.
-    window : int, optional
-        The longest context used for learning; :meth:`score` cuts new text into contexts of this length.
+    ``scores`` has the columns query, token (int32) and score (float64), sorted, one row for each pair with
+    evidence. ``background``, shape (n_tokens,), is the score of each token where the table has no row: zeros
+    (where training starts), or scores pooled over queries. So every context has an answer, by our convention.
+
+    ``vocabulary`` lets contexts be given as text; ``window`` is the longest context of the training samples,
+    and :meth:`score` cuts new text into contexts of this length.
     """
 
     scores: pa.Table
@@ -50,8 +46,8 @@ class FiniteAttention(Tabular, Attention):
         rising = bool((np.diff(self._keys) > 0).all())
         if not rising or numbers.max(initial=-1) >= self.n_tokens or numbers.min(initial=0) < 0:
             raise MismatchedParts(
-                "the scores must be sorted by query and token, each pair once, with tokens below "
-                f"{self.n_tokens} (the length of background); give a table and a background of one corpus"
+                "the table of scores must be sorted by query and token, each pair once, with tokens below "
+                f"{self.n_tokens} (the length of background); give scores and background of the same corpus"
             )
         if not (np.isfinite(self._values).all() and np.isfinite(self.background).all()):
             raise MismatchedParts("a score is not finite; use Automaton for the limit itself")
@@ -71,10 +67,7 @@ class FiniteAttention(Tabular, Attention):
         return len(self.background)
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The probabilities of the tokens of many contexts, given as bags.
-
-        Ids beyond the vocabulary are unseen tokens with the background score 0.
-        """
+        """The probabilities of the tokens of many contexts; unseen tokens have the background score 0."""
         has_score, scores = self._scores_of(bags)
         probabilities = softmax(bags.sample, scores + np.log(bags.multiplicity), len(bags.samples))
         return BatchPrediction(bags, np.zeros(len(has_score), np.int64), has_score, probabilities)
@@ -85,8 +78,8 @@ class FiniteAttention(Tabular, Attention):
         tokens, has_score = prediction.bags.token, prediction.is_node
         rule = Rule.SCORED if has_score.all() else Rule.UNSEEN_BACKGROUND
         if not has_score.any():
-            even = np.ptp(self._scores_of(prediction.bags)[1]) == 0
-            rule = Rule.NO_EVIDENCE if even else Rule.BACKGROUND
+            is_uniform = np.ptp(self._scores_of(prediction.bags)[1]) == 0
+            rule = Rule.NO_EVIDENCE if is_uniform else Rule.BACKGROUND
         return Explanation(
             context=tuple(prediction.bags.samples.values.tolist()),
             rule=rule,
@@ -105,11 +98,11 @@ class FiniteAttention(Tabular, Attention):
         tokens, scores = column(self.scores, "token")[first:last], self._values[first:last]
         best = np.lexsort((tokens, -scores))[:MOST_RANKED]
         names = [self.name(int(token)) for token in tokens[best]]
-        notes = [""] * len(best)
-        return Ranking(self.name(query), names, scores[best].tolist(), notes, int(last - first), "score")
+        lengths, notes, total = scores[best].tolist(), [""] * len(best), int(last - first)
+        return Ranking(self.name(query), names, lengths, notes, total, axis="score")
 
     def _scores_of(self, bags: Bags) -> tuple[Bool, Float64]:
-        """Which entries have their own score, and the score of each."""
+        """Which entries have a score of their own, and the score of each, shape (n_entries,)."""
         rows, has_score = find_rows(self._keys, pack_pairs(bags.samples.queries[bags.sample], bags.token))
         scores = np.zeros(len(bags.token))
         in_vocabulary = bags.token < self.n_tokens

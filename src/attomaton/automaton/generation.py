@@ -1,6 +1,6 @@
 """Text generation: draw the next token, append it to the context, and repeat.
 
-Attention points at tokens of its context, so the text contains no token that the prompt does not.
+Attention retrieves only tokens of its context, so the text contains no token that is not in the prompt.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,30 +13,18 @@ from attomaton.automaton.scoring import PROBABILITY_TIE
 from attomaton.base.tables import Float64, Int32
 from attomaton.corpora.prompts import Names
 
-MOST_GENERATED = 10_000_000
-"""Maximum number of tokens generated at once: a few minutes."""
-
-MOST_KEPT = 10_000_000
-"""Maximum number of cached probabilities, over all rows."""
+MOST_GENERATED = 10_000_000  # tokens at once: a few minutes
+MOST_CACHED_ODDS = 10_000_000  # over all queries of a generation
 
 
 @dataclass(frozen=True, repr=False)
 class Generation:
     """The text generated after a prompt.
 
-    Attributes
-    ----------
-    prompt : tuple of int
-        The ids of the prompt; words outside the vocabulary are numbered after it.
-    tokens : tuple of int
-        The ids of the generated tokens; each is one of the prompt's.
-    no_evidence : int
-        The number of draws without evidence: nothing is known about the token before them, so every position
-        was equally likely (or, with finite scores, had its background score).
-    unknown : tuple of str
-        Words of the prompt that are not in the vocabulary.
-    name : Names
-        The text of each token id.
+    ``prompt`` and ``tokens`` are ids; words outside the vocabulary are numbered after it. ``no_evidence``
+    counts the draws without evidence about the token before them: every position was equally likely (or, with
+    finite scores, had its background score). ``unknown`` are the words of the prompt that are not in the
+    vocabulary; ``name`` gives the text of each token id.
     """
 
     prompt: tuple[int, ...]
@@ -65,18 +53,13 @@ class Generation:
 
 
 class GrowingContext:
-    """A context that grows by one token at a time; only the multiplicities of its tokens change.
-
-    The probabilities of a context are m_j a_kj, with multiplicities m_j; a_kj depends only on the query k and
-    the set of distinct tokens, so it is computed once for each. :func:`generate_by_definition` computes it at
-    each step.
-    """
+    """A context that grows by a token at a time; odds are computed once per query and set of tokens."""
 
     def __init__(
-        self, prompt: Sequence[int], answer: Callable[[Int32], BatchPrediction], window: int | None
+        self, prompt: Sequence[int], predict: Callable[[Int32], BatchPrediction], window: int | None
     ) -> None:
         self._context = list(prompt)
-        self._answer, self._window = answer, window
+        self._predict, self._window = predict, window
         self._distinct: Int32 = np.unique(np.array(prompt, np.int32))
         self._index = {token: index for index, token in enumerate(self._distinct.tolist())}
         visible = self._context if window is None else self._context[-window:]
@@ -86,16 +69,15 @@ class GrowingContext:
 
     def run(self, n: int, rng: np.random.Generator | None) -> tuple[tuple[int, ...], int]:
         """The next n tokens, drawn by ``rng`` or the most probable, and how many had no evidence."""
-        first, no_evidence = len(self._context), 0
+        n_without_evidence = 0
         for _ in range(n):
-            odds, backed = self._odds(self._context[-1])
-            chosen = choose(odds * self._counts, rng)
-            no_evidence += backed
-            self._append(int(self._distinct[chosen]), chosen)
-        return tuple(self._context[first:]), no_evidence
+            odds, lacks_evidence = self._odds(self._context[-1])
+            n_without_evidence += lacks_evidence
+            self._append(choose(odds * self._counts, rng))
+        return tuple(self._context[len(self._context) - n :]), n_without_evidence
 
-    def _append(self, token: int, index: int) -> None:
-        self._context.append(token)
+    def _append(self, index: int) -> None:
+        self._context.append(int(self._distinct[index]))
         self._counts[index] += 1.0
         if self._window is not None and len(self._context) > self._window:
             self._counts[self._index[self._context[-self._window - 1]]] -= 1.0
@@ -105,13 +87,13 @@ class GrowingContext:
         present = self._counts > 0
         key = query, present.tobytes() if self._window is not None else b""
         if key not in self._odds_of:
-            if len(self._odds_of) * len(present) > MOST_KEPT:
+            if len(self._odds_of) * len(present) > MOST_CACHED_ODDS:
                 self._odds_of.clear()
-            before = self._distinct[present & (self._distinct != query)]
-            answer = self._answer(np.append(before, np.int32(query)).astype(np.int32))
+            others = self._distinct[present & (self._distinct != query)]
+            prediction = self._predict(np.append(others, np.int32(query)).astype(np.int32))
             odds = np.zeros(len(present))
-            odds[np.searchsorted(self._distinct, answer.bags.token)] = answer.probabilities
-            self._odds_of[key] = odds, bool(answer.no_evidence[0])
+            odds[np.searchsorted(self._distinct, prediction.bags.token)] = prediction.probabilities
+            self._odds_of[key] = odds, bool(prediction.no_evidence[0])
         return self._odds_of[key]
 
 
@@ -119,19 +101,5 @@ def choose(probabilities: Float64, rng: np.random.Generator | None) -> int:
     """An index drawn with these probabilities, or without ``rng`` the first most probable one."""
     if rng is None:
         return int(np.argmax(probabilities >= (1 - PROBABILITY_TIE) * probabilities.max()))
-    below: Float64 = np.cumsum(probabilities)
-    return int(np.searchsorted(below / below[-1], rng.random(), side="right"))
-
-
-def generate_by_definition(
-    predict_proba: Callable[[list[int]], Float64],
-    prompt: Sequence[int],
-    n: int,
-    rng: np.random.Generator | None,
-    window: int | None = None,
-) -> tuple[int, ...]:
-    """:meth:`Attention.generate` by definition: recompute the probabilities at every step."""
-    context = list(prompt)
-    for _ in range(n):
-        context.append(choose(predict_proba(context if window is None else context[-window:]), rng))
-    return tuple(context[len(prompt) :])
+    cumulative: Float64 = np.cumsum(probabilities)
+    return int(np.searchsorted(cumulative / cumulative[-1], rng.random(), side="right"))

@@ -1,4 +1,4 @@
-"""From a corpus to the automaton in one call."""
+"""From a corpus to the automaton in one call: one step per arrow of the picture in docs/architecture.md."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -60,31 +60,31 @@ def learn(
         ``"word-punct"`` (with punctuation split off), ``"character"``, ``"byte"``, or the path of a
         ``tokenizer.json`` or ``.tiktoken`` file. It applies only to text.
     embeddings : float array, shape (n_tokens, dim), optional
-        None means orthonormal. Components that dependent rows cannot separate are merged.
+        None means orthonormal. Components that linearly dependent rows cannot separate are merged.
     keep : Selection, optional
-        The part of the corpus to keep: some queries, edges with enough samples, the last tokens of long
-        contexts. Results for that part are exact.
+        What to keep of the corpus: some queries, edges with enough samples, the last tokens of long contexts.
+        Results for what is kept are exact.
     reading : Reading, optional
         How to read files: their format, the column of the documents, whether a text file or each of its lines
         is a document, and whether bad documents are skipped.
     engine : str or Engine
-        ``"memory"``; ``"duckdb"``: over shards on disk, with bounded memory, resumable in ``out``;
-        ``"spark"``: the same on local processors or a cluster; ``"auto"``: duckdb for a corpus too large for
-        memory, otherwise memory. The results are equal to the last bit.
+        ``"memory"``; ``"duckdb"``: on disk, with bounded memory, resumable in ``out``; ``"spark"``: on disk,
+        with local processors or a cluster; ``"auto"``: duckdb for a corpus too large for memory, otherwise
+        memory. The results are equal to the last bit.
     out : path, optional
-        The run folder to write: new or empty, that of an earlier run, or that of a training run on the same
-        samples, whose training is kept. It may be in an object store, such as ``s3://bucket/run``.
+        The run folder to write: new, empty, or with a training on the same samples, which is kept. It may be
+        in an object store, such as ``s3://bucket/run``.
     overwrite : bool
         Whether to replace an earlier run in ``out``, including its training.
     progress : bool or callable
         True prints the name of each stage on stderr. A callable is called with that name. If it has a method
-        ``advance``, that is called with the finished and the total amount of work in the stage.
+        ``advance``, the method is called with the finished and the total amount of work in the stage.
 
     Returns
     -------
     Automaton
         With ``.coverage``, ``.samples`` (for :meth:`Automaton.at`, if learned in memory) and, for text,
-        ``.vocabulary``. A run learned in partitions into ``out`` is read from there on demand.
+        ``.vocabulary``. A run learned on disk into ``out`` is read from there on demand.
 
     Warns
     -----

@@ -1,4 +1,4 @@
-"""Learning with an engine on disk: partition by partition, into the run folder or a temporary one."""
+"""Learning with an engine on disk, partition by partition, into the run folder or a temporary one."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -25,22 +25,24 @@ def learn_on_disk(
     embeddings: object,
     progress: Progress,
 ) -> Automaton | None:
-    """Learn from shards, or from what ``source`` writes as shards; None if the run folder holds the result.
-
-    With embeddings all queries are coupled, so that only the passes run on disk.
-    """
-    with build() as building, _work_of(building) as name:
-        work = Path(name)
+    """Learn from shards, or from those that ``source`` writes; None if the result is in the run folder."""
+    with build() as building, _work_folder(building) as path:
+        work = Path(path)
         corpus = source if isinstance(source, EngineCorpus) else source(tokens=work / "tokens")
         assert isinstance(corpus.tokens, Shards)  # noqa: S101  our own invariant
         passes = make_disk_engine(settings, corpus.tokens, corpus.selection, work / "passes", progress)
         progress("extracting edges", 0, 0)
         edges, about = passes.edges(), describe(corpus)
         if embeddings is not None:
-            options: Any = {"embeddings": embeddings, "progress": progress, "threads": settings.threads}
-            solved = solve_edges(edges.load(), passes.choices, **options)
-            solutions = solved.components, solved.hard, solved.soft
-            automaton = Automaton(*solutions, corpus.vocabulary, window=corpus.window)
+            solved = solve_edges(
+                edges.load(),
+                passes.choices,
+                embeddings=embeddings,
+                progress=progress,
+                threads=settings.threads,
+            )
+            solution = solved.components, solved.hard, solved.soft
+            automaton = Automaton(*solution, corpus.vocabulary, window=corpus.window)
             if building is not None:
                 progress("writing the run", 0, 0)
                 write_automaton(building, automaton, about)
@@ -54,7 +56,7 @@ def learn_on_disk(
         return Automaton.load(work / "run", whole=True)
 
 
-def _work_of(building: Building | None) -> AbstractContextManager[str]:
+def _work_folder(building: Building | None) -> AbstractContextManager[str]:
     """The folder in which an engine works: in the run folder, where a later run resumes, or temporary."""
     if building is None:
         return TemporaryDirectory(prefix="attomaton-")

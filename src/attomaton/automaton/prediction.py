@@ -1,9 +1,6 @@
 """Probabilities for many contexts at once, one entry per distinct token of each context."""
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +10,6 @@ from attomaton.base.frames import Tabular
 from attomaton.base.ragged import largest_of, occurs, odds_of, run_starts, shares_of
 from attomaton.base.tables import Bool, Float64, Int32, Int64, table_of
 from attomaton.graphs.bags import Bags
-from attomaton.solvers.solved import Solved
 
 HARD_TIE = 1e-9
 """Hard scores closer than this count as equal: they are exact to rounding, and rational, so ties are real."""
@@ -21,19 +17,13 @@ HARD_TIE = 1e-9
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BatchPrediction(Tabular):
-    """The predictions for many contexts, one entry per distinct token of each.
+    """The predictions for many contexts, one entry per distinct token of each context.
 
-    Attributes
-    ----------
-    bags : Bags
-        The entries: ``bags.sample`` (ascending), ``bags.token`` (ascending in it), ``bags.multiplicity``.
-    component : int64 array, shape (n_entries,)
-        The component of each entry under the context's query. It means nothing where ``is_node`` is false, or
-        if scores are finite.
-    is_node : bool array, shape (n_entries,)
-        Whether the token is a node under its context's query. A sample without a node has no evidence.
-    probabilities : float64 array, shape (n_entries,)
-        The probability that the token comes next; they sum to 1 over each sample that has entries.
+    ``bags`` says which: ``bags.sample`` is the context of each entry (ascending), ``bags.token`` the token
+    (ascending in each context), ``bags.multiplicity`` the count of the token. The other arrays have shape
+    (n_entries,): ``component`` of the token under the query, without meaning if scores are finite or
+    ``is_node`` is false (the token is no node under the query; a context without any node has no evidence),
+    and ``probabilities`` that the token comes next, which sum to 1 over each context that has entries.
     """
 
     bags: Bags
@@ -62,8 +52,9 @@ class BatchPrediction(Tabular):
 
     def distribution(self) -> dict[int, float]:
         """Token → probability, for tokens with positive probability; for a batch of one context."""
-        taken = self.probabilities > 0
-        return dict(zip(self.bags.token[taken].tolist(), self.probabilities[taken].tolist(), strict=True))
+        positive = self.probabilities > 0
+        tokens, probabilities = self.bags.token[positive], self.probabilities[positive]
+        return dict(zip(tokens.tolist(), probabilities.tolist(), strict=True))
 
     def of_labels(self) -> Float64:
         """The probability of each sample's label, shape (n_samples,): 0 where it is not in the context."""
@@ -84,11 +75,7 @@ class BatchPrediction(Tabular):
 
 
 def predict_from_scores(bags: Bags, nodes: NodeScores) -> BatchPrediction:
-    """The probabilities of the tokens of many contexts, from the scores of each entry.
-
-    Among the tokens that are nodes under the query, those with the highest hard score share the probability,
-    with odds m_j e^{s_j}. Without any node there is no evidence: every position has equal weight.
-    """
+    """The automaton's probabilities of the tokens of many contexts, from the scores of each entry."""
     size, is_node = len(bags.samples), nodes.is_node
     weights = bags.multiplicity.astype(np.float64)
     sample, hard = bags.sample[is_node], nodes.hard[is_node]
@@ -97,20 +84,3 @@ def predict_from_scores(bags: Bags, nodes: NodeScores) -> BatchPrediction:
     weights[occurs(sample, size)[bags.sample]] = 0.0
     weights[is_node] = odds
     return BatchPrediction(bags, nodes.component, is_node, shares_of(bags.sample, weights, size))
-
-
-def predict_by_definition(solved: Solved, context: Sequence[int]) -> dict[int, float]:
-    """Token → probability that it comes next, for the retrieved tokens."""
-    query, counts = context[-1], Counter(context)
-    hard, soft = (
-        {(row["query"], row["token"]): row["score"] for row in side.scores.to_pylist()}
-        for side in (solved.hard, solved.soft)
-    )
-    nodes = [token for token in counts if (query, token) in hard]
-    if not nodes:  # nothing is known about this query: every position has equal weight
-        return {token: count / len(context) for token, count in counts.items()}
-    top = max(hard[query, token] for token in nodes)
-    taken = [token for token in nodes if hard[query, token] >= top - HARD_TIE]
-    highest = max(soft[query, token] for token in taken)
-    odds = {token: counts[token] * exp(soft[query, token] - highest) for token in taken}
-    return {token: odd / sum(odds.values()) for token, odd in odds.items()}

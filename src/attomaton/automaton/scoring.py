@@ -25,24 +25,13 @@ PROBABILITY_TIE = 1e-9
 
 @dataclass(frozen=True)
 class Score(Tabular):
-    """The scores of predictions on labels.
+    """The scores of predictions on the labels of ``n_samples`` realisable samples.
 
-    Attributes
-    ----------
-    n_samples : int
-        The number of scored samples, which are the realisable ones.
-    log_loss : float
-        Mean of −ln p(label), in nats; infinite if any label has probability 0.
-    top1 : float
-        Share of samples whose label is the most probable token; a tie of n tokens counts 1/n.
-    zero_share : float
-        Share of labels with p = 0.
-    unseen : float
-        Share of contexts with a token that has no evidence under its query.
-    no_evidence : float
-        Share of contexts without any token that has evidence under its query.
-    unknown : tuple of str
-        Words of the new text that are not in the vocabulary, in order of first appearance.
+    ``log_loss`` is the mean of −ln p(label) in nats, infinite if any label has probability 0; ``zero_share``
+    is the share of such labels. ``top1`` is the share of samples whose label is the most probable token; a
+    tie of n tokens counts 1/n. ``unseen`` is the share of contexts with a token that has no evidence under
+    its query, ``no_evidence`` of those without any token that has. ``unknown`` are the words of the new text
+    that are not in the vocabulary, in order of first appearance.
     """
 
     n_samples: int
@@ -65,15 +54,14 @@ class Score(Tabular):
         blocks: list[Block] = [Grid("Score", ["", ""], rows)]
         if self.log_loss == float("inf"):
             blocks.append(
-                "The loss is infinite because some labels have probability 0; mix in uniform attention "
-                "(epsilon), or take finite scores (at, shrink)."
+                "The log-loss is infinite because some labels have probability 0. Mix in uniform attention "
+                "(epsilon), or use finite scores (step or shrink)."
             )
         return [*blocks, *describe_unknown(self.unknown)]
 
     def _table(self) -> pa.Table:
         """One row, one column per number."""
-        numbers = {name: [value] for name, value in self.to_dict().items() if name != "unknown"}
-        return table_of(numbers)
+        return table_of({name: [value] for name, value in self.to_dict().items() if name != "unknown"})
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""
@@ -81,10 +69,10 @@ class Score(Tabular):
 
 
 def describe_unknown(unknown: Sequence[str]) -> list[str]:
-    """A line that names words outside the vocabulary; none if there are none."""
-    first, n_more = " ".join(unknown[:PRINTED_ROWS]), len(unknown) - PRINTED_ROWS
+    """A line that names words outside the vocabulary; no line if there are none."""
+    shown, n_more = " ".join(unknown[:PRINTED_ROWS]), len(unknown) - PRINTED_ROWS
     more = f" and {n_more:,} more" if n_more > 0 else ""
-    return [f"Not in the vocabulary, so unseen: {first}{more}"] if unknown else []
+    return [f"Not in the vocabulary, so unseen: {shown}{more}"] if unknown else []
 
 
 def score_prediction(prediction: BatchPrediction) -> Score:
@@ -116,11 +104,7 @@ def mix_uniform(prediction: BatchPrediction, epsilon: float) -> BatchPrediction:
 
 
 def fit_epsilon(prediction: BatchPrediction, *, n_halvings: int = 60) -> float:
-    """The ε in 0 … 1 at which :func:`mix_uniform` has the least log-loss on these labels.
-
-    The loss −Σ ln((1 − ε) p + ε u) is convex in ε; bisection finds the zero of its derivative,
-    Σ (p − u)/((1 − ε) p + ε u).
-    """
+    """The ε in 0 … 1 at which :func:`mix_uniform` has the least log-loss, by bisection of the slope."""
     n_halvings = whole_number(n_halvings, "n_halvings", least=1, most=1_000)
     _check_samples(prediction)
     bags, probabilities = prediction.bags, prediction.of_labels()
@@ -145,11 +129,11 @@ def _check_samples(prediction: BatchPrediction) -> None:
     realisable = len(run_starts(labels)) if len(labels) else 0
     if not realisable:
         raise InvalidSamples(
-            "no sample has its label in the context, and attention can retrieve only tokens of the context; "
-            "give at least one sample that has"
+            "no sample has its label in its context, and attention retrieves only tokens of the context; use "
+            "a longer window, or another text"
         )
     if realisable < prediction.n_samples:
         raise InvalidSamples(
             f"{prediction.n_samples - realisable} of {prediction.n_samples} samples do not have their label "
-            "in the context; score realisable samples (count_tokens leaves the others out)"
+            "in their context; leave these out (attomaton.graphs.bags.count_tokens does)"
         )

@@ -24,10 +24,9 @@ from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.solvers.soft.likelihood import LuceProblem, context_problem, pooled_problem
 from attomaton.solvers.soft.newton import Newton
 
-CANDIDATE_STRENGTHS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5, 5.0, 50.0)
-"""The strengths tried by default."""
-
-HELD_OUT_SCHEMA = tuple(field.name for field in fields(Score) if field.name != "unknown")
+CANDIDATE_STRENGTHS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5, 5.0, 50.0)  # tried by default
+HELD_OUT_SHARE = 10  # the last 1/HELD_OUT_SHARE of the samples chooses the strength
+SCORE_COLUMNS = tuple(field.name for field in fields(Score) if field.name != "unknown")
 
 ATOL = 1e-6
 """Largest gradient entry: the summed loss of n scores is then within n ATOL² / (2 r) of its minimum."""
@@ -35,7 +34,10 @@ ATOL = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Shrinkage:
-    """Choices from whole contexts, and scores u pooled over queries (``background``), for any strength."""
+    """Everything but the strength r: the choices in whole contexts, and the pooled scores u (``background``).
+
+    ``pairs`` are the (query, token) pairs whose scores s_kj are to be found.
+    """
 
     pairs: pa.Table
     problem: LuceProblem
@@ -44,8 +46,8 @@ class Shrinkage:
     def solve(self, strength: float, *, vocabulary: Vocabulary | None = None) -> FiniteAttention:
         """The attention whose scores are shrunk towards the pooled ones with strength r > 0."""
         _check_positive(strength, "strength")
-        anchor = self.background[column(self.pairs, "token")]
-        scores = Newton(atol=ATOL).solve(self.problem, anchor=anchor, stiffness=strength)
+        pooled = self.background[column(self.pairs, "token")]
+        scores = Newton(atol=ATOL).solve(self.problem, anchor=pooled, stiffness=strength)
         return FiniteAttention(score_table(self.pairs, scores), self.background, vocabulary)
 
 
@@ -57,7 +59,7 @@ class Tuning(Tabular):
     scores: tuple[Score, ...]
 
     def _table(self) -> pa.Table:
-        numbers = {name: [getattr(score, name) for score in self.scores] for name in HELD_OUT_SCHEMA}
+        numbers = {name: [getattr(score, name) for score in self.scores] for name in SCORE_COLUMNS}
         return table_of({"strength": list(self.strengths), **numbers})
 
     @property
@@ -80,8 +82,8 @@ def shrink(
     samples : Samples
         The corpus; samples whose label is not in the context are left out.
     strength : float, optional
-        The strength of shrinkage. None chooses the best of ``CANDIDATE_STRENGTHS`` on the last tenth of the
-        samples, held out for that; the final scores come from all samples.
+        The strength of shrinkage. None chooses the best of nine values from 0.03 to 50 on the last tenth of
+        the samples, held out for that; the final scores come from all samples.
     ridge : float
         The ridge on the pooled scores, which makes them finite.
     vocabulary : Vocabulary, optional
@@ -100,12 +102,12 @@ def shrink(
     if strength is not None:
         _check_positive(strength, "strength")
     else:
-        cut = len(samples) - len(samples) // 10
+        cut = len(samples) - len(samples) // HELD_OUT_SHARE
         training, held_back = samples.take(slice(0, cut)), samples.take(slice(cut, None))
         if not find_realisable(held_back).any():
             raise InvalidSamples(
-                "no strength can be chosen: the last tenth of the samples, held out for that, has "
-                f"{len(held_back)} samples, and none has its label in the context; give strength="
+                "no strength can be chosen, because none of the samples held out for that (the last "
+                f"{len(held_back)}) has its label in its context; give strength="
             )
         strength = choose_strength(training, held_back, ridge=ridge).best
     return prepare_shrinkage(samples, ridge=ridge).solve(strength, vocabulary=vocabulary)
@@ -118,7 +120,6 @@ def choose_strength(
     strengths: Sequence[float] = CANDIDATE_STRENGTHS,
     ridge: float = 1.0,
 ) -> Tuning:
-    """Learn from ``samples`` with each strength and score it on the held-out ``held_back``."""
     if not len(strengths):
         raise UnsupportedOption("strengths is empty; give the strengths to try")
     for strength in strengths:
@@ -129,16 +130,12 @@ def choose_strength(
 
 
 def prepare_shrinkage(samples: Samples, *, ridge: float = 1.0) -> Shrinkage:
-    """Extract the choices from whole contexts and pool their scores."""
     choices = extract_choices(samples)
     return Shrinkage(*context_problem(choices), pool_scores(choices, samples.n_tokens, ridge=ridge))
 
 
 def pool_scores(choices: ChoiceTable, n_tokens: int, *, ridge: float = 1.0) -> Float64:
-    """One Luce score per token, independent of the query, shape (n_tokens,).
-
-    They minimise Σ −ln p + ½ ridge Σ u². A token in no choice set scores 0.
-    """
+    """One Luce score per token, shape (n_tokens,): the minimum of Σ −ln p + ½ ridge Σ u²."""
     _check_positive(ridge, "ridge")
     return Newton(atol=ATOL).solve(pooled_problem(choices, n_tokens), stiffness=ridge)
 

@@ -1,4 +1,4 @@
-"""A context to try an automaton on: one of its own corpus, as text that tokenizes back to it."""
+"""A context to try an automaton on: taken from the corpus, as text that can be typed."""
 
 from collections.abc import Iterator
 
@@ -10,25 +10,16 @@ from attomaton.base.errors import AttomatonError
 from attomaton.corpora.prompts import Names, read_context
 from attomaton.corpora.tokenizers.encoders import EOS
 
-N_TRIED = 200
-"""Number of contexts of the corpus to try, spread over all of it."""
-
-LONGEST_SUGGESTION, SHORTEST = 8, 3
-"""Number of tokens of a context: more take long to type, fewer show little."""
-
+N_TRIED = 200  # contexts tried, spread over the corpus
+LONGEST_SUGGESTION, SHORTEST = 8, 3  # tokens: more take long to type, fewer show little
 MOST_REASONS = 3
-"""Reasons to show a context, see :func:`_count_reasons`."""
+"""All reasons to show a context: it is answered, the theorem decides it, several tokens are retrieved."""
 
-MOST_CHARACTERS = 50
-"""Maximum length, so that the command fits on a terminal line."""
+MOST_CHARACTERS = 50  # so that the command fits on a terminal line
 
 
 def suggest_context(automaton: Automaton) -> str | None:
-    """A context as text, or as ids where there is no vocabulary; None if none can be written.
-
-    The best contexts are those that the theorem decides and in which several tokens are retrieved. Every
-    returned context tokenizes to the same tokens with the automaton's own tokenizer.
-    """
+    """A context that shows much, as text (ids without a vocabulary); None if none can be typed."""
     best, suggested = -2, None
     for ids in _candidates(automaton):
         n_reasons = _count_reasons(automaton, ids)
@@ -40,10 +31,7 @@ def suggest_context(automaton: Automaton) -> str | None:
 
 
 def _count_reasons(automaton: Automaton, ids: list[int]) -> int:
-    """The number of reasons to show a context; a context with a line end counts less.
-
-    It is answered; the theorem decides it; several tokens are retrieved.
-    """
+    """The number of reasons to show a context, less one if it has a line end."""
     explanation = automaton.explain(ids)
     n_reasons = 0 if explanation.rule is Rule.NO_EVIDENCE else 1
     if explanation.rule is Rule.DETERMINED and len(set(ids)) > 1:
@@ -52,7 +40,6 @@ def _count_reasons(automaton: Automaton, ids: list[int]) -> int:
 
 
 def _candidates(automaton: Automaton) -> Iterator[list[int]]:
-    """The last tokens of contexts of the corpus; without a corpus, tokens that compete for a query."""
     samples = automaton.samples
     if samples is not None and len(samples):
         long_enough = np.flatnonzero(samples.lengths >= min(SHORTEST, int(samples.lengths.max())))
@@ -61,22 +48,21 @@ def _candidates(automaton: Automaton) -> Iterator[list[int]]:
         return
     for component in automaton.coverage.largest:
         yield [*component.tokens[:2], component.query]
-    tables = (partition.components.edges for partition in automaton.partitions())
-    edges = next((table for table in tables if len(table)), None)  # the first partition of a run is enough
+    by_partition = (partition.components.edges for partition in automaton.partitions())
+    edges = next((edges for edges in by_partition if len(edges)), None)  # the first partition is enough
     if edges is not None:
         for row in np.argsort(-edges["support"], kind="stable")[:N_TRIED].tolist():
             yield [int(edges[name][row]) for name in ("loser", "winner", "query")]
 
 
 def _write_context(automaton: Automaton, ids: list[int]) -> str | None:
-    """The text of a context, if it can be typed and tokenizes to the same tokens."""
     text = Names(automaton.vocabulary).join(ids)
     if len(text) > MOST_CHARACTERS or not text.isprintable():
         return None
     if automaton.vocabulary is None:
         return text
     try:
-        again, names = read_context(text, automaton.n_tokens, automaton.vocabulary)
+        reread, names = read_context(text, automaton.n_tokens, automaton.vocabulary)
     except AttomatonError:
         return None
-    return text if again.tolist() == ids and not names.unknown else None
+    return text if reread.tolist() == ids and not names.unknown else None

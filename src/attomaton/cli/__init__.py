@@ -1,7 +1,4 @@
-"""The command line: one file per command, each of which parses, calls and prints.
-
-A command is loaded when it is asked for, and for ``--version`` nothing is.
-"""
+"""The command line: one file per command, loaded on demand, which parses, calls and prints."""
 
 import io
 import sys
@@ -27,7 +24,7 @@ def main() -> None:
     """Run the command line; a user's error is one line on stderr and exit code 2, never a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a character shows "?"
+            stream.reconfigure(errors="replace")  # print "?" for characters that the terminal lacks
     try:
         if sys.argv[1:] == ["--version"]:
             sys.stdout.write(f"attomaton {__version__}\n")
@@ -39,7 +36,7 @@ def main() -> None:
             app(prog_name="attomaton")
     except (AttomatonError, OSError) as error:
         from attomaton.base.artifacts.files import unwritable
-        from attomaton.cli.output import print_error
+        from attomaton.cli.messages import print_error
 
         ours = isinstance(error, AttomatonError)
         print_error(f"error: {error if ours else unwritable('the output', error.strerror or str(error))}")

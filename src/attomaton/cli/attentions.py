@@ -1,4 +1,4 @@
-"""Which attention of a run answers: the limit, training stopped at a step, or shrunken scores."""
+"""The attention of a run that a command uses: the limit, training stopped at a step, or shrunken scores."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from attomaton.base.errors import MismatchedParts, TokenOutOfRange, UnsupportedOption
 from attomaton.base.options import show
-from attomaton.cli.output import print_error
+from attomaton.cli.messages import print_error
 from attomaton.cli.sources import CorpusOptions
 from attomaton.cli.values import read_number, real, words
 
@@ -15,14 +15,21 @@ if TYPE_CHECKING:
     from attomaton.corpora.prompts import Context
 
 StepOption = Annotated[
-    float | None, real("Use attention after this many training steps; needs --learned-from.", least=0)
+    float | None,
+    real("Use the attention after this many training steps; needs --learned-from.", sign=">= 0", least=0),
 ]
 Strength = Annotated[
-    float | None, real("Shrink scores towards 0 with this strength; needs --learned-from.", above=0)
+    float | None,
+    real(
+        "Shrink the scores of each query towards those of all queries with this strength; needs "
+        "--learned-from.",
+        sign="> 0",
+        above=0,
+    ),
 ]
 LearnedOption = Annotated[
     str | None,
-    words("The corpus that RUN was learned from, for --step and --shrink; the run does not contain it."),
+    words("The corpus that RUN was learned from, for --step or --shrink."),
 ]
 
 
@@ -34,7 +41,7 @@ def pick_attention(
     step: float | None = None,
     strength: float | None = None,
 ) -> "Attention":
-    """The limit, or what these options ask for; the corpus must be the one that the run was learned from."""
+    """The limit, or the finite scores that the options name, computed from the corpus of the run."""
     from attomaton.automaton.automaton import Automaton
     from attomaton.automaton.ov_maps.load import load_attention
     from attomaton.graphs.origin import gives_edges
@@ -42,19 +49,19 @@ def pick_attention(
     automaton = load_attention(run)
     if step is None and strength is None:
         if corpus is not None:
-            raise UnsupportedOption("--learned-from is for --step and --shrink; give one of them too")
+            raise UnsupportedOption("--learned-from works only with --step or --shrink; give one of them")
         return automaton
     if not isinstance(automaton, Automaton):
         raise UnsupportedOption(
-            "the run was learned with --writes, for which only the limit is known; leave out --step and "
-            "--shrink"
+            "the run was learned with --writes, and only its limit can be computed; leave --step and "
+            "--shrink out"
         )
     if step is not None and strength is not None:
-        raise UnsupportedOption("--step and --shrink are two ways to finite scores; give one of them")
+        raise UnsupportedOption("--step and --shrink exclude each other; give only one of them")
     if corpus is None:
         raise UnsupportedOption(
-            "a run folder does not contain its samples; name the corpus of the samples with --learned-from "
-            "CORPUS"
+            "--step and --shrink need the corpus of the run, which is not in the run folder; give it with "
+            "--learned-from CORPUS"
         )
     samples = automaton.read(corpus, tokenizer=corpus_options.tokenizer, reading=corpus_options.reading)
     edges = automaton.components.edges
@@ -72,7 +79,7 @@ def pick_attention(
 
 
 def read_words(attention: "Attention", text: str) -> "Context":
-    """The context that a text gives: the text itself, or its numbers where a run has no vocabulary."""
+    """The context in a text: the text itself, or the token ids in it if the run has no vocabulary."""
     if attention.vocabulary is not None:
         return text
     numbers = [read_number(word) for word in text.split()]
@@ -86,7 +93,6 @@ def read_words(attention: "Attention", text: str) -> "Context":
 
 
 def print_unknown(unknown: Sequence[str]) -> None:
-    """Say on stderr which words the vocabulary does not have."""
     from attomaton.automaton.scoring import describe_unknown
 
     for line in describe_unknown(unknown):

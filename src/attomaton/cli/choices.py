@@ -11,7 +11,18 @@ import typer
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import show
 from attomaton.cli import output
-from attomaton.cli.values import check_folder, is_stream, path_option, real, source_argument, whole, words
+from attomaton.cli.messages import counting_skipped
+from attomaton.cli.progress import stages
+from attomaton.cli.values import (
+    check_drawings,
+    check_folder,
+    is_stream,
+    path_option,
+    real,
+    source_argument,
+    whole,
+    words,
+)
 
 if TYPE_CHECKING:
     from attomaton.choices.result import ChoiceFit
@@ -20,127 +31,117 @@ Column = str | None
 
 JUDGES = "compare_judges"
 TESTS = ("goodness_of_fit", "intransitivity", "cross_validate", JUDGES)
-"""What --tests may name."""
+LISTED_ROLES = {"loser", "choice_set", "outcome", "ranking", "ranks", "scores", "alternative", "available"}
+"""Options that may name several columns."""
 
 
-@output.counting_skipped()
+@counting_skipped()
 def choices(
     table: Annotated[
         str,
-        source_argument(
-            "A .csv, .tsv, .parquet, .jsonl, .json or .pgn file with one choice or ranking per row; "
-            "- for standard input."
-        ),
+        source_argument("A .csv, .tsv, .parquet, .jsonl, .json or .pgn file of choices; - for stdin."),
     ],
     winner: Annotated[Column, words("Column of the winner; default: winner.")] = None,
     loser: Annotated[
         Column,
-        words("Column of the loser; default: loser. Or a column of win counts for each loser: Ann,Bob."),
+        words("Column of the loser; default: loser. Or columns of wins against each loser: Ann,Bob."),
     ] = None,
     choice_set: Annotated[
         Column,
-        words("Column of all alternatives, including the winner, instead of a loser; or several: a,b,c."),
+        words("Column with all alternatives of a choice, including the winner; or several columns: a,b,c."),
     ] = None,
-    first: Annotated[Column, words("First item of a pair; needs --second and --outcome.")] = None,
-    second: Annotated[Column, words("Second item of a pair.")] = None,
+    first: Annotated[Column, words("Column of a pair's first item; needs --second, --outcome.")] = None,
+    second: Annotated[Column, words("Column of the second item of a pair.")] = None,
     outcome: Annotated[
         Column,
         words(
-            "Result: winner, its column, home/away, tie, bothbad, W/L/D, 2-1, score of the first "
-            "(1, 0.5, 0); or two columns."
+            "Column of the result: the winner or its column, home/away, tie, bothbad, W/L/D, 2-1, or "
+            "the score of the first item (1, 0.5, 0). Or two columns, one for each side."
         ),
     ] = None,
     drop: Annotated[
         list[str] | None, words("Outcome to leave out, such as 'tie (bothbad)'; may be repeated.")
     ] = None,
     ranking: Annotated[
-        Column, words("Column of a ranking, best item first; or one column per place: P1,P2,P3.")
+        Column, words("Column of a ranking, best item first; or one column per rank: P1,P2,P3.")
     ] = None,
     ranks: Annotated[
-        str | None,
-        words(
-            "A column of ranks for each item (1 is best): Ann,Bob, or 'Q3*'. Or one column for all; see "
-            "--situation."
-        ),
+        Column,
+        words("Columns of the rank of each item (1 is best): Ann,Bob or 'Q3*'. Or one, with --situation."),
     ] = None,
     scores: Annotated[
-        str | None,
-        words(
-            "A column of scores for each item (the highest is best). Or one column for all; see --situation."
-        ),
+        Column,
+        words("Columns of the score of each item (highest is best): Ann,Bob. Or one, with --situation."),
     ] = None,
     best: Annotated[Column, words("Column of the best item of a choice set; needs --worst.")] = None,
     worst: Annotated[Column, words("Column of the worst item of a choice set.")] = None,
     situation: Annotated[
-        Column, words("One row per alternative: column that names the situation, such as the race.")
+        Column,
+        words("If rows are alternatives: column of the situation, such as the race."),
     ] = None,
     alternative: Annotated[
         Column,
-        words("One row per alternative: column of the item. One row per choice: all items, as car,bus."),
+        words("If rows are alternatives: column of the item. If rows are choices: all items, as car,bus."),
     ] = None,
     chosen: Annotated[
         Column,
-        words(
-            "One row per alternative: column of 1 or 0, or of counts. One row per choice: column of the item."
-        ),
+        words("If rows are alternatives: column of 1/0 or counts. If rows are choices: column of the item."),
     ] = None,
     available: Annotated[
-        str | None, words("One row per choice: a column for each item, 1 if it was available, else 0.")
+        Column,
+        words("If rows are choices: a column for each item, 1 if it was available, otherwise 0."),
     ] = None,
     split: Annotated[
-        str | None, words("Separator between the items of a choice set or ranking in a text file.")
+        str | None, words("Separator between the items of a choice set or ranking in one cell.")
     ] = None,
     tied: Annotated[Column, words("Column that marks ties; default: tie, draw or tied, if present.")] = None,
     count: Annotated[
         Column, words("Column with the number of times each choice was made; default: count, if present.")
     ] = None,
     ties: Annotated[
-        str | None, words("davidson (a tie is an outcome; default) or half (half a win each).")
+        str | None,
+        words("How ties count: davidson (as an outcome; default) or half (half a win for each item)."),
     ] = None,
-    moved_first: Annotated[Column, words("Column of the item of a pair that moved or stood first.")] = None,
+    moved_first: Annotated[
+        Column, words("Column of the item of a pair that moved first or was shown first.")
+    ] = None,
     features: Annotated[
-        str | None, words("Features, separated by commas: x (in pairs also x_a and x_b), or x=column:column.")
+        str | None,
+        words("Features, separated by commas: a column x (for pairs also x_a and x_b), or x=column:column."),
     ] = None,
     style: Annotated[
-        str | None,
-        words(
-            "Features (a - b)/(a + b) of the columns x_a and x_b, standardised: x,y; or arena for LMArena's."
-        ),
+        Column,
+        words("Standardised (x_a - x_b)/(x_a + x_b) of columns: x,y; or arena for LMArena's features."),
     ] = None,
     most_per_pair: Annotated[
         float | None,
-        real(
-            "Weight comparisons so that no pair of items counts as more than this many.", sign="> 0", above=0
-        ),
+        real("Weight comparisons so that no pair counts more than this number.", sign="> 0", above=0),
     ] = None,
-    cluster: Annotated[Column, words("Column of judges or prompts: clustered standard errors.")] = None,
-    by: Annotated[Column, words("Column of categories; each category is also fitted by itself.")] = None,
+    cluster: Annotated[Column, words("Column of judges or prompts, for clustered standard errors.")] = None,
+    by: Annotated[Column, words("Column of categories; each category is also fitted separately.")] = None,
     scale: Annotated[str, words("Scale of ratings: log-odds or elo.")] = "log-odds",
-    ridge: Annotated[float, real("Shrink scores towards 0 inside components.", sign=">= 0", least=0)] = 0.0,
+    ridge: Annotated[float, real("Shrink scores towards 0 within components.", sign=">= 0", least=0)] = 0.0,
     prior: Annotated[
         float | None,
-        real("Connect all components by a normal prior with this standard deviation.", sign="> 0", above=0),
+        real("Normal prior with this standard deviation; connects all components.", sign="> 0", above=0),
     ] = None,
     penalty: Annotated[
-        str | None, words("firth: finite ratings by Firth's penalised likelihood, next to infinite ones.")
+        str | None, words("firth: also estimate finite ratings by Firth's penalised likelihood.")
     ] = None,
     tests: Annotated[
         str | None,
-        words(
-            "Tests, separated by commas: goodness_of_fit, intransitivity, cross_validate, or compare_judges "
-            "(with --cluster)."
-        ),
+        words("Comma-separated: goodness_of_fit, intransitivity, cross_validate, compare_judges."),
     ] = None,
     task: Annotated[
-        Column, words("Column of what was judged, such as a question; for compare_judges.")
+        Column, words("Column of what was judged, such as a question; for --tests compare_judges.")
     ] = None,
     format: Annotated[  # noqa: A002  the name of the option
         str | None, words("Read the file or standard input as csv, tsv, jsonl, json or parquet.")
     ] = None,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Skip and count rows that cannot be read.")
+        bool, typer.Option("--skip-bad", help="Skip rows that cannot be read, and count them.")
     ] = False,
-    limit: Annotated[int, whole("Number of items of each board to show.", least=1)] = 50,
+    limit: Annotated[int, whole("Number of items to show of each board.", least=1)] = 50,
     out: Annotated[Path | None, path_option("Folder to save the fit to.")] = None,
     figure: Annotated[
         Path | None, path_option("File for a figure of the board, such as board.pdf or board.png.")
@@ -153,53 +154,41 @@ def choices(
     """Rate the items of TABLE (Bradley-Terry, Plackett-Luce), also where a rating is infinite."""
     options = locals()
     from attomaton.choices.fit import fit_choices
-    from attomaton.choices.inputs import Columns, read_columns, split_column
+    from attomaton.choices.inputs import read_columns
     from attomaton.choices.storage import KIND
     from attomaton.corpora.readers.batches import Reading
 
-    names = [] if tests is None else _list_names(tests)
-    _check_tests(names, cluster, task)
+    test_names = [] if tests is None else _list_names(tests)
+    _check_tests(test_names, cluster, task)
     check_folder(out, KIND)
-    _check_targets(figure, page)
+    check_drawings(figure, page)
     streamed = any(is_stream(path, as_json) for path in (figure, page))
-    columns: Any = {
-        role: options[role] for role in Columns.__annotations__ if options[role] not in (None, [])
-    }
-    if features is not None:
-        columns["features"] = _read_features(features)
-    if style not in (None, "arena"):
-        columns["style"] = _read_features(style)
-    with output.stages(quiet) as announce:
+    with stages(quiet) as announce:
         announce(f"reading {table}")
         frame = read_columns(table, Reading(format=format, skip_bad=skip_bad))
         if split is not None:
-            usual = (name for name in ("choice_set", "ranking") if name in frame)
-            frame = split_column(frame, choice_set or ranking or next(usual, None), split)
+            frame = _split_lists(frame, choice_set or ranking, split)
         announce("fitting the scores")
-        listed = ("loser", "choice_set", "outcome", "ranking", "ranks", "scores", "alternative", "available")
-        columns |= {role: _list_columns(columns[role], frame) for role in listed if role in columns}
-        given_options: Any = {"tied": tied, "ties": ties, "scale": scale, "ridge": ridge}
-        given_options |= {"prior": prior, "penalty": penalty}
-        fit = fit_choices(frame, **given_options, **columns)
+        columns = _name_columns(options, frame)
+        model: Any = {name: options[name] for name in ("tied", "ties", "scale", "ridge", "prior", "penalty")}
+        fit = fit_choices(frame, **model, **columns)
         results = dict[str, Any]()
-        for name in names:
+        for name in test_names:
             announce(name.replace("_", " "))
             if name == JUDGES:
                 from attomaton.choices.judges import compare_judges
 
                 pairs = {role: column for role, column in columns.items() if role not in ("cluster", "by")}
-                results[name] = compare_judges(frame, cluster=cluster, task=task, **given_options, **pairs)
+                results[name] = compare_judges(frame, cluster=cluster, task=task, **model, **pairs)
             else:
                 results[name] = getattr(fit, name)()
         announce("making the board")
         if out is not None:
             fit.save(out, overwrite=overwrite)
-        if figure is not None or page is not None:
-            _write_board(fit, figure, page)
-        paths = {"out": out, "figure": figure, "page": page}
+        _draw_board(fit, figure, page)
         record, texts = dict[str, Any](), list[str]()
         if as_json:
-            record = fit.to_dict() | {name: path and str(path) for name, path in paths.items()}
+            record = fit.to_dict() | output.path_texts(out=out, figure=figure, page=page)
             record |= {name: result.to_dict() for name, result in results.items()}
         elif quiet:
             texts = [str(len(fit.components))]
@@ -212,9 +201,8 @@ def choices(
     elif not streamed:
         for text in texts:
             output.print_text(text)
-        for path in (figure, page) if not quiet else ():
-            if path is not None:
-                output.print_line(f"Written to {path}.")
+        if not quiet:
+            output.print_written(figure, page)
     if not all(fitted.certified for fitted in (fit, *fit.by.values())):
         raise typer.Exit(1)
 
@@ -224,33 +212,16 @@ def _describe(fit: "ChoiceFit", limit: int) -> str:
 
 
 def _check_tests(names: list[str], cluster: str | None, task: str | None) -> None:
-    """Refuse tests that there are not, or that lack a column: before the fit, not after."""
     unknown = [name for name in names if name not in TESTS]
     if unknown:
         raise UnsupportedOption(f"--tests names {show(unknown[0])}; give some of {', '.join(TESTS)}")
     if JUDGES in names and cluster is None:
         raise UnsupportedOption(f"{JUDGES} needs the judges; name their column with --cluster")
     if task is not None and JUDGES not in names:
-        raise UnsupportedOption(f"--task is for --tests {JUDGES}; add it, or leave --task out")
+        raise UnsupportedOption(f"--task is for --tests {JUDGES}; add that test, or leave --task out")
 
 
-def _check_targets(figure: Path | None, page: Path | None) -> None:
-    """Say at once why a file cannot be written: before the fit, not after."""
-    if figure is not None:
-        from attomaton.base.drawing import paper_style
-        from attomaton.report.figures import check_figure
-
-        check_figure(figure)
-        with paper_style():  # says which extra has matplotlib
-            pass
-    if page is not None:
-        from attomaton.base.artifacts import check_target
-        from attomaton.base.pages import is_page
-
-        check_target(page, is_ours=is_page)
-
-
-def _write_board(fit: "ChoiceFit", figure: Path | None, page: Path | None) -> None:
+def _draw_board(fit: "ChoiceFit", figure: Path | None, page: Path | None) -> None:
     from attomaton.report.board_page import draw_board, write_board
 
     if figure is not None:
@@ -259,12 +230,33 @@ def _write_board(fit: "ChoiceFit", figure: Path | None, page: Path | None) -> No
         write_board(fit.board(), page)
 
 
+def _split_lists(frame: Any, column: str | None, separator: str) -> Any:
+    """The table with the texts of a column split into lists; by default that of the choice set or ranking."""
+    from attomaton.choices.inputs import split_column
+
+    default = next((name for name in ("choice_set", "ranking") if name in frame), None)
+    return split_column(frame, column or default, separator)
+
+
+def _name_columns(options: Mapping[str, Any], frame: Mapping[Any, Any]) -> dict[str, Any]:
+    """The columns that the options name, by role, as :func:`~attomaton.fit_choices` takes them."""
+    from attomaton.choices.inputs import Columns
+
+    columns = {role: options[role] for role in Columns.__annotations__ if options[role] not in (None, [])}
+    for role in LISTED_ROLES & columns.keys():
+        columns[role] = _list_columns(columns[role], frame)
+    for role in ("features", "style"):
+        if role in columns and columns[role] != "arena":
+            columns[role] = _read_features(columns[role])
+    return columns
+
+
 def _list_names(text: str) -> list[str]:
     return [name.strip() for name in next(reader([text], skipinitialspace=True))]
 
 
 def _list_columns(text: str, frame: Mapping[Any, Any]) -> str | list[str]:
-    """One column, or several separated by commas; ``Q3*`` names all that begin so."""
+    """One column, or several separated by commas; ``Q3*`` names all columns that begin with Q3."""
     if text in frame or not {",", "*"}.intersection(text):
         return text
     chosen = list[str]()

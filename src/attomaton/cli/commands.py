@@ -1,6 +1,6 @@
-"""All commands, each loaded when it is asked for, and how they show their help.
+"""All commands, each loaded on demand, and how their help is shown.
 
-``-h`` works, flags carry no type, and examples stand below the options.
+``-h`` works, flags have no type, and examples follow the options.
 """
 
 from collections import UserDict
@@ -37,7 +37,7 @@ PANELS = {
     "Engine": ("engine", "memory", "threads", "master"),
     "Output": ("out", "overwrite", "figure", "figures", "as_json", "quiet"),
 }
-"""Options that many commands share, as ``--help`` groups them."""
+"""Parameters that many commands share, as ``--help`` groups them."""
 
 EXAMPLES = {
     "example": (
@@ -84,22 +84,21 @@ EXAMPLES = {
     ),
     "doctor": ("attomaton doctor",),
 }
-"""The name of each command → examples of it."""
+"""Command → examples of its use."""
 
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
 
 class Command(TyperCommand):
-    """A command whose flags are shown without a type, since nothing can be written behind them."""
+    """A command whose help is shown as :func:`_show_params` says."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """All parameters of the command, with what is shown beside them."""
         return _show_params(super().get_params(ctx))
 
 
 class OnDemand(UserDict[str, Any]):
-    """The commands by their names; one that is looked up is loaded from its file."""
+    """The commands by their names, each loaded from its file when it is looked up."""
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.data:
@@ -108,29 +107,26 @@ class OnDemand(UserDict[str, Any]):
 
 
 class Commands(TyperGroup):
-    """All commands together, whose own flags are shown in the same way."""
+    """All commands together."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.commands = OnDemand(dict.fromkeys(name for names in GROUPS.values() for name in names))
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """All parameters before the command, with what is shown beside them."""
         return _show_params(super().get_params(ctx))
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Parse the options before the command; stopped, it says so, where typer would say nothing."""
         with ending_when_stopped():
             return super().make_context(*arguments, **options)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; one that is stopped says so, and how to resume it if it can be."""
         with ending_when_stopped():
             return super().invoke(ctx)
 
 
 def _show_params(params: list[Any]) -> list[Any]:
-    """Flags without a type, arguments in capitals, and shared options in panels of their own."""
+    """Show flags without a type, arguments in capitals, and shared options in panels of their own."""
     panels = {name: panel for panel, names in PANELS.items() for name in names}
     for param in params:
         if getattr(param, "is_flag", False):
@@ -144,15 +140,14 @@ def _show_params(params: list[Any]) -> list[Any]:
 
 @cache
 def load_command(name: str) -> Any:
-    """The command of this name, out of its file."""
     file = name.replace("-", "_")
     function = getattr(import_module(f"attomaton.cli.{file}"), file)
-    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     examples = "\n\n".join(["Examples", *(f"$ {line}" for line in EXAMPLES[name])])
     group = next(group for group, names in GROUPS.items() if name in names)
-    shown: Any = {"epilog": examples, "context_settings": HELP, "rich_help_panel": group}
-    alone.command(name, cls=Command, **shown)(function)
-    return typer.main.get_command(alone)
+    layout: Any = {"epilog": examples, "context_settings": HELP, "rich_help_panel": group}
+    application = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    application.command(name, cls=Command, **layout)(function)
+    return typer.main.get_command(application)
 
 
 app = typer.Typer(

@@ -1,4 +1,4 @@
-"""``attomaton diff``: which priorities differ between two runs."""
+"""``attomaton diff``: which priorities differ between two runs or corpora."""
 
 import warnings
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +16,7 @@ def diff(
     run_a: Annotated[
         str, source_argument("Folder written by `attomaton learn --out`, or a corpus to learn from.")
     ],
-    run_b: Annotated[str, source_argument("Another such folder or corpus.")],
+    run_b: Annotated[str, source_argument("The run or corpus to compare with.")],
     corpus_options: CorpusOptions,
     window: Annotated[
         int | None, whole("Longest context of a corpus, in tokens; default: that of the run, or 32.", least=1)
@@ -26,11 +26,11 @@ def diff(
     quiet: Quiet = False,
 ) -> None:
     """Compare two runs or corpora: which tokens they order differently, and on what evidence."""
-    from attomaton.automaton.compare import diff as compare, tell_difference
+    from attomaton.automaton.compare import describe_difference, diff as compare
     from attomaton.base.errors import NothingRealisable
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NothingRealisable)  # no pairs say it
+        warnings.simplefilter("ignore", NothingRealisable)  # the printed number of pairs is 0
         difference = compare(
             run_a, run_b, window=window, tokenizer=corpus_options.tokenizer, reading=corpus_options.reading
         )
@@ -39,7 +39,7 @@ def diff(
     elif quiet:
         print_line(str(len(difference)))
     else:
-        print_blocks(tell_difference(difference, limit))
+        print_blocks(describe_difference(difference, limit))
 
 
 def _difference_record(difference: "Difference", limit: int) -> dict[str, Any]:

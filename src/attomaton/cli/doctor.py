@@ -1,4 +1,4 @@
-"""``attomaton doctor``: what is installed here, and what to do about what is not."""
+"""``attomaton doctor``: what is installed on this machine, and how to install what is missing."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +18,7 @@ def doctor(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Report what is installed and what is missing: packages, extras, Java, processors, memory."""
+    """Report what is installed and what is missing: packages of each extra, Java, processors, memory."""
     from attomaton.cli.installation import find_installation
 
     installation = find_installation(probe=probe)
@@ -77,7 +77,6 @@ def _gigabytes(size: int) -> str:
 
 
 def _print_advice(installation: "Installation") -> None:
-    """One row for each thing that is missing, with the command that mends it."""
     missing = [(f"extra {extra.name}", extra.install) for extra in installation.extras]
     if any(package.state != "ready" for package in installation.packages):
         missing.append(("core", "pip install --upgrade attomaton"))
@@ -87,4 +86,4 @@ def _print_advice(installation: "Installation") -> None:
     if rows:
         print_table("Missing, and what to do if you need it", ["what", "what to do"], rows)
     else:
-        print_line("Everything is here.")
+        print_line("Nothing is missing.")

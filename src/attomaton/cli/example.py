@@ -1,4 +1,4 @@
-"""``attomaton example``: a text, passages, or a table of comparisons, to try things on."""
+"""``attomaton example``: sample data, a text or passages or a table of comparisons."""
 
 import gzip
 from importlib.resources import files
@@ -13,14 +13,14 @@ def example(
     path: Annotated[
         Path,
         path_argument(
-            "File to write: story.txt, passages.jsonl, battles.csv (few comparisons), arena.csv (50,000, "
-            "simulated) or llmfao.csv (8,931 votes of people on 59 language models)."
+            "File to write: story.txt, passages.jsonl, battles.csv (a few comparisons), arena.csv (50,000 "
+            "simulated comparisons) or llmfao.csv (8,931 human votes on 59 language models)."
         ),
     ],
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write sample data to PATH: its name says which; other names by ending (.jsonl, .csv, or text)."""
+    """Write sample data to PATH; its name says which, and other names by ending (.jsonl, .csv, or text)."""
     from attomaton.base.artifacts import write_target
 
     text = _read_sample(path)
@@ -39,7 +39,6 @@ def example(
 
 
 def _read_sample(path: Path) -> str:
-    """The data that this name asks for."""
     name, ending = path.name.lower(), path.suffix.lower()
     if name == "arena.csv":
         return _simulate_csv()

@@ -1,4 +1,4 @@
-"""``attomaton explain``: what is retrieved from a context, and why."""
+"""``attomaton explain``: which tokens are retrieved from a context, and why."""
 
 from pathlib import Path
 from typing import Annotated

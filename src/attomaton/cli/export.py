@@ -1,9 +1,10 @@
-"""``attomaton export``: a run as files for other programs."""
+"""``attomaton export``: write a run as files for other programs."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
-from attomaton.cli.output import AsJson, Quiet, print_json, print_line, stages
+from attomaton.cli.output import AsJson, Quiet, print_json, print_line
+from attomaton.cli.progress import stages
 from attomaton.cli.values import check_folder, is_stream, path_argument, path_option, read_queries, words
 
 
@@ -11,13 +12,13 @@ def export(
     run: Annotated[Path, path_argument("Folder written by `attomaton learn --out`.")],
     graphml: Annotated[
         Path | None,
-        path_option("Write the graphs to this file (for networkx or Gephi); - is standard output."),
+        path_option("GraphML file for the graphs (for networkx or Gephi); - is standard output."),
     ] = None,
-    csv: Annotated[Path | None, path_option("Write the tables, with token texts, to this folder.")] = None,
+    csv: Annotated[Path | None, path_option("Folder for the tables as CSV files, with token texts.")] = None,
     nodes: Annotated[str, words("Nodes of the GraphML file: components or tokens.")] = "components",
     queries: Annotated[
         str | None,
-        words("Queries to export, separated by spaces; a number k exports the k with the most samples."),
+        words("Queries to export, separated by spaces; a number k means the k with the most samples."),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -69,4 +70,4 @@ def _print_files(record: dict[str, Any]) -> None:
         )
     if tables is not None:
         rows = ", ".join(f"{name}.csv ({count:,})" for name, count in tables["rows"].items())
-        print_line(f"Wrote to {tables['path']}, with the number of rows: {rows}.")
+        print_line(f"Wrote tables to {tables['path']}, with these numbers of rows: {rows}.")

@@ -1,4 +1,4 @@
-"""``attomaton generate``: text that attention writes after a prompt."""
+"""``attomaton generate``: continue a prompt with the tokens that attention draws."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,8 @@ from attomaton.cli.attentions import (
     print_unknown,
     read_words,
 )
-from attomaton.cli.output import AsJson, Quiet, print_error, print_json, print_text
+from attomaton.cli.messages import print_error
+from attomaton.cli.output import AsJson, Quiet, print_json, print_text
 from attomaton.cli.sources import CorpusOptions, reads_beside_run
 from attomaton.cli.values import run_argument, whole, words_argument
 
@@ -26,13 +27,13 @@ def generate(
     run: Annotated[Path, run_argument("Folder written by `attomaton learn --out`: a path or URL.")],
     prompt: Annotated[str, words_argument("The text to continue.")],
     corpus_options: CorpusOptions,
-    n: Annotated[int, whole("Number of tokens to write.", names=("--n", "-n"))] = 20,
+    n: Annotated[int, whole("Number of tokens to generate.", names=("--n", "-n"))] = 20,
     seed: Annotated[int, whole("Random seed of the draws.")] = 0,
     greedy: Annotated[
-        bool, typer.Option("--greedy", help="Take the most likely token each time instead of drawing.")
+        bool, typer.Option("--greedy", help="Take the most probable token each time instead of drawing one.")
     ] = False,
     window: Annotated[
-        int | None, whole("Attend to the last tokens only, at most this many; default: all.", least=1)
+        int | None, whole("Attend to at most this many of the last tokens; default: all.", least=1)
     ] = None,
     step: StepOption = None,
     shrink: Strength = None,
@@ -42,7 +43,7 @@ def generate(
 ) -> None:
     """Continue PROMPT by N tokens, each drawn from attention over the text so far.
 
-    Attention can only retrieve tokens of its context, so every token written is in PROMPT.
+    Attention retrieves only tokens of its context, so every generated token is in PROMPT.
     """
     attention = pick_attention(run, corpus_options, learned_from, step=step, strength=shrink)
     written = attention.generate(read_words(attention, prompt), n, seed=seed, greedy=greedy, window=window)
@@ -53,8 +54,8 @@ def generate(
     print_unknown(written.unknown)
     if written.no_evidence and not quiet:
         print_error(
-            f"{written.no_evidence:,} of {len(written.tokens):,} tokens were drawn without evidence: no "
-            "realisable sample has the token before them as its query."
+            f"{written.no_evidence:,} of {len(written.tokens):,} tokens were drawn without evidence, because "
+            "the corpus teaches nothing about the token before them."
         )
 
 

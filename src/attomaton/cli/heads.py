@@ -1,4 +1,4 @@
-"""``attomaton heads``: what explains where the heads of a trained model look."""
+"""``attomaton heads``: what explains where the attention heads of a trained model look."""
 
 import os
 import re
@@ -11,10 +11,12 @@ import typer
 
 from attomaton.base.errors import MismatchedParts, SameWeights, UnsupportedOption, needing
 from attomaton.base.options import show as show_value
-from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_value, stages, warnings_as_lines
+from attomaton.cli.messages import warnings_as_lines
+from attomaton.cli.output import AsJson, Quiet, path_texts, print_json, print_value, print_written
+from attomaton.cli.progress import stages
 from attomaton.cli.sources import CorpusArgument, CorpusOptions, reads_beside_model
 from attomaton.cli.stopping import resumable
-from attomaton.cli.values import path_option, whole, words, words_argument
+from attomaton.cli.values import check_drawings, path_option, whole, words, words_argument
 
 if TYPE_CHECKING:
     from attomaton.corpora.documents import Documents
@@ -23,11 +25,9 @@ if TYPE_CHECKING:
 
 
 THREADS = {"OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
-"""Variables that keep threads from spinning: fits of heads solve small systems, where a second thread of
-OpenBLAS only waits."""
+"""Environment variables that keep threads from spinning: a second thread of OpenBLAS would only wait."""
 
-LAYERS = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)
-"""A layer, or a range of layers."""
+LAYERS = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)  # a layer, or a range of layers
 
 
 @reads_beside_model
@@ -35,52 +35,51 @@ def heads(
     models: Annotated[
         list[str],
         words_argument(
-            "A folder with config.json and safetensors files, a GGUF file, a hub id, or a run of attomaton; "
-            "or several checkpoints of one training, such as run/checkpoint-*."
+            "A folder with config.json and safetensors files, a GGUF file, a hub id, or a run folder of "
+            "attomaton; or several checkpoints of one training, such as run/checkpoint-*."
         ),
     ],
     corpus: CorpusArgument,
     corpus_options: CorpusOptions,
     revision: Annotated[
         list[str] | None,
-        words("Commit, branch or tag of a hub model. Give it several times to audit a series."),
+        words("Commit, branch or tag of a hub model; may be repeated to audit several revisions."),
     ] = None,
     steps: Annotated[
         int | None, whole("Audit at most this many checkpoints, evenly spaced.", least=1)
     ] = None,
     window: Annotated[
-        int, whole("Positions of each attention row, including the query's own.", least=2)
+        int, whole("Number of positions of each attention row, including that of the query.", least=2)
     ] = 32,
-    per_document: Annotated[int, whole("Positions to sample from each document.", least=1)] = 20,
+    per_document: Annotated[int, whole("Number of positions to sample from each document.", least=1)] = 20,
     longest: Annotated[int, whole("Longest context, in tokens.", least=3)] = 256,
     rows: Annotated[
         int,
-        whole("Attention rows for the ladder and for pairs, at most; next-token seeking uses all.", least=16),
+        whole("Maximum number of attention rows for the ladder and for pairs of heads.", least=16),
     ] = 2_400,
     random: Annotated[int, whole("Number of models with random heads to compare with.", most=100)] = 2,
     causal: Annotated[
-        str, words("Causal value of none, all, or the top ten heads by |z| of next-token seeking.")
+        str, words("Heads whose causal value is measured: none, all, or top (the ten with the largest |z|).")
     ] = "none",
-    length: Annotated[int, whole("Length of the contexts for causal value.", least=2)] = 64,
-    contexts: Annotated[int, whole("Number of contexts for causal value, at most.", least=8)] = 64,
+    length: Annotated[int, whole("Length of the contexts for --causal.", least=2)] = 64,
+    contexts: Annotated[int, whole("Maximum number of contexts for --causal.", least=8)] = 64,
     theory: Annotated[
-        bool, typer.Option("--theory", help="Add the rungs of the theory: automaton, shrink and utility.")
+        bool,
+        typer.Option("--theory", help="Also explain heads by the theory: automaton, shrink and utility."),
     ] = False,
     layers: Annotated[
         str | None, words("Audit the heads of these layers only, such as 17 or 4,10-12.")
     ] = None,
     heads: Annotated[str | None, words("Audit these heads only, such as 17.5 or 17.5,L18H6.")] = None,
-    limit: Annotated[
-        int | None, whole("Audit on the first documents only, at most this many.", least=1)
-    ] = None,
+    limit: Annotated[int | None, whole("Maximum number of documents to read.", least=1)] = None,
     show: Annotated[
-        str | None, words("Show contexts of this head instead of an audit, such as 4.0 or L4H0.")
+        str | None, words("Show contexts of this head instead of auditing, such as 4.0 or L4H0.")
     ] = None,
-    examples: Annotated[int, whole("Number of contexts to show with --show.", least=1)] = 5,
+    examples: Annotated[int, whole("Number of contexts that --show prints.", least=1)] = 5,
     seed: Annotated[int, whole("Random seed.")] = 0,
-    out: Annotated[Path | None, path_option("Parquet file for the table.")] = None,
+    out: Annotated[Path | None, path_option("Parquet file for the table of heads.")] = None,
     figure: Annotated[
-        Path | None, path_option("File for the figure, such as heads.pdf or heads.png.")
+        Path | None, path_option("File for a figure of the heads, such as heads.pdf or heads.png.")
     ] = None,
     page: Annotated[
         Path | None, path_option("HTML file with a map of the heads, their ladders and contexts.")
@@ -88,60 +87,66 @@ def heads(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Audit all heads of MODELS: what explains where each looks on CORPUS; whether it seeks the next token.
+    """Audit the heads of MODELS on CORPUS: what explains where they look, and which seek the next token.
 
-    Several models, named after their steps as in checkpoint-100, are audited on the same contexts. Text is
-    tokenised with tokenizer.json beside the model or on the hub, the tokenizer in a GGUF file, the vocabulary
-    of a run, or --tokenizer (also .tiktoken files and .bin files of llama2.c). With --out, finished layers
-    are kept beside it until the end: the same command goes on there if it was stopped.
+    Several checkpoints, named after their steps as in checkpoint-100, are audited on the same contexts. The
+    tokenizer is that of the model: tokenizer.json, the tokenizer in a GGUF file, or the vocabulary of a run.
+    With --out, finished layers are stored next to the file, and the same command resumes a stopped audit.
     """
     for name, value in THREADS.items():  # read when numpy and torch are imported
         os.environ.setdefault(name, value)
     with needing("heads", "heads"):
         from attomaton.heads.audit.heads import AuditSettings
+        from attomaton.heads.texts import read_for
 
     settings = AuditSettings(window, per_document, longest, rows, length=length, contexts=contexts, seed=seed)
-    shown = None if show is None else parse_heads("--show", show)[0]
+    head_shown = None if show is None else parse_heads("--show", show)[0]
     chosen_layers = None if layers is None else parse_layers(layers)
     chosen_heads = None if heads is None else parse_heads("--heads", heads)
-    _check_audit_targets(out, figure, page, show)
-    if shown is not None and (layers or heads):
+    if head_shown is not None and (layers or heads):
         raise UnsupportedOption("--show shows one head; leave --layers and --heads out")
-    keeps = out is not None and shown is None and str(out) != "-"
-    work = out.with_name(f"{out.name}.partial") if out is not None and keeps else None
+    if head_shown is not None and (figure is not None or page is not None):
+        raise UnsupportedOption("--figure and --page draw all heads; leave --show out")
+    _check_table(out)
+    check_drawings(figure, page)
+    work = None  # the folder of finished layers
+    if out is not None and head_shown is None and str(out) != "-":
+        work = out.with_name(f"{out.name}.partial")
     with resumable(work is not None), stages(quiet) as announce, warnings_as_lines(SameWeights):
         announce("reading")
-        on_hub = bool(revision)
-        models_given = find_models(models, revisions=tuple(revision or ()), steps=steps)
-        if page is not None and models_given[1:]:
+        steps_given = find_models(models, revisions=tuple(revision or ()), steps=steps)
+        if page is not None and steps_given[1:]:
             raise UnsupportedOption("--page shows one model; leave it out, or give one model")
-        last = models_given[-1].open()  # says what is wrong with the model before the corpus is read
-        documents = read_documents(models_given, corpus, corpus_options, limit=limit, on_hub=on_hub)
+        last = steps_given[-1].open()  # an error in the model comes before the corpus is read
+        documents: Any = read_for(
+            [step.name for step in steps_given],
+            corpus,
+            tokenizer=corpus_options.tokenizer,
+            reading=corpus_options.reading,
+            limit=limit,
+            on_hub=bool(revision),
+        )
         options: Any = {"theory": theory, "settings": settings, "progress": announce, "limit": limit}
-        if shown is None:
+        if head_shown is None:
             options |= {"random": random, "causal": causal}
             options |= {"layers": chosen_layers, "heads": chosen_heads}
-            value = _audit(models_given, last, documents, options, out, work)
+            result = _audit(steps_given, last, documents, options, out, work)
         else:
-            value = _show(models_given, last, documents, shown, options | {"examples": examples})
-        _write_files(value, out, figure, page)
+            result = _show(steps_given, last, documents, head_shown, options | {"examples": examples})
+        _write_files(result, out, figure, page)
         if work is not None:
             from attomaton.heads.audit.course import remove_finished
 
             remove_finished(work)
     if as_json:
-        table: Any = value.table()
-        paths = {
-            name: path and str(path) for name, path in (("out", out), ("figure", figure), ("page", page))
-        }
         names = None if chosen_heads is None else list(map(str, chosen_heads))
         about = {"model": last.name, "layers": chosen_layers, "heads": names, "limit": limit}
+        table: Any = result.table()
+        paths = path_texts(out=out, figure=figure, page=page)
         print_json({**about, "rows": _finite(table.to_pylist()), **paths})
     elif not quiet:
-        print_value(value)
-        for path in (out, figure, page):
-            if path is not None:
-                print_line(f"Written to {path}.")
+        print_value(result)
+        print_written(out, figure, page)
 
 
 def _audit(
@@ -152,23 +157,22 @@ def _audit(
     out: Path | None,
     work: Path | None,
 ) -> Any:
-    """The audit of one model, or of the steps of a training; if stopped, a table of what is finished."""
     from attomaton.heads.audit.course import audit_course, read_finished_steps
     from attomaton.heads.audit.heads import audit_heads
 
-    anew = work is not None and not work.exists()
-    is_whole = anew and out is not None and out.exists()  # an earlier audit that was not stopped
+    is_new = work is not None and not work.exists()
+    has_earlier = is_new and out is not None and out.exists()  # an earlier audit that was not stopped
     try:
         if len(models) > 1:
             return audit_course(models, documents, work=work, **options)
         return audit_heads(last, documents, work=work, **options)
     except KeyboardInterrupt as stop:
         finished = None if work is None else read_finished_steps(work)
-        if is_whole:
+        if has_earlier:
             stop.args = (f"{out} still contains the earlier audit.",)
         elif finished is not None:
             _write_files(finished, out)
-            stop.args = (f"{out} contains the finished part: {finished!r}.",)
+            stop.args = (f"{out} contains the finished layers: {finished!r}.",)
         raise
 
 
@@ -187,7 +191,7 @@ def _show(
 
 
 def parse_heads(option: str, text: str) -> "list[Head]":
-    """Heads as they are written, with commas between them: 4.0 or L4H0."""
+    """The heads in a text such as ``4.0,L4H1``."""
     from attomaton.heads.model import Head
 
     try:
@@ -197,33 +201,24 @@ def parse_heads(option: str, text: str) -> "list[Head]":
 
 
 def parse_layers(text: str) -> list[int]:
-    """Layers as they are written: numbers and ranges, with commas between them."""
-    numbers = set[int]()
-    for part in text.split(","):
-        ends = LAYERS.fullmatch(part.strip())
+    """The layers in a text such as ``4,10-12``, ascending."""
+    layers = set[int]()
+    for entry in text.split(","):
+        ends = LAYERS.fullmatch(entry.strip())
         if ends is None or int(ends[2] or ends[1]) < int(ends[1]):
             raise UnsupportedOption(
-                f"--layers: {show_value(part)} is not a layer or a range of layers; give numbers such as "
+                f"--layers: {show_value(entry)} is not a layer or a range of layers; give numbers such as "
                 "4,10-12"
             )
-        numbers.update(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
-    return sorted(numbers)
+        layers.update(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
+    return sorted(layers)
 
 
-def _check_audit_targets(out: Path | None, figure: Path | None, page: Path | None, show: str | None) -> None:
-    """Say at once why a file cannot be written: before the audit, not after."""
+def _check_table(out: Path | None) -> None:
     from attomaton.base.artifacts import check_target, is_parquet
-    from attomaton.base.pages import is_page
-    from attomaton.report.figures import check_figure
 
     if out is not None:
         check_target(out, is_ours=is_parquet)
-    if show is not None and (figure is not None or page is not None):
-        raise UnsupportedOption("--figure and --page draw all heads; leave --show out")
-    if figure is not None:
-        check_figure(figure)
-    if page is not None:
-        check_target(page, is_ours=is_page)
 
 
 def _write_files(value: Any, out: Path | None, figure: Path | None = None, page: Path | None = None) -> None:
@@ -244,7 +239,6 @@ def _write_files(value: Any, out: Path | None, figure: Path | None = None, page:
 
 
 def _finite(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows in which what is not finite is null, for JSON."""
     from math import isfinite
 
     return [
@@ -256,7 +250,7 @@ def _finite(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def find_models(
     sources: Sequence[str], *, revisions: Sequence[str] = (), steps: int | None = None
 ) -> "tuple[ModelStep, ...]":
-    """What the arguments name: one model, as it is, or the steps of a training; none is opened."""
+    """The models that the arguments name: one model, or the steps of a training; none is opened."""
     from attomaton.heads.audit.course import ModelStep, expand_globs, find_revisions, find_steps, spread
     from attomaton.heads.opening import open_model
 
@@ -267,29 +261,7 @@ def find_models(
         return series if steps is None else spread(series, steps)
     names = expand_globs(sources)
     for missing in (name for name in names if not Path(name).exists()):
-        open_model(missing)  # says what is missing, before the corpus is read
+        open_model(missing)  # raises an error that says what is missing
     if len(names) == 1 and steps is None:
         return (ModelStep(0, names[0], partial(open_model, names[0])),)
     return find_steps(names, most=steps)
-
-
-def read_documents(
-    models: "Sequence[ModelStep]",
-    corpus: str,
-    corpus_options: "CorpusOptions",
-    *,
-    limit: int | None = None,
-    on_hub: bool,
-) -> "Documents":
-    """The corpus as ids of the models."""
-    from attomaton.heads.texts import read_for
-
-    read: Any = read_for(
-        [model.name for model in models],
-        corpus,
-        tokenizer=corpus_options.tokenizer,
-        reading=corpus_options.reading,
-        limit=limit,
-        on_hub=on_hub,
-    )
-    return read

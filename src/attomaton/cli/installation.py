@@ -1,11 +1,10 @@
-"""What is installed here: packages and extras, Java, a browser, processors, memory, folders.
+"""What is installed on this machine: packages and extras, Java, a browser, processors, memory.
 
-Nothing heavy is imported to find out, unless it is asked to be: a package is looked for, not loaded.
+Packages are looked up by their metadata and imported only with ``--probe``.
 """
 
 import importlib
 import importlib.metadata
-import importlib.util
 import os
 import platform
 import re
@@ -19,8 +18,13 @@ from typing import Any
 from attomaton.base.machine import count_processors, parse_memory, read_cgroup_limit, total_memory
 from attomaton.engines.sparksession import JAVA
 
-MODULES = {"scikit-learn": "sklearn", "cvxpy-base": "cvxpy", "mkdocs-material": "material"}
-"""Package → the module it is imported as, where the names differ by more than a hyphen."""
+MODULES = {
+    "beautifulsoup4": "bs4",
+    "cvxpy-base": "cvxpy",
+    "mkdocs-material": "material",
+    "scikit-learn": "sklearn",
+}
+"""Package → the module to import, where the two names differ by more than a hyphen."""
 
 FOR_DEVELOPERS = ("all", "dev")  # extras that only gather others
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -28,7 +32,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 @dataclass(frozen=True)
 class Package:
-    """A package that attomaton or an extra needs; ``state``: ready, missing, too old, or what it raised."""
+    """A package that attomaton or an extra needs; ``state`` is ready, missing, too old, or broken: reason."""
 
     name: str
     wanted: str
@@ -38,7 +42,7 @@ class Package:
 
 @dataclass(frozen=True)
 class Extra:
-    """An extra with its packages, and the command that installs what is missing, if anything is."""
+    """An extra with its packages; ``install`` is the command to run if one of them is not ready."""
 
     name: str
     packages: tuple[Package, ...]
@@ -47,7 +51,7 @@ class Extra:
 
 @dataclass(frozen=True)
 class Program:
-    """A program beside Python: where it is, its version, and how to install it if it is not there."""
+    """A program other than Python; ``install`` tells how to get it if it is missing or too old."""
 
     path: str | None
     version: str | None
@@ -56,9 +60,9 @@ class Program:
 
 @dataclass(frozen=True)
 class Machine:
-    """Processors, those this process may use, threads, and memory in bytes; None: unknown, or no limit.
+    """Numbers of processors and threads, and memory in bytes; None means unknown, or no limit.
 
-    ``share`` is what ``learn --engine duckdb`` takes by default.
+    This process may use ``usable`` of the processors; ``learn --engine duckdb`` uses ``share`` bytes.
     """
 
     processors: int
@@ -71,7 +75,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class DataFolder:
-    """A folder, whether it can be used, and what to do if not."""
+    """The folder named by ``ATTOMATON_DATA``, and what to do if it cannot be used."""
 
     path: str | None
     usable: bool
@@ -80,7 +84,7 @@ class DataFolder:
 
 @dataclass(frozen=True)
 class Installation:
-    """All of it; ``data`` is the folder of ``ATTOMATON_DATA``."""
+    """Everything that ``attomaton doctor`` reports."""
 
     attomaton: str
     python: str
@@ -94,7 +98,6 @@ class Installation:
 
 
 def find_installation(*, probe: bool = False) -> Installation:
-    """Look at what is installed; with ``probe``, import every package that is found."""
     requirements = _read_requirements(importlib.metadata.requires("attomaton") or [])
     by_extra = {
         extra: tuple(_find_package(name, versions, probe) for name, versions in packages.items())
@@ -114,7 +117,7 @@ def find_installation(*, probe: bool = False) -> Installation:
 
 
 def _read_requirements(lines: list[str]) -> dict[str, dict[str, str]]:
-    """Extra ("" for the core) → package → the versions that will do."""
+    """Extra ("" for the core) → package → the accepted versions, from lines of ``Requires-Dist``."""
     requirements: dict[str, dict[str, str]] = {}
     for line in lines:
         requirement, _, marker = line.partition(";")
@@ -127,19 +130,15 @@ def _read_requirements(lines: list[str]) -> dict[str, dict[str, str]]:
 
 
 def _find_package(name: str, wanted: str, probe: bool) -> Package:
-    module = MODULES.get(name, name.replace("-", "_"))
     try:
         version = importlib.metadata.version(name)
-        is_found = importlib.util.find_spec(module) is not None
-    except (ImportError, ValueError):  # PackageNotFoundError is an ImportError
+    except importlib.metadata.PackageNotFoundError:
         return Package(name, wanted, None, "missing")
-    if not is_found:
-        return Package(name, wanted, version, "missing")
     state = "too old" if _is_older(version, wanted) else "ready"
     if probe:
         try:
-            importlib.import_module(module)
-        except Exception as error:  # whatever a broken package does, the survey goes on
+            importlib.import_module(MODULES.get(name, name.replace("-", "_")))
+        except Exception as error:  # a broken package may raise anything; report it and continue
             reason = str(error).strip() or "no reason given"
             state = f"broken: {type(error).__name__}: {reason}".splitlines()[0]
     return Package(name, wanted, version, state)
@@ -151,7 +150,6 @@ def _is_older(version: str, wanted: str) -> bool:
 
 
 def _version_numbers(version: str) -> tuple[int, ...]:
-    """The numbers a version begins with, zeros at the end left out."""
     leading = re.match(r"[\d.]*", version)
     numbers = [int(digits) for digits in (leading[0] if leading else "").split(".") if digits]
     while numbers and not numbers[-1]:
@@ -189,7 +187,9 @@ def _describe_machine() -> Machine:
     usable = count_processors()
     torch: Any = sys.modules.get("torch")
     memory, limit = total_memory(), read_cgroup_limit()
-    if memory is not None and limit is not None and limit >= memory:  # some write no limit as a huge one
+    if (
+        memory is not None and limit is not None and limit >= memory
+    ):  # some systems write a huge number for no limit
         limit = None
     return Machine(
         processors=os.cpu_count() or 1,
@@ -202,7 +202,6 @@ def _describe_machine() -> Machine:
 
 
 def _find_data() -> DataFolder:
-    """Where tests and benchmarks look for real corpora."""
     folder = os.environ.get("ATTOMATON_DATA")
     if not folder:
         advice = "only tests and benchmarks on real corpora need it: export ATTOMATON_DATA=FOLDER"

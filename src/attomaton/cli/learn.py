@@ -1,4 +1,4 @@
-"""``attomaton learn``: from a text to the automaton, with its coverage report."""
+"""``attomaton learn``: from a corpus to the automaton, with a coverage report."""
 
 import shlex
 import warnings
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attomaton.cli import output
+from attomaton.cli.progress import stages
 from attomaton.cli.sources import CorpusArgument, CorpusOptions, Master, Memory, Threads, WindowOption, reads
 from attomaton.cli.stopping import resumable
 from attomaton.cli.values import fraction, read_queries, run_option, whole, words
@@ -23,7 +24,7 @@ RULE_MEANINGS = {
     "incomparable": "no component precedes all others; the highest is taken",
     "no_evidence": "no token has evidence under the query",
 }
-"""The rules as :class:`~attomaton.automaton.rules.Answered` names them, and what they mean."""
+"""Field of :class:`~attomaton.automaton.answered.Answered` → what it means."""
 
 
 @reads
@@ -40,26 +41,26 @@ def learn(
     writes: Annotated[
         str | None,
         words(
-            "What the head writes for a token it reads: identity (the default), successor (the most frequent "
-            "next token), identity+successor, or a JSON file that maps tokens to tokens."
+            "Token that the head writes where it reads a token: identity (default), successor (the most "
+            "frequent next token), identity+successor, or a JSON file that maps tokens to tokens."
         ),
     ] = None,
-    min_support: Annotated[int, whole("Keep edges with at least this many samples.", least=1)] = 1,
+    min_support: Annotated[int, whole("Keep edges with at least this number of samples.", least=1)] = 1,
     queries: Annotated[
         str | None,
-        words("Queries to keep, separated by spaces; a number k keeps the k with the most samples."),
+        words("Queries to keep, separated by spaces; a number k means the k with the most samples."),
     ] = None,
     sample_queries: Annotated[
-        float, fraction("Keep this share of the queries, chosen by a hash; their results are exact.")
+        float, fraction("Keep this share of the queries, chosen by a hash; results for these are exact.")
     ] = 1.0,
     max_window: Annotated[
-        int | None, whole("Cut contexts to their last tokens, at most this many.", least=1)
+        int | None, whole("Cut contexts to at most this number of last tokens.", least=1)
     ] = None,
     out: Annotated[
         Any | None,
         run_option(
-            "Folder for the run, a path or a URL such as s3://bucket/run: new, empty, or with --overwrite "
-            "an earlier run."
+            "Folder for the run: a path, or a URL such as s3://bucket/run. It must be new or empty, or an "
+            "earlier run with --overwrite."
         ),
     ] = None,
     overwrite: output.Overwrite = False,
@@ -76,8 +77,8 @@ def learn(
     from attomaton.engines.selection import Selection
 
     resumes = engine in ("duckdb", "spark") and isinstance(out, Path) and corpus != "-"
-    with resumable(resumes), output.stages(quiet) as announce, warnings.catch_warnings():
-        warnings.simplefilter("ignore", NothingRealisable)  # the report says it
+    with resumable(resumes), stages(quiet) as announce, warnings.catch_warnings():
+        warnings.simplefilter("ignore", NothingRealisable)  # the report tells
         keep = Selection(window, max_window, min_support, read_queries(queries), sample_queries)
         read: dict[str, Any] = {
             "tokenizer": corpus_options.tokenizer,
@@ -85,13 +86,13 @@ def learn(
             "keep": keep,
         }
         written: dict[str, Any] = {"out": out, "overwrite": overwrite, "progress": announce}
-        where = as_engine(Engine(engine, memory, threads, master))
+        settings = as_engine(Engine(engine, memory, threads, master))
         if writes is None or writes == IDENTITY_MAP:
-            automaton = learn_automaton(corpus, engine=where, **read, **written)
-        elif where.on_disk:
+            automaton = learn_automaton(corpus, engine=settings, **read, **written)
+        elif settings.on_disk:
             raise UnsupportedOption(
-                f"--writes works in memory only, but the engine {engine} works on disk; leave --engine out, "
-                "and if the corpus does not fit in memory, give a part of the corpus or fewer queries"
+                f"--writes works only in memory, and the engine {engine} works on disk; leave --engine out, "
+                "and if the corpus is too large for memory, use fewer documents or --queries"
             )
         else:
             from attomaton.automaton.ov_maps.learning import learn_writing
@@ -101,28 +102,26 @@ def learn(
         answered, context = dict[str, Any](), None
         if as_json or not quiet:
             announce("measuring the coverage")
-            answered = _answered(automaton)
+            answered = _measure_answered(automaton)
             if not as_json and out is not None and isinstance(automaton, Automaton):
                 context = suggest_context(automaton)
     if as_json:
-        further = {"note": automaton.coverage.note or None, "out": None if out is None else str(out)}
-        output.print_json({**automaton.coverage.to_dict(), **answered, **further})
+        note = {"note": automaton.coverage.note or None}
+        output.print_json({**automaton.coverage.to_dict(), **answered, **note, **output.path_texts(out=out)})
     elif not quiet:
         output.print_value(automaton.coverage)
         _print_answered(answered)
-        if out is not None:
-            output.print_line(f"Written to {out}.")
-            if context is not None:  # on a line of its own, which can be copied
-                output.print_line("Try:")
-                output.print_text(f"attomaton explain {shlex.quote(str(out))} {shlex.quote(context)}")
+        output.print_written(out)
+        if context is not None:
+            output.print_line("Try:")
+            output.print_text(f"attomaton explain {shlex.quote(str(out))} {shlex.quote(context)}")
     if "uncertified" in (automaton.coverage.hard["status"], automaton.coverage.soft["status"]):
         raise typer.Exit(1)
 
 
-def _answered(automaton: "Automaton | WritingAutomaton") -> dict[str, Any]:
-    """Shares of contexts by the rule that answers them; null where they are not known."""
+def _measure_answered(automaton: "Automaton | WritingAutomaton") -> dict[str, Any]:
+    from attomaton.automaton.answered import measure_answered, measure_held_out
     from attomaton.automaton.automaton import Automaton
-    from attomaton.automaton.rules import measure_answered, measure_held_out
 
     if not isinstance(automaton, Automaton) or automaton.samples is None or not len(automaton.samples):
         return {"answered": None, "held_out": None}

@@ -1,10 +1,11 @@
-"""``attomaton report``: one HTML page of a run, to open or to send."""
+"""``attomaton report``: one HTML page of a run."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 from attomaton.base.errors import UnsupportedOption, UnwritablePlace
-from attomaton.cli.output import AsJson, Quiet, print_json, print_line, stages
+from attomaton.cli.output import AsJson, Quiet, print_json, print_line
+from attomaton.cli.progress import stages
 from attomaton.cli.values import check_folder, is_stream, path_argument, path_option, whole, words
 
 
@@ -15,26 +16,24 @@ def report(
         int | None, whole("Show at most this many queries; default: as many as fit.", least=1)
     ] = None,
     heads: Annotated[
-        Path | None, path_option("Also show the head audit in this file, written by `attomaton heads --out`.")
+        Path | None, path_option("Add the audit of heads in this file, written by `attomaton heads --out`.")
     ] = None,
-    figures: Annotated[
-        Path | None, path_option("Also draw figures for papers into this folder, as PDF and PNG.")
-    ] = None,
+    figures: Annotated[Path | None, path_option("Folder for figures for papers, as PDF and PNG.")] = None,
     query: Annotated[
-        str | None, words("The query that --figures draws; default: the one with the most samples.")
+        str | None, words("The query whose graph --figures draws; default: the query with the most samples.")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write RUN as one self-contained HTML page: graphs, scores, a live context box, training, verdicts.
+    """Write RUN as one HTML page: graphs, scores, a box to try contexts, training, verdicts.
 
-    The page needs no network and no server. For a large run it shows the queries with the most
-    samples, as many as fit in 5 MB, and says so.
+    The page needs no network and no server. If the run is large, it shows the queries with the most samples,
+    as many as fit in 5 MB.
     """
     from attomaton.report.page.write import write_report
 
     if query is not None and figures is None:
-        raise UnsupportedOption("--query says what --figures draws; give --figures DIR too")
+        raise UnsupportedOption("--query chooses what --figures draws; give --figures FOLDER too")
     if figures is not None:
         from attomaton.report.pictures import FIGURES
 
@@ -47,7 +46,7 @@ def report(
         if figures is not None:
             from attomaton.report.pictures import write_figures
 
-            announce("drawing the pictures")
+            announce("drawing the figures")
             drawn = write_figures(run, figures, query=query)
         announce("writing the page")
         written = write_report(run, out, most_queries=queries, heads=heads)
@@ -66,8 +65,8 @@ def report(
         print_line(f"Wrote {written.path}, {written.n_bytes / 1e6:.1f} MB: open it in a browser.")
         if written.n_shown < written.n_queries:
             print_line(
-                f"It shows {written.n_shown:,} of {written.n_queries:,} queries, those with the most "
-                f"samples. Together they have {written.samples_share:.1%} of the realisable samples."
+                f"It shows the {written.n_shown:,} of {written.n_queries:,} queries with the most samples: "
+                f"{written.samples_share:.1%} of the realisable samples."
             )
         if drawn:
             print_line(f"Drew {', '.join(path.name for path in drawn)} in {figures}.")

@@ -1,4 +1,4 @@
-"""``attomaton reproduce``: redraw published experiments."""
+"""``attomaton reproduce``: run published experiments again."""
 
 import time
 from pathlib import Path
@@ -8,6 +8,7 @@ import typer
 
 from attomaton.base.options import MOST_TRIALS
 from attomaton.cli import output
+from attomaton.cli.progress import stages
 from attomaton.cli.stopping import resumable
 from attomaton.cli.values import check_folder, path_option, whole, words_argument
 
@@ -16,9 +17,11 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    experiment: Annotated[str, words_argument("A name, `all-mechanics`, or `list` to see all experiments.")],
+    experiment: Annotated[
+        str, words_argument("Name of an experiment, or `all-mechanics`; `list` prints all names.")
+    ],
     trials: Annotated[
-        int | None, whole("Number of trials; default: that of the experiment.", least=1, most=MOST_TRIALS)
+        int | None, whole("Number of trials; default: as published.", least=1, most=MOST_TRIALS)
     ] = None,
     seed: Annotated[int, whole("Random seed.")] = 0,
     data: Annotated[
@@ -26,7 +29,7 @@ def reproduce(
     ] = None,
     out: Annotated[Path | None, path_option("Folder for the figure, the numbers and a page.")] = None,
     work: Annotated[
-        Path | None, path_option("Folder for training runs; an interrupted experiment resumes from it.")
+        Path | None, path_option("Folder for training runs; a stopped experiment resumes from it.")
     ] = None,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
@@ -47,7 +50,7 @@ def reproduce(
         else:
             cells = [(row["name"], row["title"], row["figure"] or "", row["minutes"] or "") for row in rows]
             output.print_table("Experiments", ["name", "title", "published figure", "minutes"], cells)
-            output.print_line(f"{ALL} runs all whose names begin with mechanics; minutes are for two cores.")
+            output.print_line(f"{ALL} runs all that begin with mechanics. Minutes are for two cores.")
         return
     options: Any = {"data": data, "trials": trials, "seed": seed, "work": work}
     experiments = [read_settings(name, **options) for name in find_experiments(experiment)]
@@ -63,7 +66,7 @@ def reproduce(
     began = time.perf_counter()
     for settings in experiments:
         name = settings["name"]
-        with resumable(work is not None), output.stages(quiet) as announce:
+        with resumable(work is not None), stages(quiet) as announce:
             announce(name)
             start = time.perf_counter()
             page = run_experiment(settings, announce)
@@ -84,10 +87,10 @@ def reproduce(
 def _page_record(page: "Page", seconds: float) -> dict[str, Any]:
     from attomaton.claims.verdicts import verdict_record
 
-    verdicts = (
-        {} if page.verdicts is None else {"verdicts": [verdict_record(verdict) for verdict in page.verdicts]}
-    )
-    return {"experiment": page.name, **page.record, "seconds": seconds, **verdicts}
+    record = {"experiment": page.name, **page.record, "seconds": seconds}
+    if page.verdicts is not None:
+        record["verdicts"] = list(map(verdict_record, page.verdicts))
+    return record
 
 
 def _print_page(page: "Page", seconds: float) -> None:

@@ -1,9 +1,10 @@
-"""``attomaton scan-snap``: what the second theory says of a corpus, query by query."""
+"""``attomaton scan-snap``: what the second theory predicts for a corpus, query by query."""
 
 from pathlib import Path
 from typing import Annotated
 
-from attomaton.cli.output import AsJson, Quiet, print_blocks, print_json, print_line, stages
+from attomaton.cli.output import AsJson, Quiet, path_texts, print_blocks, print_json, print_written
+from attomaton.cli.progress import stages
 from attomaton.cli.sources import CorpusArgument, CorpusOptions, reads
 from attomaton.cli.values import check_folder, path_option, real, whole
 
@@ -17,13 +18,13 @@ def scan_snap(
     tolerance: Annotated[
         float,
         real(
-            "Largest share of a distinct token's occurrences in other classes of its query.",
+            "A token still counts as distinct if at most this share of its occurrences is in other classes.",
             sign="0 to below 1",
             least=0,
             below=1,
         ),
     ] = 0.0,
-    min_samples: Annotated[int, whole("Least number of samples per class.", least=1)] = 1,
+    min_samples: Annotated[int, whole("Minimum number of samples per class.", least=1)] = 1,
     decoder_rate: Annotated[
         float, real("Learning rate of the decoder, eta_Y.", sign="> 0", least=1e-12, most=1e12)
     ] = 1.0,
@@ -40,7 +41,7 @@ def scan_snap(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compute which tokens attention drops and keeps when decoder and attention learn together, and when."""
+    """Compute which tokens attention drops, and when, if decoder and attention are trained together."""
     from attomaton.base.printing import blocks_of
     from attomaton.theories.scansnap.law import Rates
     from attomaton.theories.scansnap.survey import SURVEY, survey_samples
@@ -64,8 +65,7 @@ def scan_snap(
             announce("writing")
             survey.save(out)
     if as_json:
-        print_json({**survey.to_dict(), "out": None if out is None else str(out)})
+        print_json({**survey.to_dict(), **path_texts(out=out)})
     elif not quiet:
         print_blocks(blocks_of(survey))
-        if out is not None:
-            print_line(f"Written to {out}.")
+        print_written(out)

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from attomaton.cli.attentions import LearnedOption, StepOption, Strength, pick_attention
-from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_value, stages
+from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_value
+from attomaton.cli.progress import stages
 from attomaton.cli.sources import CorpusArgument, CorpusOptions, reads_beside_run
 from attomaton.cli.values import real, run_argument, whole
 
@@ -21,7 +22,9 @@ def score(
     window: Annotated[
         int | None, whole("Longest context, in tokens; default: that of the run.", least=1)
     ] = None,
-    epsilon: Annotated[float, real("Mix in this share of uniform attention, 0 to 1.", least=0, most=1)] = 0.0,
+    epsilon: Annotated[
+        float, real("Mix in this share of uniform attention.", sign="0 to 1", least=0, most=1)
+    ] = 0.0,
     step: StepOption = None,
     shrink: Strength = None,
     learned_from: LearnedOption = None,
@@ -30,7 +33,7 @@ def score(
 ) -> None:
     """Score RUN on new text: log-loss and accuracy.
 
-    Only samples whose label is in the context count: attention cannot retrieve other tokens.
+    Only samples whose next token is in the context count: attention cannot retrieve other tokens.
     """
     with stages(quiet) as announce:
         announce("reading")

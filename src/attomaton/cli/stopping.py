@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: a command that is stopped cleans up and says how to resume it."""
+"""Ctrl-C and SIGTERM: a stopped command cleans up and prints how to resume it."""
 
 import os
 import shlex
@@ -11,12 +11,12 @@ from typing import Any
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, as ``kill``, ``docker stop`` and cancelled jobs send it; handled wherever Ctrl-C is."""
+    """SIGTERM, from ``kill``, ``docker stop`` or a cancelled job; handled wherever Ctrl-C is."""
 
 
 @contextmanager
 def heeding_termination() -> Generator[None]:
-    """In the block SIGTERM raises :class:`Terminated`, once: a second SIGTERM ends the program at once."""
+    """Raise :class:`Terminated` on the first SIGTERM in the block; a second one ends the program at once."""
     report = sys.unraisablehook
 
     def terminate(number: int, _: object) -> None:
@@ -24,7 +24,7 @@ def heeding_termination() -> Generator[None]:
         raise Terminated
 
     def send_again(ignored: Any) -> None:
-        """Python drops what is raised in a callback, such as one of an import: raise it somewhere else."""
+        """Send the signal again if Python dropped the exception, as it does in callbacks."""
         if not isinstance(ignored.exc_value, Terminated):
             report(ignored)
             return
@@ -42,7 +42,7 @@ def heeding_termination() -> Generator[None]:
 
 @contextmanager
 def resumable(can: bool, *options: str) -> Generator[None]:
-    """If the block is stopped, say which command resumes it: the same, with these options."""
+    """If the block is stopped, add to the error the command that resumes it: the same, with these options."""
     try:
         yield
     except KeyboardInterrupt as stop:
@@ -55,11 +55,11 @@ def resumable(can: bool, *options: str) -> Generator[None]:
 
 @contextmanager
 def ending_when_stopped() -> Generator[None]:
-    """If the block is stopped, say so and exit with 128 and the number of the signal, as shells do."""
+    """If the block is stopped, print that and exit with 128 plus the number of the signal, as shells do."""
     try:
         yield
     except KeyboardInterrupt as stop:
-        from attomaton.cli.output import print_error
+        from attomaton.cli.messages import print_error
 
         print_error(" ".join(["Stopped.", *stop.args]))
         sys.exit(128 + (signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT))

@@ -1,10 +1,11 @@
-"""``attomaton tokenize``: a corpus to Parquet shards of token ids, once; it can be killed and run again."""
+"""``attomaton tokenize``: a corpus to Parquet shards of token ids; a stopped command resumes."""
 
 from pathlib import Path
 from typing import Annotated
 
 from attomaton.base.options import MOST_THREADS
 from attomaton.cli import output
+from attomaton.cli.progress import stages
 from attomaton.cli.sources import CorpusArgument, CorpusOptions, reads
 from attomaton.cli.stopping import resumable
 from attomaton.cli.values import path_option, whole
@@ -20,11 +21,11 @@ def tokenize(
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
 ) -> None:
-    """Tokenise CORPUS into Parquet shards; an interrupted run resumes."""
+    """Tokenise CORPUS into Parquet shards of token ids; a stopped command resumes."""
     from attomaton.corpora.readers.corpus import warn_of_skipped
     from attomaton.corpora.readers.tokenize import tokenize_corpus
 
-    with resumable(corpus != "-"), output.stages(quiet) as announce:
+    with resumable(corpus != "-"), stages(quiet) as announce:
         announce("tokenizing")
         tokens = tokenize_corpus(
             corpus,
@@ -48,4 +49,4 @@ def tokenize(
     elif not quiet:
         names = ("documents", "tokens", "vocabulary", "shards")
         output.print_table("Tokenised", ["", ""], [(name, f"{record[name]:,}") for name in names])
-        output.print_line(f"Written to {out}.")
+        output.print_written(out)

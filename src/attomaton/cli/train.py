@@ -1,4 +1,4 @@
-"""``attomaton train``: one layer of attention trained on a text; it can be killed and resumed."""
+"""``attomaton train``: train one attention layer on a text; a stopped training can be resumed."""
 
 import math
 from pathlib import Path
@@ -8,6 +8,8 @@ import typer
 
 from attomaton.base.options import MOST_TRAINING_STEPS
 from attomaton.cli import output
+from attomaton.cli.messages import warnings_as_lines
+from attomaton.cli.progress import stages
 from attomaton.cli.sources import CorpusArgument, CorpusOptions, WindowOption, reads
 from attomaton.cli.stopping import resumable
 from attomaton.cli.values import path_option, real, whole, words
@@ -17,25 +19,24 @@ if TYPE_CHECKING:
     from attomaton.training.steps import Step
 
 
-MOST_EMBEDDED = (
-    250_000_000  # numbers that the embedded contexts may take: 2 GB, of which training holds about two
-)
+MOST_EMBEDDED = 250_000_000
+"""Maximum number of entries of the embedded contexts: 2 GB, of which training needs about two copies."""
 
 
 @reads
 def train(
     corpus: CorpusArgument,
     corpus_options: CorpusOptions,
-    out: Annotated[Path, path_option("Run folder; files go to its subfolder training.")],
+    out: Annotated[Path, path_option("Run folder; the training is written to its subfolder training.")],
     window: WindowOption = 32,
     steps: Annotated[int, whole("Number of steps.", least=1, most=MOST_TRAINING_STEPS)] = 5000,
     step_size: Annotated[
         float, real("Step size of gradient descent.", sign="> 0", above=0, most=1e300)
     ] = 1.0,
     normalized: Annotated[bool, typer.Option("--normalized", help="Divide gradients by their norm.")] = False,
-    optimiser: Annotated[str, words("descent, sign, adam, spectral or muon.")] = "descent",
+    optimiser: Annotated[str, words("Optimiser: descent, sign, adam, spectral or muon.")] = "descent",
     decay: Annotated[
-        float, real("Decay the step size like step^-DECAY; 0.5 is usual.", least=0, most=1)
+        float, real("Multiply the step size by step^-DECAY; 0.5 is usual.", least=0, most=1)
     ] = 0.0,
     dim: Annotated[
         int | None, whole("Dimension of random unit embeddings; default: orthonormal embeddings.", least=1)
@@ -48,7 +49,7 @@ def train(
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
 ) -> None:
-    """Train one attention layer on CORPUS from W = 0: log-loss, token-id head, full batches."""
+    """Train one attention layer on CORPUS, from W = 0, with the log-loss and full batches."""
     from attomaton.base.errors import StepBeyondEdge, needing
     from attomaton.corpora.readers.corpus import read_samples
     from attomaton.graphs.bags import find_realisable
@@ -59,13 +60,12 @@ def train(
         from attomaton.training.models.attention import AttentionModel
         from attomaton.training.models.embeddings import Orthonormal, RandomUnit
 
-    going_on = resumable(corpus != "-", "--resume")
-    with going_on, output.stages(quiet) as announce, output.warnings_as_lines(StepBeyondEdge):
+    with resumable(corpus != "-", "--resume"), stages(quiet) as announce, warnings_as_lines(StepBeyondEdge):
         announce("reading")
         read = read_samples(
             corpus, window=window, tokenizer=corpus_options.tokenizer, reading=corpus_options.reading
         )
-        samples = read.take(find_realisable(read))  # the others teach nothing, and need not be laid out
+        samples = read.take(find_realisable(read))  # no gradient comes from the others
         _check_size(samples, samples.n_tokens if dim is None else dim)
         announce("training")
         trace = loop.train(
@@ -81,7 +81,7 @@ def train(
         output.print_json({**trace.summary(), "out": str(out)})
     elif not quiet:
         output.print_value(trace)
-        output.print_line(f"Written to {out / 'training'}.")
+        output.print_written(out / "training")
     if not all(math.isfinite(number) for number in trace.losses[-1].tolist()):
         raise typer.Exit(1)
 
@@ -97,7 +97,7 @@ def _make_step(optimiser: str, step_size: float, decay: float, *, normalized: bo
         return GradientDescent(step_size, normalized=normalized, schedule=schedule)
     if normalized:
         raise UnsupportedOption(
-            "--normalized belongs to gradient descent; leave --normalized or --optimiser out"
+            "--normalized works only with --optimiser descent; leave --normalized or --optimiser out"
         )
     if optimiser not in kinds:
         raise UnsupportedOption(f"--optimiser is {show(optimiser)}; give one of descent, {', '.join(kinds)}")
@@ -105,14 +105,13 @@ def _make_step(optimiser: str, step_size: float, decay: float, *, normalized: bo
 
 
 def _check_size(samples: "Samples", dim: int) -> None:
-    """Say at once that a training would not fit into memory: before the work, not during it."""
     from attomaton.base.errors import UnsupportedOption
 
     longest = int(samples.lengths.max(initial=0))
     numbers = max(len(samples) * longest * dim, dim * dim)
     if numbers > MOST_EMBEDDED:
         raise UnsupportedOption(
-            f"{len(samples):,} samples of {longest} tokens in {dim:,} dimensions are {numbers / 1e9:.1f} "
-            f"billion numbers, and this command holds at most {MOST_EMBEDDED / 1e9} billion in memory; give "
-            "a smaller --dim or --window, or a shorter text"
+            f"the training needs {numbers / 1e9:.1f} billion numbers in memory ({len(samples):,} samples of "
+            f"up to {longest} tokens in {dim:,} dimensions), and the limit is {MOST_EMBEDDED / 1e9} billion; "
+            "give a smaller --dim or --window, or a shorter text"
         )

@@ -1,8 +1,4 @@
-"""Options and arguments whose values are checked while they are parsed, by the same helpers as in Python.
-
-``whole``, ``real``, ``fraction`` and ``words`` make options for numbers, shares and texts. ``is_stream``,
-``check_folder`` and ``read_queries`` check or read values that commands have in common.
-"""
+"""Options and arguments whose values are checked while they are parsed."""
 
 import re
 from collections.abc import Callable
@@ -19,7 +15,7 @@ if TYPE_CHECKING:
     from attomaton.base.artifacts import FolderKind
 
 MOST_DIGITS = 4_000
-"""Longest number that is read: below the 4,300 digits that int() reads by default."""
+"""Longest text that is read as a number: below the 4,300 digits that int() reads by default."""
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(nan|inf(inity)?)", re.IGNORECASE)
@@ -28,7 +24,6 @@ _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(nan|in
 def whole(
     help_text: str, *, least: int = 0, most: int = options.LARGEST_WHOLE, names: tuple[str, ...] = ()
 ) -> Any:
-    """An option that is a whole number in this range; by default its name is that of its parameter."""
     limits = f"{least} to {most}" if most < options.LARGEST_WHOLE else f">= {least}"
     parser = _parser(lambda text: options.whole_number(read_number(text), "it", least=least, most=most))
     return typer.Option(*names, parser=parser, metavar=f"<int {limits}>", help=help_text)
@@ -41,7 +36,6 @@ def real(help_text: str, *, sign: str = "", **limits: float) -> Any:
 
 
 def fraction(help_text: str) -> Any:
-    """An option that is a share above 0 and at most 1."""
     parser = _parser(lambda text: options.share(read_number(text), "it"))
     return typer.Option(parser=parser, metavar="<float 0 to 1>", help=help_text)
 
@@ -51,12 +45,10 @@ def path_option(help_text: str) -> Any:
 
 
 def run_option(help_text: str) -> Any:
-    """An option that is the path of a run, or its URL in an object store."""
     return typer.Option(parser=_parser(_run_path), metavar="<path or URL>", help=help_text)
 
 
 def run_argument(help_text: str) -> Any:
-    """An argument that is the path of a run, or its URL in an object store."""
     return typer.Argument(parser=_parser(_run_path), help=help_text)
 
 
@@ -82,7 +74,7 @@ def words_argument(help_text: str) -> Any:
 
 
 def is_stream(path: Path | None, as_json: bool) -> bool:
-    """Whether a file is to go to standard output, which then has no room for anything else."""
+    """Whether a file is written to standard output, where nothing else may then be printed."""
     if path is None or str(path) != "-":
         return False
     if as_json:
@@ -93,15 +85,29 @@ def is_stream(path: Path | None, as_json: bool) -> bool:
 
 
 def check_folder(folder: Path | None, kind: "FolderKind", *, overwrite: bool = True) -> None:
-    """Refuse, before the work, a folder that may not be written or replaced."""
     from attomaton.base.artifacts.folders import check_replaceable, resolve_target
 
     if folder is not None:
         check_replaceable(resolve_target(folder), kind, overwrite=overwrite)
 
 
+def check_drawings(figure: Path | None, page: Path | None) -> None:
+    if figure is not None:
+        from attomaton.base.drawing import paper_style
+        from attomaton.report.figures import check_figure
+
+        check_figure(figure)
+        with paper_style():  # needs matplotlib
+            pass
+    if page is not None:
+        from attomaton.base.artifacts import check_target
+        from attomaton.base.pages import is_page
+
+        check_target(page, is_ours=is_page)
+
+
 def read_queries(text: str | None) -> list[str] | int | None:
-    """The tokens, or the number of queries, that ``--queries`` names."""
+    """The tokens named by ``--queries``, or the number of queries."""
     if text is None:
         return None
     if text.isascii() and text.isdecimal():
@@ -110,7 +116,6 @@ def read_queries(text: str | None) -> list[str] | int | None:
 
 
 def read_number(text: Any) -> Any:
-    """The number that a text writes in plain digits; the text itself where it does not."""
     if not isinstance(text, str) or len(text) > MOST_DIGITS:
         return text
     if _WHOLE.fullmatch(text):
@@ -131,7 +136,7 @@ def _checked_text(text: Any) -> str:
 
 
 def _parser(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A parser for typer. Errors become BadParameter, which names the option: checks call the value "it"."""
+    """A parser whose errors name the option: checks call the value "it", and typer adds the name."""
 
     def parse(text: Any) -> Any:
         try:

@@ -1,11 +1,13 @@
-"""``attomaton verify``: hold a training run against every claim of the theory."""
+"""``attomaton verify``: test every claim of the theory on a training run."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from attomaton.cli.output import AsJson, Quiet, print_error, print_json, print_line, print_value, stages
+from attomaton.cli.messages import print_error
+from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_value
+from attomaton.cli.progress import stages
 from attomaton.cli.values import path_argument
 
 
@@ -16,8 +18,7 @@ def verify(
 ) -> None:
     """Test each theorem on the training in RUN; exit code 1 if one fails.
 
-    Assumptions are checked first. Verdicts go to verdicts.json in RUN, and known problems of a run are named
-    with their remedy.
+    The assumptions of each theorem are checked first. Verdicts are written to verdicts.json in RUN.
     """
     from attomaton.base.errors import needing
 

@@ -1,5 +1,6 @@
-"""The board of a fit of choices as one HTML page, and as a figure for papers."""
+"""The board of ratings as one HTML page, and as a figure for papers."""
 
+from collections.abc import Callable, Sequence
 from html import escape
 from math import isfinite
 from pathlib import Path
@@ -15,7 +16,7 @@ from attomaton.choices.result import ChoiceFit
 from attomaton.report.figures import new_figure, write_figure
 
 DRAWING_WIDTH, DRAWING_HEIGHT, SIDE_ROOM = 320.0, 18.0, 24.0
-"""Width and height of the drawn interval of an item, and the room at its sides, in pixels."""
+"""In pixels: width and height of the drawing of an interval, and the space at its sides."""
 
 BODY = """<header><div><h1>{title}</h1><p>{subtitle}</p></div></header>
 <main>
@@ -35,21 +36,16 @@ BOARD_STYLE = """
 
 
 def write_board(board: Board, out: str | Path = "board.html", *, title: str = "Ratings") -> Path:
-    """Write the board as one HTML page, without scripts and without anything from elsewhere.
+    """Write the board as one HTML page, without scripts and without external files.
 
     Parameters
     ----------
     board : Board
         The board, from ``fit.board()``.
     out : str or Path
-        The HTML file.
+        The HTML file, which is also returned.
     title : str
         The title of the page.
-
-    Returns
-    -------
-    Path
-        The HTML file.
 
     Examples
     --------
@@ -75,7 +71,8 @@ def write_board(board: Board, out: str | Path = "board.html", *, title: str = "R
     }
     for heading, lines in notes.items():
         points = "".join(f"<li>{escape(shorten(line, TEXT_LENGTH))}</li>" for line in lines)
-        sections += [f"<section><h2>{heading}</h2><ul>{points}</ul></section>"] * bool(points)
+        if points:
+            sections.append(f"<section><h2>{heading}</h2><ul>{points}</ul></section>")
     title = escape(title)
     body = BODY.format(title=title, subtitle=escape(board.headline()), sections="\n".join(sections))
     text = frame_page(title, style, body)
@@ -91,14 +88,9 @@ def draw_board(board: Board | ChoiceFit, out: str | Path = "board.pdf", *, limit
     board : Board or ChoiceFit
         The board, from ``fit.board()``; or a fit with ``by=``, whose ratings by category are lines.
     out : str or Path
-        The file, which ends in .pdf, .png or .svg.
+        The file, which ends in .pdf, .png or .svg; it is also returned.
     limit : int, optional
         The largest number of items of each board; None means 40, and 14 lines.
-
-    Returns
-    -------
-    Path
-        The file.
 
     Examples
     --------
@@ -122,50 +114,48 @@ def draw_board(board: Board | ChoiceFit, out: str | Path = "board.pdf", *, limit
 
 
 def _section(board: Board, rows: list[dict[str, Any]], title: str) -> str:
-    """One board as a table, its intervals drawn on a common scale."""
+    """One board as a table, with the intervals drawn on a common scale."""
     numbers = [value for row in rows for value in (row["rating"], row["low"], row["high"], board.centre)]
     finite = [value for value in numbers if value is not None and isfinite(value)]
-    low, span = min(finite), max(finite) - min(finite) or 1.0
+    lowest, span = min(finite), max(finite) - min(finite) or 1.0
 
     def abscissa(value: float) -> float:
-        return round(SIDE_ROOM + (value - low) / span * (DRAWING_WIDTH - 2 * SIDE_ROOM), 1)
+        return round(SIDE_ROOM + (value - lowest) / span * (DRAWING_WIDTH - 2 * SIDE_ROOM), 1)
 
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in (*HEADERS, "")).replace(
-        "interval", f"{100 * board.level:g} % interval"
-    )
-    body = list[str]()
-    for row in rows:
-        cells = "".join(f"<td>{escape(shorten(cell, TOKEN_LENGTH))}</td>" for cell in board.cells(row))
-        body.append(f"<tr>{cells}<td>{_drawing(row, abscissa, board.centre)}</td></tr>")
-    table = f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody>"
-    return (
-        f'<section><h2>{escape(title)}</h2><div class="scroll"><table class="board">{table}</table></div>'
-        "</section>"
-    )
+    interval = f"{100 * board.level:g} % interval"
+    headers = [interval if header == "interval" else header for header in HEADERS]
+    cells = [[escape(shorten(cell, TOKEN_LENGTH)) for cell in board.cells(row)] for row in rows]
+    drawings = [_draw_interval(row, abscissa, board.centre) for row in rows]
+    lines = [[*texts, drawing] for texts, drawing in zip(cells, drawings, strict=True)]
+    return _write_table(title, [*headers, ""], lines, ' class="board"')
 
 
 def _list_coefficients(board: Board) -> str:
     """What position, features and ties are worth, as a table."""
     listing = list_coefficients(board.coefficients, board.scale)
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in listing.headers)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escape(shorten(cell, TEXT_LENGTH))}</td>' for cell in row)}</tr>"
-        for row in listing.rows
-    )
-    table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-    return f'<section><h2>Coefficients</h2><div class="scroll"><table>{table}</table></div></section>'
+    rows = [[escape(shorten(cell, TEXT_LENGTH)) for cell in row] for row in listing.rows]
+    return _write_table("Coefficients", listing.headers, rows)
 
 
-def _drawing(row: dict[str, Any], abscissa: Any, centre: float) -> str:
-    """The interval of an item, or its bound with a triangle that points to where its rating is."""
+def _write_table(
+    title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], attribute: str = ""
+) -> str:
+    """A section with a table; the cells are HTML."""
+    head = "".join(f'<th scope="col">{escape(header)}</th>' for header in headers)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    table = f"<table{attribute}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<section><h2>{escape(title)}</h2><div class="scroll">{table}</div></section>'
+
+
+def _draw_interval(row: dict[str, Any], abscissa: Callable[[float], float], centre: float) -> str:
+    """The interval of an item; for an infinite rating, its bound and a triangle that points to the rating."""
     middle, rating = DRAWING_HEIGHT / 2, row["rating"]
-    shapes = (
-        f'<line class="centre" x1="{abscissa(centre)}" x2="{abscissa(centre)}" y1="0" y2="{DRAWING_HEIGHT}"/>'
-    )
+    zero = abscissa(centre)
+    shapes = f'<line class="centre" x1="{zero}" x2="{zero}" y1="0" y2="{DRAWING_HEIGHT}"/>'
     if not isfinite(rating):
-        start = row["low"] if rating > 0 else row["high"]
-        if isfinite(start):
-            x, end, tip = abscissa(start), (DRAWING_WIDTH if rating > 0 else 0.0), (6 if rating > 0 else -6)
+        bound = row["low"] if rating > 0 else row["high"]
+        if isfinite(bound):
+            x, end, tip = abscissa(bound), (DRAWING_WIDTH if rating > 0 else 0.0), (6 if rating > 0 else -6)
             shapes += f'<line class="bound" x1="{x}" x2="{end}" y1="{middle}" y2="{middle}"/>'
             shapes += f'<path d="M{x} {middle - 5}v10l{tip} -5z"/>'
     elif row["low"] is None:

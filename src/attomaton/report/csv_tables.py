@@ -14,40 +14,33 @@ from attomaton.report.export import TokenTexts, as_text, escape_cell, join_rows,
 
 _arrow: Any = pa
 CSV_TABLES = FolderKind("tables", "exported tables", "attomaton export --csv")
-ID_COLUMNS = ("query", "token", "winner", "loser")
-"""Columns of token ids."""
+ID_COLUMNS = ("query", "token", "winner", "loser")  # columns of token ids
 
 
 def write_csv(automaton: Automaton, folder: Path, queries: Bool) -> dict[str, int]:
-    """Write the tables of an automaton, one file each, and return the number of rows of each.
+    """Write the tables of an automaton, one CSV file each, and return the number of rows of each.
 
-    A column of token ids is followed by a column of their texts, whose name ends in ``_text``. Lists of
-    numbers are separated by spaces; the texts of a list of tokens are a JSON list. Texts are escaped
-    (:func:`~attomaton.report.export.escape_cell`), so every row is one line and no cell is a formula.
+    A column of token ids is followed by a column of their texts, whose name ends in ``_text``. Numbers in
+    lists are separated by spaces; the texts of a list of tokens are a JSON list. Texts are escaped, so every
+    row is one line and no cell is a formula; :func:`~attomaton.report.unescape_text` recovers them.
 
     Parameters
     ----------
     automaton : Automaton
         The automaton to write.
     folder : Path
-        A new or empty folder, or one that holds earlier tables, which are replaced.
+        A new or empty folder, or a folder of earlier tables, which are replaced.
     queries : array of bool, shape (n_tokens,)
         Which queries to write.
 
     Examples
     --------
     >>> import tempfile, attomaton as at
-    >>> from attomaton.report.export import pick_queries
+    >>> import numpy as np
     >>> auto = at.learn(["a rose is a rose"], window=4)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     rows = write_csv(auto, Path(folder), pick_queries(auto))
-    ...     print(Path(folder, "edges.csv").read_text(), rows)
-    "query","query_text","winner","winner_text","loser","loser_text","support"
-    0,"a",1,"rose",0,"a",1
-    0,"a",1,"rose",2,"is",1
-    2,"is",0,"a",1,"rose",1
-    2,"is",0,"a",2,"is",1
-     {'tokens': 3, 'edges': 4, 'components': 6, 'order': 4, 'hard': 6, 'soft': 6, 'choices': 0}
+    ...     write_csv(auto, Path(folder), np.ones(auto.n_tokens, bool))
+    {'tokens': 3, 'edges': 4, 'components': 6, 'order': 4, 'hard': 6, 'soft': 6, 'choices': 0}
     """
     texts = TokenTexts(automaton, escape_cell)
     written: dict[str, int] = {}
@@ -70,7 +63,7 @@ CSV_COLUMNS: dict[str, tuple[str, dict[str, str]]] = {
     "soft": ("nodes", {"query": "query", "token": "token", "soft": "score"}),
     "choices": ("choices", {}),
 }
-"""File → the table of a run that it contains, and its columns by name; none means all."""
+"""File → the stored table that it contains, and stored column → column of the file; none means all."""
 
 
 def _table_batches(automaton: Automaton, name: str, queries: Bool) -> Iterator[Any]:
@@ -85,8 +78,6 @@ def _table_batches(automaton: Automaton, name: str, queries: Bool) -> Iterator[A
 
 
 class _Rows:
-    """The rows of a table, written batch by batch."""
-
     def __init__(self, batches: Iterator[Any], texts: TokenTexts) -> None:
         self._batches, self._texts = batches, texts
         self.written = 0

@@ -1,4 +1,4 @@
-"""The part of a run to export for other programs, and the check of its target path."""
+"""What an export has in common: which queries are written, and token texts that other programs can read."""
 
 import json
 import re
@@ -19,23 +19,11 @@ from attomaton.base.printing import show_hidden
 from attomaton.base.tables import Bool, Int64, Integers, column, keep_rows
 
 ROWS_AT_A_TIME = 1 << 16
-"""Rows converted to text at a time."""
-
-TEXT_TYPE = pa.large_string()
-"""The type of columns with texts of tokens."""
+TEXT_TYPE = pa.large_string()  # of columns with texts of tokens
 
 
 def pick_queries(automaton: Automaton, choice: Sequence[str] | int | None = None) -> Bool:
-    """Which tokens are queries to write, shape (n_tokens,).
-
-    Parameters
-    ----------
-    automaton : Automaton
-        The automaton to export.
-    choice : sequence of str, or int, optional
-        These tokens; an int k means the k with the most realisable samples (in a tie, the smaller id);
-        all queries by default.
-    """
+    """Which tokens are queries to write, shape (n_tokens,): those named, the k with most samples, or all."""
     present = np.zeros(automaton.n_tokens, bool)
     index = automaton.index
     present[column(index, "query")[column(index, "components") > 0]] = True
@@ -51,13 +39,13 @@ def pick_queries(automaton: Automaton, choice: Sequence[str] | int | None = None
     if len(absent):
         raise UnknownToken(
             f"{automaton.name(int(absent[0]))!r} is not the query of any realisable sample of this run; "
-            "name other queries"
+            "choose other queries"
         )
     return picked
 
 
 def refuse_run_folder(run: Path, target: Path) -> None:
-    """Refuse to write into the run folder itself: it contains only the files in its manifest."""
+    """Refuse to write into the run folder itself, which has only the files in its manifest."""
     if Path(realpath(target)).is_relative_to(realpath(run)):  # circular links resolve to nothing
         raise UnwritablePlace(f"{target} is in the run folder {run}; choose another path")
 
@@ -66,8 +54,8 @@ def _most_seen(automaton: Automaton, number: object) -> list[int]:
     number = whole_number(number, "the number of queries", least=1)
     queries = automaton.index
     ids, realisable = column(queries, "query"), column(queries, "realisable")
-    first = np.lexsort((ids, -realisable))
-    return ids[first[realisable[first] > 0][:number]].tolist()
+    by_samples = np.lexsort((ids, -realisable))
+    return ids[by_samples[realisable[by_samples] > 0][:number]].tolist()
 
 
 def _is_id_text(name: str, n_tokens: int) -> bool:
@@ -111,16 +99,12 @@ def escape_text(text: str) -> str:
 
 
 def escape_cell(text: str) -> str:
-    r"""As :func:`escape_text`, and safe from formulas in spreadsheets.
-
-    A character that begins a formula is escaped at the start of a cell, or where a cell would start if the
-    text were split at other separators; a character that is the whole text is harmless and stays.
-    """
+    """As :func:`escape_text`, and safe from formulas in spreadsheets, whatever the separator of cells."""
     return _FORMULA.sub(lambda match: match[1] + f"\\u{ord(match[2]):04x}", escape_text(text))
 
 
 def unescape_text(text: str) -> str:
-    r"""The inverse of :func:`escape_text` and :func:`escape_cell`.
+    r"""Recover the text of a token from an exported CSV or GraphML file.
 
     Examples
     --------

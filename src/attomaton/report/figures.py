@@ -1,7 +1,4 @@
-"""Make and save figures in the style of :mod:`attomaton.base.drawing`.
-
-They are made without pyplot, so the backend and the windows of the calling session are unaffected.
-"""
+"""Figures in the style of :mod:`attomaton.base.drawing`, made without pyplot, which would open windows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +18,7 @@ def new_figure(height: float, *, width: float = ONE_COLUMN) -> Any:
 
 
 def finish_figure(figure: Any, path: Path, *, caption: str, n_columns: int) -> list[Path]:
-    """Caption above, one legend of all panels below; write ``path`` as PNG and PDF."""
+    """Add a caption above and one legend of all panels below; write ``path`` as PNG and PDF."""
     named = {
         label: handle
         for axis in figure.axes
@@ -33,7 +30,7 @@ def finish_figure(figure: Any, path: Path, *, caption: str, n_columns: int) -> l
 
 
 def save_figure(figure: Any, path: Path, *, caption: str) -> list[Path]:
-    """Caption above; write ``path`` as PNG and PDF, reproducible to the byte."""
+    """Add a caption above; write ``path`` as PNG and PDF, reproducible to the byte."""
     figure.suptitle(caption, parse_math=False)
     written = [path.with_suffix(kind) for kind in (".png", ".pdf")]
     with explained(path.parent):
@@ -44,20 +41,20 @@ def save_figure(figure: Any, path: Path, *, caption: str) -> list[Path]:
 
 
 FIGURE_SIGNS = {"pdf": b"%PDF", "png": b"\x89PNG", "svg": b"<?xml"}
-"""How figures of each kind begin: only such files are replaced."""
+"""The first bytes of figures of each kind: only such files are replaced."""
 
 
 def check_figure(path: Path) -> str:
-    """The kind of the figure by its ending, .pdf without one; refuses what cannot be written or replaced."""
+    """The kind of figure that the path ends in, by default pdf; refuses a file that cannot be replaced."""
     kind = path.suffix[1:].lower() or "pdf"
     if kind not in FIGURE_SIGNS:
-        raise UnsupportedOption(f"the figure ends in .{kind}; draw to .pdf, .png or .svg")
+        raise UnsupportedOption(f"{path.name} is not a name for a figure; end it in .pdf, .png or .svg")
     check_target(path, is_ours=starts_with(FIGURE_SIGNS[kind]))
     return kind
 
 
 def write_figure(figure: Any, path: Path) -> Path:
-    """Write the figure to this one file, as its ending says; reproducible to the byte."""
+    """Write the figure in the format that the path ends in, reproducible to the byte."""
     kind = check_figure(path)
     options: Any = {"format": kind, "bbox_inches": "tight"}
     if kind != "png":
@@ -69,7 +66,7 @@ def write_figure(figure: Any, path: Path) -> Path:
 
 
 def hide_rest(axes: Any, n_used: int) -> Sequence[Any]:
-    """The axes in use; the others are hidden."""
+    """The first ``n_used`` axes; all others are hidden."""
     for axis in axes.flat[n_used:]:
         axis.set_visible(False)
     return axes.flat[:n_used]
@@ -80,19 +77,7 @@ STYLES = ("-", "--", ":", "-.")
 
 @dataclass(frozen=True)
 class Line:
-    """One curve.
-
-    Attributes
-    ----------
-    name : str
-        Its name in the legend; lines with the same name look alike and are named once, others never.
-    steps, values : sequences of float
-        The steps and the values there. A single value is a level, drawn across the panel.
-    colour, style : int
-        Indices of the style's colour and stroke; lines differ in both.
-    errors : sequence of float, optional
-        Half the length of the error bar of each value.
-    """
+    """One curve; a single value is a level across the panel, and equal names are one entry of the legend."""
 
     name: str
     steps: Sequence[float]
@@ -104,20 +89,10 @@ class Line:
 
 @dataclass(frozen=True)
 class LinePanel:
-    """Curves that share an axis.
+    """Curves that share axes; the vertical one starts at ``least``, or a little below the smallest value.
 
-    Attributes
-    ----------
-    title : str
-        The title.
-    lines : sequence of Line
-        The curves.
-    least : float, optional
-        The start of the vertical axis. None means a little below the smallest value.
-    axis : str
-        The label of the horizontal axis.
-    log_axis, log : bool
-        Whether the horizontal axis, and whether the vertical axis, is logarithmic.
+    ``axis`` names the horizontal axis; ``log_axis`` and ``log`` make the horizontal and the vertical axis
+    logarithmic.
     """
 
     title: str

@@ -23,9 +23,7 @@ from attomaton.report.export import (
     scan_queries,
 )
 
-LABEL_TOKENS = 5
-"""Maximum number of tokens in the label of a component."""
-
+LABEL_TOKENS = 5  # tokens in the label of a component
 SIGNATURE = "<!-- written by attomaton -->"
 XML_HEAD = f"""<?xml version="1.0" encoding="UTF-8"?>
 {SIGNATURE}
@@ -33,7 +31,7 @@ XML_HEAD = f"""<?xml version="1.0" encoding="UTF-8"?>
 xsi:schemaLocation="http://graphml.graphdrawing.org/xmlns http://graphml.graphdrawing.org/xmlns/1.0/graphml.xsd">
 """
 is_graphml = begins_with(SIGNATURE.encode())
-"""Marks a file of ours, which a new one may replace."""
+"""Whether a file was written here, so that a new one may replace it."""
 
 ATTRIBUTE_TYPES = {
     **dict.fromkeys(("edges", "support", "component"), "long"),
@@ -44,18 +42,12 @@ ATTRIBUTE_TYPES = {
 
 XmlColumns = Mapping[str, Any]
 XmlBatches = Generator[tuple[list[Any], XmlColumns]]
-"""For a block of rows: the content of the tag, and the attributes."""
+"""For each batch of rows: the attributes of their tags, as columns of text, and their data by name."""
 
 
 @dataclass
 class GraphCounts:
-    """The numbers of written nodes and edges.
-
-    Attributes
-    ----------
-    nodes, edges : int
-        The number of each.
-    """
+    """The numbers of written ``nodes`` and ``edges``."""
 
     nodes: int = 0
     edges: int = 0
@@ -64,7 +56,7 @@ class GraphCounts:
 def write_graphml(
     automaton: Automaton, path: Path, queries: Bool, *, nodes: str = "components"
 ) -> GraphCounts:
-    """Write the graphs of some queries, side by side in one directed graph.
+    """Write the graphs of some queries as one directed graph in GraphML.
 
     Parameters
     ----------
@@ -81,12 +73,10 @@ def write_graphml(
     Examples
     --------
     >>> import tempfile, attomaton as at
-    >>> from attomaton.report.export import pick_queries
     >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path, chosen = Path(folder, "graphs.graphml"), pick_queries(auto)
-    ...     write_graphml(auto, path, chosen), write_graphml(auto, path, chosen, nodes="tokens")
-    (GraphCounts(nodes=2, edges=1), GraphCounts(nodes=3, edges=4))
+    ...     write_graphml(auto, Path(folder, "graphs.graphml"), np.ones(3, bool))
+    GraphCounts(nodes=2, edges=1)
     """
     texts = TokenTexts(automaton, lambda text: escape(escape_text(text)))
     graph = {"components": _ComponentGraph, "tokens": _TokenGraph}[nodes](automaton, texts, queries)
@@ -108,7 +98,7 @@ def write_graphml(
 
 
 class _Graph:
-    """What an automaton writes about some queries."""
+    """The graph of some queries of an automaton: subclasses decide what its nodes and edges are."""
 
     def __init__(self, automaton: Automaton, texts: TokenTexts, queries: Bool) -> None:
         self._automaton = automaton
@@ -122,7 +112,7 @@ class _Graph:
 
 
 class _ComponentGraph(_Graph):
-    """Nodes are components, edges their order."""
+    """Nodes are components, edges are pairs of their order."""
 
     def nodes(self) -> XmlBatches:
         for _, outline in self._automaton.outlines(np.flatnonzero(self._queries)):
@@ -200,7 +190,7 @@ def _declare_attributes(kind: str, batches: Callable[[], XmlBatches]) -> str:
 
 
 def _write_rows(file: IO[bytes], kind: str, batches: XmlBatches) -> int:
-    """Write one element per row; the text of a whole batch is built at once."""
+    """Write one element per row, and return their number; the text of a batch is built at once."""
     written = 0
     for tag, columns in batches:
         texts: list[Any] = [f"<{kind}", *tag, ">"]

@@ -1,4 +1,4 @@
-"""The figures of a run for papers: the content of its page, in the style for papers."""
+"""The figures of a run for papers: its priority graph, hard scores, and training."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,24 +19,15 @@ from attomaton.report.page.packing import Packer, PageGraph
 from attomaton.report.page.training import follow_trials, read_training, why_unpredicted
 from attomaton.report.priority_graph import draw_graph
 
-LARGEST_SUBSPACE = 50_000_000
-"""Maximum size of the axes of the cyclic subspace; beyond it, neither curve is drawn."""
-
-MAP_ROWS, MAP_COLUMNS = 14, 8
-"""Number of tokens and queries that the map of hard scores shows."""
-
-ROW_INCHES, CAPTION_INCHES, AXES_INCHES = 0.15, 0.115, 0.75
-"""Height of a row of the map, of a line of its caption, and of its axis labels."""
-
-TOKEN_CHARACTERS, QUERY_CHARACTERS = 14, 10
-"""Maximum length of the names beside and below the map."""
-
-COLOUR_RANGE = 1.6
-"""The largest score has 1/1.6 of a full colour, so that numbers on it can be read."""
+LARGEST_SUBSPACE = 50_000_000  # size of the axes of the cyclic subspace up to which curves are drawn
+MAP_ROWS, MAP_COLUMNS = 14, 8  # tokens and queries on the map of hard scores
+ROW_INCHES, CAPTION_INCHES, AXES_INCHES = 0.15, 0.115, 0.75  # heights of a row, a line of caption, the labels
+TOKEN_CHARACTERS, QUERY_CHARACTERS = 14, 10  # of names left of the map and below
+COLOUR_RANGE = 1.6  # the largest score has 1/1.6 of a full colour, so that numbers can be read
 
 
 def draw_approach(run: Path) -> list[LinePanel]:
-    """The panels of both curves, with the prediction from the corpus alone; none where unknown."""
+    """The panels of correlation and distance, measured and predicted from the corpus; none where unknown."""
     try:
         with needing("these curves"):
             from attomaton.training.checkpoints import read_trace
@@ -56,7 +47,7 @@ def draw_approach(run: Path) -> list[LinePanel]:
 
 
 def measure_courses(trace: Any) -> dict[str, dict[str, Any]]:
-    """The trajectory of a run as ``measured`` and, where it can be computed, as ``predicted``."""
+    """The curves of a training as ``measured`` and, where they can be computed, as ``predicted``."""
     from attomaton.claims.limits import dense, solve_trials
     from attomaton.claims.measures import predict_target
 
@@ -76,13 +67,13 @@ def measure_courses(trace: Any) -> dict[str, dict[str, Any]]:
 
 
 def _measure_curves(target: Any, trace: Any, *, tied: bool) -> dict[str, Any]:
-    """Steps, and means over trials of both curves; None for one without content: no direction, no ties."""
-    later = trace.steps > 0
-    weights = trace.weights[later]
-    directed = bool(target.directions.any(axis=(1, 2)).all())
+    """Steps, and means over trials of both curves; None without direction, or without ties."""
+    after_start = trace.steps > 0
+    weights = trace.weights[after_start]
+    has_direction = bool(target.directions.any(axis=(1, 2)).all())
     return {
-        "steps": trace.steps[later].astype(np.float64),
-        "correlation": target.correlation(weights).mean(axis=1) if directed else None,
+        "steps": trace.steps[after_start].astype(np.float64),
+        "correlation": target.correlation(weights).mean(axis=1) if has_direction else None,
         "distance": target.finite_distance(weights).mean(axis=1) if tied else None,
     }
 
@@ -97,10 +88,7 @@ def _lines(courses: dict[str, dict[str, Any]], name: str, limit: float) -> list[
 
 
 def choose_tokens(graphs: Sequence[PageGraph]) -> Int32:
-    """The tokens that a map shows, as the page chooses them.
-
-    Tokens of the first query that occur under most queries; ties and high scores first, best on top.
-    """
+    """The tokens of the map: of the first query, under most queries, then ties and high scores."""
     graph = graphs[0]
     tied = np.zeros(len(graph.tokens), bool)
     tied[[row for rows in graph.members if len(rows) > 1 for row in rows]] = True
@@ -161,26 +149,21 @@ FIGURE_FILES = [f"{name}.{ending}" for name in ("graph", "scores", "training") f
 
 
 def write_figures(run: str | Path, folder: str | Path, *, query: str | None = None) -> list[Path]:
-    """Draw a run's figures as PDF and PNG, one paper column wide.
+    """Draw a run's figures as PDF and PNG, one paper column wide, and return the written files.
 
     ``graph`` is the priority graph of a query, ``scores`` the hard scores of its tokens under the queries
-    with the most samples, and ``training`` the measured and predicted curves, if the run has training: loss,
-    norm of W, its correlation with W_svm, and the distance of its finite part from W_fin.
+    with the most samples, and ``training`` the measured and predicted curves, if the run has a training:
+    loss, norm of W, correlation of W with W_svm, and distance of the finite part of W from W_fin.
 
     Parameters
     ----------
     run : str or Path
         A folder written by ``attomaton learn --out`` or ``Automaton.save``.
     folder : str or Path
-        A new or empty folder, or one of earlier figures, which are replaced.
+        A new or empty folder, or a folder of earlier figures, which are replaced.
     query : str, optional
         The token whose graph is drawn (an id, for runs without a vocabulary). None means the query with the
         most samples.
-
-    Returns
-    -------
-    list of Path
-        The written files.
 
     Examples
     --------
@@ -214,21 +197,19 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
 
 
 def _draw_training(training: dict[str, Any], run: Path, path: Path) -> list[Path]:
-    """Loss, norm of W and its convergence to the limit, measured and predicted from the corpus alone."""
     kinds = (("measured", 0), ("predicted", 1))
-    panels = [
-        LinePanel(
-            title, [_curve_line(training[name], which, name, look) for name, look in kinds if training[name]]
-        )
-        for title, which in (("training loss", 1), ("norm of W", 2))
-    ] + draw_approach(run)
+    panels: list[LinePanel] = []
+    for title, entry in (("training loss", 1), ("norm of W", 2)):
+        lines = [_curve_line(training[name], entry, name, look) for name, look in kinds if training[name]]
+        panels.append(LinePanel(title, lines))
+    panels += draw_approach(run)
     caption = "Training, and the prediction from the corpus alone"
     return draw_line_panels(
         panels, path, caption=f"{caption}. {training['reason']}" if training["reason"] else caption
     )
 
 
-def _curve_line(points: list[list[Any]], which: int, name: str, look: int) -> Line:
-    """One curve; its number gives both colour and stroke."""
-    shown = [point for point in points if point[0] > 0 and point[which] is not None]
-    return Line(name, [point[0] for point in shown], [point[which] for point in shown], look, look)
+def _curve_line(points: list[list[Any]], entry: int, name: str, look: int) -> Line:
+    """The curve of one entry of the points (step, loss, norm); ``look`` is both colour and stroke."""
+    shown = [point for point in points if point[0] > 0 and point[entry] is not None]
+    return Line(name, [point[0] for point in shown], [point[entry] for point in shown], look, look)

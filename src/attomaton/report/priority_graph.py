@@ -1,4 +1,4 @@
-"""The priority graph of one query for a paper's column: components in layers, winners on top."""
+"""The priority graph of one query as a figure: components in layers, winners on top."""
 
 from collections.abc import Callable
 from math import log
@@ -11,12 +11,8 @@ from attomaton.base.drawing import HOUSE_GREY, ONE_COLUMN, drawable, measure_tex
 from attomaton.report.figures import new_figure, save_figure
 from attomaton.report.page.packing import PageGraph
 
-MOST_DRAWN_LAYERS, MOST_COMPONENTS = 8, 10
-"""Maximum number of layers, and of components of a layer, that are drawn."""
-
-MOST_DRAWN_LINES = 160
-"""Maximum number of lines that are drawn, those with the most support."""
-
+MOST_DRAWN_LAYERS, MOST_COMPONENTS = 8, 10  # layers, and components of a layer
+MOST_DRAWN_LINES = 160  # those with the most support
 BOX_HEIGHT, LINE_HEIGHT, LAYER_GAP = 0.19, 0.26, 0.2
 """In inches: height of a box, distance from one line of boxes to the next, and extra space after a layer."""
 
@@ -25,7 +21,7 @@ BOX_GAP, BOX_MARGIN = 0.07, 0.13
 
 
 class Label(NamedTuple):
-    """The text of a box, its kind ("one" token, "tie", or "rest" for a note), and its component."""
+    """The text of a box, its kind ("token", "tie", or "note"), and its component."""
 
     text: str
     kind: str
@@ -33,7 +29,6 @@ class Label(NamedTuple):
 
     @property
     def width(self) -> float:
-        """The width of the box, in inches."""
         return min(BOX_MARGIN + max(measure_text(self.text), 0.08), ONE_COLUMN)
 
 
@@ -46,7 +41,6 @@ class Box(NamedTuple):
 
     @property
     def centre(self) -> float:
-        """The horizontal position of its centre."""
         return self.x + self.label.width / 2
 
 
@@ -61,7 +55,7 @@ def draw_graph(graph: PageGraph, name: Callable[[int], str], path: Path) -> list
         axis = figure.subplots()
         axis.set(xlim=(0, ONE_COLUMN), ylim=(height, -0.02))
         axis.set_axis_off()
-        for row in _rows_shown(graph, drawn):
+        for row in _select_pairs(graph, drawn):
             _draw_line(axis, graph, int(row), drawn)
         for box in boxes:
             _draw_box(axis, box)
@@ -69,19 +63,19 @@ def draw_graph(graph: PageGraph, name: Callable[[int], str], path: Path) -> list
 
 
 def lay_out_boxes(graph: PageGraph, name: Callable[[int], str]) -> tuple[list[Box], float]:
-    """Positions of boxes, layer by layer, wrapped at the column's width; and the total height, in inches."""
+    """The boxes, layer by layer, in lines no wider than the column; and the total height in inches."""
     boxes: list[Box] = []
     top = 0.0
     for layer in graph.layers[:MOST_DRAWN_LAYERS]:
         shown = layer[:MOST_COMPONENTS]
         labels = [_label(graph, component, name) for component in shown]
         if len(layer) > len(shown):
-            labels.append(Label(f"+ {len(layer) - len(shown):,} more", "rest"))
-        top = _fill(labels, top, boxes) + LAYER_GAP
-    left = len(graph.layers) - MOST_DRAWN_LAYERS
-    if left > 0:
-        text = f"+ {left:,} layer{'s' * (left != 1)} below"
-        top = _fill([Label(text, "rest")], top, boxes) + LAYER_GAP
+            labels.append(Label(f"+ {len(layer) - len(shown):,} more", "note"))
+        top = _add_boxes(labels, top, boxes) + LAYER_GAP
+    n_hidden = len(graph.layers) - MOST_DRAWN_LAYERS
+    if n_hidden > 0:
+        text = f"+ {n_hidden:,} layer{'s' * (n_hidden != 1)} below"
+        top = _add_boxes([Label(text, "note")], top, boxes) + LAYER_GAP
     return boxes, top - LAYER_GAP
 
 
@@ -89,13 +83,13 @@ def _label(graph: PageGraph, component: int, name: Callable[[int], str]) -> Labe
     """The label of a component: its token, or for a tie the tokens with the best odds and their number."""
     rows = sorted(graph.members[component], key=lambda row: -graph.soft[row])
     if len(rows) == 1:
-        return Label(drawable(name(int(graph.tokens[rows[0]])), 14), "one", component)
-    first = ", ".join(drawable(name(int(graph.tokens[row])), 10) for row in rows[:3])
-    remainder = f" … ({len(rows):,} tie)" if len(rows) > 3 else ""
-    return Label(first + remainder, "tie", component)
+        return Label(drawable(name(int(graph.tokens[rows[0]])), 14), "token", component)
+    best = ", ".join(drawable(name(int(graph.tokens[row])), 10) for row in rows[:3])
+    ellipsis = f" … ({len(rows):,} tie)" if len(rows) > 3 else ""
+    return Label(best + ellipsis, "tie", component)
 
 
-def _fill(labels: list[Label], top: float, boxes: list[Box]) -> float:
+def _add_boxes(labels: list[Label], top: float, boxes: list[Box]) -> float:
     """Put boxes side by side, each line centred; return the position below the last line."""
     lines: list[list[Label]] = [[]]
     used = 0.0
@@ -114,8 +108,8 @@ def _fill(labels: list[Label], top: float, boxes: list[Box]) -> float:
     return top
 
 
-def _rows_shown(graph: PageGraph, drawn: dict[int, Box]) -> Any:
-    """The rows of the order between boxes that no longer path replaces, the best supported last."""
+def _select_pairs(graph: PageGraph, drawn: dict[int, Box]) -> Any:
+    """The pairs of the order to draw: those that no longer path replaces, the best supported last."""
     is_drawn = np.zeros(len(graph.members), bool)
     is_drawn[list(drawn)] = True
     rows = np.flatnonzero(is_drawn[graph.above] & is_drawn[graph.below] & ~graph.implied)
@@ -123,7 +117,7 @@ def _rows_shown(graph: PageGraph, drawn: dict[int, Box]) -> Any:
 
 
 def _draw_line(axis: Any, graph: PageGraph, row: int, drawn: dict[int, Box]) -> None:
-    """A curve from the foot of the winner to the head of the loser, as thick as its support."""
+    """Draw a curve from the winner down to the loser, thicker with more support."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path as Curve
 
@@ -141,16 +135,16 @@ def _draw_box(axis: Any, box: Box) -> None:
     from matplotlib.patches import FancyBboxPatch
 
     look: dict[str, Any] = {
-        "one": {"facecolor": "white", "edgecolor": HOUSE_GREY},
+        "token": {"facecolor": "white", "edgecolor": HOUSE_GREY},
         "tie": {"facecolor": "#d6e9f5", "edgecolor": "C0"},
-        "rest": {"facecolor": "white", "edgecolor": "none"},
+        "note": {"facecolor": "white", "edgecolor": "none"},
     }[box.label.kind]
     shape = "round,pad=0,rounding_size=0.05"
     axis.add_patch(
         FancyBboxPatch((box.x, box.y), box.label.width, BOX_HEIGHT, boxstyle=shape, zorder=2, **look)
     )
     style: dict[str, Any] = {"ha": "center", "va": "center_baseline", "zorder": 3, "parse_math": False}
-    colour = HOUSE_GREY if box.label.kind == "rest" else "black"
+    colour = HOUSE_GREY if box.label.kind == "note" else "black"
     axis.text(box.centre, box.y + BOX_HEIGHT / 2, box.label.text, color=colour, **style)
 
 

@@ -11,9 +11,9 @@ from attomaton.automaton.ov_maps.settle import (
     WritingProblem,
     choose_again,
     choose_first,
-    find_writers,
     settle_choice,
 )
+from attomaton.automaton.ov_maps.writers import find_writers
 from attomaton.automaton.runs.nodes import Nodes
 
 N = 6

@@ -3,8 +3,8 @@
 import numpy as np
 
 import attomaton as at
+from attomaton.automaton.repetition.counts import draw_counts
 from attomaton.automaton.repetition.loops import find_loops
-from attomaton.automaton.repetition.odds import draw_counts
 
 LAYER = [[0.2, 1.0, 0.4], [1.0, 0.1, 0.5], [1.0, 1.0, 0.2]]
 

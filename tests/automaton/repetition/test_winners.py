@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import attomaton as at
-from attomaton.automaton.generation import generate_by_definition
-from attomaton.automaton.repetition.limits import find_exponents, find_slopes, judge_limit
-from attomaton.automaton.repetition.odds import draw_counts, read_odds
+from attomaton.automaton.repetition.counts import draw_counts
+from attomaton.automaton.repetition.flow import find_exponents, find_jacobian
+from attomaton.automaton.repetition.limits import judge_limit
+from attomaton.automaton.repetition.odds import read_odds
 from attomaton.automaton.repetition.winners import Winners
 from attomaton.base.errors import AttomatonError, CorruptRun
 from attomaton.base.native import find_steady
+from tests.automaton.definitions import generate_by_definition
 
 
 def draw_layer(seed: int, size: int) -> np.ndarray:
@@ -62,7 +64,7 @@ def test_slopes_are_the_derivative_of_the_flow(seed: int, size: int) -> None:
         probabilities = table * (shares + sign * 1e-6 * along)
         ends.append(find_steady(probabilities / probabilities.sum(axis=1, keepdims=True)))
     measured = (ends[0] - ends[1]) / 2e-6 - along
-    assert find_slopes(table, shares) @ along == pytest.approx(measured, abs=1e-5)
+    assert find_jacobian(table, shares) @ along == pytest.approx(measured, abs=1e-5)
 
 
 def test_counts_are_those_of_the_text_that_the_layer_generates() -> None:

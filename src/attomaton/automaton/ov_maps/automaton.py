@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.attention import Attention, Ranking
+from attomaton.automaton.attention import Attention
 from attomaton.automaton.automaton import WRITES, Automaton, open_automaton, write_automaton
+from attomaton.automaton.drawing import Ranking
 from attomaton.automaton.explanation import Explanation, explain_prediction
 from attomaton.automaton.generation import choose
 from attomaton.automaton.ov_maps.maps import KeyNames, Writing
-from attomaton.automaton.ov_maps.settle import Settling, count_writers
+from attomaton.automaton.ov_maps.settle import Settling
+from attomaton.automaton.ov_maps.writers import count_writers
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.runs.coverage import Coverage, show_share
 from attomaton.automaton.runs.layout import OWNED
@@ -42,14 +44,14 @@ READ_ATTRIBUTES = ("components", "hard", "soft", "samples")
 
 @dataclass(frozen=True)
 class WritingCoverage(Coverage):
-    """The coverage report of a writing head: ``realisable`` is the share of labels that it can write.
+    """How much of a corpus a head that writes other tokens can write: the share ``realisable``.
 
     Attributes
     ----------
     reach : Reach
         The number of labels in their context, and of labels that a context token writes.
     settling : Settling
-        The number of labels that several keys write, and the choice among these keys.
+        The choice among keys where several write a label.
     """
 
     reach: Reach = field(default_factory=lambda: Reach(0, 0.0, 0.0, 0.0))
@@ -79,9 +81,7 @@ class WritingCoverage(Coverage):
 
 @dataclass(frozen=True)
 class WritingExplanation(Explanation):
-    """The tokens read in one context, the reasons, and the tokens written.
-
-    Everything but ``written`` describes keys, which are tokens if there is only one way to write.
+    """The tokens read in one context, the reasons, and the tokens written; other fields describe keys.
 
     Attributes
     ----------
@@ -98,7 +98,6 @@ class WritingExplanation(Explanation):
     token_name: Callable[[int], str] = field(default=str, compare=False, repr=False)
 
     def _written_rows(self) -> list[tuple[str, float, str]]:
-        """The written tokens, most probable first: token, probability, and the keys that write it."""
         writers: dict[int, list[str]] = {}
         for key, token in self.writes.items():
             writers.setdefault(token, []).append(self.name(key))
@@ -109,7 +108,6 @@ class WritingExplanation(Explanation):
 
     @property
     def written_lines(self) -> list[str]:
-        """The written tokens, in lines, most probable first."""
         return [
             f"writes {token}: {probability:.6f}, where it reads {keys}"
             for token, probability, keys in self._written_rows()
@@ -141,26 +139,11 @@ class WritingExplanation(Explanation):
 class WritingAutomaton(Tabular, Attention):
     """Hard retrieval and soft composition of a head that writes tokens other than those it reads.
 
-    :meth:`predict`, :meth:`predict_proba`, :meth:`predict_samples`, :meth:`sample`, :meth:`generate` and
-    :meth:`score` give *written* tokens; :meth:`attention` and :meth:`retrieve` give tokens *read*,
-    and :meth:`explain` shows both. For everything else that an :class:`~attomaton.Automaton` has, use
-    ``reads``, an automaton whose tokens are keys.
-
-    Attributes
-    ----------
-    reads : Automaton
-        The automaton over keys, for the tokens read under each query. Its certificates are for the convex
-        problems that remain once the key that was read is chosen (:class:`~.settle.Settling`).
-    writing : Writing
-        The token that each key writes.
-    reach : Reach
-        The number of labels of the corpus that the head can write.
-    settling : Settling
-        The choice of the key where several write a label.
-    vocabulary : Vocabulary, optional
-        Lets contexts be given as text.
-    window : int, optional
-        The longest context used for learning.
+    :meth:`predict`, :meth:`sample`, :meth:`generate` and :meth:`score` give *written* tokens;
+    :meth:`attention` and :meth:`retrieve` give tokens *read*, and :meth:`explain` shows both. ``reads`` is
+    the :class:`~attomaton.Automaton` whose tokens are keys; its certificates are for the convex problems
+    that remain once the key that was read is chosen. ``writing`` is the token that each key writes.
+    ``reach`` and ``settling`` are as in the coverage, ``vocabulary`` and ``window`` as in an automaton.
     """
 
     reads: Automaton
@@ -259,7 +242,6 @@ class WritingAutomaton(Tabular, Attention):
     def _continue(
         self, prompt: Sequence[int], n: int, rng: np.random.Generator | None, window: int | None
     ) -> tuple[tuple[int, ...], int]:
-        """The next n tokens, which need not be in the prompt, and how many had no evidence."""
         context, no_evidence = list(prompt), 0
         for _ in range(n):
             visible = np.array(context if window is None else context[-window:], np.int32)
@@ -291,22 +273,16 @@ class WritingAutomaton(Tabular, Attention):
         )
 
     def _predict_keys(self, context: Context) -> tuple[Int32, BatchPrediction, Names]:
-        """The ids of one context, the probabilities of its keys, and the names of its tokens."""
         ids, names = read_context(context, self.n_tokens, self.vocabulary)
         return ids, self.read_bags(count_all_tokens(as_samples([ids], self.n_tokens))), names
 
 
 def _fields_of(base: Any, result: Any) -> dict[str, Any]:
-    """The fields of a dataclass, by name, from a result that has them all."""
     return {field.name: getattr(result, field.name) for field in fields(base)}
 
 
 def predict_written(key_prediction: BatchPrediction, writing: Writing) -> BatchPrediction:
-    """The probabilities of written tokens, from those of the keys that are read.
-
-    The contexts of the prediction hold the written token at each position; a token has the component of the
-    most probable key that writes it, and is a node if any such key is.
-    """
+    """The probabilities of written tokens; each has the component of its most probable key."""
     bags = key_prediction.bags
     samples = trusted(
         Samples,
@@ -333,7 +309,6 @@ def predict_written(key_prediction: BatchPrediction, writing: Writing) -> BatchP
 
 
 def fill_writing(building: Building, automaton: WritingAutomaton, about: Mapping[str, Any]) -> None:
-    """Save the automaton of a writing head to the run folder being built."""
     words = automaton.vocabulary
     record = {
         "name": automaton.writing.name,
@@ -347,7 +322,6 @@ def fill_writing(building: Building, automaton: WritingAutomaton, about: Mapping
 
 
 def open_writing(run: StoredRun, *, whole: bool = False) -> WritingAutomaton:
-    """The automaton of an open run of a writing head."""
     record: Any = run.run.records[WRITES]
     with explained_run(run.run.folder):
         writing = Writing(np.array(record["table"]), str(record["name"]))

@@ -10,7 +10,8 @@ from attomaton.automaton.building import build_run, check_run_target, describe_r
 from attomaton.automaton.learning import Source, warn_if_nothing_realisable
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton, fill_writing
 from attomaton.automaton.ov_maps.maps import Writes, Writing, check_named, find_writing
-from attomaton.automaton.ov_maps.settle import WritingProblem, count_writers, find_writers, settle_choice
+from attomaton.automaton.ov_maps.settle import WritingProblem, settle_choice
+from attomaton.automaton.ov_maps.writers import count_writers, find_writers
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.progress import Progress, as_stages, silent
 from attomaton.corpora.readers.batches import Reading, as_reading
@@ -39,7 +40,8 @@ def learn_writing(
 ) -> WritingAutomaton:
     """Learn a head that writes tokens other than those it reads; everything is in memory.
 
-    Where several tokens of a context write its label, the choice among them is a local optimum.
+    Where several tokens of a context write its label, the choice among them is a local optimum. If no label
+    can be written, ``NothingRealisable`` warns. :func:`~attomaton.automaton.load_attention` opens a run.
 
     Parameters
     ----------
@@ -56,16 +58,6 @@ def learn_writing(
         Number of threads for the solvers; by default all processors.
     out, overwrite, progress
         As in :func:`learn`.
-
-    Returns
-    -------
-    WritingAutomaton
-        It predicts the written tokens. :func:`~attomaton.automaton.load_attention` opens its run.
-
-    Warns
-    -----
-    NothingRealisable
-        If no label can be written.
 
     Examples
     --------
@@ -112,12 +104,7 @@ def solve_writing(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> WritingAutomaton:
-    """Learn the tokens read by a head that writes other tokens.
-
-    A key is a token together with the way in which it is read (:mod:`~attomaton.automaton.ov_maps.maps`).
-    Where one key of a context writes the label, learning treats that key as the label. Where several do, one
-    of them is chosen (:func:`~attomaton.automaton.ov_maps.settle.settle_choice`).
-    """
+    """Learn which keys a head reads: the key that writes the label, or one of them, is the label."""
     progress("finding the tokens that write each label", 0, 0)
     trimmed = trim(samples, selection)
     keys = writing.read(trimmed)

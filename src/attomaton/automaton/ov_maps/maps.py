@@ -1,9 +1,9 @@
-"""The tokens that each token writes when it is read, in one or several ways; contexts as keys.
+"""The token that each token writes when it is read, in one or several ways; contexts as keys.
 
-A head attends to a *key*: a token, together with the way in which it is read. In way w the token x writes
-``table[w, x]``; its key is w · n_tokens + x. With one way keys are tokens. With the two ways identity and
-successor a position that holds x offers two keys: one writes x, the other the token that most often follows
-x.
+A head attends to a *key*: a token together with the way in which it is read. In way w the token x writes
+``table[w, x]``, and the key is w · n_tokens + x. With one way keys are tokens. With the two ways identity and
+successor, a position with the token x offers two keys: one writes x, the other the token that most often
+follows x.
 """
 
 import json
@@ -35,7 +35,6 @@ from attomaton.graphs.writing import check_writes, count_successors
 
 IDENTITY_MAP, SUCCESSOR_MAP = "identity", "successor"
 NAMED_MAPS = (IDENTITY_MAP, SUCCESSOR_MAP, f"{IDENTITY_MAP}+{SUCCESSOR_MAP}")
-"""The named maps."""
 
 Writes = str | Integers | Sequence[int] | Mapping[Any, Any]
 """Values of ``writes``: a name, an array of written tokens (n_tokens,), or a mapping of tokens."""
@@ -43,14 +42,9 @@ Writes = str | Integers | Sequence[int] | Mapping[Any, Any]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Writing:
-    """The tokens that each token writes when it is read.
+    """The token that each token writes when it is read in each way, ``table`` of shape (n_ways, n_tokens).
 
-    Attributes
-    ----------
-    table : int32 array, shape (n_ways, n_tokens)
-        The token that each token writes, in each way.
-    name : str
-        Its name: ``"successor"``, ``"identity+successor"`` or ``"given"``.
+    ``name`` is that of the map: ``"successor"``, ``"identity+successor"`` or ``"given"``.
     """
 
     table: Int32
@@ -60,13 +54,14 @@ class Writing:
         rows: Any = np.asarray(self.table)
         if rows.ndim != 2 or not len(rows):
             raise MismatchedParts(
-                f"the table of written tokens has shape {rows.shape}; give (n_ways, n_tokens)"
+                f"the table of written tokens has shape {rows.shape}, not (n_ways, n_tokens); give one row "
+                "for each way"
             )
         n_tokens = rows.shape[1]
         if rows.size > MAX_TOKENS:
             raise TokenOutOfRange(
-                f"{len(rows)} ways for {n_tokens:,} tokens make {rows.size:,} keys; the limit is "
-                f"{MAX_TOKENS:,}: give fewer ways"
+                f"{len(rows)} ways to read {n_tokens:,} tokens make {rows.size:,} keys, more than the limit "
+                f"of {MAX_TOKENS:,}; give fewer ways"
             )
         checked = [check_writes(row, n_tokens) for row in rows]
         object.__setattr__(self, "table", np.array(checked, np.int32).reshape(rows.shape))
@@ -77,7 +72,6 @@ class Writing:
 
     @property
     def n_ways(self) -> int:
-        """The number of ways in which a token can be read."""
         return len(self.table)
 
     @property
@@ -87,21 +81,18 @@ class Writing:
 
     @property
     def n_keys(self) -> int:
-        """The number of keys: n_ways · n_tokens."""
         return self.table.size
 
     @cached_property
     def offered(self) -> Bool:
-        """Which keys contexts offer, shape (n_ways, n_tokens): those that write a new token."""
-        earlier = [(self.table[:row] == self.table[row]).any(axis=0) for row in range(self.n_ways)]
-        return ~np.array(earlier).reshape(self.table.shape)
+        """Which keys contexts offer, shape (n_ways, n_tokens): those that no earlier way makes redundant."""
+        repeated = [(self.table[:row] == self.table[row]).any(axis=0) for row in range(self.n_ways)]
+        return ~np.array(repeated).reshape(self.table.shape)
 
     def token_of(self, keys: Integers) -> Int32:
         """The token that each key reads; keys of at least ``n_keys`` are unknown words."""
-        beyond = keys >= self.n_keys
-        return np.where(beyond, keys - (self.n_keys - self.n_tokens), keys % max(self.n_tokens, 1)).astype(
-            np.int32
-        )
+        unknown = keys - (self.n_keys - self.n_tokens)
+        return np.where(keys >= self.n_keys, unknown, keys % max(self.n_tokens, 1)).astype(np.int32)
 
     def write(self, keys: Integers) -> Int32:
         """The token that each key writes; an unknown word is written as itself."""
@@ -111,12 +102,11 @@ class Writing:
         return np.where(keys < self.n_keys, written, self.token_of(keys)).astype(np.int32)
 
     def read(self, samples: Samples) -> Samples:
-        """The samples with each position as the keys that it offers, the query last; labels stay tokens."""
+        """The samples with each position replaced by the keys that it offers; labels stay tokens."""
         if self.n_ways == 1:
             return samples
         values, position = self._keys_of(samples.values)
-        counts = np.bincount(position, minlength=len(samples.values))
-        offsets = offsets_of(counts)
+        offsets = offsets_of(np.bincount(position, minlength=len(samples.values)))
         return trusted(
             Samples,
             values=values,
@@ -127,7 +117,7 @@ class Writing:
         )
 
     def read_bags(self, bags: Bags) -> Bags:
-        """The bags with each token as the keys that it offers."""
+        """The bags with each token replaced by the keys that it offers."""
         if self.n_ways == 1:
             return bags
         keys, row = self._keys_of(bags.token)
@@ -138,18 +128,15 @@ class Writing:
     def _keys_of(self, tokens: Int32) -> tuple[Int32, Any]:
         """The keys that each token offers, later ways first, and the index of the token of each."""
         in_vocabulary = tokens < self.n_tokens
-        inside = np.where(in_vocabulary, tokens, 0)
-        has = np.zeros((len(tokens), self.n_ways), bool)
-        keys = np.zeros((len(tokens), self.n_ways), np.int64)
-        for column, row in enumerate(reversed(range(self.n_ways))):
-            has[:, column] = self.offered[row][inside] & in_vocabulary if self.n_tokens else False
-            keys[:, column] = row * self.n_tokens + tokens
-        has[~in_vocabulary, -1] = True
+        is_offered = np.zeros((len(tokens), self.n_ways), bool)
+        is_offered[in_vocabulary] = self.offered.T[tokens[in_vocabulary], ::-1]
+        keys = np.arange(self.n_ways)[::-1] * self.n_tokens + tokens[:, None].astype(np.int64)
+        is_offered[~in_vocabulary, -1] = True  # an unknown word offers one key
         keys[~in_vocabulary, -1] += self.n_keys - self.n_tokens
-        return keys[has].astype(np.int32), np.flatnonzero(has) // self.n_ways
+        return keys[is_offered].astype(np.int32), np.flatnonzero(is_offered) // self.n_ways
 
     def name_keys(self, vocabulary: Vocabulary | None) -> Vocabulary | None:
-        """Keys as texts, named by :class:`KeyNames`."""
+        """A vocabulary of keys, named by :class:`KeyNames`; None if tokens have no texts."""
         if vocabulary is None or self.n_ways == 1:
             return vocabulary
         name = KeyNames(self, lambda token: name_token(vocabulary, token))
@@ -158,10 +145,7 @@ class Writing:
 
 @dataclass(frozen=True)
 class KeyNames:
-    """The names of keys: the texts of tokens if there is one way, otherwise ``"x → y"``.
-
-    A key that writes the token it reads has the name of that token.
-    """
+    """The text of each key: ``"x → y"``, or ``"x"`` if there is one way or the token writes itself."""
 
     writing: Writing
     name: Callable[[int], str]
@@ -174,7 +158,6 @@ class KeyNames:
 
 
 def check_named(writes: Any) -> Writes:
-    """Check a user's ``writes``."""
     if isinstance(writes, str) and writes not in NAMED_MAPS:
         raise UnsupportedOption(
             f"writes is {show(writes)}; give {', '.join(NAMED_MAPS[:-1])} or {NAMED_MAPS[-1]}, an array of "
@@ -184,14 +167,14 @@ def check_named(writes: Any) -> Writes:
 
 
 def read_map(path: str) -> dict[str, str | int]:
-    """A JSON file of token to token (texts, or ids if there is no vocabulary)."""
+    """Read a JSON object from token to token (texts, or ids if there is no vocabulary)."""
     try:
         record: Any = json.loads(Path(path).read_bytes())
     except OSError as error:
         reason = error.strerror or str(error)
         raise UnreadableSource(
-            f"writes is {show(path)}, which is none of {', '.join(NAMED_MAPS)}, and no file of that name can "
-            f"be read ({reason}); give one of these names or a JSON file of token to token"
+            f"writes is {show(path)}, which is none of {', '.join(NAMED_MAPS)} and not a file that can be "
+            f"read ({reason}); give one of these names, or a JSON file of token to token"
         ) from error
     except ValueError as error:
         raise UnreadableSource(f"{path} is not JSON ({error}); write an object of token to token") from error
@@ -202,19 +185,7 @@ def read_map(path: str) -> dict[str, str | int]:
 
 
 def find_writing(writes: Writes, samples: Samples, vocabulary: Vocabulary | None = None) -> Writing:
-    """The tokens that each token of a corpus writes, from a user's ``writes``.
-
-    Parameters
-    ----------
-    writes : str, integers of shape (n_tokens,) or (n_ways, n_tokens), or mapping
-        ``"identity"``, ``"successor"``, ``"identity+successor"``, token ids, or a mapping of tokens (texts or
-        ids) to tokens: a missing token writes itself, and texts that do not occur in the corpus are never
-        read, so they are left out.
-    samples : Samples
-        The corpus in which successors are counted.
-    vocabulary : Vocabulary, optional
-        Numbers texts.
-    """
+    """The map that a user's ``writes`` means for a corpus; other tokens of a mapping map to themselves."""
     tokens = np.arange(samples.n_tokens, dtype=np.int32)
     if isinstance(writes, str):
         check_named(writes)
@@ -233,13 +204,14 @@ def _number_writes(writes: Mapping[Any, Any], vocabulary: Vocabulary | None) -> 
     if vocabulary is None:
         if all(str(token).isdecimal() for pair in writes.items() for token in pair):
             return {int(read): int(written) for read, written in writes.items()}
-        raise UnknownToken("writes names tokens as text but the source has no vocabulary; give token ids")
+        raise UnknownToken("writes names tokens as text, but the corpus has no vocabulary; give token ids")
     ids = vocabulary.ids
     pairs = {str(read): str(written) for read, written in writes.items() if str(read) in ids}
     missing = [(read, written) for read, written in pairs.items() if written not in ids]
     if missing:
+        read, written = missing[0]
         raise UnknownToken(
-            f"{show(missing[0][0])} writes {show(missing[0][1])}, which does not occur in the corpus "
-            f"({len(missing)} such pairs); leave them out of the map"
+            f"writes maps {show(read)} to {show(written)}, which does not occur in the corpus "
+            f"({len(missing)} such pairs); leave these pairs out"
         )
     return {ids[read]: ids[written] for read, written in pairs.items()}

@@ -1,11 +1,11 @@
-"""Loops of a layer that sees only its last T tokens: it always ends in one.
+"""Loops of a layer that sees only its last T tokens: its text always ends in one.
 
-A token that has left the window cannot come back, so the set of tokens in the window only shrinks. Once it
-stays the same, A say, every walk of T tokens through the graph "i → j: j is retrieved under i, A present"
-must visit all of A; so every cycle of that graph passes through all of A, and a cycle with a chord would have
-a shorter one. The result is one cycle through A without any choice: **the sets that absorb a text are those
-A, of at most T tokens, in which every token retrieves exactly one, round in a single cycle.** A single token
-is always such a set.
+A token that has left the window cannot come back, so the set of tokens in the window only shrinks. Let A be
+the set that remains, and draw an edge i → j if j is retrieved under i when A is present. Every walk of T
+tokens through this graph must visit all of A, so every cycle of the graph passes through all of A. A cycle
+with a chord would have a shorter one. Hence the graph is one cycle through A without any choice: **the sets
+in which a text ends are those A, of at most T tokens, in which every token retrieves exactly one other, in a
+single cycle.** A single token is always such a set.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from attomaton.automaton.prediction import HARD_TIE
 from attomaton.automaton.repetition.odds import Odds, RepeatedLayer, read_odds
@@ -24,50 +23,28 @@ from attomaton.base.tables import Bool, Float64
 from attomaton.corpora.prompts import Context
 
 MOST_LOOPS = 10_000
-"""Maximum number of loops to find."""
-
-MOST_PATHS = 1_000_000
-"""Maximum number of paths to try."""
-
-MOST_WINDOWS = 200_000
-"""Maximum number of windows to visit for the probabilities of loops."""
-
-MOST_WINDOW_TOKENS = 20_000_000
-"""Maximum total length of the visited windows."""
-
+MOST_PATHS = 1_000_000  # paths tried in search of loops
+MOST_WINDOWS = 200_000  # windows visited for the probabilities of loops
+MOST_WINDOW_TOKENS = 20_000_000  # total length of the windows visited
 MOST_LOOPS_SHOWN = 20
-"""Number of loops to print."""
-
-DIRECT = 3_000
-"""Number of windows up to which probabilities are solved directly, otherwise by iteration."""
-
-ABSORPTION_RTOL = 1e-12
-"""The residual at which iteration ends, relative to 1."""
+DIRECT = 3_000  # windows up to which probabilities are solved directly, otherwise by iteration
+ABSORPTION_RTOL = 1e-12  # residual at which the iteration ends, relative to 1
 
 WindowTokens = tuple[int, ...]
 """The last tokens of a text, as indices."""
 
-LOST_PROBABILITY = 1e-6
-"""Tolerance for negative probabilities, and for their sum; beyond it they are not reported."""
+LOST_PROBABILITY = 1e-6  # tolerance for negative probabilities, and for their sum
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Loops:
-    """The loops that a layer with a window ends in.
+    """The loops in which the text of a layer with a window can end.
 
-    Attributes
-    ----------
-    odds : Odds
-        The layer's odds for the prompt's tokens, with each of them as the query.
-    window : int
-        T: the number of last tokens that the layer sees.
-    loops : tuple of tuple of int
-        Each loop as token ids in the order of writing, beginning with the lowest id.
-    probabilities : float64 array, shape (n_loops,), or None
-        The probability that the text after the prompt ends in each loop; None if there are too many windows
-        to visit, if absorption takes too long for float64, or if no prompt was given.
-    steps : float, or None
-        Mean number of tokens written until the window holds only the loop's tokens.
+    The layer sees ``window`` tokens, and ``odds`` are its odds for the prompt's tokens. Each of ``loops`` has
+    token ids in the order of writing, the lowest id first. ``probabilities``, shape (n_loops,), are those
+    that the text after the prompt ends in each loop, and ``steps`` is the mean number of tokens written until
+    the window contains only tokens of the loop. Both are None without a prompt, if there are too many windows
+    to visit, or if float64 is too coarse.
     """
 
     odds: Odds
@@ -80,20 +57,19 @@ class Loops:
         return f"Loops({len(self.loops):,} loops, window {self.window})"
 
     def __str__(self) -> str:
-        """The loops with their probabilities, most probable first."""
-        falling = np.zeros(len(self.loops)) if self.probabilities is None else -self.probabilities
-        order: list[int] = np.argsort(falling, stable=True).tolist()
+        keys = np.zeros(len(self.loops)) if self.probabilities is None else -self.probabilities
+        by_probability: list[int] = np.argsort(keys, stable=True).tolist()
         lines = [repr(self)]
-        for number in order[:MOST_LOOPS_SHOWN]:
+        for number in by_probability[:MOST_LOOPS_SHOWN]:
             probability = "" if self.probabilities is None else f"{self.probabilities[number]:.4f}  "
             lines.append(f"  {probability}{' '.join(map(self.odds.name, self.loops[number]))}")
-        if len(order) > MOST_LOOPS_SHOWN:
-            lines.append(f"  and {len(order) - MOST_LOOPS_SHOWN:,} more")
+        if len(by_probability) > MOST_LOOPS_SHOWN:
+            lines.append(f"  and {len(by_probability) - MOST_LOOPS_SHOWN:,} more")
         return "\n".join(lines)
 
 
 def find_loops(layer: RepeatedLayer, prompt: Context | None = None, *, window: int) -> Loops:
-    """Find the loops that a layer ends in when it sees only the last ``window`` tokens of its own output.
+    """Find the loops in which the text of a layer ends if the layer sees only its last ``window`` tokens.
 
     Parameters
     ----------
@@ -103,7 +79,7 @@ def find_loops(layer: RepeatedLayer, prompt: Context | None = None, *, window: i
         The first context; the text never contains other tokens. None means any prompt of the layer's tokens.
     window : int
         The number of tokens that the layer sees. With finite scores every text ends in repeating one token,
-        however long that takes; in the limit of training longer loops are common.
+        after any length; in the limit of training longer loops are common.
 
     Examples
     --------
@@ -124,36 +100,34 @@ def find_loops(layer: RepeatedLayer, prompt: Context | None = None, *, window: i
 
 
 def list_cycles(odds: Odds, window: int) -> list[WindowTokens]:
-    """The cycles of at most ``window`` indices in which each retrieves only the next one, sorted.
-
-    A path grows from its lowest index: with each v that joins, every step a → b so far must prefer b to v
-    under a, and the step to v must prefer v to all before it.
-    """
+    """The cycles of at most ``window`` indices in which each retrieves only the next one, sorted."""
     cycles: list[WindowTokens] = []
-    for n_paths, (path, closed) in enumerate(_grow(odds.levels, window)):
+    for n_paths, (path, closed) in enumerate(_extend_paths(odds.levels, window)):
         if closed:
             cycles.append(path)
         if len(cycles) > MOST_LOOPS or n_paths >= MOST_PATHS:
             raise UnsupportedOption(
-                f"there are more than {MOST_LOOPS:,} loops or {MOST_PATHS:,} paths to try; give a shorter "
-                "prompt or a smaller window"
+                f"there are more than {MOST_LOOPS:,} loops, or more than {MOST_PATHS:,} paths to try; give a "
+                "shorter prompt or a smaller window"
             )
     return sorted(cycles)
 
 
-def _grow(levels: Float64, window: int) -> Iterator[tuple[WindowTokens, bool]]:
-    """Every path that may become a cycle, and whether it is one."""
-    for first in range(len(levels)):
-        waiting: list[tuple[WindowTokens, Bool]] = [((first,), np.arange(len(levels)) > first)]
+def _extend_paths(levels: Float64, window: int) -> Iterator[tuple[WindowTokens, bool]]:
+    """Every path that may become a cycle, from its lowest index on, and whether it is one."""
+    for lowest in range(len(levels)):
+        waiting: list[tuple[WindowTokens, Bool]] = [((lowest,), np.arange(len(levels)) > lowest)]
         while waiting:
-            path, allowed = waiting.pop()  # tokens that no step of the path is drawn to
-            last, before = path[-1], levels[path[-1], list(path)]
-            yield path, bool(last == first or _leads(before[0], before[1:]).all())
+            path, may_join = waiting.pop()
+            last = path[-1]
+            levels_of_path = levels[last, list(path)]
+            yield path, bool(last == lowest or _leads(levels_of_path[0], levels_of_path[1:]).all())
             if len(path) == window:
                 continue
-            for token in np.flatnonzero(allowed & _leads(levels[last], before.max())).tolist():
-                left = allowed & _leads(levels[last, token], levels[last])
-                waiting.append(((*path, token), left))
+            joining = np.flatnonzero(may_join & _leads(levels[last], levels_of_path.max()))
+            for token in joining.tolist():
+                may_follow = may_join & _leads(levels[last, token], levels[last])
+                waiting.append(((*path, token), may_follow))
 
 
 def _leads(level: Float64 | float, lower: Float64 | float) -> Bool:
@@ -173,59 +147,34 @@ def next_windows(odds: Odds, state: WindowTokens, window: int) -> dict[WindowTok
     }
 
 
-def loops_by_definition(odds: Odds, window: int) -> list[WindowTokens]:
-    """The result of :func:`list_cycles`, by visiting all K^T windows: the sets that no text leaves."""
-    size = len(odds.tokens)
-    states = [tuple(tokens) for tokens in np.indices((size,) * window).reshape(window, -1).T.tolist()]
-    number = {state: index for index, state in enumerate(states)}
-    edges = [(number[a], number[b]) for a in states for b in next_windows(odds, a, window)]
-    source, target = np.array(edges).T
-    graph = csr_array((np.ones(len(edges)), (source, target)), shape=(len(states), len(states)))
-    labels = connected_components(graph, directed=True, connection="strong")[1]
-    left = np.unique(labels[source[labels[source] != labels[target]]])
-    closed = np.flatnonzero(~np.isin(labels, left))
-    return sorted({_cycle_of(odds, states[index], window) for index in closed})
-
-
-def _cycle_of(odds: Odds, state: WindowTokens, window: int) -> WindowTokens:
-    """The cycle of tokens in a window of a closed set, lowest first."""
-    walked = [state[-1]]
-    for _ in range(len(odds.tokens) * window):
-        (state,) = next_windows(odds, state, window)
-        if state[-1] == walked[0]:
-            break
-        walked.append(state[-1])
-    lowest = walked.index(min(walked))
-    return (*walked[lowest:], *walked[:lowest])
-
-
 def _absorb(
     odds: Odds, start: WindowTokens, window: int, cycles: list[WindowTokens]
 ) -> tuple[Float64, float] | None:
     """The probability of each cycle, and the mean number of tokens before it; None for too many windows."""
-    ends = {frozenset(cycle): index for index, cycle in enumerate(cycles)}
-    most = min(MOST_WINDOWS, MOST_WINDOW_TOKENS // window)
-    number, waiting = {start: 0}, [start]
-    rows: list[tuple[int, int, float]] = []
+    cycle_of_tokens = {frozenset(cycle): index for index, cycle in enumerate(cycles)}
+    most_windows = min(MOST_WINDOWS, MOST_WINDOW_TOKENS // window)
+    number, waiting = {start: 0}, [start]  # the window → its number
+    steps: list[tuple[int, int, float]] = []  # from window, to window, probability
     while waiting:
         state = waiting.pop()
-        index = number[state]
-        if _is_caught(odds, state, window, ends):
+        if _is_caught(odds, state, window, cycle_of_tokens):
             continue
-        for after, probability in next_windows(odds, state, window).items():
-            if after not in number:
-                if len(number) >= most:
+        for following, probability in next_windows(odds, state, window).items():
+            if following not in number:
+                if len(number) >= most_windows:
                     return None
-                number[after] = len(number)
-                waiting.append(after)
-            rows.append((index, number[after], probability))
-    return _solve_absorption(number, rows, ends)
+                number[following] = len(number)
+                waiting.append(following)
+            steps.append((number[state], number[following], probability))
+    return _solve_absorption(number, steps, cycle_of_tokens)
 
 
-def _is_caught(odds: Odds, state: WindowTokens, window: int, ends: dict[frozenset[int], int]) -> bool:
-    """Whether a window holds only the tokens of one cycle, and repeats it without end."""
+def _is_caught(
+    odds: Odds, state: WindowTokens, window: int, cycle_of_tokens: dict[frozenset[int], int]
+) -> bool:
+    """Whether a window contains only the tokens of one cycle, and repeats it without end."""
     tokens = frozenset(state)
-    if tokens not in ends:
+    if tokens not in cycle_of_tokens:
         return False
     for _ in range(window):
         following = next_windows(odds, state, window)
@@ -236,34 +185,36 @@ def _is_caught(odds: Odds, state: WindowTokens, window: int, ends: dict[frozense
 
 
 def _solve_absorption(
-    number: dict[WindowTokens, int], rows: list[tuple[int, int, float]], ends: dict[frozenset[int], int]
+    number: dict[WindowTokens, int],
+    steps: list[tuple[int, int, float]],
+    cycle_of_tokens: dict[frozenset[int], int],
 ) -> tuple[Float64, float] | None:
     """Probabilities and mean steps from the first window, by a sparse system; None if precision is lost."""
     from scipy.sparse import diags_array, eye_array
     from scipy.sparse.linalg import gmres, spsolve
 
     n = len(number)
-    probabilities = np.zeros(len(ends))
-    if not rows:
-        probabilities[ends[frozenset(next(iter(number)))]] = 1.0
+    probabilities = np.zeros(len(cycle_of_tokens))
+    if not steps:
+        probabilities[cycle_of_tokens[frozenset(next(iter(number)))]] = 1.0
         return probabilities, 0.0
-    source, target, probability = (np.array(values) for values in zip(*rows, strict=True))
-    moving = np.bincount(source, minlength=n) > 0
-    table = csr_array((probability, (source, target)), shape=(n, n))
-    first = np.zeros(n)
-    first[0] = 1.0
-    inner = eye_array(n, format="csc") - table.T.tocsc() @ diags_array(moving.astype(np.float64))
+    source, target, probability = (np.array(values) for values in zip(*steps, strict=True))
+    is_transient = np.bincount(source, minlength=n) > 0
+    transitions = csr_array((probability, (source, target)), shape=(n, n))
+    start = np.zeros(n)
+    start[0] = 1.0
+    system = eye_array(n, format="csc") - transitions.T.tocsc() @ diags_array(is_transient.astype(np.float64))
     if n <= DIRECT:
         solve: Any = spsolve
-        visits: Float64 = solve(inner.tocsc(), first)
+        visits: Float64 = solve(system.tocsc(), start)
     else:  # elimination would fill in
-        visits, failed = gmres(inner.tocsc(), first, rtol=ABSORPTION_RTOL, atol=0.0, restart=60, maxiter=40)
+        visits, failed = gmres(system.tocsc(), start, rtol=ABSORPTION_RTOL, atol=0.0, restart=60, maxiter=40)
         if failed:
             return None
     for state, index in number.items():
-        if not moving[index]:
-            probabilities[ends[frozenset(state)]] += visits[index]
-    lost = (
-        visits.min() < -LOST_PROBABILITY or abs(probabilities.sum() - 1) > LOST_PROBABILITY
-    )  # float64 cannot decide: it takes too long
-    return None if lost or not np.isfinite(visits).all() else (probabilities, float(visits[moving].sum()))
+        if not is_transient[index]:
+            probabilities[cycle_of_tokens[frozenset(state)]] += visits[index]
+    is_lost = visits.min() < -LOST_PROBABILITY or abs(probabilities.sum() - 1) > LOST_PROBABILITY
+    if is_lost or not np.isfinite(visits).all():  # absorption takes too long for float64
+        return None
+    return probabilities, float(visits[is_transient].sum())

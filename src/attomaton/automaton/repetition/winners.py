@@ -1,4 +1,4 @@
-"""The tokens that a layer ends with when fed its own output, their shares, and the fading of others."""
+"""The tokens that remain when a layer continues its own text, their shares, and how fast the others fade."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,27 +10,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from attomaton.automaton.repetition.counts import TextCounts, check_text_lengths, count_prompt
+from attomaton.automaton.repetition.flow import Budget, allow_evaluations, find_classes, follow_flow
 from attomaton.automaton.repetition.limits import (
     NEAR_LIMIT,
-    SAME,
     Limit,
-    allow_evaluations,
-    draw_starts,
-    find_classes,
     find_limit,
-    find_single,
-    follow_flow,
+    find_single_limits,
     judge_limit,
-    nudge,
 )
-from attomaton.automaton.repetition.odds import (
-    Odds,
-    RepeatedLayer,
-    TextCounts,
-    check_marks,
-    count_prompt,
-    read_odds,
-)
+from attomaton.automaton.repetition.odds import Odds, RepeatedLayer, read_odds
 from attomaton.base.artifacts import FolderKind, Run, load_run, write_run
 from attomaton.base.borders import check_ids, check_int32, check_int64
 from attomaton.base.drawing import HOUSE_GREY, drawable, house_axes
@@ -43,28 +32,24 @@ from attomaton.corpora.prompts import Context, Names
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.corpora.tokenizers import read_vocabulary, vocabulary_records
 
-TOKEN_COLOURS = (BLUE, ORANGE, GREEN, "#8a5cb8", "#b0892e", "#3a9aa8")
-"""Colours of the tokens with the largest shares; all others are grey."""
-
-LONGEST_LABEL = 16
-"""Maximum number of characters shown of a token."""
-
-
+TOKEN_COLOURS = (BLUE, ORANGE, GREEN, "#8a5cb8", "#b0892e", "#3a9aa8")  # all other tokens are grey
+LONGEST_LABEL = 16  # characters of a token in a legend
+SAME_LIMIT = 1e-6  # limits with shares closer than this count as one
+NUDGE = 1e-6  # relative change of the prompt's shares that must not lead to another limit
 WINNERS_FOLDER = FolderKind("winners", "winners", "Winners.save")
 WINNER_COUNTS = ("n_starts", "unsettled", "settled", "n_classes")
 
 MOST_TOKENS_SHOWN = 20
-"""Number of tokens of a limit to print."""
-
 NO_END = (
-    "their flow led to no limit up to t = e^10000, could not be followed that far, or passes between limits"
+    "the predicted shares reach no limit up to t = e^10000, cannot be followed that far, or pass close to a "
+    "boundary between limits"
 )
 """Why no limit is named for the prompt."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Winners(Tabular):
-    """The limit of a layer that is fed its own output, with all of it as the context.
+    """The limit of a layer that continues its own text, with all of it as the context.
 
     Attributes
     ----------
@@ -73,18 +58,16 @@ class Winners(Tabular):
     prompt : int64 array, shape (length,)
         The prompt, as indices into ``odds.tokens``.
     limits : tuple of Limit
-        The limits that were found: first the one that the prompt's own shares lead to, then those of other
-        starts, then all remaining limits of a single token.
+        The limits that were found, beginning with that of the prompt's own shares.
     n_starts : int
-        The number of starts of the flow.
+        The number of shares from which the flow was followed.
     unsettled : int
         The number of starts that did not converge.
     settled : bool
         Whether the prompt's own shares, and shares a millionth away, converge to the same limit. If they do
         not, random draws decide.
     n_classes : int
-        The number of closed sets of tokens: a text that enters such a set never leaves it. There is one,
-        unless some odds are 0.
+        The number of sets of tokens that a text never leaves: one, unless some odds are 0.
 
     Examples
     --------
@@ -93,17 +76,8 @@ class Winners(Tabular):
     Winners(token 1; 1 limit from 3 starts)
     >>> end.shares.tolist(), end.exponents.tolist(), end.certain
     ([0.0, 1.0], [0.25, 1.0], True)
-    >>> end.shares_at([100, 10_000]).round(3).tolist()  # from one token each on
+    >>> end.shares_at([100, 10_000]).round(3).tolist()  # predicted, from one token each
     [[0.031, 0.969], [0.001, 0.999]]
-    >>> end.slopes_between(1_000, 100_000).round(3).tolist()  # near the exponents
-    [0.25, 1.001]
-    >>> import tempfile, matplotlib as mpl
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Winners.load(end.save(f"{folder}/winners"))
-    Winners(token 1; 1 limit from 3 starts)
-    >>> mpl.use("agg")
-    >>> end.plot().get_xlabel()
-    'length of the text, t'
     """
 
     odds: Odds
@@ -158,23 +132,22 @@ class Winners(Tabular):
         for number, limit in enumerate(self.limits):
             best = np.lexsort((-limit.exponents, -limit.shares))[:MOST_TOKENS_SHOWN]
             rows = [
-                (
-                    self.odds.name(int(self.odds.tokens[at])),
-                    f"{limit.shares[at]:.4f}",
-                    _describe_growth(limit, at),
-                )
-                for at in best.tolist()
+                (self._name(index), f"{limit.shares[index]:.4f}", _describe_growth(limit, index))
+                for index in best.tolist()
             ]
             blocks.append(Grid(f"Limit {number}: {limit}", ["token", "share", "grows like"], rows))
         return blocks
 
+    def _name(self, index: int) -> str:
+        return self.odds.name(int(self.odds.tokens[index]))
+
     @property
     def first(self) -> Limit:
-        """The limit that the prompt's own shares lead to."""
+        """The limit of the prompt's own shares."""
         if not self.settled:
             raise UnsupportedOption(
                 f"no winner can be named, since the limit of the prompt's shares is not known: {NO_END}; "
-                "see .limits for other starts, and .shares_at"
+                "see .limits for the limits of other starts, or .shares_at(lengths) for predicted shares"
             )
         return self.limits[0]
 
@@ -195,67 +168,50 @@ class Winners(Tabular):
 
     @property
     def certain(self) -> bool:
-        """Whether every start led to one certified limit, and there is a single closed set of tokens.
-
-        That there is no other limit is proved only for limits of a single token.
-        """
-        alone = len(self.limits) == 1 and self.settled and not self.unsettled and self.n_classes == 1
-        return alone and self.limits[0].certified
+        """Whether every start led to one certified limit, and there is a single closed set of tokens."""
+        is_single = len(self.limits) == 1 and self.settled and not self.unsettled and self.n_classes == 1
+        return is_single and self.limits[0].certified
 
     def shares_at(self, lengths: Sequence[int]) -> Float64:
-        """The predicted shares at these lengths of the text, shape (n_lengths, K).
-
-        The prediction starts with the prompt's shares at the prompt's length. If there are several closed
-        sets of tokens, it is for a text that enters the first.
-        """
-        marks = check_marks(lengths, len(self.prompt))
+        """The predicted shares at these lengths of the text, prompt included, shape (n_lengths, K)."""
+        checked = check_text_lengths(lengths, len(self.prompt))
         counts = count_prompt(self.prompt, len(self.odds.tokens))
-        table = self.odds.among()
-        inside = find_classes(table, int(self.prompt[-1]))[0]
-        times = np.log(np.concatenate([[counts.sum()], marks]))
-        fresh = np.concatenate([[True], np.diff(times) > 0])
-        start = counts[inside] / counts[inside].sum()
-        within = follow_flow(table[np.ix_(inside, inside)], start, times[fresh])
-        shares = np.zeros((len(marks), len(counts)))
-        shares[:, inside] = within[np.cumsum(fresh)[1:] - 1]
+        odds = self.odds.among()
+        closed = find_classes(odds, int(self.prompt[-1]))[0]
+        times = np.log(np.concatenate([[counts.sum()], checked]))
+        is_later = np.concatenate([[True], np.diff(times) > 0])  # the first length may be the prompt's
+        start = counts[closed] / counts[closed].sum()
+        followed = follow_flow(odds[np.ix_(closed, closed)], start, times[is_later])
+        shares = np.zeros((len(checked), len(counts)))
+        shares[:, closed] = followed[np.cumsum(is_later)[1:] - 1]
         return shares
 
     def slopes_between(self, first: int, last: int) -> Float64:
-        """The predicted d ln n / d ln t between two lengths of the text, shape (K,).
-
-        They tend to :attr:`exponents`, slowly where the limit's ``rate`` is near 0.
-        """
+        """The predicted d ln n / d ln t between two lengths, shape (K,); it tends to :attr:`exponents`."""
         shares = self.shares_at([first, last])
         with np.errstate(divide="ignore", invalid="ignore"):
             return 1.0 + np.log(shares[1] / shares[0]) / np.log(last / first)
 
     def plot(self, counts: TextCounts | None = None, ax: Any = None) -> Any:
-        """Draw the token shares over the length of the text; return the matplotlib axes.
-
-        ``counts`` (:func:`~attomaton.automaton.repetition.odds.draw_counts`) are drawn as solid lines under
-        the predictions. Without counts, predictions go to 10⁷ tokens. Without ``ax``, this makes a new
-        figure.
-        """
-        begin = len(self.prompt)
-        last = max(10_000_000, 100 * begin) if counts is None else int(counts.lengths[-1])
-        lengths = np.unique(np.geomspace(begin, last, 200).round().astype(np.int64))
-        limit = self.limits[0].shares if self.settled else None
+        """Draw the predicted shares over the length of the text, and those of ``counts``; return axes."""
+        shortest = len(self.prompt)
+        longest = max(10_000_000, 100 * shortest) if counts is None else int(counts.lengths[-1])
+        lengths = np.unique(np.geomspace(shortest, longest, 200).round().astype(np.int64))
         shares = self.shares_at(lengths.tolist())
-        last_shares = shares[-1] if limit is None else np.maximum(shares[-1], limit)
-        order: list[int] = np.argsort(-last_shares, kind="stable").tolist()
+        limit = self.limits[0].shares if self.settled else None
+        final = shares[-1] if limit is None else np.maximum(shares[-1], limit)
+        by_share: list[int] = np.argsort(-final, kind="stable").tolist()
         with house_axes(ax, height=2.0) as axes:
-            for rank, token in enumerate(order):
-                named = rank < len(TOKEN_COLOURS)
-                colour = TOKEN_COLOURS[rank] if named else HOUSE_GREY
-                label = (
-                    drawable(self.odds.name(int(self.odds.tokens[token])), LONGEST_LABEL) if named else None
-                )
+            for rank, token in enumerate(by_share):
+                is_named = rank < len(TOKEN_COLOURS)
+                colour = TOKEN_COLOURS[rank] if is_named else HOUSE_GREY
+                label = drawable(self._name(token), LONGEST_LABEL) if is_named else None
                 axes.plot(lengths, shares[:, token], "--", color=colour, linewidth=0.9, label=label)
                 if counts is not None:
                     look = {"color": colour, "linewidth": 0.7, "alpha": 0.7}
                     axes.plot(counts.lengths, counts.shares[:, token], "-", **look)
-                if limit is not None and named:
-                    axes.plot([last], [limit[token]], "<", color=colour, markersize=4, clip_on=False)
+                if limit is not None and is_named:
+                    axes.plot([longest], [limit[token]], "<", color=colour, markersize=4, clip_on=False)
             axes.set_xscale("log")
             axes.set_ylim(bottom=0.0)
             axes.set_xlabel("length of the text, t")
@@ -280,7 +236,7 @@ def _unpack_winners(run: Run) -> tuple[Any, ...]:
     check_ids(tokens, MAX_TOKENS if vocabulary is None else len(vocabulary) + len(unknown), "a token")
     square = levels.shape == scores.shape == (size, size)
     if not square or shares.ndim != 2 or shares.shape[1] != size or not len(prompt):
-        raise ValueError("odds, prompt and shares have different tokens")
+        raise ValueError("the odds, the prompt and the shares have different tokens")
     odds = Odds(tokens, levels, scores, Names(vocabulary, unknown))
     limits = tuple(judge_limit(odds.among(), row) for row in shares)
     return odds, prompt, limits, *(run.manifest[name] for name in WINNER_COUNTS)
@@ -293,12 +249,13 @@ def winners(
     starts: int = 20,
     seed: np.random.Generator | int | None = 0,
 ) -> Winners:
-    """Find the limit of a layer that is fed its own output and sees all of it.
+    """Find which tokens remain when a layer continues its own text and sees all of it.
 
-    The next token is j with probability m_j w_ij / Σ_l m_l w_il, where i is the last token and m_l the count
-    of token l so far. The shares x then follow dx/d ln t = q(x) − x, where q(x) is the stationary
-    distribution of that chain at fixed shares. At a limit, ρ_j = Σ_i x_i w_ij / Σ_l x_l w_il is 1 for the
-    winners and below 1 for all others, whose counts grow like t^ρ_j.
+    The next token is j with probability m_j w_ij / Σ_l m_l w_il, where i is the last token, w_ij the odds of
+    j under i, and m_l the count of token l so far. In a text of t tokens the shares x then follow dx/d ln t =
+    q(x) − x, where q(x) is the stationary distribution of that chain at fixed shares. At a limit, ρ_j = Σ_i
+    x_i w_ij / Σ_l x_l w_il is 1 for the winners and below 1 for all other tokens, whose counts grow like
+    t^ρ_j.
 
     Parameters
     ----------
@@ -307,16 +264,11 @@ def winners(
     prompt : str or sequence, optional
         The first context; the text never contains other tokens. None means every token of the layer once.
     starts : int
-        Number of other shares from which to start the flow, besides the prompt's: there may be several
-        limits, and random draws decide early which of them a text approaches. With more than 50 tokens fewer
-        are tried, so that the result takes seconds.
+        Number of shares from which to follow the flow, besides the prompt's: there may be several limits, and
+        random draws decide early which of them a text approaches. With more than 50 tokens fewer starts are
+        tried, so that the result takes seconds.
     seed : int or numpy.random.Generator, optional
         The generator, or its seed; it draws the starts beyond one per token.
-
-    Returns
-    -------
-    Winners
-        Its first limit is that of the prompt's shares.
 
     Examples
     --------
@@ -335,49 +287,70 @@ def winners(
     classes = find_classes(table, None if prompt is None else int(indices[-1]))
     limits: list[Limit] = []
     ends: list[Limit | None] = []
-    allowed = allow_evaluations(len(table))
+    budget = allow_evaluations(len(table))
     settled = True
-    for inside in classes:
-        of_prompt = counts[inside] / counts[inside].sum()
-        n_drawn = min(starts, {1: 0, 2: 2}.get(len(inside), starts))
-        for shares in (of_prompt, *draw_starts(len(inside), n_drawn, rng)):
-            if shares is of_prompt or length_hint(allowed):
-                ends.append(_find_within(table, inside, shares, allowed))
+    for tokens in classes:
+        of_prompt = counts[tokens] / counts[tokens].sum()
+        n_drawn = min(starts, {1: 0, 2: 2}.get(len(tokens), starts))
+        for shares in (of_prompt, *_draw_starts(len(tokens), n_drawn, rng)):
+            if shares is of_prompt or length_hint(budget):
+                ends.append(_find_limit_within(table, tokens, shares, budget))
                 _add_limit(limits, ends[-1])
             if len(ends) == 1:
-                near = [_find_within(table, inside, nudged, allowed) for nudged in nudge(of_prompt, rng)]
-                settled = all(_is_near(ends[0], end) for end in near)
-                for end in near:
+                nudged = [_find_limit_within(table, tokens, near, budget) for near in _nudge(of_prompt, rng)]
+                settled = all(_is_near(ends[0], end) for end in nudged)
+                for end in nudged:
                     _add_limit(limits, end)
-    for limit in find_single(table, np.concatenate(classes)):
+    for limit in find_single_limits(table, np.concatenate(classes)):
         _add_limit(limits, limit)
     unsettled = sum(end is None for end in ends)
     return Winners(odds, indices, tuple(limits), len(ends), unsettled, settled, len(classes))
 
 
+def _draw_starts(n_tokens: int, n_starts: int, rng: np.random.Generator) -> Iterator[Float64]:
+    """Initial shares: each token with nine tenths, then random ones; at most ``n_starts``."""
+    if n_tokens == 1:
+        return
+    for number in range(n_starts):
+        if number < n_tokens:
+            shares = np.full(n_tokens, 0.1 / (n_tokens - 1))
+            shares[number] = 0.9
+            yield shares
+        else:
+            yield np.maximum(rng.dirichlet(np.ones(n_tokens)), 1e-6)
+
+
+def _nudge(shares: Float64, rng: np.random.Generator) -> list[Float64]:
+    """Shares moved a little in a random direction, and in the opposite one."""
+    if len(shares) == 1:
+        return []
+    shift = NUDGE * rng.choice([-1.0, 1.0], len(shares)) * rng.uniform(0.5, 1.0, len(shares))
+    return [nudged / nudged.sum() for nudged in (shares * np.exp(shift), shares * np.exp(-shift))]
+
+
+def _find_limit_within(table: Float64, tokens: Int64, shares: Float64, budget: Budget) -> Limit | None:
+    """The limit from these shares of a closed set of tokens, as a limit of all tokens."""
+    limit = find_limit(table[np.ix_(tokens, tokens)], shares, budget)
+    if limit is None:
+        return None
+    of_all = np.zeros(len(table))
+    of_all[tokens] = limit.shares
+    return judge_limit(table, of_all)
+
+
 def _is_near(first: Limit | None, second: Limit | None) -> bool:
-    """Whether two flows converged, and to the same limit."""
     if first is None or second is None:
         return False
     return bool(np.abs(first.shares - second.shares).max() <= NEAR_LIMIT)
 
 
 def _add_limit(limits: list[Limit], new: Limit | None) -> None:
-    if new is not None and not any(np.abs(new.shares - limit.shares).max() < SAME for limit in limits):
+    if new is not None and not any(np.abs(new.shares - limit.shares).max() < SAME_LIMIT for limit in limits):
         limits.append(new)
 
 
-def _find_within(table: Float64, inside: Int64, shares: Float64, allowed: Iterator[int]) -> Limit | None:
-    """The limit of a set of tokens that a text never leaves, over all tokens."""
-    limit = find_limit(table[np.ix_(inside, inside)], shares, allowed)
-    if limit is None:
-        return None
-    whole = np.zeros(len(table))
-    whole[inside] = limit.shares
-    return judge_limit(table, whole)
-
-
 def _describe_growth(limit: Limit, token: int) -> str:
+    """How the count of a token grows with the length t of the text."""
     exponent = limit.decided[token]
     if np.isnan(exponent):
         return "not determined"

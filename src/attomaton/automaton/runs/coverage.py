@@ -1,4 +1,4 @@
-"""The share of a corpus that the theory covers, in a dozen numbers."""
+"""How much of a corpus the theory covers, in a dozen numbers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -18,27 +18,16 @@ from attomaton.solvers.hard.certify import HardCertificate
 from attomaton.solvers.soft.certify import SoftCertificate
 from attomaton.solvers.solved import Solved
 
-N_LARGEST = 5
-"""Number of components that the report lists."""
-
-N_TOKENS = 8
-"""Number of tokens shown of each."""
+N_LARGEST = 5  # components that the report lists
+N_TOKENS = 8  # tokens listed of each
 
 
 @dataclass(frozen=True)
 class LargeComponent:
-    """One of the largest components: its query, its size, and its first few tokens.
+    """One of the largest components: ``size`` tokens tie under ``query``.
 
-    Attributes
-    ----------
-    query, size : int
-        The query, and the number of tokens that tie under it.
-    tokens : tuple of int
-        The eight tokens with the most evidence.
-    query_text : str
-        The query as text; its id if there is no vocabulary.
-    texts : tuple of str
-        The tokens as text.
+    ``tokens`` are the eight tokens with the most evidence; ``query_text`` and ``texts`` are the query and
+    these tokens as text (ids if there is no vocabulary).
     """
 
     query: int
@@ -56,25 +45,16 @@ class LargeComponent:
 
 @dataclass(frozen=True)
 class Coverage(Tabular):
-    """The coverage report.
+    """How much of a corpus the theory covers.
 
-    Attributes
-    ----------
-    n_read : int
-        Samples read, of the selected queries.
-    realisable : float
-        Share of them whose label is in the context; only these can be learned by attention alone.
-    n_queries, n_edges, n_components : int
-        Queries with a graph, distinct edges over all queries, components over all queries.
-    tied_queries : float
-        Share of queries with a component larger than one token, where soft composition happens.
-    ordered_queries : float
-        Share of queries whose components form one chain (the condensation has a Hamiltonian path), so that
-        every context of known tokens is determined.
-    largest : tuple of LargeComponent
-        The largest components with more than one token.
-    hard, soft : dict
-        The certificates, with the outcome in words under ``"status"``.
+    ``n_read`` is the number of samples of the selected queries, and ``realisable`` the share of them whose
+    label is in the context; only these can be learned by attention alone. ``n_queries``, ``n_edges`` and
+    ``n_components`` count queries with a graph, and distinct edges and components over all queries.
+
+    ``tied_queries`` is the share of queries with a component larger than one token, where soft composition
+    happens; ``ordered_queries`` the share whose components form one chain, so that every context of known
+    tokens is determined. ``largest`` are the largest components with more than one token. ``hard`` and
+    ``soft`` are the certificates, with the outcome in words under ``"status"``.
     """
 
     n_read: int
@@ -96,10 +76,10 @@ class Coverage(Tabular):
     def _why_not(self) -> str:
         return (
             f"This theory does not apply: none of the {self.n_read:,} samples has its label in its context. "
-            "Attention can retrieve only tokens of the context, so such labels have probability 0 whatever "
-            "is learned, and there are no priorities to find. If the labels occur further back, use a longer "
-            "window. If they are never repeated, use the second theory, which also learns the decoder: "
-            "attomaton scan-snap CORPUS, or attomaton.theories.scansnap.survey in Python."
+            "Attention retrieves only tokens of the context, so the labels have probability 0 whatever is "
+            "learned. If the labels occur further back, use a longer window. If they are never repeated, use "
+            "the second theory, which also learns the decoder: attomaton scan-snap CORPUS, or "
+            "attomaton.theories.scansnap.survey in Python."
         )
 
     def _blocks(self) -> list[Block]:
@@ -118,7 +98,9 @@ class Coverage(Tabular):
         if self.note:
             blocks.append(Signal(self.note, good=False))
         elif not self.n_edges:
-            blocks.append("No edges: no context contains its label and another token. Try a longer window.")
+            blocks.append(
+                "There are no edges: no context has its label and another token. Use a longer window."
+            )
         if self.largest:
             largest = [
                 (tied.query_text, tied.size, " ".join(tied.texts) + " …" * (tied.size > len(tied.texts)))
@@ -128,11 +110,9 @@ class Coverage(Tabular):
         return blocks
 
     def _reached(self) -> list[tuple[str, object]]:
-        """The rows about labels that can be reached; overridden for heads that write other tokens."""
         return [("realisable (label in the context)", show_share(self.realisable))]
 
     def _table(self) -> pa.Table:
-        """One row, one column per number; the certificates as ``hard_…`` and ``soft_…``."""
         row = {name: value for name, value in self.to_dict().items() if isinstance(value, int | float)}
         for side, proof in (("hard", self.hard), ("soft", self.soft)):
             row |= {f"{side}_{name}": value for name, value in proof.items()}
@@ -151,7 +131,6 @@ class Coverage(Tabular):
 
 
 def show_share(share: float) -> Bar:
-    """A share in percent."""
     return Bar(share, f"{share:.1%}")
 
 
@@ -160,7 +139,7 @@ def _proof(side: Mapping[str, Any], reached: str) -> Signal:
 
 
 class RankedComponent(NamedTuple):
-    """A large component, and the support of the edges of its tokens."""
+    """A large component, and its evidence: the total support of the edges of its tokens."""
 
     evidence: int
     component: LargeComponent
@@ -168,7 +147,7 @@ class RankedComponent(NamedTuple):
 
 @dataclass(frozen=True)
 class Tally:
-    """The contribution of some queries to the coverage report; large components with their evidence."""
+    """What the queries of one partition contribute to the coverage report."""
 
     n_queries: int
     n_edges: int
@@ -179,7 +158,6 @@ class Tally:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Tally":
-        """The inverse of ``asdict``, from JSON."""
         largest = tuple(
             RankedComponent(int(evidence), LargeComponent.from_dict(tied))
             for evidence, tied in record["largest"]
@@ -189,10 +167,7 @@ class Tally:
 
 
 def tally_components(components: Components, gathered: Gathered | None = None) -> Tally:
-    """The contribution of the queries of these components to the coverage report.
-
-    ``gathered`` counts their edges where they are not in the components.
-    """
+    """What the queries of these components contribute; ``gathered`` counts edges that are not in them."""
     n_edges = len(components.edges) if gathered is None else int(gathered.n_edges.sum())
     return Tally(
         n_queries=len(components.queries),
@@ -200,12 +175,11 @@ def tally_components(components: Components, gathered: Gathered | None = None) -
         n_components=len(components),
         n_tied=len(np.unique(components.query_of[components.sizes > 1])),
         n_ordered=int(components.totally_ordered.sum()),
-        largest=_largest(components, None if gathered is None else gathered.evidence),
+        largest=_find_largest(components, None if gathered is None else gathered.evidence),
     )
 
 
 def measure_coverage(solved: Solved, vocabulary: Vocabulary | None = None) -> Coverage:
-    """The coverage report of one automaton, with tokens as the vocabulary names them."""
     edges, proofs = solved.components.edges, (solved.hard.certificate, solved.soft.certificate)
     tally = tally_components(solved.components)
     return join_tallies([tally], edges.n_samples, edges.n_unrealisable, proofs, vocabulary)
@@ -218,7 +192,7 @@ def join_tallies(
     proofs: tuple[HardCertificate, SoftCertificate],
     vocabulary: Vocabulary | None,
 ) -> Coverage:
-    """The coverage report from the contributions of partitions of the queries, in ascending order."""
+    """The coverage report from the tallies of all partitions, in ascending order of the queries."""
     n_read = n_realisable + n_unrealisable
     n_queries = sum(tally.n_queries for tally in tallies)
     largest = [ranked for tally in tallies for ranked in tally.largest]
@@ -251,12 +225,11 @@ def _share_of(count: int, total: int) -> float:
     return count / total if total else 0.0
 
 
-def _largest(components: Components, evidence: Int64 | None) -> tuple[RankedComponent, ...]:
-    """The largest components; equal ones, and their tokens, by descending evidence."""
+def _find_largest(components: Components, evidence: Int64 | None) -> tuple[RankedComponent, ...]:
     if not len(components) or components.sizes.max() < 2:
         return ()
-    least = np.sort(components.sizes)[-N_LARGEST:][0]
-    is_large = components.sizes >= max(least, 2)
+    smallest = max(np.sort(components.sizes)[-N_LARGEST:][0], 2)
+    is_large = components.sizes >= smallest
     large = np.flatnonzero(is_large)
     if evidence is None:
         evidence = count_evidence(components, components.query_of[large])
@@ -267,8 +240,8 @@ def _largest(components: Components, evidence: Int64 | None) -> tuple[RankedComp
     largest: list[RankedComponent] = []
     for number in by_size:
         rows = members[component == number]
-        first = rows[np.argsort(-evidence[rows], kind="stable")[:N_TOKENS]]
-        tokens = tuple(components.token_of_node[first].tolist())
+        best = rows[np.argsort(-evidence[rows], kind="stable")[:N_TOKENS]]
+        tokens = tuple(components.token_of_node[best].tolist())
         query, size = int(components.query_of[number]), int(components.sizes[number])
         largest.append(RankedComponent(int(evidence_of[number]), LargeComponent(query, size, tokens)))
     return tuple(largest)

@@ -14,14 +14,14 @@ from attomaton.base.tables import Bool, Float64, Int32, Int64, Integers, column
 from attomaton.graphs.components import Components, find_needed
 from attomaton.graphs.grouping import find_rows, pack_pairs
 
-RECENT, RECENT_QUERIES = 1 << 20, 256
-"""Maximum number of cached nodes of recent queries, and of these queries."""
+RECENT_NODES, RECENT_QUERIES = 1 << 20, 256
+"""Maximum number of cached nodes, and of the recent queries whose nodes are cached."""
 
 
 class NodeScores(NamedTuple):
-    """Component, hard and soft score of entries (query, token), arrays of shape (n_entries,).
+    """Component, hard and soft score of pairs (query, token), arrays of shape (n_entries,).
 
-    Where ``is_node`` is false the token is not a node under the query, and the rest is meaningless.
+    Where ``is_node`` is false the token is not a node under the query, and the other values mean nothing.
     """
 
     is_node: Bool
@@ -58,7 +58,6 @@ class Nodes:
         return pack_pairs(self.query, self.token)
 
     def find(self, queries: Integers, tokens: Integers) -> NodeScores:
-        """The component and the scores of each (query, token)."""
         rows, is_node = find_rows(self.keys, pack_pairs(queries, tokens))
         is_node &= tokens < self.n_tokens
         if not len(self.keys):
@@ -67,10 +66,7 @@ class Nodes:
 
 
 class RecentNodes:
-    """A cache of the nodes of at most :data:`RECENT_QUERIES` queries, and :data:`RECENT` nodes or one query.
-
-    Threads may share it: a thread that finds it in use reads for itself.
-    """
+    """A cache of the nodes of recent queries; a thread that finds it in use reads without it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -86,7 +82,9 @@ class RecentNodes:
         try:
             nodes = self._cache.pop(query, None)
             nodes = self._cache[query] = read().copied() if nodes is None else nodes
-            while len(self._cache) > RECENT_QUERIES or (len(self._cache) > 1 and self._n_nodes() > RECENT):
+            while len(self._cache) > RECENT_QUERIES or (
+                len(self._cache) > 1 and self._n_nodes() > RECENT_NODES
+            ):
                 self._cache.popitem(last=False)
         finally:
             self._lock.release()
@@ -98,16 +96,10 @@ class RecentNodes:
 
 @dataclass(frozen=True, eq=False)
 class Outline:
-    """What is stored about some queries, except edges and choices.
+    """Nodes, order and scores of some queries.
 
-    Attributes
-    ----------
-    components : Components
-        Nodes and order; its edges may be missing.
-    hard, soft : float64 arrays, shape (n_nodes,)
-        The scores of its nodes.
-    number : int64 array, shape (n_components,)
-        The number of each component among those of all queries, ascending.
+    ``components`` has the nodes and the order; its edges may be missing. ``hard`` and ``soft`` are the scores
+    of its nodes; ``number`` is the number of each component among those of all queries, ascending.
     """
 
     components: Components

@@ -1,7 +1,8 @@
-"""Learning on disk, partition by partition: two stages run by an engine, and the resulting run folder.
+"""Learning on disk in two stages, and the run folder with their results.
 
-Edges → components and the hard side; then, when all ties are known, choices → the soft side. Each partition
-is read, solved and written separately, so memory depends only on the largest.
+An engine runs each stage for every partition of the queries: edges → components and the hard side; then, when
+all ties are known, choices → the soft side. Each partition is read, solved and written separately, so memory
+depends only on the largest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,8 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.runs import layout, storage
+from attomaton.automaton.runs import storage
 from attomaton.automaton.runs.coverage import Coverage, Tally, join_tallies, tally_components
+from attomaton.automaton.runs.layout import RUN_TABLES
+from attomaton.automaton.runs.numbering import nodes_to_store, order_to_store, restore_nodes
+from attomaton.automaton.runs.query_index import COUNTED, HARD_COUNTS, count_hard_rows, make_index
 from attomaton.base.artifacts import Building, digest_arrays, digest_record, explained
 from attomaton.base.artifacts.parted import partition_name, write_partition
 from attomaton.base.artifacts.systems import link_or_copy
@@ -34,17 +38,20 @@ from attomaton.solvers.soft.tied import group_choices, solve_groups
 from attomaton.solvers.solved import spread_scores
 
 StageRecord = Mapping[str, Any]
+"""What a stage returns for a partition: the ``folder`` and the ``names`` of its files, by table, the entries
+of these files for the manifest (``files``), and the certificate."""
 
 MOST_LOADED_EDGES = 1 << 22
 """Maximum number of edges of a partition in memory; of a larger one only the condensation is."""
 
+STAGE_FORMAT = 1  # version of the files that stages pass to each other
 BYTES_PER_EDGE, BYTES_PER_CHOICE, BYTES_PER_MEMBER = 120, 80, 25
 """Upper estimate of the memory of a partition while it is solved."""
 
 
 @dataclass(frozen=True, eq=False)
 class HardStage:
-    """Edges of a partition → its components and its hard side."""
+    """Edges of a partition → its components and hard side."""
 
     edges: EdgePartitions
     name: str = "hard"
@@ -52,10 +59,10 @@ class HardStage:
 
     @property
     def fingerprint(self) -> str:
-        """Fingerprint of the edges, by file digests, and of the samples by query: some have no edge."""
+        """Digest of the edges, and of the samples by query, since some samples have no edge."""
         counted = [column(self.edges.queries, name) for name in QUERY_SCHEMA.names]
         samples = [self.edges.n_tokens, self.edges.borders.tolist(), digest_arrays(*counted)]
-        return digest_record([self.name, layout.STAGE_FORMAT, samples, _digests(self.edges.entries)])
+        return digest_record([self.name, STAGE_FORMAT, samples, _digests(self.edges.entries)])
 
     @property
     def weights(self) -> list[int]:
@@ -67,20 +74,18 @@ class HardStage:
         components, gathered = self._components(number)
         hard = solve_graph_svm(components, threads=1)
         score = column(hard.scores, "score")
-        nodes = layout.nodes_to_store(components, score, np.zeros(len(score)))
-        order = layout.order_to_store(components, column(hard.multipliers, "multiplier"))
         tables = {
-            "nodes": nodes,
-            "order": order,
+            "nodes": nodes_to_store(components, score, np.zeros(len(score))),
+            "order": order_to_store(components, column(hard.multipliers, "multiplier")),
             "ties": keep_ties(components).nodes,
-            "index": layout.count_hard_rows(components, gathered),
+            "index": count_hard_rows(components, gathered),
         }
         entries = {
             name: write_partition(
                 folder / f"{name}-{number:05d}{attempt}.parquet",
                 [table],
                 table.schema,
-                layout.RUN_TABLES[name].options if name in layout.RUN_TABLES else {},
+                RUN_TABLES[name].options if name in RUN_TABLES else {},
             )
             for name, table in tables.items()
         }
@@ -104,8 +109,7 @@ class HardStage:
 class SoftStage:
     """Choices of a partition and its nodes → its soft side.
 
-    ``nodes`` are the files of the hard stage, ``before`` its fingerprint, ``choices`` the results of the
-    second pass.
+    ``nodes`` are the files of the hard stage, and ``before`` is the fingerprint of that stage.
     """
 
     nodes: Sequence[Path]
@@ -121,25 +125,24 @@ class SoftStage:
 
     @property
     def weights(self) -> list[int]:
-        """About how many bytes of memory each partition takes."""
-        entries = (count_values(file, "tokens") for file in self.choices.files)
-        rows = (int(entry["rows"]) + 1 for entry in self.choices.entries)
+        n_members = (count_values(file, "tokens") for file in self.choices.files)
+        n_choices = (int(entry["rows"]) + 1 for entry in self.choices.entries)
         return [
-            BYTES_PER_CHOICE * row + BYTES_PER_MEMBER * many for row, many in zip(rows, entries, strict=True)
+            BYTES_PER_CHOICE * choices + BYTES_PER_MEMBER * members
+            for choices, members in zip(n_choices, n_members, strict=True)
         ]
 
     def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
         """Solve a partition; write its nodes with both scores, and its number of choices by query."""
         nodes = read_parquet(self.nodes[number].read_bytes())
-        components = of_nodes(layout.restore_nodes(nodes)[0], self.n_tokens)
+        components = of_nodes(restore_nodes(nodes)[0], self.n_tokens)
         groups, counts = self._choices(number, components)
         soft = solve_groups(groups, threads=1)
-        scores = spread_scores(components, soft.scores)
-        stored = layout.RUN_TABLES["nodes"]
-        columns = {name: column(nodes, name) for name in stored.schema.names}
-        whole = make_table(stored.schema, {**columns, "soft": scores})
+        layout = RUN_TABLES["nodes"]
+        columns = {name: column(nodes, name) for name in layout.schema.names}
+        columns["soft"] = spread_scores(components, soft.scores)
         file = folder / f"nodes-{number:05d}{attempt}.parquet"
-        entry = write_partition(file, [whole], stored.schema, stored.options)
+        entry = write_partition(file, [make_table(layout.schema, columns)], layout.schema, layout.options)
         return {
             "files": {entry["name"]: entry},
             "names": {"nodes": entry["name"]},
@@ -149,7 +152,6 @@ class SoftStage:
         }
 
     def _choices(self, number: int, components: Components) -> tuple[Groups, list[list[int]]]:
-        """The choices of a partition, sorted for the solver, and their number by query; frees the table."""
         table = self.choices.partition(number)
         query, count = np.unique(column(table, "query"), return_counts=True)
         groups = group_choices(ChoiceTable(table), keep_ties(components))
@@ -158,20 +160,20 @@ class SoftStage:
 
 def learn_by_partition(engine: Any, edges: EdgePartitions, progress: Progress = silent) -> "FinishedStages":
     """Solve both sides of all partitions with the disk-based engine that counted the edges."""
-    stage = HardStage(edges)
-    progress(stage.title, 0, 0)
-    hard = engine.run_partitions(stage, stage.weights)
+    hard_stage = HardStage(edges)
+    progress(hard_stage.title, 0, 0)
+    hard = engine.run_partitions(hard_stage, hard_stage.weights)
     progress("extracting choices", 0, 0)
-    ties = [record["files"][record["names"]["ties"]] for record in hard]
-    paths = {
-        table: [Path(record["folder"], record["names"][table]) for record in hard]
-        for table in ("nodes", "ties")
-    }
-    all_ties = Ties(tuple(paths["ties"]), tuple(entry["sha256"] for entry in ties), edges.n_tokens)
-    choices = engine.choice_partitions(all_ties, edges.borders)
-    last = SoftStage(paths["nodes"], choices, edges.n_tokens, stage.fingerprint)
-    progress(last.title, 0, 0)
-    return FinishedStages(edges, choices, hard, engine.run_partitions(last, last.weights))
+    nodes, tie_files = ([_path_of(record, table) for record in hard] for table in ("nodes", "ties"))
+    digests = _digests([record["files"][record["names"]["ties"]] for record in hard])
+    choices = engine.choice_partitions(Ties(tuple(tie_files), tuple(digests), edges.n_tokens), edges.borders)
+    soft_stage = SoftStage(nodes, choices, edges.n_tokens, hard_stage.fingerprint)
+    progress(soft_stage.title, 0, 0)
+    return FinishedStages(edges, choices, hard, engine.run_partitions(soft_stage, soft_stage.weights))
+
+
+def _path_of(record: StageRecord, table: str) -> Path:
+    return Path(record["folder"], record["names"][table])
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +187,6 @@ class FinishedStages:
 
     @cached_property
     def proofs(self) -> storage.Proofs:
-        """The certificates of the whole run, joined in the order of the partitions."""
         hard = join_hard([HardCertificate(**record["certificate"]) for record in self.hard])
         soft = join_soft([SoftCertificate(**record["certificate"]) for record in self.soft])
         return storage.Proofs(hard, soft, sum(float(record["loss"]) for record in self.soft))
@@ -199,7 +200,6 @@ class FinishedStages:
         return join_tallies(tallies, n_realisable, n_unrealisable, proofs, vocabulary)
 
     def write(self, building: Building, vocabulary: Vocabulary | None, about: Mapping[str, Any]) -> None:
-        """Put the files into the run folder being built, and finish it."""
         entries: dict[str, dict[str, Any]] = {}
         with explained(building.folder):
             for table, number, path, entry in self._files():
@@ -219,27 +219,26 @@ class FinishedStages:
         )
 
     def _files(self) -> list[tuple[str, int, Path, Mapping[str, Any]]]:
-        """Table, partition, path and entry of every file of the run."""
         files: list[tuple[str, int, Path, Mapping[str, Any]]] = []
         for table, counted in (("edges", self.edges), ("choices", self.choices)):
             for number, (path, entry) in enumerate(zip(counted.files, counted.entries, strict=True)):
                 files.append((table, number, path, entry))
         for table, records in (("order", self.hard), ("nodes", self.soft)):
             for number, record in enumerate(records):
-                name = record["names"][table]
-                files.append((table, number, Path(record["folder"], name), record["files"][name]))
+                entry = record["files"][record["names"][table]]
+                files.append((table, number, _path_of(record, table), entry))
         return files
 
     def _index(self) -> pa.Table:
-        counts = {name: np.zeros(self.edges.n_tokens, np.int64) for name in layout.COUNTED}
+        counts = {name: np.zeros(self.edges.n_tokens, np.int64) for name in COUNTED}
         for record in self.hard:
-            table = read_parquet(Path(record["folder"], record["names"]["index"]).read_bytes())
-            for name in ("nodes", "components", "edges", "order"):
+            table = read_parquet(_path_of(record, "index").read_bytes())
+            for name in HARD_COUNTS:
                 counts[name][column(table, "query")] = column(table, name)
         for record in self.soft:
             query, count = record["choices"]
             counts["choices"][np.array(query, np.int64)] = count
-        return layout.make_index(self.edges.queries, counts)
+        return make_index(self.edges.queries, counts)
 
 
 def _digests(entries: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -3,22 +3,28 @@
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
 from math import isfinite
+from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from attomaton.automaton.runs import layout
 from attomaton.automaton.runs.coverage import Coverage
+from attomaton.automaton.runs.layout import RUN_TABLES
+from attomaton.automaton.runs.numbering import restore_components
 from attomaton.base.artifacts import Building, Run, fill_run
+from attomaton.base.artifacts.parted import partition_name, write_partition
 from attomaton.base.borders import trusted
+from attomaton.base.machine import divide_work
 from attomaton.base.solutions import check_scores, score_table
 from attomaton.base.tables import Int64, column, make_table
 from attomaton.corpora.tokenizers import Vocabulary, vocabulary_records
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import EdgeTable
+from attomaton.graphs.partitions import slice_queries
 from attomaton.solvers.hard.certify import HardCertificate
 from attomaton.solvers.hard.problem import MULTIPLIER_SCHEMA
 from attomaton.solvers.hard.solve import HardSolution
@@ -26,13 +32,13 @@ from attomaton.solvers.soft.certify import SoftCertificate
 from attomaton.solvers.soft.solve import SoftSolution
 from attomaton.solvers.solved import Solved
 
-INDEX_TABLE = "queries"
-"""The table with the number of samples, and of rows of each other table, of every query."""
+INDEX_TABLE = "queries"  # the name of the table with the index
+SMALL_RUN_ROWS = 1 << 18  # up to this size a second thread does not speed up writing
 
 
 @dataclass(frozen=True)
 class Proofs:
-    """The certificates of a whole run; loss, ridge and free as in ``SoftSolution``."""
+    """The certificates of both sides of a whole run; loss, ridge and free as in ``SoftSolution``."""
 
     hard: HardCertificate
     soft: SoftCertificate
@@ -42,8 +48,21 @@ class Proofs:
 
 
 def records_of_run(vocabulary: Vocabulary | None, coverage: Coverage) -> dict[str, Any]:
-    """The JSON files of a run: its coverage and vocabulary."""
     return {"coverage": coverage.to_dict(), **vocabulary_records(vocabulary)}
+
+
+def write_tables(folder: Path, tables: Mapping[str, pa.Table], borders: Int64) -> dict[str, dict[str, Any]]:
+    """Write whole tables in partitions; return the manifest's entry of each file, by the file's name."""
+    ranges = list(pairwise(borders.tolist()))
+
+    def write(file: tuple[str, int]) -> dict[str, Any]:
+        name, number = file
+        rows, layout = slice_queries(tables[name], *ranges[number]), RUN_TABLES[name]
+        return write_partition(folder / partition_name(name, number), [rows], layout.schema, layout.options)
+
+    files = [(name, number) for name in tables for number in range(len(ranges))]
+    is_small = sum(table.num_rows for table in tables.values()) <= SMALL_RUN_ROWS
+    return {entry.pop("name"): entry for entry in divide_work(write, files, 1 if is_small else None)}
 
 
 def finish_run(
@@ -70,43 +89,41 @@ def finish_run(
 
 
 def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> Solved:
-    """The components and the hard and soft solutions of some queries, from a stored run.
-
-    Each is checked by its constructor, after those that it refers to. The certificates and the loss
-    are those of the whole run.
-    """
-    n_tokens, proofs = run.manifest["n_tokens"], read_proofs(run.manifest)
-    with _explained_as("the parts of edges"):
-        edges = EdgeTable(tables["edges"], queries, n_tokens)
-    with _explained_as("the parts of nodes and order"):
-        components = Components(edges, *layout.restore_components(tables))
-        nodes, order = tables["nodes"], tables["order"]
-        scores = {name: score_table(nodes, column(nodes, name)) for name in ("hard", "soft")}
-        for side in scores.values():
-            check_scores(side, components.nodes, "the table of scores")
-        ends = {name: column(components.order, name) for name in ("above", "below")}
+    """The components and both solutions of some queries, each checked by its constructor."""
+    proofs = read_proofs(run.manifest)
+    with _explained_as("the table edges"):
+        edges = EdgeTable(tables["edges"], queries, run.manifest["n_tokens"])
+    with _explained_as("the tables nodes and order"):
+        components = Components(edges, *restore_components(tables))
+        hard_scores, soft_scores = (
+            score_table(tables["nodes"], column(tables["nodes"], side)) for side in ("hard", "soft")
+        )
+        for scores in (hard_scores, soft_scores):
+            check_scores(scores, components.nodes, "the table of scores")
+        order = {name: column(components.order, name) for name in ("above", "below")}
+        order["multiplier"] = column(tables["order"], "multiplier")
         hard = trusted(
             HardSolution,
             components=components,
-            scores=scores["hard"],
+            scores=hard_scores,
             certificate=proofs.hard,
-            multipliers=make_table(MULTIPLIER_SCHEMA, {**ends, "multiplier": column(order, "multiplier")}),
-            **_read_dense(run, "hard"),
+            multipliers=make_table(MULTIPLIER_SCHEMA, order),
+            **_read_weights(run, "hard"),
         )
         hard.__post_init__()
-    with _explained_as("the parts of choices"):
+    with _explained_as("the table choices"):
         choices = ChoiceTable(tables["choices"])
-    with _explained_as("the parts of nodes"):
+    with _explained_as("the table nodes"):
         soft = trusted(
             SoftSolution,
-            scores=scores["soft"],
+            scores=soft_scores,
             certificate=proofs.soft,
             choices=choices,
             components=components,
             loss=proofs.loss,
             ridge=proofs.ridge,
             free=proofs.free,
-            **_read_dense(run, "soft"),
+            **_read_weights(run, "soft"),
         )
         soft.__post_init__()
     return trusted(Solved, components=components, hard=hard, soft=soft)
@@ -140,24 +157,22 @@ def _explained_as(files: str) -> Generator[None]:
 
 
 def _check_values(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
-    """The values in the manifest, if all are present, of these types, and finite."""
     if record.keys() != kinds.keys():
-        raise ValueError(f"manifest.json needs {', '.join(kinds)}")
+        raise ValueError(f"manifest.json does not give exactly {', '.join(kinds)}")
     for name, kind in kinds.items():
         value = record[name]
         is_flag = isinstance(value, bool)
         if isinstance(value, int) and not is_flag and not isinstance(value, kind):
             value = float(value)
-        fits = isinstance(value, kind) and (not is_flag or isinstance(True, kind))
-        if not fits or not (isinstance(value, str | None) or isfinite(value)):
+        has_type = isinstance(value, kind) and (not is_flag or isinstance(True, kind))
+        if not has_type or not (isinstance(value, str | None) or isfinite(value)):
             raise ValueError(f"manifest.json gives {str(value)[:40]} as {name}")
     return dict(record)
 
 
-def _read_dense(run: Run, name: str) -> dict[str, NDArray[Any]]:
-    """The weights of this side, if the run has those of both."""
+def _read_weights(run: Run, side: str) -> dict[str, NDArray[Any]]:
     if not run.arrays:
         return {}
-    if f"{name}/weights" not in run.arrays:
-        raise ValueError(f"the arrays need {name}/weights")
-    return {"weights": run.arrays[f"{name}/weights"]}
+    if f"{side}/weights" not in run.arrays:
+        raise ValueError(f"the file of arrays has no {side}/weights")
+    return {"weights": run.arrays[f"{side}/weights"]}

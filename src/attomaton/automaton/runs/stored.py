@@ -11,20 +11,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.runs import layout, storage
+from attomaton.automaton.runs import storage
+from attomaton.automaton.runs.checks import check_batch, check_rows
 from attomaton.automaton.runs.coverage import Coverage
+from attomaton.automaton.runs.layout import RUN_TABLES
 from attomaton.automaton.runs.nodes import Nodes, NodeScores, Outline, RecentNodes
+from attomaton.automaton.runs.numbering import number_overall, restore_components
+from attomaton.automaton.runs.query_index import check_query_index
 from attomaton.base.artifacts import Run, explained_run, read_run
 from attomaton.base.artifacts.parted import PartedTable, partition_name
-from attomaton.base.borders import check_count_range, check_floats, check_ids, check_rising, check_table
+from attomaton.base.borders import check_floats, check_ids, check_rising
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.options import whole_number
 from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.remote import AnyPath
-from attomaton.base.tables import Int64, Integers, column, make_table, ragged_column
+from attomaton.base.tables import Int64, Integers, column, make_table
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary
-from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, check_acyclic
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.grouping import pack_pairs
@@ -34,16 +37,16 @@ from attomaton.solvers.hard.solve import HardSolution
 from attomaton.solvers.soft.solve import SoftSolution
 from attomaton.solvers.solved import Solved
 
-SMALL_RUN_BYTES = 8_000_000
-"""Maximum size in bytes of a run that is read completely when opened."""
-
-MOST_BLOCK_ROWS = 1 << 22
-"""Maximum number of nodes in memory while predicting many contexts."""
+SMALL_RUN_BYTES = 8_000_000  # a run up to this size is read completely when opened
+MOST_BLOCK_ROWS = 1 << 22  # rows in memory at a time, of a larger run
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StoredRun:
-    """An open run folder: all in memory but its tables, which are read on demand."""
+    """An open run folder: all in memory except its tables, which are read on demand, query by query.
+
+    ``counts`` is the index by token: the number of samples and of rows of each query in each table.
+    """
 
     run: Run
     vocabulary: Vocabulary | None
@@ -57,12 +60,11 @@ class StoredRun:
 
     @property
     def window(self) -> int | None:
-        """The longest context that it was learned with, if known."""
         return storage.read_window(self.run.manifest)
 
     @property
     def is_small(self) -> bool:
-        """Whether it is read completely: it is small, or weights of embeddings join all its queries."""
+        """Whether to read the run completely: it is small, or weights of embeddings join all queries."""
         size = sum(int(entry["bytes"]) for entry in self.run.partitions.values())
         return size <= SMALL_RUN_BYTES or bool(self.run.arrays)
 
@@ -73,17 +75,14 @@ class StoredRun:
 
     @property
     def index(self) -> pa.Table:
-        """One row per query: its samples, and the number of its rows in each table."""
         return self.run.tables[storage.INDEX_TABLE]
 
     @cached_property
     def coverage(self) -> Coverage:
-        """The coverage report that was written with it."""
         with self._explained():
             return Coverage.from_dict(self.run.records["coverage"])
 
     def look_up(self, queries: Integers, tokens: Integers) -> NodeScores:
-        """The scores of tokens under queries, both of shape (n_entries,); few nodes are in memory."""
         n = len(queries)
         scores = NodeScores(np.zeros(n, bool), np.zeros(n, np.int64), np.zeros(n), np.zeros(n))
         in_vocabulary = np.flatnonzero((queries >= 0) & (queries < self.n_tokens))
@@ -95,8 +94,9 @@ class StoredRun:
             low, high = np.searchsorted(block_of_query, [block, block + 1])
             entries = by_query[offsets[low] : offsets[high]]
             nodes = self._nodes_of(distinct[low:high].astype(np.int64))
-            block_scores = nodes.find(queries[entries], tokens[entries])
-            for values, block_values in zip(scores, block_scores, strict=True):
+            for values, block_values in zip(
+                scores, nodes.find(queries[entries], tokens[entries]), strict=True
+            ):
                 values[entries] = block_values
         return scores
 
@@ -106,7 +106,7 @@ class StoredRun:
         nodes = self._nodes_of(np.array([query]))
         with self._explained():
             order = self.tables["order"].read(np.array([query]))
-            layout.check_rows({"order": order}, np.array([query]), self.counts)
+            check_rows({"order": order}, np.array([query]), self.counts)
             first, stop = int(self._first[query]), int(self._first[query + 1])
             n_components = stop - first
             above, below = (column(order, name).astype(np.int64) for name in ("above", "below"))
@@ -118,12 +118,11 @@ class StoredRun:
         return QueryGraph(first, nodes.token, nodes.component, above + first, below + first, edges)
 
     def outline(self, queries: Integers) -> Outline:
-        """Nodes, order and scores of some queries only; edges and choices are not read."""
-        rising = self._rising(queries)
+        rising = self._ascending(queries)
         with self._explained():
             tables = {name: self.tables[name].read(rising) for name in ("nodes", "order")}
-            layout.check_rows(tables, rising, self.counts)
-            nodes, order = layout.restore_components(tables)
+            check_rows(tables, rising, self.counts)
+            nodes, order = restore_components(tables)
             components = Components(of_nodes(nodes, self.n_tokens).edges, nodes, order)
             hard, soft = (
                 check_floats(column(tables["nodes"], name), (None,), name) for name in ("hard", "soft")
@@ -132,97 +131,65 @@ class StoredRun:
         return Outline(components, hard, soft, number)
 
     def outlines(self, queries: Integers) -> Iterator[tuple[Int64, Outline]]:
-        """Yield the ascending queries in blocks, at least one, each with the outline of its queries."""
         for block in self.blocks(np.asarray(queries, np.int64), "nodes", "order"):
             yield block, self.outline(block)
 
     def blocks(self, queries: Int64, *names: str) -> Iterator[Int64]:
-        """Ascending queries in blocks with few rows of these tables; at least one block."""
         weights = sum((self.counts[name][queries] for name in names), np.zeros(len(queries), np.int64))
         for first, stop in pairwise(cut_queries(weights, MOST_BLOCK_ROWS).tolist()):
             yield queries[first:stop]
 
     def scan(self, table: str, queries: Integers) -> Iterator[pa.Table]:
-        """The rows of ascending queries of one table, a few at a time, components numbered over all queries.
-
-        At least one table is yielded, which may be empty.
-        """
         stored = self.tables[table]
         for block in self.blocks(np.asarray(queries, np.int64), table):
             large = len(block) == 1 and self.counts[table][block[0]] > MOST_BLOCK_ROWS
             for rows in stored.scan(int(block[0])) if large else [stored.read(block)]:
                 with self._explained():
-                    self._check_scanned(table, rows, block)
-                    yield layout.number_over_all(table, rows, self._first)
-
-    def _check_scanned(self, name: str, rows: pa.Table, block: Int64) -> None:
-        """Reject rows of other queries, or of components that the queries do not have."""
-        check_table(rows, layout.RUN_TABLES[name].schema, f"one of the parts of {name}")
-        query = column(rows, "query")
-        if not np.isin(query, block).all():
-            raise MismatchedParts(f"the queries in the parts of {name} differ from the index")
-        tokens = {"nodes": ("token",), "edges": ("winner", "loser"), "choices": ("winner",)}.get(name, ())
-        for numbering in layout.RUN_TABLES[name].numbering:
-            number = column(rows, numbering)
-            if ((number < 0) | (number >= self.counts["components"][query])).any():
-                raise MismatchedParts(f"the components in the parts of {name} differ from the index")
-        for token in tokens:
-            check_ids(column(rows, token), self.n_tokens, f"{token} in the parts of {name}")
-        if name == "edges":
-            check_count_range(column(rows, "support"), 1, "support in the parts of edges")
-        if name == "choices":
-            ChoiceTable(rows)
-            check_ids(ragged_column(rows, "tokens")[1], self.n_tokens, "a token of the parts of choices")
+                    check_batch(table, rows, block, self.counts)
+                    yield number_overall(table, rows, self._first)
 
     @property
     def components(self) -> Components:
-        """The components and their order, read completely together with both solutions."""
         return self.solved.components
 
     @property
     def hard(self) -> HardSolution:
-        """The hard scores, read completely together with the others."""
         return self.solved.hard
 
     @property
     def soft(self) -> SoftSolution:
-        """The soft scores, read completely together with the others."""
         return self.solved.soft
 
     def read_solved(self, queries: Integers) -> Solved:
-        """Components, hard and soft solution of some queries only."""
-        rising = self._rising(queries)
+        rising = self._ascending(queries)
         with self._explained():
             tables = {name: table.read(rising) for name, table in self.tables.items()}
-            layout.check_rows(tables, rising, self.counts)
+            check_rows(tables, rising, self.counts)
             n_samples = self.counts["realisable"] + self.counts["unrealisable"]
             rising = rising[n_samples[rising] > 0]
             counted = {name: self.counts[name][rising] for name in ("realisable", "unrealisable")}
             samples = make_table(QUERY_SCHEMA, {"query": rising.astype(np.int32), **counted})
             return storage.assemble(tables, samples, self.run)
 
-    def _rising(self, queries: Integers) -> Int64:
+    def _ascending(self, queries: Integers) -> Int64:
         rising = np.unique(np.asarray(queries, np.int64))
         return rising[(rising >= 0) & (rising < self.n_tokens)]
 
     def read_partitions(self) -> Iterator[Solved]:
-        """Components, hard and soft solution of each partition in turn."""
         for first, stop in pairwise(self.tables["nodes"].borders.tolist()):
             yield self.read_solved(np.arange(first, stop, dtype=np.int64))
 
     @cached_property
     def solved(self) -> Solved:
-        """Components, hard and soft solution of all queries, read completely."""
         return self.read_solved(np.arange(self.n_tokens))
 
     def _edges_of(self, query: int) -> Iterator[Edges]:
         for table in self.tables["edges"].scan(query):
             with self._explained():
-                self._check_scanned("edges", table, np.array([query]))
+                check_batch("edges", table, np.array([query]), self.counts)
             yield column(table, "winner"), column(table, "loser"), column(table, "support")
 
     def _nodes_of(self, queries: Int64) -> Nodes:
-        """The nodes of some ascending queries; those of a single query are cached."""
         if len(queries) != 1:
             return self._read_nodes(queries)
         return self._recent.find(int(queries[0]), lambda: self._read_nodes(queries))
@@ -230,7 +197,7 @@ class StoredRun:
     def _read_nodes(self, queries: Int64) -> Nodes:
         with self._explained():
             table = self.tables["nodes"].read(queries)
-            layout.check_rows({"nodes": table}, queries, self.counts)
+            check_rows({"nodes": table}, queries, self.counts)
             query, token, number = (column(table, name) for name in ("query", "token", "component"))
             hard, soft = (check_floats(column(table, name), (None,), name) for name in ("hard", "soft"))
             check_ids(token, self.n_tokens, "a token of the nodes")
@@ -239,7 +206,6 @@ class StoredRun:
 
     @cached_property
     def _first(self) -> Int64:
-        """The number of the first component of each query, shape (n_tokens + 1,)."""
         return offsets_of(self.counts["components"])
 
     def _explained(self) -> AbstractContextManager[None]:
@@ -255,7 +221,7 @@ def open_run(path: str | AnyPath) -> StoredRun:
             raise MismatchedParts(f"n_tokens in manifest.json is not a whole number up to {MAX_TOKENS:,}")
         vocabulary = read_vocabulary(run.records, n_tokens)
         storage.read_proofs(run.manifest)
-        counts = layout.check_query_index(run.tables[storage.INDEX_TABLE], n_tokens)
+        counts = check_query_index(run.tables[storage.INDEX_TABLE], n_tokens)
         return StoredRun(run, vocabulary, counts, _open_tables(run, counts))
 
 
@@ -265,7 +231,7 @@ def _open_tables(run: Run, counts: dict[str, Int64]) -> dict[str, PartedTable]:
     rises = len(borders) > 1 and borders[0] == 0 and borders[-1] == n_tokens
     if not rises or (n_tokens and (np.diff(borders) <= 0).any()):
         raise MismatchedParts(
-            "the query ranges of the parts in manifest.json are not in order, or leave out queries"
+            "the query ranges of the partitions in manifest.json overlap, or leave out queries"
         )
     folder = run.folder or Path()
 
@@ -275,5 +241,5 @@ def _open_tables(run: Run, counts: dict[str, Int64]) -> dict[str, PartedTable]:
 
     return {
         name: PartedTable(folder, entries(name), borders, counts[name], table.schema)
-        for name, table in layout.RUN_TABLES.items()
+        for name, table in RUN_TABLES.items()
     }

@@ -15,23 +15,12 @@ from attomaton.base.tables import Int64
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.report.page.packing import FIELDS, Packer, differences
 
-PAGE_BYTES = 4_700_000
-"""Bytes for queries and tokens; with code and text a page stays below 5 MB."""
-
-MOST_TOKEN_BYTES = 1_500_000
-"""Vocabularies up to this size are included in full; larger ones with the tokens of shown queries."""
-
-LONGEST_TYPED = 10_000
-"""Maximum length of a token that can be typed into the page; longer ones are only shown, truncated."""
-
-LARGE_RUN = 2_000_000
-"""Nodes and order pairs above which a run is large."""
-
-MOST_QUERY_SIZE = 250_000
-"""In a large run, queries with more nodes and order pairs than this are not tried."""
-
-MOST_MISSES = 50
-"""Number of queries that do not fit, after which the search stops."""
+PAGE_BYTES = 4_700_000  # of queries and tokens; with code and text a page stays below 5 MB
+MOST_TOKEN_BYTES = 1_500_000  # of a vocabulary that is included in full
+LONGEST_TYPED = 10_000  # characters of a token that can be typed; longer ones are shown cut
+LARGE_RUN = 2_000_000  # nodes and order pairs above which a run is large
+MOST_QUERY_SIZE = 250_000  # nodes and order pairs of a query that is tried, in a large run
+MOST_MISSES = 50  # queries that do not fit, after which the search stops
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,10 +93,7 @@ def _shown_texts(vocabulary: Vocabulary) -> list[str]:
 
 
 def _tokens_json(automaton: Automaton, packer: Packer, chosen: Chosen) -> str:
-    """Ids and texts of the tokens that the page can name: all, if they fit; null without a vocabulary.
-
-    A token that does not fit is shown by its id instead of its text.
-    """
+    """Ids and texts of the tokens that the page can name; null without a vocabulary."""
     vocabulary = automaton.vocabulary
     if vocabulary is None:
         return "null"

@@ -7,39 +7,33 @@ from typing import Any
 from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.saved import NO_EVIDENCE, read_saved
 
-MOST_SHOWN_HEADS = 2_000
-"""Maximum number of heads that a page shows: the first ones."""
-
+MOST_SHOWN_HEADS = 2_000  # the first heads of the file
 DECIMALS = 4
-"""Digits after the decimal point."""
-
 MOST_NAME_CHARACTERS = 200
-"""Maximum number of characters of a name."""
 
 
 def read_heads(path: str | PathLike[str]) -> dict[str, Any]:
-    """The content for the page of a file that ``attomaton heads --out`` wrote.
+    """The content of the page from a file of ``attomaton heads --out``.
 
-    ``heads`` has one row per head: its name, the explained share of every rung (nested), the next token's
-    excess and its z, whether the head seeks the next token, and the cost of its own mean pattern and of its
-    mean output, both or neither. ``steps`` has the mean explained shares of every step, if there are several.
+    ``heads`` has one row per head of the last step: name, explained share of every rung (nested), excess and
+    z of next-token seeking, whether the head seeks, and, if measured, the cost of its mean pattern and of its
+    mean output. ``steps`` has the mean explained shares of every step, if there are several.
     """
     table, about = read_saved(path)
     read: Any = table
     columns: dict[str, list[Any]] = {name: read.column(name).to_pylist() for name in read.column_names}
     steps = columns.get("step")
     last = None if steps is None else max(steps)
-    rows = [at for at in range(read.num_rows) if steps is None or steps[at] == last]
-    causal = "pattern_rise" in columns
+    rows = [row for row in range(read.num_rows) if steps is None or steps[row] == last]
+    causal = ("pattern_rise", "ablation_rise") if "pattern_rise" in columns else ()
     explained = [name_column("explained", name) for name in about.rungs]
 
-    def row(at: int) -> list[Any]:
-        shares = [_json_number(columns[name][at]) for name in explained]
-        worth = (
-            [_json_number(columns[name][at]) for name in ("pattern_rise", "ablation_rise")] if causal else []
+    def describe_head(row: int) -> list[Any]:
+        shares, seeking, rises = (
+            [_json_number(columns[name][row]) for name in names]
+            for names in (explained, ("seeking_excess", "seeking_z"), causal)
         )
-        label = [_json_number(columns[name][at]) for name in ("seeking_excess", "seeking_z")]
-        return [_short_text(columns["head"][at]), shares, *label, columns["seeks"][at], *worth]
+        return [_short_text(columns["head"][row]), shares, *seeking, columns["seeks"][row], *rises]
 
     return {
         "model": _short_text(about.model),
@@ -50,19 +44,20 @@ def read_heads(path: str | PathLike[str]) -> dict[str, Any]:
         "no_evidence": NO_EVIDENCE if causal else None,
         "step": last,
         "n_heads": len(rows),
-        "heads": [row(at) for at in rows[:MOST_SHOWN_HEADS]],
+        "heads": [describe_head(row) for row in rows[:MOST_SHOWN_HEADS]],
         "steps": [] if steps is None else _means(steps, [columns[name] for name in explained]),
     }
 
 
 def _means(steps: list[Any], shares: list[list[Any]]) -> list[list[Any]]:
-    """Step, and the mean explained share of the first rung and of all, over heads."""
-    groups: dict[int, list[int]] = {}
-    for at, step in enumerate(steps):
-        groups.setdefault(step, []).append(at)
-    ends = (shares[0], shares[-1])
+    """Step, and the mean explained share of the first rung and of all rungs, over heads."""
+    rows_of: dict[int, list[int]] = {}
+    for row, step in enumerate(steps):
+        rows_of.setdefault(step, []).append(row)
+    first, last = shares[0], shares[-1]
     return [
-        [step, *(_mean([rung[at] for at in rows]) for rung in ends)] for step, rows in sorted(groups.items())
+        [step, *(_mean([rung[row] for row in rows]) for rung in (first, last))]
+        for step, rows in sorted(rows_of.items())
     ]
 
 

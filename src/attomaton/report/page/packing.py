@@ -46,7 +46,7 @@ def differences(values: Integers) -> list[int | list[int]]:
 
 
 def runs(values: Integers) -> list[int | list[int]]:
-    """The values, with ``[value, times]`` instead of each long run."""
+    """The values, with ``[value, times]`` instead of each run of at least ``SHORTEST_RUN``."""
     starts = np.flatnonzero(np.diff(values, prepend=values[:1] - 1)) if len(values) else np.empty(0, np.int64)
     times = np.diff(starts, append=len(values))
     shortened: list[int | list[int]] = []
@@ -62,10 +62,11 @@ QUERIES_AHEAD, ROWS_AHEAD = 64, 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class PageGraph:
-    """The graph of one query: nodes by ascending token with their components, and the order between these.
+    """The graph of one query.
 
-    ``tokens``, ``component``, ``hard`` and ``soft`` are by node, ``heights`` (the longest chain below) by
-    component, and the others by pair of the order; ``implied`` marks pairs that a longer path replaces.
+    ``tokens`` (ascending), ``component``, ``hard`` and ``soft`` are by node, ``heights`` (the longest chain
+    below) by component, and the others by pair of the order; ``implied`` marks pairs that a longer path
+    replaces.
     """
 
     query: int
@@ -98,15 +99,7 @@ class PageGraph:
 
 
 class Packer:
-    """Packs the queries of one automaton.
-
-    Attributes
-    ----------
-    queries : int32 array, shape (n_queries,)
-        The queries that have a graph, ascending.
-    samples, sizes : int64 arrays, shape (n_queries,)
-        The realisable samples of each, and its number of nodes and pairs of the order.
-    """
+    """The queries with a graph, ascending, their samples and numbers of rows, and each of them packed."""
 
     def __init__(self, automaton: Automaton) -> None:
         self._automaton = automaton
@@ -171,7 +164,7 @@ class Packer:
         ]
 
     def _find(self, index: int) -> Outline:
-        """An outline with the query at this index; a run on disk is read in blocks of queries."""
+        """An outline with the query at this index; it is read with the next ones in a block."""
         if self._outline is None or index not in self._loaded:
             rank = int(self._rank[index])
             ahead = self.by_samples[rank : rank + QUERIES_AHEAD]

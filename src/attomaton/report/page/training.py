@@ -10,16 +10,13 @@ from attomaton.base.artifacts import TRAINING, read_checked, read_manifest
 from attomaton.base.errors import CorruptRun, MissingExtra, needing
 from attomaton.claims.stored import read_verdicts as read_kept
 
-MOST_POINTS = 300
-"""Number of points of a curve in the page."""
-
+MOST_POINTS = 300  # points of a measured curve
 PREDICTED_POINTS = 40
-MOST_PREDICTED = 5
-"""Maximum number of trials for which the predicted curve is computed."""
+MOST_PREDICTED = 5  # trials for which the predicted curve is computed
 
 
 def read_training(run: Path) -> dict[str, Any] | None:
-    """Measured and predicted curves of ``run/training``; None if no training finished."""
+    """The curves of ``run/training``, as points (step, loss, norm); None without a training."""
     folder = run / TRAINING.name
     if not folder.is_dir():
         return None
@@ -46,7 +43,7 @@ def read_verdict_records(run: Path) -> list[dict[str, Any]]:
 
 
 def _predict(run: Path) -> tuple[list[list[float]], str]:
-    """Step, loss and norm that fast-forward predicts, mean over trials; or the reason for no prediction."""
+    """The predicted points (step, loss, norm), means over trials; or the reason why there are none."""
     try:
         with needing("a predicted curve"):
             from attomaton.training.checkpoints import read_trace
@@ -65,9 +62,7 @@ def why_unpredicted(trace: Any) -> str:
     from attomaton.claims.evidence import Evidence, need_log_loss, need_mass_head, need_plain_descent
 
     if trace.n_trials > MOST_PREDICTED:
-        return (
-            f"{trace.n_trials} trials were trained; the predicted curve is drawn for up to {MOST_PREDICTED}"
-        )
+        return f"{trace.n_trials} trials were trained, and only {MOST_PREDICTED} can be predicted"
     evidence = Evidence(trace, ())
     for need in (need_plain_descent, need_log_loss, need_mass_head):
         missing = need(evidence)

@@ -1,4 +1,4 @@
-"""The page as one HTML file: styles and scripts inline, the data as JSON, no external resources."""
+"""The page of a run as one HTML file: styles and scripts inline, the data as JSON, no external files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,25 +27,13 @@ SCRIPTS = (
     "heads",
     "start",
 )
-"""Scripts of the page, in order."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """A written page.
+    """A written page: ``path``, ``n_bytes``, ``n_shown`` of ``n_queries`` of the run, and ``n_heads``.
 
-    Attributes
-    ----------
-    path : Path
-        Its path.
-    n_bytes : int
-        Its size.
-    n_shown, n_queries : int
-        Queries in the page, and in the run.
-    samples_share : float
-        Share of the realisable samples covered by the queries in the page.
-    n_heads : int
-        Number of heads of a trained model in the page.
+    ``samples_share`` is the share of the realisable samples that have one of the shown queries.
     """
 
     path: Path
@@ -63,7 +51,7 @@ def write_report(
     most_queries: int | None = None,
     heads: str | Path | None = None,
 ) -> Written:
-    """Write the page of a run folder.
+    """Write a run folder as one HTML page, to open in a browser.
 
     Parameters
     ----------
@@ -72,11 +60,11 @@ def write_report(
     out : str or Path
         The HTML file.
     most_queries : int, optional
-        The largest number of queries to show, those with the most samples first. None means as many as fit
-        into 5 MB.
+        The largest number of queries to show, those with the most samples. None means
+        as many as fit in 5 MB.
     heads : str or Path, optional
-        A Parquet file from ``attomaton heads --out``, ``HeadAudit.save`` or ``HeadCourse.save``: what
-        explains where the heads of a trained model look.
+        A Parquet file of ``attomaton heads --out``, ``HeadAudit.save`` or ``HeadCourse.save``: the audit of
+        the heads of a trained model.
 
     Examples
     --------
@@ -118,11 +106,11 @@ def write_report(
 
 
 def _check_shown(about: Mapping[str, Any], folder: Path) -> None:
-    """Reject values that a page cannot show: NaN or infinite numbers, and strings that are not Unicode."""
+    """Refuse values that JSON cannot contain: numbers that are not finite, and texts that are not Unicode."""
     try:
         to_json(about).encode()
     except (ValueError, RecursionError) as error:
         raise CorruptRun(
-            f"the manifest, training or verdicts of {folder}, or the audit of heads, have values that the "
+            f"the manifest, training or verdicts of {folder}, or the audit of heads, have a value that a "
             f"page cannot show ({error}); write the run, or the audit, again"
         ) from error

@@ -1,0 +1,125 @@
+"""Long texts drawn from a layer that continues its own output, of which only token counts are stored.
+
+A text equals that of :meth:`~attomaton.automaton.attention.Attention.generate` with the same seed, but
+compiled code draws it: ten million steps take a second or less.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.automaton.repetition.odds import Odds, RepeatedLayer, read_odds
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.frames import Tabular
+from attomaton.base.native import append_tokens
+from attomaton.base.options import make_rng, whole_number
+from attomaton.base.tables import Float64, Int32, Int64, table_of
+
+DRAWN_AT_ONCE = 1_000_000
+MOST_TEXT_STEPS = 100_000_000_000  # some hours for a few tokens
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TextCounts(Tabular):
+    """The count of each token in several texts, at some lengths of these.
+
+    ``tokens`` are ids, shape (K,); ``lengths`` of the text, shape (n_lengths,), include the prompt;
+    ``counts`` have the shape (n_texts, n_lengths, K).
+    """
+
+    tokens: Int32
+    lengths: Int64
+    counts: Float64
+
+    def __repr__(self) -> str:
+        return f"Counts({len(self.tokens):,} tokens, {len(self.counts):,} texts of {self.lengths[-1]:,})"
+
+    def _table(self) -> pa.Table:
+        run, length, token = np.indices(self.counts.shape).reshape(3, -1)
+        columns = {"run": run, "length": self.lengths[length], "token": self.tokens[token]}
+        return table_of({**columns, "count": self.counts.ravel()})
+
+    @property
+    def mean(self) -> Float64:
+        """The mean count over texts, shape (n_lengths, K)."""
+        return self.counts.mean(axis=0)
+
+    @property
+    def shares(self) -> Float64:
+        """The mean share over texts, shape (n_lengths, K)."""
+        return self.mean / self.lengths[:, None]
+
+    def slopes(self, since: int) -> Float64:
+        """d ln n / d ln t of the mean counts from a counted length to the last, shape (K,)."""
+        first = int(np.searchsorted(self.lengths, since))
+        if first >= len(self.lengths) - 1 or self.lengths[first] != since:
+            raise UnsupportedOption(
+                f"tokens were not counted at length {since:,}, or it is the last length; give another of the "
+                "lengths"
+            )
+        log_growth = np.log(self.mean[-1] / self.mean[first])
+        return log_growth / np.log(self.lengths[-1] / self.lengths[first])
+
+
+def draw_counts(
+    layer: RepeatedLayer,
+    prompt: Any = None,
+    *,
+    lengths: Sequence[int],
+    seed: np.random.Generator | int | None = 0,
+    runs: int = 1,
+) -> TextCounts:
+    """Let a layer continue a prompt, with its whole output as context, and count tokens.
+
+    Parameters
+    ----------
+    layer : Attention or float array, shape (n_tokens, n_tokens)
+        An automaton, another attention, or odds with one row per query.
+    prompt : str or sequence, optional
+        The first context; None means every token once.
+    lengths : sequence of int
+        Lengths of the text, prompt included, at which to count; ascending, at least the prompt's.
+    seed : int or numpy.random.Generator, optional
+        The generator, or its seed.
+    runs : int
+        Number of texts, drawn in turn from the same generator.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 0], [2, 0, 1]], [0, 1, 2, 2]))
+    >>> draw_counts(auto, [0, 1, 2], lengths=[9], seed=3).counts.tolist()
+    [[[3.0, 2.0, 4.0]]]
+    """
+    odds, indices = read_odds(layer, prompt)
+    checked = check_text_lengths(lengths, len(indices))
+    runs, rng = whole_number(runs, "runs", least=1), make_rng(seed)
+    counts = [_count_text(odds, indices, checked, rng) for _ in range(runs)]
+    return TextCounts(odds.tokens, checked, np.array(counts))
+
+
+def check_text_lengths(lengths: Sequence[int], shortest: int) -> Int64:
+    checked = [whole_number(length, "a length", least=shortest, most=MOST_TEXT_STEPS) for length in lengths]
+    if not checked or checked != sorted(set(checked)):
+        raise UnsupportedOption("the lengths do not increase; give each once, in ascending order")
+    return np.array(checked, np.int64)
+
+
+def count_prompt(indices: Int64, n_tokens: int) -> Float64:
+    return np.bincount(indices, minlength=n_tokens).astype(np.float64)
+
+
+def _count_text(odds: Odds, prompt: Int64, lengths: Int64, rng: np.random.Generator) -> Float64:
+    table, counts = np.ascontiguousarray(odds.among()), count_prompt(prompt, len(odds.tokens))
+    last, length = int(prompt[-1]), len(prompt)
+    counts_at: list[Float64] = []
+    for target in lengths.tolist():
+        while length < target:
+            n = min(DRAWN_AT_ONCE, target - length)
+            last = append_tokens(table, counts, last, rng.random(n))
+            length += n
+        counts_at.append(counts.copy())
+    return np.array(counts_at)

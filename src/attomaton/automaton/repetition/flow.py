@@ -1,0 +1,113 @@
+"""The flow that the shares of tokens follow when a layer continues its own text.
+
+After the token i the next is j with probability P_ij = w_ij x_j / Σ_l w_il x_l, where x_j is the share of
+token j in the text so far and w_ij the odds of j under the query i. Let q(x) be the stationary distribution
+of P at fixed shares x. In a long text of t tokens the shares follow dx_j / d ln t = q_j(x) − x_j, so the
+count of token j grows like t^ρ_j, with ρ_j = Σ_i x_i w_ij / Σ_l w_il x_l = q_j / x_j where the shares are
+stationary.
+
+In all files of this folder ``odds`` is w, shape (K, K), and ``shares`` is x, shape (K,).
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from attomaton.base.errors import UncertifiedSolution
+from attomaton.base.native import find_steady
+from attomaton.base.tables import Float64, Int64
+
+FLOW_RTOL = 1e-9  # relative error of one step of the flow
+MOST_EVALUATIONS = 5_000  # of the rates in one flow: less than a second for few tokens
+ALL_EVALUATIONS = 60_000  # of the rates in several flows together
+MOST_ODDS_READ = 200_000_000  # entries of the odds that several flows read, beyond 1,000 evaluations
+LOWEST_LOG_SHARE = -300.0  # relative to the largest: products of shares stay within float64
+
+Budget = Iterator[int]
+"""One item for each evaluation of the rates that is still allowed."""
+
+
+def allow_evaluations(n_tokens: int) -> Budget:
+    """The evaluations that several flows with this number of tokens share."""
+    return iter(range(min(ALL_EVALUATIONS, 1_000 + MOST_ODDS_READ // n_tokens**2)))
+
+
+def find_exponents(odds: Float64, shares: Float64) -> Float64:
+    """ρ, shape (K,), at these shares; queries whose tokens have all faded do not count."""
+    weights = np.divide(shares, odds @ shares, out=np.zeros(len(shares)), where=shares > 0)
+    return weights @ odds
+
+
+def find_rates(log_odds: Float64, log_shares: Float64) -> Float64:
+    """d ln x_j / d ln t = q_j / x_j − 1, shape (K,)."""
+    order = np.argsort(-log_shares)
+    relative = np.maximum(log_shares[order] - log_shares[order[0]], LOWEST_LOG_SHARE)
+    log_weights = log_odds[np.ix_(order, order)] + relative
+    weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
+    stationary = find_steady(np.ascontiguousarray(weights / weights.sum(axis=1, keepdims=True)))
+    shares, rates = np.exp(relative), np.empty(len(log_shares))
+    rates[order] = stationary * shares.sum() / shares - 1.0
+    return rates
+
+
+def find_jacobian(odds: Float64, shares: Float64) -> Float64:
+    """The derivative of q(x) − x, shape (K, K): row j, column k is ∂(q_j − x_j)/∂x_k; all shares positive."""
+    sums = odds @ shares
+    transitions = np.ascontiguousarray(odds * shares / sums[:, None])
+    stationary = find_steady(transitions)
+    fundamental = np.linalg.inv(np.eye(len(odds)) - transitions + stationary)
+    direct = (stationary / sums)[:, None] * odds
+    at_fixed_past = (
+        np.diag(direct.sum(axis=0)) - transitions.T @ direct
+    )  # row j, column k: Σ_i q_i ∂P_ij/∂x_k
+    return (at_fixed_past.T @ fundamental).T - np.eye(len(odds))
+
+
+def follow_flow(odds: Float64, shares: Float64, times: Float64, budget: Budget | None = None) -> Float64:
+    """The shares at these values of ln t, shape (n_times, K), from ``shares`` at the first."""
+    from scipy.integrate import solve_ivp
+
+    with np.errstate(divide="ignore"):
+        log_odds = np.log(odds)
+    evaluations = islice(allow_evaluations(len(odds)) if budget is None else budget, MOST_EVALUATIONS)
+
+    def rates_at(_: float, log_shares: Float64) -> Float64:
+        if next(evaluations, None) is None:
+            raise UncertifiedSolution(
+                f"the shares of {len(odds):,} tokens take too long to follow, because they change at very "
+                "different rates; give fewer tokens, or the scores at an earlier step (auto.at(step))"
+            )
+        return find_rates(log_odds, log_shares)
+
+    if len(times) == 1:
+        return shares[None].copy()
+    solver: Any = solve_ivp
+    ends = times[0], times[-1]
+    tolerances = {"rtol": FLOW_RTOL, "atol": FLOW_RTOL}
+    solution = solver(rates_at, ends, np.log(shares), t_eval=times, method="LSODA", **tolerances)
+    log_shares: Float64 = solution.y.T
+    if not solution.success or not np.isfinite(log_shares).all():
+        raise UncertifiedSolution(
+            "the shares of the tokens cannot be followed in float64: the odds differ by too many orders of "
+            "magnitude, or there are too many tokens; give fewer tokens, or the scores at an earlier step "
+            "(auto.at(step))"
+        )
+    followed = np.exp(log_shares - log_shares.max(axis=1, keepdims=True))
+    return followed / followed.sum(axis=1, keepdims=True)
+
+
+def find_classes(odds: Float64, start: int | None = None) -> list[Int64]:
+    """The sets of tokens that a text never leaves, ascending; with ``start``, those it can reach."""
+    reach = (odds > 0) | np.eye(len(odds), dtype=np.bool_)
+    while True:
+        further = (reach.astype(np.float32) @ reach.astype(np.float32)) > 0
+        if (further == reach).all():
+            break
+        reach = further
+    closed = (reach <= reach.T).all(axis=1)
+    if start is not None:
+        closed &= reach[start]
+    sets = {tuple(np.flatnonzero(reach[token]).tolist()) for token in np.flatnonzero(closed)}
+    return [np.array(tokens, np.int64) for tokens in sorted(sets)]
