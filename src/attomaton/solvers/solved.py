@@ -41,14 +41,8 @@ from attomaton.solvers.soft.tied import TieScores, group_choices, solve_groups
 class Solved:
     """The theory's result for a corpus: its components with their hard and soft solutions.
 
-    Attributes
-    ----------
-    components : Components
-        The components and their order, merged where dependent embeddings cannot separate them.
-    hard : HardSolution
-        The direction in which weights grow, W_svm.
-    soft : SoftSolution
-        The finite part of the weights, W_fin.
+    ``components`` are merged where dependent embeddings cannot separate them. ``hard`` is W_svm, the
+    direction in which weights grow; ``soft`` is W_fin, their finite part.
     """
 
     components: Components
@@ -56,7 +50,7 @@ class Solved:
     soft: SoftSolution
 
     def __post_init__(self) -> None:
-        """Check that the solutions belong to these components: one score for each node, in the same space."""
+        """Check that both solutions belong to these components."""
         nodes = self.components.nodes.select(["query", "token"])
         solutions: list[tuple[object, type[Solution]]] = [
             (self.hard, HardSolution),
@@ -84,7 +78,6 @@ class Solved:
 
     @property
     def n_tokens(self) -> int:
-        """Size of the vocabulary."""
         return self.components.edges.n_tokens
 
     @property
@@ -122,8 +115,8 @@ def solve_edges(
     Examples
     --------
     >>> samples = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
-    >>> solve_edges(extract_edges(samples), lambda components: extract_choices(samples, components)).embedded
-    False
+    >>> solve_edges(extract_edges(samples), lambda components: extract_choices(samples, components))
+    Solved(1 queries, 2 components, 3 tokens)
     """
     atol, threads = real_number(atol, "atol", least=0), check_threads(threads)
     progress("finding components", 0, 0)

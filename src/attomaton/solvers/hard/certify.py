@@ -24,11 +24,10 @@ MOST_PROVED = 20_000
 
 @dataclass(frozen=True, eq=False)
 class ExactCheck:
-    """The positions implied by the tight edges, and whether they are optimal.
+    """The positions p_C implied by the tight edges, and whether they are optimal.
 
-    ``reason`` says which condition fails and at which edge; it is empty at the optimum. The position of a
-    component C is its numerator over its denominator, the weight of C's block, not in lowest terms; there are
-    none if the tight edges are not a forest.
+    ``reason`` names the failed condition and its edge; it is empty at the optimum. p_C is ``numerators[C] /
+    denominators[C]``, not in lowest terms; both lists are empty if the tight edges close a cycle.
     """
 
     reason: str
@@ -37,20 +36,18 @@ class ExactCheck:
 
     @property
     def optimal(self) -> bool:
-        """Whether the positions are exactly optimal, without any tolerance."""
         return not self.reason
 
     @property
     def positions(self) -> list[Fraction]:
-        """p_C in lowest terms, length n_components."""
         return [Fraction(*pair) for pair in zip(self.numerators, self.denominators, strict=True)]
 
 
 class _BlockWalk(NamedTuple):
-    """All blocks, each from its root outwards: the nodes in that order, and how each node was entered.
+    """All blocks, each walked along tight edges from its root outwards.
 
-    ``entry`` is the tight edge that led to a node and ``parent`` the node it came from; a root has None and
-    itself. ``offset`` is a node's position minus that of its ``root``.
+    ``nodes`` lists the nodes in that order. Node i was entered from ``parent[i]`` by the edge ``entry[i]`` (a
+    root: itself, None), and ``offset[i]`` is its position minus that of ``root[i]``.
     """
 
     nodes: list[int]
@@ -64,12 +61,9 @@ def check_exactly(problem: OrderProblem, flow: Float64) -> ExactCheck:
     """Compute the positions from the edges with positive flow, and check their optimality, in integers.
 
     The edges with flow are claimed to be tight. They join components into rigid blocks with integer offsets,
-    and each block is at its balance point, so every position is a fraction over its block's weight.
-    Conditions: tight edges form a forest; p_A − p_B ≥ 1 on every edge; the multiplier of a tight edge, which
-    is Σ|C|p_C beyond its upper end, is ≥ 0. An edge whose multiplier is exactly 0 may be tight or not.
-
-    There is no tolerance: if a solver accepts a gap that misses 1 by 1e-12, so that the optimum is that
-    far from its answer, the answer is refused here. Floating-point flow enters no comparison.
+    and each block is at its balance point, so every position is a fraction over its block's weight. Three
+    conditions are checked without tolerance: tight edges form a forest; p_A − p_B ≥ 1 on every edge; the
+    multiplier of a tight edge, which is Σ|C|p_C beyond its upper end, is ≥ 0.
     """
     if len(problem.sizes) > MOST_PROVED:
         raise UnsupportedOption(
@@ -113,7 +107,6 @@ def check_exactly(problem: OrderProblem, flow: Float64) -> ExactCheck:
 
 
 def _walk_blocks(size: int, tight: Sequence[tuple[int, int, int]]) -> _BlockWalk:
-    """Walk every block along the tight edges, given as node above, node below and edge number."""
     neighbours: list[list[tuple[int, int, int]]] = [[] for _ in range(size)]
     for above, below, edge in tight:
         neighbours[above].append((below, edge, -1))
@@ -156,13 +149,13 @@ class BoundsCertificate:
     def certified(self) -> bool:
         """Whether all numbers are finite, and gap and violation within tolerance.
 
-        Bounds that cross by more than the tolerance prove nothing: then one of them is a rounding artefact.
+        Bounds that cross by more than the tolerance prove nothing.
         """
         finite = np.isfinite([self.lower, self.upper, self.gap, self.violation]).all()
         return bool(finite and abs(self.gap) <= self.rtol and self.violation <= FEASIBLE_VIOLATION)
 
     def scaled(self, factor: float) -> Self:
-        """The bounds in other units: ``factor`` times as large."""
+        """The bounds multiplied by ``factor``."""
         return replace(self, lower=factor * self.lower, upper=factor * self.upper)
 
     def _tell(self, norm: str) -> str:
@@ -173,23 +166,14 @@ class BoundsCertificate:
 
 @dataclass(frozen=True)
 class HardCertificate(BoundsCertificate):
-    """Bounds on ‖W_svm‖²: ``lower ≤ ‖W_svm‖² ≤ upper``, to the relative gap ``rtol``.
+    """Bounds on ‖W_svm‖²: it is from ``lower`` to ``upper``, certified if they agree to ``rtol``.
 
     ``upper`` is the squared norm of the answer, infinite if it is not feasible, and ``violation`` its largest
-    constraint violation. ``gap`` is the largest relative gap of any group that is solved separately: any
-    query for orthonormal embeddings.
-
-    Attributes
-    ----------
-    exact : bool or None
-        Whether optimality was proved in integers, without rounding; None if this was not requested.
-    inseparable : int
-        The number of priorities that the embeddings cannot meet and that count as ties.
-    farkas : float
-        The residual of the sum that proves that these priorities cannot be met, relative to its terms (at
-        most rounding).
-    closest : str
-        Which two embeddings nearly coincide, if that is why nothing could be proved.
+    constraint violation. ``gap`` is the largest relative gap of any query, or of all together with
+    embeddings. ``exact`` says whether optimality was proved in integers (None: not requested).
+    ``inseparable`` counts the priorities that the embeddings cannot meet and that count as ties; ``farkas``
+    is the residual of the sum that proves it, relative to its terms. ``closest`` names two embeddings that
+    nearly coincide, if nothing could be proved because of them.
     """
 
     exact: bool | None = None
@@ -223,10 +207,9 @@ def join_hard(certificates: Sequence[HardCertificate]) -> HardCertificate:
 
 
 def repair_positions(problem: OrderProblem, positions: Float64) -> Float64:
-    """A feasible point near ``positions``: each group scaled until its smallest gap is 1.
+    """Scale each group until its smallest gap is 1, which makes the positions feasible.
 
-    This raises the positions' norm by the same factor, so a good answer stays good. A group with a gap that
-    is not positive cannot be repaired and is returned unchanged; the certificate will then say so.
+    A group with a gap that is not positive stays unchanged; the certificate will then say so.
     """
     smallest = np.full(problem.n_groups, np.inf)
     np.minimum.at(smallest, problem.group[problem.above], problem.gaps(positions))
@@ -239,8 +222,7 @@ def certify_positions(
 ) -> HardCertificate:
     """Bounds from positions p and any flow f ≥ 0 on the edges (orthonormal), group by group.
 
-    With ``exact``, an integer computation also checks that the edges with flow are the tight edges of the
-    optimum, for at most :data:`MOST_PROVED` components (:func:`check_exactly` says what fails).
+    With ``exact``, :func:`check_exactly` is also run.
     """
     lower, upper, violation = bound_groups(problem, positions, flow)
     gaps = np.divide(upper - lower, upper, out=np.zeros_like(upper), where=upper != 0)
@@ -261,7 +243,7 @@ def repair_forces(problem: EmbeddedProblem, forces: Float64) -> Float64:
 
 
 def find_extremes(problem: EmbeddedProblem, scores: Float64) -> tuple[Float64, Float64]:
-    """The lowest and the highest score of each component, shape (n_components,) each."""
+    """The lowest and the highest score of each component."""
     component, size = problem.component, len(problem.order.sizes)
     return -largest_of(component, -scores, size), largest_of(component, scores, size)
 
@@ -277,11 +259,10 @@ def certify_forces(
 ) -> HardCertificate:
     """Bounds from the forces a of a point and any flow f ≥ 0 on the edges (embedded).
 
-    They are computed from the Gram matrices, and tell a solver when to stop; the returned answer is proved
-    from rows (:func:`attomaton.solvers.hard.rows.certify_answer`).
-
-    Upper: aᵀQa of the point scaled to a smallest margin of 1. Lower: (Σf)² / bᵀQb, where b is a with each
-    component's sum set to div f: then b is the force of f and some free multipliers of the ties on the nodes.
+    They come from Gram matrices and tell a solver when to stop; the returned answer is proved from rows
+    (:func:`attomaton.solvers.hard.rows.certify_answer`). Upper: aᵀQa of the point scaled to a smallest margin
+    of 1. Lower: (Σf)² / bᵀQb, where b is a with each component's sum set to div f: then b is the force of f
+    and some free multipliers of the ties on the nodes.
     """
     if not max(float(np.max(np.abs(values), initial=0.0)) for values in (forces, flow)) < DIVERGED:
         return HardCertificate(0.0, np.inf, np.inf, np.inf, rtol)

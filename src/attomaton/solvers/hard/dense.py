@@ -128,9 +128,9 @@ class _Frame:
 def find_answer(ropes: Ropes) -> RowProof | None:
     """The shortest W, with multipliers; None if the problem is too large or has no solution.
 
-    A dual active-set method (Goldfarb and Idnani) starts from the ties and adds the most violated constraint.
-    Directions have length 1, so near-equal rows weigh as much as any others; given the tight constraints, W
-    is the shortest solution of linear equations, and double-double corrections make it exact to rounding.
+    A dual active-set method (Goldfarb and Idnani) starts from the ties and adds the most violated priority.
+    Directions have length 1, so near-equal rows weigh as much as any others; double-double corrections make W
+    exact to rounding.
     """
     if len(ropes.plus) > MOST_ROPES:
         return None

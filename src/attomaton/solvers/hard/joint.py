@@ -83,13 +83,11 @@ class Joint:
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.solvers.hard.problem import embedded_problem
-    >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1]], [0])))
-    >>> problem = embedded_problem(components, np.array([[1.0, 0.0], [0.5, 1.0]]))
-    >>> forces, multipliers = Joint().solve_embedded(problem)
-    >>> scores = problem.scores(forces)
-    >>> round(float(scores[0] - scores[1]), 6), multipliers.round(4).tolist()
-    (1.0, [0.64])
+    >>> comps = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1]], [0])))
+    >>> solver = Joint(rtol=1e-8)
+    >>> hard = at.solve_graph_svm(comps, embeddings=[[1.0, 0.0], [0.5, 1.0]], solver=solver).expect()
+    >>> hard.multipliers.column("multiplier").to_numpy().round(4).tolist()
+    [0.64]
     """
 
     rtol: float = 1e-10
@@ -146,8 +144,8 @@ class Joint:
     ) -> JointState:
         """Forces that balance on every block and give its offsets: (τ + BQB) a = B(offsets + τ centre).
 
-        B subtracts each block's mean. Solved by conjugate gradients from the current forces; if these fail,
-        by dense eigenvectors, with the means of blocks, where B is zero, set to 0.
+        B subtracts each block's mean. Conjugate gradients start from the current forces; dense eigenvectors
+        follow if these fail.
         """
         target = nearest.centred(nearest.offset + near * centre)
         small = len(target) <= DENSE_NODES
@@ -178,7 +176,7 @@ def _conjugate_gradients(
     start: Float64,
     limits: tuple[float, int],
 ) -> tuple[JointState, bool]:
-    """Solve (τ + BQB) a = wanted from ``start``; also return whether the residual became small enough.
+    """Solve (τ + BQB) a = target from ``start``; also return whether the residual became small enough.
 
     ``limits`` are the largest acceptable entry of the residual, and the largest number of products.
     """

@@ -22,8 +22,7 @@ class Placement:
     Attributes
     ----------
     rtol : float
-        Edges violated by less than this times the levels of their group count as satisfied: this is the
-        rounding error of positions.
+        Edges violated by less than this times the levels of their group, a rounding error, count as met.
     greed : float
         How close to the worst violation an edge must be to be added during a sweep.
     threads : int, optional
@@ -31,11 +30,10 @@ class Placement:
 
     Examples
     --------
-    >>> sizes, group = np.array([3, 1, 1]), np.zeros(3, int)  # a chain of three components under one query
-    >>> problem = OrderProblem(sizes, np.array([0, 1]), np.array([1, 2]), group)
-    >>> positions, multipliers = Placement().solve_order(problem)
-    >>> positions.round(6).tolist(), multipliers.round(6).tolist()
-    ([0.6, -0.4, -1.4], [1.8, 1.4])
+    >>> import attomaton as at
+    >>> comps = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1]], [0])))
+    >>> at.solve_graph_svm(comps, solver=Placement(threads=1)).expect().scores.column("score").to_pylist()
+    [0.5, -0.5]
     """
 
     rtol: float = 4e-15

@@ -30,14 +30,10 @@ ORDERS: dict[str, Any] = {"nuclear": "nuc", "frobenius": "fro", "spectral": 2}
 class NormCertificate(BoundsCertificate):
     """Bounds on the least norm of a W with margins of 1; the best margin of a W of norm 1 is its inverse.
 
-    ``lower ≤ min ‖W‖ ≤ upper``, to the relative gap ``rtol``; ``upper`` is the norm of the answer, infinite
-    if it is not feasible, and ``violation`` its largest constraint violation.
-
-    Attributes
-    ----------
-    norm : str
-        "nuclear" for the sum of W's singular values, "spectral" for the largest of them, "max" for the
-        largest absolute entry of W.
+    min ‖W‖ is from ``lower`` to ``upper``, certified if their relative ``gap`` is at most ``rtol``. ``upper``
+    is the norm of the answer, infinite if it is not feasible, and ``violation`` its largest constraint
+    violation. ``norm`` is "nuclear" (the sum of W's singular values), "spectral" (the largest of them) or
+    "max" (the largest absolute entry of W).
     """
 
     norm: WeightNorm
@@ -67,7 +63,7 @@ def certify_weights(
 ) -> NormCertificate:
     """Bounds from unmodified weights W and any multipliers, shape (n_constraints,).
 
-    For the max norm, ``problem`` must be in the coordinates to which the entries refer.
+    For the max norm, the coordinates of ``problem`` must be those to which the entries of W refer.
     """
     violation = find_violation(problem, weights)
     upper = float(measure_norm(weights, norm)) if violation <= FEASIBLE_VIOLATION else np.inf

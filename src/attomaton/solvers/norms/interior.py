@@ -123,7 +123,6 @@ def reach_vector(vector: Float64, step: Float64) -> float:
 
 
 def symmetric(matrix: Float64) -> Float64:
-    """The symmetric part of a matrix."""
     return (matrix + matrix.T) / 2
 
 
@@ -147,12 +146,9 @@ class InteriorPoint:
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.solvers.norms.problem import factored_problem
-    >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])  # 0 beats 1 under 1, and 2 under 2
-    >>> problem, _, _ = factored_problem(at.find_components(at.extract_edges(samples)), np.eye(3))
-    >>> weights, multipliers = InteriorPoint().solve_factored(problem)
-    >>> problem.differences(weights).round(4).tolist(), multipliers.round(4).tolist()
-    ([1.0, 1.0], [0.2887, 0.2887])
+    >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])))
+    >>> at.solve_graph_svm(components, norm="nuclear", solver=InteriorPoint(rtol=1e-9)).expect().rank
+    1
     """
 
     rtol: float = 1e-7
@@ -189,7 +185,6 @@ class NuclearMethod:
         return Point(scale * np.eye(size), np.full(problem.n_priorities, scale), dual, multipliers)
 
     def press(self, point: Point) -> Float64:
-        """The multipliers, unchanged."""
         return point.multipliers
 
     def linearise(self, point: Point) -> "NuclearEquations":
@@ -223,10 +218,7 @@ class NuclearEquations(NamedTuple):
         return symmetric(guess.primal @ guess.dual @ self.inverse)
 
     def solve(self, aim: float, curved: Float64, product: Float64) -> Point:
-        """The step to PZ = ``aim``·I and s f = ``aim``, less second-order terms.
-
-        The constraint residual of the step itself, not of H, is solved for again.
-        """
+        """The step to PZ = ``aim``·I and s f = ``aim``, less second-order terms."""
         problem, point, inverse, factor, missed = self
         n_rows, n_priorities = problem.tokens.shape[1], problem.n_priorities
         base = aim * inverse - point.primal - curved
@@ -285,11 +277,10 @@ class SpectralInterior:
     --------
     >>> import attomaton as at
     >>> from attomaton.solvers.norms.problem import factored_problem
-    >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])  # 0 beats 1 under 1, and 2 under 2
-    >>> problem, _, _ = factored_problem(at.find_components(at.extract_edges(samples)), np.eye(3))
-    >>> weights, multipliers = SpectralInterior().solve_spectral(problem)
-    >>> problem.differences(weights).round(4).tolist(), (multipliers / multipliers.sum()).round(4).tolist()
-    ([1.0, 1.0], [0.5, 0.5])
+    >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])))
+    >>> problem, _, _ = factored_problem(components, np.eye(3))
+    >>> SpectralInterior().solve_spectral(problem)[1].round(4).tolist()  # one multiplier for each priority
+    [0.2549, 0.2549]
     """
 
     rtol: float = 1e-7

@@ -38,12 +38,7 @@ def minimise(
     max_steps: int,
     patience: int | None = None,
 ) -> tuple[Float64, float]:
-    """The point where no entry of the slope exceeds ``atol``, or else the best point found.
-
-    Notes
-    -----
-    The search also ends if a step is not finite.
-    """
+    """The point where no entry of the slope exceeds ``atol``, or else the best point before steps end."""
     point = best = start.copy()
     least, stuck = np.inf, 0
     for number in range(max_steps + 1):
@@ -127,8 +122,8 @@ def solve_direct(
 ) -> Float64:
     """The minimum of a problem with one group, starting from ``scores``, by sparse elimination.
 
-    It is for the rare group on which conjugate gradients stall, such as a long cycle. The loss has the
-    addend ½ stiffness ‖scores − anchor‖².
+    It is for the rare group on which conjugate gradients stall, such as a long cycle. The loss has the addend
+    ½ stiffness ‖scores − anchor‖².
     """
     first, second, choice = _pairs(problem)
 

@@ -38,20 +38,10 @@ MOST_ODDS = float(np.log(2**31 - 1))
 class LuceProblem:
     """Choices over numbered alternatives; the loss is a function of one score per alternative.
 
-    Attributes
-    ----------
-    alternative : int64 array, shape (n_entries,)
-        The members of all choice sets, concatenated.
-    offsets : int64 array, shape (n_choices + 1,)
-        Set ``i`` is ``alternative[offsets[i]:offsets[i + 1]]``.
-    log_multiplicity : float64 array, shape (n_entries,)
-        ln m_j, the known offset of each member.
-    winner : int64 array, shape (n_choices,)
-        The chosen alternative.
-    count : float64 array, shape (n_choices,)
-        How often this choice was made.
-    component : int64 array, shape (n_alternatives,)
-        The component of each alternative: no choice set spans two components.
+    Entries ``offsets`` [i] … [i + 1] − 1 of ``alternative`` are the members of choice set i, and those of
+    ``log_multiplicity`` are ln m_j, their known offsets. In set i, alternative ``winner`` [i] was chosen
+    ``count`` [i] times. ``component`` is the component of each alternative: no choice set spans two
+    components.
     """
 
     alternative: Int64
@@ -62,7 +52,6 @@ class LuceProblem:
     component: Int64
 
     def __post_init__(self) -> None:
-        """Check the arrays, so that kernels can trust them."""
         names = ("alternative", "offsets", "winner", "component")
         numbers = {name: check_int64(getattr(self, name), name) for name in names}
         entries, choices = len(numbers["alternative"]), len(numbers["winner"])
@@ -88,19 +77,14 @@ class LuceProblem:
 
     @property
     def n_alternatives(self) -> int:
-        """Length of the score vector."""
         return len(self.component)
 
     @property
     def n_components(self) -> int:
-        """The number of components of the alternatives."""
         return int(self.component.max(initial=-1)) + 1
 
     def restrict(self, wanted: Bool) -> tuple[Int64, "LuceProblem"]:
-        """The same problem on the alternatives of some components only (``wanted`` is by component number).
-
-        Returns the kept alternatives, and the smaller problem over them.
-        """
+        """The alternatives of the ``wanted`` components, and the smaller problem over them."""
         alternatives = np.flatnonzero(wanted[self.component])
         choices = wanted[self.component[self.winner]]
         smaller = select_choices(self, choices[rows_of(self.offsets)], choices)
@@ -181,12 +165,10 @@ class Slopes(NamedTuple):
 def luce_problem(
     choices: ChoiceTable, components: Components, *, connected: bool = True
 ) -> tuple[Int64, LuceProblem]:
-    """The choices over the tokens that tie with others.
+    """The rows of ``components.nodes`` that tie with others, and the Luce problem over them.
 
-    The choices must strongly connect every component, unless ``connected`` is False, as for components that
-    dependent embeddings have merged, and with a ridge, which makes the optimum finite.
-
-    Returns the rows of ``components.nodes`` that are the alternatives, and the problem.
+    The choices must strongly connect every component, unless ``connected`` is False: with a ridge, or for
+    components that dependent embeddings have merged.
     """
     offsets, tokens = ragged_column(choices.rows, "tokens")
     member, is_node = components.rows(np.repeat(choices["query"], np.diff(offsets)), tokens)
@@ -218,8 +200,8 @@ PAIR_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32())])
 def context_problem(choices: ChoiceTable) -> tuple[pa.Table, LuceProblem]:
     """The choices with a score for each (query, token) in a choice set, and one group per query.
 
-    For whole contexts this is the training loss itself. Its optimum is not finite: something must limit the
-    scores, such as an anchor with some stiffness or early stopping.
+    For whole contexts this is the training loss itself, whose optimum is not finite: an anchor must limit the
+    scores.
     """
     offsets, tokens = ragged_column(choices.rows, "tokens")
     member = pack_pairs(np.repeat(choices["query"], np.diff(offsets)), tokens)

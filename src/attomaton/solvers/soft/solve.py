@@ -58,8 +58,6 @@ class SoftSolution(Solution):
     >>> soft = solve_luce(samples, at.find_components(at.extract_edges(samples))).expect()
     >>> soft.scores.column("score").to_numpy().round(4).tolist()  # ± ½ ln 3 inside the component of 0 and 1
     [0.5493, -0.5493, 0.0]
-    >>> round(soft.loss, 4), soft.standard_errors().round(4).tolist()  # −3 ln ¾ − ln ¼
-    (2.2493, [0.5774, 0.5774, 0.0])
     """
 
     certificate: SoftCertificate
@@ -70,7 +68,6 @@ class SoftSolution(Solution):
     free: bool = True
 
     def __post_init__(self) -> None:
-        """Check scores, weights, loss and ridge."""
         check_kind(self.components, Components, "components")
         check_scores(self.scores, self.components.nodes, "the table of soft scores")
         if "weights" in self.__dict__:
@@ -82,9 +79,8 @@ class SoftSolution(Solution):
     def standard_errors(self) -> Float64:
         """The standard error of each score relative to the mean of its component, shape (n_scores,).
 
-        From the observed information: the square roots of the diagonal of the pseudo-inverse of the Hessian
-        over scores with mean zero in each component (the Hessian includes the ridge, if any). A token alone
-        in its component has score 0 by definition, and standard error 0.
+        From the observed information: the square roots of the diagonal of the Hessian's pseudo-inverse over
+        scores with mean zero in each component. A token alone in its component has standard error 0.
         """
         if not self.free:
             raise UnsupportedOption(
