@@ -41,8 +41,7 @@ from attomaton.engines.sums import Sums, merge_sums, sums_of
 from attomaton.engines.tasks import run_weighed
 from attomaton.engines.work import Record, StageRecords, clear_drafts
 from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA
-from attomaton.graphs.edges import QUERY_SCHEMA
-from attomaton.graphs.grouping import sum_by_key
+from attomaton.graphs.edges import QUERY_SCHEMA, sum_queries
 from attomaton.graphs.partitions import cut_partitions
 
 DUCKDB_BATCH_ROWS = 1 << 20
@@ -254,12 +253,7 @@ def plainly_named(folder: Path) -> Generator[Path]:
 def sum_samples(paths: Sequence[Path]) -> pa.Table:
     """The number of samples read by query, over all files."""
     tables = [empty_table(QUERY_SCHEMA), *(read_parquet(path.read_bytes()) for path in paths)]
-    counted = pa.concat_tables(tables)
-    query, realisable, unrealisable = sum_by_key(
-        column(counted, "query").astype(np.int64),
-        column(counted, "realisable"),
-        column(counted, "unrealisable"),
-    )
+    query, realisable, unrealisable = sum_queries(tables)
     columns = {"query": query.astype(np.int32), "realisable": realisable, "unrealisable": unrealisable}
     return make_table(QUERY_SCHEMA, columns)
 

@@ -11,14 +11,7 @@ import pyarrow as pa
 
 from attomaton.base.artifacts import check_files, digest_record, read_sealed, write_sealed
 from attomaton.base.artifacts.parted import write_partition
-from attomaton.base.borders import (
-    check_count_range,
-    check_ids_of,
-    check_lengths,
-    check_rising,
-    check_size,
-    check_table,
-)
+from attomaton.base.borders import check_lengths, check_size, check_table
 from attomaton.base.errors import CorruptRun
 from attomaton.base.ragged import run_starts
 from attomaton.base.tables import (
@@ -36,7 +29,7 @@ from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.engines.kernel import edge_rows
 from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA, ChoiceTable, unpack_choices
 from attomaton.graphs.components import NODE_SCHEMA, Components
-from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
+from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, EdgeTable, check_queries
 from attomaton.graphs.partitions import add_to_columns, cut_partitions, join_tables, of_nodes, slice_queries
 
 EDGES_MANIFEST = "edges.json"
@@ -79,11 +72,7 @@ class EdgePartitions:
     def __post_init__(self) -> None:
         """Refuse queries beyond the vocabulary; the edges are checked as they are read."""
         size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens")
-        check_table(self.queries, QUERY_SCHEMA, "the table of queries")
-        check_ids_of(self.queries, {"query": size}, "the table of queries")
-        check_rising(column(self.queries, "query"), "the table of queries")
-        for name in ("realisable", "unrealisable"):
-            check_count_range(column(self.queries, name), 0, f"{name} in the table of queries")
+        check_queries(self.queries, size)
         check_lengths("files of edges and their sizes", files=self.files, sizes=self.sizes)
         check_lengths("partitions and files", partitions=self.borders[1:], files=self.files)
 

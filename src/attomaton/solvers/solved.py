@@ -52,15 +52,12 @@ class Solved:
     def __post_init__(self) -> None:
         """Check that both solutions belong to these components."""
         nodes = self.components.nodes.select(["query", "token"])
-        solutions: list[tuple[object, type[Solution]]] = [
-            (self.hard, HardSolution),
-            (self.soft, SoftSolution),
-        ]
-        for solution, kind in solutions:
+        kinds: dict[type[Solution], object] = {HardSolution: self.hard, SoftSolution: self.soft}
+        for kind, solution in kinds.items():
             if not isinstance(solution, kind) or not solution.scores.select(["query", "token"]).equals(nodes):
                 raise MismatchedParts(
-                    f"the given {kind.__name__} does not belong to these components; "
-                    "give Automaton(components, hard, soft), both solved from the same components"
+                    f"the {kind.__name__} was solved from other components; "
+                    "solve hard and soft from the components that Automaton(components, hard, soft) gets"
                 )
         numbering = self.components.component_of_node
         if not np.array_equal(self.hard.components.component_of_node, numbering):
@@ -68,7 +65,9 @@ class Solved:
                 "the embeddings merge some of these components; give Automaton(hard.components, hard, soft)"
             )
         if self.hard.embedded != self.soft.embedded:
-            raise MismatchedParts("one of hard and soft was solved with embeddings; give both or neither")
+            raise MismatchedParts(
+                "only one of hard and soft was solved with embeddings; solve both with or both without"
+            )
 
     def __repr__(self) -> str:
         return (

@@ -21,6 +21,12 @@ from attomaton.solvers.hard.problem import EmbeddedProblem, OrderProblem
 MOST_PROVED = 20_000
 """Most components for exact arithmetic in Python integers: well under a second."""
 
+DIVERGED = 1e100
+"""Larger forces and flows mean divergence; their squares soon overflow."""
+
+FEASIBLE_VIOLATION = 1e-9
+"""Constraint violation that rounding may cause."""
+
 
 @dataclass(frozen=True, eq=False)
 class ExactCheck:
@@ -73,26 +79,42 @@ def check_exactly(problem: OrderProblem, flow: Float64) -> ExactCheck:
     sizes: list[int] = problem.sizes.tolist()  # Python integers do not overflow
     above: list[int] = problem.above.tolist()
     below: list[int] = problem.below.tolist()
-    names = [f"edge {top} → {bottom}" for top, bottom in zip(above, below, strict=True)]
     tight: list[int] = np.flatnonzero(flow > 0).tolist()
     walk = _walk_blocks(len(sizes), [(above[edge], below[edge], edge) for edge in tight])
     unused = set(tight).difference(walk.entry)
     if unused:
-        return ExactCheck(f"{names[min(unused)]} closes a cycle of tight edges", [], [])
+        edge = min(unused)
+        return ExactCheck(f"edge {above[edge]} → {below[edge]} closes a cycle of tight edges", [], [])
+    numerators, denominators = _balance_blocks(walk, sizes)
+    reason = ""
+    for top, bottom in zip(above, below, strict=True):
+        over, under = denominators[top], denominators[bottom]
+        gap = numerators[top] * under - numerators[bottom] * over
+        if gap < over * under:
+            reason = f"edge {top} → {bottom} is violated: its gap is {Fraction(gap, over * under)}"
+            break
+    negative = None if reason else _find_negative(walk, sizes, numerators, denominators)
+    if negative is not None:
+        edge, multiplier = negative
+        reason = f"edge {above[edge]} → {below[edge]} has the negative multiplier {multiplier}"
+    return ExactCheck(reason, numerators, denominators)
+
+
+def _balance_blocks(walk: _BlockWalk, sizes: list[int]) -> tuple[list[int], list[int]]:
+    """Numerator and denominator of each position, with the weighted mean of each block at 0."""
     weight, moment = [0] * len(sizes), [0] * len(sizes)
     for root, size, offset in zip(walk.root, sizes, walk.offset, strict=True):
         weight[root] += size
         moment[root] += size * offset
-    denominators = [weight[root] for root in walk.root]
-    numerators = [
-        offset * weight[root] - moment[root] for root, offset in zip(walk.root, walk.offset, strict=True)
-    ]
-    for name, top, bottom in zip(names, above, below, strict=True):
-        over, under = denominators[top], denominators[bottom]
-        gap = numerators[top] * under - numerators[bottom] * over
-        if gap < over * under:
-            reason = f"{name} is violated: its gap is {Fraction(gap, over * under)}"
-            return ExactCheck(reason, numerators, denominators)
+    nodes = zip(walk.root, walk.offset, strict=True)
+    numerators = [offset * weight[root] - moment[root] for root, offset in nodes]
+    return numerators, [weight[root] for root in walk.root]
+
+
+def _find_negative(
+    walk: _BlockWalk, sizes: list[int], numerators: list[int], denominators: list[int]
+) -> tuple[int, Fraction] | None:
+    """A tight edge with a negative multiplier, and this multiplier."""
     load = [size * numerator for size, numerator in zip(sizes, numerators, strict=True)]
     for node in reversed(walk.nodes):  # from the leaves inwards
         edge, parent = walk.entry[node], walk.parent[node]
@@ -100,10 +122,9 @@ def check_exactly(problem: OrderProblem, flow: Float64) -> ExactCheck:
             continue
         multiplier = load[node] if walk.offset[node] > walk.offset[parent] else -load[node]
         if multiplier < 0:
-            reason = f"{names[edge]} has the negative multiplier {Fraction(multiplier, denominators[node])}"
-            return ExactCheck(reason, numerators, denominators)
+            return edge, Fraction(multiplier, denominators[node])
         load[parent] += load[node]
-    return ExactCheck("", numerators, denominators)
+    return None
 
 
 def _walk_blocks(size: int, tight: Sequence[tuple[int, int, int]]) -> _BlockWalk:
@@ -126,13 +147,6 @@ def _walk_blocks(size: int, tight: Sequence[tuple[int, int, int]]) -> _BlockWalk
                     walk.offset[neighbour] = walk.offset[node] + step
                     waiting.append(neighbour)
     return walk
-
-
-DIVERGED = 1e100
-"""Larger forces and flows mean divergence; their squares soon overflow."""
-
-FEASIBLE_VIOLATION = 1e-9
-"""Constraint violation that rounding may cause."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +172,7 @@ class BoundsCertificate:
         """The bounds multiplied by ``factor``."""
         return replace(self, lower=factor * self.lower, upper=factor * self.upper)
 
-    def _tell(self, norm: str) -> str:
+    def _describe(self, norm: str) -> str:
         bounds = f"{self.lower:.12g} ≤ {norm} ≤ {self.upper:.12g}"
         gap = f"relative gap {self.gap:.1e} (tolerance {self.rtol:.0e})"
         return f"{bounds}, {gap}, violation {self.violation:.1e}"
@@ -190,7 +204,7 @@ class HardCertificate(BoundsCertificate):
         proof = "" if self.exact is None else f",{' not' * (not self.exact)} exact in integers"
         split = f", {self.inseparable} priorities counted as ties" if self.inseparable else ""
         near = f"; {self.closest}" if self.closest else ""
-        return f"{self._tell('‖W_svm‖²')}{proof}{split}{near}"
+        return f"{self._describe('‖W_svm‖²')}{proof}{split}{near}"
 
 
 def join_hard(certificates: Sequence[HardCertificate]) -> HardCertificate:

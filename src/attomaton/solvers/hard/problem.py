@@ -47,9 +47,9 @@ class OrderProblem:
         if len(sizes) and int(sizes.min()) < 1:
             raise MismatchedParts("a component of an order problem has no tokens; give sizes of at least 1")
         if (group[above] != group[below]).any():
-            raise MismatchedParts("an edge of an order problem joins two groups; groups must be independent")
+            raise MismatchedParts("an edge of an order problem joins two groups; give both ends one group")
         if (above == below).any() or count_strong_components(above, below, len(sizes)) < len(sizes):
-            raise MismatchedParts("the edges of an order problem close a cycle; an order must be acyclic")
+            raise MismatchedParts("the edges of an order problem form a cycle; remove one of its edges")
         settle(self, sizes=sizes, above=above, below=below, group=group)
 
     @property
@@ -104,7 +104,9 @@ class EmbeddedProblem:
             check_ids(nodes[name], size, f"the {name} of a node")
         counted = np.bincount(nodes["component"], minlength=len(self.order.sizes))
         if not np.array_equal(counted, self.order.sizes):
-            raise MismatchedParts("the components of the nodes do not have the sizes given in the order")
+            raise MismatchedParts(
+                "the nodes of a component are not as many as its size in the order; correct it"
+            )
         settle(self, **nodes)
 
     def combine(self, forces: Float64) -> Float64:

@@ -39,7 +39,7 @@ class NormCertificate(BoundsCertificate):
     norm: WeightNorm
 
     def __str__(self) -> str:
-        return self._tell(f"min {SYMBOLS[self.norm]}")
+        return self._describe(f"min {SYMBOLS[self.norm]}")
 
 
 def repair_weights(problem: FactoredProblem, weights: Float64) -> Float64:
@@ -95,11 +95,8 @@ def lower_bound(problem: FactoredProblem, multipliers: Float64, norm: WeightNorm
 def upper_bound(problem: FactoredProblem, weights: Float64, norm: WeightNorm) -> float:
     """The norm of the repaired weights; infinite if they cannot be repaired."""
     repaired = repair_weights(problem, weights)
-    return (
-        float(measure_norm(repaired, norm))
-        if find_violation(problem, repaired) <= FEASIBLE_VIOLATION
-        else np.inf
-    )
+    feasible = find_violation(problem, repaired) <= FEASIBLE_VIOLATION
+    return float(measure_norm(repaired, norm)) if feasible else np.inf
 
 
 def find_violation(problem: FactoredProblem, weights: Float64) -> float:

@@ -50,7 +50,7 @@ class FactoredProblem:
             ends = check_int64(getattr(self, name), name)
             check_ids(ends, len(self.nodes.token), f"the node {name} a constraint")
         if self.needed.shape != self.nodes.order.above.shape or int(self.needed.sum()) > len(self.above):
-            raise MismatchedParts("needed is not one boolean for each edge of the order; use find_needed")
+            raise MismatchedParts("needed must be one boolean for each edge of the order; use find_needed")
 
     @cached_property
     def n_priorities(self) -> int:

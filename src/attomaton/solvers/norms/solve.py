@@ -105,7 +105,7 @@ def solve_factored(
     rtol = real_number(rtol, "rtol", above=0, below=1)
     chosen = cast("object", InteriorPoint(rtol=rtol / 10) if solver is None else solver)
     if not isinstance(chosen, InteriorPoint):
-        raise UnsupportedOption(f"{chosen!r} does not minimise the nuclear norm; use InteriorPoint")
+        raise UnsupportedOption(f"the solver {chosen!r} cannot minimise the nuclear norm; use InteriorPoint")
     return FactoredSolution(**_solve_norm(components, embeddings, "nuclear", rtol, chosen.solve_factored))
 
 

@@ -63,8 +63,8 @@ def score_errors(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -
     largest = int(np.diff(groups.borders).max(initial=0))
     if largest > LARGEST_DENSE:
         raise UnsupportedOption(
-            f"a component has {largest:,} tokens, and standard errors need a dense matrix of that size; "
-            f"give components of at most {LARGEST_DENSE:,} tokens"
+            f"a component has {largest:,} tokens; standard errors need a dense matrix of that size, "
+            f"so give components of at most {LARGEST_DENSE:,} tokens"
         )
     scores, variance = scores[groups.alternatives], np.zeros(problem.n_alternatives)
 

@@ -27,8 +27,8 @@ from attomaton.graphs.components import Components, count_strong_components
 from attomaton.graphs.grouping import distinct_keys, pack_pairs, unpack_pairs
 
 NOT_ONE_CORPUS = (
-    "these choices and components do not belong to one corpus: a choice set leaves its component, or no "
-    "choices connect it; give the samples from which the components were found"
+    "the choices and components come from different corpora: a choice set leaves its component, or no "
+    "choices connect it; give the samples from which the components were computed"
 )
 MOST_ODDS = float(np.log(2**31 - 1))
 """Largest known offset of a member of a choice set: multiplicities are 32-bit integers."""
@@ -62,16 +62,16 @@ class LuceProblem:
         for name in ("alternative", "winner", "component"):
             check_ids(numbers[name], len(numbers["component"]), name)
         if (count < 0).any() or float(count.sum()) > MOST_COUNTED:
-            raise MismatchedParts(f"counts of choices must be ≥ 0, and sum to at most {MOST_COUNTED:,}")
+            raise MismatchedParts(f"counts of choices must be ≥ 0 and sum to at most {MOST_COUNTED:,}")
         times = np.exp(np.clip(odds, -1.0, MOST_ODDS))
         whole = np.abs(times - np.rint(times)) <= 1e-12 * times
         if not (whole.all() and (odds <= MOST_ODDS).all() and (times > 0.5).all()):
-            raise MismatchedParts("a log_multiplicity is not ln m of a whole number m from 1 to 2³¹ − 1")
+            raise MismatchedParts("a log_multiplicity is not ln m for a whole number m in 1 … 2³¹ − 1")
         settle(self, log_multiplicity=odds, count=count, **numbers)
         choice = rows_of(self.offsets)
         won = np.flatnonzero(self.alternative == self.winner[choice])
         if not np.array_equal(choice[won], np.arange(len(self.winner))):
-            raise MismatchedParts("a choice set lacks its winner, or has it twice; correct the sets")
+            raise MismatchedParts("a choice set contains its winner never or twice; correct the sets")
         if (self.component[self.alternative] != self.component[self.winner][choice]).any():
             raise MismatchedParts("a choice set has alternatives of two components; correct the sets")
 

@@ -74,7 +74,9 @@ class SoftSolution(Solution):
             check_weights(self.weights, self.components.edges.n_tokens, "the array of soft weights")
         check_kind(self.choices, ChoiceTable, "choices")
         if not (np.isfinite(self.loss) and 0.0 <= self.ridge < np.inf):
-            raise MismatchedParts(f"loss is {self.loss} and ridge {self.ridge}, which is impossible; {MEND}")
+            raise MismatchedParts(
+                f"loss is {self.loss}, ridge {self.ridge}; both must be finite, ridge ≥ 0; {MEND}"
+            )
 
     def standard_errors(self) -> Float64:
         """The standard error of each score relative to the mean of its component, shape (n_scores,).
@@ -84,7 +86,7 @@ class SoftSolution(Solution):
         """
         if not self.free:
             raise UnsupportedOption(
-                "dependent embeddings couple these scores; standard errors exist only for free scores"
+                "standard errors need linearly independent embeddings; leave the embeddings out"
             )
         rows, problem = luce_problem(self.choices, self.components, connected=self.ridge == 0.0)
         errors = np.zeros(self.scores.num_rows)
