@@ -33,8 +33,8 @@ def flatten(starts: Int64, stops: Int64) -> tuple[Int64, Int64]:
 class Bags:
     """Distinct (sample, token) pairs of the contexts of ``samples``, sorted by sample and token.
 
-    Pair i says that the context of sample ``sample[i]``, an index into ``samples``, contains the token
-    ``token[i]`` in ``multiplicity[i]`` positions.
+    For each pair, ``sample`` is an index into ``samples``, ``token`` a token of that sample's context, and
+    ``multiplicity`` how often it occurs there.
     """
 
     samples: Samples
@@ -78,11 +78,7 @@ def order_samples(samples: Samples) -> Samples:
 
 
 def cut_shares(ordered: Samples, most: int, threads: int | None = None) -> list[Samples]:
-    """Shares for all threads, of at most about ``most`` context tokens each.
-
-    They are cut between labels, so that results are concatenated, not merged; the samples of one label are
-    cut only if they exceed ``most``.
-    """
+    """Shares of about ``most`` context tokens for all threads, cut between labels if possible."""
     ends = np.cumsum(ordered.stops - ordered.starts)
     total = int(ends[-1]) if len(ends) else 0
     size = min(most, max(SMALLEST_SHARE, -(-total // (SHARES_PER_THREAD * (threads or count_processors())))))

@@ -231,7 +231,7 @@ def unpack_edges(keys: Int64) -> tuple[Int32, Int32, Int32]:
 def make_edges(
     n_tokens: int, keys: Int64, support: Int64, queries: Int64, realisable: Int64, unrealisable: Int64
 ) -> EdgeTable:
-    """An edge table from distinct packed keys with their support, and the number of samples by query."""
+    """An edge table from distinct packed keys with their support, and the samples by query."""
     query, winner, loser = unpack_edges(keys)
     edges = {"query": query, "winner": winner, "loser": loser, "support": support}
     counts = {"query": queries.astype(np.int32), "realisable": realisable, "unrealisable": unrealisable}

@@ -97,10 +97,7 @@ class QueryOrder:
     def evidence(
         self, before: Integers, top: int, bottoms: Sequence[int]
     ) -> list[tuple[tuple[Edge, ...], ...]]:
-        """The data edges of each step of the paths from ``top`` to each of ``bottoms``.
-
-        ``before`` describes the paths, as returned by :meth:`search`. The data edges are scanned once.
-        """
+        """The data edges of each step of the paths ``before``, from ``top`` to each of ``bottoms``."""
         paths: list[list[tuple[int, int]]] = []
         for bottom in bottoms:
             path = [self.local(bottom)]

@@ -210,10 +210,7 @@ def _contradictions(components: Components, basis: Float64) -> Float64:
 
 
 def _stuck_weights(directions: Float64) -> Float64:
-    """Solve the linear program; return weights of the rows with u = 0, zero elsewhere, shape (n_rows,).
-
-    Its dual is at least 1 on those rows; a small correction makes their weighted sum vanish to rounding.
-    """
+    """Solve the linear program; return weights of the rows with u = 0, zero elsewhere, shape (n_rows,)."""
     from scipy.optimize import linprog  # takes long to import, so only when needed
 
     n_rows, n_free = directions.shape

@@ -43,8 +43,7 @@ Pair = tuple[int, int]
 def connect_strongly(n_nodes: int, above: Int64, below: Int64) -> list[Pair]:
     """A smallest set of edges that makes the acyclic graph above → below strongly connected.
 
-    Every source needs an incoming edge, every sink an outgoing one, and an isolated node both; max(sources,
-    sinks) edges suffice (Eswaran and Tarjan 1976).
+    max(sources, sinks) edges suffice (Eswaran and Tarjan 1976).
     """
     if n_nodes < 2:
         return []

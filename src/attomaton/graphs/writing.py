@@ -32,6 +32,7 @@ class Reach:
 
     @classmethod
     def from_masks(cls, in_context: Bool, is_written: Bool) -> "Reach":
+        """The fractions, from two masks over the samples."""
         n_samples = len(in_context)
         masks = (in_context, is_written, in_context | is_written)
         return cls(n_samples, *(float(mask.sum()) / max(n_samples, 1) for mask in masks))
@@ -130,8 +131,7 @@ def count_successors(samples: Samples) -> Int32:
 def replace_labels(samples: Samples, writes: Integers | Mapping[int, int]) -> Samples:
     """The samples from which a writing head learns: label y becomes the token n⁻¹(y) that writes it.
 
-    Samples whose label no token of the context writes are left out. ``writes`` must be injective on the
-    tokens that the labels need.
+    Samples whose label no token of the context writes are left out.
     """
     table = check_writes(writes, samples.n_tokens)
     reachable = samples.take(find_realisable(apply_writes(samples, table)))

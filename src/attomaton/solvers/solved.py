@@ -1,7 +1,4 @@
-"""The pipeline from samples to solutions: edges → components → hard and soft solutions, as one value.
-
-``learn``, the estimator and the claims all use it; they differ only in what extracts edges and choices.
-"""
+"""The pipeline from samples to solutions: edges → components → hard and soft solutions, as one value."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -130,10 +127,7 @@ def solve_edges(
 
 
 def find_partitions(edges: EdgeTable, embeddings: object, threads: int | None) -> list[Components]:
-    """The components of each partition; embeddings couple all queries, which are then one partition.
-
-    Engines that solve partitions on disk do the same arithmetic, so that the results have the same bytes.
-    """
+    """The components of each partition; with embeddings, all queries are one partition."""
     borders = cut_partitions(edges.queries, edges.n_tokens).tolist()
     if embeddings is not None or len(borders) == 2:
         return [find_components(edges, threads=threads)]
@@ -193,7 +187,6 @@ def solve_soft(
 
 
 def solve_ties(components: Components, choices: ChoiceTable, atol: float, threads: int | None) -> TieScores:
-    """The soft side of components: scores of the tokens that tie; every other score is 0."""
     return solve_groups(group_choices(choices, keep_ties(components)), atol=atol, threads=threads)
 
 

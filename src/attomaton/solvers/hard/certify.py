@@ -161,15 +161,11 @@ class BoundsCertificate:
 
     @property
     def certified(self) -> bool:
-        """Whether all numbers are finite, and gap and violation within tolerance.
-
-        Bounds that cross by more than the tolerance prove nothing.
-        """
+        """Whether all numbers are finite, and gap and violation within tolerance; bounds must not cross."""
         finite = np.isfinite([self.lower, self.upper, self.gap, self.violation]).all()
         return bool(finite and abs(self.gap) <= self.rtol and self.violation <= FEASIBLE_VIOLATION)
 
     def scaled(self, factor: float) -> Self:
-        """The bounds multiplied by ``factor``."""
         return replace(self, lower=factor * self.lower, upper=factor * self.upper)
 
     def _describe(self, norm: str) -> str:
@@ -208,7 +204,6 @@ class HardCertificate(BoundsCertificate):
 
 
 def join_hard(certificates: Sequence[HardCertificate]) -> HardCertificate:
-    """The certificate of all queries from those of separately solved partitions, added in order."""
     if len(certificates) == 1:
         return certificates[0]
     return HardCertificate(
@@ -221,10 +216,7 @@ def join_hard(certificates: Sequence[HardCertificate]) -> HardCertificate:
 
 
 def repair_positions(problem: OrderProblem, positions: Float64) -> Float64:
-    """Scale each group until its smallest gap is 1, which makes the positions feasible.
-
-    A group with a gap that is not positive stays unchanged; the certificate will then say so.
-    """
+    """Scale each group to a smallest gap of 1; one with a gap that is not positive stays unchanged."""
     smallest = np.full(problem.n_groups, np.inf)
     np.minimum.at(smallest, problem.group[problem.above], problem.gaps(positions))
     usable = np.where(smallest > 0, smallest, 1.0)
@@ -234,10 +226,7 @@ def repair_positions(problem: OrderProblem, positions: Float64) -> Float64:
 def certify_positions(
     problem: OrderProblem, positions: Float64, flow: Float64, *, rtol: float, exact: bool = False
 ) -> HardCertificate:
-    """Bounds from positions p and any flow f ≥ 0 on the edges (orthonormal), group by group.
-
-    With ``exact``, :func:`check_exactly` is also run.
-    """
+    """Bounds from positions p and any flow f ≥ 0 on the edges (orthonormal), group by group."""
     lower, upper, violation = bound_groups(problem, positions, flow)
     gaps = np.divide(upper - lower, upper, out=np.zeros_like(upper), where=upper != 0)
     return HardCertificate(
@@ -257,7 +246,6 @@ def repair_forces(problem: EmbeddedProblem, forces: Float64) -> Float64:
 
 
 def find_extremes(problem: EmbeddedProblem, scores: Float64) -> tuple[Float64, Float64]:
-    """The lowest and the highest score of each component."""
     component, size = problem.component, len(problem.order.sizes)
     return -largest_of(component, -scores, size), largest_of(component, scores, size)
 
@@ -296,15 +284,13 @@ def certify_forces(
 
 
 def bound_groups(problem: OrderProblem, positions: Float64, flow: Float64) -> tuple[Float64, Float64, float]:
-    """Lower and upper bound of each group, shape (n_groups,) each, and by how much the smallest gap misses 1.
-
-    Upper: Σ|C|p². Lower: (Σf)² / Σ (div f)²/|C| with f = max(flow, 0), the dual value at f's best multiple.
-    """
+    """Lower and upper bound of each group, and by how much the smallest gap misses 1."""
     positions = check_floats(positions, (len(problem.sizes),), "positions", finite=False)
     flow = check_floats(flow, (len(problem.above),), "the flow on the edges", finite=False)
     sums = np.zeros((3, problem.n_groups))
     ends = problem.above, problem.below
     shortfall = sum_groups(problem.sizes, ends, problem.borders, (positions, flow), sums)
     upper, pushed, spread = sums
+    # the dual value at the best multiple of f = max(flow, 0): (Σf)² / Σ (div f)²/|C|
     lower = np.divide(pushed**2, spread, out=np.zeros_like(spread), where=spread > 0)
     return lower, upper, shortfall

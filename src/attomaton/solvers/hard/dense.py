@@ -39,9 +39,9 @@ _solve_triangle: Any = solve_triangular
 class LeastDistance:
     """Least distance by non-negative least squares (Lawson and Hanson).
 
-    With y the coordinates of W in an orthonormal basis of the subspace left free by ties and B the directions
-    of the edges in it, min ‖y‖ subject to B y ≥ 1 is solved by u = argmin ‖[Bᵀ; 1ᵀ] u − [0; 1]‖ over u ≥ 0,
-    with at most ``max_steps`` active-set changes for each edge: with ρ the residual, y = −ρ_y / ρ_1.
+    With y the coordinates of W in the subspace left free by ties and B the directions of the edges in it, min
+    ‖y‖ subject to B y ≥ 1 is solved by u = argmin ‖[Bᵀ; 1ᵀ] u − [0; 1]‖ over u ≥ 0: with ρ the residual, y =
+    −ρ_y / ρ_1.
     """
 
     max_steps: int = 10
@@ -105,7 +105,6 @@ class _Frame:
 
     @property
     def required(self) -> Float64:
-        """The required component of W along each constraint's unit direction."""
         lengths = self.constraints.lengths
         margins = np.where(self.constraints.tie, 0.0, 1.0)
         return np.divide(margins, lengths, out=np.zeros_like(lengths), where=lengths > 0)
@@ -127,8 +126,6 @@ def find_answer(constraints: RowConstraints) -> RowProof | None:
     """The shortest W, with multipliers; None if the problem is too large or has no solution.
 
     A dual active-set method (Goldfarb and Idnani) starts from the ties and adds the most violated priority.
-    Directions have length 1, so near-equal rows weigh as much as any others; double-double corrections make W
-    exact to rounding.
     """
     if len(constraints.plus) > MOST_CONSTRAINTS:
         return None
@@ -154,7 +151,6 @@ def find_answer(constraints: RowConstraints) -> RowProof | None:
 
 
 def _unit_in_span(rows: Float64) -> Float64:
-    """The rows, each scaled to length 1, in coordinates of their span."""
     unit = unit_rows(rows)
     _, singular, axes = _svd(unit, full_matrices=False)
     return unit @ axes[singular > DEPENDENT_DIRECTION * singular.max(initial=0.0)].T

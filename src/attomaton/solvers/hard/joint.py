@@ -36,7 +36,6 @@ class Nearest(NamedTuple):
     offset: Float64  # (n_nodes,): score minus that of the block's first node
 
     def centred(self, values: Float64) -> Float64:
-        """The values minus their mean on each block, shape (n_nodes,) or (n_nodes, n_columns)."""
         return centre(self.block, values)
 
 
@@ -71,14 +70,8 @@ class JointState(NamedTuple):
 class Joint:
     """Solve the Graph-SVM of all queries at once until the certificate's relative gap is at most ``rtol``.
 
-    Attributes
-    ----------
-    rtol : float
-        The relative gap of the certificate at which to stop.
-    max_stages : int
-        Largest number of proximal steps.
-    max_products : int
-        Largest number of matrix–vector products for one linear system.
+    It takes at most ``max_stages`` proximal steps, with at most ``max_products`` matrix–vector products for
+    each linear system.
 
     Examples
     --------
@@ -142,12 +135,8 @@ class Joint:
     def _solve_tight(
         self, problem: EmbeddedProblem, nearest: Nearest, state: JointState, tau: float, centre: Float64
     ) -> JointState:
-        """Forces that balance on every block and give its offsets: (τ + BQB) a = B(offsets + τ centre).
-
-        B subtracts each block's mean. Conjugate gradients start from the current forces; dense eigenvectors
-        follow if these fail.
-        """
-        target = nearest.centred(nearest.offset + tau * centre)
+        """Forces that balance on every block and give its offsets: (τ + BQB) a = B(offsets + τ centre)."""
+        target = nearest.centred(nearest.offset + tau * centre)  # B subtracts each block's mean
         small = len(target) <= DENSE_NODES
         most = min(self.max_products, JOINT_PATIENCE) if small else self.max_products
         missed = float(np.abs(nearest.scores - state.scores).max(initial=0.0))
@@ -174,12 +163,9 @@ def _conjugate_gradients(
     tau: float,
     target: Float64,
     start: Float64,
-    limits: tuple[float, int],
+    limits: tuple[float, int],  # the largest acceptable entry of the residual, and the most products
 ) -> tuple[JointState, bool]:
-    """Solve (τ + BQB) a = target from ``start``; also return whether the residual became small enough.
-
-    ``limits`` are the largest acceptable entry of the residual, and the largest number of products.
-    """
+    """Solve (τ + BQB) a = target from ``start``; also return whether the residual became small."""
     enough, max_products = limits
     forces = nearest.centred(start)
     scores = problem.scores(forces)

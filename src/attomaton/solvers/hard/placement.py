@@ -17,16 +17,10 @@ from attomaton.solvers.hard.problem import OrderProblem
 
 @dataclass(frozen=True)
 class Placement:
-    """Place the blocks of all groups of the problem, in parallel.
+    """Place the blocks of all groups on ``threads`` threads, by default one per processor.
 
-    Attributes
-    ----------
-    rtol : float
-        Edges violated by less than this times the levels of their group, a rounding error, count as met.
-    greed : float
-        How close to the worst violation an edge must be to be added during a sweep.
-    threads : int, optional
-        Number of threads; by default one per processor.
+    Edges violated by less than ``rtol`` times the levels of their group count as met. A sweep adds the edges
+    whose violation is at least ``greed`` times the worst.
 
     Examples
     --------

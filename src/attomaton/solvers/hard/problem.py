@@ -139,7 +139,7 @@ def order_problem(components: Components) -> OrderProblem:
 
 
 def embedded_problem(components: Components, embeddings: Float64) -> EmbeddedProblem:
-    """The embedded problem, from E of shape (n_tokens, dim), with only the tokens and queries in use."""
+    """The embedded problem over the tokens and queries in use, from E of shape (n_tokens, dim)."""
     tokens, token = np.unique(components.token_of_node, return_inverse=True)
     queries, query = np.unique(components.query_of_node, return_inverse=True)
     keys, rows = embeddings[tokens], embeddings[queries]

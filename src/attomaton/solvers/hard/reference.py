@@ -20,12 +20,7 @@ clarabel: Any = _clarabel  # ships no types
 class Clarabel:
     """Solve the Graph-SVM with the interior-point solver Clarabel.
 
-    Attributes
-    ----------
-    rtol : float
-        Tolerance on gap and feasibility.
-    max_steps : int
-        Largest number of iterations.
+    ``rtol`` is its tolerance on gap and feasibility, ``max_steps`` the largest number of iterations.
 
     Examples
     --------
@@ -55,8 +50,7 @@ class Clarabel:
     def solve_embedded(self, problem: EmbeddedProblem) -> tuple[Float64, Float64]:
         """Forces, shape (n_nodes,), and edge multipliers, shape (n_edges,), from a dense dual.
 
-        min ½ αᵀ(RQRᵀ)α − Σ_edges α over α_edges ≥ 0: row c of R is +1 and −1 at the two nodes of constraint
-        c, an edge or a tie, and the forces are Rᵀα.
+        Row c of R is +1 and −1 at the nodes of constraint c; the forces are Rᵀα.
         """
         order, n_edges = problem.order, len(problem.order.above)
         if not n_edges:

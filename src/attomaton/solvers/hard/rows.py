@@ -93,6 +93,11 @@ class RowConstraints:
         lengths = np.linalg.norm(self.keys[self.plus] - self.keys[self.minus], axis=1)
         return lengths * np.linalg.norm(self.queries, axis=1)[self.query]
 
+    @property
+    def n_products(self) -> int:
+        """Products of numbers in W e_query for all queries."""
+        return len(self.queries) * self.keys.shape[1] ** 2
+
     def press(self, weights: Float64) -> Float64:
         """Σ weight (e_plus − e_minus) e_queryᵀ, shape (dim, dim, 2), in pairs as the weights."""
         weights = check_floats(weights, (len(self.plus), 2), "weights of constraints")
@@ -113,7 +118,6 @@ class RowConstraints:
 
     @cached_property
     def _tie_differences(self) -> tuple[Float64, Int64]:
-        """Differences and queries of the ties between different rows."""
         differ = self.ties.lengths > 0
         return (self.keys[self.ties.plus] - self.keys[self.ties.minus])[differ], self.ties.query[differ]
 
@@ -174,7 +178,7 @@ def _smallest_clear(apart: Float64, queries: Float64) -> float:
 
 
 def in_pairs(values: Float64) -> Float64:
-    """Numbers as pairs of float64: with zeros in a new last axis."""
+    """Numbers as pairs of float64, with zeros in a new last axis."""
     return np.stack([values, np.zeros_like(values)], axis=-1)
 
 
@@ -211,12 +215,11 @@ class RowProof:
 
 
 def certify_answer(constraints: RowConstraints, answer: RowProof, *, rtol: float) -> HardCertificate:
-    """Bounds on ‖W_svm‖² that hold despite rounding.
+    """Bounds on ‖W_svm‖² that include rounding errors; double-double sums if they are too wide.
 
     Upper: W is moved until all ties hold, by at most their violation divided by ``least_singular``, and
     scaled until the smallest margin is 1. Lower: (Σf)² / ‖Σ f (e_i − e_j)e_kᵀ + ties‖² with f = max(f, 0), by
-    weak duality, for any multipliers of the ties. Both include rounding errors; if they are then too wide,
-    the sums are recomputed in double-double.
+    weak duality.
     """
     dim = constraints.keys.shape[1]
     check_floats(answer.weights, (dim, dim, 2), "weights in pairs", finite=False)
@@ -227,10 +230,7 @@ def certify_answer(constraints: RowConstraints, answer: RowProof, *, rtol: float
     certificate = _bound(_Plain(constraints), answer, rtol, constraints.rough_least_singular)
     if not certificate.certified:
         certificate = _bound(_Plain(constraints), answer, rtol, constraints.least_singular)
-    if (
-        not certificate.certified
-        and len(constraints.queries) * constraints.keys.shape[1] ** 2 <= MOST_PAIRED_PRODUCTS
-    ):
+    if not certificate.certified and constraints.n_products <= MOST_PAIRED_PRODUCTS:
         certificate = _bound(_Paired(constraints), answer, rtol, constraints.least_singular)
     return certificate if certificate.certified else replace(certificate, closest=constraints.closest())
 
@@ -249,22 +249,21 @@ class _Plain:
 
     def differences(self, weights: Float64) -> tuple[Float64, Float64]:
         """(e_plus − e_minus)ᵀ W e_query of each constraint, and a bound on its error."""
-        constraints, plain = self.constraints, weights.sum(axis=2)
-        scores = constraints.keys @ (plain @ constraints.queries.T)
-        error = UNIT_ROUNDOFF * (2 * constraints.keys.shape[1] + 8) * float(np.linalg.norm(plain))
-        return scores[constraints.plus, constraints.query] - scores[
-            constraints.minus, constraints.query
-        ], error * self.sizes
+        (keys, queries), (plus, minus, query) = self.constraints.tables, self.constraints.ends
+        plain = weights.sum(axis=2)
+        scores = keys @ (plain @ queries.T)
+        error = UNIT_ROUNDOFF * (2 * keys.shape[1] + 8) * float(np.linalg.norm(plain))
+        return scores[plus, query] - scores[minus, query], error * self.sizes
 
     def press(self, multipliers: Float64) -> tuple[float, float]:
         """‖Σ multiplier (e_plus − e_minus) e_queryᵀ‖, and a bound on its error."""
-        constraints = self.constraints
-        combined = np.zeros((len(constraints.queries), len(constraints.keys)))
-        np.add.at(combined, (constraints.query, constraints.plus), multipliers)
-        np.subtract.at(combined, (constraints.query, constraints.minus), multipliers)
-        terms = sum(combined.shape) + int(np.bincount(constraints.query).max(initial=0)) + 8
+        (keys, queries), (plus, minus, query) = self.constraints.tables, self.constraints.ends
+        combined = np.zeros((len(queries), len(keys)))
+        np.add.at(combined, (query, plus), multipliers)
+        np.subtract.at(combined, (query, minus), multipliers)
+        terms = sum(combined.shape) + int(np.bincount(query).max(initial=0)) + 8
         error = UNIT_ROUNDOFF * terms * float(np.abs(multipliers) @ self.sizes)
-        return float(np.linalg.norm((combined @ constraints.keys).T @ constraints.queries)), error
+        return float(np.linalg.norm((combined @ keys).T @ queries)), error
 
 
 @dataclass(frozen=True)

@@ -262,8 +262,7 @@ def _solve_embedded(unmerged: Components, embeddings: object, rtol: float, solve
     problem, constraints = embedded_problem(components, unit), row_constraints(components, unit)
     answer, certificate = _solve_rows(problem, constraints, solver, rtol, separation.independent)
     weights = answer.weights[..., 0]
-    n_products = len(constraints.queries) * constraints.keys.shape[1] ** 2
-    if answer.weights[..., 1].any() or n_products <= FEW_PRODUCTS:
+    if answer.weights[..., 1].any() or constraints.n_products <= FEW_PRODUCTS:
         scores = constraints.scores_at(answer.weights, problem.token, problem.query)
     else:
         scores = (constraints.keys @ (weights @ constraints.queries.T))[problem.token, problem.query]
@@ -295,11 +294,7 @@ def _solve_rows(
     rtol: float,
     independent: bool,
 ) -> tuple[RowProof, HardCertificate]:
-    """The first certified answer, or else the best.
-
-    By default several solvers are tried: the dense one does better on small problems with dependent
-    embeddings.
-    """
+    """The first certified answer of several solvers, or else the best."""
     from attomaton.solvers.hard.dense import LeastDistance, find_answer
     from attomaton.solvers.hard.joint import Joint  # compiles, so only when needed
 
@@ -318,7 +313,6 @@ def _solve_rows(
         answers.append((proof, certify_answer(constraints, proof, rtol=rtol)))
         if answers[-1][1].certified:
             return answers[-1]
-    last = find_answer(constraints) if solver is None else None
-    if last is not None:
+    if solver is None and (last := find_answer(constraints)) is not None:
         answers.append((last, certify_answer(constraints, last, rtol=rtol)))
     return min(answers, key=lambda pair: (not pair[1].certified, abs(pair[1].gap)))

@@ -50,7 +50,6 @@ def repair_weights(problem: FactoredProblem, weights: Float64) -> Float64:
 
 
 def measure_norm(weights: Float64, norm: WeightNorm | Literal["frobenius"]) -> Float64:
-    """The norm of each matrix, shape (…) from (…, m, n)."""
     if not weights.size:
         return np.zeros(weights.shape[:-2])
     if norm == "max":
@@ -61,10 +60,7 @@ def measure_norm(weights: Float64, norm: WeightNorm | Literal["frobenius"]) -> F
 def certify_weights(
     problem: FactoredProblem, weights: Float64, multipliers: Float64, *, norm: WeightNorm, rtol: float
 ) -> NormCertificate:
-    """Bounds from unmodified weights W and any multipliers, shape (n_constraints,).
-
-    For the max norm, the coordinates of ``problem`` must be those to which the entries of W refer.
-    """
+    """Bounds from weights W, in the coordinates of their entries, and any multipliers, (n_constraints,)."""
     violation = find_violation(problem, weights)
     upper = float(measure_norm(weights, norm)) if violation <= FEASIBLE_VIOLATION else np.inf
     lower = lower_bound(problem, multipliers, norm)
@@ -72,7 +68,6 @@ def certify_weights(
 
 
 def relative_gap(lower: float, upper: float) -> float:
-    """(upper − lower) / upper; infinite if the bounds are."""
     if not np.isfinite([lower, upper]).all():
         return np.inf
     return (upper - lower) / upper if upper != 0 else 0.0
@@ -93,14 +88,12 @@ def lower_bound(problem: FactoredProblem, multipliers: Float64, norm: WeightNorm
 
 
 def upper_bound(problem: FactoredProblem, weights: Float64, norm: WeightNorm) -> float:
-    """The norm of the repaired weights; infinite if they cannot be repaired."""
     repaired = repair_weights(problem, weights)
     feasible = find_violation(problem, repaired) <= FEASIBLE_VIOLATION
     return float(measure_norm(repaired, norm)) if feasible else np.inf
 
 
 def find_violation(problem: FactoredProblem, weights: Float64) -> float:
-    """The largest violation of a tie or a priority."""
     if not np.isfinite(weights).all():
         return np.inf
     scores = problem.scores(weights)

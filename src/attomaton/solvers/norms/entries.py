@@ -51,10 +51,7 @@ def find_longest(components: Components) -> Float64:
 
 
 def bound_path(components: Components, flow: Float64) -> float:
-    """Σf / ‖D‖° of multipliers f ≥ 0 of the edges of the order, for orthonormal embeddings.
-
-    Ties move the flow into a component to any of its tokens, so ‖D‖° is the net flow of components.
-    """
+    """Σf / ‖D‖° of multipliers f ≥ 0 for orthonormal embeddings: ‖D‖° is the net flow of components."""
     above, below = column(components.order, "above"), column(components.order, "below")
     net = sum_at(above, flow, len(components)) - sum_at(below, flow, len(components))
     dual = float(np.abs(net).sum())

@@ -41,7 +41,6 @@ class Point(NamedTuple):
         return self.multipliers[: len(self.slack)]
 
     def move(self, step: "Point", primal: float, dual: float) -> "Point":
-        """The point after the primal and the dual part of a step."""
         return Point(
             self.primal + primal * step.primal,
             self.slack + primal * step.slack,
@@ -55,7 +54,6 @@ class Point(NamedTuple):
         return products / (len(self.primal) + len(self.slack))
 
     def reach(self, step: "Point") -> tuple[float, float]:
-        """The largest multiples of the primal and the dual part of a step inside the boundary."""
         primal = min(reach_matrix(self.primal, step.primal), reach_vector(self.slack, step.slack))
         return primal, min(reach_matrix(self.dual, step.dual), reach_vector(self.flow, step.flow))
 
@@ -136,13 +134,6 @@ class InteriorPoint:
 
     Time grows with the cube of the number of constraints (priorities and ties), memory with the square.
 
-    Attributes
-    ----------
-    rtol : float
-        The relative gap at which to stop.
-    max_steps : int
-        Largest number of steps.
-
     Examples
     --------
     >>> import attomaton as at
@@ -175,7 +166,6 @@ class NuclearMethod:
     problem: FactoredProblem
 
     def start(self) -> Point:
-        """Multiples of the identity, well inside the boundary; W = 0 meets no priority yet."""
         problem, scale = self.problem, first_scale(self.problem)
         size = problem.tokens.shape[1] + problem.queries.shape[1]
         multipliers = np.zeros(len(problem.above))
@@ -188,7 +178,6 @@ class NuclearMethod:
         return point.multipliers
 
     def linearise(self, point: Point) -> "NuclearEquations":
-        """Newton's equations, with H factored."""
         problem, n_priorities = self.problem, self.problem.n_priorities
         n_rows = problem.tokens.shape[1]
         inverse = symmetric(np.asarray(np.linalg.inv(point.dual), np.float64))
@@ -214,7 +203,6 @@ class NuclearEquations(NamedTuple):
     missed: Float64  # (n_constraints,): residuals of the constraints at W and s
 
     def curve(self, guess: Point) -> Float64:
-        """ΔP ΔZ Y, made symmetric."""
         return symmetric(guess.primal @ guess.dual @ self.inverse)
 
     def solve(self, aim: float, curved: Float64, product: Float64) -> Point:
@@ -251,7 +239,6 @@ class ConstraintProducts(NamedTuple):
 
 
 def _multiply(problem: FactoredProblem, matrix: Float64) -> ConstraintProducts:
-    """P or Y between the constraints on one side and tokens and queries on the other."""
     n_rows = problem.tokens.shape[1]
     tokens = problem.left @ matrix[:n_rows, :n_rows] @ problem.tokens.T
     cross = problem.left @ matrix[:n_rows, n_rows:] @ problem.queries.T
@@ -265,13 +252,6 @@ SPECTRAL_REFINEMENTS = 2
 @dataclass(frozen=True)
 class SpectralInterior:
     """Minimise the spectral norm until the relative gap is ``rtol``, in at most ``max_steps`` steps.
-
-    Attributes
-    ----------
-    rtol : float
-        The relative gap at which to stop.
-    max_steps : int
-        Largest number of steps.
 
     Examples
     --------
@@ -308,23 +288,19 @@ class SpectralMethod:
 
     @cached_property
     def frame(self) -> "ConstraintFrame":
-        """The constraints, and the space in which W moves."""
         return _frame(self.problem)
 
     def start(self) -> Point:
-        """W = 0, which meets no priority yet, well inside the boundary."""
         size = self.problem.tokens.shape[1] + self.problem.queries.shape[1]
         scale, n_priorities = first_scale(self.problem), self.problem.n_priorities
         slack, flow = np.full(n_priorities, scale), np.full(n_priorities, 1.0 / size)
         return Point(scale * np.eye(size), slack, np.eye(size) / size, flow)
 
     def press(self, point: Point) -> Float64:
-        """The multipliers of the priorities, and the best-fitting ones of the ties."""
         n_rows = self.problem.tokens.shape[1]
         return np.concatenate([point.flow, self.frame.pull(point.dual[:n_rows, n_rows:], point.flow)])
 
     def linearise(self, point: Point) -> "SpectralEquations":
-        """Newton's equations, with the matrix factored."""
         frame, shape = self.frame, (self.problem.tokens.shape[1], self.problem.queries.shape[1])
         inverse = symmetric(np.asarray(np.linalg.inv(point.primal), np.float64))
         matrix = _curvature(point.dual, inverse, shape)
@@ -350,7 +326,6 @@ class SpectralEquations(NamedTuple):
     factor: tuple[Float64, bool]
 
     def curve(self, guess: Point) -> Float64:
-        """ΔX ΔS Y, made symmetric."""
         return symmetric(guess.dual @ guess.primal @ self.inverse)
 
     def solve(self, aim: float, curved: Float64, product: Float64) -> Point:

@@ -103,7 +103,7 @@ class FactoredProblem:
 
     @cached_property
     def _tie_factor(self) -> tuple[Float64, bool]:
-        """The Cholesky factor of the ties' Gram matrix, slightly regularised in case it is near singular."""
+        """The Cholesky factor of the ties' Gram matrix, slightly regularised."""
         from scipy.linalg import cho_factor
 
         gram = _gram(self.left[self.n_priorities :], self.right[self.n_priorities :])
@@ -129,7 +129,6 @@ def factored_problem(components: Components, embeddings: Float64) -> tuple[Facto
 
 
 def _gram(left: Float64, right: Float64) -> Float64:
-    """⟨u_c v_cᵀ, u_d v_dᵀ⟩ of all pairs."""
     return (left @ left.T) * (right @ right.T)
 
 

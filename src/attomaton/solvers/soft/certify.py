@@ -89,7 +89,6 @@ def certify_scores(
 
 
 def certify_slopes(slopes: Slopes, rounding: Float64, *, atol: float) -> SoftCertificate:
-    """The certificate from bounds for each component, and the possible rounding error of a gradient entry."""
     distance = bound_distance(slopes.gradient, slopes.curvature)
     return SoftCertificate(
         gradient_norm=float(np.max(slopes.largest, initial=0.0)),

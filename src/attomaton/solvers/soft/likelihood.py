@@ -136,7 +136,7 @@ class LuceProblem:
 
 
 def select_choices(problem: LuceProblem, entries: Bool, choices: Bool) -> LuceProblem:
-    """The same alternatives, with only these choices and only these members of their sets."""
+    """The problem with only these choices and only these members of their sets."""
     lengths = np.bincount(rows_of(problem.offsets)[entries], minlength=len(problem.winner))
     return trusted(
         LuceProblem,
@@ -167,8 +167,7 @@ def luce_problem(
 ) -> tuple[Int64, LuceProblem]:
     """The rows of ``components.nodes`` that tie with others, and the Luce problem over them.
 
-    The choices must strongly connect every component, unless ``connected`` is False: with a ridge, or for
-    components that dependent embeddings have merged.
+    With ``connected``, the choices must strongly connect every component, so that the optimum is finite.
     """
     offsets, tokens = ragged_column(choices.rows, "tokens")
     member, is_node = components.rows(np.repeat(choices["query"], np.diff(offsets)), tokens)
@@ -188,7 +187,6 @@ def luce_problem(
 
 
 def _number_choices(choices: ChoiceTable, member: Int64, winner: Int64, component: Int64) -> LuceProblem:
-    """The problem of choices with numbered members and winners, and the component of each number."""
     offsets, multiplicities = ragged_column(choices.rows, "multiplicities")
     counts = choices["count"].astype(np.float64)
     return LuceProblem(member, offsets, np.log(multiplicities), winner, counts, component)
@@ -198,11 +196,7 @@ PAIR_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32())])
 
 
 def context_problem(choices: ChoiceTable) -> tuple[pa.Table, LuceProblem]:
-    """The choices with a score for each (query, token) in a choice set, and one group per query.
-
-    For whole contexts this is the training loss itself, whose optimum is not finite: an anchor must limit the
-    scores.
-    """
+    """The choices with a score for each (query, token) in a choice set, and one group per query."""
     offsets, tokens = ragged_column(choices.rows, "tokens")
     member = pack_pairs(np.repeat(choices["query"], np.diff(offsets)), tokens)
     keys = distinct_keys(member)
@@ -215,6 +209,6 @@ def context_problem(choices: ChoiceTable) -> tuple[pa.Table, LuceProblem]:
 
 
 def pooled_problem(choices: ChoiceTable, n_tokens: int) -> LuceProblem:
-    """The same choices with one score per token, independent of the query; all tokens are one group."""
+    """The choices with one score per token, independent of the query; all tokens are one group."""
     tokens = ragged_column(choices.rows, "tokens")[1].astype(np.int64)
     return _number_choices(choices, tokens, choices["winner"].astype(np.int64), np.zeros(n_tokens, np.int64))

@@ -44,7 +44,6 @@ class Groups:
         return len(self.borders) - 1
 
     def alone(self, group: int) -> tuple[slice, LuceProblem]:
-        """The alternatives of one group, and the Luce problem over them."""
         members, chosen = (
             slice(int(ends[group]), int(ends[group + 1])) for ends in (self.borders, self.choice_borders)
         )
@@ -80,7 +79,6 @@ class Groups:
 
 
 def problem_of(choices: Choices, component: Int64) -> LuceProblem:
-    """The general form of choices, with these components of their alternatives."""
     return trusted(
         LuceProblem,
         alternative=choices.alternative.astype(np.int64),
@@ -122,20 +120,10 @@ def sort_by_group(problem: LuceProblem) -> Groups:
 
 @dataclass(frozen=True)
 class Newton:
-    """Minimise the Luce loss in each group by Newton's method, damped.
+    """Minimise the Luce loss in each group by damped Newton's method, on ``threads`` threads.
 
-    It ends when no gradient entry exceeds ``atol`` plus a bound on rounding errors, 8 ε (n + a): n is the
-    most choices that any one alternative is in, and a the stiffness times the largest ``anchor``. If
-    conjugate gradients stall, elimination takes over.
-
-    Attributes
-    ----------
-    atol : float
-        Largest gradient entry at which to stop.
-    max_steps : int
-        Largest number of steps for each group.
-    threads : int, optional
-        Number of threads; by default one per processor.
+    It ends when no gradient entry exceeds ``atol`` plus a bound on rounding errors, or after ``max_steps``
+    steps. If conjugate gradients stall, elimination takes over.
 
     Examples
     --------
@@ -156,7 +144,7 @@ class Newton:
         """The scores s that minimise Σ count · (−ln p) + ½ stiffness · Σ (s − anchor)², (n_alternatives,).
 
         The search starts at the ``anchor``, by default 0. With a ``stiffness`` of 0 each group must be
-        strongly connected; its scores are known up to a constant.
+        strongly connected.
         """
         if anchor is not None:
             anchor = check_floats(anchor, (problem.n_alternatives,), "the anchor")

@@ -170,7 +170,6 @@ def solve_luce(
 def _solve_dependent(
     samples: Samples | ChoiceTable, components: Components, table: Float64, atol: float
 ) -> SoftSolution:
-    """The best W in the cyclic subspace if scores are not free inside components."""
     choices = samples if isinstance(samples, ChoiceTable) else extract_choices(samples, components)
     unit, scale = scale_rows(table)
     features, (left, right) = node_features(components, unit)
@@ -197,9 +196,9 @@ def _solve_dependent(
 def _embed_ties(components: Components, scores: Float64, table: Float64) -> tuple[Float64, Float64]:
     """W in the span of the ties with the differences of ``scores`` inside components, and all its scores.
 
-    W = Σ β_t (e_i − e_j) e_kᵀ over a chain of ties; β solves Q β = s_i − s_j with the kernel
-    Q_tt' = (e_i − e_j)·(e_i' − e_j') · e_k·e_k', positive definite as the rows of E are independent. It has
-    the square of their condition number, so the residual of W is refined until that no longer helps.
+    W = Σ β_t (e_i − e_j) e_kᵀ over a chain of ties; β solves Q β = s_i − s_j with the ties' kernel Q. Q has
+    the square of the embeddings' condition number, so the residual of W is refined until that no longer
+    helps.
     """
     from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
 
