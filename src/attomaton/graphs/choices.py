@@ -48,15 +48,6 @@ CHOICE_SCHEMA = pa.schema(
 """Columns of the choices; ``count`` is the number of samples."""
 
 
-class SortedContexts(NamedTuple):
-    """The arrays of samples sorted by query and label: the fields of ``Samples``."""
-
-    values: Int32
-    starts: Int64
-    stops: Int64
-    labels: Int32
-
-
 class Members(NamedTuple):
     """Which tokens tie: the tokens of query k are in the rows ``borders[k] … borders[k + 1] − 1``.
 
@@ -158,8 +149,7 @@ def extract_choices(
     members = members_inside(components, samples.n_tokens)
 
     def count_share(share: Samples) -> ChoiceTable:
-        values = np.ascontiguousarray(share.values)
-        contexts = SortedContexts(values, share.starts, share.stops, share.labels)
+        contexts = np.ascontiguousarray(share.values), share.starts, share.stops, share.labels
         rows, offsets, entries = collect_sets(contexts, members, components is None)
         pairs = pack_pairs(share.queries[rows], share.labels[rows])
         return _count_pairs(np.arange(len(rows)), pairs, offsets, entries, np.ones(len(rows), np.int64))

@@ -126,7 +126,8 @@ def gather_components(tables: Iterable[pa.Table], queries: pa.Table, n_tokens: i
     sampled = column(queries, "query")[column(queries, "realisable") > 0]
     keys = pack_pairs(sampled, sampled)
     nothing = np.empty(0, np.int64)
-    state = _Gathering(keys, np.zeros(len(keys), np.int64), np.arange(len(keys)), len(keys), (nothing,) * 4)
+    order = nothing, nothing, nothing, nothing
+    state = _Gathering(keys, np.zeros(len(keys), np.int64), np.arange(len(keys)), len(keys), order)
     n_edges = np.zeros(n_tokens, np.int64)
     for table in tables:
         n_edges += np.bincount(column(table, "query"), minlength=n_tokens)
@@ -156,8 +157,8 @@ def _add_edges(state: _Gathering, table: pa.Table, n_tokens: int) -> _Gathering:
     for end in (top, bottom):
         np.add.at(evidence, end, support)
     added = group[top], group[bottom], np.ones(len(query), np.int64), support
-    columns = [np.concatenate(pair) for pair in zip(state.order, added, strict=True)]
-    above, below, edges, supports = condense(*columns, n_groups)
+    above, below, edges, supports = map(np.concatenate, zip(state.order, added, strict=True))
+    above, below, edges, supports = condense(above, below, edges, supports, n_groups)
     label = label_components(above, below, n_groups)
     n_labels = int(label.max(initial=-1)) + 1
     order = condense(label[above], label[below], edges, supports, n_labels)
