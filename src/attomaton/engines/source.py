@@ -85,9 +85,8 @@ def read_whole_documents(
 ) -> tuple[Chunk | Shards, Vocabulary | None, dict[str, Any]]:
     """Read whole documents into memory, or as shards in ``tokens``; also vocabulary and manifest entry."""
     read, vocabulary, about = _read_corpus(source, tokenizer, tokens, reading)
-    if isinstance(read, Documents):
-        return read.as_chunk, vocabulary, about
-    return read, vocabulary, about
+    documents = read.as_chunk if isinstance(read, Documents) else read
+    return documents, vocabulary, about
 
 
 def _read_corpus(

@@ -230,7 +230,8 @@ class SparkEngine:
         count = executors.CountSamples(self._cuts, self.selection, selected, SPARK_CHUNK_TOKENS, nowhere)
         counted = self._map_documents(count, "query int, realisable long, unrealisable long")
         by_query = counted.groupBy("query").sum("realisable", "unrealisable")
-        folder = self._new_folder("samples")
+        with explained(self.work):
+            folder = Path(tempfile.mkdtemp(prefix="samples-", dir=prepare_work(self.work)))
         store = executors.StoreRows(folder)
         stored = self._collect("samples", map_batches(by_query.coalesce(1), store, executors.REPORT))
         if not stored:
@@ -325,10 +326,6 @@ class SparkEngine:
             rows = [json.loads(row["report"]) for row in entries.collect()]
         self.progress(stage, total, total)
         return rows
-
-    def _new_folder(self, kind: str) -> Path:
-        with explained(self.work):
-            return Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=prepare_work(self.work)))
 
 
 def _read_notes(

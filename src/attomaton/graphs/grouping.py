@@ -102,10 +102,7 @@ def find_rows(ordered: Int64, keys: Int64) -> tuple[Int64, Bool]:
 def merge_as_they_come(
     tables: Iterable[SizedTable], merge: Callable[[list[SizedTable]], SizedTable]
 ) -> list[SizedTable]:
-    """Merge the tables of a corpus's chunks as they come, in little more memory than the result.
-
-    Neighbours of similar size are merged, as in a merge sort; a few tables remain for a last merge.
-    """
+    """Merge tables as they come, neighbours of similar size, as in a merge sort; a few remain."""
     waiting: list[SizedTable] = []
     for table in tables:
         waiting.append(table)

@@ -238,11 +238,10 @@ def _solve_orthonormal(
     if certificate.violation > FEASIBLE_VIOLATION:
         positions = repair_positions(problem, positions)
         certificate = certify_positions(problem, positions, flow, rtol=rtol)
-    scores = score_table(components.nodes, positions[components.component_of_node])
     return trusted(
         HardSolution,
         components=components,
-        scores=scores,
+        scores=score_table(components.nodes, positions[components.component_of_node]),
         certificate=certificate,
         multipliers=multiplier_table(components.order, flow),
     )

@@ -86,7 +86,7 @@ class SoftSolution(Solution):
         """
         if not self.free:
             raise UnsupportedOption(
-                "standard errors need linearly independent embeddings; leave the embeddings out"
+                "standard errors exist only for free scores; solve without embeddings, or with independent ones"
             )
         rows, problem = luce_problem(self.choices, self.components, connected=self.ridge == 0.0)
         errors = np.zeros(self.scores.num_rows)
@@ -196,9 +196,8 @@ def _solve_dependent(
 def _embed_ties(components: Components, scores: Float64, table: Float64) -> tuple[Float64, Float64]:
     """W in the span of the ties with the differences of ``scores`` inside components, and all its scores.
 
-    W = Σ β_t (e_i − e_j) e_kᵀ over a chain of ties; β solves Q β = s_i − s_j with the ties' kernel Q. Q has
-    the square of the embeddings' condition number, so the residual of W is refined until that no longer
-    helps.
+    W = Σ β_t (e_i − e_j) e_kᵀ over a chain of ties; β solves Q β = s_i − s_j with the ties' kernel Q. The
+    residual of W is refined until that no longer helps.
     """
     from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
 
