@@ -86,7 +86,7 @@ class SoftSolution(Solution):
         """
         if not self.free:
             raise UnsupportedOption(
-                "standard errors exist only for free scores; solve without embeddings, or with independent ones"
+                "standard errors exist only for free scores; solve with independent embeddings or none"
             )
         rows, problem = luce_problem(self.choices, self.components, connected=self.ridge == 0.0)
         errors = np.zeros(self.scores.num_rows)
