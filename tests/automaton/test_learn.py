@@ -71,16 +71,16 @@ def test_options_that_do_not_exist_are_refused(tmp_path):
 
 def test_parts_that_do_not_belong_together_are_refused():
     one, other = at.learn([0, 1, 0, 1, 2, 0], window=3), at.learn([0, 1, 0, 1, 0, 0], window=3)
-    with pytest.raises(MismatchedParts, match="HardSolution does not belong to these components"):
+    with pytest.raises(MismatchedParts, match="HardSolution was solved from other components"):
         at.Automaton(one.components, one.soft, one.hard)
-    with pytest.raises(MismatchedParts, match="HardSolution does not belong to these components"):
+    with pytest.raises(MismatchedParts, match="HardSolution was solved from other components"):
         at.Automaton(one.components, other.hard, other.soft)
     embedded = at.solve_graph_svm(one.components, embeddings=np.eye(3))
-    with pytest.raises(MismatchedParts, match="with embeddings; give both or neither"):
+    with pytest.raises(MismatchedParts, match="only one of hard and soft was solved with embeddings"):
         at.Automaton(one.components, embedded, one.soft)
     samples = at.synthetic.corpus(at.synthetic.Blocks([3, 1]), n_samples=30, rng=np.random.default_rng(0))
     tied = at.learn(samples)
-    with pytest.raises(MismatchedParts, match="do not belong to one corpus"):
+    with pytest.raises(MismatchedParts, match="come from different corpora"):
         at.solve_luce(tied.soft.choices, one.components)
 
 
@@ -113,7 +113,7 @@ def test_a_window_is_given_once():
     text = ["a", "b", "a", "c", "b", "a", "b", "c", "a", "b", "c", "b", "a", "b"]
     whole = at.learn([text], window=4)
     assert at.learn([text], keep=at.Selection(window=4)).soft.scores.equals(whole.soft.scores)
-    with pytest.raises(UnsupportedOption, match="give one of them"):
+    with pytest.raises(UnsupportedOption, match="give only one of them"):
         at.learn([text], window=4, keep=at.Selection(window=3))
     short = at.learn([text], window=2)
     assert at.diff(whole, [text], keep=at.Selection(window=2)).counts == at.diff(whole, short).counts

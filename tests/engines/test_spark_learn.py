@@ -143,5 +143,5 @@ def test_a_work_folder_that_is_not_shared_is_told(make_engine, tmp_path, shards)
     edges = engine.edges()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("attomaton.engines.work.read_sealed", lambda _: None)
-        with pytest.raises(at.AttomatonError, match="give a shared folder"):
+        with pytest.raises(at.AttomatonError, match="that all machines share"):
             learn_by_partition(engine, edges)

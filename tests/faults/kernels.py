@@ -233,14 +233,14 @@ def try_embedded_problem(rng: Rng) -> None:
 
 def try_ropes(rng: Rng) -> None:
     """Constraints as differences of rows → sums with twice the digits, and the certificate."""
-    from attomaton.solvers.hard.rows import Ropes, RowProof, certify_answer, tie_ropes
+    from attomaton.solvers.hard.rows import RowConstraints, RowProof, certify_answer, row_constraints
 
     components = at.find_components(at.extract_edges(draw_samples(rng)))
-    given = tie_ropes(components, rng.normal(size=(components.edges.n_tokens, 6)))
+    given = row_constraints(components, rng.normal(size=(components.edges.n_tokens, 6)))
     names = ("keys", "queries", "plus", "minus", "query", "number", "tie", "tokens")
-    ropes = Ropes(**bend_some(rng, **{name: getattr(given, name) for name in names}))
+    constraints = RowConstraints(**bend_some(rng, **{name: getattr(given, name) for name in names}))
     bent = bend_some(rng, weights=rng.normal(size=(6, 6, 2)), multipliers=rng.normal(size=len(given.plus)))
-    certify_answer(ropes, RowProof(**bent), rtol=1e-6)
+    certify_answer(constraints, RowProof(**bent), rtol=1e-6)
 
 
 def try_luce(rng: Rng) -> None:

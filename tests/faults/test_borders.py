@@ -230,7 +230,7 @@ def test_a_solver_of_ones_own_must_return_as_many_numbers_as_were_asked_for():
     [
         ({"below": [1, 9]}, "the component below an edge is 9"),
         ({"above": [-4, 1]}, "the component above an edge is -4"),
-        ({"below": [1, 0]}, "close a cycle"),
+        ({"below": [1, 0]}, "form a cycle"),
         ({"group": [0, 0, 1]}, "joins two groups"),
         ({"group": [0, 0, 2**62]}, "numbered 0, 1, 2"),
         ({"sizes": [1, 0, 1]}, "has no tokens"),
@@ -252,7 +252,7 @@ def test_order_problems_are_checked(changed, match):
         ({"component": [0, 1]}, "alternatives of two components"),
         ({"component": [0, 2**62]}, "component is 4611686018427387904"),
         ({"count": [1.0, np.nan]}, "count is nan"),
-        ({"alternative": [0, 1, 0, 0]}, "lacks its winner"),
+        ({"alternative": [0, 1, 0, 0]}, "contains its winner never or twice"),
     ],
 )
 def test_luce_problems_are_checked(changed, match):

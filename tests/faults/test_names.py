@@ -265,7 +265,7 @@ class TestPartsOfAnotherJob:
         engine = on_duckdb(shards, tmp_path / "work")
         if kind == "spark":
             engine = SparkEngine(shards, tmp_path / "work", Selection(WINDOW), "local[1]")
-        with pytest.raises(UnwritablePlace, match="holds other files"):
+        with pytest.raises(UnwritablePlace, match="contains other files"):
             engine.choices(None)
         assert mine.read_text() == "mine"
         assert [path.name for path in (tmp_path / "work").iterdir()] == [name.split("/")[0]]
@@ -301,7 +301,7 @@ class TestPartsOfAnotherJob:
 
         def meanwhile(stage, done, total):
             if not refused:
-                with pytest.raises(UnwritablePlace, match="another run is working in") as error:
+                with pytest.raises(UnwritablePlace, match="another run uses the work folder") as error:
                     on_duckdb(shards, tmp_path / "work").edges()
                 refused.append(error)
 

@@ -88,7 +88,7 @@ def test_single_tokens_have_no_row_and_merged_components_are_refused():
     assert measure_robustness(components).rows.num_rows == 0
     assert components.bridges_of(0).num_rows == 0
     merged = merge_components(components, np.zeros(len(components), np.int64))
-    with pytest.raises(MismatchedParts, match="component 0 is held together not by edges"):
+    with pytest.raises(MismatchedParts, match="component 0 was merged because of embeddings"):
         merged.bridges_of(0)
 
 

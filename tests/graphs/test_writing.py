@@ -56,7 +56,7 @@ def test_maps_that_do_not_fit_are_refused(writes):
 
 
 def test_labels_that_several_tokens_write_are_refused():
-    with pytest.raises(AttomatonError, match="several tokens"):
+    with pytest.raises(AttomatonError, match="one token per label"):
         replace_labels(at.Samples.from_lists([[0, 1, 2]], [0]), [0, 0, 2])
 
 

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike
@@ -20,6 +20,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.memory import MemoryEngine
+from attomaton.engines.merging import import_duckdb
 from attomaton.engines.selection import Selection
 from attomaton.engines.source import read_whole_documents
 from attomaton.engines.sparksession import check_master, import_spark
@@ -86,7 +87,7 @@ class Engine(Checked):
         return self.name in ("duckdb", "spark")
 
     def in_memory(self, corpus: Samples | Shards) -> bool:
-        """Whether the engine holds this corpus in memory; ``"auto"`` decides by the number of tokens."""
+        """Whether the engine reads this corpus into memory; ``"auto"`` decides by the number of tokens."""
         if isinstance(corpus, Samples) or self.name != "auto":
             return not self.on_disk
         return BYTES_PER_TOKEN * sum(corpus.sizes) <= parse_memory(self.memory)
@@ -95,8 +96,6 @@ class Engine(Checked):
         """Whether the engine reads a corpus into memory; ``"auto"`` decides by the ``size`` of its text."""
         if self.name != "auto" or BYTES_PER_TEXT_BYTE * size() <= parse_memory(self.memory):
             return not self.on_disk
-        from attomaton.engines.merging import import_duckdb
-
         import_duckdb("a corpus too large for memory")
         return False
 
@@ -109,8 +108,6 @@ def as_engine(engine: object, corpus: object = None) -> Engine:
     if chosen.name == "spark":
         import_spark()
     if chosen.name == "duckdb":
-        from attomaton.engines.merging import import_duckdb
-
         import_duckdb("the engine duckdb")
     return chosen
 
@@ -123,10 +120,7 @@ def make_engine(
     work: Path,
     progress: Progress = silent,
 ) -> Passes:
-    """Make the engine that runs the passes; ``"auto"`` is memory if that should suffice, otherwise DuckDB.
-
-    ``work`` is where an engine on disk creates its folder.
-    """
+    """Make the engine that runs the passes; an engine on disk creates its folder in ``work``."""
     settings = as_engine(engine, corpus)
     if isinstance(corpus, Samples) or settings.in_memory(corpus):
         return MemoryEngine(corpus, selection, settings.threads)
@@ -144,7 +138,6 @@ def make_disk_engine(
             corpus, work / "engine", selection, settings.master, settings.memory, settings.threads, progress
         )
     from attomaton.engines.duckdb import DuckDBEngine
-    from attomaton.engines.merging import import_duckdb
 
     import_duckdb("a corpus too large for memory")
     return DuckDBEngine(corpus, work / "engine", selection, settings.memory, settings.threads, progress)
@@ -152,7 +145,7 @@ def make_disk_engine(
 
 @dataclass(frozen=True)
 class Adder:
-    """The engine that computes sums: as in :func:`~attomaton.learn`."""
+    """Sums over whole documents, in memory or by an engine."""
 
     engine: Engine
     progress: Progress = silent
@@ -161,20 +154,21 @@ class Adder:
     def reading(
         self, corpus: Any, options: ReadingOptions, work: str | PathLike[str] | None
     ) -> Generator[tuple[Chunk | Shards, Vocabulary | None, dict[str, Any], AddUp]]:
-        """Whole documents, their vocabulary, their manifest entry, and the function that sums over them."""
-        reading = as_reading(options.get("reading"))
-        with (
-            tempfile.TemporaryDirectory(prefix="attomaton-")
-            if work is None
-            else nullcontext(given_path(work, "work"))
-        ) as name:
+        """Yield whole documents, vocabulary, manifest entry, and the function that sums over them."""
+        reading, tokenizer = as_reading(options.get("reading")), options.get("tokenizer") or "word"
+        with ExitStack() as stack:
+            if work is None:
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="attomaton-")))
+            else:
+                folder = given_path(work, "work")
             self.progress("reading", 0, 0)
-            shards = Path(name, "tokens") if self.engine.on_disk else None
-            tokenizer = options.get("tokenizer") or "word"
-            read = read_whole_documents(corpus, tokenizer=tokenizer, tokens=shards, reading=reading)
-            documents = read[0]
+            shards = folder / "tokens" if self.engine.on_disk else None
+            documents, vocabulary, about = read_whole_documents(
+                corpus, tokenizer=tokenizer, tokens=shards, reading=reading
+            )
             if isinstance(documents, Chunk):
-                yield *read, partial(sum_chunks, [documents])
-                return
-            options_of: Any = {"work": Path(name), "progress": self.progress}
-            yield *read, make_engine(self.engine, documents, Selection(), **options_of).sums
+                add_up: AddUp = partial(sum_chunks, [documents])
+            else:
+                settings: Any = {"work": folder, "progress": self.progress}
+                add_up = make_engine(self.engine, documents, Selection(), **settings).sums
+            yield documents, vocabulary, about, add_up

@@ -61,20 +61,16 @@ class DuckDBEngine:
 
     Examples
     --------
-    >>> import tempfile, pyarrow.parquet
+    >>> import tempfile
     >>> from attomaton.graphs.components import find_components
-    >>> documents = pa.table({"tokens": pa.array([[0, 2, 1, 1, 2, 0, 1, 2, 2]], pa.list_(pa.int32()))})
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     pyarrow.parquet.write_table(documents, f"{folder}/0.parquet")
-    ...     shards = Shards.from_folder(folder)
-    ...     engine = DuckDBEngine(shards, Path(folder, "work"), Selection(window=3), memory="1GB", threads=1)
+    ...     ids, offsets = np.array([0, 2, 1, 1, 2, 0, 1, 2, 2], np.int32), np.array([0, 9])
+    ...     shards = Shards.write(Path(folder, "shards"), ids, offsets, n_tokens=3)
+    ...     engine = DuckDBEngine(shards, Path(folder, "work"), Selection(window=3), memory="1GB")
     ...     edges = engine.edges()
-    ...     components = find_components(edges.load())
-    ...     choices = engine.choices(components)
-    ...     partitions = engine.choice_partitions(components, edges.borders)
-    >>> edges, components, choices
-    (EdgePartitions(8 edges in 1 partitions), Components(8 components of 3 queries),
-     ChoiceTable(3 distinct choices, 3 in all))
+    ...     choices = engine.choices(find_components(edges.load()))
+    >>> edges, choices
+    (EdgePartitions(8 edges in 1 partitions), ChoiceTable(3 distinct choices, 3 in all))
     """
 
     shards: Shards
@@ -94,17 +90,14 @@ class DuckDBEngine:
 
     def edges(self) -> EdgePartitions:
         """First pass: every edge with its support, sorted, in Parquet files of whole queries."""
-        settings = {"reach": self.selection.reach, "selected": digest_arrays(self.selected)}
-        about = {
-            "n_tokens": self.shards.n_tokens,
-            "fingerprint": fingerprint(self.shards, {**settings, "min_support": self.selection.min_support}),
-        }
+        digest = fingerprint(self.shards, {**self._settings, "min_support": self.selection.min_support})
+        about = {"n_tokens": self.shards.n_tokens, "fingerprint": digest}
         with working_in(self.work) as work:
             try:
                 return open_edges(work / "edges", about)
             except CorruptRun:
                 pass  # not finished, or of another corpus or settings
-            task = Task("edges", settings, self.selection.reach, self._edges_of_chunk)
+            task = Task("edges", self._settings, self.selection.reach, self._edges_of_chunk)
             unmerged = self._workshop.run(task, self.shards)
             with self._merger() as merger:
                 return merger.edges(unmerged, min_support=self.selection.min_support, about=about)
@@ -128,8 +121,7 @@ class DuckDBEngine:
         if components is not None:
             nodes = components.nodes
             inside = digest_arrays(*(column(nodes, name) for name in ("query", "token", "component")))
-        settings: dict[str, Any] = {"reach": self.selection.reach, "selected": digest_arrays(self.selected)}
-        settings |= {"components": inside, "borders": borders.tolist()}
+        settings = {**self._settings, "components": inside, "borders": borders.tolist()}
         task = Task("choices", settings, self.selection.reach, process, "arrow")
         with working_in(self.work):
             unmerged = self._workshop.run(task, self.shards)
@@ -139,22 +131,7 @@ class DuckDBEngine:
                 return merger.choices(unmerged, borders, digest)
 
     def sums(self, count: Counting) -> dict[str, Sums]:
-        """Sum the counts of each chunk of whole documents, by key.
-
-        The sums of each chunk are recorded in the work folder, so that a later run can resume; the result
-        stays in memory.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from attomaton.theories.beginning.passes import CountTokens
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     ids, offsets = np.array([0, 1, 1], np.int32), np.array([0, 3])
-        ...     shards = Shards.write(Path(folder, "shards"), ids, offsets, n_tokens=2)
-        ...     engine = DuckDBEngine(shards, Path(folder, "work"), memory="1GB")
-        ...     engine.sums(CountTokens(2))["tokens"].counts.tolist()
-        [1, 2]
-        """
+        """Sum the counts of each chunk of whole documents, by key; a later run can resume."""
 
         def process(chunk: Chunk) -> Iterator[tuple[str, pa.Table]]:
             most = min(MOST_BATCH_SUMS, self._max_keys)
@@ -168,25 +145,10 @@ class DuckDBEngine:
     def run_partitions(self, stage: Stage, weights: Sequence[int]) -> list[Record]:
         """Run a stage on partitions 0, 1, 2 … of the queries; return the record of each, in order.
 
-        Finished partitions are recorded in the work folder, so that a later run can resume. Those whose
-        weight, in bytes of memory, exceeds a thread's share run one at a time.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> class Count:
-        ...     name, title, fingerprint = "count", "counting", "0" * 64
-        ...     def __call__(self, folder, number, attempt=""):
-        ...         return {"files": {}, "number": number}
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     ids, offsets = np.array([0, 1], np.int32), np.array([0, 2])
-        ...     shards = Shards.write(Path(folder, "shards"), ids, offsets, n_tokens=2)
-        ...     engine = DuckDBEngine(shards, Path(folder, "work"), memory="1GB")
-        ...     [record["number"] for record in engine.run_partitions(Count(), [1, 1, 1])]
-        [0, 1, 2]
+        Finished partitions are recorded. Those of more ``weights`` (bytes) than a thread's share of memory
+        run one at a time.
         """
-        folder = self.work / stage.name
-        total = sum(weights)
+        folder, total = self.work / stage.name, sum(weights)
 
         def report(done: int) -> None:
             self.progress(stage.title, done, total)
@@ -214,6 +176,11 @@ class DuckDBEngine:
             chunk, links, window=reach, selected=self.selected, max_keys=self._max_keys
         ):
             yield "edges", _arrow.table({"key": keys, "support": support})
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """Everything that files of edges depend on besides the corpus."""
+        return {"reach": self.selection.reach, "selected": digest_arrays(self.selected)}
 
     @cached_property
     def _bytes(self) -> int:

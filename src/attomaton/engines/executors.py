@@ -42,12 +42,26 @@ from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTab
 from attomaton.graphs.partitions import cut_queries
 from attomaton.graphs.windows import Links, link_repeats, window_edges
 
+SPARK_BATCH_ROWS = 1 << 17
+
+REPORT = "report string"
+"""Schema of a task's report to the driver: a few plain values as JSON. Records of partitions are files."""
+
+LISTED = "kind int, key long, high long, low long"
+"""The rows of a pass, before summation; ``kind`` is a number."""
+
+FILE_FORMATS = {"edges": (EDGE_SCHEMA, EDGE_FILE), "choices": (CHOICE_SCHEMA, CHOICE_FILE)}
+"""Columns of each kind of file, and its writing options."""
+
+_arrow: Any = pa
+SparkBatches = Iterable[Any]
+
 
 @dataclass(frozen=True, eq=False)
 class Slots:
     """Ranges of packed edges, each counted by one task, and the partition to which each belongs.
 
-    Slot ``i`` has the packed edges (query, winner, loser) ``keys[i] … keys[i + 1] − 1``.
+    Slot i has the packed edges (query, winner, loser) ``keys[i] … keys[i + 1] − 1``.
     """
 
     keys: Int64
@@ -66,44 +80,33 @@ def cut_slots(queries: pa.Table, borders: Int64, most: int) -> Slots:
     """A slot for each partition, or several if it is a single query with more than ``most`` samples.
 
     Such a query is cut by winner, and by loser if a single winner is too large. How often each token wins or
-    loses under the query is not yet known; it is estimated from how often the token is a query itself. A bad
-    estimate only makes tasks uneven.
+    loses is estimated from how often it is a query itself; a bad estimate only makes tasks uneven.
     """
     n_tokens = int(borders[-1])
     query, realisable = column(queries, "query"), column(queries, "realisable")
     samples = np.zeros(n_tokens)
     samples[query] = realisable + column(queries, "unrealisable")
-    share_tables = samples / max(1.0, float(samples.sum()))
+    share = samples / max(1.0, float(samples.sum()))
     weight = np.zeros(n_tokens, np.int64)
     weight[query] = realisable
     keys: list[int] = []
     partitions: list[int] = []
     for partition, (first, stop) in enumerate(pairwise(borders.tolist())):
-        alone = stop - first == 1 and weight[first] > most
-        inside = _cut_query(weight[first] * share_tables, share_tables, most) if alone else [0]
+        large = stop - first == 1 and weight[first] > most
+        inside = _cut_query(weight[first] * share, share, most) if large else [0]
         keys += [(first << 2 * TOKEN_BITS) + start for start in inside]
         partitions += [partition] * len(inside)
     return Slots(np.array([*keys, n_tokens << 2 * TOKEN_BITS], np.int64), np.array(partitions, np.int64))
 
 
-def _cut_query(wins: Float64, share_tables: Float64, most: int) -> list[int]:
+def _cut_query(wins: Float64, share: Float64, most: int) -> list[int]:
     """Where the slots of one query begin, as packed (winner, loser)."""
     starts: list[int] = []
     for winner in cut_queries(np.ceil(wins).astype(np.int64), most)[:-1].tolist():
-        alone = wins[winner] > most
-        losers = (
-            cut_queries(np.ceil(wins[winner] * share_tables).astype(np.int64), most)[:-1] if alone else [0]
-        )
+        large = wins[winner] > most
+        losers = cut_queries(np.ceil(wins[winner] * share).astype(np.int64), most)[:-1] if large else [0]
         starts += [(winner << TOKEN_BITS) + int(loser) for loser in losers]
     return starts
-
-
-SPARK_BATCH_ROWS = 1 << 17
-REPORT = "report string"
-"""Schema of a task's report to the driver: a few plain values as JSON. Records of partitions are files."""
-
-_arrow: Any = pa
-SparkBatches = Iterable[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,10 +120,8 @@ class TaskKernel:
     slots: Slots
 
     def chunks(self, batches: SparkBatches) -> Iterator[Chunk]:
-        """The documents of a partition, in chunks."""
-        read = (
-            chunk for task in task_numbers(batches) for chunk in self.cuts.chunks(task, self.chunk_tokens)
-        )
+        tasks = task_numbers(batches)
+        read = (chunk for task in tasks for chunk in self.cuts.chunks(task, self.chunk_tokens))
         return regroup(read, self.chunk_tokens, self.selection.reach)
 
 
@@ -212,10 +213,6 @@ class JoinFiles:
                 yield _noted(self.folder, entry, number)
 
 
-FILE_FORMATS = {"edges": (EDGE_SCHEMA, EDGE_FILE), "choices": (CHOICE_SCHEMA, CHOICE_FILE)}
-"""Columns of each kind of file, and its writing options."""
-
-
 @dataclass(frozen=True)
 class StoreRows:
     """All rows → one Arrow file; reports its entry."""
@@ -233,8 +230,8 @@ class StoreRows:
 class RunStage:
     """Task numbers → a stage run on a partition, and recorded; reports the number of the partition.
 
-    A partition that an earlier run finished is reused. Every attempt writes its own files, and the record of
-    one attempt may replace that of another: both name complete files with the same bytes.
+    A partition that an earlier run finished is reused. Several attempts may record a partition: each names
+    complete files with the same bytes.
     """
 
     stage: Stage
@@ -284,75 +281,8 @@ class StoredComponents:
     n_tokens: int
 
     def __call__(self) -> Components:
-        """Open them, without edges and without the order between components."""
         nothing = EdgeTable(empty_table(EDGE_SCHEMA), empty_table(QUERY_SCHEMA), self.n_tokens)
         return Components(nothing, open_arrow(self.path), empty_table(ORDER_SCHEMA))
-
-
-def store_arrow(path: Path, tables: Iterable[pa.Table]) -> dict[str, Any]:
-    """Write tables of one schema as a memory-mappable Arrow file; return its name and digest."""
-    rows = iter(tables)
-    first = next(rows, empty_table(NODE_SCHEMA))
-
-    def write(draft: Path) -> None:
-        with exact_file(draft, "wb") as sink, _arrow.ipc.new_file(sink, first.schema) as writer:
-            for table in chain([first], rows):
-                writer.write_table(table, 1 << 20)
-
-    with explained(path.parent):
-        return {**write_file(path, write), "name": path.name}
-
-
-def open_arrow(path: Path) -> pa.Table:
-    """The table of an Arrow file, memory-mapped: data are read on demand."""
-    return _arrow.ipc.open_file(_arrow.memory_map(os.fsencode(path))).read_all()
-
-
-def name_attempt(kind: str, number: int) -> str:
-    """A name for a file of a partition that no other attempt uses, in any session."""
-    return f"{kind}-{number:05d}-{token_hex(6)}.parquet"
-
-
-def _partition() -> int:
-    from pyspark import TaskContext
-
-    context: Any = TaskContext.get()
-    return context.partitionId()
-
-
-def _noted(folder: Path, entry: dict[str, Any], number: int) -> Any:
-    """Write the entry of a file next to it and report its name, which is short even if the entry is long.
-
-    Only the reported name makes it part of the result: an attempt whose rows ended early may get this far,
-    but Spark then drops its report.
-    """
-    note = str(Path(entry["name"]).with_suffix(".json"))
-    write_sealed(folder / note, entry)
-    return report_task(number, note=note)
-
-
-def report_task(number: int, **values: Any) -> Any:
-    """The report to the driver about a task, slot, file or partition."""
-    return _arrow.RecordBatch.from_pydict({"report": [json.dumps({"number": number, **values})]})
-
-
-def task_numbers(batches: SparkBatches) -> Iterator[int]:
-    for batch in batches:
-        yield from batch.column(0).to_pylist()
-
-
-def filled(batches: SparkBatches) -> Iterator[Any]:
-    """The batches with rows."""
-    return (batch for batch in batches if batch.num_rows)
-
-
-def batches_of(table: Any) -> Iterator[Any]:
-    """A table as batches of a size that Spark accepts."""
-    return iter(table.to_batches(SPARK_BATCH_ROWS))
-
-
-LISTED = "kind int, key long, high long, low long"
-"""The rows of a pass, before summation; ``kind`` is a number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -390,3 +320,59 @@ def read_sums(paths: Sequence[Path], count: Counting) -> dict[str, Sums]:
         for number, kind in enumerate(count.sizes):
             listed[kind].append(add_rows(*(values[kinds == number] for values in rows)))
     return {kind: merge_sums(sums) for kind, sums in listed.items()}
+
+
+def store_arrow(path: Path, tables: Iterable[pa.Table]) -> dict[str, Any]:
+    """Write tables of one schema as a memory-mappable Arrow file; return its name and digest."""
+    rows = iter(tables)
+    first = next(rows, empty_table(NODE_SCHEMA))
+
+    def write(draft: Path) -> None:
+        with exact_file(draft, "wb") as sink, _arrow.ipc.new_file(sink, first.schema) as writer:
+            for table in chain([first], rows):
+                writer.write_table(table, 1 << 20)
+
+    with explained(path.parent):
+        return {**write_file(path, write), "name": path.name}
+
+
+def open_arrow(path: Path) -> pa.Table:
+    """The table of an Arrow file, memory-mapped: data are read on demand."""
+    return _arrow.ipc.open_file(_arrow.memory_map(os.fsencode(path))).read_all()
+
+
+def name_attempt(kind: str, number: int) -> str:
+    """A name for a file of a partition that no other attempt uses, in any session."""
+    return f"{kind}-{number:05d}-{token_hex(6)}.parquet"
+
+
+def _partition() -> int:
+    from pyspark import TaskContext
+
+    context: Any = TaskContext.get()
+    return context.partitionId()
+
+
+def _noted(folder: Path, entry: dict[str, Any], number: int) -> Any:
+    """Write the entry of a file next to it and report its name; Spark drops reports of failed attempts."""
+    note = str(Path(entry["name"]).with_suffix(".json"))
+    write_sealed(folder / note, entry)
+    return report_task(number, note=note)
+
+
+def report_task(number: int, **values: Any) -> Any:
+    """The report to the driver about a task, slot, file or partition."""
+    return _arrow.RecordBatch.from_pydict({"report": [json.dumps({"number": number, **values})]})
+
+
+def task_numbers(batches: SparkBatches) -> Iterator[int]:
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
+def filled(batches: SparkBatches) -> Iterator[Any]:
+    return (batch for batch in batches if batch.num_rows)
+
+
+def batches_of(table: Any) -> Iterator[Any]:
+    return iter(table.to_batches(SPARK_BATCH_ROWS))

@@ -37,13 +37,11 @@ def choices_of_chunk(
 
 
 def edge_rows(keys: Int64, support: Int64) -> pa.Table:
-    """Packed edges with their support as a table."""
     query, winner, loser = unpack_edges(keys)
     return make_table(EDGE_SCHEMA, {"query": query, "winner": winner, "loser": loser, "support": support})
 
 
 def query_rows(links: Links) -> pa.Table:
-    """The number of samples read, for each query that has any."""
     queries = np.flatnonzero(links.realisable + links.unrealisable)
     counts = {"realisable": links.realisable[queries], "unrealisable": links.unrealisable[queries]}
     return make_table(QUERY_SCHEMA, {"query": queries.astype(np.int32), **counts})

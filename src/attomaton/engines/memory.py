@@ -21,6 +21,7 @@ from attomaton.graphs.grouping import merge_as_they_come
 from attomaton.graphs.windows import link_repeats, window_edges
 
 MEMORY_CHUNK_TOKENS = 1 << 21
+_NO_ROWS: Int64 = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +41,8 @@ class MemoryEngine:
     --------
     >>> from attomaton.graphs.components import find_components
     >>> engine = MemoryEngine(Samples.from_windows([0, 2, 1, 1, 2, 0, 1, 2, 2], window=3))
-    >>> edges = engine.edges()
-    >>> components = find_components(edges)
-    >>> components, engine.choices(components)
-    (Components(8 components of 3 queries), ChoiceTable(3 distinct choices, 3 in all))
+    >>> engine.choices(find_components(engine.edges()))
+    ChoiceTable(3 distinct choices, 3 in all)
     """
 
     corpus: Samples | Shards
@@ -57,12 +56,12 @@ class MemoryEngine:
         if self.selection.top is None:
             return selected
         if isinstance(self.corpus, Shards):
-            return self.selection.largest(
-                selected, count_realisable(self.corpus, self.selection.reach, selected)
-            )
-        samples = trim(self.corpus, self.selection)
-        chosen = samples.take(find_realisable(samples)).queries
-        return self.selection.largest(selected, np.bincount(chosen, minlength=samples.n_tokens))
+            realisable = count_realisable(self.corpus, self.selection.reach, selected)
+        else:
+            samples = trim(self.corpus, self.selection)
+            queries = samples.take(find_realisable(samples)).queries
+            realisable = np.bincount(queries, minlength=samples.n_tokens)
+        return self.selection.largest(selected, realisable)
 
     @cached_property
     def samples(self) -> Samples | None:
@@ -92,19 +91,7 @@ class MemoryEngine:
         return count_choices(merge_as_they_come(counted, count_choices))
 
     def sums(self, count: Counting) -> dict[str, Sums]:
-        """Sum the counts of each chunk of whole documents, by key.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from attomaton.theories.beginning.passes import CountTokens
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     ids, offsets = np.array([0, 1, 1], np.int32), np.array([0, 3])
-        ...     shards = Shards.write(Path(folder, "shards"), ids, offsets, n_tokens=2)
-        ...     MemoryEngine(shards).sums(CountTokens(2))["tokens"].counts.tolist()
-        [1, 2]
-        """
+        """Sum the counts of each chunk of whole documents, by key; the corpus must be shards."""
         assert isinstance(self.corpus, Shards)  # noqa: S101  our own invariant
         return sum_chunks(self.corpus.chunks(DOCUMENT_CHUNK_TOKENS, None), count)
 
@@ -122,9 +109,6 @@ class MemoryEngine:
         ):
             tables.append(make_edges(chunk.n_tokens, keys, support.astype(np.int64), *(_NO_ROWS,) * 3))
         return merge_edges(tables)
-
-
-_NO_ROWS: Int64 = np.empty(0, np.int64)
 
 
 def trim(samples: Samples, selection: Selection) -> Samples:

@@ -41,13 +41,16 @@ from attomaton.engines.sums import Sums, merge_sums, sums_of
 from attomaton.engines.tasks import run_weighed
 from attomaton.engines.work import Record, StageRecords, clear_drafts
 from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA
-from attomaton.graphs.edges import QUERY_SCHEMA
-from attomaton.graphs.grouping import sum_by_key
+from attomaton.graphs.edges import QUERY_SCHEMA, sum_queries
 from attomaton.graphs.partitions import cut_partitions
 
 DUCKDB_BATCH_ROWS = 1 << 20
-_arrow: Any = pa
 BYTES_PER_ROW = 128  # generous estimate of the memory of DuckDB and this process per row being sorted
+
+LITERAL_NAME = re.compile(r"([A-Z]:)?[\w/.-]+", re.ASCII)
+"""Names that DuckDB takes literally inside quotes."""
+
+_arrow: Any = pa
 
 
 class MergeStopped(Exception):
@@ -55,7 +58,6 @@ class MergeStopped(Exception):
 
 
 def import_duckdb(feature: str) -> Any:
-    """The module; an error that names ``feature`` and the extra if it is not installed."""
     with needing(feature):
         import duckdb
     return duckdb
@@ -113,7 +115,7 @@ class Merger:
         reason = str(error).splitlines()[0]
         if isinstance(error, full) and "disk" not in reason.lower():
             raise UnsupportedOption(
-                f"the memory limit is too small for this corpus ({reason}); raise it"
+                f"the memory limit is too small for this corpus ({reason}); give more memory"
             ) from error
         raise unwritable(self._work, reason) from error
 
@@ -145,10 +147,7 @@ class Merger:
     def choices(
         self, unmerged: Mapping[str, Sequence[Path]], borders: Int64, fingerprint: str
     ) -> ChoicePartitions:
-        """Merge files of sorted choices into one table: Parquet files of whole queries.
-
-        This takes no DuckDB: it would read each row group for many partitions, and sort what is sorted.
-        """
+        """Merge files of sorted choices into one table, without DuckDB: Parquet files of whole queries."""
         folder = self._work / "choices"
         with explained(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -225,17 +224,9 @@ class Merger:
             yield table
 
 
-LITERAL_NAME = re.compile(r"([A-Z]:)?[\w/.-]+", re.ASCII)
-"""Names that DuckDB takes literally inside quotes."""
-
-
 @contextmanager
 def plainly_named(folder: Path) -> Generator[Path]:
-    """The folder itself if DuckDB takes its name literally, otherwise a link to it with a plain name.
-
-    DuckDB interprets ``*``, ``?`` and ``[`` as patterns and ``x=1`` as a column, and offers no way to
-    escape them.
-    """
+    """The folder, or a link to it if DuckDB would interpret its name as a pattern or a column."""
     target = folder.absolute()
     if LITERAL_NAME.fullmatch(target.as_posix()):
         yield target
@@ -252,14 +243,8 @@ def plainly_named(folder: Path) -> Generator[Path]:
 
 
 def sum_samples(paths: Sequence[Path]) -> pa.Table:
-    """The number of samples read by query, over all files."""
     tables = [empty_table(QUERY_SCHEMA), *(read_parquet(path.read_bytes()) for path in paths)]
-    counted = pa.concat_tables(tables)
-    query, realisable, unrealisable = sum_by_key(
-        column(counted, "query").astype(np.int64),
-        column(counted, "realisable"),
-        column(counted, "unrealisable"),
-    )
+    query, realisable, unrealisable = sum_queries(tables)
     columns = {"query": query.astype(np.int32), "realisable": realisable, "unrealisable": unrealisable}
     return make_table(QUERY_SCHEMA, columns)
 

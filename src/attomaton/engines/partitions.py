@@ -11,14 +11,7 @@ import pyarrow as pa
 
 from attomaton.base.artifacts import check_files, digest_record, read_sealed, write_sealed
 from attomaton.base.artifacts.parted import write_partition
-from attomaton.base.borders import (
-    check_count_range,
-    check_ids_of,
-    check_lengths,
-    check_rising,
-    check_size,
-    check_table,
-)
+from attomaton.base.borders import check_lengths, check_size, check_table
 from attomaton.base.errors import CorruptRun
 from attomaton.base.ragged import run_starts
 from attomaton.base.tables import (
@@ -36,7 +29,7 @@ from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.engines.kernel import edge_rows
 from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA, ChoiceTable, unpack_choices
 from attomaton.graphs.components import NODE_SCHEMA, Components
-from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
+from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, EdgeTable, check_queries
 from attomaton.graphs.partitions import add_to_columns, cut_partitions, join_tables, of_nodes, slice_queries
 
 EDGES_MANIFEST = "edges.json"
@@ -56,18 +49,9 @@ _arrow: Any = pa
 class EdgePartitions:
     """Result of an engine's first pass. :meth:`load` makes it one :class:`EdgeTable` if memory suffices.
 
-    Attributes
-    ----------
-    queries : pyarrow.Table
-        Columns query, realisable, unrealisable: the number of samples read, by query.
-    n_tokens : int
-        Size of the vocabulary.
-    files : tuple of Path
-        The edges, a file for each partition (:func:`~attomaton.graphs.partitions.cut_partitions`).
-    sizes : tuple of int
-        Edges in each file.
-    entries : tuple of dict
-        The record of each file from when it was written.
+    ``queries`` is the number of samples read, by query (columns query, realisable, unrealisable), and
+    ``n_tokens`` the size of the vocabulary. For each partition of whole queries, ``files`` has the file of
+    its edges, ``sizes`` their number, and ``entries`` the record of the file from when it was written.
     """
 
     queries: pa.Table
@@ -77,13 +61,8 @@ class EdgePartitions:
     entries: tuple[Mapping[str, Any], ...]
 
     def __post_init__(self) -> None:
-        """Refuse queries beyond the vocabulary; the edges are checked as they are read."""
         size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens")
-        check_table(self.queries, QUERY_SCHEMA, "the table of queries")
-        check_ids_of(self.queries, {"query": size}, "the table of queries")
-        check_rising(column(self.queries, "query"), "the table of queries")
-        for name in ("realisable", "unrealisable"):
-            check_count_range(column(self.queries, name), 0, f"{name} in the table of queries")
+        check_queries(self.queries, size)
         check_lengths("files of edges and their sizes", files=self.files, sizes=self.sizes)
         check_lengths("partitions and files", partitions=self.borders[1:], files=self.files)
 
@@ -159,13 +138,10 @@ def finish_edges(
 def open_edges(
     folder: Path, about: Mapping[str, Any], check: Callable[..., object] = check_files
 ) -> EdgePartitions:
-    """The result that :func:`finish_edges` made with the same settings, every file checked.
-
-    ``check`` is called like :func:`~attomaton.base.artifacts.check_files`, and may delegate the work.
-    """
+    """The result of :func:`finish_edges` with the same settings, after ``check`` of every file."""
     record = read_sealed(folder / EDGES_MANIFEST)
     if record is None:
-        raise CorruptRun(f"{folder} has no record of finished edges; count the edges again")
+        raise CorruptRun(f"{folder} contains no finished edges; run the pass again")
     try:
         listed = {entry["name"]: entry for entry in [*record["files"], record["queries"]]}
         check(folder, listed, again=f"delete {folder} and run again")
@@ -178,7 +154,7 @@ def open_edges(
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CorruptRun(f"{folder / EDGES_MANIFEST} cannot be read ({error}); run the pass again") from error
     if not is_same:
-        raise CorruptRun(f"{folder} holds the edges of another corpus or other settings; run the pass again")
+        raise CorruptRun(f"{folder} contains edges of another corpus or other settings; run the pass again")
     return edges
 
 
@@ -218,14 +194,8 @@ def _read_edge_rows(file: Path) -> pa.Table:
 class ChoicePartitions:
     """Result of an engine's second pass. :meth:`load` makes it one :class:`ChoiceTable` if memory suffices.
 
-    Attributes
-    ----------
-    borders : int64 array, shape (n_partitions + 1,)
-        Partition ``i`` is the queries ``borders[i] … borders[i + 1] − 1``.
-    files : tuple of Path
-        The choices of each partition.
-    entries : tuple of dict
-        The record of each file from when it was written.
+    Partition i is the queries from number i to number i + 1 of ``borders``; ``files`` are their choices, and
+    ``entries`` the records of the files from when they were written.
     """
 
     borders: Int64
@@ -251,10 +221,7 @@ class ChoicePartitions:
 
 
 def read_choices(file: Path) -> pa.Table:
-    """The choices of a file, read batch by batch into arrays of the right length, so none is in memory twice.
-
-    A frequent word of a large corpus has a hundred million members in its choice sets.
-    """
+    """The choices of a file, read batch by batch into arrays of the right length."""
     n_rows, n_members = count_rows(file), count_values(file, "tokens")
     numbers = {name: np.empty(n_rows, kind) for name, kind in CHOICE_NUMBERS.items()}
     lists = {name: np.empty(n_members, np.int32) for name in CHOICE_LISTS}
@@ -308,14 +275,8 @@ def write_choices(file: Path, batches: Iterable[tuple[Any, Int64]]) -> dict[str,
 class Ties:
     """Components with more than one token, a file for each partition; they can be sent to other machines.
 
-    Attributes
-    ----------
-    paths : tuple of Path
-        Parquet files of nodes, components numbered from 0 in each.
-    digests : tuple of str
-        The SHA-256 of each file.
-    n_tokens : int
-        Size of the vocabulary.
+    ``paths`` are Parquet files of nodes, with components numbered from 0 in each, and ``digests`` their
+    SHA-256; ``n_tokens`` is the size of the vocabulary.
     """
 
     paths: tuple[Path, ...]
@@ -336,5 +297,5 @@ class Ties:
             n_before += int(column(table, "component").max(initial=-1)) + 1
 
     def load(self) -> Components:
-        """All of them in memory, without edges and order."""
+        """All ties in memory, without edges and order."""
         return of_nodes(join_tables(NODE_SCHEMA, list(self)), self.n_tokens)

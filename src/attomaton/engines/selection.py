@@ -48,14 +48,9 @@ class Selection(Checked):
 
     Examples
     --------
-    >>> selection = Selection(window=32, queries=2, sample_queries=0.5)
-    >>> selected = selection.selected(8)
-    >>> np.flatnonzero(selected).tolist()
-    [1, 2, 4, 5, 6]
-    >>> np.flatnonzero(selection.largest(selected, realisable=np.array([9, 1, 5, 9, 3, 2, 4, 9]))).tolist()
-    [2, 6]
-    >>> selection.to_dict()["window"], selection.reach, selection.with_ids(None) is selection
-    (32, 32, True)
+    >>> import attomaton as at
+    >>> at.learn([[0, 1, 0, 2, 0, 1]], keep=Selection(window=3, queries=[1]))
+    Automaton(1 queries, 2 components, 3 tokens)
     """
 
     window: int | None = field(default=None, metadata=checked(whole_number, least=1))
@@ -134,7 +129,7 @@ def select(keep: object, window: int | None) -> Selection:
         return keep or Selection(window)
     if keep.window not in (window, None):
         raise UnsupportedOption(
-            f"window is {show(window)} and keep has a window of {keep.window}; give one of them"
+            f"window is {show(window)}, but keep.window is {keep.window}; give only one of them"
         )
     return replace(keep, window=window)
 

@@ -44,9 +44,8 @@ def cut_batches(choices: ChoiceTable, borders: Int64, n_bytes: int) -> pa.Table:
     """The choices in batches for a file; the metadata says which batches belong to each partition."""
     starts = np.searchsorted(choices["query"], borders.astype(np.int32))
     rows: Any = choices.rows
-    batches = [
-        _batch_rows(rows.slice(first, stop - first), n_bytes) for first, stop in pairwise(starts.tolist())
-    ]
+    ranges = pairwise(starts.tolist())
+    batches = [_batch_rows(rows.slice(first, stop - first), n_bytes) for first, stop in ranges]
     counts = np.array(list(map(len, batches)), np.int64)
     table = _arrow.Table.from_batches(chain.from_iterable(batches), CHOICE_SCHEMA)
     return table.replace_schema_metadata({STARTS: offsets_of(counts).tobytes()})
@@ -86,9 +85,8 @@ class SortedChoices:
             with exact_file(self.path) as opened:
                 yield _arrow.ipc.open_file(opened, options=_arrow.ipc.IpcReadOptions(use_threads=False))
         except (OSError, ValueError, MemoryError, LookupError, TypeError) as error:  # Arrow's; no metadata
-            raise CorruptRun(
-                f"{self.path} is missing or was altered ({error}); run the command again"
-            ) from error
+            message = f"{self.path} is missing or was altered ({error}); run the command again"
+            raise CorruptRun(message) from error
 
 
 def merge_partition(files: Sequence[SortedChoices], partition: int) -> Iterator[pa.Table]:
@@ -101,7 +99,7 @@ def merge_partition(files: Sequence[SortedChoices], partition: int) -> Iterator[
 
 
 class _Source:
-    """The choices of a partition in one file: a batch in memory, and those that are not read yet."""
+    """The choices of a partition in one file: rows in memory, and batches that are not read yet."""
 
     def __init__(self, batches: Iterator[pa.Table], n_batches: int) -> None:
         self._batches, self.n_unread = batches, n_batches

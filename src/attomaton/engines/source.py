@@ -59,7 +59,7 @@ def check_tokenizer(tokenizer: object) -> None:
 
 
 def size_of_text(source: Any, reading: Reading) -> int:
-    """The bytes of the local text files of a corpus, as stored; 0 for shards, URLs and what is in memory."""
+    """The bytes of the local text files of a corpus; 0 for shards, URLs and what is in memory."""
     path = path_of(source)
     if not isinstance(path, Path) or str(path) == "-" or _folder_of(source, reading) is not None:
         return 0
@@ -84,14 +84,10 @@ def read_source(
 def read_whole_documents(
     source: Any, *, tokenizer: str | Vocabulary, tokens: Path | None, reading: Reading
 ) -> tuple[Chunk | Shards, Vocabulary | None, dict[str, Any]]:
-    """Read a corpus as whole documents: in memory, or as shards, which are written to ``tokens`` if given.
-
-    The last value is its manifest entry, as in :class:`EngineCorpus`.
-    """
+    """Read whole documents into memory, or as shards in ``tokens``; also vocabulary and manifest entry."""
     read, vocabulary, about = _read_corpus(source, tokenizer, tokens, reading)
-    if isinstance(read, Documents):
-        return read.as_chunk, vocabulary, about
-    return read, vocabulary, about
+    documents = read.as_chunk if isinstance(read, Documents) else read
+    return documents, vocabulary, about
 
 
 def _read_corpus(

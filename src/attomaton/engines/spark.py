@@ -29,8 +29,19 @@ from attomaton.base.progress import Progress, silent
 from attomaton.base.remote import AnyPath
 from attomaton.base.tables import Bool, Int64, column, empty_table, make_table, write_parquet
 from attomaton.corpora.shards import Cuts, Shards
-from attomaton.engines import executors as run, partitions as edge_partitions
+from attomaton.engines import executors
 from attomaton.engines.executors import Slots, cut_slots
+from attomaton.engines.partitions import (
+    EDGES_MANIFEST,
+    QUERIES_FILE,
+    ChoicePartitions,
+    EdgePartitions,
+    Ties,
+    finish_edges,
+    open_edges,
+    write_choices,
+    write_edges,
+)
 from attomaton.engines.selection import Selection
 from attomaton.engines.sparksession import explained_failure, map_batches, open_session
 from attomaton.engines.sums import Counting, Sums
@@ -53,6 +64,11 @@ PACKED_SCHEMAS = {"edges": "slot int, key long, count int", "choices": "slot int
 SMALL_TASK, LARGE_TASK = 1 << 20, 1 << 24
 """Least and most tokens per task, if row groups allow."""
 
+EDGES_FILE_NAME = re.compile(r"(edges|nothing)-\d+(-[0-9a-f]+)?\.(parquet|json)|nothing\.parquet")
+"""Names of a file of edges, and of its entry."""
+
+_BatchFunction = Callable[[Iterable[Any]], Iterable[Any]]
+
 
 @dataclass(frozen=True, eq=False)
 class SparkEngine:
@@ -63,9 +79,9 @@ class SparkEngine:
     shards : Shards
         The tokenised corpus, at the same paths on every machine.
     work : Path
-        A folder for results, at the same path on every machine; one run at a time. Finished passes, and
-        finished partitions of stages, with the same shards and settings are reused. Copy the
-        results before you delete this folder: tables are read from it.
+        A folder for results, at the same path on every machine; one run at a time. Finished passes and
+        partitions with the same shards and settings are reused. Copy the results before you delete this
+        folder: tables are read from it.
     selection : Selection
         The queries and edges to keep.
     master : str, optional
@@ -81,19 +97,13 @@ class SparkEngine:
     Examples
     --------
     >>> import tempfile
-    >>> from attomaton.theories.beginning.passes import CountTokens
     >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.automaton.runs.staged import learn_by_partition
     >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
     ...     ids, offsets = np.array([0, 2, 1, 1, 2, 0, 1, 2, 2], np.int32), np.array([0, 9])
     ...     shards = Shards.write(Path(folder, "shards"), ids, offsets, n_tokens=3)
     ...     engine = SparkEngine(shards, Path(folder, "work"), Selection(window=3))
-    ...     edges = engine.edges()
-    ...     components = find_components(edges.load())
+    ...     components = find_components(engine.edges().load())
     ...     print(repr(components), repr(engine.choices(components)))
-    ...     ties = engine.choice_partitions(components, edges.borders)
-    ...     ties = learn_by_partition(engine, edges).choices  # calls engine.run_partitions
-    ...     counted = engine.sums(CountTokens(3))
     Components(8 components of 3 queries) ChoiceTable(3 distinct choices, 3 in all)
     """
 
@@ -121,104 +131,81 @@ class SparkEngine:
         realisable[column(counted, "query")] = column(counted, "realisable")
         return self.selection.largest(selected, realisable)
 
-    def edges(self) -> edge_partitions.EdgePartitions:
+    def edges(self) -> EdgePartitions:
         """First pass: every edge with its support, sorted, in Parquet files of whole queries."""
-        settings = {"reach": self.selection.reach, "selected": digest_arrays(self.selected)}
-        settings["min_support"] = self.selection.min_support
-        about = {
-            "n_tokens": self.shards.n_tokens,
-            "fingerprint": fingerprint(self.shards, settings, self._digests),
-        }
+        digest = self._fingerprint({**self._settings, "min_support": self.selection.min_support})
+        about = {"n_tokens": self.shards.n_tokens, "fingerprint": digest}
         with working_in(self.work) as work:
             folder = work / "edges"
             try:
-                return edge_partitions.open_edges(folder, about, self._check_files)
+                return open_edges(folder, about, self._check_files)
             except CorruptRun:
                 pass  # not finished, or of another corpus or settings
             with explained(folder):
                 folder.mkdir(parents=True, exist_ok=True)
-                (folder / edge_partitions.EDGES_MANIFEST).unlink(missing_ok=True)
+                (folder / EDGES_MANIFEST).unlink(missing_ok=True)
                 for leftover in folder.iterdir():
-                    if leftover.name == edge_partitions.QUERIES_FILE or EDGES_FILE_NAME.fullmatch(
-                        leftover.name
-                    ):
+                    if leftover.name == QUERIES_FILE or EDGES_FILE_NAME.fullmatch(leftover.name):
                         leftover.unlink()
-                counted = write_file(
-                    folder / edge_partitions.QUERIES_FILE,
-                    lambda path: write_parquet(self._samples, str(path)),
-                )
-                write = run.WriteEdges(folder, self.selection.min_support)
-                pack = run.PackEdges(*self._kernel(self._borders))
-                entries = self._count("edges", folder, pack, write, edge_partitions.write_edges)
-                return edge_partitions.finish_edges(
-                    folder, entries, {**counted, "name": edge_partitions.QUERIES_FILE}, about
-                )
+                queries = self._samples
+                counted = write_file(folder / QUERIES_FILE, lambda path: write_parquet(queries, str(path)))
+                write = executors.WriteEdges(folder, self.selection.min_support)
+                pack = executors.PackEdges(*self._kernel(self._borders))
+                entries = self._count("edges", folder, pack, write, write_edges)
+                return finish_edges(folder, entries, {**counted, "name": QUERIES_FILE}, about)
 
     def choices(self, components: Components | None) -> ChoiceTable:
         """Second pass: count the choices inside each label's component (None: in whole contexts)."""
         return self.choice_partitions(components, self._borders).load()
 
-    def choice_partitions(
-        self, within: Components | edge_partitions.Ties | None, borders: Int64
-    ) -> edge_partitions.ChoicePartitions:
+    def choice_partitions(self, within: Components | Ties | None, borders: Int64) -> ChoicePartitions:
         """Count the choices; file ``i`` has those of the queries ``borders[i] … borders[i + 1] − 1``."""
-        digest = within.fingerprint if isinstance(within, edge_partitions.Ties) else None
+        digest = within.fingerprint if isinstance(within, Ties) else None
         if isinstance(within, Components):
             digest = digest_arrays(*(column(within.nodes, name) for name in within.nodes.schema.names))
-        settings = {"reach": self.selection.reach, "selected": digest_arrays(self.selected)}
-        settings |= {"within": digest, "borders": borders.tolist()}
+        settings = {**self._settings, "within": digest, "borders": borders.tolist()}
         with working_in(self.work) as work, explained(work):
             folder = work / "choices"
             folder.mkdir(exist_ok=True)
-            stage_records = StageRecords(folder, "all", fingerprint(self.shards, settings, self._digests))
+            stage_records = StageRecords(folder, "all", self._fingerprint(settings))
             record = stage_records.read(0)
             if record is None or not self._are_whole(folder, record["files"]):
-                pack = run.PackChoices(*self._kernel(borders), self._share(folder, within))
-                counted = self._count(
-                    "choices", folder, pack, run.WriteChoices(folder), edge_partitions.write_choices
-                )
+                pack = executors.PackChoices(*self._kernel(borders), self._share(folder, within))
+                write = executors.WriteChoices(folder)
+                counted = self._count("choices", folder, pack, write, write_choices)
                 record = stage_records.write(0, {"files": {entry["name"]: entry for entry in counted}})
         entries = tuple(record["files"].values())
-        return edge_partitions.ChoicePartitions(
-            borders, tuple(folder / entry["name"] for entry in entries), entries
-        )
+        return ChoicePartitions(borders, tuple(folder / entry["name"] for entry in entries), entries)
 
-    def _share(
-        self, folder: Path, within: Components | edge_partitions.Ties | None
-    ) -> Callable[[], Components | None]:
-        """Put ties into one file for all executors; an executor does it, if they are in files already."""
+    def _share(self, folder: Path, within: Components | Ties | None) -> Callable[[], Components | None]:
+        """Put ties into one file for all executors; an executor does it if they are in files already."""
         if within is None:
             return type(None)  # called, it gives None: choices in whole contexts
-        if isinstance(within, edge_partitions.Ties):
-            task = map_batches(self.session.range(0, 1, 1, 1), run.JoinTies(within, folder), run.REPORT)
-            name = self._collect("joining ties", task)[0]["name"]
+        if isinstance(within, Ties):
+            name = self._run_tasks("joining ties", 1, executors.JoinTies(within, folder))[0]["name"]
         else:
-            name = run.store_arrow(folder / f"ties-{token_hex(6)}.arrow", [within.nodes])["name"]
-        return run.StoredComponents(folder / name, self.shards.n_tokens)
+            name = executors.store_arrow(folder / f"ties-{token_hex(6)}.arrow", [within.nodes])["name"]
+        return executors.StoredComponents(folder / name, self.shards.n_tokens)
 
     def sums(self, count: Counting) -> dict[str, Sums]:
-        """Sum the counts of each piece of whole documents, by key; the driver keeps the sums."""
+        """Sum the counts of each chunk of whole documents, by key; the driver keeps the sums."""
         with working_in(self.work) as work, explained(work):
             folder = work / count.name
             folder.mkdir(exist_ok=True)
-            stage_records = StageRecords(
-                folder, "all", fingerprint(self.shards, count.settings, self._digests)
-            )
+            stage_records = StageRecords(folder, "all", self._fingerprint(count.settings))
             record = stage_records.read(0)
             if record is None or not self._are_whole(folder, record["files"]):
-                task = run.share_tables(self._cuts, count, folder)
-                rows = self._map_documents(task, run.LISTED).groupBy("kind", "key").sum("high", "low")
-                stored = self._collect(
-                    count.name, map_batches(rows, run.StoreRows(folder, "sums"), run.REPORT)
-                )
+                task = executors.share_tables(self._cuts, count, folder)
+                rows = self._map_documents(task, executors.LISTED).groupBy("kind", "key").sum("high", "low")
+                store = executors.StoreRows(folder, "sums")
+                stored = self._collect(count.name, map_batches(rows, store, executors.REPORT))
                 record = stage_records.write(0, {"files": {entry["name"]: entry for entry in stored}})
-        return run.read_sums([folder / name for name in record["files"]], count)
+        return executors.read_sums([folder / name for name in record["files"]], count)
 
     def run_partitions(self, stage: Stage, weights: Sequence[int]) -> list[dict[str, Any]]:
         """Run a stage on partitions 0, 1, 2 … of the queries, on the executors; return the record of each.
 
-        The heaviest partition is run first. Executors record each partition that they finish, and reuse
-        those that an earlier run finished; the driver is sent their numbers only, and reads the records.
+        The heaviest partition is run first. Partitions that an earlier run finished are reused.
         """
         with working_in(self.work) as work, explained(work):
             folder = work / stage.name
@@ -226,10 +213,8 @@ class SparkEngine:
             stage_records = StageRecords(folder, stage.name, stage.fingerprint)
             stage_records.clear(len(weights))
             heaviest = sorted(range(len(weights)), key=lambda number: -weights[number])
-            numbers = self.session.range(0, len(weights), 1, len(weights))
-            self._collect(
-                stage.title, map_batches(numbers, run.RunStage(stage, stage_records, heaviest), run.REPORT)
-            )
+            run = executors.RunStage(stage, stage_records, heaviest)
+            self._run_tasks(stage.title, len(weights), run)
             return [
                 {**_checked(stage_records.read(number), folder), "folder": str(folder)}
                 for number in range(len(weights))
@@ -242,16 +227,16 @@ class SparkEngine:
     def _count_samples(self, selected: Bool) -> pa.Table:
         """The number of samples read, by query: one cheap pass."""
         nowhere = Slots(np.zeros(1, np.int64), np.zeros(0, np.int64))
-        count = run.CountSamples(self._cuts, self.selection, selected, SPARK_CHUNK_TOKENS, nowhere)
+        count = executors.CountSamples(self._cuts, self.selection, selected, SPARK_CHUNK_TOKENS, nowhere)
         counted = self._map_documents(count, "query int, realisable long, unrealisable long")
         by_query = counted.groupBy("query").sum("realisable", "unrealisable")
-        folder = self._new_folder("samples")
-        stored = self._collect(
-            "samples", map_batches(by_query.coalesce(1), run.StoreRows(folder), run.REPORT)
-        )
+        with explained(self.work):
+            folder = Path(tempfile.mkdtemp(prefix="samples-", dir=prepare_work(self.work)))
+        store = executors.StoreRows(folder)
+        stored = self._collect("samples", map_batches(by_query.coalesce(1), store, executors.REPORT))
         if not stored:
             return empty_table(QUERY_SCHEMA)
-        rows: Any = run.open_arrow(folder / stored[0]["name"])
+        rows: Any = executors.open_arrow(folder / stored[0]["name"])
         ordered = rows.sort_by("query")
         columns = zip(QUERY_SCHEMA.names, ordered.schema.names, strict=True)
         return make_table(QUERY_SCHEMA, {name: column(ordered, summed) for name, summed in columns})
@@ -269,18 +254,18 @@ class SparkEngine:
         self,
         kind: str,
         folder: Path,
-        pack: run.PackEdges | run.PackChoices,
+        pack: executors.PackEdges | executors.PackChoices,
         write: Callable[..., Any],
         write_rows: Callable[..., dict[str, Any]],
     ) -> list[dict[str, Any]]:
         """Run a pass: rows are counted in chunks, sent to their slots, sorted, summed and written there.
 
-        Returns the entry of the file of each partition; if a query has several slots, they are joined.
+        Returns the entry of the file of each partition; the files of a query with several slots are joined.
         """
         slots = pack.slots
         rows = self._map_documents(pack, PACKED_SCHEMAS[kind])
         merged = rows.repartitionById(len(slots), "slot").select("key", "count")
-        notes = self._collect(kind, map_batches(merged.sortWithinPartitions("key"), write, run.REPORT))
+        notes = self._collect(kind, map_batches(merged.sortWithinPartitions("key"), write, executors.REPORT))
         entries = _read_notes(notes, len(slots), folder, write_rows)
         first = np.flatnonzero(np.diff(slots.partitions, prepend=-1))
         by_partition = [entries[start:stop] for start, stop in pairwise([*first.tolist(), len(slots)])]
@@ -288,8 +273,7 @@ class SparkEngine:
         if not large:
             return entries
         paths = [[folder / entry["name"] for entry in files] for files in large]
-        numbers = self.session.range(0, len(paths), 1, len(paths))
-        notes = self._collect(kind, map_batches(numbers, run.JoinFiles(paths, kind, folder), run.REPORT))
+        notes = self._run_tasks(kind, len(paths), executors.JoinFiles(paths, kind, folder))
         joined = iter(_read_notes(notes, len(paths), folder, write_rows))
         return [next(joined) if len(files) > 1 else files[0] for files in by_partition]
 
@@ -299,9 +283,22 @@ class SparkEngine:
         share = sum(self.shards.sizes) // (3 * self.session.sparkContext.defaultParallelism)
         return self.shards.cut(min(max(share, SMALL_TASK), LARGE_TASK))
 
-    def _map_documents(self, function: Callable[[Iterable[Any]], Iterable[Any]], schema: str) -> Any:
-        n_tasks = len(self._cuts)
-        return map_batches(self.session.range(0, n_tasks, 1, n_tasks), function, schema)
+    def _map_documents(self, function: _BatchFunction, schema: str) -> Any:
+        return map_batches(self._number_tasks(len(self._cuts)), function, schema)
+
+    def _number_tasks(self, n_tasks: int) -> Any:
+        return self.session.range(0, n_tasks, 1, n_tasks)
+
+    def _run_tasks(self, title: str, n_tasks: int, function: _BatchFunction) -> list[dict[str, Any]]:
+        """Call a function with each task number 0 … n_tasks − 1; return the reports."""
+        return self._collect(title, map_batches(self._number_tasks(n_tasks), function, executors.REPORT))
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return {"reach": self.selection.reach, "selected": digest_arrays(self.selected)}
+
+    def _fingerprint(self, settings: Mapping[str, Any]) -> str:
+        return fingerprint(self.shards, settings, self._digests)
 
     @cached_property
     def _digests(self) -> list[str]:
@@ -309,8 +306,7 @@ class SparkEngine:
 
     def _digest_files(self, stage: str, paths: Sequence[AnyPath]) -> list[str]:
         """The digest of each file, computed on the executors; empty if the file is missing."""
-        numbers = self.session.range(0, len(paths), 1, len(paths))
-        digests = self._collect(stage, map_batches(numbers, run.DigestFiles(paths), run.REPORT))
+        digests = self._run_tasks(stage, len(paths), executors.DigestFiles(paths))
         return [row["sha256"] for row in sorted(digests, key=lambda row: row["number"])]
 
     def _are_whole(self, folder: Path, files: Mapping[str, Any]) -> bool:
@@ -331,10 +327,6 @@ class SparkEngine:
         self.progress(stage, total, total)
         return rows
 
-    def _new_folder(self, kind: str) -> Path:
-        with explained(self.work):
-            return Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=prepare_work(self.work)))
-
 
 def _read_notes(
     entries: list[dict[str, Any]],
@@ -347,7 +339,7 @@ def _read_notes(
     return [
         _checked(read_sealed(folder / noted[number]), folder)
         if number in noted
-        else write(folder / run.name_attempt("nothing", number), [])
+        else write(folder / executors.name_attempt("nothing", number), [])
         for number in range(n_files)
     ]
 
@@ -355,11 +347,7 @@ def _read_notes(
 def _checked(record: dict[str, Any] | None, folder: Path) -> dict[str, Any]:
     if record is None:
         raise CorruptRun(
-            f"{folder} does not hold the file that an executor wrote there; the work folder must be the same "
-            "on every machine: give a shared folder"
+            f"{folder} does not contain a file that an executor wrote there; give a work folder that all "
+            "machines share"
         )
     return record
-
-
-EDGES_FILE_NAME = re.compile(r"(edges|nothing)-\d+(-[0-9a-f]+)?\.(parquet|json)|nothing\.parquet")
-"""Names of a file of edges, and of its entry."""

@@ -79,10 +79,7 @@ def _prepared(session: Any) -> Any:
 
 @contextmanager
 def _own_spark() -> Generator[None]:
-    """Start Spark from where pyspark is installed, unless SPARK_HOME says otherwise.
-
-    By default pyspark would first try the parent of the working directory.
-    """
+    """Start Spark from where pyspark is installed, unless SPARK_HOME says otherwise."""
     if "SPARK_HOME" in os.environ:
         yield
         return
@@ -97,11 +94,7 @@ def _own_spark() -> Generator[None]:
 
 @contextmanager
 def _logging() -> Generator[None]:
-    """Redirect the stderr of processes started here, and of their children, to a file.
-
-    Java, Spark and its workers print greetings and warnings before they can be configured not to. The file
-    is removed with this process, unless Spark fails.
-    """
+    """Redirect the stderr of Java, Spark and its workers to a file, kept only if Spark fails."""
     stderr = os.dup(2)
     log, name = tempfile.mkstemp(prefix="attomaton-spark-", suffix=".log")
     os.dup2(log, 2)

@@ -16,9 +16,7 @@ from attomaton.corpora.documents import Chunk
 from attomaton.graphs.grouping import merge_as_they_come, sum_by_key
 
 BITS = 30  # fractional bits of each of the two integers
-LARGEST_DENSE_SUMS = (
-    1 << 27
-)  # most keys for which sums in memory are a dense table: all pairs of 11,585 tokens
+LARGEST_DENSE_SUMS = 1 << 27  # most keys of a dense table of sums: all pairs of 11,585 tokens
 DOCUMENT_CHUNK_TOKENS = 1 << 19  # tokens read at once, but at least one document
 MOST_BATCH_SUMS = 1 << 22  # most sums of one kind per batch: 100 MB
 SUM_COLUMNS = ("key", "high", "low")
@@ -27,13 +25,10 @@ _arrow: Any = pa
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Distinct sorted keys, and the exact sum of each.
+    """Distinct sorted keys, and the exact sum of each, except sums of 0.
 
-    Attributes
-    ----------
-    keys, high, low : int64 arrays, shape (n_keys,)
-        The sum of ``keys[i]`` is ``high[i]`` · 2⁻³⁰ + ``low[i]`` · 2⁻⁶⁰, low in 0 … 2³⁰ − 1; zero sums are
-        left out. For counts, ``high`` is the sum.
+    The sum of a key in ``keys`` is ``high`` · 2⁻³⁰ + ``low`` · 2⁻⁶⁰, with ``low`` in 0 … 2³⁰ − 1; the three
+    arrays have shape (n_keys,). For counts, ``high`` is the sum.
     """
 
     keys: Int64
@@ -121,10 +116,9 @@ def _carry(keys: Int64, high: Int64, low: Int64) -> Sums:
 
 def merge_sums(sums: Iterable[Sums]) -> Sums:
     """Add up sums over several chunks, by key."""
-    filled = [Sums(*(np.empty(0, np.int64),) * 3), *filter(len, sums)]
-    return add_rows(
-        *(np.concatenate([getattr(each, name) for each in filled]) for name in Sums.__match_args__)
-    )
+    empty = np.empty(0, np.int64)
+    columns = [(empty, empty, empty), *((table.keys, table.high, table.low) for table in sums)]
+    return add_rows(*map(np.concatenate, zip(*columns, strict=True)))
 
 
 def sums_of(table: pa.Table) -> Sums:
@@ -134,10 +128,8 @@ def sums_of(table: pa.Table) -> Sums:
 
 def sum_chunks(chunks: Iterable[Chunk], count: Counting) -> dict[str, Sums]:
     """Sum the counts of each chunk in this process; return the sums of each kind."""
-    tables = {
-        kind: _DenseSums(size) if size <= LARGEST_DENSE_SUMS else _Sorted()
-        for kind, size in count.sizes.items()
-    }
+    sizes = count.sizes.items()
+    tables = {kind: _DenseSums(size) if size <= LARGEST_DENSE_SUMS else _SortedSums() for kind, size in sizes}
     for chunk in chunks:
         for kind, keys, high, low in count(chunk):
             tables[kind].add(keys, high, low)
@@ -146,12 +138,12 @@ def sum_chunks(chunks: Iterable[Chunk], count: Counting) -> dict[str, Sums]:
 
 def sum_in_batches(chunk: Chunk, count: Counting, most: int) -> Iterator[tuple[str, Sums]]:
     """Sum the counts of a chunk; a kind with more than ``most`` keys comes in several batches."""
-    tables = {kind: _Sorted() for kind in count.sizes}
+    tables = {kind: _SortedSums() for kind in count.sizes}
     for kind, keys, high, low in count(chunk):
         tables[kind].add(keys, high, low)
         if len(tables[kind]) > most:
             yield kind, tables.pop(kind).sums()
-            tables[kind] = _Sorted()
+            tables[kind] = _SortedSums()
     for kind, table in tables.items():
         if len(table):
             yield kind, table.sums()
@@ -173,7 +165,7 @@ class _DenseSums:
         return _carry(keys, self._high[keys], self._low[keys])
 
 
-class _Sorted:
+class _SortedSums:
     """Sums of the keys that occur."""
 
     def __init__(self) -> None:

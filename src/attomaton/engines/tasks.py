@@ -56,7 +56,6 @@ class Workshop:
         done, total = 0, sum(shards.sizes)
 
         def report(tokens: int) -> None:
-            """Report that this many tokens of the current job are done."""
             self.progress(task.name, min(done + tokens, total), total)
 
         report(0)
@@ -113,10 +112,7 @@ class Workshop:
 
 
 def write_unmerged(path: Path, table: pa.Table) -> dict[str, Any]:
-    """Write a table that waits to be merged; return the file's name, digest and number of rows.
-
-    The file is not flushed to disk: the digest in the record shows later whether it was written.
-    """
+    """Write a table that waits to be merged, unflushed; return the file's name, digest and rows."""
     blob = _encode_arrow(table) if path.suffix == ".arrow" else _encode_parquet(table)
     with explained(path.parent):
         draft = path.with_name(draft_name())
@@ -182,8 +178,8 @@ def run_weighed(
 ) -> list[Record]:
     """Do ``work`` on partitions 0, 1, 2 … in threads; those heavier than ``max_weight`` one at a time.
 
-    ``report`` is called with the weight of what is done. If a partition fails, or the user interrupts,
-    ``stop`` is set, work in progress ends, and the error is raised.
+    ``report`` gets the weight of what is done. If a partition fails, ``stop`` is set, so that others end
+    early.
     """
     records: dict[int, Record] = {}
     done = 0

@@ -34,7 +34,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class StageRecords:
-    """The numbered records of one stage, beside their files; ``stage`` begins the names of the records.
+    """The numbered records of a stage, in the folder of their files; names of records begin with ``stage``.
 
     ``fingerprint`` is a digest of everything that the results depend on.
     """
@@ -44,7 +44,7 @@ class StageRecords:
     fingerprint: str
 
     def run(self, number: int, work: Callable[[int], Record]) -> Record:
-        """An earlier record if its files are whole, or what ``work`` returns now."""
+        """The record of an earlier run if its files are whole, or else of ``work(number)``."""
         finished = self.read_intact(number)
         return self.write(number, work(number)) if finished is None else finished
 
@@ -56,12 +56,12 @@ class StageRecords:
         return signed
 
     def read(self, number: int) -> Record | None:
-        """The existing record, if it is of the same work; its files are not checked."""
+        """The existing record, if its fingerprint is the same; its files are not checked."""
         record = read_sealed(self._path(number))
         return record if record is not None and record.get("fingerprint") == self.fingerprint else None
 
     def read_intact(self, number: int) -> Record | None:
-        """The existing record, if it is of the same work and its files are as written."""
+        """The existing record, if its fingerprint is the same and its files are as written."""
         try:
             record = self.read(number)
             if record is None:
@@ -72,7 +72,7 @@ class StageRecords:
         return record
 
     def clear(self, n_records: int) -> None:
-        """Remove this stage's records of other work, and those from number ``n_records`` on."""
+        """Remove the records with other fingerprints, and those from number ``n_records`` on."""
         for path in sorted(self.folder.glob(f"{self.stage}-*.json")) if self.folder.is_dir() else ():
             number = re.fullmatch(rf"{self.stage}-(\d+)\.json", path.name)
             is_current = (read_sealed(path) or {}).get("fingerprint") == self.fingerprint
@@ -84,19 +84,13 @@ class StageRecords:
 
 
 def fingerprint(shards: Shards, settings: Mapping[str, Any], digests: Sequence[str] | None = None) -> str:
-    """The SHA-256 of the shards' bytes and the settings; ``digests`` are those of the shards, if known.
-
-    A shard at a URL is identified by its size and the tag of its content, if the store provides one.
-    """
+    """The SHA-256 of the shards' bytes and the settings; ``digests`` are those of the shards, if known."""
     identities = [identify_file(path) for path in shards.paths] if digests is None else list(digests)
     return digest_record([identities, shards.n_tokens, dict(settings)])
 
 
 def prepare_work(folder: Path) -> Path:
-    """Create the work folder; an existing one must be empty, or contain our marker.
-
-    Nothing in it is touched yet, so other files are safe, and so is a run in progress there.
-    """
+    """Create the work folder, or check that an existing one is empty or contains our marker."""
     refuse_url(folder, "the work folder")
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -104,7 +98,7 @@ def prepare_work(folder: Path) -> Path:
             strangers = sorted(path.name for path in folder.iterdir())
             if strangers:
                 raise UnwritablePlace(
-                    f"{folder} holds other files ({strangers[0]!r}), so it cannot be the work folder; "
+                    f"the work folder {folder} contains other files, such as {strangers[0]!r}; "
                     f"give a new or empty folder"
                 )
             (folder / WORK_MARKER).write_text(
@@ -125,7 +119,7 @@ def working_in(folder: Path) -> Generator[Path]:
             free = lock_file(marker)
         if not free:
             raise UnwritablePlace(
-                f"another run is working in {folder}; wait until it ends, or use another folder"
+                f"another run uses the work folder {folder}; wait until it ends, or give another folder"
             )
         with explained(folder):
             clear_drafts(folder)

@@ -31,18 +31,10 @@ def flatten(starts: Int64, stops: Int64) -> tuple[Int64, Int64]:
 
 @dataclass(frozen=True, eq=False)
 class Bags:
-    """Distinct (sample, token) pairs of some samples, sorted by sample and token.
+    """Distinct (sample, token) pairs of the contexts of ``samples``, sorted by sample and token.
 
-    Attributes
-    ----------
-    samples : Samples
-        The samples of the pairs.
-    sample : int64 array, shape (n_pairs,)
-        Index into ``samples``.
-    token : int32 array, shape (n_pairs,)
-        A token of that sample's context.
-    multiplicity : int64 array, shape (n_pairs,)
-        How often the token occurs in the context.
+    For each pair, ``sample`` is an index into ``samples``, ``token`` a token of that sample's context, and
+    ``multiplicity`` how often it occurs there.
     """
 
     samples: Samples
@@ -67,7 +59,6 @@ def count_tokens(samples: Samples) -> Bags:
 
 
 def count_all_tokens(samples: Samples) -> Bags:
-    """Count the tokens of every context, whatever the labels."""
     sample, position = flatten(samples.starts, samples.stops)
     keys, multiplicity = count_keys(pack_pairs(sample, samples.values[position]))
     return Bags(samples, *unpack_pairs(keys), multiplicity)
@@ -81,19 +72,13 @@ def find_realisable(samples: Samples) -> Bool:
 
 
 def order_samples(samples: Samples) -> Samples:
-    """The realisable samples, stably sorted by query and label.
-
-    So every share of them makes a contiguous section of a table, and shares are concatenated, not merged.
-    """
+    """The realisable samples, stably sorted by query and label."""
     realisable = samples.take(find_realisable(samples))
     return realisable.take(order_pairs(realisable.queries, realisable.labels, realisable.n_tokens))
 
 
 def cut_shares(ordered: Samples, most: int, threads: int | None = None) -> list[Samples]:
-    """Shares for all threads, of at most about ``most`` context tokens each.
-
-    They are cut between labels; the samples of one label are cut only if they exceed ``most``.
-    """
+    """Shares of about ``most`` context tokens for all threads, cut between labels if possible."""
     ends = np.cumsum(ordered.stops - ordered.starts)
     total = int(ends[-1]) if len(ends) else 0
     size = min(most, max(SMALLEST_SHARE, -(-total // (SHARES_PER_THREAD * (threads or count_processors())))))

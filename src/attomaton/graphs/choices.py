@@ -48,15 +48,6 @@ CHOICE_SCHEMA = pa.schema(
 """Columns of the choices; ``count`` is the number of samples."""
 
 
-class SortedContexts(NamedTuple):
-    """The arrays of samples sorted by query and label: the fields of ``Samples``."""
-
-    values: Int32
-    starts: Int64
-    stops: Int64
-    labels: Int32
-
-
 class Members(NamedTuple):
     """Which tokens tie: the tokens of query k are in the rows ``borders[k] … borders[k + 1] − 1``.
 
@@ -94,16 +85,13 @@ class ChoiceTable(RowTable):
     --------
     >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
     >>> choices = extract_choices(samples)
-    >>> choices, choices["winner"].tolist(), choices["count"].tolist()
-    (ChoiceTable(2 distinct choices, 4 in all), [0, 1], [3, 1])
-    >>> (choices + choices)["count"].tolist()
-    [6, 2]
+    >>> choices, choices["winner"].tolist(), (choices + choices)["count"].tolist()
+    (ChoiceTable(2 distinct choices, 4 in all), [0, 1], [6, 2])
     """
 
     rows: pa.Table
 
     def __post_init__(self) -> None:
-        """Check the arrays, so that kernels can trust them."""
         check_table(self.rows, CHOICE_SCHEMA, "the choice table")
         check_ids_of(self.rows, {"query": MAX_TOKENS, "winner": MAX_TOKENS}, "the choice table")
         check_rising(self["query"], "the choice table, by query,", strictly=False)
@@ -111,7 +99,9 @@ class ChoiceTable(RowTable):
         offsets, tokens = ragged_column(self.rows, "tokens")
         times_offsets, multiplicities = ragged_column(self.rows, "multiplicities")
         if not np.array_equal(offsets, times_offsets):
-            raise MismatchedParts("a choice set has more or fewer multiplicities than tokens; give one each")
+            raise MismatchedParts(
+                "a choice set has more or fewer multiplicities than tokens; give one for each token"
+            )
         check_ids(tokens, MAX_TOKENS, "a token of the choice sets")
         check_count_range(multiplicities, 1, "a multiplicity of the choice sets")
         lengths = np.diff(offsets)
@@ -154,15 +144,12 @@ def extract_choices(
     >>> choices = extract_choices(samples, at.find_components(at.extract_edges(samples)))
     >>> choices.rows.to_pylist()[0]
     {'query': 2, 'winner': 0, 'tokens': [0, 1], 'multiplicities': [2, 1], 'count': 1}
-    >>> extract_choices(samples).rows.to_pylist()[1]
-    {'query': 2, 'winner': 0, 'tokens': [0, 1, 2], 'multiplicities': [2, 1, 1], 'count': 1}
     """
     threads = check_threads(threads)
     members = members_inside(components, samples.n_tokens)
 
     def count_share(share: Samples) -> ChoiceTable:
-        values = np.ascontiguousarray(share.values)
-        contexts = SortedContexts(values, share.starts, share.stops, share.labels)
+        contexts = np.ascontiguousarray(share.values), share.starts, share.stops, share.labels
         rows, offsets, entries = collect_sets(contexts, members, components is None)
         pairs = pack_pairs(share.queries[rows], share.labels[rows])
         return _count_pairs(np.arange(len(rows)), pairs, offsets, entries, np.ones(len(rows), np.int64))
@@ -255,7 +242,6 @@ def encode_choices(choices: ChoiceTable) -> tuple[Int64, Int32]:
 
 
 def decode_choices(starts: Int64, words: Int32, count: Int64) -> ChoiceTable:
-    """The inverse of :func:`encode_choices`."""
     header = np.zeros(len(words), bool)
     header[starts[:-1]] = header[starts[:-1] + 1] = True
     pairs = words[~header].reshape(-1, 2)
@@ -269,8 +255,7 @@ def unpack_choices(keys: Any, count: Int64) -> ChoiceTable:
     starts, words = bytes_to_rows(rows)
     lengths, n_bytes = np.diff(starts), sum(chunk.total_values_length for chunk in rows.chunks)
     is_complete = rows.null_count == 0 and len(lengths) == len(count) and 4 * len(words) == n_bytes
-    if (
-        not is_complete or (lengths % 2).any() or (lengths < 6).any()
-    ):  # query, winner, two tokens with multiplicity
+    is_short = lengths < 6  # query, winner, and two tokens with their multiplicities
+    if not is_complete or (lengths % 2).any() or is_short.any():
         raise MismatchedParts("an encoded choice is truncated or altered; count the choices again")
     return ChoiceTable(decode_choices(starts, words, count).rows)

@@ -4,6 +4,7 @@ Tokens of one component tie (i ≍ j); component A precedes component B (i ⇒ j
 All queries are handled in one call: node (k, i) is token i in the graph of query k.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -32,7 +33,7 @@ from attomaton.graphs.bags import SHARES_PER_THREAD, SMALLEST_SHARE
 from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.grouping import distinct_keys, find_rows, pack_pairs, unpack_pairs
 from attomaton.graphs.robustness import measure_robustness
-from attomaton.graphs.strong import in_order_of_appearance
+from attomaton.graphs.strong import Order, in_order_of_appearance
 
 NODE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("component", pa.int64())])
 """Columns of the nodes."""
@@ -67,13 +68,8 @@ class Components(Tabular):
     >>> comps = at.find_components(at.extract_edges(samples))
     >>> comps.sizes.tolist(), comps.component(query=2, token=1), comps.tokens(0).tolist()
     ([2, 1], 0, [0, 1])
-    >>> comps.components_of(np.array([2, 2]), np.array([0, 2])).tolist()
-    [0, 1]
     >>> comps.bridges_of(0).to_pylist()[0]  # a single sample makes them tie
     {'component': 0, 'query': 2, 'winner': 1, 'loser': 0, 'support': 1}
-    >>> rows, are_nodes = comps.rows(np.array([2, 2]), np.array([1, 5]))
-    >>> are_nodes.tolist(), comps.heights.tolist()
-    ([True, False], [1, 0])
     """
 
     edges: EdgeTable
@@ -81,7 +77,6 @@ class Components(Tabular):
     order: pa.Table
 
     def __post_init__(self) -> None:
-        """Check the arrays, so that kernels can trust them."""
         check_kind(self.edges, EdgeTable, "edges")
         size = self.edges.n_tokens
         check_table(self.nodes, NODE_SCHEMA, "the table of components")
@@ -95,7 +90,7 @@ class Components(Tabular):
                 "components must be numbered 0, 1, 2 … by query and smallest token; use find_components"
             )
         if (self.query_of[number] != self.query_of_node).any():
-            raise MismatchedParts("a component holds tokens of two queries; use find_components")
+            raise MismatchedParts("a component contains tokens of two queries; use find_components")
         self._check_order()
 
     def _check_order(self) -> None:
@@ -109,7 +104,7 @@ class Components(Tabular):
             check_count_range(column(order, name), 1, f"{name} in the order")
         if (above == below).any() or (self.query_of[above] != self.query_of[below]).any():
             raise MismatchedParts(
-                "the order joins a component with itself, or components of two queries; use find_components"
+                "the order joins a component to itself or to one of another query; use find_components"
             )
         check_acyclic(above, below, size)
 
@@ -141,17 +136,14 @@ class Components(Tabular):
 
     @cached_property
     def query_of_node(self) -> Int32:
-        """The query of each row of ``nodes``."""
         return column(self.nodes, "query")
 
     @cached_property
     def token_of_node(self) -> Int32:
-        """The token of each row of ``nodes``."""
         return column(self.nodes, "token")
 
     @cached_property
     def component_of_node(self) -> Int64:
-        """The component of each row of ``nodes``."""
         return column(self.nodes, "component")
 
     @cached_property
@@ -179,10 +171,7 @@ class Components(Tabular):
 
     @cached_property
     def totally_ordered(self) -> Bool:
-        """Whether the components of each query are totally ordered, shape (n_queries,).
-
-        That is, whether the longest path of the condensation visits every component (a Hamiltonian path).
-        """
+        """Whether the longest path of each query visits all its components, shape (n_queries,)."""
         if not len(self):
             return np.zeros(0, bool)
         first = sorted_borders(self.query_of, self.edges.n_tokens)
@@ -206,23 +195,16 @@ class Components(Tabular):
         rows, is_node = self.rows(np.array([query]), np.array([token]))
         if not is_node[0]:
             raise UnknownToken(
-                f"token {token} is not in the graph of query {query}: no realisable sample has it"
+                f"token {token} is not in the graph of query {query}; give a token of its samples"
             )
         return int(self.component_of_node[rows[0]])
 
     def bridges_of(self, component: int) -> pa.Table:
-        """The edges whose removal alone would split the component, weakest first.
-
-        Columns component (int64), query, winner, loser (int32) and support (int64); see
-        :func:`~attomaton.graphs.robustness.measure_robustness`.
-        """
+        """The rows of :func:`measure_robustness`'s ``bridges`` for one component, weakest first."""
         return measure_robustness(self, [component]).bridges
 
     def rows(self, queries: Integers, tokens: Integers) -> tuple[Int64, Bool]:
-        """The row of ``nodes`` of each (query, token), and which of the pairs are nodes.
-
-        If a pair is not a node, its row is meaningless.
-        """
+        """The row of ``nodes`` of each (query, token), and which pairs are nodes; else rows mean nothing."""
         in_range = (tokens >= 0) & (tokens < self.edges.n_tokens)
         if in_range.all() and (queries[1:] >= queries[:-1]).all():
             pairs = queries.astype(np.int32), tokens.astype(np.int32)
@@ -237,22 +219,20 @@ class Components(Tabular):
         if not is_node.all():
             first = int(np.argmin(is_node))
             raise MismatchedParts(
-                f"an edge of query {queries[first]} leads to token {tokens[first]}, which is not a node; "
+                f"token {tokens[first]} of an edge of query {queries[first]} is not a node; "
                 "use find_components(edges) with the same edges"
             )
         return self.component_of_node[rows]
 
     @cached_property
     def node_keys(self) -> Int64:
-        """A sorted key per row of ``nodes``: query and token packed."""
         return pack_pairs(self.query_of_node, self.token_of_node)
 
 
 def find_components(edges: EdgeTable, *, threads: int | None = None) -> Components:
     """Find the components of every query's graph, and the order between them.
 
-    One search covers all (query, token) nodes of a share of the queries; shares run on ``threads`` threads,
-    by default one per processor.
+    Shares of the queries run on ``threads`` threads, by default one per processor.
 
     Examples
     --------
@@ -270,23 +250,28 @@ def find_components(edges: EdgeTable, *, threads: int | None = None) -> Componen
     borders = np.unique([0, *cuts.tolist(), max(edges.n_tokens, 1)]).tolist()
     sampled = column(edges.queries, "query")[column(edges.queries, "realisable") > 0]
     graphs = divide_work(partial(_find_in_share, edges, sampled), list(pairwise(borders)), threads)
-    # components are numbered on from share to share
-    shifts = np.cumsum([0, *(graph.n_components for graph in graphs)])[:-1]
-    query, token = unpack_pairs(np.concatenate([_NO_KEYS, *(graph.keys for graph in graphs)]))
-    shifted = [graph.component + shift for graph, shift in zip(graphs, shifts, strict=True)]
-    component = np.concatenate([_NO_KEYS, *shifted])
-    nodes = {"query": query.astype(np.int32), "token": token, "component": component}
-    orders = [
-        (above + shift, below + shift, *sums)
-        for (above, below, *sums), shift in zip((graph.order for graph in graphs), shifts, strict=True)
-    ]
+    components: list[Int64] = [_NO_KEYS]
+    orders: list[Order] = []
+    n_before = 0  # components are numbered on from share to share
+    for graph in graphs:
+        above, below, n_joined, support = graph.order
+        components.append(graph.component + n_before)
+        orders.append((above + n_before, below + n_before, n_joined, support))
+        n_before += graph.n_components
+    keys = np.concatenate([_NO_KEYS, *(graph.keys for graph in graphs)])
     order = [np.concatenate([_NO_KEYS, *columns]) for columns in zip(*orders, strict=True)]
-    return trusted(
-        Components,
-        edges=edges,
-        nodes=make_table(NODE_SCHEMA, nodes),
-        order=make_table(ORDER_SCHEMA, dict(zip(ORDER_SCHEMA.names, order, strict=True))),
-    )
+    return assemble_components(edges, keys, np.concatenate(components), order)
+
+
+def assemble_components(
+    edges: EdgeTable, keys: Int64, component: Int64, order: Sequence[Int64]
+) -> Components:
+    """Unchecked components, from the sorted keys of nodes and the columns of the order."""
+    query, token = unpack_pairs(keys)
+    nodes = {"query": query.astype(np.int32), "token": token, "component": component}
+    columns = dict(zip(ORDER_SCHEMA.names, order, strict=True))
+    tables = {"nodes": make_table(NODE_SCHEMA, nodes), "order": make_table(ORDER_SCHEMA, columns)}
+    return trusted(Components, edges=edges, **tables)
 
 
 _NO_KEYS: Int64 = np.empty(0, np.int64)
@@ -298,7 +283,7 @@ class _Condensed(NamedTuple):
     keys: Int64
     component: Int64
     n_components: int
-    order: tuple[Int64, Int64, Int64, Int64]
+    order: Order
 
 
 def _find_in_share(edges: EdgeTable, sampled: Int32, share: tuple[int, int]) -> _Condensed:
@@ -319,10 +304,7 @@ def _find_in_share(edges: EdgeTable, sampled: Int32, share: tuple[int, int]) -> 
 
 
 def merge_components(components: Components, groups: Integers) -> Components:
-    """Merge all components with the same number in ``groups``, shape (n_components,).
-
-    Components of different queries must not share a number, and the remaining order must be acyclic.
-    """
+    """Merge all components with the same number in ``groups``; the remaining order must be acyclic."""
     component = in_order_of_appearance(groups[components.component_of_node])
     number = np.empty(len(components), np.int64)
     number[components.component_of_node] = component
@@ -341,8 +323,7 @@ def merge_components(components: Components, groups: Integers) -> Components:
 def check_acyclic(above: Int64, below: Int64, size: int) -> None:
     """Refuse a sorted order of ``size`` components with a cycle.
 
-    Pairs from a highest or to a lowest component are in no cycle. They are left out as long as they are at
-    least half of the rest, and in most orders nothing remains.
+    Pairs from a highest or to a lowest component are in no cycle, so they are left out first.
     """
     remaining = 2 * len(above) + 1
     while 0 < len(above) <= remaining // 2:
@@ -354,20 +335,14 @@ def check_acyclic(above: Int64, below: Int64, size: int) -> None:
 
 
 def count_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> int:
-    """The number of strong components of the edges winner → loser among nodes 0 … n_nodes − 1.
-
-    Edges may repeat and come in any order.
-    """
+    """The number of strong components of the edges winner → loser, which may repeat, in any order."""
     apart = winner != loser
     keys = distinct_keys(winner[apart] << 32 | loser[apart])
     return int(label_components(keys >> 32, keys & 0xFFFFFFFF, n_nodes).max(initial=-1)) + 1
 
 
 def count_evidence(components: Components, queries: Integers | None = None) -> Int64:
-    """How often each token wins or loses under its query, shape (n_nodes,): the support of its edges.
-
-    With ``queries``, only for these; the others are 0.
-    """
+    """The support of the edges of each node, shape (n_nodes,); 0 for queries not in ``queries``."""
     edges, n_nodes = components.edges, len(components.nodes)
     evidence = np.zeros(n_nodes, np.int64)
     selection = slice(None) if queries is None else np.flatnonzero(np.isin(edges["query"], queries))
@@ -378,10 +353,7 @@ def count_evidence(components: Components, queries: Integers | None = None) -> I
 
 
 def reduce_order(components: Components) -> pa.Table:
-    """The transitive reduction of the order: the rows of ``components.order`` that no longer path replaces.
-
-    It has the same reachability, hence the same feasible set of the Graph-SVM, with as few edges as possible.
-    """
+    """The rows of ``components.order`` that no longer path replaces: its transitive reduction."""
     return keep_rows(components.order, find_needed(components))
 
 
@@ -394,20 +366,14 @@ def find_needed(components: Components) -> Bool:
 
 
 def find_ends(components: Components) -> tuple[Int64, Int64]:
-    """Two nodes that represent each edge of the order: the first nodes of the components it joins.
-
-    Returns two arrays of shape (n_order,), rows of ``components.nodes``.
-    """
+    """The first nodes of the components above and below of each edge of the order, (n_order,) each."""
     offsets, rows = components.members
     first = rows[offsets[:-1]]
     return first[column(components.order, "above")], first[column(components.order, "below")]
 
 
 def find_ties(components: Components) -> tuple[Int64, Int64]:
-    """Pairs of node rows that tie: the neighbours in each component, sorted by token.
-
-    Returns two arrays of shape (n_nodes − n_components,), rows of ``components.nodes``.
-    """
+    """Pairs of node rows that tie: the neighbours in each component, sorted by token."""
     _, rows = components.members
     component = components.component_of_node[rows]
     same = np.flatnonzero(component[1:] == component[:-1])

@@ -93,7 +93,6 @@ class EdgeTable(RowTable):
     n_tokens: int
 
     def __post_init__(self) -> None:
-        """Check the arrays, so that kernels can trust them."""
         size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens")
         check_table(self.rows, EDGE_SCHEMA, "the edge table")
         check_ids_of(self.rows, dict.fromkeys(("query", "winner", "loser"), size), "the edge table")
@@ -103,11 +102,7 @@ class EdgeTable(RowTable):
         keys = pack_edges(self["query"], self["winner"], self["loser"])
         check_rising(keys, "the edge table, by query, winner and loser,")
         check_count_range(self["support"], 1, "support in the edge table")
-        check_table(self.queries, QUERY_SCHEMA, "the table of queries")
-        check_ids_of(self.queries, {"query": size}, "the table of queries")
-        check_rising(column(self.queries, "query"), "the table of queries")
-        for name in ("realisable", "unrealisable"):
-            check_count_range(column(self.queries, name), 0, f"{name} in the table of queries")
+        check_queries(self.queries, size)
         settle(self, n_tokens=size)
 
     def __repr__(self) -> str:
@@ -116,10 +111,7 @@ class EdgeTable(RowTable):
         )
 
     def __add__(self, addend: "EdgeTable") -> "EdgeTable":
-        """The edges of both corpora, with summed supports.
-
-        Token ids must mean the same in both; the larger vocabulary is kept.
-        """
+        """The edges of both corpora, with summed supports; token ids must mean the same in both."""
         return merge_edges([self, addend])
 
     @property
@@ -153,6 +145,15 @@ class EdgeTable(RowTable):
         return trusted(EdgeTable, n_tokens=self.n_tokens, **tables)
 
 
+def check_queries(queries: pa.Table, n_tokens: int) -> None:
+    """Check a table of the number of samples by query, so that kernels can trust it."""
+    check_table(queries, QUERY_SCHEMA, "the table of queries")
+    check_ids_of(queries, {"query": n_tokens}, "the table of queries")
+    check_rising(column(queries, "query"), "the table of queries")
+    for name in ("realisable", "unrealisable"):
+        check_count_range(column(queries, name), 0, f"{name} in the table of queries")
+
+
 def extract_edges(samples: Samples, *, threads: int | None = None) -> EdgeTable:
     """Count every edge of every query's token-priority graph, as :func:`edges_by_definition`, but fast.
 
@@ -162,10 +163,8 @@ def extract_edges(samples: Samples, *, threads: int | None = None) -> EdgeTable:
     Examples
     --------
     >>> edges = extract_edges(Samples.from_lists([[1, 0, 2], [0, 1, 2], [3, 2]], [0, 0, 1]))
-    >>> edges.rows.to_pylist()[0]
-    {'query': 2, 'winner': 0, 'loser': 1, 'support': 2}
-    >>> edges.n_samples, edges.n_unrealisable
-    (2, 1)
+    >>> edges.rows.to_pylist()[0], edges.n_unrealisable
+    ({'query': 2, 'winner': 0, 'loser': 1, 'support': 2}, 1)
     """
     threads = check_threads(threads)
     ordered = order_samples(samples)
@@ -205,14 +204,16 @@ def merge_edges(tables: list[EdgeTable]) -> EdgeTable:
         np.concatenate([pack_edges(table["query"], table["winner"], table["loser"]) for table in tables]),
         np.concatenate([table["support"] for table in tables]),
     )
-    by_query = pa.concat_tables([table.queries for table in tables])
-    queries, realisable, unrealisable = sum_by_key(
-        column(by_query, "query").astype(np.int64),
-        column(by_query, "realisable"),
-        column(by_query, "unrealisable"),
-    )
     n_tokens = max(table.n_tokens for table in tables)
-    return make_edges(n_tokens, keys, support, queries, realisable, unrealisable)
+    return make_edges(n_tokens, keys, support, *sum_queries([table.queries for table in tables]))
+
+
+def sum_queries(tables: list[pa.Table]) -> tuple[Int64, ...]:
+    """The queries of several tables of queries, and the sums of their two counts."""
+    counted = pa.concat_tables(tables)
+    names = ("query", "realisable", "unrealisable")
+    query, *counts = (column(counted, name) for name in names)
+    return sum_by_key(query.astype(np.int64), *counts)
 
 
 def pack_edges(query: Integers, winner: Integers, loser: Integers) -> Int64:
@@ -230,7 +231,7 @@ def unpack_edges(keys: Int64) -> tuple[Int32, Int32, Int32]:
 def make_edges(
     n_tokens: int, keys: Int64, support: Int64, queries: Int64, realisable: Int64, unrealisable: Int64
 ) -> EdgeTable:
-    """An edge table from distinct packed keys with their support, and the number of samples by query."""
+    """An edge table from distinct packed keys with their support, and the samples by query."""
     query, winner, loser = unpack_edges(keys)
     edges = {"query": query, "winner": winner, "loser": loser, "support": support}
     counts = {"query": queries.astype(np.int32), "realisable": realisable, "unrealisable": unrealisable}

@@ -44,10 +44,7 @@ def count_keys(keys: Int64) -> tuple[Int64, Int64]:
 
 
 def stable_order(keys: Integers, size: int) -> Int64:
-    """The order that stably sorts keys in 0 … size − 1: a stable ``np.argsort``.
-
-    Numpy sorts numbers ten times faster than indices, so key and index are sorted as one number.
-    """
+    """The stable ``np.argsort`` of keys in 0 … size − 1; key and index are sorted as one number."""
     bits = max(len(keys) - 1, 1).bit_length()
     if max(size - 1, 1).bit_length() + bits > 63:
         return np.argsort(keys, kind="stable")
@@ -84,10 +81,7 @@ def join_counted(shares: Sequence[tuple[Int64, Int64]]) -> tuple[Int64, Int64]:
 
 
 def find_keys(ordered: Int64, keys: Int64) -> Int64:
-    """How many of the distinct, sorted keys ``ordered`` are smaller than each of ``keys``.
-
-    This is numpy's ``searchsorted``, but for dense keys a table is ten times faster.
-    """
+    """``np.searchsorted`` of keys in distinct, sorted ones; dense keys use a table, which is faster."""
     first = int(ordered[0]) if len(ordered) else 0
     span = int(ordered[-1]) - first + 1 if len(ordered) else 0
     if not 0 < span <= len(keys):
@@ -98,10 +92,7 @@ def find_keys(ordered: Int64, keys: Int64) -> Int64:
 
 
 def find_rows(ordered: Int64, keys: Int64) -> tuple[Int64, Bool]:
-    """The index of each of ``keys`` among the distinct, sorted keys ``ordered``, and which are present.
-
-    If a key is absent, its index is meaningless.
-    """
+    """The index of each of ``keys`` in the distinct, sorted ``ordered``, and which are present."""
     if not len(ordered):
         return np.zeros(len(keys), np.int64), np.zeros(len(keys), bool)
     rows = np.minimum(find_keys(ordered, keys), len(ordered) - 1)
@@ -111,10 +102,7 @@ def find_rows(ordered: Int64, keys: Int64) -> tuple[Int64, Bool]:
 def merge_as_they_come(
     tables: Iterable[SizedTable], merge: Callable[[list[SizedTable]], SizedTable]
 ) -> list[SizedTable]:
-    """The tables of a corpus's chunks, merged as they come, in little more memory than the result.
-
-    Neighbours of similar size are merged, as in a merge sort; a few tables remain for a last merge.
-    """
+    """Merge tables as they come, neighbours of similar size, as in a merge sort; a few remain."""
     waiting: list[SizedTable] = []
     for table in tables:
         waiting.append(table)

@@ -23,11 +23,7 @@ HASHED_TOKENS = 4_000_000
 
 
 def describe_origin(samples: Samples) -> dict[str, Any]:
-    """The manifest entry of samples: how many are realisable, over how many tokens, and their digest.
-
-    Only realisable samples count, since no other sample affects learning. The digest covers contexts and
-    labels in order, independent of their layout in memory.
-    """
+    """The manifest entry of samples: how many are realisable, over how many tokens, and their digest."""
     realisable = samples.take(find_realisable(samples))
     digest = hashlib.sha256(np.asarray(realisable.n_tokens, np.int64).tobytes())
     digest.update(np.ascontiguousarray(realisable.lengths, np.int64).data)
@@ -40,8 +36,8 @@ def describe_origin(samples: Samples) -> dict[str, Any]:
 def check_origin(run: str | Path, samples: Samples, name: Path | None = None) -> None:
     """Refuse a training on these samples in the folder of a run that was learned from others.
 
-    A run learned in memory records the digest of its samples; any other is compared by its edges. A folder
-    without a run fits every training. The error shows ``name`` if it is given.
+    A run learned in memory records the digest of its samples; any other is compared by its edges. Errors show
+    ``name``, if given.
     """
     folder = Path(run)
     manifest: dict[str, Any] = read_manifest(folder)

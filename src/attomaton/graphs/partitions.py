@@ -14,9 +14,9 @@ from attomaton.base.borders import trusted
 from attomaton.base.native import condense, find_nodes, label_components
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int64, column, empty_table, make_table
-from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
+from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components, assemble_components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
-from attomaton.graphs.grouping import distinct_keys, pack_pairs, unpack_pairs
+from attomaton.graphs.grouping import distinct_keys, pack_pairs
 from attomaton.graphs.strong import Order, in_order_of_appearance
 
 PARTITION_SAMPLES = 1 << 17
@@ -82,10 +82,7 @@ def join_tables(schema: pa.Schema, tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def keep_ties(components: Components) -> Components:
-    """Only the components with more than one token, renumbered: all that the soft problem needs.
-
-    Edges and order are dropped.
-    """
+    """Only the components with more than one token, renumbered, without edges and order."""
     number = components.component_of_node
     tied = components.sizes[number] > 1
     names = ("query", "token")
@@ -123,14 +120,14 @@ class _Gathering(NamedTuple):
 def gather_components(tables: Iterable[pa.Table], queries: pa.Table, n_tokens: int) -> Gathered:
     """Find components and their order, as ``find_components`` does, for edges that arrive in several tables.
 
-    An edge inside a component adds nothing once the component is known, and parallel edges between two
-    components add up to one pair of the order. So only the edges of the current table and of the condensation
-    so far are in memory, and a query too large for memory is processed from a file.
+    Only the edges of the current table, and the order between the components so far, are in memory, so a
+    query too large for memory is processed from a file.
     """
     sampled = column(queries, "query")[column(queries, "realisable") > 0]
     keys = pack_pairs(sampled, sampled)
-    nothing = (_NO_NODES, _NO_NODES, _NO_NODES, _NO_NODES)
-    state = _Gathering(keys, np.zeros(len(keys), np.int64), np.arange(len(keys)), len(keys), nothing)
+    nothing = np.empty(0, np.int64)
+    order = nothing, nothing, nothing, nothing
+    state = _Gathering(keys, np.zeros(len(keys), np.int64), np.arange(len(keys)), len(keys), order)
     n_edges = np.zeros(n_tokens, np.int64)
     for table in tables:
         n_edges += np.bincount(column(table, "query"), minlength=n_tokens)
@@ -140,18 +137,9 @@ def gather_components(tables: Iterable[pa.Table], queries: pa.Table, n_tokens: i
     number[state.group] = component
     above, below, edges, supports = state.order
     order = condense(number[above], number[below], edges, supports, state.n_groups)
-    query, token = unpack_pairs(state.keys)
-    nodes = {"query": query.astype(np.int32), "token": token.astype(np.int32), "component": component}
-    components = trusted(
-        Components,
-        edges=trusted(EdgeTable, rows=empty_table(EDGE_SCHEMA), queries=queries, n_tokens=n_tokens),
-        nodes=make_table(NODE_SCHEMA, nodes),
-        order=make_table(ORDER_SCHEMA, dict(zip(ORDER_SCHEMA.names, order, strict=True))),
-    )
+    edges_left_out = trusted(EdgeTable, rows=empty_table(EDGE_SCHEMA), queries=queries, n_tokens=n_tokens)
+    components = assemble_components(edges_left_out, state.keys, component, order)
     return Gathered(components, n_edges, state.evidence)
-
-
-_NO_NODES: Int64 = np.empty(0, np.int64)
 
 
 def _add_edges(state: _Gathering, table: pa.Table, n_tokens: int) -> _Gathering:
@@ -168,14 +156,9 @@ def _add_edges(state: _Gathering, table: pa.Table, n_tokens: int) -> _Gathering:
     support: Int64 = column(table, "support")
     for end in (top, bottom):
         np.add.at(evidence, end, support)
-    so_far = state.order
-    above, below, edges, supports = condense(
-        np.concatenate([so_far[0], group[top]]),
-        np.concatenate([so_far[1], group[bottom]]),
-        np.concatenate([so_far[2], np.ones(len(query), np.int64)]),
-        np.concatenate([so_far[3], support]),
-        n_groups,
-    )
+    added = group[top], group[bottom], np.ones(len(query), np.int64), support
+    above, below, edges, supports = map(np.concatenate, zip(state.order, added, strict=True))
+    above, below, edges, supports = condense(above, below, edges, supports, n_groups)
     label = label_components(above, below, n_groups)
     n_labels = int(label.max(initial=-1)) + 1
     order = condense(label[above], label[below], edges, supports, n_labels)

@@ -29,20 +29,10 @@ Edges = tuple[Int32, Int32, Int64]
 
 @dataclass(frozen=True, eq=False)
 class QueryGraph:
-    """The graph of one query, wherever its tables are.
+    """The graph of one query, with its edges in memory or read from files by ``edges``.
 
-    Attributes
-    ----------
-    first : int
-        The number of its first component; the others follow.
-    tokens : int32 array, shape (n_nodes,)
-        Its nodes, sorted.
-    component : int64 array, shape (n_nodes,)
-        The component of each node.
-    above, below : int64 arrays, shape (n_pairs,)
-        The order between its components, sorted.
-    edges : callable
-        Returns the data edges, in any number of tables.
+    Its components are numbered from ``first``. ``tokens`` are its nodes, sorted, and ``component`` the
+    component of each; ``above`` and ``below`` are the order between components, sorted.
     """
 
     first: int
@@ -107,10 +97,7 @@ class QueryOrder:
     def evidence(
         self, before: Integers, top: int, bottoms: Sequence[int]
     ) -> list[tuple[tuple[Edge, ...], ...]]:
-        """The data edges of each step of the paths from ``top`` to each of ``bottoms``.
-
-        ``before`` describes the paths, as returned by :meth:`search`. The data edges are scanned once.
-        """
+        """The data edges of each step of the paths ``before``, from ``top`` to each of ``bottoms``."""
         paths: list[list[tuple[int, int]]] = []
         for bottom in bottoms:
             path = [self.local(bottom)]
@@ -139,7 +126,7 @@ class QueryOrder:
         number = self._number_of
         numbers = number[np.minimum(tokens, len(number) - 1)]
         if (numbers < 0).any():
-            raise MismatchedParts("an edge leads to a token that is not a node; use find_components(edges)")
+            raise MismatchedParts("a token of an edge is not a node; use find_components(edges)")
         return numbers
 
     @cached_property

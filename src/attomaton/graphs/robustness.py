@@ -30,50 +30,35 @@ ROBUSTNESS_SCHEMA = pa.schema([("component", pa.int64()), ("query", pa.int32()),
 
 @runtime_checkable
 class Grouped(Protocol):
-    """Edges whose tokens are grouped under each query: :class:`~attomaton.graphs.components.Components`."""
+    """Edges with tokens grouped under each query: :class:`~attomaton.graphs.components.Components`."""
 
     @property
-    def edges(self) -> EdgeTable:
-        """The edges winner → loser."""
-        ...
+    def edges(self) -> EdgeTable: ...
 
     @cached_property
-    def sizes(self) -> Int64:
-        """The number of tokens of each group."""
-        ...
+    def sizes(self) -> Int64: ...
 
     @cached_property
-    def query_of(self) -> Int32:
-        """The query of each group."""
-        ...
+    def query_of(self) -> Int32: ...
 
     @cached_property
-    def component_of_node(self) -> Int64:
-        """The group of each node."""
-        ...
+    def component_of_node(self) -> Int64: ...
 
     def rows(self, queries: Integers, tokens: Integers) -> tuple[Int64, Bool]:
         """The row of each (query, token), and which pairs are nodes."""
         ...
 
-    def __len__(self) -> int:
-        """The number of groups."""
-        ...
+    def __len__(self) -> int: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Robustness(Tabular):
     """The edges that hold the components of more than one token together.
 
-    Attributes
-    ----------
-    rows : pyarrow.Table
-        A row for each such component: component (int64), query (int32), size (its tokens), edges (the data
-        edges inside it), bridges (how many of these edges would, if removed alone, split it) and support: the
-        largest ``min_support`` at which it is still one component (all int64).
-    bridges : pyarrow.Table
-        Columns component (int64), query, winner, loser (int32), support (int64): every edge whose removal
-        alone would split its component, by component, weakest first.
+    ``rows`` has a row for each component: component (int64), query (int32), size (tokens), edges (data edges
+    inside), bridges (how many of these edges would, if removed alone, split it) and support (the largest
+    ``min_support`` at which it is still one component), all int64. ``bridges`` lists these edges: component
+    (int64), query, winner, loser (int32), support (int64), by component, weakest first.
     """
 
     rows: pa.Table
@@ -90,7 +75,7 @@ class Robustness(Tabular):
 class _Links:
     """The edges inside some components, sorted by winner, with their tokens numbered 0, 1, 2 ….
 
-    ``group`` is the index of each edge's component among the given ones.
+    ``group`` is the index of each edge's component among these components.
     """
 
     row: Int64
@@ -112,10 +97,9 @@ class _Links:
 def measure_robustness(components: Grouped, numbers: Sequence[int] | None = None) -> Robustness:
     """Find the edges on which all components, or those with the given ``numbers``, depend.
 
-    Components of a single token have no edges, and no row; components merged by embeddings are not held
-    together by edges and are refused. The bridges of a strongly connected graph are the bridges of its flow
-    graph from any one token, and those of its reverse (Italiano, Laura and Santaroni, 2012). The support is
-    found by bisection.
+    Components of a single token have no edges, and no row; components merged by embeddings are refused. The
+    bridges of a strongly connected graph are the bridges of its flow graph from any one token, and those of
+    its reverse (Italiano, Laura and Santaroni, 2012). The support is found by bisection.
 
     Examples
     --------
@@ -124,28 +108,23 @@ def measure_robustness(components: Grouped, numbers: Sequence[int] | None = None
     >>> robustness = measure_robustness(at.find_components(at.extract_edges(samples)))
     >>> robustness.rows.to_pylist()  # 0 and 1 tie, but only if one sample is enough
     [{'component': 0, 'query': 2, 'size': 2, 'edges': 2, 'bridges': 2, 'support': 1}]
-    >>> robustness.bridges.select(["winner", "loser", "support"]).to_pylist()[0]
-    {'winner': 1, 'loser': 0, 'support': 1}
     """
     check_kind(components, Grouped, "components")
     chosen = components.sizes > 1
+    for number in () if numbers is None else numbers:
+        checked = whole_number(number, "the number of a component", least=-LARGEST_WHOLE)
+        if not 0 <= checked < len(components):
+            raise UnknownToken(
+                f"there is no component {number} among {len(components)}, numbered from 0; "
+                "components.component(query, token) gives the component of a token"
+            )
     if numbers is not None:
-        for number in numbers:
-            if (
-                not 0
-                <= whole_number(number, "the number of a component", least=-LARGEST_WHOLE)
-                < len(components)
-            ):
-                raise UnknownToken(
-                    f"there is no component {number} among {len(components)}, numbered from 0; "
-                    "components.component(query, token) gives the component of a token"
-                )
         chosen &= np.isin(np.arange(len(components)), np.asarray(numbers, np.int64))
     links, ids = _find_links(components, chosen), np.flatnonzero(chosen)
     whole = _connected(links, np.ones(len(links.row), bool))
     if not whole.all():
         raise MismatchedParts(
-            f"component {ids[~whole][0]} is held together not by edges but by embeddings that merge it; "
+            f"component {ids[~whole][0]} was merged because of embeddings, so edges do not connect it; "
             "use find_components(components.edges) instead"
         )
     bridge = _find_bridges(links)
@@ -170,7 +149,7 @@ def _find_links(components: Grouped, chosen: Bool) -> _Links:
     winner, is_node = components.rows(edges["query"][rows], edges["winner"][rows])
     loser, also_node = components.rows(edges["query"][rows], edges["loser"][rows])
     if not (is_node.all() and also_node.all()):
-        raise MismatchedParts("an edge leads to a token that is not a node; use find_components(edges)")
+        raise MismatchedParts("a token of an edge is not a node; use find_components(edges)")
     component = components.component_of_node
     inside = (component[winner] == component[loser]) & chosen[component[winner]]
     rows, winner, loser = rows[inside], winner[inside], loser[inside]

@@ -67,26 +67,15 @@ def bound_singular(rows: Float64) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Separation:
-    """The split of the priorities, with its proof.
+    """The priorities that embeddings can meet and those that they cannot, with the proof.
 
-    Attributes
-    ----------
-    components : Components
-        With every priority that cannot be met turned into a tie; the same object if all can be met.
-    inseparable : bool array, shape (n_order,)
-        Which edges of the order (of the given components) cannot be met.
-    multipliers : float64 array, shape (n_order,)
-        Farkas weights, ≥ 0, positive on every inseparable edge that no longer path replaces.
-    forces : float64 array, shape (n_nodes,)
-        The net weight on each (query, token), with free weights on ties: Σ forces e_token e_queryᵀ is
-        zero although the weights are not.
-    residual : float
-        ‖Σ forces e_token e_queryᵀ‖ relative to Σ ‖forces e_token e_queryᵀ‖: 0 up to rounding.
-    independent : bool
-        Whether the embeddings of the tokens and queries in use are linearly independent: then every priority
-        can be met, and scores inside components are free.
-    decided : bool
-        False if there are too many nodes to decide: then priorities are assumed to be separable, unproved.
+    ``components`` are the given ones after every priority that cannot be met became a tie; these priorities
+    are marked in ``inseparable``, shape (n_order,). The ``multipliers``, shape (n_order,), are Farkas weights
+    ≥ 0, positive on every inseparable edge that no longer path replaces. With free weights on ties they leave
+    on each node the net weight ``forces``, shape (n_nodes,), and Σ forces e_token e_queryᵀ vanishes:
+    ``residual`` is its norm relative to its terms. ``independent`` says whether the embeddings in use are
+    linearly independent, so that every priority can be met. ``decided`` is False if there are too many nodes
+    to decide.
     """
 
     components: Components
@@ -143,10 +132,7 @@ def separate(components: Components, embeddings: object) -> Separation:
 
 
 def _has_independent_rows(components: Components, table: Float64) -> bool:
-    """Whether the tokens in use, including all queries, have linearly independent embeddings.
-
-    Rows of length 1 whose smallest singular value is within rounding of zero count as dependent.
-    """
+    """Whether the tokens in use have linearly independent embeddings, up to rounding."""
     rows = table[np.unique(components.token_of_node)]
     unit = unit_rows(rows)
     if not len(rows):
@@ -160,10 +146,7 @@ def _has_independent_rows(components: Components, table: Float64) -> bool:
 
 
 def _attainable_scores(components: Components, table: Float64) -> tuple[Float64, bool]:
-    """An orthonormal basis of the scores that any W gives the nodes, shape (n_nodes, r).
-
-    Also returns whether the omitted part is clearly zero.
-    """
+    """A basis of the scores that any W gives, and whether the omitted part is clearly zero."""
     left, singular, _ = np.linalg.svd(node_features(components, table)[0], full_matrices=False)
     largest = singular.max(initial=0.0)
     clear_axes = singular > NEGLIGIBLE_RATIO * largest
@@ -191,8 +174,8 @@ def _nearly_twice(rows: Float64) -> bool:
 def node_features(components: Components, table: Float64) -> tuple[Float64, tuple[Float64, Float64]]:
     """The scores of every node as a linear function of W, in as few coordinates as the embeddings need.
 
-    Returns features, shape (n_nodes, r·q), and orthonormal rows L (r, dim) and R (q, dim): for a matrix X of
-    shape (r, q), W = Lᵀ X R gives the nodes the scores features @ X.ravel(), and ‖W‖ = ‖X‖.
+    Returns features, shape (n_nodes, r·q), and orthonormal rows L (r, dim) and R (q, dim): for X of shape (r,
+    q), W = Lᵀ X R has ‖W‖ = ‖X‖ and gives the nodes the scores features @ X.ravel().
     """
     keys, left = _coordinates(table, components.token_of_node)
     queries, right = _coordinates(table, components.query_of_node)
@@ -209,10 +192,7 @@ def _coordinates(table: Float64, tokens: Integers) -> tuple[Float64, Float64]:
 
 
 def _contradictions(components: Components, basis: Float64) -> Float64:
-    """Farkas weights of the edges that no scores in the basis meet, zero elsewhere, shape (n_order,).
-
-    Only edges that no longer path replaces are included: the others follow from them.
-    """
+    """Farkas weights of needed edges that no scores in the basis meet, else zero, shape (n_order,)."""
     first, second = find_ties(components)
     free = basis
     if len(first):  # directions that give equal scores to ties
@@ -230,10 +210,7 @@ def _contradictions(components: Components, basis: Float64) -> Float64:
 
 
 def _stuck_weights(directions: Float64) -> Float64:
-    """Solve the linear program; return weights of the rows with u = 0, zero elsewhere, shape (n_rows,).
-
-    Its dual is at least 1 on those rows; a small correction makes their weighted sum vanish to rounding.
-    """
+    """Solve the linear program; return weights of the rows with u = 0, zero elsewhere, shape (n_rows,)."""
     from scipy.optimize import linprog  # takes long to import, so only when needed
 
     n_rows, n_free = directions.shape

@@ -43,8 +43,7 @@ Pair = tuple[int, int]
 def connect_strongly(n_nodes: int, above: Int64, below: Int64) -> list[Pair]:
     """A smallest set of edges that makes the acyclic graph above → below strongly connected.
 
-    Every source needs an incoming edge, every sink an outgoing one, and an isolated node both; max(sources,
-    sinks) edges suffice (Eswaran and Tarjan 1976).
+    max(sources, sinks) edges suffice (Eswaran and Tarjan 1976).
     """
     if n_nodes < 2:
         return []
@@ -63,8 +62,7 @@ def connect_strongly(n_nodes: int, above: Int64, below: Int64) -> list[Pair]:
 def _pair_up(n_nodes: int, above: Int64, below: Int64, sources: Sequence[int]) -> list[Pair]:
     """Pairs (source, a sink it reaches), visiting no node twice.
 
-    From each source, walk down over unvisited nodes to a sink. A source that meets no sink can still reach
-    the sink of a pair; a sink in no pair can be reached from the source of one.
+    A source that meets no unvisited sink can still reach the sink of a pair.
     """
     order = np.argsort(above, kind="stable")
     start, children = group_borders(above, n_nodes).tolist(), below[order].tolist()
@@ -84,10 +82,7 @@ def _pair_up(n_nodes: int, above: Int64, below: Int64, sources: Sequence[int]) -
 
 
 def _close(pairs: list[Pair], sources: list[int], sinks: list[int], alone: list[int]) -> list[Pair]:
-    """Close one cycle through all pairs, isolated nodes and surplus sinks; pair off the remaining nodes.
-
-    There are no more sources than sinks.
-    """
+    """Close one cycle through all pairs, isolated nodes and surplus sinks; pair off the remaining nodes."""
     paired_sources, paired_sinks = {source for source, _ in pairs}, {sink for _, sink in pairs}
     other_sources = [source for source in sources if source not in paired_sources]
     other_sinks = [sink for sink in sinks if sink not in paired_sinks]

@@ -1,8 +1,8 @@
 """Edges of sliding windows, directly from the token stream.
 
-The contexts of neighbouring positions share all but one token, so nothing needs to be sorted or looked up per
-context: a token is the last of its kind before position i exactly if it does not recur before i. The plain
-definition is ``extract_edges(Samples.from_windows(ids, window=window, documents=documents))``.
+The contexts of neighbouring positions share all but one token: a token is the last of its kind before
+position i exactly if it does not recur before i. The plain definition is
+``extract_edges(Samples.from_windows(ids, window=window, documents=documents))``.
 """
 
 from collections.abc import Iterator

@@ -19,18 +19,10 @@ from attomaton.graphs.bags import find_realisable
 
 @dataclass(frozen=True)
 class Reach:
-    """The fraction of samples whose label a head can reach, depending on what it writes.
+    """The fraction of ``n_samples`` samples whose label a head can reach, depending on what it writes.
 
-    Attributes
-    ----------
-    n_samples : int
-        The number of samples.
-    identity : float
-        Fraction with the label in the context.
-    written : float
-        Fraction with a token in the context that writes the label.
-    either : float
-        Fraction with at least one of the two, as for two heads, or for one head that can do either.
+    ``identity`` is the fraction with the label in the context, ``written`` with a token in the context that
+    writes the label, and ``either`` with at least one of the two.
     """
 
     n_samples: int
@@ -68,21 +60,22 @@ def measure_reach(samples: Samples, writes: Integers | Mapping[int, int]) -> Rea
 
 
 def apply_writes(samples: Samples, writes: Integers | Mapping[int, int]) -> Samples:
-    """The same samples with each context token replaced by the token it writes; labels stay."""
+    """The samples with each context token replaced by the token it writes; labels stay."""
     table = check_writes(writes, samples.n_tokens)
     fields = {name: getattr(samples, name) for name in ("starts", "stops", "labels", "n_tokens")}
     return trusted(Samples, values=table[samples.values], **fields)
 
 
 def check_writes(writes: Integers | Mapping[int, int], n_tokens: int) -> Int32:
-    """The checked token that each token writes, shape (n_tokens,)."""
     if isinstance(writes, Mapping):
         table = np.arange(n_tokens)
         keys, values = (np.array(list(ids)) for ids in (writes.keys(), writes.values()))
         if len(keys) and {keys.dtype.kind, values.dtype.kind} - {"i", "u"}:
-            raise MismatchedParts("writes maps tokens that are not whole numbers; give token ids")
+            raise MismatchedParts("keys or values of writes are not whole numbers; give token ids")
         if len(keys) and not (keys.min() >= 0 and keys.max() < n_tokens):
-            raise TokenOutOfRange(f"a writing token is not in 0 … {n_tokens - 1}; give ids of this corpus")
+            raise TokenOutOfRange(
+                f"a key of writes is not in 0 … {n_tokens - 1}; give token ids of this corpus"
+            )
         table[keys.astype(np.int64)] = values
     else:
         table = np.asarray(writes)
@@ -92,7 +85,9 @@ def check_writes(writes: Integers | Mapping[int, int], n_tokens: int) -> Int32:
             f"the {n_tokens} tokens, or a mapping"
         )
     if len(table) and not (table.min() >= 0 and table.max() < n_tokens):
-        raise TokenOutOfRange(f"a written token is not in 0 … {n_tokens - 1}; give ids of this corpus")
+        raise TokenOutOfRange(
+            f"a value of writes is not in 0 … {n_tokens - 1}; give token ids of this corpus"
+        )
     return table.astype(np.int32)
 
 
@@ -121,10 +116,7 @@ def find_successors(
 
 
 def count_successors(samples: Samples) -> Int32:
-    """The label that most often follows each query, shape (n_tokens,); ties go to the one seen first.
-
-    For samples of a stream, with any window, this equals :func:`find_successors`.
-    """
+    """The label that most often follows each query, shape (n_tokens,); ties go to the earliest."""
     size = samples.n_tokens
     key = samples.queries.astype(np.int64) * size + samples.labels
     keys, first, counts = np.unique(key, return_index=True, return_counts=True)
@@ -137,11 +129,9 @@ def count_successors(samples: Samples) -> Int32:
 
 
 def replace_labels(samples: Samples, writes: Integers | Mapping[int, int]) -> Samples:
-    """The samples from which a writing head learns: each label y replaced by the token n⁻¹(y) that writes it.
+    """The samples from which a writing head learns: label y becomes the token n⁻¹(y) that writes it.
 
-    An automaton learned from these retrieves the tokens that the head reads. Samples whose label no token of
-    the context writes are left out. ``writes`` must be injective on the tokens that the labels need: if two
-    tokens write one label, the new label would be a set, which is refused.
+    Samples whose label no token of the context writes are left out.
     """
     table = check_writes(writes, samples.n_tokens)
     reachable = samples.take(find_realisable(apply_writes(samples, table)))
@@ -149,8 +139,7 @@ def replace_labels(samples: Samples, writes: Integers | Mapping[int, int]) -> Sa
     several = np.unique(reachable.labels)[writers[np.unique(reachable.labels)] > 1]
     if len(several):
         raise MismatchedParts(
-            f"{writers[several[0]]} tokens write the token {several[0]}, so a label {several[0]} stands "
-            "for several tokens that were read; give an injective map"
+            f"{writers[several[0]]} tokens write the label {several[0]}; give a map with one token per label"
         )
     back = np.zeros(samples.n_tokens, np.int32)
     back[table] = np.arange(samples.n_tokens, dtype=np.int32)

@@ -1,7 +1,4 @@
-"""The pipeline from samples to solutions: edges → components → hard and soft solutions, as one value.
-
-``learn``, the estimator and the claims all use it; they differ only in what extracts edges and choices.
-"""
+"""The pipeline from samples to solutions: edges → components → hard and soft solutions, as one value."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -41,14 +38,8 @@ from attomaton.solvers.soft.tied import TieScores, group_choices, solve_groups
 class Solved:
     """The theory's result for a corpus: its components with their hard and soft solutions.
 
-    Attributes
-    ----------
-    components : Components
-        The components and their order, merged where dependent embeddings cannot separate them.
-    hard : HardSolution
-        The direction in which weights grow, W_svm.
-    soft : SoftSolution
-        The finite part of the weights, W_fin.
+    ``components`` are merged where dependent embeddings cannot separate them. ``hard`` is W_svm, the
+    direction in which weights grow; ``soft`` is W_fin, their finite part.
     """
 
     components: Components
@@ -56,17 +47,14 @@ class Solved:
     soft: SoftSolution
 
     def __post_init__(self) -> None:
-        """Check that the solutions belong to these components: one score for each node, in the same space."""
+        """Check that both solutions belong to these components."""
         nodes = self.components.nodes.select(["query", "token"])
-        solutions: list[tuple[object, type[Solution]]] = [
-            (self.hard, HardSolution),
-            (self.soft, SoftSolution),
-        ]
-        for solution, kind in solutions:
+        kinds: dict[type[Solution], object] = {HardSolution: self.hard, SoftSolution: self.soft}
+        for kind, solution in kinds.items():
             if not isinstance(solution, kind) or not solution.scores.select(["query", "token"]).equals(nodes):
                 raise MismatchedParts(
-                    f"the given {kind.__name__} does not belong to these components; "
-                    "give Automaton(components, hard, soft), both solved from the same components"
+                    f"the {kind.__name__} was solved from other components; "
+                    "solve hard and soft from the components that Automaton(components, hard, soft) gets"
                 )
         numbering = self.components.component_of_node
         if not np.array_equal(self.hard.components.component_of_node, numbering):
@@ -74,7 +62,9 @@ class Solved:
                 "the embeddings merge some of these components; give Automaton(hard.components, hard, soft)"
             )
         if self.hard.embedded != self.soft.embedded:
-            raise MismatchedParts("one of hard and soft was solved with embeddings; give both or neither")
+            raise MismatchedParts(
+                "only one of hard and soft was solved with embeddings; solve both with or both without"
+            )
 
     def __repr__(self) -> str:
         return (
@@ -84,7 +74,6 @@ class Solved:
 
     @property
     def n_tokens(self) -> int:
-        """Size of the vocabulary."""
         return self.components.edges.n_tokens
 
     @property
@@ -122,8 +111,8 @@ def solve_edges(
     Examples
     --------
     >>> samples = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
-    >>> solve_edges(extract_edges(samples), lambda components: extract_choices(samples, components)).embedded
-    False
+    >>> solve_edges(extract_edges(samples), lambda components: extract_choices(samples, components))
+    Solved(1 queries, 2 components, 3 tokens)
     """
     atol, threads = real_number(atol, "atol", least=0), check_threads(threads)
     progress("finding components", 0, 0)
@@ -138,10 +127,7 @@ def solve_edges(
 
 
 def find_partitions(edges: EdgeTable, embeddings: object, threads: int | None) -> list[Components]:
-    """The components of each partition; embeddings couple all queries, which are then one partition.
-
-    Engines that solve partitions on disk do the same arithmetic, so that the results have the same bytes.
-    """
+    """The components of each partition; with embeddings, all queries are one partition."""
     borders = cut_partitions(edges.queries, edges.n_tokens).tolist()
     if embeddings is not None or len(borders) == 2:
         return [find_components(edges, threads=threads)]
@@ -201,7 +187,6 @@ def solve_soft(
 
 
 def solve_ties(components: Components, choices: ChoiceTable, atol: float, threads: int | None) -> TieScores:
-    """The soft side of components: scores of the tokens that tie; every other score is 0."""
     return solve_groups(group_choices(choices, keep_ties(components)), atol=atol, threads=threads)
 
 

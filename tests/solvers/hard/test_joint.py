@@ -82,7 +82,7 @@ def test_tokens_with_the_same_embedding_cannot_be_told_apart():
 
 
 def test_a_direction_for_a_wrong_solver_is_refused():
-    with pytest.raises(at.AttomatonError, match="does not solve the embedded problem"):
+    with pytest.raises(at.AttomatonError, match="cannot use embeddings; with embeddings, use Joint"):
         at.solve_graph_svm(components_of(paper_draw(0)), embeddings=embeddings_for(0, 6, 8), solver=3)
 
 

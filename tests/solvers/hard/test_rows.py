@@ -11,7 +11,7 @@ import attomaton as at
 from attomaton.base.errors import MismatchedParts, UncertifiedSolution
 from attomaton.graphs.separation import bound_singular
 from attomaton.solvers.hard.dense import find_answer
-from attomaton.solvers.hard.rows import RowProof, certify_answer, in_pairs, tie_ropes
+from attomaton.solvers.hard.rows import RowProof, certify_answer, in_pairs, row_constraints
 from tests.drawn import components_of
 from tests.strategies import embedded, sample_sets, unit_rows, vectors
 
@@ -71,10 +71,10 @@ def test_the_active_set_and_the_joint_solver_agree(drawn):
     samples, table = drawn
     components = components_of(samples)
     joint = at.solve_graph_svm(components, embeddings=table)
-    ropes = tie_ropes(components, table)
-    answer = find_answer(ropes)
+    constraints = row_constraints(components, table)
+    answer = find_answer(constraints)
     assert answer is not None
-    found = certify_answer(ropes, answer, rtol=1e-6)
+    found = certify_answer(constraints, answer, rtol=1e-6)
     assert found.certified
     assert found.upper == pytest.approx(joint.certificate.upper, rel=1e-6, abs=1e-12)
     apart = np.linalg.norm(answer.weights[..., 0] - joint.weights)
@@ -84,19 +84,24 @@ def test_the_active_set_and_the_joint_solver_agree(drawn):
 @given(sample_sets(min_samples=1), unit_rows(6, 3), vectors(3, 3), st.data())
 def test_sums_of_pairs_are_those_of_fractions(samples, table, weights, data):
     """Stretches and pressures, each formed again without any rounding."""
-    ropes = tie_ropes(components_of(samples), table[: samples.n_tokens])
-    weights, multipliers = weights / 3, data.draw(vectors(len(ropes.plus))) / 3  # not exact in binary
-    stretched, pressed = ropes.stretch(in_pairs(weights)), ropes.press(in_pairs(multipliers))
+    constraints = row_constraints(components_of(samples), table[: samples.n_tokens])
+    weights, multipliers = weights / 3, data.draw(vectors(len(constraints.plus))) / 3  # not exact in binary
+    differences, pressed = (
+        constraints.differences(in_pairs(weights)),
+        constraints.press(in_pairs(multipliers)),
+    )
     total = [[Fraction(0)] * 3 for _ in range(3)]
-    for rope in range(len(ropes.plus)):
-        keys = [ropes.keys[part[rope]].tolist() for part in (ropes.plus, ropes.minus)]
+    for constraint in range(len(constraints.plus)):
+        keys = [constraints.keys[part[constraint]].tolist() for part in (constraints.plus, constraints.minus)]
         apart = [Fraction(a) - Fraction(b) for a, b in zip(*keys, strict=True)]
-        asked = [Fraction(value) for value in ropes.queries[ropes.query[rope]].tolist()]
+        asked = [Fraction(value) for value in constraints.queries[constraints.query[constraint]].tolist()]
         exact = sum(apart[i] * Fraction(weights[i, j]) * asked[j] for i in range(3) for j in range(3))
-        assert abs(Fraction(stretched[rope, 0]) + Fraction(stretched[rope, 1]) - exact) < Fraction(1, 10**27)
+        assert abs(
+            Fraction(differences[constraint, 0]) + Fraction(differences[constraint, 1]) - exact
+        ) < Fraction(1, 10**27)
         for i in range(3):
             for j in range(3):
-                total[i][j] += Fraction(multipliers[rope]) * apart[i] * asked[j]
+                total[i][j] += Fraction(multipliers[constraint]) * apart[i] * asked[j]
     for i in range(3):
         for j in range(3):
             found = Fraction(pressed[i, j, 0]) + Fraction(pressed[i, j, 1])
@@ -112,9 +117,9 @@ def test_singular_values_are_bounded_from_below(rows):
 
 def test_a_wrong_answer_is_not_certified():
     components = components_of(at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [2, 1]], [0, 1, 2]))
-    ropes = tie_ropes(components, np.random.default_rng(1).normal(size=(3, 4)))
-    answer = find_answer(ropes)
-    assert certify_answer(ropes, answer, rtol=1e-6).certified
+    constraints = row_constraints(components, np.random.default_rng(1).normal(size=(3, 4)))
+    answer = find_answer(constraints)
+    assert certify_answer(constraints, answer, rtol=1e-6).certified
     for weights, multipliers in (
         (1.001 * answer.weights, answer.multipliers),
         (0.999 * answer.weights, answer.multipliers),
@@ -122,7 +127,7 @@ def test_a_wrong_answer_is_not_certified():
         (answer.weights, np.abs(answer.multipliers)[::-1]),
         (np.nan * answer.weights, answer.multipliers),
     ):
-        assert not certify_answer(ropes, RowProof(weights, multipliers), rtol=1e-6).certified
+        assert not certify_answer(constraints, RowProof(weights, multipliers), rtol=1e-6).certified
 
 
 @pytest.mark.parametrize(
@@ -135,6 +140,6 @@ def test_a_wrong_answer_is_not_certified():
     ],
 )
 def test_ropes_with_columns_of_other_kinds_are_refused(wrong):
-    ropes = tie_ropes(components_of(ONE), np.eye(2))
+    constraints = row_constraints(components_of(ONE), np.eye(2))
     with pytest.raises(MismatchedParts):
-        replace(ropes, **wrong)
+        replace(constraints, **wrong)

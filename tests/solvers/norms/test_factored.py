@@ -343,7 +343,7 @@ def test_the_norm_is_a_choice_of_solve_graph_svm():
         ({"norm": None}, "give 'frobenius' or 'nuclear'"),
         (
             {"norm": "nuclear", "solver": Clarabel()},
-            "does not minimise the nuclear norm; use InteriorPoint",
+            "cannot minimise the nuclear norm; use InteriorPoint",
         ),
         ({"solver": InteriorPoint()}, "give norm='nuclear' with it"),
         ({"norm": "nuclear", "rtol": 0.0}, "rtol"),

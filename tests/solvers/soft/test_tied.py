@@ -63,8 +63,8 @@ def test_losses_of_impossible_probabilities_are_numbers():
 
 def test_foreign_choices_are_refused():
     choices, ties = tied(0)
-    with pytest.raises(MismatchedParts, match="do not belong to one corpus"):
+    with pytest.raises(MismatchedParts, match="come from different corpora"):
         group_choices(choices, tied(1, n=40, n_tokens=30)[1])
     some = ChoiceTable(choices.rows.slice(0, 1))
-    with pytest.raises(MismatchedParts, match="do not belong to one corpus"):
+    with pytest.raises(MismatchedParts, match="come from different corpora"):
         group_choices(some, ties)

@@ -21,14 +21,19 @@ from attomaton.solvers.hard.problem import EmbeddedProblem, OrderProblem
 MOST_PROVED = 20_000
 """Most components for exact arithmetic in Python integers: well under a second."""
 
+DIVERGED = 1e100
+"""Larger forces and flows mean divergence; their squares soon overflow."""
+
+FEASIBLE_VIOLATION = 1e-9
+"""Constraint violation that rounding may cause."""
+
 
 @dataclass(frozen=True, eq=False)
 class ExactCheck:
-    """The positions implied by the tight edges, and whether they are optimal.
+    """The positions p_C implied by the tight edges, and whether they are optimal.
 
-    ``reason`` says which condition fails and at which edge; it is empty at the optimum. The position of a
-    component C is its numerator over its denominator, the weight of C's block, not in lowest terms; there are
-    none if the tight edges are not a forest.
+    ``reason`` names the failed condition and its edge; it is empty at the optimum. p_C is ``numerators[C] /
+    denominators[C]``, not in lowest terms; both lists are empty if the tight edges close a cycle.
     """
 
     reason: str
@@ -37,20 +42,18 @@ class ExactCheck:
 
     @property
     def optimal(self) -> bool:
-        """Whether the positions are exactly optimal, without any tolerance."""
         return not self.reason
 
     @property
     def positions(self) -> list[Fraction]:
-        """p_C in lowest terms, length n_components."""
         return [Fraction(*pair) for pair in zip(self.numerators, self.denominators, strict=True)]
 
 
 class _BlockWalk(NamedTuple):
-    """All blocks, each from its root outwards: the nodes in that order, and how each node was entered.
+    """All blocks, each walked along tight edges from its root outwards.
 
-    ``entry`` is the tight edge that led to a node and ``parent`` the node it came from; a root has None and
-    itself. ``offset`` is a node's position minus that of its ``root``.
+    ``nodes`` lists the nodes in that order. Node i was entered from ``parent[i]`` by the edge ``entry[i]`` (a
+    root: itself, None), and ``offset[i]`` is its position minus that of ``root[i]``.
     """
 
     nodes: list[int]
@@ -64,12 +67,9 @@ def check_exactly(problem: OrderProblem, flow: Float64) -> ExactCheck:
     """Compute the positions from the edges with positive flow, and check their optimality, in integers.
 
     The edges with flow are claimed to be tight. They join components into rigid blocks with integer offsets,
-    and each block is at its balance point, so every position is a fraction over its block's weight.
-    Conditions: tight edges form a forest; p_A − p_B ≥ 1 on every edge; the multiplier of a tight edge, which
-    is Σ|C|p_C beyond its upper end, is ≥ 0. An edge whose multiplier is exactly 0 may be tight or not.
-
-    There is no tolerance: if a solver accepts a gap that misses 1 by 1e-12, so that the optimum is that
-    far from its answer, the answer is refused here. Floating-point flow enters no comparison.
+    and each block is at its balance point, so every position is a fraction over its block's weight. Three
+    conditions are checked without tolerance: tight edges form a forest; p_A − p_B ≥ 1 on every edge; the
+    multiplier of a tight edge, which is Σ|C|p_C beyond its upper end, is ≥ 0.
     """
     if len(problem.sizes) > MOST_PROVED:
         raise UnsupportedOption(
@@ -79,26 +79,42 @@ def check_exactly(problem: OrderProblem, flow: Float64) -> ExactCheck:
     sizes: list[int] = problem.sizes.tolist()  # Python integers do not overflow
     above: list[int] = problem.above.tolist()
     below: list[int] = problem.below.tolist()
-    names = [f"edge {top} → {bottom}" for top, bottom in zip(above, below, strict=True)]
     tight: list[int] = np.flatnonzero(flow > 0).tolist()
     walk = _walk_blocks(len(sizes), [(above[edge], below[edge], edge) for edge in tight])
     unused = set(tight).difference(walk.entry)
     if unused:
-        return ExactCheck(f"{names[min(unused)]} closes a cycle of tight edges", [], [])
+        edge = min(unused)
+        return ExactCheck(f"edge {above[edge]} → {below[edge]} closes a cycle of tight edges", [], [])
+    numerators, denominators = _balance_blocks(walk, sizes)
+    reason = ""
+    for top, bottom in zip(above, below, strict=True):
+        over, under = denominators[top], denominators[bottom]
+        gap = numerators[top] * under - numerators[bottom] * over
+        if gap < over * under:
+            reason = f"edge {top} → {bottom} is violated: its gap is {Fraction(gap, over * under)}"
+            break
+    negative = None if reason else _find_negative(walk, sizes, numerators, denominators)
+    if negative is not None:
+        edge, multiplier = negative
+        reason = f"edge {above[edge]} → {below[edge]} has the negative multiplier {multiplier}"
+    return ExactCheck(reason, numerators, denominators)
+
+
+def _balance_blocks(walk: _BlockWalk, sizes: list[int]) -> tuple[list[int], list[int]]:
+    """Numerator and denominator of each position, with the weighted mean of each block at 0."""
     weight, moment = [0] * len(sizes), [0] * len(sizes)
     for root, size, offset in zip(walk.root, sizes, walk.offset, strict=True):
         weight[root] += size
         moment[root] += size * offset
-    denominators = [weight[root] for root in walk.root]
-    numerators = [
-        offset * weight[root] - moment[root] for root, offset in zip(walk.root, walk.offset, strict=True)
-    ]
-    for name, top, bottom in zip(names, above, below, strict=True):
-        over, under = denominators[top], denominators[bottom]
-        gap = numerators[top] * under - numerators[bottom] * over
-        if gap < over * under:
-            reason = f"{name} is violated: its gap is {Fraction(gap, over * under)}"
-            return ExactCheck(reason, numerators, denominators)
+    nodes = zip(walk.root, walk.offset, strict=True)
+    numerators = [offset * weight[root] - moment[root] for root, offset in nodes]
+    return numerators, [weight[root] for root in walk.root]
+
+
+def _find_negative(
+    walk: _BlockWalk, sizes: list[int], numerators: list[int], denominators: list[int]
+) -> tuple[int, Fraction] | None:
+    """A tight edge with a negative multiplier, and this multiplier."""
     load = [size * numerator for size, numerator in zip(sizes, numerators, strict=True)]
     for node in reversed(walk.nodes):  # from the leaves inwards
         edge, parent = walk.entry[node], walk.parent[node]
@@ -106,14 +122,12 @@ def check_exactly(problem: OrderProblem, flow: Float64) -> ExactCheck:
             continue
         multiplier = load[node] if walk.offset[node] > walk.offset[parent] else -load[node]
         if multiplier < 0:
-            reason = f"{names[edge]} has the negative multiplier {Fraction(multiplier, denominators[node])}"
-            return ExactCheck(reason, numerators, denominators)
+            return edge, Fraction(multiplier, denominators[node])
         load[parent] += load[node]
-    return ExactCheck("", numerators, denominators)
+    return None
 
 
 def _walk_blocks(size: int, tight: Sequence[tuple[int, int, int]]) -> _BlockWalk:
-    """Walk every block along the tight edges, given as node above, node below and edge number."""
     neighbours: list[list[tuple[int, int, int]]] = [[] for _ in range(size)]
     for above, below, edge in tight:
         neighbours[above].append((below, edge, -1))
@@ -135,13 +149,6 @@ def _walk_blocks(size: int, tight: Sequence[tuple[int, int, int]]) -> _BlockWalk
     return walk
 
 
-DIVERGED = 1e100
-"""Larger forces and flows mean divergence; their squares soon overflow."""
-
-FEASIBLE_VIOLATION = 1e-9
-"""Constraint violation that rounding may cause."""
-
-
 @dataclass(frozen=True)
 class BoundsCertificate:
     """Two bounds on a norm, and by how much an answer violates its constraints."""
@@ -154,18 +161,14 @@ class BoundsCertificate:
 
     @property
     def certified(self) -> bool:
-        """Whether all numbers are finite, and gap and violation within tolerance.
-
-        Bounds that cross by more than the tolerance prove nothing: then one of them is a rounding artefact.
-        """
+        """Whether all numbers are finite, and gap and violation within tolerance; bounds must not cross."""
         finite = np.isfinite([self.lower, self.upper, self.gap, self.violation]).all()
         return bool(finite and abs(self.gap) <= self.rtol and self.violation <= FEASIBLE_VIOLATION)
 
     def scaled(self, factor: float) -> Self:
-        """The bounds in other units: ``factor`` times as large."""
         return replace(self, lower=factor * self.lower, upper=factor * self.upper)
 
-    def _tell(self, norm: str) -> str:
+    def _describe(self, norm: str) -> str:
         bounds = f"{self.lower:.12g} ≤ {norm} ≤ {self.upper:.12g}"
         gap = f"relative gap {self.gap:.1e} (tolerance {self.rtol:.0e})"
         return f"{bounds}, {gap}, violation {self.violation:.1e}"
@@ -173,23 +176,14 @@ class BoundsCertificate:
 
 @dataclass(frozen=True)
 class HardCertificate(BoundsCertificate):
-    """Bounds on ‖W_svm‖²: ``lower ≤ ‖W_svm‖² ≤ upper``, to the relative gap ``rtol``.
+    """Bounds on ‖W_svm‖²: it is from ``lower`` to ``upper``, certified if they agree to ``rtol``.
 
     ``upper`` is the squared norm of the answer, infinite if it is not feasible, and ``violation`` its largest
-    constraint violation. ``gap`` is the largest relative gap of any group that is solved separately: any
-    query for orthonormal embeddings.
-
-    Attributes
-    ----------
-    exact : bool or None
-        Whether optimality was proved in integers, without rounding; None if this was not requested.
-    inseparable : int
-        The number of priorities that the embeddings cannot meet and that count as ties.
-    farkas : float
-        The residual of the sum that proves that these priorities cannot be met, relative to its terms (at
-        most rounding).
-    closest : str
-        Which two embeddings nearly coincide, if that is why nothing could be proved.
+    constraint violation. ``gap`` is the largest relative gap of any query, or of all together with
+    embeddings. ``exact`` says whether optimality was proved in integers (None: not requested).
+    ``inseparable`` counts the priorities that the embeddings cannot meet and that count as ties; ``farkas``
+    is the residual of the sum that proves it, relative to its terms. ``closest`` names two embeddings that
+    nearly coincide, if nothing could be proved because of them.
     """
 
     exact: bool | None = None
@@ -206,11 +200,10 @@ class HardCertificate(BoundsCertificate):
         proof = "" if self.exact is None else f",{' not' * (not self.exact)} exact in integers"
         split = f", {self.inseparable} priorities counted as ties" if self.inseparable else ""
         near = f"; {self.closest}" if self.closest else ""
-        return f"{self._tell('‖W_svm‖²')}{proof}{split}{near}"
+        return f"{self._describe('‖W_svm‖²')}{proof}{split}{near}"
 
 
 def join_hard(certificates: Sequence[HardCertificate]) -> HardCertificate:
-    """The certificate of all queries from those of separately solved partitions, added in order."""
     if len(certificates) == 1:
         return certificates[0]
     return HardCertificate(
@@ -223,11 +216,7 @@ def join_hard(certificates: Sequence[HardCertificate]) -> HardCertificate:
 
 
 def repair_positions(problem: OrderProblem, positions: Float64) -> Float64:
-    """A feasible point near ``positions``: each group scaled until its smallest gap is 1.
-
-    This raises the positions' norm by the same factor, so a good answer stays good. A group with a gap that
-    is not positive cannot be repaired and is returned unchanged; the certificate will then say so.
-    """
+    """Scale each group to a smallest gap of 1; one with a gap that is not positive stays unchanged."""
     smallest = np.full(problem.n_groups, np.inf)
     np.minimum.at(smallest, problem.group[problem.above], problem.gaps(positions))
     usable = np.where(smallest > 0, smallest, 1.0)
@@ -237,11 +226,7 @@ def repair_positions(problem: OrderProblem, positions: Float64) -> Float64:
 def certify_positions(
     problem: OrderProblem, positions: Float64, flow: Float64, *, rtol: float, exact: bool = False
 ) -> HardCertificate:
-    """Bounds from positions p and any flow f ≥ 0 on the edges (orthonormal), group by group.
-
-    With ``exact``, an integer computation also checks that the edges with flow are the tight edges of the
-    optimum, for at most :data:`MOST_PROVED` components (:func:`check_exactly` says what fails).
-    """
+    """Bounds from positions p and any flow f ≥ 0 on the edges (orthonormal), group by group."""
     lower, upper, violation = bound_groups(problem, positions, flow)
     gaps = np.divide(upper - lower, upper, out=np.zeros_like(upper), where=upper != 0)
     return HardCertificate(
@@ -261,7 +246,6 @@ def repair_forces(problem: EmbeddedProblem, forces: Float64) -> Float64:
 
 
 def find_extremes(problem: EmbeddedProblem, scores: Float64) -> tuple[Float64, Float64]:
-    """The lowest and the highest score of each component, shape (n_components,) each."""
     component, size = problem.component, len(problem.order.sizes)
     return -largest_of(component, -scores, size), largest_of(component, scores, size)
 
@@ -277,11 +261,10 @@ def certify_forces(
 ) -> HardCertificate:
     """Bounds from the forces a of a point and any flow f ≥ 0 on the edges (embedded).
 
-    They are computed from the Gram matrices, and tell a solver when to stop; the returned answer is proved
-    from rows (:func:`attomaton.solvers.hard.rows.certify_answer`).
-
-    Upper: aᵀQa of the point scaled to a smallest margin of 1. Lower: (Σf)² / bᵀQb, where b is a with each
-    component's sum set to div f: then b is the force of f and some free multipliers of the ties on the nodes.
+    They come from Gram matrices and tell a solver when to stop; the returned answer is proved from rows
+    (:func:`attomaton.solvers.hard.rows.certify_answer`). Upper: aᵀQa of the point scaled to a smallest margin
+    of 1. Lower: (Σf)² / bᵀQb, where b is a with each component's sum set to div f: then b is the force of f
+    and some free multipliers of the ties on the nodes.
     """
     if not max(float(np.max(np.abs(values), initial=0.0)) for values in (forces, flow)) < DIVERGED:
         return HardCertificate(0.0, np.inf, np.inf, np.inf, rtol)
@@ -301,15 +284,13 @@ def certify_forces(
 
 
 def bound_groups(problem: OrderProblem, positions: Float64, flow: Float64) -> tuple[Float64, Float64, float]:
-    """Lower and upper bound of each group, shape (n_groups,) each, and by how much the smallest gap misses 1.
-
-    Upper: Σ|C|p². Lower: (Σf)² / Σ (div f)²/|C| with f = max(flow, 0), the dual value at f's best multiple.
-    """
+    """Lower and upper bound of each group, and by how much the smallest gap misses 1."""
     positions = check_floats(positions, (len(problem.sizes),), "positions", finite=False)
     flow = check_floats(flow, (len(problem.above),), "the flow on the edges", finite=False)
     sums = np.zeros((3, problem.n_groups))
     ends = problem.above, problem.below
     shortfall = sum_groups(problem.sizes, ends, problem.borders, (positions, flow), sums)
     upper, pushed, spread = sums
+    # the dual value at the best multiple of f = max(flow, 0): (Σf)² / Σ (div f)²/|C|
     lower = np.divide(pushed**2, spread, out=np.zeros_like(spread), where=spread > 0)
     return lower, upper, shortfall

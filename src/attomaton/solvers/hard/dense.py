@@ -15,19 +15,33 @@ from attomaton.base.ragged import centre, means_at
 from attomaton.base.tables import Float64, Int64
 from attomaton.graphs.separation import unit_rows
 from attomaton.solvers.hard.problem import EmbeddedProblem
-from attomaton.solvers.hard.rows import Ropes, RowProof
+from attomaton.solvers.hard.rows import RowConstraints, RowProof
 
 NEGLIGIBLE_EIGENVALUE = 1e-12
 """Eigenvalues of the kernel smaller than this, relative to the largest, count as zero."""
+
+MOST_CONSTRAINTS, MOST_FRAME_ENTRIES = 1_500, 5_000_000
+"""Problems with more constraints, or more numbers in their directions, are not attempted."""
+
+DEPENDENT_DIRECTION = 1e-13
+"""A direction whose component outside the span of the others is shorter than this depends on them."""
+
+MET = 1e-11
+"""A margin violated by less than this, relative to the largest, counts as met."""
+
+CORRECTIONS = 5  # double-double refinements of the answer
+_qr: Any = qr
+_svd: Any = np.linalg.svd
+_solve_triangle: Any = solve_triangular
 
 
 @dataclass(frozen=True)
 class LeastDistance:
     """Least distance by non-negative least squares (Lawson and Hanson).
 
-    With y the coordinates of W in an orthonormal basis of the subspace left free by ties and B the directions
-    of the edges in it, min ‖y‖ subject to B y ≥ 1 is solved by u = argmin ‖[Bᵀ; 1ᵀ] u − [0; 1]‖ over u ≥ 0,
-    with at most ``max_steps`` active-set changes for each edge: with ρ the residual, y = −ρ_y / ρ_1.
+    With y the coordinates of W in the subspace left free by ties and B the directions of the edges in it, min
+    ‖y‖ subject to B y ≥ 1 is solved by u = argmin ‖[Bᵀ; 1ᵀ] u − [0; 1]‖ over u ≥ 0: with ρ the residual, y =
+    −ρ_y / ρ_1.
     """
 
     max_steps: int = 10
@@ -42,9 +56,8 @@ class LeastDistance:
         features = vectors[:, usable] * np.sqrt(values[usable])  # scores = features @ coordinates of W
         spread = centre(component, features)
         values, vectors = np.linalg.eigh(spread.T @ spread)
-        free = vectors[
-            :, values <= NEGLIGIBLE_EIGENVALUE * max(values[-1], 1.0)
-        ]  # equal scores in every component
+        still = values <= NEGLIGIBLE_EIGENVALUE * max(values[-1], 1.0)
+        free = vectors[:, still]  # directions of W with equal scores in every component
         positions = means_at(component, features) @ free
         directions = positions[order.above] - positions[order.below]
         stacked = np.vstack([directions.T, np.ones(len(directions))])
@@ -62,24 +75,9 @@ class LeastDistance:
         return pressed + centre(component, np.asarray(ties, np.float64)), flow
 
 
-MOST_ROPES, MOST_FRAME_ENTRIES = 1_500, 5_000_000
-"""Problems with more constraints, or more numbers in their directions, are not attempted."""
-
-DEPENDENT_DIRECTION = 1e-13
-"""A direction whose component outside the span of the others is shorter than this depends on them."""
-
-MET = 1e-11
-"""A margin violated by less than this, relative to the largest, counts as met."""
-
-CORRECTIONS = 5
-_qr: Any = qr
-_svd: Any = np.linalg.svd
-_solve_triangle: Any = solve_triangular
-
-
 @dataclass(frozen=True, eq=False)
 class _Span:
-    """Directions of some constraints: Tᵀ = Q R, with T's rows of length 1."""
+    """Linearly independent directions of some constraints: Tᵀ = Q R, with T's rows of length 1."""
 
     rows: Int64
     axes: Float64  # Q, shape (n_coordinates, n_rows)
@@ -100,22 +98,21 @@ class _Span:
 
 @dataclass(frozen=True, eq=False)
 class _Frame:
-    """All directions, in as few coordinates as possible."""
+    """The unit directions of all constraints, in as few coordinates as possible."""
 
-    ropes: Ropes
-    directions: Float64  # shape (n_ropes, r·q), rows of length 1, or 0 if two rows are the same
+    constraints: RowConstraints
+    directions: Float64  # shape (n_constraints, r·q), rows of length 1, or 0 if two rows are the same
 
     @property
     def required(self) -> Float64:
-        """The required component of W along each constraint's unit direction."""
-        lengths = self.ropes.lengths
-        margins = np.where(self.ropes.tie, 0.0, 1.0)
+        lengths = self.constraints.lengths
+        margins = np.where(self.constraints.tie, 0.0, 1.0)
         return np.divide(margins, lengths, out=np.zeros_like(lengths), where=lengths > 0)
 
     def missed(self, point: Float64) -> Float64:
-        """The violation of each priority, shape (n_ropes,)."""
+        """The violation of each priority, shape (n_constraints,); 0 for ties."""
         short = self.required - self.directions @ point
-        return np.asarray(np.where(self.ropes.tie, 0.0, short) * self.ropes.lengths, np.float64)
+        return np.asarray(np.where(self.constraints.tie, 0.0, short) * self.constraints.lengths, np.float64)
 
     def span(self, rows: Int64) -> _Span:
         """A linearly independent subset of these constraints; earlier ones are preferred."""
@@ -125,41 +122,35 @@ class _Frame:
         return _Span(rows[order[:rank]], axes[:, :rank], triangle[:rank, :rank])
 
 
-def find_answer(ropes: Ropes) -> RowProof | None:
+def find_answer(constraints: RowConstraints) -> RowProof | None:
     """The shortest W, with multipliers; None if the problem is too large or has no solution.
 
-    A dual active-set method (Goldfarb and Idnani) starts from the ties and adds the most violated constraint.
-    Directions have length 1, so near-equal rows weigh as much as any others; given the tight constraints, W
-    is the shortest solution of linear equations, and double-double corrections make it exact to rounding.
+    A dual active-set method (Goldfarb and Idnani) starts from the ties and adds the most violated priority.
     """
-    if len(ropes.plus) > MOST_ROPES:
+    if len(constraints.plus) > MOST_CONSTRAINTS:
         return None
-    differences, queries = (
-        _unit_in_span(ropes.keys[ropes.plus] - ropes.keys[ropes.minus]),
-        _unit_in_span(ropes.queries),
-    )
-    directions: Float64 = differences[:, :, None] * queries[ropes.query][:, None, :]
-    frame = _Frame(ropes, directions.reshape(len(differences), differences.shape[1] * queries.shape[1]))
-    if frame.directions.size > MOST_FRAME_ENTRIES or (ropes.lengths[~ropes.tie] == 0).any():
+    differences = _unit_in_span(constraints.keys[constraints.plus] - constraints.keys[constraints.minus])
+    queries = _unit_in_span(constraints.queries)
+    directions: Float64 = differences[:, :, None] * queries[constraints.query][:, None, :]
+    frame = _Frame(constraints, directions.reshape(len(differences), differences.shape[1] * queries.shape[1]))
+    if frame.directions.size > MOST_FRAME_ENTRIES or (constraints.lengths[~constraints.tie] == 0).any():
         return None
-    ties = np.flatnonzero(ropes.tie & (ropes.lengths > 0))
+    ties = np.flatnonzero(constraints.tie & (constraints.lengths > 0))
     span = frame.span(ties)
-    state: _ActiveState | None = _ActiveState(
-        span, 0.0 * frame.directions.sum(axis=0), np.zeros(len(span.rows))
-    )
-    for _ in range(20 * len(ropes.tie) + 100):
+    start = 0.0 * frame.directions.sum(axis=0)
+    state: _ActiveState | None = _ActiveState(span, start, np.zeros(len(span.rows)))
+    for _ in range(20 * len(constraints.tie) + 100):
         missed = frame.missed(state.point)
         missed[state.span.rows] = 0.0
         if not missed.max(initial=0.0) > MET:
-            return _answer(frame, frame.span(state.span.rows))
-        state = _take_in(frame, state, int(missed.argmax()))
+            return _refine_answer(frame, frame.span(state.span.rows))
+        state = _add_constraint(frame, state, int(missed.argmax()))
         if state is None:
             break
     return None
 
 
 def _unit_in_span(rows: Float64) -> Float64:
-    """The rows, each scaled to length 1, in coordinates of their span."""
     unit = unit_rows(rows)
     _, singular, axes = _svd(unit, full_matrices=False)
     return unit @ axes[singular > DEPENDENT_DIRECTION * singular.max(initial=0.0)].T
@@ -167,50 +158,52 @@ def _unit_in_span(rows: Float64) -> Float64:
 
 @dataclass(frozen=True, eq=False)
 class _ActiveState:
+    """The tight constraints, the shortest W that meets them, and their multipliers."""
+
     span: _Span
     point: Float64
-    pressed: Float64  # multipliers of the span's rows
+    multipliers: Float64  # of the span's rows
 
 
-def _take_in(frame: _Frame, state: _ActiveState, new: int) -> _ActiveState | None:
+def _add_constraint(frame: _Frame, state: _ActiveState, added: int) -> _ActiveState | None:
     """Add one constraint, and drop tight ones if necessary; None if no W meets it together with the ties."""
-    direction, target, pressed_new = frame.directions[new], frame.required[new], 0.0
-    for _ in range(len(frame.ropes.plus) + 1):
+    direction, target = frame.directions[added], frame.required[added]
+    for _ in range(len(frame.constraints.plus) + 1):
         shares = state.span.coefficients(direction) if len(state.span.rows) else np.zeros(0)
         free = direction - state.span.axes @ (state.span.axes.T @ direction)
         free = free - state.span.axes @ (state.span.axes.T @ free)
-        steep = float(free @ free)
-        full = (target - float(direction @ state.point)) / steep if steep > DEPENDENT_DIRECTION**2 else np.inf
-        droppable = ~frame.ropes.tie[state.span.rows] & (shares > 0)
-        ratios = np.where(droppable, state.pressed / np.where(droppable, shares, 1.0), np.inf)
-        first = int(ratios.argmin()) if len(ratios) else 0
-        limit = float(ratios[first]) if len(ratios) else np.inf
-        length = min(full, limit)
-        if not np.isfinite(length):
+        missing, squared = target - float(direction @ state.point), float(free @ free)
+        full_step = missing / squared if squared > DEPENDENT_DIRECTION**2 else np.inf
+        droppable = ~frame.constraints.tie[state.span.rows] & (shares > 0)
+        ratios = np.where(droppable, state.multipliers / np.where(droppable, shares, 1.0), np.inf)
+        blocking = int(ratios.argmin()) if len(ratios) else 0
+        longest_step = float(ratios[blocking]) if len(ratios) else np.inf
+        step = min(full_step, longest_step)
+        if not np.isfinite(step):
             return None
-        point = state.point + (length * free if np.isfinite(full) else 0.0)
-        pressed, pressed_new = state.pressed - length * shares, pressed_new + length
-        if full <= limit:  # recomputed from the rows, so that rounding does not accumulate
-            span = frame.span(np.append(state.span.rows, new))
+        point = state.point + (step * free if np.isfinite(full_step) else 0.0)
+        multipliers = state.multipliers - step * shares
+        if full_step <= longest_step:  # recomputed from the rows, so that rounding does not accumulate
+            span = frame.span(np.append(state.span.rows, added))
             point = span.shortest(frame.required[span.rows])
             return _ActiveState(span, point, span.coefficients(point))
-        span = frame.span(np.delete(state.span.rows, first))
-        multiplier_of: dict[int, float] = dict(zip(state.span.rows.tolist(), pressed.tolist(), strict=True))
-        state = _ActiveState(span, point, np.array([multiplier_of[row] for row in span.rows.tolist()]))
+        span = frame.span(np.delete(state.span.rows, blocking))
+        by_row: dict[int, float] = dict(zip(state.span.rows.tolist(), multipliers.tolist(), strict=True))
+        state = _ActiveState(span, point, np.array([by_row[row] for row in span.rows.tolist()]))
     return None
 
 
-def _answer(frame: _Frame, span: _Span) -> RowProof:
+def _refine_answer(frame: _Frame, span: _Span) -> RowProof:
     """W in double-double, a sum of the tight constraints' directions, that meets these to its rounding."""
-    ropes, rows = frame.ropes, span.rows
-    target, lengths = np.where(ropes.tie, 0.0, 1.0)[rows], ropes.lengths[rows]
-    multipliers, carry = np.zeros(len(ropes.plus)), np.zeros(len(ropes.plus))
-    weights = np.zeros((*2 * (ropes.keys.shape[1],), 2))
+    constraints, rows = frame.constraints, span.rows
+    target, lengths = np.where(constraints.tie, 0.0, 1.0)[rows], constraints.lengths[rows]
+    multipliers, carry = np.zeros(len(constraints.plus)), np.zeros(len(constraints.plus))
+    weights = np.zeros((*2 * (constraints.keys.shape[1],), 2))
     for _ in range(CORRECTIONS):
-        stretched = ropes.stretch(weights)[rows]
-        missed = ((target - stretched[:, 0]) - stretched[:, 1]) / lengths
+        reached = constraints.differences(weights)[rows]
+        missed = ((target - reached[:, 0]) - reached[:, 1]) / lengths
         carry[rows] += span.balance(missed) / lengths
         raised = multipliers + carry
         multipliers, carry = raised, carry - (raised - multipliers)
-        weights = ropes.press(np.stack([multipliers, carry], axis=1))
+        weights = constraints.press(np.stack([multipliers, carry], axis=1))
     return RowProof(weights, multipliers)

@@ -20,6 +20,12 @@ from attomaton.base.tables import Float64, Int32
 from attomaton.solvers.hard.certify import certify_forces
 from attomaton.solvers.hard.problem import EmbeddedProblem
 
+MAX_NEWTON, MAX_PROXIMAL = 12, 30
+"""Most Newton steps for one τ, and most steps of one proximal problem."""
+
+DENSE_NODES, JOINT_PATIENCE = 2000, 300
+"""Most nodes of a system that is decomposed if conjugate gradients fail, and the products they get first."""
+
 
 class Nearest(NamedTuple):
     """A projection: its scores, and the rigid blocks of nodes that its tight edges and ties form."""
@@ -30,12 +36,11 @@ class Nearest(NamedTuple):
     offset: Float64  # (n_nodes,): score minus that of the block's first node
 
     def centred(self, values: Float64) -> Float64:
-        """The values minus their mean on each block, shape (n_nodes,) or (n_nodes, n_columns)."""
         return centre(self.block, values)
 
 
 class Projector:
-    """Projects scores onto the order of a problem; each call starts from the previous tight edges."""
+    """Projects scores onto the order of a problem; each call starts from the tight edges of the last."""
 
     def __init__(self, problem: EmbeddedProblem) -> None:
         order = problem.order
@@ -54,12 +59,6 @@ class Projector:
         return Nearest(positions[component], flow, block[component], offset[component].astype(np.float64))
 
 
-MAX_NEWTON, MAX_PROXIMAL = 12, 30
-
-DENSE_NODES, JOINT_PATIENCE = 2000, 300
-"""Most nodes of a system that is decomposed if conjugate gradients fail, and the products they get first."""
-
-
 class JointState(NamedTuple):
     """Forces and their scores, shape (n_nodes,) each."""
 
@@ -71,25 +70,17 @@ class JointState(NamedTuple):
 class Joint:
     """Solve the Graph-SVM of all queries at once until the certificate's relative gap is at most ``rtol``.
 
-    Attributes
-    ----------
-    rtol : float
-        The relative gap of the certificate at which to stop.
-    max_stages : int
-        Largest number of proximal steps.
-    max_products : int
-        Largest number of matrix–vector products for one linear system.
+    It takes at most ``max_stages`` proximal steps, with at most ``max_products`` matrix–vector products for
+    each linear system.
 
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.solvers.hard.problem import embedded_problem
-    >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1]], [0])))
-    >>> problem = embedded_problem(components, np.array([[1.0, 0.0], [0.5, 1.0]]))
-    >>> forces, multipliers = Joint().solve_embedded(problem)
-    >>> scores = problem.scores(forces)
-    >>> round(float(scores[0] - scores[1]), 6), multipliers.round(4).tolist()
-    (1.0, [0.64])
+    >>> comps = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1]], [0])))
+    >>> solver = Joint(rtol=1e-8)
+    >>> hard = at.solve_graph_svm(comps, embeddings=[[1.0, 0.0], [0.5, 1.0]], solver=solver).expect()
+    >>> hard.multipliers.column("multiplier").to_numpy().round(4).tolist()
+    [0.64]
     """
 
     rtol: float = 1e-10
@@ -102,23 +93,23 @@ class Joint:
         state = JointState(np.zeros(len(problem.token)), np.zeros(len(problem.token)))
         best, smallest = (state.forces, np.zeros(len(problem.order.above))), np.inf
         for stage in range(self.max_stages):
-            near = 10.0**-stage
-            answer, gap = self._newton(problem, projector, state, near)
+            tau = 10.0**-stage
+            answer, gap = self._newton(problem, projector, state, tau)
             if gap < smallest:
                 best, smallest = answer, gap
             if smallest <= self.rtol:
                 break
-            state = self._approach(problem, projector, state, near)
+            state = self._approach(problem, projector, state, tau)
         return best
 
     def _newton(
-        self, problem: EmbeddedProblem, projector: Projector, state: JointState, near: float
+        self, problem: EmbeddedProblem, projector: Projector, state: JointState, tau: float
     ) -> tuple[tuple[Float64, Float64], float]:
-        """Undamped steps: guess the tight edges, solve for the forces; return the best answer and its gap."""
+        """Guess the tight edges and solve for the forces, undamped; return the best answer and its gap."""
         best, smallest = (state.forces, np.zeros(len(problem.order.above))), np.inf
         for _ in range(MAX_NEWTON):
-            nearest = projector.nearest(state.scores - near * state.forces)
-            flow = nearest.flow / near
+            nearest = projector.nearest(state.scores - tau * state.forces)
+            flow = nearest.flow / tau
             gap = abs(certify_forces(problem, state.forces, flow, rtol=self.rtol).gap)
             if gap < smallest:
                 best, smallest = (state.forces, flow), gap
@@ -128,39 +119,35 @@ class Joint:
         return best, smallest
 
     def _approach(
-        self, problem: EmbeddedProblem, projector: Projector, state: JointState, near: float
+        self, problem: EmbeddedProblem, projector: Projector, state: JointState, tau: float
     ) -> JointState:
         """One proximal step: min ½aᵀQa + dist²(s − τ centre, C)/2τ by Newton with a line search."""
         centre = state.forces
-        nearest = projector.nearest(state.scores - near * centre)
+        nearest = projector.nearest(state.scores - tau * centre)
         for _ in range(MAX_PROXIMAL):
-            pulled = near * (state.forces - centre) + state.scores - nearest.scores
-            if np.abs(pulled).max() <= 1e-6 * near * np.abs(state.forces).max(initial=0.0):
+            pulled = tau * (state.forces - centre) + state.scores - nearest.scores
+            if np.abs(pulled).max() <= 1e-6 * tau * np.abs(state.forces).max(initial=0.0):
                 break
-            goal = self._solve_tight(problem, nearest, state, near, centre)
-            state, nearest = _search_line(projector, state, goal, nearest, near, centre)
+            goal = self._solve_tight(problem, nearest, state, tau, centre)
+            state, nearest = _search_line(projector, state, goal, nearest, tau, centre)
         return state
 
     def _solve_tight(
-        self, problem: EmbeddedProblem, nearest: Nearest, state: JointState, near: float, centre: Float64
+        self, problem: EmbeddedProblem, nearest: Nearest, state: JointState, tau: float, centre: Float64
     ) -> JointState:
-        """Forces that balance on every block and give its offsets: (τ + BQB) a = B(offsets + τ centre).
-
-        B subtracts each block's mean. Solved by conjugate gradients from the current forces; if these fail,
-        by dense eigenvectors, with the means of blocks, where B is zero, set to 0.
-        """
-        target = nearest.centred(nearest.offset + near * centre)
+        """Forces that balance on every block and give its offsets: (τ + BQB) a = B(offsets + τ centre)."""
+        target = nearest.centred(nearest.offset + tau * centre)  # B subtracts each block's mean
         small = len(target) <= DENSE_NODES
         most = min(self.max_products, JOINT_PATIENCE) if small else self.max_products
         missed = float(np.abs(nearest.scores - state.scores).max(initial=0.0))
         enough = max(1e-13 * max(1.0, float(np.abs(target).max(initial=0.0))), 1e-5 * missed)
-        reached, solved = _conjugate_gradients(problem, nearest, near, target, state.forces, (enough, most))
+        reached, solved = _conjugate_gradients(problem, nearest, tau, target, state.forces, (enough, most))
         if solved or not small:
             return reached
         centred = nearest.centred(nearest.centred(problem.kernel()).T)
         same = nearest.block[:, None] == nearest.block[None, :]
         matrix: Float64 = centred + same / np.bincount(nearest.block)[nearest.block]
-        matrix[np.diag_indices_from(matrix)] += near
+        matrix[np.diag_indices_from(matrix)] += tau
         values, vectors = np.linalg.eigh(matrix)
         usable = values > 1e-13 * values[-1]  # dependent embeddings leave some forces without effect
         axes, forces = vectors[:, usable], np.zeros(len(target))
@@ -173,19 +160,16 @@ class Joint:
 def _conjugate_gradients(
     problem: EmbeddedProblem,
     nearest: Nearest,
-    near: float,
+    tau: float,
     target: Float64,
     start: Float64,
-    limits: tuple[float, int],
+    limits: tuple[float, int],  # the largest acceptable entry of the residual, and the most products
 ) -> tuple[JointState, bool]:
-    """Solve (τ + BQB) a = wanted from ``start``; also return whether the residual became small enough.
-
-    ``limits`` are the largest acceptable entry of the residual, and the largest number of products.
-    """
+    """Solve (τ + BQB) a = target from ``start``; also return whether the residual became small."""
     enough, max_products = limits
     forces = nearest.centred(start)
     scores = problem.scores(forces)
-    residual = target - nearest.centred(scores) - near * forces
+    residual = target - nearest.centred(scores) - tau * forces
     step, power = residual, float(residual @ residual)
     hopeless = 1e12 * power
     for _ in range(max_products):
@@ -193,37 +177,37 @@ def _conjugate_gradients(
             return JointState(forces, scores), True
         if power > hopeless:  # no forces give these offsets: the embeddings are dependent, the guess wrong
             break
-        moved = problem.scores(step)
-        curvature = float(step @ moved) + near * float(step @ step)
+        step_scores = problem.scores(step)
+        curvature = float(step @ step_scores) + tau * float(step @ step)
         if curvature <= 0.0:
             break
         length = power / curvature
-        forces, scores = forces + length * step, scores + length * moved
-        residual = residual - length * (nearest.centred(moved) + near * step)
+        forces, scores = forces + length * step, scores + length * step_scores
+        residual = residual - length * (nearest.centred(step_scores) + tau * step)
         former, power = power, float(residual @ residual)
         step = nearest.centred(residual + (power / former) * step)
     return JointState(forces, scores), False
 
 
 def _search_line(
-    projector: Projector, state: JointState, goal: JointState, nearest: Nearest, near: float, centre: Float64
+    projector: Projector, state: JointState, goal: JointState, nearest: Nearest, tau: float, centre: Float64
 ) -> tuple[JointState, Nearest]:
     """Halve the step from ``state`` to ``goal`` until the proximal objective decreases enough (Armijo)."""
 
-    def value(at: JointState, closest: Nearest) -> float:
-        missed = at.scores - near * centre - closest.scores
-        return 0.5 * float(at.forces @ at.scores) + 0.5 * float(missed @ missed) / near
+    def objective(point: JointState, projection: Nearest) -> float:
+        missed = point.scores - tau * centre - projection.scores
+        return 0.5 * float(point.forces @ point.scores) + 0.5 * float(missed @ missed) / tau
 
-    before = value(state, nearest)
-    missed = state.scores - near * centre - nearest.scores
-    slope = float((goal.scores - state.scores) @ (state.forces + missed / near))
+    before = objective(state, nearest)
+    missed = state.scores - tau * centre - nearest.scores
+    slope = float((goal.scores - state.scores) @ (state.forces + missed / tau))
     length = 1.0
     while True:
         forces = state.forces + length * (goal.forces - state.forces)
         scores = state.scores + length * (goal.scores - state.scores)
         reached = JointState(forces, scores)
-        closest = projector.nearest(scores - near * centre)
+        closest = projector.nearest(scores - tau * centre)
         enough = before + 1e-4 * length * slope + 1e-13 * abs(before)
-        if value(reached, closest) <= enough or length < 1e-4:
+        if objective(reached, closest) <= enough or length < 1e-4:
             return reached, closest
         length /= 2

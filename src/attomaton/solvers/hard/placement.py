@@ -17,25 +17,17 @@ from attomaton.solvers.hard.problem import OrderProblem
 
 @dataclass(frozen=True)
 class Placement:
-    """Place the blocks of all groups of the problem, in parallel.
+    """Place the blocks of all groups on ``threads`` threads, by default one per processor.
 
-    Attributes
-    ----------
-    rtol : float
-        Edges violated by less than this times the levels of their group count as satisfied: this is the
-        rounding error of positions.
-    greed : float
-        How close to the worst violation an edge must be to be added during a sweep.
-    threads : int, optional
-        Number of threads; by default one per processor.
+    Edges violated by less than ``rtol`` times the levels of their group count as met. A sweep adds the edges
+    whose violation is at least ``greed`` times the worst.
 
     Examples
     --------
-    >>> sizes, group = np.array([3, 1, 1]), np.zeros(3, int)  # a chain of three components under one query
-    >>> problem = OrderProblem(sizes, np.array([0, 1]), np.array([1, 2]), group)
-    >>> positions, multipliers = Placement().solve_order(problem)
-    >>> positions.round(6).tolist(), multipliers.round(6).tolist()
-    ([0.6, -0.4, -1.4], [1.8, 1.4])
+    >>> import attomaton as at
+    >>> comps = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1]], [0])))
+    >>> at.solve_graph_svm(comps, solver=Placement(threads=1)).expect().scores.column("score").to_pylist()
+    [0.5, -0.5]
     """
 
     rtol: float = 4e-15

@@ -18,19 +18,11 @@ from attomaton.graphs.components import Components, count_strong_components
 
 @dataclass(frozen=True, eq=False)
 class OrderProblem:
-    """The orthonormal problem: one position per component, for all queries at once.
+    """The orthonormal problem: min Σ_C |C| p_C² subject to p_A − p_B ≥ 1 for every edge A → B.
 
-    min Σ_C |C| p_C² subject to p_A − p_B ≥ 1 for every edge A → B.
-
-    Attributes
-    ----------
-    sizes : int64 array, shape (n_components,)
-        |C|, the number of tokens that share a position.
-    above, below : int64 arrays, shape (n_edges,)
-        The edges A → B, as component numbers.
-    group : int64 array, shape (n_components,)
-        Which components are solved and certified together, numbered from 0: the queries. Components are
-        sorted by group, edges by ``above``, and no edge joins two groups.
+    Each component C has one position p_C; ``sizes`` are |C|, the tokens that share it. The edges lead from
+    component ``above`` to component ``below``. ``group`` numbers the queries from 0: components are sorted by
+    group, edges by ``above``, and no edge joins two groups, which are solved and certified separately.
     """
 
     sizes: Int64
@@ -39,7 +31,6 @@ class OrderProblem:
     group: Int64
 
     def __post_init__(self) -> None:
-        """Refuse input that solvers would misinterpret or kernels cannot trust."""
         sizes, group = check_int64(self.sizes, "sizes"), check_int64(self.group, "group")
         above, below = check_int64(self.above, "above"), check_int64(self.below, "below")
         check_lengths("sizes and groups of components", sizes=sizes, group=group)
@@ -56,14 +47,13 @@ class OrderProblem:
         if len(sizes) and int(sizes.min()) < 1:
             raise MismatchedParts("a component of an order problem has no tokens; give sizes of at least 1")
         if (group[above] != group[below]).any():
-            raise MismatchedParts("an edge of an order problem joins two groups; groups must be independent")
+            raise MismatchedParts("an edge of an order problem joins two groups; give both ends one group")
         if (above == below).any() or count_strong_components(above, below, len(sizes)) < len(sizes):
-            raise MismatchedParts("the edges of an order problem close a cycle; an order must be acyclic")
+            raise MismatchedParts("the edges of an order problem form a cycle; remove one of its edges")
         settle(self, sizes=sizes, above=above, below=below, group=group)
 
     @property
     def n_groups(self) -> int:
-        """The number of groups."""
         return int(self.group[-1]) + 1 if len(self.group) else 0
 
     @property
@@ -90,20 +80,10 @@ class EmbeddedProblem:
     matrix of forces, zero except at the nodes (query, token). With a the forces at the nodes, the scores
     there are s = Q a, Q_(i,k),(j,l) = (e_i·e_j)(f_k·f_l), and the problem is
 
-        min aᵀ Q a  subject to  s equal inside each component, and ≥ 1 apart along each edge of the order.
+        min aᵀ Q a  subject to  s equal inside each component, and ≥ 1 apart along each edge of ``order``.
 
-    Attributes
-    ----------
-    token_gram : float64 array, shape (n_tokens_used, n_tokens_used)
-        E Eᵀ.
-    query_gram : float64 array, shape (n_queries, n_queries)
-        F Fᵀ.
-    token, query : int64 arrays, shape (n_nodes,)
-        The row of each node in ``token_gram`` and in ``query_gram``.
-    component : int64 array, shape (n_nodes,)
-        The component of each node.
-    order : OrderProblem
-        The components and the edges between them.
+    ``token_gram`` is E Eᵀ and ``query_gram`` F Fᵀ. For each node, ``token`` is its row in one, ``query`` its
+    row in the other, and ``component`` its component.
     """
 
     token_gram: Float64
@@ -114,7 +94,6 @@ class EmbeddedProblem:
     order: OrderProblem
 
     def __post_init__(self) -> None:
-        """Check the arrays, so that kernels can trust them."""
         n_tokens, n_queries = len(self.token_gram), len(self.query_gram)
         check_floats(self.token_gram, (n_tokens, n_tokens), "token_gram")
         check_floats(self.query_gram, (n_queries, n_queries), "query_gram")
@@ -125,7 +104,9 @@ class EmbeddedProblem:
             check_ids(nodes[name], size, f"the {name} of a node")
         counted = np.bincount(nodes["component"], minlength=len(self.order.sizes))
         if not np.array_equal(counted, self.order.sizes):
-            raise MismatchedParts("the components of the nodes do not have the sizes given in the order")
+            raise MismatchedParts(
+                "the nodes of a component are not as many as its size in the order; correct it"
+            )
         settle(self, **nodes)
 
     def combine(self, forces: Float64) -> Float64:
@@ -149,10 +130,7 @@ MULTIPLIER_SCHEMA = pa.schema([("above", pa.int64()), ("below", pa.int64()), ("m
 
 
 def order_problem(components: Components) -> OrderProblem:
-    """The orthonormal problem: one position per component.
-
-    All edges of the order are kept: a transitive reduction would take as long as it saves.
-    """
+    """The orthonormal problem of some components, with all edges of their order."""
     number = np.zeros(components.edges.n_tokens, np.int64)
     number[components.queries] = np.arange(len(components.queries))
     group = number[components.query_of]
@@ -161,7 +139,7 @@ def order_problem(components: Components) -> OrderProblem:
 
 
 def embedded_problem(components: Components, embeddings: Float64) -> EmbeddedProblem:
-    """The embedded problem, from E of shape (n_tokens, dim), with only the tokens and queries in use."""
+    """The embedded problem over the tokens and queries in use, from E of shape (n_tokens, dim)."""
     tokens, token = np.unique(components.token_of_node, return_inverse=True)
     queries, query = np.unique(components.query_of_node, return_inverse=True)
     keys, rows = embeddings[tokens], embeddings[queries]

@@ -18,24 +18,17 @@ clarabel: Any = _clarabel  # ships no types
 
 @dataclass(frozen=True)
 class Clarabel:
-    """Clarabel with tolerance ``rtol`` on gap and feasibility, at most ``max_steps`` iterations.
+    """Solve the Graph-SVM with the interior-point solver Clarabel.
 
-    Attributes
-    ----------
-    rtol : float
-        Tolerance on gap and feasibility.
-    max_steps : int
-        Largest number of iterations.
+    ``rtol`` is its tolerance on gap and feasibility, ``max_steps`` the largest number of iterations.
 
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.solvers.hard.problem import embedded_problem, order_problem
-    >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1]], [0])))
-    >>> positions, _ = Clarabel().solve_order(order_problem(components))
-    >>> forces, _ = Clarabel().solve_embedded(embedded_problem(components, np.eye(2)))
-    >>> positions.round(6).tolist(), forces.round(6).tolist()  # the same with orthonormal embeddings
-    ([0.5, -0.5], [0.5, -0.5])
+    >>> comps = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1]], [0])))
+    >>> hard = at.solve_graph_svm(comps, solver=Clarabel(), rtol=1e-8).expect()
+    >>> hard.scores.column("score").to_numpy().round(6).tolist()
+    [0.5, -0.5]
     """
 
     rtol: float = 1e-11
@@ -55,10 +48,9 @@ class Clarabel:
         return self._minimise(quadratic, np.zeros(n_components), constraints, np.full(n_edges, -1.0))
 
     def solve_embedded(self, problem: EmbeddedProblem) -> tuple[Float64, Float64]:
-        """Forces, shape (n_nodes,), and edge multipliers, shape (n_edges,).
+        """Forces, shape (n_nodes,), and edge multipliers, shape (n_edges,), from a dense dual.
 
-        The dual over edges and ties, min ½ αᵀ(RQRᵀ)α − Σ_edges α over α_edges ≥ 0, with a dense kernel; row c
-        of R is +1 and −1 at the two nodes of constraint c, and the forces are Rᵀα.
+        Row c of R is +1 and −1 at the nodes of constraint c; the forces are Rᵀα.
         """
         order, n_edges = problem.order, len(problem.order.above)
         if not n_edges:

@@ -41,40 +41,39 @@ NEAR_ROWS = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Ropes:
-    """All ties and priorities, as differences of rows, sorted by query: (e_plus − e_minus) e_queryᵀ.
+class RowConstraints:
+    """All ties and priorities as differences of rows, sorted by query: (e_plus − e_minus) e_queryᵀ.
 
     Within a component every token except the first is tied to the first; a priority joins the first tokens of
-    two components.
+    two components. Kernels take ``ends`` and ``tables``.
     """
 
     keys: Float64  # (n_tokens_used, dim): the rows of the tokens in use
     queries: Float64  # (n_queries, dim): those of the queries
-    plus: Int64  # (n_ropes,): rows of ``keys``, as ``minus``
+    plus: Int64  # (n_constraints,): rows of ``keys``, as ``minus``
     minus: Int64
-    query: Int64  # (n_ropes,): rows of ``queries``
-    number: Int64  # (n_ropes,): for a priority its row in the order, for a tie its node
-    tie: Bool  # (n_ropes,)
+    query: Int64  # (n_constraints,): rows of ``queries``
+    number: Int64  # (n_constraints,): for a priority its row in the order, for a tie its node
+    tie: Bool  # (n_constraints,)
     tokens: Int64  # (n_tokens_used,): the token of each row
 
     def __post_init__(self) -> None:
-        """Check the arrays, so that kernels can trust them."""
         keys, queries = (check_floats(table, (None, None), "rows of embeddings") for table in self.tables)
         check_floats(queries, (None, keys.shape[1]), "rows of queries")
         ends = dict(zip(("plus", "minus", "query"), self.ends, strict=True))
         rows = {name: check_int64(end, name) for name, end in ends.items()}
         number, tokens, tie = check_int64(self.number, "number"), check_int64(self.tokens, "tokens"), self.tie
         if tie.dtype != np.bool_ or tie.ndim != 1:
-            raise MismatchedParts(f"tie is {tie.dtype} of shape {tie.shape}; give one boolean for each rope")
-        check_lengths("the columns of ropes", number=number, tie=tie, **rows)
+            raise MismatchedParts(f"tie is {tie.dtype} of shape {tie.shape}; give one boolean for each row")
+        check_lengths("the columns of row constraints", number=number, tie=tie, **rows)
         check_lengths("rows of embeddings and their tokens", keys=keys, tokens=tokens)
         for name, row in rows.items():
-            check_ids(row, len(queries if name == "query" else keys), f"{name} of a rope")
+            check_ids(row, len(queries if name == "query" else keys), f"{name} of a constraint")
         settle(self, keys=keys, queries=queries, number=number, tokens=tokens, **rows)
 
     @cached_property
-    def ties(self) -> "Ropes":
-        """Only the ties; the same object if there is nothing else."""
+    def ties(self) -> "RowConstraints":
+        """The ties alone; the object itself if there are no priorities."""
         if self.tie.all():
             return self
         ends = {name: getattr(self, name)[self.tie] for name in ("plus", "minus", "query", "number", "tie")}
@@ -82,65 +81,63 @@ class Ropes:
 
     @property
     def ends(self) -> tuple[Int64, Int64, Int64]:
-        """Arguments for kernels."""
         return self.plus, self.minus, self.query
 
     @property
     def tables(self) -> tuple[Float64, Float64]:
-        """Arguments for kernels."""
         return self.keys, self.queries
 
     @cached_property
     def lengths(self) -> Float64:
-        """‖e_plus − e_minus‖ ‖e_query‖, shape (n_ropes,); differences are taken first."""
-        apart = np.linalg.norm(self.keys[self.plus] - self.keys[self.minus], axis=1)
-        return apart * np.linalg.norm(self.queries, axis=1)[self.query]
+        """‖e_plus − e_minus‖ ‖e_query‖, shape (n_constraints,); differences are taken first."""
+        lengths = np.linalg.norm(self.keys[self.plus] - self.keys[self.minus], axis=1)
+        return lengths * np.linalg.norm(self.queries, axis=1)[self.query]
+
+    @property
+    def n_products(self) -> int:
+        """Products of numbers in W e_query for all queries."""
+        return len(self.queries) * self.keys.shape[1] ** 2
 
     def press(self, weights: Float64) -> Float64:
-        """Σ weight (e_plus − e_minus) e_queryᵀ, shape (dim, dim, 2), from weights of shape (n_ropes, 2)."""
-        weights = check_floats(weights, (len(self.plus), 2), "weights of ropes")
+        """Σ weight (e_plus − e_minus) e_queryᵀ, shape (dim, dim, 2), in pairs as the weights."""
+        weights = check_floats(weights, (len(self.plus), 2), "weights of constraints")
         return press_ropes(self.tables, self.ends, weights)
 
-    def read(self, weights: Float64, token: Int64, query: Int64) -> Float64:
+    def scores_at(self, weights: Float64, token: Int64, query: Int64) -> Float64:
         """e_tokenᵀ W e_query for rows of ``keys`` and ``queries``, sorted by query; W as pairs of float64."""
         keys = np.vstack([self.keys, np.zeros((1, self.keys.shape[1]))])
-        nothing = np.full(len(token), len(self.keys))
-        ends = {"plus": token, "minus": nothing, "query": query, "number": token, "tie": token < 0}
-        apart = replace(self, keys=keys, tokens=np.append(self.tokens, -1), **ends)
-        return apart.stretch(weights).sum(axis=1)
+        zero_row = np.full(len(token), len(self.keys))
+        ends = {"plus": token, "minus": zero_row, "query": query, "number": token, "tie": token < 0}
+        single = replace(self, keys=keys, tokens=np.append(self.tokens, -1), **ends)
+        return single.differences(weights).sum(axis=1)
 
-    def stretch(self, weights: Float64) -> Float64:
-        """(e_plus − e_minus)ᵀ W e_query in pairs, shape (n_ropes, 2); W in pairs, shape (dim, dim, 2)."""
+    def differences(self, weights: Float64) -> Float64:
+        """(e_plus − e_minus)ᵀ W e_query, shape (n_constraints, 2), with W and answer in pairs."""
         dim = self.keys.shape[1]
         return stretch_ropes(self.tables, self.ends, check_floats(weights, (dim, dim, 2), "weights in pairs"))
 
     @cached_property
-    def _taut(self) -> tuple[Float64, Int64]:
-        """Differences and queries of the ties between different rows."""
-        taut = self.ties.lengths > 0
-        return (self.keys[self.ties.plus] - self.keys[self.ties.minus])[taut], self.ties.query[taut]
+    def _tie_differences(self) -> tuple[Float64, Int64]:
+        differ = self.ties.lengths > 0
+        return (self.keys[self.ties.plus] - self.keys[self.ties.minus])[differ], self.ties.query[differ]
 
     @cached_property
-    def rough_stiffness(self) -> float:
-        """A cheaper lower bound on :attr:`stiffness`, from singular values of tokens.
-
-        Ties under one query are differences to first tokens; the bound is divided by the longest difference.
-        """
-        apart, query = self._taut
+    def rough_least_singular(self) -> float:
+        """A cheaper lower bound on :attr:`least_singular`, from singular values of tokens and queries."""
+        apart, query = self._tie_differences
         if not len(query):
             return np.inf
         queries = bound_singular(unit_rows(self.queries[np.unique(query)]))
         return queries * bound_singular(self.keys) / float(np.linalg.norm(apart, axis=1).max())
 
     @cached_property
-    def stiffness(self) -> float:
+    def least_singular(self) -> float:
         """A lower bound on the smallest singular value of the ties' unit directions, as a map of W.
 
-        It is at least that of the queries times that of the differences under any one query; if these are
-        linearly dependent, it is the smallest nonzero one, provided the others are clearly zero. Zero if
-        undecided.
+        It is that of the queries times that of the differences under any one query; if these are linearly
+        dependent, the smallest nonzero one, provided the others are clearly zero. Zero if undecided.
         """
-        apart, query = self._taut
+        apart, query = self._tie_differences
         if not len(query):
             return np.inf
         used = np.unique(query)
@@ -156,11 +153,9 @@ class Ropes:
         near = np.divide(apart, sizes, out=np.full_like(apart, np.inf), where=sizes > 0)
         if not len(near) or near.min() > NEAR_ROWS:
             return ""
-        rope = int(near.argmin())
-        first, second = self.tokens[self.plus[rope]], self.tokens[self.minus[rope]]
-        return (
-            f"the embeddings of tokens {first} and {second} differ by only {near[rope]:.1e} of their length"
-        )
+        row = int(near.argmin())
+        first, second = self.tokens[self.plus[row]], self.tokens[self.minus[row]]
+        return f"the embeddings of tokens {first} and {second} differ by only {near[row]:.1e} of their length"
 
 
 def _smallest(rows: Float64) -> float:
@@ -183,12 +178,11 @@ def _smallest_clear(apart: Float64, queries: Float64) -> float:
 
 
 def in_pairs(values: Float64) -> Float64:
-    """Numbers as pairs of float64: with zeros in a new last axis."""
+    """Numbers as pairs of float64, with zeros in a new last axis."""
     return np.stack([values, np.zeros_like(values)], axis=-1)
 
 
-def tie_ropes(components: Components, embeddings: Float64) -> Ropes:
-    """The ropes of all components, for embeddings of shape (n_tokens, dim)."""
+def row_constraints(components: Components, embeddings: Float64) -> RowConstraints:
     tokens, token = np.unique(components.token_of_node, return_inverse=True)
     queries, query = np.unique(components.query_of_node, return_inverse=True)
     component = components.component_of_node
@@ -200,7 +194,7 @@ def tie_ropes(components: Components, embeddings: Float64) -> Ropes:
     number = np.concatenate([tied, np.arange(len(above))])
     tie = np.arange(len(plus)) < len(tied)
     order = np.lexsort((~tie, query[plus]))
-    return Ropes(
+    return RowConstraints(
         np.ascontiguousarray(embeddings[tokens]),
         np.ascontiguousarray(embeddings[queries]),
         token[plus[order]],
@@ -217,108 +211,108 @@ class RowProof:
     """A point and multipliers that certify each other."""
 
     weights: Float64  # (dim, dim, 2): W, and a correction with which ties hold more exactly
-    multipliers: Float64  # (n_ropes,): those of ties are free
+    multipliers: Float64  # (n_constraints,): those of ties are free
 
 
-def certify_answer(ropes: Ropes, answer: RowProof, *, rtol: float) -> HardCertificate:
-    """Bounds on ‖W_svm‖² that hold despite rounding.
+def certify_answer(constraints: RowConstraints, answer: RowProof, *, rtol: float) -> HardCertificate:
+    """Bounds on ‖W_svm‖² that include rounding errors; double-double sums if they are too wide.
 
-    Upper: W is moved until all ties hold, by at most their violation divided by their stiffness, and scaled
-    until the smallest margin is 1. Lower: (Σf)² / ‖Σ f (e_i − e_j)e_kᵀ + ties‖² with f = max(f, 0), by weak
-    duality, for any multipliers of the ties. The bounds include rounding errors; if they are then too wide,
-    the sums are recomputed in double-double.
+    Upper: W is moved until all ties hold, by at most their violation divided by ``least_singular``, and
+    scaled until the smallest margin is 1. Lower: (Σf)² / ‖Σ f (e_i − e_j)e_kᵀ + ties‖² with f = max(f, 0), by
+    weak duality.
     """
-    dim = ropes.keys.shape[1]
+    dim = constraints.keys.shape[1]
     check_floats(answer.weights, (dim, dim, 2), "weights in pairs", finite=False)
-    check_floats(answer.multipliers, (len(ropes.plus),), "multipliers of ropes", finite=False)
+    check_floats(answer.multipliers, (len(constraints.plus),), "multipliers of constraints", finite=False)
     sizes = [float(np.max(np.abs(values), initial=0.0)) for values in (answer.weights, answer.multipliers)]
     if not max(sizes) < DIVERGED:  # also if one is NaN
-        return HardCertificate(0.0, np.inf, np.inf, np.inf, rtol, closest=ropes.closest())
-    certificate = _bound(_Plain(ropes), answer, rtol, ropes.rough_stiffness)
+        return HardCertificate(0.0, np.inf, np.inf, np.inf, rtol, closest=constraints.closest())
+    certificate = _bound(_Plain(constraints), answer, rtol, constraints.rough_least_singular)
     if not certificate.certified:
-        certificate = _bound(_Plain(ropes), answer, rtol, ropes.stiffness)
-    if not certificate.certified and len(ropes.queries) * ropes.keys.shape[1] ** 2 <= MOST_PAIRED_PRODUCTS:
-        certificate = _bound(_Paired(ropes), answer, rtol, ropes.stiffness)
-    return certificate if certificate.certified else replace(certificate, closest=ropes.closest())
+        certificate = _bound(_Plain(constraints), answer, rtol, constraints.least_singular)
+    if not certificate.certified and constraints.n_products <= MOST_PAIRED_PRODUCTS:
+        certificate = _bound(_Paired(constraints), answer, rtol, constraints.least_singular)
+    return certificate if certificate.certified else replace(certificate, closest=constraints.closest())
 
 
 @dataclass(frozen=True)
 class _Plain:
     """Sums in float64, row by row, with bounds on their rounding errors."""
 
-    ropes: Ropes
+    constraints: RowConstraints
 
     @cached_property
     def sizes(self) -> Float64:
-        """(‖e_plus‖ + ‖e_minus‖) ‖e_query‖: no rope is longer, and rounding errors are relative to it."""
-        keys, queries = (np.linalg.norm(table, axis=1) for table in self.ropes.tables)
-        return (keys[self.ropes.plus] + keys[self.ropes.minus]) * queries[self.ropes.query]
+        """(‖e_plus‖ + ‖e_minus‖) ‖e_query‖, to which rounding errors are relative."""
+        keys, queries = (np.linalg.norm(table, axis=1) for table in self.constraints.tables)
+        return (keys[self.constraints.plus] + keys[self.constraints.minus]) * queries[self.constraints.query]
 
-    def stretch(self, weights: Float64) -> tuple[Float64, Float64]:
-        """(e_plus − e_minus)ᵀ W e_query of each rope, and a bound on its error, shape (n_ropes,) each."""
-        ropes, plain = self.ropes, weights.sum(axis=2)
-        scores = ropes.keys @ (plain @ ropes.queries.T)
-        error = UNIT_ROUNDOFF * (2 * ropes.keys.shape[1] + 8) * float(np.linalg.norm(plain))
-        return scores[ropes.plus, ropes.query] - scores[ropes.minus, ropes.query], error * self.sizes
+    def differences(self, weights: Float64) -> tuple[Float64, Float64]:
+        """(e_plus − e_minus)ᵀ W e_query of each constraint, and a bound on its error."""
+        (keys, queries), (plus, minus, query) = self.constraints.tables, self.constraints.ends
+        plain = weights.sum(axis=2)
+        scores = keys @ (plain @ queries.T)
+        error = UNIT_ROUNDOFF * (2 * keys.shape[1] + 8) * float(np.linalg.norm(plain))
+        return scores[plus, query] - scores[minus, query], error * self.sizes
 
     def press(self, multipliers: Float64) -> tuple[float, float]:
         """‖Σ multiplier (e_plus − e_minus) e_queryᵀ‖, and a bound on its error."""
-        ropes = self.ropes
-        combined = np.zeros((len(ropes.queries), len(ropes.keys)))
-        np.add.at(combined, (ropes.query, ropes.plus), multipliers)
-        np.subtract.at(combined, (ropes.query, ropes.minus), multipliers)
-        terms = sum(combined.shape) + int(np.bincount(ropes.query).max(initial=0)) + 8
+        (keys, queries), (plus, minus, query) = self.constraints.tables, self.constraints.ends
+        combined = np.zeros((len(queries), len(keys)))
+        np.add.at(combined, (query, plus), multipliers)
+        np.subtract.at(combined, (query, minus), multipliers)
+        terms = sum(combined.shape) + int(np.bincount(query).max(initial=0)) + 8
         error = UNIT_ROUNDOFF * terms * float(np.abs(multipliers) @ self.sizes)
-        return float(np.linalg.norm((combined @ ropes.keys).T @ ropes.queries)), error
+        return float(np.linalg.norm((combined @ keys).T @ queries)), error
 
 
 @dataclass(frozen=True)
 class _Paired:
-    """The sums of :class:`_Plain` in double-double."""
+    """The sums of :class:`_Plain` in double-double, with differences taken first."""
 
-    ropes: Ropes
+    constraints: RowConstraints
 
     @property
     def sizes(self) -> Float64:
-        """Differences are taken first, so rounding errors are relative to the lengths of ropes."""
-        return self.ropes.lengths
+        return self.constraints.lengths
 
-    def stretch(self, weights: Float64) -> tuple[Float64, Float64]:
-        error = PAIRED * self.ropes.keys.shape[1] * float(np.linalg.norm(weights[..., 0]))
-        return self.ropes.stretch(weights).sum(axis=1), error * self.sizes
+    def differences(self, weights: Float64) -> tuple[Float64, Float64]:
+        error = PAIRED * self.constraints.keys.shape[1] * float(np.linalg.norm(weights[..., 0]))
+        return self.constraints.differences(weights).sum(axis=1), error * self.sizes
 
     def press(self, multipliers: Float64) -> tuple[float, float]:
-        error = PAIRED * self.ropes.keys.shape[1] * float(np.abs(multipliers) @ self.sizes)
-        return float(np.linalg.norm(self.ropes.press(in_pairs(multipliers)).sum(axis=2))), error
+        error = PAIRED * self.constraints.keys.shape[1] * float(np.abs(multipliers) @ self.sizes)
+        return float(np.linalg.norm(self.constraints.press(in_pairs(multipliers)).sum(axis=2))), error
 
 
-def _bound(sums: _Plain | _Paired, answer: RowProof, rtol: float, stiffness: float) -> HardCertificate:
-    ropes, tie = sums.ropes, sums.ropes.tie
-    upper, violation = _bound_above(sums, answer.weights, stiffness)
-    pressed = np.where(tie, answer.multipliers, np.maximum(answer.multipliers, 0.0))
-    total = float(np.sum(pressed[~tie])) * (1.0 - UNIT_ROUNDOFF * len(ropes.plus))
-    norm, error = sums.press(pressed)
+def _bound(sums: _Plain | _Paired, answer: RowProof, rtol: float, least_singular: float) -> HardCertificate:
+    constraints, tie = sums.constraints, sums.constraints.tie
+    upper, violation = _bound_above(sums, answer.weights, least_singular)
+    multipliers = np.where(tie, answer.multipliers, np.maximum(answer.multipliers, 0.0))
+    total = float(np.sum(multipliers[~tie])) * (1.0 - UNIT_ROUNDOFF * len(constraints.plus))
+    norm, error = sums.press(multipliers)
     norm = norm * (1.0 + FLOAT_ALLOWANCE) + error
     lower = (total / norm) ** 2 * (1.0 - FLOAT_ALLOWANCE) if norm > 0 else 0.0
     gap = (upper - lower) / upper if 0 < upper < np.inf else upper
     return HardCertificate(lower, upper, gap, violation, rtol)
 
 
-def _bound_above(sums: _Plain | _Paired, weights: Float64, stiffness: float) -> tuple[float, float]:
-    """An upper bound, or infinity, and the largest constraint violation of W without its correction."""
-    tie, moved = sums.ropes.tie, 0.0  # an upper bound on how far W must move so that ties hold exactly
+def _bound_above(sums: _Plain | _Paired, weights: Float64, least_singular: float) -> tuple[float, float]:
+    """An upper bound, or infinity, and the largest violation by W without its correction."""
+    tie = sums.constraints.tie
+    move = 0.0  # an upper bound on how far W must move so that ties hold exactly
     norm = float(np.linalg.norm(weights.sum(axis=2))) * (1.0 + FLOAT_ALLOWANCE)
-    stretched, blur = sums.stretch(weights)
+    differences, error = sums.differences(weights)
     if tie.any():
-        pulls, lengths = np.abs(stretched[tie]) + blur[tie], sums.ropes.ties.lengths
-        strain = np.divide(pulls, lengths, out=np.zeros_like(pulls), where=lengths > 0)
-        moved = float(np.linalg.norm(strain)) / stiffness if stiffness > 0 else np.inf
-    margins = stretched[~tie] * (1.0 - FLOAT_ALLOWANCE) - blur[~tie] - moved * sums.sizes[~tie]
-    least = float(margins.min(initial=np.inf))
-    plain = sums.stretch(in_pairs(weights[..., 0]))[0] if weights[..., 1].any() else stretched
-    missed = float(max(np.abs(plain[tie]).max(initial=0.0), (1.0 - plain[~tie]).max(initial=0.0)))
+        broken, lengths = np.abs(differences[tie]) + error[tie], sums.constraints.ties.lengths
+        relative = np.divide(broken, lengths, out=np.zeros_like(broken), where=lengths > 0)
+        move = float(np.linalg.norm(relative)) / least_singular if least_singular > 0 else np.inf
+    margins = differences[~tie] * (1.0 - FLOAT_ALLOWANCE) - error[~tie] - move * sums.sizes[~tie]
+    least_margin = float(margins.min(initial=np.inf))
+    plain = sums.differences(in_pairs(weights[..., 0]))[0] if weights[..., 1].any() else differences
+    violation = float(max(np.abs(plain[tie]).max(initial=0.0), (1.0 - plain[~tie]).max(initial=0.0)))
     if tie.all():
-        return 0.0, missed
-    if not (least > 0 and missed <= FEASIBLE_VIOLATION):
-        return np.inf, missed
-    return ((norm + moved) / min(least, 1.0)) ** 2 * (1.0 + FLOAT_ALLOWANCE), missed
+        return 0.0, violation
+    if not (least_margin > 0 and violation <= FEASIBLE_VIOLATION):
+        return np.inf, violation
+    return ((norm + move) / min(least_margin, 1.0)) ** 2 * (1.0 + FLOAT_ALLOWANCE), violation

@@ -38,7 +38,7 @@ from attomaton.solvers.hard.problem import (
     multiplier_table,
     order_problem,
 )
-from attomaton.solvers.hard.rows import Ropes, RowProof, certify_answer, in_pairs, tie_ropes
+from attomaton.solvers.hard.rows import RowConstraints, RowProof, certify_answer, in_pairs, row_constraints
 
 if TYPE_CHECKING:
     from attomaton.solvers.norms.interior import InteriorPoint
@@ -74,13 +74,8 @@ class Kind(Enum):
 
     Examples
     --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 0], [0, 1, 1]], [0, 0])  # 0 beats 1 under both queries
-    >>> comps = at.find_components(at.extract_edges(samples))
-    >>> for embeddings in ([[1.0, 0.0], [0.0, 1.0]], [[1.0], [-1.0]]):
-    ...     print(at.solve_graph_svm(comps, embeddings=embeddings).kind.name)
-    EVERY_PRIORITY
-    GENERALISED
+    >>> Kind.EVERY_PRIORITY.value
+    'every priority is met with a margin of 1'
     """
 
     EVERY_PRIORITY = "every priority is met with a margin of 1"
@@ -108,8 +103,6 @@ class HardSolution(Solution):
     >>> hard = solve_graph_svm(at.find_components(at.extract_edges(samples))).expect()
     >>> hard.weights.toarray()[:, 2].round(4).tolist(), hard.kind.name
     ([0.6667, -0.3333, -0.3333], 'EVERY_PRIORITY')
-    >>> round(hard.certificate.lower, 4), round(hard.certificate.upper, 4)  # of ‖W_svm‖² = 2/3
-    (0.6667, 0.6667)
     >>> hard.multipliers.column("multiplier").to_numpy().round(4).tolist()
     [0.3333, 0.3333]
     """
@@ -119,7 +112,6 @@ class HardSolution(Solution):
     multipliers: pa.Table
 
     def __post_init__(self) -> None:
-        """Check scores, weights and multipliers."""
         check_kind(self.components, Components, "components")
         check_scores(self.scores, self.components.nodes, "the table of hard scores")
         if "weights" in self.__dict__:
@@ -127,9 +119,9 @@ class HardSolution(Solution):
         check_table(self.multipliers, MULTIPLIER_SCHEMA, "the table of multipliers")
         ends = ["above", "below"]
         if not self.multipliers.select(ends).equals(self.components.order.select(ends)):
-            raise MismatchedParts(f"the multipliers do not belong to the edges of the order; {MEND}")
-        pressed = check_floats(column(self.multipliers, "multiplier"), (None,), "the table of multipliers")
-        if (pressed < 0).any():
+            raise MismatchedParts(f"the multipliers and the order have different edges; {MEND}")
+        values = check_floats(column(self.multipliers, "multiplier"), (None,), "the table of multipliers")
+        if (values < 0).any():
             raise MismatchedParts(f"a multiplier is negative; {MEND}")
 
     @property
@@ -187,9 +179,8 @@ def solve_graph_svm(
         Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 for
         orthonormal embeddings, and 1e-6 for others and for the nuclear norm.
     solver : optional
-        The solver to use: :class:`~attomaton.solvers.hard.placement.Placement` for orthonormal
-        embeddings, :class:`~attomaton.solvers.hard.joint.Joint` for others,
-        :class:`~attomaton.solvers.norms.interior.InteriorPoint` for the nuclear norm.
+        The solver to use: by default ``Placement`` for orthonormal embeddings, ``Joint`` for others, and
+        ``InteriorPoint`` for the nuclear norm.
     threads : int, optional
         Threads of the solver for orthonormal embeddings; by default one per processor.
 
@@ -201,13 +192,10 @@ def solve_graph_svm(
 
     Examples
     --------
-    >>> from attomaton.corpora.synthetic import Chain, corpus
     >>> import attomaton as at
-    >>> samples = corpus(Chain(3), n_samples=20, rng=np.random.default_rng(0))
-    >>> hard = solve_graph_svm(at.find_components(at.extract_edges(samples))).expect()
-    >>> hard.scores.column("score").to_numpy().round(6) + 0.0
-    array([ 1.,  0., -1.])
     >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])))
+    >>> solve_graph_svm(components).expect().scores.column("score").to_pylist()
+    [0.5, -0.5, 0.5, -0.5]
     >>> nuclear = solve_graph_svm(components, norm="nuclear").expect()
     >>> nuclear.rank, nuclear.scores.column("score").to_numpy().round(4).tolist()  # one column serves both
     (1, [0.6667, -0.3333, 0.6667, -0.3333])
@@ -242,7 +230,7 @@ def _solve_orthonormal(
     chosen = Placement(threads=threads) if solver is None else solver
     if not isinstance(chosen, OrderSolver):
         raise UnsupportedOption(
-            f"{chosen!r} does not solve problems without embeddings; use Placement or Clarabel"
+            f"the solver {chosen!r} needs embeddings; without embeddings, use Placement or Clarabel"
         )
     problem = order_problem(components)
     positions, flow = chosen.solve_order(problem)
@@ -250,11 +238,10 @@ def _solve_orthonormal(
     if certificate.violation > FEASIBLE_VIOLATION:
         positions = repair_positions(problem, positions)
         certificate = certify_positions(problem, positions, flow, rtol=rtol)
-    scores = score_table(components.nodes, positions[components.component_of_node])
     return trusted(
         HardSolution,
         components=components,
-        scores=scores,
+        scores=score_table(components.nodes, positions[components.component_of_node]),
         certificate=certificate,
         multipliers=multiplier_table(components.order, flow),
     )
@@ -262,47 +249,51 @@ def _solve_orthonormal(
 
 def _solve_embedded(unmerged: Components, embeddings: object, rtol: float, solver: object) -> HardSolution:
     if not isinstance(solver, EmbeddedSolver | None):
-        raise UnsupportedOption(f"{solver!r} does not solve the embedded problem; use Joint")
+        raise UnsupportedOption(f"the solver {solver!r} cannot use embeddings; with embeddings, use Joint")
     unit, scale = scale_rows(check_embeddings(embeddings, unmerged.edges.n_tokens))
     if not 1e-70 < scale < 1e70:
         raise InvalidEmbeddings(
-            f"the embeddings have lengths of about {scale:.0e}, so that ‖W‖² overflows or underflows; "
-            "rescale them: scores do not depend on their scale"
+            f"the embeddings have lengths of about {scale:.0e}, so ‖W‖² overflows or underflows; "
+            "rescale the embeddings, which changes no score"
         )
     separation = separate(unmerged, unit)
     components = separation.components
-    problem, ropes = embedded_problem(components, unit), tie_ropes(components, unit)
-    answer, certificate = _solve_rows(problem, ropes, solver, rtol, separation.independent)
+    problem, constraints = embedded_problem(components, unit), row_constraints(components, unit)
+    answer, certificate = _solve_rows(problem, constraints, solver, rtol, separation.independent)
     weights = answer.weights[..., 0]
-    if answer.weights[..., 1].any() or len(ropes.queries) * ropes.keys.shape[1] ** 2 <= FEW_PRODUCTS:
-        scores = ropes.read(answer.weights, problem.token, problem.query)
+    if answer.weights[..., 1].any() or constraints.n_products <= FEW_PRODUCTS:
+        scores = constraints.scores_at(answer.weights, problem.token, problem.query)
     else:
-        scores = (ropes.keys @ (weights @ ropes.queries.T))[problem.token, problem.query]
+        scores = (constraints.keys @ (weights @ constraints.queries.T))[problem.token, problem.query]
     lowest, highest = find_extremes(problem, scores)
     missed = 1.0 - float(margins(problem, scores).min(initial=np.inf))
     violation = max(certificate.violation, missed, float((highest - lowest).max(initial=0.0)))
-    certificate = replace(certificate, violation=violation)
-    proof = {"inseparable": int(separation.inseparable.sum()), "farkas": separation.residual}
+    certificate = replace(
+        certificate.scaled(scale**-4),
+        violation=violation,
+        inseparable=int(separation.inseparable.sum()),
+        farkas=separation.residual,
+    )
     flow = np.zeros(components.order.num_rows)
-    flow[ropes.number[~ropes.tie]] = answer.multipliers[~ropes.tie]
+    flow[constraints.number[~constraints.tie]] = answer.multipliers[~constraints.tie]
     return trusted(
         HardSolution,
         components=components,
         scores=score_table(components.nodes, scores),
         weights=weights / scale**2,
-        certificate=replace(certificate.scaled(scale**-4), **proof),
+        certificate=certificate,
         multipliers=multiplier_table(components.order, flow / scale**4),
     )
 
 
 def _solve_rows(
-    problem: EmbeddedProblem, ropes: Ropes, solver: EmbeddedSolver | None, rtol: float, independent: bool
+    problem: EmbeddedProblem,
+    constraints: RowConstraints,
+    solver: EmbeddedSolver | None,
+    rtol: float,
+    independent: bool,
 ) -> tuple[RowProof, HardCertificate]:
-    """The first certified answer, or else the best.
-
-    Without a given solver there are several to try: the dense one does better on small problems with
-    dependent embeddings, and the smallest are also solved from their rows.
-    """
+    """The first certified answer of several solvers, or else the best."""
     from attomaton.solvers.hard.dense import LeastDistance, find_answer
     from attomaton.solvers.hard.joint import Joint  # compiles, so only when needed
 
@@ -313,14 +304,14 @@ def _solve_rows(
     for chosen in solvers:
         forces, flow = chosen.solve_embedded(problem)
         forces = repair_forces(problem, forces)  # W = Eᵀ A F, scaled to a smallest margin of 1
-        pressed = np.where(ropes.tie, forces[np.where(ropes.tie, ropes.number, 0)], 0.0)
-        pressed[~ropes.tie] = flow[ropes.number[~ropes.tie]]
-        weights = ropes.keys.T @ problem.combine(forces) @ ropes.queries
-        proof = RowProof(in_pairs(weights), pressed)
-        answers.append((proof, certify_answer(ropes, proof, rtol=rtol)))
+        number, tie = constraints.number, constraints.tie  # of a tie its node, of a priority its edge
+        multipliers = np.where(tie, forces[np.where(tie, number, 0)], 0.0)
+        multipliers[~tie] = flow[number[~tie]]
+        weights = constraints.keys.T @ problem.combine(forces) @ constraints.queries
+        proof = RowProof(in_pairs(weights), multipliers)
+        answers.append((proof, certify_answer(constraints, proof, rtol=rtol)))
         if answers[-1][1].certified:
             return answers[-1]
-    settled = find_answer(ropes) if solver is None else None
-    if settled is not None:
-        answers.append((settled, certify_answer(ropes, settled, rtol=rtol)))
+    if solver is None and (last := find_answer(constraints)) is not None:
+        answers.append((last, certify_answer(constraints, last, rtol=rtol)))
     return min(answers, key=lambda pair: (not pair[1].certified, abs(pair[1].gap)))

@@ -30,20 +30,16 @@ ORDERS: dict[str, Any] = {"nuclear": "nuc", "frobenius": "fro", "spectral": 2}
 class NormCertificate(BoundsCertificate):
     """Bounds on the least norm of a W with margins of 1; the best margin of a W of norm 1 is its inverse.
 
-    ``lower ≤ min ‖W‖ ≤ upper``, to the relative gap ``rtol``; ``upper`` is the norm of the answer, infinite
-    if it is not feasible, and ``violation`` its largest constraint violation.
-
-    Attributes
-    ----------
-    norm : str
-        "nuclear" for the sum of W's singular values, "spectral" for the largest of them, "max" for the
-        largest absolute entry of W.
+    min ‖W‖ is from ``lower`` to ``upper``, certified if their relative ``gap`` is at most ``rtol``. ``upper``
+    is the norm of the answer, infinite if it is not feasible, and ``violation`` its largest constraint
+    violation. ``norm`` is "nuclear" (the sum of W's singular values), "spectral" (the largest of them) or
+    "max" (the largest absolute entry of W).
     """
 
     norm: WeightNorm
 
     def __str__(self) -> str:
-        return self._tell(f"min {SYMBOLS[self.norm]}")
+        return self._describe(f"min {SYMBOLS[self.norm]}")
 
 
 def repair_weights(problem: FactoredProblem, weights: Float64) -> Float64:
@@ -54,7 +50,6 @@ def repair_weights(problem: FactoredProblem, weights: Float64) -> Float64:
 
 
 def measure_norm(weights: Float64, norm: WeightNorm | Literal["frobenius"]) -> Float64:
-    """The norm of each matrix, shape (…) from (…, m, n)."""
     if not weights.size:
         return np.zeros(weights.shape[:-2])
     if norm == "max":
@@ -65,10 +60,7 @@ def measure_norm(weights: Float64, norm: WeightNorm | Literal["frobenius"]) -> F
 def certify_weights(
     problem: FactoredProblem, weights: Float64, multipliers: Float64, *, norm: WeightNorm, rtol: float
 ) -> NormCertificate:
-    """Bounds from unmodified weights W and any multipliers, shape (n_constraints,).
-
-    For the max norm, ``problem`` must be in the coordinates to which the entries refer.
-    """
+    """Bounds from weights W, in the coordinates of their entries, and any multipliers, (n_constraints,)."""
     violation = find_violation(problem, weights)
     upper = float(measure_norm(weights, norm)) if violation <= FEASIBLE_VIOLATION else np.inf
     lower = lower_bound(problem, multipliers, norm)
@@ -76,7 +68,6 @@ def certify_weights(
 
 
 def relative_gap(lower: float, upper: float) -> float:
-    """(upper − lower) / upper; infinite if the bounds are."""
     if not np.isfinite([lower, upper]).all():
         return np.inf
     return (upper - lower) / upper if upper != 0 else 0.0
@@ -97,17 +88,12 @@ def lower_bound(problem: FactoredProblem, multipliers: Float64, norm: WeightNorm
 
 
 def upper_bound(problem: FactoredProblem, weights: Float64, norm: WeightNorm) -> float:
-    """The norm of the repaired weights; infinite if they cannot be repaired."""
     repaired = repair_weights(problem, weights)
-    return (
-        float(measure_norm(repaired, norm))
-        if find_violation(problem, repaired) <= FEASIBLE_VIOLATION
-        else np.inf
-    )
+    feasible = find_violation(problem, repaired) <= FEASIBLE_VIOLATION
+    return float(measure_norm(repaired, norm)) if feasible else np.inf
 
 
 def find_violation(problem: FactoredProblem, weights: Float64) -> float:
-    """The largest violation of a tie or a priority."""
     if not np.isfinite(weights).all():
         return np.inf
     scores = problem.scores(weights)

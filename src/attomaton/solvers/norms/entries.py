@@ -37,10 +37,7 @@ def place_levels(components: Components) -> Float64:
 
 
 def find_longest(components: Components) -> Float64:
-    """One longest path, as multipliers of the edges of the order, shape (n_order,): ½ along it.
-
-    Its D is half the difference of two nodes, so ‖D‖° = 1 and Σf = h/2, which proves that no W is smaller.
-    """
+    """One longest path, as multipliers of the edges of the order, shape (n_order,): ½ along it."""
     flow = np.zeros(components.order.num_rows)
     if not len(flow):
         return flow
@@ -54,10 +51,7 @@ def find_longest(components: Components) -> Float64:
 
 
 def bound_path(components: Components, flow: Float64) -> float:
-    """Σf / ‖D‖° of multipliers f ≥ 0 of the edges of the order, for orthonormal embeddings.
-
-    Ties move the flow into a component to any of its tokens, so ‖D‖° is the net flow of components.
-    """
+    """Σf / ‖D‖° of multipliers f ≥ 0 for orthonormal embeddings: ‖D‖° is the net flow of components."""
     above, below = column(components.order, "above"), column(components.order, "below")
     net = sum_at(above, flow, len(components)) - sum_at(below, flow, len(components))
     dual = float(np.abs(net).sum())
@@ -65,10 +59,7 @@ def bound_path(components: Components, flow: Float64) -> float:
 
 
 def solve_entries(problem: FactoredProblem) -> tuple[Float64, Float64]:
-    """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,), by a linear program.
-
-    ``problem`` must be in the coordinates to which the entries of W refer.
-    """
+    """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,), by a linear program."""
     shape, n_priorities = (problem.tokens.shape[1], problem.queries.shape[1]), problem.n_priorities
     size, n_ties = shape[0] * shape[1], len(problem.above) - n_priorities
     if not n_priorities:

@@ -41,7 +41,6 @@ class Point(NamedTuple):
         return self.multipliers[: len(self.slack)]
 
     def move(self, step: "Point", primal: float, dual: float) -> "Point":
-        """The point after the primal and the dual part of a step."""
         return Point(
             self.primal + primal * step.primal,
             self.slack + primal * step.slack,
@@ -55,7 +54,6 @@ class Point(NamedTuple):
         return products / (len(self.primal) + len(self.slack))
 
     def reach(self, step: "Point") -> tuple[float, float]:
-        """The largest multiples of the primal and the dual part of a step inside the boundary."""
         primal = min(reach_matrix(self.primal, step.primal), reach_vector(self.slack, step.slack))
         return primal, min(reach_matrix(self.dual, step.dual), reach_vector(self.flow, step.flow))
 
@@ -123,7 +121,6 @@ def reach_vector(vector: Float64, step: Float64) -> float:
 
 
 def symmetric(matrix: Float64) -> Float64:
-    """The symmetric part of a matrix."""
     return (matrix + matrix.T) / 2
 
 
@@ -137,22 +134,12 @@ class InteriorPoint:
 
     Time grows with the cube of the number of constraints (priorities and ties), memory with the square.
 
-    Attributes
-    ----------
-    rtol : float
-        The relative gap at which to stop.
-    max_steps : int
-        Largest number of steps.
-
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.solvers.norms.problem import factored_problem
-    >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])  # 0 beats 1 under 1, and 2 under 2
-    >>> problem, _, _ = factored_problem(at.find_components(at.extract_edges(samples)), np.eye(3))
-    >>> weights, multipliers = InteriorPoint().solve_factored(problem)
-    >>> problem.differences(weights).round(4).tolist(), multipliers.round(4).tolist()
-    ([1.0, 1.0], [0.2887, 0.2887])
+    >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])))
+    >>> at.solve_graph_svm(components, norm="nuclear", solver=InteriorPoint(rtol=1e-9)).expect().rank
+    1
     """
 
     rtol: float = 1e-7
@@ -179,7 +166,6 @@ class NuclearMethod:
     problem: FactoredProblem
 
     def start(self) -> Point:
-        """Multiples of the identity, well inside the boundary; W = 0 meets no priority yet."""
         problem, scale = self.problem, first_scale(self.problem)
         size = problem.tokens.shape[1] + problem.queries.shape[1]
         multipliers = np.zeros(len(problem.above))
@@ -189,11 +175,9 @@ class NuclearMethod:
         return Point(scale * np.eye(size), np.full(problem.n_priorities, scale), dual, multipliers)
 
     def press(self, point: Point) -> Float64:
-        """The multipliers, unchanged."""
         return point.multipliers
 
     def linearise(self, point: Point) -> "NuclearEquations":
-        """Newton's equations, with H factored."""
         problem, n_priorities = self.problem, self.problem.n_priorities
         n_rows = problem.tokens.shape[1]
         inverse = symmetric(np.asarray(np.linalg.inv(point.dual), np.float64))
@@ -219,14 +203,10 @@ class NuclearEquations(NamedTuple):
     missed: Float64  # (n_constraints,): residuals of the constraints at W and s
 
     def curve(self, guess: Point) -> Float64:
-        """ΔP ΔZ Y, made symmetric."""
         return symmetric(guess.primal @ guess.dual @ self.inverse)
 
     def solve(self, aim: float, curved: Float64, product: Float64) -> Point:
-        """The step to PZ = ``aim``·I and s f = ``aim``, less second-order terms.
-
-        The constraint residual of the step itself, not of H, is solved for again.
-        """
+        """The step to PZ = ``aim``·I and s f = ``aim``, less second-order terms."""
         problem, point, inverse, factor, missed = self
         n_rows, n_priorities = problem.tokens.shape[1], problem.n_priorities
         base = aim * inverse - point.primal - curved
@@ -259,7 +239,6 @@ class ConstraintProducts(NamedTuple):
 
 
 def _multiply(problem: FactoredProblem, matrix: Float64) -> ConstraintProducts:
-    """P or Y between the constraints on one side and tokens and queries on the other."""
     n_rows = problem.tokens.shape[1]
     tokens = problem.left @ matrix[:n_rows, :n_rows] @ problem.tokens.T
     cross = problem.left @ matrix[:n_rows, n_rows:] @ problem.queries.T
@@ -274,22 +253,14 @@ SPECTRAL_REFINEMENTS = 2
 class SpectralInterior:
     """Minimise the spectral norm until the relative gap is ``rtol``, in at most ``max_steps`` steps.
 
-    Attributes
-    ----------
-    rtol : float
-        The relative gap at which to stop.
-    max_steps : int
-        Largest number of steps.
-
     Examples
     --------
     >>> import attomaton as at
     >>> from attomaton.solvers.norms.problem import factored_problem
-    >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])  # 0 beats 1 under 1, and 2 under 2
-    >>> problem, _, _ = factored_problem(at.find_components(at.extract_edges(samples)), np.eye(3))
-    >>> weights, multipliers = SpectralInterior().solve_spectral(problem)
-    >>> problem.differences(weights).round(4).tolist(), (multipliers / multipliers.sum()).round(4).tolist()
-    ([1.0, 1.0], [0.5, 0.5])
+    >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])))
+    >>> problem, _, _ = factored_problem(components, np.eye(3))
+    >>> SpectralInterior().solve_spectral(problem)[1].round(4).tolist()  # one multiplier for each priority
+    [0.2549, 0.2549]
     """
 
     rtol: float = 1e-7
@@ -317,23 +288,19 @@ class SpectralMethod:
 
     @cached_property
     def frame(self) -> "ConstraintFrame":
-        """The constraints, and the space in which W moves."""
         return _frame(self.problem)
 
     def start(self) -> Point:
-        """W = 0, which meets no priority yet, well inside the boundary."""
         size = self.problem.tokens.shape[1] + self.problem.queries.shape[1]
         scale, n_priorities = first_scale(self.problem), self.problem.n_priorities
         slack, flow = np.full(n_priorities, scale), np.full(n_priorities, 1.0 / size)
         return Point(scale * np.eye(size), slack, np.eye(size) / size, flow)
 
     def press(self, point: Point) -> Float64:
-        """The multipliers of the priorities, and the best-fitting ones of the ties."""
         n_rows = self.problem.tokens.shape[1]
         return np.concatenate([point.flow, self.frame.pull(point.dual[:n_rows, n_rows:], point.flow)])
 
     def linearise(self, point: Point) -> "SpectralEquations":
-        """Newton's equations, with the matrix factored."""
         frame, shape = self.frame, (self.problem.tokens.shape[1], self.problem.queries.shape[1])
         inverse = symmetric(np.asarray(np.linalg.inv(point.primal), np.float64))
         matrix = _curvature(point.dual, inverse, shape)
@@ -359,7 +326,6 @@ class SpectralEquations(NamedTuple):
     factor: tuple[Float64, bool]
 
     def curve(self, guess: Point) -> Float64:
-        """ΔX ΔS Y, made symmetric."""
         return symmetric(guess.dual @ guess.primal @ self.inverse)
 
     def solve(self, aim: float, curved: Float64, product: Float64) -> Point:

@@ -28,20 +28,11 @@ class FactoredProblem:
     """min ‖W‖_* subject to ⟨W, u_c v_cᵀ⟩ ≥ 1 for priorities and = 0 for ties.
 
     W is written in orthonormal bases of the span of the embeddings in use; products and norms do not change.
-
-    Attributes
-    ----------
-    tokens : float64 array, shape (n_tokens_used, n_rows)
-        E, the embeddings of the tokens in use, in their basis.
-    queries : float64 array, shape (n_queries, n_columns)
-        F, those of the queries, in theirs.
-    nodes : EmbeddedProblem
-        The nodes (query, token), the components and the order.
-    needed : bool array, shape (n_order,)
-        The edges of the order that no longer path replaces: the priorities that are constraints.
-    above, below : int64 arrays, shape (n_constraints,)
-        The two nodes of each constraint: the needed priorities, then chains of ties, without those
-        that follow from others because embeddings are dependent.
+    ``tokens``, shape (n_tokens_used, n_rows), are the embeddings E of the tokens in use in these coordinates,
+    and ``queries``, shape (n_queries, n_columns), those of the queries, F. ``nodes`` has the nodes (query,
+    token), the components and the order. ``needed``, shape (n_order,), marks the edges of the order that no
+    longer path replaces. ``above`` and ``below``, shape (n_constraints,), are the two nodes of each
+    constraint: first the needed priorities, then chains of ties, without those that follow from others.
     """
 
     tokens: Float64
@@ -52,7 +43,6 @@ class FactoredProblem:
     below: Int64
 
     def __post_init__(self) -> None:
-        """Check the arrays, so that kernels can trust them."""
         check_floats(self.tokens, (len(self.nodes.token_gram), None), "tokens")
         check_floats(self.queries, (len(self.nodes.query_gram), None), "queries")
         check_lengths("both nodes of constraints", above=self.above, below=self.below)
@@ -60,7 +50,7 @@ class FactoredProblem:
             ends = check_int64(getattr(self, name), name)
             check_ids(ends, len(self.nodes.token), f"the node {name} a constraint")
         if self.needed.shape != self.nodes.order.above.shape or int(self.needed.sum()) > len(self.above):
-            raise MismatchedParts("needed is not one boolean for each edge of the order; use find_needed")
+            raise MismatchedParts("needed must be one boolean for each edge of the order; use find_needed")
 
     @cached_property
     def n_priorities(self) -> int:
@@ -113,7 +103,7 @@ class FactoredProblem:
 
     @cached_property
     def _tie_factor(self) -> tuple[Float64, bool]:
-        """The Cholesky factor of the ties' Gram matrix, slightly regularised in case it is near singular."""
+        """The Cholesky factor of the ties' Gram matrix, slightly regularised."""
         from scipy.linalg import cho_factor
 
         gram = _gram(self.left[self.n_priorities :], self.right[self.n_priorities :])
@@ -139,7 +129,6 @@ def factored_problem(components: Components, embeddings: Float64) -> tuple[Facto
 
 
 def _gram(left: Float64, right: Float64) -> Float64:
-    """⟨u_c v_cᵀ, u_d v_dᵀ⟩ of all pairs."""
     return (left @ left.T) * (right @ right.T)
 
 

@@ -34,22 +34,12 @@ SCORES_WITHIN = 1e-6
 class SoftCertificate:
     """Gradient, curvature and the resulting error bound of the scores; the worst of all components.
 
-    Attributes
-    ----------
-    gradient_norm : float
-        Largest absolute entry of the gradient of the summed loss. The loss is convex, so 0 means optimal.
-    excess : float
-        The largest absolute entry minus the possible rounding error of each entry (8 units in the last place
-        for each choice of its component), which matters from about ten million choices on.
-    atol : float
-        The tolerance on the excess.
-    curvature : float or None
-        A proven lower bound on the curvature of the loss in every direction inside components (the smallest
-        eigenvalue of the Hessian over scores with mean zero in each). None means that no component has two
-        tokens.
-    error_bound : float or None
-        Every score is within this distance of the optimum, which is proven from the gradient and the
-        curvature of the score's component. None means that nothing could be proven.
+    ``gradient_norm`` is the largest absolute entry of the gradient of the summed loss: 0 means optimal.
+    ``excess`` is that entry minus its possible rounding error (8 units in the last place for each choice of
+    its component), and ``atol`` the tolerance on the excess. ``curvature`` is a proven lower bound on the
+    smallest eigenvalue of the Hessian over scores with mean zero in each component; None means that no
+    component has two tokens. Every score is within ``error_bound`` of the optimum; None means that nothing
+    could be proven.
     """
 
     gradient_norm: float
@@ -99,7 +89,6 @@ def certify_scores(
 
 
 def certify_slopes(slopes: Slopes, rounding: Float64, *, atol: float) -> SoftCertificate:
-    """The certificate from bounds for each component, and the possible rounding error of a gradient entry."""
     distance = bound_distance(slopes.gradient, slopes.curvature)
     return SoftCertificate(
         gradient_norm=float(np.max(slopes.largest, initial=0.0)),
@@ -113,10 +102,7 @@ def certify_slopes(slopes: Slopes, rounding: Float64, *, atol: float) -> SoftCer
 def certify_coordinates(
     problem: LuceProblem, features: Float64, coordinates: Float64, *, atol: float
 ) -> SoftCertificate:
-    """The certificate of the scores features @ coordinates among all of that form.
-
-    The curvature is over coordinates; the error bound is for the scores of tokens that tie.
-    """
+    """The certificate of the scores features @ coordinates among all of that form."""
     scores = features @ coordinates
     gradient = features.T @ problem.gradient(scores)
     norm = float(np.max(np.abs(gradient), initial=0.0))

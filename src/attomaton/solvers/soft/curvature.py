@@ -32,10 +32,7 @@ TOGETHER = 1_000_000
 def measure_slopes(
     problem: LuceProblem, scores: Float64, *, ridge: float = 0.0, threads: int | None = None
 ) -> Slopes:
-    """Bounds on gradient and curvature of the summed loss + ½ ridge Σ s² in each component.
-
-    If nothing is proven, as in a group that no choices connect, the curvature is that of the ridge alone.
-    """
+    """Bounds on gradient and curvature of the summed loss + ½ ridge Σ s² in each component."""
     scores = check_floats(scores, (problem.n_alternatives,), "scores")
     groups = sort_by_group(problem)
     return measure_groups(groups, scores[groups.alternatives], ridge=ridge, threads=threads)
@@ -44,7 +41,6 @@ def measure_slopes(
 def measure_groups(
     groups: Groups, scores: Float64, *, ridge: float = 0.0, threads: int | None = None
 ) -> Slopes:
-    """The slopes of :func:`measure_slopes` for a problem and scores sorted by group."""
     n_groups = len(groups)
     slopes = Slopes(np.zeros(n_groups), np.zeros(n_groups), np.full(n_groups, np.inf), np.zeros(n_groups))
     share_groups(groups, threads, bound_slopes, (scores, float(ridge)), slopes)
@@ -54,17 +50,16 @@ def measure_groups(
 def score_errors(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -> Float64:
     """The standard error of each score relative to the mean of its component, shape (n_alternatives,).
 
-    The covariance of scores with mean zero is the pseudo-inverse of the Hessian H of the summed loss, found
-    as (H + c/m 11ᵀ)⁻¹ − 11ᵀ/(c m): adding c along the flat direction makes H invertible and changes nothing
-    else.
+    The covariance is the pseudo-inverse of the Hessian H of the summed loss, (H + c/m 11ᵀ)⁻¹ − 11ᵀ/(c m):
+    adding c along the flat direction makes H invertible and changes nothing else.
     """
     scores = check_floats(scores, (problem.n_alternatives,), "scores")
     groups = sort_by_group(problem)
     largest = int(np.diff(groups.borders).max(initial=0))
     if largest > LARGEST_DENSE:
         raise UnsupportedOption(
-            f"a component has {largest:,} tokens, and standard errors need a dense matrix of that size; "
-            f"give components of at most {LARGEST_DENSE:,} tokens"
+            f"a component has {largest:,} tokens; standard errors need a dense matrix of that size, "
+            f"so give components of at most {LARGEST_DENSE:,} tokens"
         )
     scores, variance = scores[groups.alternatives], np.zeros(problem.n_alternatives)
 
@@ -84,7 +79,6 @@ def score_errors(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -
 
 
 def _find_variance(groups: Groups, batch: Int64, size: int, scores: Float64, ridge: float) -> Float64:
-    """The variance of each score of a batch of groups of one size: (n_groups, size)."""
     hessians, diagonal = np.zeros((len(batch), size, size)), np.arange(size)
     fill_hessians(groups.choices, groups.starts, batch, scores, hessians)
     lift = hessians[:, diagonal, diagonal].sum(axis=1, keepdims=True) / size

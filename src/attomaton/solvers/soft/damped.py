@@ -38,12 +38,7 @@ def minimise(
     max_steps: int,
     patience: int | None = None,
 ) -> tuple[Float64, float]:
-    """The point where no entry of the slope exceeds ``atol``, or else the best point found.
-
-    Notes
-    -----
-    The search also ends if a step is not finite.
-    """
+    """The point where no entry of the slope exceeds ``atol``, or else the best point before steps end."""
     point = best = start.copy()
     least, stuck = np.inf, 0
     for number in range(max_steps + 1):
@@ -62,7 +57,7 @@ def minimise(
 
 
 def damping(reach: Float64 | float) -> Float64 | float:
-    """ln(1 + d)/d, the fraction of a step to take if logit changes along it differ by at most d."""
+    """ln(1 + d)/d, the fraction of a step along which logits change by amounts differing by at most d."""
     reach = np.maximum(reach, LEAST_REACH)
     return np.log1p(reach) / reach
 
@@ -70,10 +65,7 @@ def damping(reach: Float64 | float) -> Float64 | float:
 def solve_systems(
     product: Product, right: Float64, scale: Float64, system: Int64, *, rtol: float, max_steps: int
 ) -> Float64:
-    """Solve H x = right for block-diagonal, positive semidefinite H, from zero, by conjugate gradients.
-
-    Each system has its own step sizes, so it needs at most as many steps as its size.
-    """
+    """Solve H x = right for block-diagonal, positive semidefinite H, from zero, by conjugate gradients."""
     size = int(system.max(initial=-1)) + 1
     answer, residual = np.zeros_like(right), right.copy()
     direction = residual / scale
@@ -98,11 +90,7 @@ def solve_systems(
 
 @dataclass(frozen=True)
 class Subspace:
-    """The Luce model if dependent embeddings couple the scores of different tokens and queries.
-
-    W is sought in the span of (e_i − e_j)e_kᵀ over all ties, where the loss is strictly convex and grows
-    without bound in every direction, so that the optimum is finite and unique.
-    """
+    """The Luce model on the span of (e_i − e_j)e_kᵀ over all ties, if dependent embeddings couple scores."""
 
     atol: float = 1e-10
     max_steps: int = 200
@@ -125,11 +113,7 @@ class Subspace:
 def solve_direct(
     problem: LuceProblem, scores: Float64, anchor: Float64, stiffness: float, *, atol: float, max_steps: int
 ) -> Float64:
-    """The minimum of a problem with one group, starting from ``scores``, by sparse elimination.
-
-    It is for the rare group on which conjugate gradients stall, such as a long cycle. The loss has the
-    addend ½ stiffness ‖scores − anchor‖².
-    """
+    """The minimum for one group and ½ stiffness ‖scores − anchor‖², by sparse elimination."""
     first, second, choice = _pairs(problem)
 
     def slope(scores: Float64) -> Float64:

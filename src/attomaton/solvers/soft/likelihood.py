@@ -27,8 +27,8 @@ from attomaton.graphs.components import Components, count_strong_components
 from attomaton.graphs.grouping import distinct_keys, pack_pairs, unpack_pairs
 
 NOT_ONE_CORPUS = (
-    "these choices and components do not belong to one corpus: a choice set leaves its component, or no "
-    "choices connect it; give the samples from which the components were found"
+    "the choices and components come from different corpora: a choice set leaves its component, or no "
+    "choices connect it; give the samples from which the components were computed"
 )
 MOST_ODDS = float(np.log(2**31 - 1))
 """Largest known offset of a member of a choice set: multiplicities are 32-bit integers."""
@@ -38,20 +38,10 @@ MOST_ODDS = float(np.log(2**31 - 1))
 class LuceProblem:
     """Choices over numbered alternatives; the loss is a function of one score per alternative.
 
-    Attributes
-    ----------
-    alternative : int64 array, shape (n_entries,)
-        The members of all choice sets, concatenated.
-    offsets : int64 array, shape (n_choices + 1,)
-        Set ``i`` is ``alternative[offsets[i]:offsets[i + 1]]``.
-    log_multiplicity : float64 array, shape (n_entries,)
-        ln m_j, the known offset of each member.
-    winner : int64 array, shape (n_choices,)
-        The chosen alternative.
-    count : float64 array, shape (n_choices,)
-        How often this choice was made.
-    component : int64 array, shape (n_alternatives,)
-        The component of each alternative: no choice set spans two components.
+    Entries ``offsets`` [i] … [i + 1] − 1 of ``alternative`` are the members of choice set i, and those of
+    ``log_multiplicity`` are ln m_j, their known offsets. In set i, alternative ``winner`` [i] was chosen
+    ``count`` [i] times. ``component`` is the component of each alternative: no choice set spans two
+    components.
     """
 
     alternative: Int64
@@ -62,7 +52,6 @@ class LuceProblem:
     component: Int64
 
     def __post_init__(self) -> None:
-        """Check the arrays, so that kernels can trust them."""
         names = ("alternative", "offsets", "winner", "component")
         numbers = {name: check_int64(getattr(self, name), name) for name in names}
         entries, choices = len(numbers["alternative"]), len(numbers["winner"])
@@ -73,34 +62,29 @@ class LuceProblem:
         for name in ("alternative", "winner", "component"):
             check_ids(numbers[name], len(numbers["component"]), name)
         if (count < 0).any() or float(count.sum()) > MOST_COUNTED:
-            raise MismatchedParts(f"counts of choices must be ≥ 0, and sum to at most {MOST_COUNTED:,}")
+            raise MismatchedParts(f"counts of choices must be ≥ 0 and sum to at most {MOST_COUNTED:,}")
         times = np.exp(np.clip(odds, -1.0, MOST_ODDS))
         whole = np.abs(times - np.rint(times)) <= 1e-12 * times
         if not (whole.all() and (odds <= MOST_ODDS).all() and (times > 0.5).all()):
-            raise MismatchedParts("a log_multiplicity is not ln m of a whole number m from 1 to 2³¹ − 1")
+            raise MismatchedParts("a log_multiplicity is not ln m for a whole number m in 1 … 2³¹ − 1")
         settle(self, log_multiplicity=odds, count=count, **numbers)
         choice = rows_of(self.offsets)
         won = np.flatnonzero(self.alternative == self.winner[choice])
         if not np.array_equal(choice[won], np.arange(len(self.winner))):
-            raise MismatchedParts("a choice set lacks its winner, or has it twice; correct the sets")
+            raise MismatchedParts("a choice set contains its winner never or twice; correct the sets")
         if (self.component[self.alternative] != self.component[self.winner][choice]).any():
             raise MismatchedParts("a choice set has alternatives of two components; correct the sets")
 
     @property
     def n_alternatives(self) -> int:
-        """Length of the score vector."""
         return len(self.component)
 
     @property
     def n_components(self) -> int:
-        """The number of components of the alternatives."""
         return int(self.component.max(initial=-1)) + 1
 
     def restrict(self, wanted: Bool) -> tuple[Int64, "LuceProblem"]:
-        """The same problem on the alternatives of some components only (``wanted`` is by component number).
-
-        Returns the kept alternatives, and the smaller problem over them.
-        """
+        """The alternatives of the ``wanted`` components, and the smaller problem over them."""
         alternatives = np.flatnonzero(wanted[self.component])
         choices = wanted[self.component[self.winner]]
         smaller = select_choices(self, choices[rows_of(self.offsets)], choices)
@@ -152,7 +136,7 @@ class LuceProblem:
 
 
 def select_choices(problem: LuceProblem, entries: Bool, choices: Bool) -> LuceProblem:
-    """The same alternatives, with only these choices and only these members of their sets."""
+    """The problem with only these choices and only these members of their sets."""
     lengths = np.bincount(rows_of(problem.offsets)[entries], minlength=len(problem.winner))
     return trusted(
         LuceProblem,
@@ -181,12 +165,9 @@ class Slopes(NamedTuple):
 def luce_problem(
     choices: ChoiceTable, components: Components, *, connected: bool = True
 ) -> tuple[Int64, LuceProblem]:
-    """The choices over the tokens that tie with others.
+    """The rows of ``components.nodes`` that tie with others, and the Luce problem over them.
 
-    The choices must strongly connect every component, unless ``connected`` is False, as for components that
-    dependent embeddings have merged, and with a ridge, which makes the optimum finite.
-
-    Returns the rows of ``components.nodes`` that are the alternatives, and the problem.
+    With ``connected``, the choices must strongly connect every component, so that the optimum is finite.
     """
     offsets, tokens = ragged_column(choices.rows, "tokens")
     member, is_node = components.rows(np.repeat(choices["query"], np.diff(offsets)), tokens)
@@ -206,7 +187,6 @@ def luce_problem(
 
 
 def _number_choices(choices: ChoiceTable, member: Int64, winner: Int64, component: Int64) -> LuceProblem:
-    """The problem of choices with numbered members and winners, and the component of each number."""
     offsets, multiplicities = ragged_column(choices.rows, "multiplicities")
     counts = choices["count"].astype(np.float64)
     return LuceProblem(member, offsets, np.log(multiplicities), winner, counts, component)
@@ -216,11 +196,7 @@ PAIR_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32())])
 
 
 def context_problem(choices: ChoiceTable) -> tuple[pa.Table, LuceProblem]:
-    """The choices with a score for each (query, token) in a choice set, and one group per query.
-
-    For whole contexts this is the training loss itself. Its optimum is not finite: something must limit the
-    scores, such as an anchor with some stiffness or early stopping.
-    """
+    """The choices with a score for each (query, token) in a choice set, and one group per query."""
     offsets, tokens = ragged_column(choices.rows, "tokens")
     member = pack_pairs(np.repeat(choices["query"], np.diff(offsets)), tokens)
     keys = distinct_keys(member)
@@ -233,6 +209,6 @@ def context_problem(choices: ChoiceTable) -> tuple[pa.Table, LuceProblem]:
 
 
 def pooled_problem(choices: ChoiceTable, n_tokens: int) -> LuceProblem:
-    """The same choices with one score per token, independent of the query; all tokens are one group."""
+    """The choices with one score per token, independent of the query; all tokens are one group."""
     tokens = ragged_column(choices.rows, "tokens")[1].astype(np.int64)
     return _number_choices(choices, tokens, choices["winner"].astype(np.int64), np.zeros(n_tokens, np.int64))

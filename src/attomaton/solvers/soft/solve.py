@@ -58,8 +58,6 @@ class SoftSolution(Solution):
     >>> soft = solve_luce(samples, at.find_components(at.extract_edges(samples))).expect()
     >>> soft.scores.column("score").to_numpy().round(4).tolist()  # ± ½ ln 3 inside the component of 0 and 1
     [0.5493, -0.5493, 0.0]
-    >>> round(soft.loss, 4), soft.standard_errors().round(4).tolist()  # −3 ln ¾ − ln ¼
-    (2.2493, [0.5774, 0.5774, 0.0])
     """
 
     certificate: SoftCertificate
@@ -70,25 +68,25 @@ class SoftSolution(Solution):
     free: bool = True
 
     def __post_init__(self) -> None:
-        """Check scores, weights, loss and ridge."""
         check_kind(self.components, Components, "components")
         check_scores(self.scores, self.components.nodes, "the table of soft scores")
         if "weights" in self.__dict__:
             check_weights(self.weights, self.components.edges.n_tokens, "the array of soft weights")
         check_kind(self.choices, ChoiceTable, "choices")
         if not (np.isfinite(self.loss) and 0.0 <= self.ridge < np.inf):
-            raise MismatchedParts(f"loss is {self.loss} and ridge {self.ridge}, which is impossible; {MEND}")
+            raise MismatchedParts(
+                f"loss is {self.loss}, ridge {self.ridge}; both must be finite, ridge ≥ 0; {MEND}"
+            )
 
     def standard_errors(self) -> Float64:
         """The standard error of each score relative to the mean of its component, shape (n_scores,).
 
-        From the observed information: the square roots of the diagonal of the pseudo-inverse of the Hessian
-        over scores with mean zero in each component (the Hessian includes the ridge, if any). A token alone
-        in its component has score 0 by definition, and standard error 0.
+        From the observed information: the square roots of the diagonal of the Hessian's pseudo-inverse over
+        scores with mean zero in each component. A token alone in its component has standard error 0.
         """
         if not self.free:
             raise UnsupportedOption(
-                "dependent embeddings couple these scores; standard errors exist only for free scores"
+                "standard errors exist only for free scores; solve with independent embeddings or none"
             )
         rows, problem = luce_problem(self.choices, self.components, connected=self.ridge == 0.0)
         errors = np.zeros(self.scores.num_rows)
@@ -172,7 +170,6 @@ def solve_luce(
 def _solve_dependent(
     samples: Samples | ChoiceTable, components: Components, table: Float64, atol: float
 ) -> SoftSolution:
-    """The best W in the cyclic subspace if scores are not free inside components."""
     choices = samples if isinstance(samples, ChoiceTable) else extract_choices(samples, components)
     unit, scale = scale_rows(table)
     features, (left, right) = node_features(components, unit)
@@ -199,9 +196,8 @@ def _solve_dependent(
 def _embed_ties(components: Components, scores: Float64, table: Float64) -> tuple[Float64, Float64]:
     """W in the span of the ties with the differences of ``scores`` inside components, and all its scores.
 
-    W = Σ β_t (e_i − e_j) e_kᵀ over a chain of ties; β solves Q β = s_i − s_j with the kernel
-    Q_tt' = (e_i − e_j)·(e_i' − e_j') · e_k·e_k', positive definite as the rows of E are independent. It has
-    the square of their condition number, so the residual of W is refined until that no longer helps.
+    W = Σ β_t (e_i − e_j) e_kᵀ over a chain of ties; β solves Q β = s_i − s_j with the ties' kernel Q. The
+    residual of W is refined until that no longer helps.
     """
     from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
 

@@ -1,8 +1,7 @@
 """The soft problem of ties, directly from counted choices: eight bytes for each member of a choice set.
 
-The most frequent word of a large corpus has a hundred million members. The definition is
-:func:`attomaton.solvers.soft.solve.solve_luce`, which keeps several copies of the general form of the
-problem in memory.
+:func:`attomaton.solvers.soft.solve.solve_luce`, the definition, keeps several copies of the problem in
+memory.
 """
 
 from dataclasses import dataclass
@@ -45,7 +44,6 @@ def solve_groups(
 def prove_groups(
     groups: Groups, scores: Float64, *, ridge: float = 0.0, atol: float = 1e-8, threads: int | None = None
 ) -> TieScores:
-    """The certificate and the loss of scores of sorted choices."""
     if not np.isfinite(scores).all():  # the solver gave up: nothing can be proven
         return TieScores(scores, SoftCertificate(np.inf, np.inf, atol, None, None), np.inf)
     group = np.repeat(np.arange(len(groups)), np.diff(groups.borders))
