@@ -89,9 +89,9 @@ def heads(
 ) -> None:
     """Audit the heads of MODELS on CORPUS: what explains where they look, and which seek the next token.
 
-    Several checkpoints, named after their steps as in checkpoint-100, are audited on the same contexts. The
-    tokenizer is that of the model: tokenizer.json, the tokenizer in a GGUF file, or the vocabulary of a run.
-    With --out, finished layers are stored next to the file, and the same command resumes a stopped audit.
+    The steps of a training, named as in checkpoint-100, are audited on the same
+    contexts. The tokenizer is that of the model or the run. With --out, finished
+    layers are stored next to the file, and the same command resumes the audit.
     """
     for name, value in THREADS.items():  # read when numpy and torch are imported
         os.environ.setdefault(name, value)

@@ -27,8 +27,8 @@ def report(
 ) -> None:
     """Write RUN as one HTML page: graphs, scores, a box to try contexts, training, verdicts.
 
-    The page needs no network and no server. If the run is large, it shows the queries with the most samples,
-    as many as fit in 5 MB.
+    The page needs no network and no server. If the run is large, it shows the queries
+    with the most samples, as many as fit in 5 MB.
     """
     from attomaton.report.page.write import write_report
 

@@ -18,7 +18,7 @@ def verify(
 ) -> None:
     """Test each theorem on the training in RUN; exit code 1 if one fails.
 
-    The assumptions of each theorem are checked first. Verdicts are written to verdicts.json in RUN.
+    Assumptions are checked first. Verdicts are written to verdicts.json in RUN.
     """
     from attomaton.base.errors import needing
 
