@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, strategies as st
 
 import attomaton as at
+from attomaton.automaton.prediction import predict_by_definition
 from attomaton.graphs.bags import count_all_tokens
-from tests.automaton.definitions import predict_by_definition
 from tests.drawn import learn_parts
 from tests.strategies import embedded, sample_sets
 

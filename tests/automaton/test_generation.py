@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import attomaton as at
-from tests.automaton.definitions import generate_by_definition
+from attomaton.automaton.generation import generate_by_definition
 
 SAMPLES = at.Samples.from_lists(
     [[0, 1, 3], [1, 0, 3], [1, 2, 3], [4, 5, 3], [0, 1, 3], [6, 2], [3, 0, 1], [2, 3, 0], [1, 3, 0]],

@@ -103,3 +103,17 @@ def choose(probabilities: Float64, rng: np.random.Generator | None) -> int:
         return int(np.argmax(probabilities >= (1 - PROBABILITY_TIE) * probabilities.max()))
     cumulative: Float64 = np.cumsum(probabilities)
     return int(np.searchsorted(cumulative / cumulative[-1], rng.random(), side="right"))
+
+
+def generate_by_definition(
+    predict_proba: Callable[[list[int]], Float64],
+    prompt: Sequence[int],
+    n: int,
+    rng: np.random.Generator | None,
+    window: int | None = None,
+) -> tuple[int, ...]:
+    """:meth:`Attention.generate` by definition: recompute the probabilities at every step."""
+    context = list(prompt)
+    for _ in range(n):
+        context.append(choose(predict_proba(context if window is None else context[-window:]), rng))
+    return tuple(context[len(prompt) :])

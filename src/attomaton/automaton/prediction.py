@@ -1,6 +1,9 @@
 """Probabilities for many contexts at once, one entry per distinct token of each context."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import exp
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +13,7 @@ from attomaton.base.frames import Tabular
 from attomaton.base.ragged import largest_of, occurs, odds_of, run_starts, shares_of
 from attomaton.base.tables import Bool, Float64, Int32, Int64, table_of
 from attomaton.graphs.bags import Bags
+from attomaton.solvers.solved import Solved
 
 HARD_TIE = 1e-9
 """Hard scores closer than this count as equal: they are exact to rounding, and rational, so ties are real."""
@@ -84,3 +88,20 @@ def predict_from_scores(bags: Bags, nodes: NodeScores) -> BatchPrediction:
     weights[occurs(sample, size)[bags.sample]] = 0.0
     weights[is_node] = odds
     return BatchPrediction(bags, nodes.component, is_node, shares_of(bags.sample, weights, size))
+
+
+def predict_by_definition(solved: Solved, context: Sequence[int]) -> dict[int, float]:
+    """Token → probability that it comes next, for the retrieved tokens."""
+    query, counts = context[-1], Counter(context)
+    hard, soft = (
+        {(row["query"], row["token"]): row["score"] for row in side.scores.to_pylist()}
+        for side in (solved.hard, solved.soft)
+    )
+    nodes = [token for token in counts if (query, token) in hard]
+    if not nodes:  # nothing is known about this query: every position has equal weight
+        return {token: count / len(context) for token, count in counts.items()}
+    top = max(hard[query, token] for token in nodes)
+    taken = [token for token in nodes if hard[query, token] >= top - HARD_TIE]
+    highest = max(soft[query, token] for token in taken)
+    odds = {token: counts[token] * exp(soft[query, token] - highest) for token in taken}
+    return {token: odd / sum(odds.values()) for token, odd in odds.items()}

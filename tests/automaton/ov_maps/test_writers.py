@@ -7,9 +7,9 @@ from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.automaton.ov_maps.maps import Writing
+from attomaton.automaton.ov_maps.settle import written_edges_by_definition
 from attomaton.automaton.ov_maps.writers import count_writers, find_writers, pull_first
 from attomaton.graphs.choices import choices_by_definition
-from tests.automaton.definitions import written_edges_by_definition
 
 N = 5
 tables = st.lists(st.integers(0, N - 1), min_size=N, max_size=N)

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 import attomaton as at
-from attomaton.automaton.repetition.loops import find_loops, list_cycles
+from attomaton.automaton.repetition.loops import find_loops, list_cycles, loops_by_definition
 from attomaton.automaton.repetition.odds import Odds
 from attomaton.base.errors import UnsupportedOption
 from attomaton.corpora.prompts import Names
-from tests.automaton.definitions import loops_by_definition
 
 
 def draw_odds(rng: np.random.Generator, size: int, n_levels: int) -> Odds:

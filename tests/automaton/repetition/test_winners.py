@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import attomaton as at
+from attomaton.automaton.generation import generate_by_definition
 from attomaton.automaton.repetition.counts import draw_counts
 from attomaton.automaton.repetition.flow import find_exponents, find_jacobian
 from attomaton.automaton.repetition.limits import judge_limit
@@ -14,7 +15,6 @@ from attomaton.automaton.repetition.odds import read_odds
 from attomaton.automaton.repetition.winners import Winners
 from attomaton.base.errors import AttomatonError, CorruptRun
 from attomaton.base.native import find_steady
-from tests.automaton.definitions import generate_by_definition
 
 
 def draw_layer(seed: int, size: int) -> np.ndarray:

@@ -17,11 +17,13 @@ key is chosen for every sample, edges and choices are the usual ones of these sm
 key that does not write the label, and the other keys that do are not compared.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from attomaton.automaton.ov_maps.maps import Writing
 from attomaton.automaton.ov_maps.writers import Writers, pull_first
 from attomaton.automaton.runs.nodes import Nodes, NodeScores
 from attomaton.base.progress import Progress, silent
@@ -167,3 +169,15 @@ def settle_choice(problem: WritingProblem, progress: Callable[[str], object]) ->
         if problem.embeddings is None:
             active = occurs(writers.queries[changed], size)
     return chosen, Settling(len(several), MOST_ROUNDS, settled=False)
+
+
+def written_edges_by_definition(
+    samples: Samples, writing: Writing, chosen: Sequence[int]
+) -> Counter[tuple[int, int, int]]:
+    """The edges, by definition: the chosen key beats every key that does not write the label."""
+    edges: Counter[tuple[int, int, int]] = Counter()
+    for (context, label), key in zip(samples, chosen, strict=True):
+        for loser in set(context):
+            if int(writing.write(np.array([loser]))[0]) != label:
+                edges[context[-1], key, loser] += 1
+    return edges

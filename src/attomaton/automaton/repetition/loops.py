@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from attomaton.automaton.prediction import HARD_TIE
 from attomaton.automaton.repetition.odds import Odds, RepeatedLayer, read_odds
@@ -218,3 +219,29 @@ def _solve_absorption(
     if is_lost or not np.isfinite(visits).all():  # absorption takes too long for float64
         return None
     return probabilities, float(visits[is_transient].sum())
+
+
+def loops_by_definition(odds: Odds, window: int) -> list[WindowTokens]:
+    """The result of :func:`list_cycles`, by visiting all K^T windows: the sets that no text leaves."""
+    size = len(odds.tokens)
+    states = [tuple(tokens) for tokens in np.indices((size,) * window).reshape(window, -1).T.tolist()]
+    number = {state: index for index, state in enumerate(states)}
+    edges = [(number[a], number[b]) for a in states for b in next_windows(odds, a, window)]
+    source, target = np.array(edges).T
+    graph = csr_array((np.ones(len(edges)), (source, target)), shape=(len(states), len(states)))
+    labels = connected_components(graph, directed=True, connection="strong")[1]
+    left = np.unique(labels[source[labels[source] != labels[target]]])
+    closed = np.flatnonzero(~np.isin(labels, left))
+    return sorted({_cycle_of(odds, states[index], window) for index in closed})
+
+
+def _cycle_of(odds: Odds, state: WindowTokens, window: int) -> WindowTokens:
+    """The cycle of tokens in a window of a closed set, lowest first."""
+    walked = [state[-1]]
+    for _ in range(len(odds.tokens) * window):
+        (state,) = next_windows(odds, state, window)
+        if state[-1] == walked[0]:
+            break
+        walked.append(state[-1])
+    lowest = walked.index(min(walked))
+    return (*walked[lowest:], *walked[:lowest])
