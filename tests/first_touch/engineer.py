@@ -203,7 +203,7 @@ def go_wrong(hour, texts):
     (folder / "latin.csv").write_bytes("path\ncafé au lait\n".encode("latin-1"))
     (folder / "headless.csv").write_text("\n".join(texts))
     for call, says in (
-        (lambda: at.learn(folder / "visits.csv"), "name the one that holds the documents with column"),
+        (lambda: at.learn(folder / "visits.csv"), "name the column of the documents with column"),
         (
             lambda: at.learn(folder / "visits.csv", reading=at.Reading(column="Path")),
             "no column called 'Path'; it has user, path",
