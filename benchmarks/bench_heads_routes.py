@@ -29,8 +29,8 @@ from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 from attomaton.base.progress import as_stages
 from attomaton.heads import AuditSettings, HeadAudit, audit_heads
 from attomaton.heads.audit.ceiling import OwnScores
+from attomaton.heads.audit.documents import list_documents
 from attomaton.heads.audit.heads import join_audits, measure_layer, prepare, record_all
-from attomaton.heads.audit.rows import list_documents
 from attomaton.heads.audit.types import SPECIFIC, distribute
 from attomaton.heads.live import LiveModel
 from attomaton.heads.texts import read_for

@@ -21,7 +21,7 @@ from attomaton.heads import (
 )
 from attomaton.heads.audit.causal import LabelledContexts, replace_heads
 from attomaton.heads.audit.ceiling import OwnScores
-from attomaton.heads.audit.rows import record
+from attomaton.heads.audit.recording import record
 from attomaton.heads.live import LiveModel
 from attomaton.heads.reading.families import read_object
 from tests.heads import architectures, made

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
         Duplicate as Duplicate,
         Frequency as Frequency,
         Induction as Induction,
+        KeyToken as KeyToken,
         Last as Last,
+        Position as Position,
         PreviousToken as PreviousToken,
         Rung as Rung,
         SentenceStart as SentenceStart,
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
         HeadAudit as HeadAudit,
         audit_heads as audit_heads,
     )
-    from attomaton.heads.audit.ladder import KeyToken as KeyToken, Position as Position, climb as climb
+    from attomaton.heads.audit.ladder import climb as climb
     from attomaton.heads.audit.randomised import (
         permute_weights as permute_weights,
         rotate_beside as rotate_beside,

@@ -16,7 +16,7 @@ from attomaton.heads.audit.causal import (
     run_edited,
     share_out,
 )
-from attomaton.heads.audit.rows import record
+from attomaton.heads.audit.recording import record
 from attomaton.heads.model import Head, Watched
 from tests.heads.audit.standin import StandIn, draw_documents
 

@@ -16,9 +16,8 @@ import transformers
 from attomaton.base.errors import MismatchedParts, UnreadableSource, UnsupportedOption, UnwritablePlace
 from attomaton.heads.audit.compare import compare_audits
 from attomaton.heads.audit.course import audit_course, read_finished_steps, remove_finished
-from attomaton.heads.audit.explanations import Bigram, Table, TokenCounts
+from attomaton.heads.audit.explanations import Bigram, Position, Table, TokenCounts
 from attomaton.heads.audit.heads import TOP, AuditSettings, HeadAudit, audit_heads, read_finished
-from attomaton.heads.audit.ladder import Position
 from attomaton.heads.audit.randomised import permute_weights, rotate_heads
 from attomaton.heads.reading.families import read_object
 from tests.heads import made

@@ -10,11 +10,12 @@ from attomaton.base.printing import blocks_of, draw_text
 from attomaton.heads.arrays import example_audit
 from attomaton.heads.audit.causal import LabelledContexts, replace_heads
 from attomaton.heads.audit.contexts import show_head
+from attomaton.heads.audit.documents import split_documents
+from attomaton.heads.audit.explanations import Position
 from attomaton.heads.audit.heads import AuditSettings, audit_heads
-from attomaton.heads.audit.ladder import Position, name_column
+from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.pictures import COLOURS, draw_audit
 from attomaton.heads.audit.randomised import rotate_beside
-from attomaton.heads.audit.rows import split_documents
 from attomaton.heads.audit.rungs import learned_rungs, plain_rungs
 from attomaton.heads.model import Head
 from attomaton.heads.opening import open_model
@@ -176,8 +177,12 @@ def test_a_series_in_another_order_is_split_by_place():
 @pytest.mark.parametrize(
     ("documents", "how", "said"),
     [
-        (DOCUMENTS[:12], HOW, "5 of 12 documents are drawn to be scored, and 5 of them have the 10 tokens"),
-        (DOCUMENTS, AuditSettings(window=8), "and 0 of them have the 65 tokens that a length of 64 needs"),
+        (DOCUMENTS[:12], HOW, "but only 5 of the 5 drawn from 12 documents have so many"),
+        (
+            DOCUMENTS,
+            AuditSettings(window=8),
+            r"need at least 65 tokens \(a length of 64\), but only 0 of the 12 drawn",
+        ),
         ([], HOW, "there are none"),
         ([DOCUMENTS[0]], HOW, "there is one"),
     ],

@@ -14,7 +14,7 @@ from attomaton.heads.audit.excerpts import choose_contexts
 from attomaton.heads.audit.heads import AuditSettings, audit_heads
 from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.page import render_audit, write_audit
-from attomaton.heads.audit.rows import record
+from attomaton.heads.audit.recording import record
 from attomaton.heads.audit.saved import CONTEXTS, FULL, read_saved
 from tests.heads.audit.drawn_audit import draw_audit
 from tests.heads.audit.standin import StandIn, draw_documents
@@ -39,7 +39,7 @@ def test_contexts_are_those_that_depart_most_one_per_document():
     chosen = choose_contexts(rows, documents, n=4, vocabulary=LETTERS)
     assert chosen.type == CONTEXTS
     for place, contexts in enumerate(chosen.to_pylist()):
-        own = rows.of_head(place)
+        own = rows.on_keys(place)
         mean = own.mean(0)
         apart = [
             float(sum(p * np.log(p / q) for p, q in zip(row, mean, strict=True) if p > 0)) for row in own

@@ -5,8 +5,8 @@ import pytest
 
 from attomaton.corpora.samples import Samples
 from attomaton.heads.audit.contexts import show_head
+from attomaton.heads.audit.explanations import Position
 from attomaton.heads.audit.heads import AuditSettings, audit_heads, of_heads
-from attomaton.heads.audit.ladder import Position
 from attomaton.heads.audit.rungs import (
     Closed,
     Measured,

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from attomaton.base.errors import InvalidSamples, MismatchedParts
-from attomaton.heads.audit.explanations import TokenCounts
+from attomaton.heads.audit.explanations import Position, TokenCounts
 from attomaton.heads.audit.heads import AuditSettings, audit_heads
 from attomaton.heads.audit.jackknife import Estimates
-from attomaton.heads.audit.ladder import Position
 from attomaton.heads.audit.randomised import rotate_beside
-from attomaton.heads.audit.rows import record
+from attomaton.heads.audit.recording import record
 from attomaton.heads.audit.seeking import match_tokens, seek_labels
 from tests.heads.audit.built import KINDS, Seeker, build_heads, draw_text
 from tests.heads.audit.standin import StandIn, draw_documents

@@ -21,8 +21,8 @@ from attomaton.base.frames import Tabular
 from attomaton.base.options import make_rng, whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Bool, Float64, Int32, table_of
+from attomaton.heads.audit.documents import cut_documents, list_documents
 from attomaton.heads.audit.jackknife import Estimates, Resampled
-from attomaton.heads.audit.rows import cut_documents, list_documents
 from attomaton.heads.model import Edits, Head, HeadModel, LayeredModel, check_heads
 
 MOST_EXACT = 6

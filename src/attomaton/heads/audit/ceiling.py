@@ -19,10 +19,13 @@ from scipy.special import log_softmax
 
 from attomaton.base.options import make_rng
 from attomaton.base.tables import Bool, Float64, Int64, Integers
-from attomaton.heads.audit.explanations import Duplicate
+from attomaton.heads.audit.explanations import Duplicate, KeyToken, Position
+from attomaton.heads.audit.features import Features
+from attomaton.heads.audit.fitting import divergence, fit_head
 from attomaton.heads.audit.jackknife import Estimates
-from attomaton.heads.audit.ladder import Features, KeyToken, Position, divergence, explain_rows, fit_head
-from attomaton.heads.audit.rows import MeanReads, Rows
+from attomaton.heads.audit.ladder import explain_rows
+from attomaton.heads.audit.recording import MeanReads
+from attomaton.heads.audit.rows import Rows
 from attomaton.heads.model import LayeredModel
 
 RANKS = (1, 2, 4, 8, 16)
@@ -126,14 +129,14 @@ def find_ceiling(fitted: Rows, scored: Rows, own_scores: OwnScores | None = None
     unexplained, ranks = np.empty((1, len(scored), len(scored.heads))), np.zeros(len(scored.heads), np.int64)
     for index in range(len(scored.heads)):
         attends, features = fitted.attends[:, index], sets[0].attending(index)
-        attention, spreads = features.rows.of_head(index), features.spreads(index)
+        attention, spreads = features.rows.on_keys(index), features.spreads(index)
         designs = [rows.design(range(len(rungs)), index, spreads) for rows in (features, sets[1])]
         coefficients = fit_head(designs[0], attention) if len(attention) else np.zeros(designs[0].size)
         fixed, scores_held_out = (design.scores(coefficients) for design in designs)
         table = _choose_table(pairs[0].take(attends), fixed, attention, left_out[attends], rng)
         if table is not None:
             scores_held_out, ranks[index] = scores_held_out + pairs[1].scores(table), table.shape[1]
-        unexplained[0, :, index] = divergence(scored.of_head(index), log_softmax(scores_held_out, axis=-1))
+        unexplained[0, :, index] = divergence(scored.on_keys(index), log_softmax(scores_held_out, axis=-1))
     [share] = explain_rows(scored, unexplained)
     return Ceiling(share, ranks)
 

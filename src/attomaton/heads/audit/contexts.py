@@ -18,10 +18,12 @@ from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
+from attomaton.heads.audit.documents import list_documents
 from attomaton.heads.audit.excerpts import most_apart
+from attomaton.heads.audit.features import Features, climb_head
+from attomaton.heads.audit.fitting import divergence
 from attomaton.heads.audit.heads import AuditSettings, of_heads, prepare, record_all
-from attomaton.heads.audit.ladder import Features, climb_head, divergence
-from attomaton.heads.audit.rows import Rows, list_documents
+from attomaton.heads.audit.rows import Rows
 from attomaton.heads.audit.rungs import Rungs, settle_rungs
 from attomaton.heads.model import Head, check_head
 from attomaton.heads.opening import open_model
@@ -71,7 +73,7 @@ class HeadContexts(Tabular):
             "lag": self._lags.ravel(),
             "token": self._tokens.ravel(),
             "label": np.repeat(self.rows.labels, n_positions),
-            "attention": self.rows.of_head(0).ravel(),
+            "attention": self.rows.on_keys(0).ravel(),
         }
         fitted = {f"fitted {name}": self.fitted[at].ravel() for at, name in enumerate(self.names)}
         return table_of(columns | fitted)
@@ -98,7 +100,7 @@ class HeadContexts(Tabular):
         columns = "Attention in %: own, and as fitted up to each rung; * marks the next token."
         legend = (line.replace("\xa0", " ") for line in wrap(f"Rungs: {rungs}.", 80))
         blocks: list[Block] = [repr(self), columns, *legend]
-        every, lags, attention = self._tokens, self._lags, self.rows.of_head(0)
+        every, lags, attention = self._tokens, self._lags, self.rows.on_keys(0)
         for at in range(len(self.rows)):
             tokens, label, weights = every[at], int(self.rows.labels[at]), attention[at]
             rows = [
@@ -175,7 +177,7 @@ def show_head(
     rungs_of_head = [of_heads(rung, [head], model) for rung in settle_rungs(plan.rungs, model)]
     sets = Features.of(rungs_of_head, fitted, scored)
     fits = list(climb_head(sets[0], sets[1], 0))
-    apart = divergence(scored.of_head(0), fits[0].logs)
+    apart = divergence(scored.on_keys(0), fits[0].logs)
     chosen = most_apart(apart, scored.documents, whole_number(examples, "examples", least=1))
     weights = np.array([np.exp(fit.logs[chosen]) for fit in fits])
     return HeadContexts(head, scored.take(chosen), tuple(fit.name for fit in fits), weights, vocabulary)

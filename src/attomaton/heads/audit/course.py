@@ -29,11 +29,11 @@ from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Stages, as_stages
 from attomaton.base.tables import Float64
 from attomaton.corpora.readers.batches import Reading
+from attomaton.heads.audit.documents import list_documents
+from attomaton.heads.audit.explanations import LadderRung
 from attomaton.heads.audit.finished import FinishedLayers, alone_in, numbered
 from attomaton.heads.audit.heads import AuditSettings, HeadAudit, audit_heads, prepare, read_finished
-from attomaton.heads.audit.ladder import LadderRung
 from attomaton.heads.audit.pictures import draw_course
-from attomaton.heads.audit.rows import list_documents
 from attomaton.heads.audit.rungs import OfModel, Rungs
 from attomaton.heads.audit.saved import NO_EVIDENCE, mark, write_saved
 from attomaton.heads.model import Head, HeadModel, ModelShape

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from attomaton.base.tables import Float64, Int32, Int64
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary, text_of
-from attomaton.heads.audit.ladder import divergence
-from attomaton.heads.audit.rows import NOTHING, Rows
+from attomaton.heads.audit.fitting import divergence
+from attomaton.heads.audit.rows import LEAST_ATTENTION, Rows
 from attomaton.heads.audit.saved import CONTEXTS, FULL
 
 _arrow: Any = pa
@@ -43,8 +43,8 @@ def choose_contexts(
 
     contexts = list[list[dict[str, Any]]]()
     for index in range(len(rows.heads)):
-        attention = rows.of_head(index)
-        apart = divergence(attention, np.log(np.maximum(attention.mean(0, keepdims=True), NOTHING)))
+        attention = rows.on_keys(index)
+        apart = divergence(attention, np.log(np.maximum(attention.mean(0, keepdims=True), LEAST_ATTENTION)))
         contexts.append([context(row, index) for row in most_apart(apart, rows.documents, n).tolist()])
     return _arrow.array(contexts, CONTEXTS)
 

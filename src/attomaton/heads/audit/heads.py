@@ -24,25 +24,23 @@ from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary, text_of
 from attomaton.heads.audit.causal import Causal, LabelledContexts, measure_means, replace_by
 from attomaton.heads.audit.ceiling import Ceiling, OwnScores, find_ceiling
+from attomaton.heads.audit.documents import (
+    check_copies,
+    check_lengths,
+    cut_documents,
+    list_documents,
+    split_documents,
+)
 from attomaton.heads.audit.excerpts import choose_contexts
-from attomaton.heads.audit.explanations import Bigram, Frequency, Last, Table, TokenCounts
+from attomaton.heads.audit.explanations import Bigram, Frequency, LadderRung, Last, Table, TokenCounts
 from attomaton.heads.audit.finished import FinishedLayers, digest_value
 from attomaton.heads.audit.jackknife import FEWEST_DOCUMENTS, NullDistribution
-from attomaton.heads.audit.ladder import Ladder, LadderRung, climb, name_column
+from attomaton.heads.audit.ladder import Ladder, climb, name_column
 from attomaton.heads.audit.page import render_audit, write_audit
 from attomaton.heads.audit.pictures import draw_audit
 from attomaton.heads.audit.randomised import draw_random_heads
-from attomaton.heads.audit.rows import (
-    MEASURES,
-    Recorded,
-    Rows,
-    check_copies,
-    check_parts,
-    cut_documents,
-    list_documents,
-    record,
-    split_documents,
-)
+from attomaton.heads.audit.recording import Recorded, record
+from attomaton.heads.audit.rows import MEASURES, Rows
 from attomaton.heads.audit.rungs import OfModel, Rungs, learned_rungs, plain_rungs, settle_rungs, useful_rungs
 from attomaton.heads.audit.saved import NO_EVIDENCE, SIZE_FIELDS, About, mark, restore, store, write_saved
 from attomaton.heads.audit.seeking import YES_NO, Seeking, seek_labels
@@ -188,7 +186,7 @@ def prepare(
         )
     fit_on, score_on = split_documents(len(documents), share=settings.fitted, seed=settings.seed)
     if length is not None:
-        check_parts(documents, (fit_on, score_on), window=settings.window, length=length)
+        check_lengths(documents, fit_on, score_on, window=settings.window, length=length)
     counted, held_back = (
         cut_documents([documents[number] for number in numbers], settings.longest + 1, n_tokens=n_tokens)
         for numbers in (fit_on, score_on)
@@ -322,7 +320,7 @@ class HeadAudit(Tabular):
     --------
     >>> import numpy as np
     >>> from attomaton.heads.audit.explanations import Duplicate
-    >>> from attomaton.heads.audit.ladder import Position
+    >>> from attomaton.heads.audit.explanations import Position
     >>> from attomaton.heads.arrays import example_audit
     >>> model, documents = example_audit()
     >>> rungs, settings = (Position(), Duplicate()), AuditSettings(window=8)

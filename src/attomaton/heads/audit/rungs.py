@@ -21,13 +21,15 @@ from attomaton.heads.audit.explanations import (
     Delimiters,
     Duplicate,
     Induction,
+    KeyToken,
+    LadderRung,
+    Position,
     PreviousToken,
     Rung,
     SentenceStart,
     Sink,
     usefulness,
 )
-from attomaton.heads.audit.ladder import KeyToken, LadderRung, Position
 from attomaton.heads.model import HeadModel
 from attomaton.heads.utility.closed import PairCounts, count_pairs, find_closed_utility
 from attomaton.heads.utility.measured import measure_utility

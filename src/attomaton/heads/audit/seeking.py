@@ -211,7 +211,7 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
 
     Examples
     --------
-    >>> from attomaton.heads.audit.rows import record
+    >>> from attomaton.heads.audit.recording import record
     >>> from attomaton.heads.arrays import example_audit
     >>> model, documents = example_audit()
     >>> rows = record(model, documents, window=8).rows
