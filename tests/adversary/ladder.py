@@ -9,8 +9,9 @@ from scipy.stats import t as student
 from attomaton.base.errors import InvalidSamples
 from attomaton.heads.audit.documents import split_documents
 from attomaton.heads.audit.explanations import Duplicate, KeyToken, Position
-from attomaton.heads.audit.heads import AuditSettings, audit_heads
+from attomaton.heads.audit.heads import audit_heads
 from attomaton.heads.audit.ladder import climb
+from attomaton.heads.audit.planning import AuditSettings
 from attomaton.heads.audit.rows import EARLIER, Rows
 from attomaton.heads.audit.rungs import learned_rungs, plain_rungs
 from attomaton.heads.model import Head

@@ -11,7 +11,8 @@ import numpy as np
 from attomaton.base.errors import InvalidSamples
 from attomaton.heads.audit.documents import split_documents
 from attomaton.heads.audit.explanations import Position
-from attomaton.heads.audit.heads import AuditSettings, audit_heads
+from attomaton.heads.audit.heads import audit_heads
+from attomaton.heads.audit.planning import AuditSettings
 from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.recording import record
 from tests.adversary.finding import Finding, Rng, unjudged

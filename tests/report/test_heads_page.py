@@ -10,8 +10,9 @@ import pytest
 import attomaton as at
 from attomaton.base.errors import UnreadableSource
 from attomaton.heads.audit.course import audit_course
-from attomaton.heads.audit.heads import AuditSettings, audit_heads
+from attomaton.heads.audit.heads import audit_heads
 from attomaton.heads.audit.ladder import name_column
+from attomaton.heads.audit.planning import AuditSettings
 from attomaton.heads.audit.saved import KEY, About, mark
 from attomaton.report.page.heads import MOST_SHOWN_HEADS, read_heads
 from attomaton.report.page.write import write_report

@@ -98,7 +98,7 @@ def heads(
     for name, value in THREADS.items():  # read when numpy and torch are imported
         os.environ.setdefault(name, value)
     with needing("heads", "heads"):
-        from attomaton.heads.audit.heads import AuditSettings
+        from attomaton.heads.audit.planning import AuditSettings
 
     settings = AuditSettings(window, per_document, longest, rows, length=length, contexts=contexts, seed=seed)
     shown = None if show is None else parse_heads("--show", show)[0]

@@ -34,17 +34,15 @@ if TYPE_CHECKING:
         first_looks as first_looks,
         usefulness as usefulness,
     )
-    from attomaton.heads.audit.heads import (
-        AuditSettings as AuditSettings,
-        HeadAudit as HeadAudit,
-        audit_heads as audit_heads,
-    )
+    from attomaton.heads.audit.heads import audit_heads as audit_heads
     from attomaton.heads.audit.ladder import climb as climb
+    from attomaton.heads.audit.planning import AuditSettings as AuditSettings
     from attomaton.heads.audit.randomised import (
         permute_weights as permute_weights,
         rotate_beside as rotate_beside,
         rotate_heads as rotate_heads,
     )
+    from attomaton.heads.audit.result import HeadAudit as HeadAudit
     from attomaton.heads.audit.rungs import plain_rungs as plain_rungs, useful_rungs as useful_rungs
     from attomaton.heads.audit.seeking import seek_labels as seek_labels
     from attomaton.heads.audit.types import HeadType as HeadType

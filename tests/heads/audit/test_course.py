@@ -11,7 +11,8 @@ import pytest
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, SameWeights, UnreadableModel, UnsupportedOption
 from attomaton.heads.audit.course import ModelStep, audit_course, find_steps
-from attomaton.heads.audit.heads import AuditSettings, audit_heads
+from attomaton.heads.audit.heads import audit_heads
+from attomaton.heads.audit.planning import AuditSettings
 from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.rungs import plain_rungs
 from attomaton.heads.audit.saved import read_saved

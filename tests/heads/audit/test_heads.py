@@ -12,9 +12,10 @@ from attomaton.heads.audit.causal import LabelledContexts, replace_heads
 from attomaton.heads.audit.contexts import show_head
 from attomaton.heads.audit.documents import split_documents
 from attomaton.heads.audit.explanations import Position
-from attomaton.heads.audit.heads import AuditSettings, audit_heads
+from attomaton.heads.audit.heads import audit_heads
 from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.pictures import COLOURS, draw_audit
+from attomaton.heads.audit.planning import AuditSettings
 from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.rungs import learned_rungs, plain_rungs
 from attomaton.heads.model import Head
@@ -161,7 +162,7 @@ def test_whatever_stands_for_a_model_is_opened(kind, tmp_path):
 def test_wrong_asking_is_refused():
     with pytest.raises(AttomatonError, match="settings is of type dict; it must be AuditSettings"):
         audit_heads(MODEL, DOCUMENTS, settings={"window": 8})
-    with pytest.raises(InvalidSamples, match="there is one; give several"):
+    with pytest.raises(InvalidSamples, match="but the corpus has one document; split"):
         audit_heads(MODEL, DOCUMENTS[:1])
     with pytest.raises(UnsupportedOption):
         AuditSettings(window=1)
@@ -183,8 +184,8 @@ def test_a_series_in_another_order_is_split_by_place():
             AuditSettings(window=8),
             r"need at least 65 tokens \(a length of 64\), but only 0 of the 12 drawn",
         ),
-        ([], HOW, "there are none"),
-        ([DOCUMENTS[0]], HOW, "there is one"),
+        ([], HOW, "but the corpus has none"),
+        ([DOCUMENTS[0]], HOW, "but the corpus has one document"),
     ],
 )
 def test_documents_that_are_too_few_are_refused_before_any_work(documents, how, said):

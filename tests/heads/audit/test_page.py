@@ -11,9 +11,10 @@ from attomaton.base.errors import UnreadableSource, UnwritablePlace
 from attomaton.base.tables import write_parquet
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.heads.audit.excerpts import choose_contexts
-from attomaton.heads.audit.heads import AuditSettings, audit_heads
+from attomaton.heads.audit.heads import audit_heads
 from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.page import render_audit, write_audit
+from attomaton.heads.audit.planning import AuditSettings
 from attomaton.heads.audit.recording import record
 from attomaton.heads.audit.saved import CONTEXTS, FULL, read_saved
 from tests.heads.audit.drawn_audit import draw_audit

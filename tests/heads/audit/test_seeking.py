@@ -7,8 +7,9 @@ import pytest
 
 from attomaton.base.errors import InvalidSamples, MismatchedParts
 from attomaton.heads.audit.explanations import Position, TokenCounts
-from attomaton.heads.audit.heads import AuditSettings, audit_heads
+from attomaton.heads.audit.heads import audit_heads
 from attomaton.heads.audit.jackknife import Estimates
+from attomaton.heads.audit.planning import AuditSettings
 from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.recording import record
 from attomaton.heads.audit.seeking import match_tokens, seek_labels

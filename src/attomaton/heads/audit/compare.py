@@ -12,9 +12,9 @@ from attomaton.base.errors import MismatchedParts
 from attomaton.base.frames import Tabular
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Bool, Float64, table_of
-from attomaton.heads.audit.heads import HeadAudit
 from attomaton.heads.audit.jackknife import Estimates, as_rare, divide
 from attomaton.heads.audit.ladder import name_column
+from attomaton.heads.audit.result import HeadAudit
 from attomaton.heads.model import Head
 
 PRINTED_HEADS = 10
@@ -107,7 +107,8 @@ def compare_audits(
     Examples
     --------
     >>> from attomaton.heads.arrays import example_audit
-    >>> from attomaton.heads.audit.heads import AuditSettings, audit_heads
+    >>> from attomaton.heads.audit.heads import audit_heads
+    >>> from attomaton.heads.audit.planning import AuditSettings
     >>> audit = audit_heads(*example_audit(), settings=AuditSettings(window=8))
     >>> compare_audits(audit, audit).difference.any()
     np.False_

@@ -22,7 +22,8 @@ from attomaton.heads.audit.documents import list_documents
 from attomaton.heads.audit.excerpts import most_apart
 from attomaton.heads.audit.features import Features, climb_head
 from attomaton.heads.audit.fitting import divergence
-from attomaton.heads.audit.heads import AuditSettings, of_heads, prepare, record_all
+from attomaton.heads.audit.heads import record_all, table_of_heads
+from attomaton.heads.audit.planning import AuditSettings, plan_audit
 from attomaton.heads.audit.rows import Rows
 from attomaton.heads.audit.rungs import Rungs, settle_rungs
 from attomaton.heads.model import Head, check_head
@@ -171,10 +172,10 @@ def show_head(
     if vocabulary is None and isinstance(documents, Documents):
         vocabulary = documents.vocabulary
     documents = list_documents(documents, limit)
-    plan = prepare(model, documents, rungs, settings, theory=theory, vocabulary=vocabulary)
+    plan = plan_audit(model, documents, rungs, settings, theory=theory, vocabulary=vocabulary)
     rows = record_all(model, (), documents, settings, tell, layers=[head.layer])[0].rows.of_heads([head])
     fitted, scored = plan.split(rows)
-    rungs_of_head = [of_heads(rung, [head], model) for rung in settle_rungs(plan.rungs, model)]
+    rungs_of_head = [table_of_heads(rung, [head], model) for rung in settle_rungs(plan.rungs, model)]
     sets = Features.of(rungs_of_head, fitted, scored)
     fits = list(climb_head(sets[0], sets[1], 0))
     apart = divergence(scored.on_keys(0), fits[0].logs)

@@ -31,9 +31,11 @@ from attomaton.base.tables import Float64
 from attomaton.corpora.readers.batches import Reading
 from attomaton.heads.audit.documents import list_documents
 from attomaton.heads.audit.explanations import LadderRung
-from attomaton.heads.audit.finished import FinishedLayers, alone_in, numbered
-from attomaton.heads.audit.heads import AuditSettings, HeadAudit, audit_heads, prepare, read_finished
+from attomaton.heads.audit.finished import FinishedLayers, alone_in, numbered, read_finished
+from attomaton.heads.audit.heads import audit_heads
 from attomaton.heads.audit.pictures import draw_course
+from attomaton.heads.audit.planning import AuditSettings, plan_audit
+from attomaton.heads.audit.result import HeadAudit
 from attomaton.heads.audit.rungs import OfModel, Rungs
 from attomaton.heads.audit.saved import NO_EVIDENCE, mark, write_saved
 from attomaton.heads.model import Head, HeadModel, ModelShape
@@ -396,7 +398,7 @@ def audit_course(
             model = model_step.open()
             if first is None:
                 first = model_step.name, model.shape
-                climbed = prepare(
+                climbed = plan_audit(
                     model, documents, rungs, settings, theory=theory, vocabulary=vocabulary
                 ).rungs
             check_alike(first, (model_step.name, model.shape))

@@ -59,7 +59,7 @@ def split_documents(n: int, *, share: float = 0.6, seed: int = 0) -> tuple[list[
     return sorted(order[:cut].tolist()), sorted(order[cut:].tolist())
 
 
-def check_lengths(
+def check_split(
     documents: Sequence[Any], fit_on: Sequence[int], score_on: Sequence[int], *, window: int, length: int
 ) -> None:
     """Raise if the documents of a split are too short, or too few of them are long enough, for an audit.

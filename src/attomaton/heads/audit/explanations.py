@@ -367,7 +367,8 @@ class PMI:
         scores += np.log(tokens.sum() + 0.5 * len(tokens))
         is_counted = (tokens[rows.tokens] > 0) & (self.counts.followed[rows.queries] > 0)[:, None]
         n_counted = np.maximum(is_counted.sum(1, keepdims=True), 1)
-        return np.where(is_counted, scores, (scores * is_counted).sum(1, keepdims=True) / n_counted)
+        mean: Float64 = (scores * is_counted).sum(1, keepdims=True) / n_counted
+        return np.where(is_counted, scores, mean)
 
 
 @dataclass(frozen=True, eq=False)

@@ -110,7 +110,7 @@ class Design:
         """The loss, and the logarithms of the fitted attention, shape (n_rows, n_keys)."""
         logs = log_softmax(self.scores(coefficients), axis=-1)
         loss = -np.vdot(attention, logs) / len(attention) + 0.5 * np.vdot(self.penalty, coefficients**2)
-        return loss, logs
+        return float(loss), logs
 
 
 def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -> Float64:

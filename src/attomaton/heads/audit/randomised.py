@@ -9,12 +9,12 @@ every weight matrix except the embeddings, so that nothing learned is left.
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from attomaton.base.errors import UnsupportedOption
+from attomaton.base.errors import MismatchedParts, UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.heads.model import HeadModel, RotatableModel
 from attomaton.heads.own import TheoryLayer
@@ -74,31 +74,57 @@ def rotate_beside(model: HeadModel, *, seed: int) -> HeadModel:
     return model.rotate(seed=seed) if isinstance(model, RotatableModel) else need_weights(model)
 
 
-def draw_random_heads(
-    model: HeadModel, random: int | Sequence[HeadModel], *, seed: int
-) -> tuple[Sequence[HeadModel], str, str]:
-    """The models with random heads for an audit, the name of their null, and what is to be said of them."""
+class RandomHeads(NamedTuple):
+    """Models with random heads for an audit.
+
+    ``null`` says how they were made: ``"intact"``, ``"inputs"`` (the heads of a layer share a rotation) or
+    ``"given"``. ``note`` is what a reader of the audit must know.
+    """
+
+    models: Sequence[HeadModel]
+    null: str = "intact"
+    note: str = ""
+
+
+def draw_random_heads(model: HeadModel, random: int | Sequence[HeadModel], *, seed: int) -> RandomHeads:
+    """Draw random heads this many times, or take models with random heads, if they fit the model."""
+    drawn = _draw(model, random, seed)
+    for control in drawn.models:
+        if control.shape.heads != model.shape.heads:
+            raise MismatchedParts(
+                f"{control.name} does not have the layers and heads of {model.name}; give models with random "
+                "heads of the same shape"
+            )
+    if len(drawn.models) * len(model.shape.heads) == 1:
+        raise UnsupportedOption(
+            f"random gives {model.name} one random head, which has no spread to compare with; give random=2 "
+            "or more, or random=0 for no comparison"
+        )
+    return drawn
+
+
+def _draw(model: HeadModel, random: int | Sequence[HeadModel], seed: int) -> RandomHeads:
     if isinstance(random, Sequence) and not isinstance(random, str):
-        return random, "given", ""
+        return RandomHeads(random, "given")
     count = whole_number(random, "random", most=MOST_DRAWS)
     if count and not isinstance(model, RotatableModel):
-        words = (
+        note = (
             "No head is compared with random heads: these are made from weights, which attomaton does not "
             f"read from {model.name}; give your own models with random heads as random."
         )
-        return (), "intact", words
+        return RandomHeads((), note=note)
     try:
         models = [rotate_beside(model, seed=seed + draw) for draw in range(count)]
     except UnsupportedOption as error:
-        return (), "intact", f"No head is compared with random heads: {error}."
+        return RandomHeads((), note=f"No head is compared with random heads: {error}.")
     if not any(getattr(drawn, "shares_rotations", False) for drawn in models):
-        return models, "intact", ""
-    words = (
+        return RandomHeads(models)
+    note = (
         f"The query and key weights of {model.name} are out of reach (quantised, offloaded, or no linear map "
         "for each head). So all random heads of a layer read through the same rotation, and each draw counts "
         "as a sample of one: give random=8 or more."
     )
-    return models, "inputs", words
+    return RandomHeads(models, "inputs", note)
 
 
 def permute_weights(model: HeadModel, *, seed: int) -> HeadModel:

@@ -140,7 +140,8 @@ def _draw_positions(
 def _index_rows(positions: Mapping[int, Int64]) -> dict[int, Int64]:
     """The indices of the rows of each document: documents follow one another."""
     ends = np.cumsum([len(drawn) for drawn in positions.values()])
-    return dict(zip(positions, np.split(np.arange(ends[-1]), ends[:-1]), strict=True))
+    indices: list[Any] = np.split(np.arange(ends[-1]), ends[:-1])
+    return dict(zip(positions, indices, strict=True))
 
 
 def _allocate_rows(

@@ -179,7 +179,7 @@ def plain_rungs(texts: Sequence[str] | None = None) -> tuple[LadderRung, ...]:
 
 def learned_rungs(
     documents: Sequence[Any], *, n_tokens: int, window: int = 32, strength: float | None = 0.5
-) -> tuple[LadderRung, ...]:
+) -> tuple[AttentionRung, ...]:
     """The automaton and ``shrink``, learned from documents; none if no context contains its label."""
     read = [np.asarray(ids, np.int64) for ids in documents if len(ids) > 1]
     if not read:
