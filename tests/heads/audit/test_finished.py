@@ -75,7 +75,7 @@ def test_files_that_hold_no_whole_audit_are_refused(whole, tmp_path):
     table = pq.read_table(tmp_path / "heads.parquet")
     for drop in ("without_explained_position", "random_error_seeking_excess", "scale_alone_last"):
         pq.write_table(table.drop_columns([drop]), tmp_path / "cut.parquet")
-        with pytest.raises(UnreadableSource, match="does not hold one whole audit"):
+        with pytest.raises(UnreadableSource, match="does not contain one whole audit"):
             HeadAudit.load(tmp_path / "cut.parquet")
     course = audit_course([StandIn(), StandIn(seed=1)], DOCUMENTS, steps=[0, 1], settings=HOW)
     with pytest.raises(UnreadableSource, match="several steps"):

@@ -94,7 +94,7 @@ def test_contexts_of_another_type_are_refused(audit, tmp_path):
     table = audit._with_contexts()
     wrong = table.set_column(table.column_names.index("contexts"), "contexts", [[1, 2, 3, 4]])
     write_parquet(wrong, tmp_path / "wrong.parquet")
-    with pytest.raises(UnreadableSource, match="its contexts have another type"):
+    with pytest.raises(UnreadableSource, match="'contexts' has a wrong type"):
         read_saved(tmp_path / "wrong.parquet")
 
 

@@ -122,7 +122,7 @@ def test_random_heads_of_one_layer_measure_probability():
 def test_what_cannot_be_measured_is_refused():
     with pytest.raises(MismatchedParts):
         seek_labels(replace(FITTED, heads=FITTED.heads[:1]), SCORED, COUNTS)
-    with pytest.raises(InvalidSamples, match="window holds the query, the label"):
+    with pytest.raises(InvalidSamples, match="window contains the next token"):
         seek_labels(
             FITTED, replace(SCORED, labels=SCORED.labels * 0 + 99), TokenCounts.of([[99]], n_tokens=100)
         )

@@ -20,7 +20,8 @@ from attomaton.base.errors import MismatchedParts, UnreadableSource
 from attomaton.base.tables import write_parquet
 from attomaton.heads.audit.digests import digest_value
 from attomaton.heads.audit.result import HeadAudit, join_audits
-from attomaton.heads.audit.saved import read_saved, store
+from attomaton.heads.audit.saved import read_saved
+from attomaton.heads.audit.storage import store
 from attomaton.heads.model import HeadModel
 
 IDENTITY = "audit.json"

@@ -21,8 +21,9 @@ from attomaton.heads.audit.ladder import Ladder, name_column
 from attomaton.heads.audit.page import render_audit, write_audit
 from attomaton.heads.audit.pictures import draw_audit
 from attomaton.heads.audit.rows import MEASURES
-from attomaton.heads.audit.saved import NO_EVIDENCE, SIZE_FIELDS, About, mark, restore, store, write_saved
+from attomaton.heads.audit.saved import COMMON_FIELDS, NO_EVIDENCE, About, mark, write_saved
 from attomaton.heads.audit.seeking import YES_NO, Seeking
+from attomaton.heads.audit.storage import restore, store
 from attomaton.heads.audit.types import HeadType, type_heads
 from attomaton.heads.model import Head
 
@@ -226,19 +227,12 @@ class HeadAudit(Tabular):
     def about(self) -> About:
         """The metadata of a saved table."""
         return About(
-            self.model,
-            self.ladder.names,
-            self.n_documents,
-            self.n_rows,
-            self.n_random,
-            self.null,
+            rungs=self.ladder.names,
             alone=self.alone.names,
             seeking_rows=self.seeking.n_rows,
             seeking_documents=self.seeking.n_documents,
             whole=() if self.causal is None else (self.causal.loss, self.causal.accuracy),
-            left_out=self.left_out,
-            **{name: getattr(self, name) for name in SIZE_FIELDS},
-            digest=self.digest,
+            **{name: getattr(self, name) for name in COMMON_FIELDS},
         )
 
     def _with_contexts(self) -> pa.Table:
