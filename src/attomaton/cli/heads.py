@@ -18,7 +18,7 @@ from attomaton.cli.values import path_option, whole, words, words_argument
 
 if TYPE_CHECKING:
     from attomaton.corpora.documents import Documents
-    from attomaton.heads.audit.course import ModelStep
+    from attomaton.heads.audit.steps import ModelStep
     from attomaton.heads.model import Head, HeadModel
 
 
@@ -257,7 +257,7 @@ def find_models(
     sources: Sequence[str], *, revisions: Sequence[str] = (), steps: int | None = None
 ) -> "tuple[ModelStep, ...]":
     """What the arguments name: one model, as it is, or the steps of a training; none is opened."""
-    from attomaton.heads.audit.course import ModelStep, expand_globs, find_revisions, find_steps, spread
+    from attomaton.heads.audit.steps import ModelStep, expand_globs, find_revisions, find_steps, spread
     from attomaton.heads.opening import open_model
 
     if revisions:

@@ -9,12 +9,7 @@ if TYPE_CHECKING:
     from attomaton.heads.audit.causal import replace_heads as replace_heads, share_out as share_out
     from attomaton.heads.audit.compare import compare_audits as compare_audits
     from attomaton.heads.audit.contexts import show_head as show_head
-    from attomaton.heads.audit.course import (
-        HeadCourse as HeadCourse,
-        audit_course as audit_course,
-        find_revisions as find_revisions,
-        find_steps as find_steps,
-    )
+    from attomaton.heads.audit.course import HeadCourse as HeadCourse, audit_course as audit_course
     from attomaton.heads.audit.explanations import (
         PMI as PMI,
         AttentionRung as AttentionRung,
@@ -45,6 +40,7 @@ if TYPE_CHECKING:
     from attomaton.heads.audit.result import HeadAudit as HeadAudit
     from attomaton.heads.audit.rungs import plain_rungs as plain_rungs, useful_rungs as useful_rungs
     from attomaton.heads.audit.seeking import seek_labels as seek_labels
+    from attomaton.heads.audit.steps import find_revisions as find_revisions, find_steps as find_steps
     from attomaton.heads.audit.types import HeadType as HeadType
     from attomaton.heads.deviation import compare_logits as compare_logits
     from attomaton.heads.model import Head as Head

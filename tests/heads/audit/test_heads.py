@@ -8,7 +8,7 @@ import pytest
 from attomaton.base.errors import AttomatonError, InvalidSamples, UnreadableModel, UnsupportedOption
 from attomaton.base.printing import blocks_of, draw_text
 from attomaton.heads.arrays import example_audit
-from attomaton.heads.audit.causal import LabelledContexts, replace_heads
+from attomaton.heads.audit.causal import replace_heads
 from attomaton.heads.audit.contexts import show_head
 from attomaton.heads.audit.documents import split_documents
 from attomaton.heads.audit.explanations import Position
@@ -17,6 +17,7 @@ from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.pictures import COLOURS, draw_audit
 from attomaton.heads.audit.planning import AuditSettings
 from attomaton.heads.audit.randomised import rotate_beside
+from attomaton.heads.audit.replacing import LabelledContexts
 from attomaton.heads.audit.rungs import learned_rungs, plain_rungs
 from attomaton.heads.model import Head
 from attomaton.heads.opening import open_model

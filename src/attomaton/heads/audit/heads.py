@@ -20,7 +20,7 @@ from attomaton.base.options import show
 from attomaton.base.progress import Stages, as_stages
 from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
-from attomaton.heads.audit.causal import LabelledContexts, measure_means, replace_by
+from attomaton.heads.audit.causal import replace_by
 from attomaton.heads.audit.ceiling import Ceiling, OwnScores, find_ceiling
 from attomaton.heads.audit.digests import digest_value
 from attomaton.heads.audit.documents import list_documents
@@ -31,6 +31,7 @@ from attomaton.heads.audit.ladder import Ladder, climb
 from attomaton.heads.audit.planning import AuditSettings, Plan, plan_audit
 from attomaton.heads.audit.randomised import RandomHeads, draw_random_heads
 from attomaton.heads.audit.recording import Recorded, record
+from attomaton.heads.audit.replacing import LabelledContexts, measure_means
 from attomaton.heads.audit.result import HeadAudit, join_audits
 from attomaton.heads.audit.rows import MEASURES, Rows
 from attomaton.heads.audit.rungs import Rungs, settle_rungs

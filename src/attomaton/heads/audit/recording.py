@@ -4,7 +4,7 @@ The same pass records the rows of random heads that read the residual stream of 
 what attention reads at each token.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -90,19 +90,19 @@ def record(
     cut = cut_documents(list_documents(documents), longest + 1, n_tokens=model.shape.n_tokens)
     row_bytes = 4 * len(model.shape.heads) * (window + 2) * (1 + len(random))
     most_rows = max(most_bytes // row_bytes, 2 * FEWEST_DOCUMENTS)
-    positions = _draw_positions(cut, window, per_document, most_rows, make_rng(seed))
-    used = {number: cut[number] for number in positions}
+    sampled = _sample_positions(cut, window, per_document, most_rows, make_rng(seed))
     layers = tuple(range(model.shape.n_layers) if layers is None else layers)
-    rows = _allocate_rows(model, used, positions, window, layers)
-    sets = [rows, *(_with_new_arrays(rows) for _ in random)]
-    reads = _ReadSums(layers, {number: used[number] for number in dict.fromkeys(reads_of) if number in used})
+    rows = _allocate_rows(model, sampled, window, layers)
+    by_head = [{name: np.empty_like(getattr(rows, name)) for name in BY_HEAD} for _ in random]
+    sets = [rows, *(replace(rows, **arrays) for arrays in by_head)]
+    averaged = set(reads_of)
+    reads = _ReadSums(layers, [document for document in sampled if document.number in averaged])
     tape = _Tape(model, random, layers, sets, reads)
-    row_indices = _index_rows(positions)
     done = 0
-    for numbers in _batch_numbers(model, {number: len(ids) - 1 for number, ids in used.items()}, len(cut)):
-        tape.run(_Batch.of(numbers, used, positions, row_indices))
-        done += len(numbers)
-        progress(done, len(used))
+    for batch in _batch_documents(model, sampled, len(cut)):
+        tape.run(batch)
+        done += len(batch)
+        progress(done, len(sampled))
     return Recorded(rows, tuple(sets[1:]), reads.means())
 
 
@@ -116,10 +116,27 @@ def _longest_context(model: HeadModel, longest: int, window: int) -> int:
     return longest if most is None else min(longest, most)
 
 
-def _draw_positions(
+@dataclass(frozen=True, eq=False)
+class _Sampled:
+    """A document by its ``number``: its tokens ``ids``, and the sampled ``positions``, ascending.
+
+    ``rows`` are the indices of these positions in :class:`Rows`. The last token is a label only.
+    """
+
+    number: int
+    ids: Int32
+    positions: Int64
+    rows: Int64
+
+    @property
+    def context(self) -> Int32:
+        return self.ids[:-1]
+
+
+def _sample_positions(
     documents: Sequence[Int32], window: int, per_document: int, most_rows: int, rng: np.random.Generator
-) -> dict[int, Int64]:
-    """The positions to sample from each document that is long enough, ascending, by its number."""
+) -> list[_Sampled]:
+    """Draw positions in each document that is long enough, with a window before and a label after each."""
     numbers = [number for number, ids in enumerate(documents) if len(ids) >= window + 2]
     if not numbers:
         raise InvalidSamples(
@@ -129,35 +146,26 @@ def _draw_positions(
     if len(numbers) > most_rows:
         numbers = np.sort(rng.choice(numbers, most_rows, replace=False)).tolist()
     per_document = min(per_document, most_rows // len(numbers))
-    positions = dict[int, Int64]()
-    for number in numbers:  # a token before the window's first position, and a label after the query
+    sampled, n_rows = list[_Sampled](), 0
+    for number in numbers:
         possible = np.arange(window, len(documents[number]) - 1)
-        n_drawn = min(per_document, len(possible))
-        positions[number] = np.sort(rng.choice(possible, n_drawn, replace=False))
-    return positions
-
-
-def _index_rows(positions: Mapping[int, Int64]) -> dict[int, Int64]:
-    """The indices of the rows of each document: documents follow one another."""
-    ends = np.cumsum([len(drawn) for drawn in positions.values()])
-    indices: list[Any] = np.split(np.arange(ends[-1]), ends[:-1])
-    return dict(zip(positions, indices, strict=True))
+        positions = np.sort(rng.choice(possible, min(per_document, len(possible)), replace=False))
+        rows = np.arange(n_rows, n_rows + len(positions))
+        sampled.append(_Sampled(number, documents[number], positions, rows))
+        n_rows += len(positions)
+    return sampled
 
 
 def _allocate_rows(
-    model: HeadModel,
-    documents: Mapping[int, Int32],
-    positions: Mapping[int, Int64],
-    window: int,
-    layers: Sequence[int],
+    model: HeadModel, documents: Sequence[_Sampled], window: int, layers: Sequence[int]
 ) -> Rows:
     """The rows of all sampled positions, with empty arrays by head."""
     past, labels = list[Int32](), list[Int32]()
-    for number, drawn in positions.items():
-        ids, back = documents[number], drawn[:, None] - np.arange(window + EARLIER)
-        past.append(np.where(back < 0, -1, ids[np.maximum(back, 0)]))
-        labels.append(ids[drawn + 1])
-    counts = [len(drawn) for drawn in positions.values()]
+    for document in documents:
+        window_positions = document.positions[:, None] - np.arange(window + EARLIER)
+        past.append(np.where(window_positions < 0, -1, document.ids[np.maximum(window_positions, 0)]))
+        labels.append(document.ids[document.positions + 1])
+    counts = [len(document.rows) for document in documents]
     heads = tuple(head for head in model.shape.heads if head.layer in layers)
     size = (sum(counts), len(heads))
     return Rows(
@@ -165,56 +173,38 @@ def _allocate_rows(
         attention=np.empty((*size, window), np.float32),
         **{name: np.empty(size, np.float32) for name in MEASURES},
         past=np.concatenate(past),
-        starts=np.repeat(np.array([documents[number][0] for number in positions]), counts),
+        starts=np.repeat(np.array([document.ids[0] for document in documents]), counts),
         labels=np.concatenate(labels),
-        documents=np.repeat(np.fromiter(positions, np.int32), counts),
-        positions=np.concatenate(list(positions.values())).astype(np.int32),
+        documents=np.repeat(np.array([document.number for document in documents], np.int32), counts),
+        positions=np.concatenate([document.positions for document in documents]).astype(np.int32),
         n_tokens=model.shape.n_tokens,
     )
 
 
-def _with_new_arrays(rows: Rows) -> Rows:
-    return replace(rows, **{name: np.empty_like(getattr(rows, name)) for name in BY_HEAD})
+def _batch_documents(
+    model: HeadModel, documents: Sequence[_Sampled], n_documents: int
+) -> Iterator[list[_Sampled]]:
+    """Documents of similar lengths that are run together, the longest first.
 
-
-@dataclass(frozen=True, eq=False)
-class _Batch:
-    """Documents that are run together, by their ``numbers``.
-
-    ``contexts`` (n, length) are padded at the end. ``queries`` (n, n_queries) are the sampled positions;
-    where a document has fewer, its last is repeated. ``is_sampled`` is False for repetitions, and ``rows``
-    are the indices of all others in ``Rows``.
+    Patterns from an iterator are read in the order of all ``n_documents``, one document at a time.
     """
-
-    numbers: Sequence[int]
-    contexts: Int32
-    queries: Tensor
-    is_sampled: Tensor
-    rows: Int64
-
-    @classmethod
-    def of(
-        cls,
-        numbers: Sequence[int],
-        documents: Mapping[int, Int32],
-        positions: Mapping[int, Int64],
-        row_indices: Mapping[int, Int64],
-    ) -> "_Batch":
-        contexts = np.zeros((len(numbers), max(len(documents[number]) - 1 for number in numbers)), np.int32)
-        for context, number in zip(contexts, numbers, strict=True):  # causal models do not look ahead
-            context[: len(documents[number]) - 1] = documents[number][:-1]
-        counts = np.array([[len(positions[number])] for number in numbers])
-        most = int(counts.max())
-        queries = [
-            np.pad(positions[number], (0, most - len(positions[number])), mode="edge") for number in numbers
-        ]
-        return cls(
-            numbers,
-            contexts,
-            torch.as_tensor(np.array(queries)),
-            torch.as_tensor(np.arange(most) < counts),
-            np.concatenate([row_indices[number] for number in numbers]),
-        )
+    if isinstance(model, PatternModel) and model.items is not None:
+        by_number = {document.number: document for document in documents}
+        for number in range(n_documents):
+            if number in by_number:
+                yield [by_number[number]]
+            else:
+                model.skip()
+        return
+    is_layered = isinstance(model, LayeredModel)  # it keeps no patterns or logits
+    batch = list[_Sampled]()
+    for document in sorted(documents, key=lambda document: -len(document.context)):
+        length = len((batch[0] if batch else document).context)
+        if batch and len(batch) >= (BATCH_TOKENS // length if is_layered else model.shape.batch_of(length)):
+            yield batch
+            batch = []
+        batch.append(document)
+    yield batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,26 +217,38 @@ class _Tape:
     sets: list[Rows]
     reads: "_ReadSums"
 
-    def run(self, batch: _Batch) -> None:
-        write = partial(self._write, batch)
-        if isinstance(self.model, LayeredModel):
-            add = partial(self.reads.add, batch.numbers)
-            self.model.record(
-                batch.contexts, batch.queries, write, random=self.random, reads=add, layers=self.layers
-            )
-            return
-        patterns = self.model.watch(batch.contexts).patterns
-        for layer in self.layers:
-            write(
-                layer, 0, _torch.take_along_dim(patterns[layer].detach(), batch.queries[:, None, :, None], 2)
-            )
+    def run(self, batch: Sequence[_Sampled]) -> None:
+        """Run the model over the contexts of a batch, padded at the end: causal models do not look ahead.
 
-    def _write(self, batch: _Batch, layer: int, number: int, patterns: Tensor) -> None:
-        """Write the rows of one set in a layer, from patterns of shape (n, n_heads, n_queries, length)."""
+        Where a document has fewer sampled positions than others, its last is repeated, and not written.
+        """
+        contexts = np.zeros((len(batch), max(len(document.context) for document in batch)), np.int32)
+        most = max(len(document.positions) for document in batch)
+        positions, is_sampled = np.empty((len(batch), most), np.int64), np.zeros((len(batch), most), bool)
+        for index, document in enumerate(batch):
+            n = len(document.positions)
+            contexts[index, : len(document.context)] = document.context
+            positions[index] = np.pad(document.positions, (0, most - n), mode="edge")
+            is_sampled[index, :n] = True
+        queries = torch.as_tensor(positions)
+        rows = np.concatenate([document.rows for document in batch])
+        write = partial(self._write, rows, queries, torch.as_tensor(is_sampled))
+        if isinstance(self.model, LayeredModel):
+            add = partial(self.reads.add, [document.number for document in batch])
+            self.model.record(contexts, queries, write, random=self.random, reads=add, layers=self.layers)
+            return
+        patterns = self.model.watch(contexts).patterns
+        for layer in self.layers:
+            write(layer, 0, _torch.take_along_dim(patterns[layer].detach(), queries[:, None, :, None], 2))
+
+    def _write(
+        self, indices: Int64, queries: Tensor, is_sampled: Tensor, layer: int, number: int, patterns: Tensor
+    ) -> None:
+        """Write rows of one set in a layer, from patterns (n, n_heads, n_queries, length)."""
         rows = self.sets[number]
         measured: dict[str, Float32] = {
-            name: values.movedim(1, 2)[batch.is_sampled].float().cpu().numpy()
-            for name, values in measure_patterns(patterns, batch.queries, rows.window).items()
+            name: values.movedim(1, 2)[is_sampled].float().cpu().numpy()
+            for name, values in measure_patterns(patterns, queries, rows.window).items()
         }
         attention = measured["attention"]  # (n_rows, n_heads, window)
         inside = measured["inside"] = attention.sum(2)
@@ -259,20 +261,20 @@ class _Tape:
         attention /= np.maximum(inside, LEAST_ATTENTION)[..., None]
         attention[inside <= LEAST_ATTENTION] = 1.0 / rows.window  # no information about these positions
         n_heads = patterns.shape[1]
-        start = self.layers.index(layer) * n_heads
+        first_head = self.layers.index(layer) * n_heads
         for name, values in measured.items():
-            getattr(rows, name)[batch.rows, start : start + n_heads] = values
+            getattr(rows, name)[indices, first_head : first_head + n_heads] = values
 
 
 class _ReadSums:
     """Sums of what attention reads, by layer, over the positions of each token in some documents."""
 
-    def __init__(self, layers: tuple[int, ...], documents: Mapping[int, Int32]) -> None:
-        self.layers, self.documents = layers, documents
-        inner = [ids[1:-1] for ids in documents.values()]  # without the first position, and without the label
-        self.tokens, self.counts = np.unique(
-            np.concatenate([np.empty(0, np.int32), *inner]), return_counts=True
-        )
+    def __init__(self, layers: tuple[int, ...], documents: Sequence[_Sampled]) -> None:
+        self.layers = layers
+        self.documents = {document.number: document.context for document in documents}
+        inner = [context[1:] for context in self.documents.values()]
+        every_token = np.concatenate([np.empty(0, np.int32), *inner])
+        self.tokens, self.counts = np.unique(every_token, return_counts=True)
         self.sums, self.firsts = dict[int, Tensor](), dict[int, Tensor]()
 
     def add(self, numbers: Sequence[int], layer: int, reads: Tensor) -> None:
@@ -285,9 +287,9 @@ class _ReadSums:
                 self.firsts[layer] = torch.zeros(read.shape[1])
             inputs = read.cpu().float()
             self.firsts[layer] += inputs[0]
-            ids = self.documents[number][1:-1]
-            indices = torch.as_tensor(np.searchsorted(self.tokens, ids))
-            self.sums[layer].index_add_(0, indices, inputs[1 : len(ids) + 1])
+            context = self.documents[number]
+            indices = torch.as_tensor(np.searchsorted(self.tokens, context[1:]))
+            self.sums[layer].index_add_(0, indices, inputs[1 : len(context)])
 
     def means(self) -> MeanReads | None:
         """The means over all documents; None if nothing was added."""
@@ -298,26 +300,3 @@ class _ReadSums:
         means /= counts[:, None]
         first = torch.stack([self.firsts[layer] for layer in self.layers]) / len(self.documents)
         return MeanReads(self.layers, self.tokens.astype(np.int64), counts, means, first.numpy())
-
-
-def _batch_numbers(model: HeadModel, lengths: Mapping[int, int], n_documents: int) -> Iterator[list[int]]:
-    """The numbers of documents of similar lengths that are run together.
-
-    Patterns from an iterator are read in the order of the documents, one document at a time.
-    """
-    if isinstance(model, PatternModel) and model.items is not None:
-        for number in range(n_documents):
-            if number in lengths:
-                yield [number]
-            else:
-                model.skip()
-        return
-    layered = isinstance(model, LayeredModel)  # it keeps no patterns or logits
-    batch = list[int]()
-    for number in sorted(lengths, key=lambda number: -lengths[number]):
-        length = lengths[batch[0] if batch else number]
-        if batch and len(batch) >= (BATCH_TOKENS // length if layered else model.shape.batch_of(length)):
-            yield batch
-            batch = []
-        batch.append(number)
-    yield batch

@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.errors import UnreadableSource
-from attomaton.heads.audit.causal import KINDS, Causal
+from attomaton.heads.audit.causal import Causal
 from attomaton.heads.audit.ceiling import Ceiling
 from attomaton.heads.audit.jackknife import Estimates, NullDistribution
 from attomaton.heads.audit.ladder import Ladder, added_shares, name_column
+from attomaton.heads.audit.replacing import KINDS
 from attomaton.heads.audit.rows import MEASURES
 from attomaton.heads.audit.saved import COMMON_FIELDS, About, mark, read_saved
 from attomaton.heads.audit.seeking import Seeking
