@@ -103,8 +103,7 @@ def replace_heads(
     --------
     >>> from attomaton.heads.arrays import example_audit
     >>> model, documents = example_audit()
-    >>> contexts = LabelledContexts.of(documents, length=8, n_tokens=6)
-    >>> replace_heads(model, contexts).names
+    >>> replace_heads(model, LabelledContexts.of(documents, length=8, n_tokens=6)).names
     ['0.0', '0.1']
     """
     alone = [(head,) for head in model.shape.heads]
@@ -176,9 +175,7 @@ def share_out(
     orders: int = 24,
     seed: int = 0,
 ) -> Shapley:
-    """Shapley values of heads: the rise in loss that each adds, averaged over the orders of changing them.
-
-    For up to six heads every subset is measured and the values are exact.
+    """Shapley values of heads: the rise in loss that each adds, averaged over the orders of replacing them.
 
     Parameters
     ----------
@@ -187,10 +184,9 @@ def share_out(
     contexts : LabelledContexts
         Where the loss is measured and the means are taken.
     heads : sequence of Head
-        The set.
+        The set. For up to six heads every subset is measured, and the values are exact.
     by : str
-        What mean patterns depend on: ``"lag"`` suits text, ``"position"`` contexts in which each position has
-        its own role.
+        ``"lag"`` or ``"position"``, as in :func:`replace_heads`.
     orders : int
         How many orders are sampled if there are more than six heads.
     seed : int
@@ -200,9 +196,8 @@ def share_out(
     --------
     >>> from attomaton.heads.arrays import example_audit
     >>> model, documents = example_audit()
-    >>> contexts = LabelledContexts.of(documents, length=8, n_tokens=6)
-    >>> share_out(model, contexts, model.shape.heads).pattern.shape
-    (2,)
+    >>> share_out(model, LabelledContexts.of(documents, length=8, n_tokens=6), ["0.0", "0.1"]).heads
+    (Head(layer=0, number=0), Head(layer=0, number=1))
     """
     checked = tuple(check_heads(heads, model.shape))
     is_exact = len(checked) <= MOST_EXACT

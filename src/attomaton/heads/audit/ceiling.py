@@ -29,17 +29,13 @@ from attomaton.heads.audit.recording import MeanReads
 from attomaton.heads.audit.rows import Rows
 from attomaton.heads.model import LayeredModel
 
-RANKS = (1, 2, 4, 8, 16)
-"""Ranks of the pair table that are tried in turn, until one adds less than ``GAIN``."""
+RANKS = (1, 2, 4, 8, 16)  # ranks of the pair table that are tried in turn, until one adds less than ``GAIN``
 
-RIDGE = 1e-3
-"""Half of it times the squares of the table's factors is added to the loss, in nats per row."""
+RIDGE = 1e-3  # half of it times the squares of the table's factors is added to the loss, in nats per row
 
-MOST_TABLE_STEPS = 60
-"""Iterations of L-BFGS per table."""
+MOST_TABLE_STEPS = 60  # iterations of L-BFGS per table
 
-GAIN = 3e-3
-"""The share of attention, on documents left out of the fit, that a larger rank must add."""
+GAIN = 3e-3  # the share of attention, on documents left out of the fit, that a larger rank must add
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,26 +30,16 @@ from attomaton.heads.model import Head, check_head
 from attomaton.heads.opening import open_model
 from attomaton.heads.texts import read_for
 
-SHOWN_POSITIONS = 8
-"""Positions of a context that are printed: those with the most attention."""
+SHOWN_POSITIONS = 8  # positions of a context that are printed: those with the most attention
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadContexts(Tabular):
-    """Contexts in which a head departs most from the first rung, with the attention that each rung fits.
+    """Contexts in which a ``head`` departs most from the first rung, with the attention that each rung fits.
 
-    Attributes
-    ----------
-    head : Head
-        The head.
-    rows : Rows
-        The contexts, for this head only.
-    names : tuple of str
-        The rungs, nested.
-    fitted : float64 array, shape (n_rungs, n_rows, window + 1)
-        The attention fitted by each rung together with those before it, on the window and the first token.
-    vocabulary : Vocabulary, optional
-        The texts of the tokens.
+    ``rows`` are the contexts, for this head only, and ``names`` the rungs. ``fitted``, of shape (n_rungs,
+    n_rows, window + 1), is the attention that each rung together with those before it fits to the window and
+    the first token. ``vocabulary`` has the texts of the tokens.
     """
 
     head: Head
@@ -62,9 +52,9 @@ class HeadContexts(Tabular):
         return f"HeadContexts(head {self.head}, {len(self.rows)} contexts)"
 
     def _table(self) -> pa.Table:
-        """Per place: number, document, position, lag, token, label, attention, and ``fitted <rung>``.
+        """One row per key: number, document, position, lag, token, label, attention, ``fitted <rung>``.
 
-        Places are the positions of the window and, last, the first token.
+        Keys are the positions of the window and, last, the first token.
         """
         n, n_positions = len(self.rows), self.rows.window + 1
         columns: dict[str, Any] = {
@@ -81,13 +71,13 @@ class HeadContexts(Tabular):
 
     @property
     def _lags(self) -> Int32:
-        """How far before the query each place is, shape (n_rows, window + 1)."""
+        """How far before the query each key is, shape (n_rows, window + 1)."""
         near = np.broadcast_to(np.arange(self.rows.window, dtype=np.int32), self.rows.tokens.shape)
         return np.concatenate([near, self.rows.positions[:, None]], 1)
 
     @property
     def _tokens(self) -> Int32:
-        """The token at each place, shape (n_rows, window + 1)."""
+        """The token of each key, shape (n_rows, window + 1)."""
         return np.concatenate([self.rows.tokens, self.rows.starts[:, None]], 1)
 
     def _words(self) -> Vocabulary | None:
@@ -145,24 +135,22 @@ def show_head(
     head : Head or str
         The head, such as ``Head(17, 5)``, ``"17.5"`` or ``"L17H5"``.
     rungs, theory, settings, limit
-        As for :func:`~attomaton.heads.audit.heads.audit_heads`.
+        As for ``audit_heads``.
     examples : int
         Number of contexts to show.
     tokenizer, reading
-        As for :func:`~attomaton.heads.audit.heads.audit_heads`.
+        As for ``audit_heads``.
     vocabulary : Vocabulary, optional
-        The texts of the tokens.
+        The texts of the tokens. None means those of the corpus.
     progress : bool or callable
-        True prints the name of each stage on stderr. A callable is called with that name. If it has a method
-        ``advance``, that is called with the finished and the total amount of work in the stage.
+        As for ``audit_heads``.
 
     Examples
     --------
     >>> from attomaton.heads.arrays import example_audit
     >>> model, documents = example_audit()
-    >>> shown = show_head(model, documents, Head(0, 1), settings=AuditSettings(window=8), examples=2)
-    >>> shown, shown.table().num_rows
-    (HeadContexts(head 0.1, 2 contexts), 18)
+    >>> show_head(model, documents, Head(0, 1), settings=AuditSettings(window=8), examples=2)
+    HeadContexts(head 0.1, 2 contexts)
     """
     settings, tell = settings or AuditSettings(), as_stages(progress)
     check_kind(settings, AuditSettings, "settings")

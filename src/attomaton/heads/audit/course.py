@@ -30,11 +30,9 @@ from attomaton.heads.audit.steps import ModelStep, check_alike, order_steps, pat
 from attomaton.heads.model import Head
 from attomaton.heads.texts import read_for
 
-PRINTED_STEPS = 5
-"""Steps that fit side by side in a printed table."""
+PRINTED_STEPS = 5  # steps that fit side by side in a printed table
 
-STEP = "step-{}"
-"""The folder with the finished layers of a step, in a ``work`` folder."""
+STEP = "step-{}"  # the folder with the finished layers of a step, in a ``work`` folder
 
 _arrow: Any = pa
 
@@ -43,22 +41,16 @@ _arrow: Any = pa
 class HeadCourse(Tabular):
     """The audit of every head at every step of training.
 
-    Attributes
-    ----------
-    steps : tuple of int
-        The steps, ascending.
-    audits : tuple of HeadAudit
-        The audit at each step: same contexts, same rungs.
+    ``steps`` ascend; ``audits`` are of the same contexts by the same rungs.
 
     Examples
     --------
+    >>> from attomaton.heads import rotate_heads
     >>> from attomaton.heads.arrays import example_audit
-    >>> from attomaton.heads.audit.randomised import rotate_heads
     >>> model, documents = example_audit()
     >>> models = [rotate_heads(model, seed=0), model]
-    >>> course = audit_course(models, documents, steps=(0, 100), settings=AuditSettings(window=8))
-    >>> course, course.table().num_rows, course.shares.shape
-    (HeadCourse(2 heads at 2 steps, 0 to 100), 4, (2, 8, 2))
+    >>> audit_course(models, documents, steps=(0, 100), settings=AuditSettings(window=8)).shares.shape
+    (2, 8, 2)
     """
 
     steps: tuple[int, ...]
@@ -107,10 +99,7 @@ class HeadCourse(Tabular):
         return write_saved(self.table(), path)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw explained shares and excess label mass over the steps; returns the three matplotlib axes.
-
-        ``ax`` is None or three axes.
-        """
+        """Draw explained shares and excess label mass over the steps, on three matplotlib axes."""
         names = [str(head) for head in self.heads]
         return draw_course(self.steps, names, self.rungs, self.shares, self.excess, ax)
 
@@ -189,26 +178,23 @@ def audit_course(
     ----------
     models : sequence
         Anything :func:`~attomaton.heads.opening.open_model` opens, or
-        :class:`ModelStep`. They are opened one at a time. All must have the same number of layers and
-        heads, vocabulary and longest context.
+        :class:`~attomaton.heads.audit.steps.ModelStep`. They are opened one at a time. All must have the same
+        number of layers and heads, vocabulary and longest context.
     corpus : path, Documents, sequence of str, or sequence of integer sequences
-        As for :func:`~attomaton.heads.audit.heads.audit_heads`; the same positions are watched at every step.
+        As for :func:`~attomaton.heads.audit.heads.audit_heads`.
     steps : sequence of int, optional
         The step of each model. None means the step of a ``ModelStep``, or the number in a folder's name.
     rungs, theory
         As for ``audit_heads``; made once, from the documents to fit on.
     random : int
-        How many sets of random heads are drawn for each model, to compare its heads with.
-    causal, layers, heads, limit, tokenizer, reading
+        How many times random heads are drawn for each model, to compare its heads with.
+    causal, layers, heads, limit, tokenizer, reading, settings
         As for ``audit_heads``.
-    settings : AuditSettings, optional
-        Sizes and the seed.
     work : path, optional
         A folder in which finished layers of each step are kept. If a call is stopped, the same call continues
         from there.
     progress : bool or callable
-        True prints the name of each stage on stderr. A callable is called with that name. If it has a method
-        ``advance``, that is called with the finished and the total amount of work in the stage.
+        As for ``audit_heads``.
 
     Returns
     -------
@@ -222,8 +208,8 @@ def audit_course(
 
     Examples
     --------
+    >>> from attomaton.heads import rotate_heads
     >>> from attomaton.heads.arrays import example_audit
-    >>> from attomaton.heads.audit.randomised import rotate_heads
     >>> model, documents = example_audit()
     >>> models = [rotate_heads(model, seed=0), model]
     >>> audit_course(models, documents, steps=(0, 100), random=1, settings=AuditSettings(window=8))

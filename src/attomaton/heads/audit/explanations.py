@@ -24,8 +24,7 @@ from attomaton.heads.audit.rows import EARLIER, LEAST_ATTENTION, Rows
 from attomaton.heads.utility.measured import UtilityTable
 from attomaton.theories.beginning.result import Beginning
 
-FLOOR = 0.28
-"""The share of uniform attention mixed into the automaton's, whose probabilities may be 0."""
+FLOOR = 0.28  # the share of uniform attention mixed into the automaton's, whose probabilities may be 0
 
 
 class Rung(Protocol):
@@ -71,14 +70,10 @@ class Position:
 
 @dataclass(frozen=True)
 class KeyToken(Checked):
-    """One effect per token, fitted for each head and shrunk by a ridge.
+    """One effect per token, fitted for each head and shrunk.
 
-    Attributes
-    ----------
-    ridge : float
-        How strongly effects are shrunk: ridge × their squares is added to the loss, in nats per row.
-    name : str
-        Name in tables.
+    ``ridge`` × the squares of the effects is added to the loss, in nats per row; ``name`` is the name in
+    tables.
 
     Examples
     --------
@@ -166,12 +161,7 @@ class Duplicate:
 
 @dataclass(frozen=True)
 class Induction(Checked):
-    """The positions after an earlier occurrence of the query, or of the query and the tokens before it.
-
-    Attributes
-    ----------
-    length : int
-        How many tokens must occur again: 1 for the query alone, 2 or 3 with the tokens before it.
+    """The positions after an earlier occurrence of the query, or of the last ``length`` tokens (1 to 3).
 
     Examples
     --------
@@ -198,12 +188,7 @@ class Induction(Checked):
 class Delimiters:
     """The positions of punctuation and line ends.
 
-    Attributes
-    ----------
-    tokens : bool array, shape (n_tokens,)
-        Which tokens count; :meth:`from_texts` finds them.
-    name : str
-        Name in tables.
+    ``tokens`` (n_tokens,) says which tokens count; ``name`` is the name in tables.
 
     Examples
     --------
@@ -233,12 +218,7 @@ def _delimits(text: str) -> bool:
 class SentenceStart:
     """The positions at which a sentence or a line begins.
 
-    Attributes
-    ----------
-    ends : bool array, shape (n_tokens,)
-        Which tokens end a sentence or a line; :meth:`from_texts` finds them.
-    name : str
-        Name in tables.
+    ``ends`` (n_tokens,) says which tokens end a sentence or a line; ``name`` is the name in tables.
 
     Examples
     --------
@@ -440,17 +420,13 @@ def first_looks(beginning: Beginning, *, name: str = "first looks") -> Table:
 def usefulness(tables: Sequence[UtilityTable], *, name: str = "utility") -> Table:
     """Utility tables of all heads, in the order of ``Rows.heads``, as one rung with scores per head.
 
-    The tables must have the same pairs, as those of one call of ``measure_utility`` do. ``name`` is the name
-    in tables of the audit.
+    The tables must have the same pairs, as those of one call of ``measure_utility`` do.
 
     Examples
     --------
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> from attomaton.heads.utility.measured import measure_utility
-    >>> maps = np.random.default_rng(0).normal(size=(4, 1, 2, 5, 5))  # query, key, value, output: 2 heads
-    >>> model = from_arrays(np.eye(5), *maps)
-    >>> tables = measure_utility(model, np.array([[0, 1, 2, 1, 0], [3, 2, 1, 1, 4]]))
-    >>> usefulness(tables).values.shape[0]
+    >>> from attomaton.heads import from_arrays, measure_utility
+    >>> model = from_arrays(np.eye(5), *np.random.default_rng(0).normal(size=(4, 1, 2, 5, 5)))
+    >>> usefulness(measure_utility(model, np.array([[0, 1, 2, 1, 0]]))).values.shape[0]
     2
     """
     pairs = [table.scores.select(["query", "token"]) for table in tables]
@@ -473,7 +449,7 @@ class AttentionRung:
         Computes attention over the last ``window`` tokens of each context.
     floor : float, optional
         The share of uniform attention mixed in before the logarithm. None means 0 for finite scores, and 0.28
-        for the automaton, which gives most positions a probability of 0.
+        for the automaton, whose attention is 0 at most positions.
 
     Examples
     --------

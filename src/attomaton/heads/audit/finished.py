@@ -24,14 +24,11 @@ from attomaton.heads.audit.saved import read_saved
 from attomaton.heads.audit.storage import store
 from attomaton.heads.model import HeadModel
 
-IDENTITY = "audit.json"
-"""The file that says to which audit the layers belong."""
+IDENTITY = "audit.json"  # the file that says to which audit the layers belong
 
-LAYER = "layer-{:04}.parquet"
-"""The file of a layer."""
+LAYER = "layer-{:04}.parquet"  # the file of a layer
 
-AUDIT = b"attomaton audit"
-"""The metadata key in the file of a layer: the SHA-256 of ``IDENTITY``."""
+AUDIT = b"attomaton audit"  # the metadata key in the file of a layer: the SHA-256 of ``IDENTITY``
 
 DIGITS = re.compile(r"\d+")
 

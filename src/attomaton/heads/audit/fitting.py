@@ -18,8 +18,7 @@ from scipy.special import log_softmax
 from attomaton.base.tables import Float64, Int64
 from attomaton.heads.audit.rows import LEAST_ATTENTION
 
-TINY = 1e-6
-"""Ridge of offsets and scales: it only chooses among equal fits and bounds divergent coefficients."""
+TINY = 1e-6  # ridge of offsets and scales: it only chooses among equal fits and bounds divergent coefficients
 
 GRADIENT_TOLERANCE = 1e-8
 """The largest gradient entry at which a fit stops, in nats, for a head one nat away from uniform.
@@ -28,12 +27,10 @@ It is far below ``TINY``, which alone bounds the offsets of positions that a sha
 is scaled by the root of the distance to uniform, so that the share is equally exact for all heads.
 """
 
-LOSS_ROUNDING = 1e-14
-"""By how much rounding may raise a loss."""
+LOSS_ROUNDING = 1e-14  # by how much rounding may raise a loss
 
-MOST_NEWTON_STEPS = 60
-MOST_CONJUGATE_STEPS = 60
-"""Newton steps of a fit, and conjugate-gradient iterations of each."""
+MOST_NEWTON_STEPS = 60  # steps of a fit
+MOST_CONJUGATE_STEPS = 60  # iterations of conjugate gradients in each step
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,8 +44,7 @@ from attomaton.heads.texts import read_for
 CAUSAL = ("none", "top", "all")
 """Whose causal value is measured: that of no head, of those that seek or avoid the label most, of all."""
 
-TOP = 10
-"""Heads whose causal value ``"top"`` measures: those with the largest |z| of next-token seeking."""
+TOP = 10  # heads whose causal value ``"top"`` measures: those with the largest |z| of next-token seeking
 
 
 def audit_heads(
@@ -72,30 +71,27 @@ def audit_heads(
     model : HeadModel, path, str or object
         Anything that :func:`~attomaton.heads.opening.open_model` opens, such as a ``transformers`` model.
     corpus : path, Documents, frame, dataset, sequence of str, or sequence of integer sequences
-        Text, which is tokenised by the model's own tokenizer, or token ids from it; the order of documents
-        does not matter. A random part is used to fit and count; the others are scored.
+        Text, which the tokenizer of the model tokenises, or token ids. Some documents, drawn at random, are
+        used to fit and count; the others are scored.
     rungs : sequence of rungs, or callable, optional
-        The ladder. A callable makes it from the documents to fit on, so that nothing is counted on documents
-        that are scored. None means :func:`plain_rungs`.
+        The ladder. A callable makes it from the documents to fit on. None means :func:`plain_rungs`.
     theory : bool
         Whether to add the rungs of the theory of one layer: the automaton, ``shrink`` and utility.
     random : int, or sequence of HeadModel
-        How many times random heads are drawn; z is relative to them. Or a sequence of models with random
-        heads. With 0, and for a model without accessible weights, z comes from documents alone and no head
-        is reported as seeking the next token.
+        The number of draws of random heads to compare with, or models with random heads. With 0, and for a
+        model without accessible weights, z is over documents alone and no head counts as seeking.
     causal : str
         Whose causal value to measure: ``"none"``, ``"all"``, or ``"top"``, the ten heads with the largest |z|
         of next-token seeking.
     layers : int or sequence of int, optional
         Audit the heads of these layers only, such as ``[17, 18]``.
     heads : str, or sequence of Head or str, optional
-        Audit these heads only, such as ``["17.5", "L18H6"]``. They are compared with all random heads of
-        their layers.
+        Audit these heads only, such as ``["17.5", "L18H6"]``.
     limit : int, optional
         Audit on the first documents of the corpus, at most this many.
     tokenizer : str, path, Vocabulary or callable, optional
-        What tokenises text: a file, or a tokenizer of ``transformers``. None means the model's own, which is
-        in the folder of a model on disk, and part of a model of TransformerLens or nnsight.
+        A file, or a tokenizer of ``transformers``. None means that of the model: in the folder of a model on
+        disk, or in a model of TransformerLens or nnsight.
     reading : Reading, optional
         How files are read, such as ``Reading(documents="line")``.
     settings : AuditSettings, optional
@@ -192,13 +188,13 @@ class _AuditRun:
 
     def identify(self, heads: Sequence[Head], causal: str) -> dict[str, Any]:
         """What a stopped audit must have in common with the call that continues it, for JSON."""
-        models = self.random.models
-        digests = [[control.name, digest_value(control)] for control in models]
+        is_given = self.random.null == "given"
+        random = [[model.name, digest_value(model)] for model in self.random.models if is_given]
         return {
             "settings": asdict(self.settings),
             "heads": [str(head) for head in heads],
             "rungs": [[rung.name, digest_value(rung)] for rung in self.plan.rungs],
-            "random": digests if self.random.null == "given" else len(models),
+            "random": random if is_given else len(self.random.models),
             "causal": causal,
         }
 
@@ -221,14 +217,11 @@ class _AuditRun:
         for done, layer in enumerate(layers):
             rows = [one_pass.rows.of_layer(layer) for one_pass in recorded]
             rows[0] = rows[0].of_heads([head for head in heads if head.layer == layer])
-            own, *random = [
-                LayerHeads(
-                    rows_of_set,
-                    [table_of_heads(rung, rows_of_set.heads, self.model) for rung in rungs_of_set],
-                    scores_of_set,
-                )
-                for rows_of_set, rungs_of_set, scores_of_set in zip(rows, rungs, own_scores, strict=True)
+            rungs_of_layer = [
+                [table_of_heads(rung, rows_of_draw.heads, self.model) for rung in rungs_of_draw]
+                for rows_of_draw, rungs_of_draw in zip(rows, rungs, strict=True)
             ]
+            own, *random = map(LayerHeads, rows, rungs_of_layer, own_scores)
             audit = measure_layer(self.plan, own, random, shared=self.random.null == "inputs")
             scored = self.plan.split(own.rows)[1]
             contexts = choose_contexts(scored, self.documents, vocabulary=self.vocabulary)
@@ -236,20 +229,14 @@ class _AuditRun:
             self.tell.advance(done + 1, len(layers))
 
     def _rungs(self) -> list[tuple[LadderRung, ...]]:
-        """The rungs of the model and of each draw.
+        """The rungs of the model and of each draw: rungs of their own only for models that the user gives.
 
-        Drawn heads have the rungs of the model, so that they are not explained better or worse by rungs of
-        their own; models with random heads have rungs of their own.
+        Otherwise drawn heads would be explained better or worse than those of the model by other rungs.
         """
-        rungs_of_model = settle_rungs(self.plan.rungs, self.model)
-        is_given = self.random.null == "given"
-        return [
-            rungs_of_model,
-            *(
-                settle_rungs(self.plan.rungs, control) if is_given else rungs_of_model
-                for control in self.random.models
-            ),
-        ]
+        of_model = settle_rungs(self.plan.rungs, self.model)
+        if self.random.null != "given":
+            return [of_model] * (1 + len(self.random.models))
+        return [of_model, *(settle_rungs(self.plan.rungs, control) for control in self.random.models)]
 
     def _own_scores(self, recorded: Sequence[Recorded]) -> list[OwnScores] | list[None]:
         models = (self.model, *self.random.models)
@@ -300,15 +287,9 @@ def record_all(
 
     Random heads that read the residual stream of the model are recorded in the same pass.
     """
-    options: Any = {
-        "window": settings.window,
-        "per_document": settings.per_document,
-        "longest": settings.longest,
-        "seed": settings.seed,
-        "progress": tell.advance,
-        "layers": layers,
-        "reads_of": reads_of,
-    }
+    names = ("window", "per_document", "longest", "seed")
+    options: Any = {name: getattr(settings, name) for name in names}
+    options |= {"layers": layers, "reads_of": reads_of, "progress": tell.advance}
     same_stream = [
         control for control in controls if isinstance(control, LayeredModel) and control.reads_from(model)
     ]
@@ -317,9 +298,9 @@ def record_all(
         recorded = record(model, documents, random=same_stream, **options)
         return [recorded, *(Recorded(rows, reads=recorded.reads) for rows in recorded.random)]
     passes = list[Recorded]()
-    for each_model in (model, *controls):
-        tell(f"recording attention of {each_model.name}")
-        passes.append(record(each_model, documents, **options))
+    for recorded_model in (model, *controls):
+        tell(f"recording attention of {recorded_model.name}")
+        passes.append(record(recorded_model, documents, **options))
     return passes
 
 
@@ -371,9 +352,5 @@ def table_of_heads(rung: LadderRung, heads: Sequence[Head], model: HeadModel) ->
     every = model.shape.heads
     indices = [every.index(head) for head in heads]
     scores = {"values": rung.values, "background": rung.background}
-    by_head = {
-        name: values[indices]
-        for name, values in scores.items()
-        if values.ndim == 2 and len(values) == len(every)
-    }
-    return replace(rung, **by_head)
+    by_head = {name: table for name, table in scores.items() if table.ndim == 2 and len(table) == len(every)}
+    return replace(rung, **{name: table[indices] for name, table in by_head.items()})

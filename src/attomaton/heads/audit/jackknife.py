@@ -15,8 +15,7 @@ from attomaton.base.errors import InvalidSamples
 from attomaton.base.tables import Bool, Float64, Int64, Integers
 from attomaton.heads.model import Head
 
-FEWEST_DOCUMENTS = 8
-"""Documents that an interval over documents needs at least."""
+FEWEST_DOCUMENTS = 8  # documents that an interval over documents needs at least
 
 SMALLEST_TAIL = 1e-300
 """The smallest probability that is distinguished from 0: a finite distance has |z| of at most 37."""

@@ -32,11 +32,9 @@ from attomaton.heads.audit.jackknife import (
 from attomaton.heads.audit.rows import Rows
 from attomaton.heads.model import Head
 
-UNIFORM = 1e-12
-"""Mean KL(attention ‖ uniform) over rows, in nats, up to which a head counts as uniform."""
+UNIFORM = 1e-12  # mean KL(attention ‖ uniform) over rows, in nats, up to which a head counts as uniform
 
-SHARE_ROUNDING = 1e-9
-"""A share of attention below which a rung neither adds nor removes anything."""
+SHARE_ROUNDING = 1e-9  # a share of attention below which a rung neither adds nor removes anything
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,6 +65,12 @@ class Ladder(Tabular):
     def shares(self) -> Float64:
         """The explained share, shape (n_rungs, n_heads)."""
         return np.array([share.value for share in self.explained])
+
+    def by_column(self, kind: str) -> dict[str, Estimates]:
+        """The explained share of each rung, by the column of a table."""
+        return {
+            name_column(kind, name): share for name, share in zip(self.names, self.explained, strict=True)
+        }
 
     @property
     def mean(self) -> Float64:
@@ -162,18 +166,16 @@ def climb(
     rungs : sequence of Position, KeyToken or Rung
         The rungs, in order.
     nested : bool
-        Whether each rung is fitted together with all before it. Otherwise each is fitted alone,
-        as softmax(β · score).
+        Whether each rung is fitted together with all before it. Otherwise each is fitted alone.
     progress : callable, optional
         Called with the number of heads done and the total.
 
     Examples
     --------
-    >>> from attomaton.heads.audit.recording import record
     >>> from attomaton.heads.arrays import example_audit
     >>> from attomaton.heads.audit.explanations import KeyToken, Position
-    >>> model, documents = example_audit()
-    >>> rows = record(model, documents, window=8).rows
+    >>> from attomaton.heads.audit.recording import record
+    >>> rows = record(*example_audit(), window=8).rows
     >>> fitted, scored = rows.take(rows.documents < 12), rows.take(rows.documents >= 12)
     >>> climb(fitted, scored, [Position(), KeyToken()])
     Ladder(2 heads, 2 rungs, nested)

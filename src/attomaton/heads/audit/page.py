@@ -19,11 +19,9 @@ PAGE_COLUMNS = (
 )
 """Columns of a table of heads that the page shows, if they are there."""
 
-ROUNDED_DIGITS = 4
-"""Digits after the decimal point."""
+ROUNDED_DIGITS = 4  # digits after the decimal point
 
-SHOWN_CHARACTERS = 200
-"""Characters shown of a token or a name, at most."""
+SHOWN_CHARACTERS = 200  # characters shown of a token or a name, at most
 
 
 def render_audit(table: pa.Table, about: About) -> str:

@@ -27,14 +27,11 @@ COLOURS = {
 }
 """Colours of types, as on the page."""
 
-CELL = 0.16
-"""Height in inches of a layer's row in the map of an audit."""
+CELL = 0.16  # height in inches of a layer's row in the map of an audit
 
-HEAD_HEIGHT, HIGHEST = 0.1, 5.0
-"""Height in inches of a head's row in a map, and of all rows at most."""
+HEAD_HEIGHT, HIGHEST = 0.1, 5.0  # height in inches of a head's row in a map, and of all rows at most
 
-MOST_STEP_LABELS = 12
-"""Steps labelled below a map, at most."""
+MOST_STEP_LABELS = 12  # steps labelled below a map, at most
 
 
 def draw_audit(heads: Sequence[Head], types: Sequence[str], seeks: Bool, ax: Any = None) -> Any:

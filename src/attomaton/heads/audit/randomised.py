@@ -22,8 +22,7 @@ from attomaton.heads.parts import Linear
 from attomaton.heads.rotations import make_generator
 from attomaton.heads.transformer import Transformer
 
-MOST_DRAWS = 100
-"""The largest number of draws of random heads in an audit."""
+MOST_DRAWS = 100  # the largest number of draws of random heads in an audit
 
 
 def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:

@@ -33,8 +33,7 @@ from attomaton.heads.patterns import PatternModel
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
 
-BATCH_TOKENS = 2048
-"""Tokens of documents that are run together, at most, unless one document has more."""
+BATCH_TOKENS = 2048  # tokens of documents that are run together, at most, unless one document has more
 
 
 @dataclass(frozen=True, eq=False)

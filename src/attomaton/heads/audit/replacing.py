@@ -18,11 +18,9 @@ from attomaton.base.tables import Bool, Float64, Int32
 from attomaton.heads.audit.documents import cut_documents, list_documents
 from attomaton.heads.model import Edits, Head, HeadModel, LayeredModel
 
-BY = ("lag", "position")
-"""What mean patterns depend on."""
+BY = ("lag", "position")  # what mean patterns depend on
 
-KINDS = ("pattern", "ablation")
-"""What is replaced: the pattern of heads, or their output."""
+KINDS = ("pattern", "ablation")  # what is replaced: the pattern of heads, or their output
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
 

@@ -29,14 +29,12 @@ from attomaton.heads.model import Head
 
 _arrow: Any = pa
 
-NAMED_HEADS, SHOWN_HEADS = 12, 40
-"""Heads that are named for each type, and shown in the table, at most."""
+NAMED_HEADS, SHOWN_HEADS = 12, 40  # heads that are named for each type, and shown in the table, at most
 
 TYPE_COLUMNS = {"share": "share", "share_error": "error", "share_low": "low", "share_high": "high", "z": "z"}
 """Columns of numbers of a type, without ``type_``, and the fields of :class:`HeadType` that they show."""
 
-HEIGHT = 760
-"""Pixels of the page in a notebook."""
+HEIGHT = 760  # pixels of the page in a notebook
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,7 +44,7 @@ class HeadAudit(Tabular):
     Attributes
     ----------
     model : str
-        The model's name.
+        The name of the model.
     heads : tuple of Head
         The heads.
     ladder, alone : Ladder
@@ -57,40 +55,35 @@ class HeadAudit(Tabular):
         What pairs of query and token explain.
     causal : Causal, optional
         Causal value of each head, or of those with the largest |z| of next-token seeking.
-    inside, first : float64 array, shape (n_heads,)
-        Mean attention inside the window, and on the first token.
-    withheld, entropy : float64 array, shape (n_heads,)
-        Mean attention that no position gets, because a learned sink takes it; and the mean entropy in nats of
-        the attention over all positions.
+    inside, first, withheld, entropy : float64 array, shape (n_heads,)
+        Mean attention inside the window, on the first token, and on no position because a learned sink takes
+        it; and the mean entropy in nats of the attention over all positions.
     outside : int64 array, shape (n_heads,)
         The scored rows in which the head attends to neither the window nor the first token, and which are
         left out for this head.
     n_documents, n_rows : int
         The numbers of scored documents and rows.
     n_random : int
-        The number of draws of random heads, or of models with random heads, that the heads are compared with.
+        The number of draws of random heads, or of models with random heads, to compare with.
     null : str
-        The kind of random heads: ``"intact"``, ``"inputs"`` (those of a layer share a rotation) or
-        ``"given"``.
+        The random heads: ``"intact"``, ``"inputs"`` (those of a layer share a rotation) or ``"given"``.
     left_out : str
         Why causal value or random heads are missing, if the caller did not leave them out.
-    n_layers, n_heads : int
-        The layers of the model, and the heads of each.
-    n_chosen : int
-        How many heads were to be audited; ``heads`` has fewer if the audit was stopped.
+    n_layers, n_heads, n_chosen : int
+        The layers of the model, the heads of each, and the heads to audit: more than ``heads`` if the audit
+        was stopped.
     digest : str
         Identifies the scored rows: audits with the same digest are compared document by document.
     null_types : tuple of NullDistribution
         For each type that is tested, the distribution of its share among random heads.
     contexts : pyarrow.Array, optional
-        A few held-out contexts of each head, for the page: those that depart most from its mean pattern.
+        A few held-out contexts of each head: those that depart most from its mean pattern.
 
     Examples
     --------
     >>> from attomaton.heads import AuditSettings, audit_heads
     >>> from attomaton.heads.arrays import example_audit
-    >>> model, documents = example_audit()
-    >>> audit = audit_heads(model, documents, settings=AuditSettings(window=8))
+    >>> audit = audit_heads(*example_audit(), settings=AuditSettings(window=8))
     >>> audit, audit.table().num_rows
     (HeadAudit(2 heads, 200 rows of 10 documents), 2)
     """
@@ -139,7 +132,7 @@ class HeadAudit(Tabular):
     def rises(self) -> tuple[Float64, Float64] | None:
         """The rise of the loss with mean patterns and with mean outputs, shape (n_heads,) each.
 
-        NaN for heads whose causal value was not measured; None if that of no head was.
+        NaN where causal value was not measured; None if it was measured for no head.
         """
         if self.causal is None:
             return None
@@ -219,9 +212,7 @@ class HeadAudit(Tabular):
             columns[name_column("explained", name)] = self.ladder.explained[rung].value
             columns[name_column("added", name)] = self.ladder.added[rung].value
             columns[name_column("z", name)] = z[rung]
-        for rung, name in enumerate(self.alone.names):
-            columns[name_column("alone", name)] = self.alone.explained[rung].value
-        return columns
+        return columns | {name: share.value for name, share in self.alone.by_column("alone").items()}
 
     @property
     def about(self) -> About:
@@ -241,10 +232,7 @@ class HeadAudit(Tabular):
         return table if self.contexts is None else table.append_column("contexts", self.contexts)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the table, and what its errors and z are computed from, as Parquet; return the path.
-
-        An existing file is replaced only if it is a Parquet file.
-        """
+        """Write the table, and what its errors and z are computed from, as Parquet; return the path."""
         return write_saved(store(self), path)
 
     @classmethod
@@ -255,8 +243,7 @@ class HeadAudit(Tabular):
     def page(self, path: str | PathLike[str] = "heads.html") -> Path:
         """Write one HTML file to look at, and return its path.
 
-        It has a map of layers and heads, and for each head its ladder and contexts with attention drawn on
-        the text. It needs no network. A notebook shows the same page.
+        It has a map of layers and heads, and for each head its ladder and contexts. It needs no network.
         """
         return write_audit(self._with_contexts(), self.about, path)
 

@@ -25,14 +25,12 @@ Float32 = NDArray[np.float32]
 MEASURES = ("inside", "first", "withheld", "entropy")
 """Fields with a number for each row and head, whose mean is a column of the audit."""
 
-BY_HEAD = ("attention", *MEASURES)
-"""Fields whose second axis is that of the heads."""
+BY_HEAD = ("attention", *MEASURES)  # fields whose second axis is that of the heads
 
 BY_ROW = (*BY_HEAD, "past", "starts", "labels", "documents", "positions")
 """Fields that have one entry per row."""
 
-EARLIER = 3
-"""Tokens that rows have beyond their window: induction by three tokens looks at them."""
+EARLIER = 3  # tokens that rows have beyond their window: induction by three tokens looks at them
 
 LEAST_ATTENTION = 1e-12
 """A share of attention up to which there is none; logarithms are taken of larger shares only."""

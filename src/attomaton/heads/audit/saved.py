@@ -18,8 +18,7 @@ from attomaton.base.errors import UnreadableSource
 from attomaton.base.tables import arrow_parquet, read_parquet, write_parquet
 from attomaton.heads.audit.ladder import name_column
 
-KEY = b"attomaton heads"
-"""The metadata key in the file."""
+KEY = b"attomaton heads"  # the metadata key in the file
 
 NULLS = {
     "intact": "of random heads that read the trained residual stream",
@@ -61,8 +60,7 @@ CONTEXTS = _arrow.list_(
 )
 """Arrow's type for the contexts of one head; attention is in units of 1 / ``FULL``."""
 
-FULL = 255
-"""The whole attention of a query: on the window, on the first token and between them."""
+FULL = 255  # the whole attention of a query: on the window, on the first token and between them
 
 
 @dataclass(frozen=True)

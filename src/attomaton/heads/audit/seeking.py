@@ -176,8 +176,7 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
     Parameters
     ----------
     fitted : Rows
-        Rows from other documents, from which each head's profile and habits are estimated. A habit is the
-        attention to a token at a lag from a query, whatever comes next.
+        Rows from other documents, from which each head's profile and habits are estimated.
     scored : Rows
         The rows to measure.
     counts : TokenCounts
@@ -185,10 +184,9 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
 
     Examples
     --------
-    >>> from attomaton.heads.audit.recording import record
     >>> from attomaton.heads.arrays import example_audit
-    >>> model, documents = example_audit()
-    >>> rows = record(model, documents, window=8).rows
+    >>> from attomaton.heads.audit.recording import record
+    >>> rows = record(*example_audit(), window=8).rows
     >>> fitted, scored = rows.take(rows.documents < 12), rows.take(rows.documents >= 12)
     >>> seek_labels(fitted, scored, TokenCounts.of([rows.labels], n_tokens=6)).n_documents
     12

@@ -23,8 +23,7 @@ NAMED_NUMBER = re.compile(
 )
 """A number whose prefix says what it counts."""
 
-BARE_NUMBER = re.compile(r"(?<![0-9A-Za-z])([0-9]{1,18})(?![0-9A-Za-z])")
-"""Any other whole number."""
+BARE_NUMBER = re.compile(r"(?<![0-9A-Za-z])([0-9]{1,18})(?![0-9A-Za-z])")  # any other whole number
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from attomaton.heads.audit.seeking import Seeking
 from attomaton.heads.audit.types import TESTED
 from attomaton.heads.model import Head
 
-SEEKING = ("mass", "over_profile", "excess")
-"""The measures of next-token seeking."""
+SEEKING = ("mass", "over_profile", "excess")  # the measures of next-token seeking
 
 _arrow: Any = pa
 

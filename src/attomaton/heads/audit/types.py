@@ -52,8 +52,7 @@ RUNGS = {
 EARLY_TYPES = {"induction": 0.2, "duplicate": 0.2, "previous token": 0.4}
 """Types of rule 1 → the smallest share that they need."""
 
-SINK_SHARE = 0.9
-"""The smallest share of a sink, by rule 2."""
+SINK_SHARE = 0.9  # the smallest share of a sink, by rule 2
 
 GENERAL_TYPES, GENERAL_SHARE = ("position", "delimiter", "token-specific", "contextual"), 0.5
 """Types of rule 3, and the smallest share that they need."""
@@ -63,17 +62,13 @@ LIKE_RANDOM = "like random weights"
 OUTSIDE, OUTSIDE_SHARE = "outside the window", 0.9
 """The type of heads outside the rule that attend to no key in at least this share of rows."""
 
-TESTED = ("sink", *RUNGS)
-"""Types whose shares must exceed those of random heads."""
+TESTED = ("sink", *RUNGS)  # types whose shares must exceed those of random heads
 
-SPECIFIC = (*TESTED, "next-token seeking")
-"""Types that claim that training made the head so."""
+SPECIFIC = (*TESTED, "next-token seeking")  # types that claim that training made the head so
 
-TYPES = (*SPECIFIC, "contextual", "mixed", LIKE_RANDOM, "uniform", OUTSIDE)
-"""All types."""
+TYPES = (*SPECIFIC, "contextual", "mixed", LIKE_RANDOM, "uniform", OUTSIDE)  # all types
 
-EMPTY = 1e-9
-"""A share of attention up to which nothing remains beside the sink."""
+EMPTY = 1e-9  # a share of attention up to which nothing remains beside the sink
 
 
 @dataclass(frozen=True)
@@ -106,9 +101,6 @@ class HeadType:
     --------
     >>> print(HeadType("induction", 0.46, 0.02, 0.42, 0.50, 12.3, "induction"))
     induction: 46 % of the attention beside the sink, z +12.3 against random heads
-    >>> print(HeadType("like random weights", 0.95, 0.01, 0.93, 0.97, 0.4, "token-specific"))
-    like random weights: token-specific has 95 % of the attention beside the sink, but not significantly more
-    than in random heads (z +0.4)
     """
 
     name: str

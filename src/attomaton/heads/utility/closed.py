@@ -33,8 +33,7 @@ from attomaton.graphs.bags import count_all_tokens
 from attomaton.heads.model import Head, HeadModel, check_heads
 from attomaton.heads.utility.measured import UtilityTable
 
-LONE_TOKENS = 512
-"""Tokens that are run at once."""
+LONE_TOKENS = 512  # tokens that are run at once
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
 

@@ -29,11 +29,9 @@ from attomaton.heads.model import Head, HeadModel, check_contexts, check_heads
 Baseline = Literal["uniform", "position"]
 """The attention at which utility is measured: uniform, or the head's mean pattern."""
 
-MEAN_STRENGTH = 5.0
-"""The weight of a token's mean over all queries, in occurrences."""
+MEAN_STRENGTH = 5.0  # the weight of a token's mean over all queries, in occurrences
 
-CONTEXTS_AT_ONCE = 64
-"""Contexts that are run at once, at most."""
+CONTEXTS_AT_ONCE = 64  # contexts that are run at once, at most
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
 
@@ -202,7 +200,8 @@ def shrink_to_means(
 ) -> UtilityTable:
     """A table from sums of utility over ``pairs``: ascending numbers query · n_tokens + token, and counts.
 
-    The score of a pair is (sum + strength · m) / (count + strength), m the mean of the token over all queries.
+    The score of a pair is (sum + strength · m) / (count + strength), m the mean of the token over all
+    queries.
     """
     keys, counts = pairs
     query, token = keys // n_tokens, keys % n_tokens
