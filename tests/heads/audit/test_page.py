@@ -10,13 +10,13 @@ import pytest
 from attomaton.base.errors import UnreadableSource, UnwritablePlace
 from attomaton.base.tables import write_parquet
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.heads.audit.excerpts import choose_contexts
+from attomaton.heads.audit.excerpts import CONTEXTS, FULL, choose_contexts
 from attomaton.heads.audit.heads import audit_heads
 from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.page import render_audit, write_audit
 from attomaton.heads.audit.planning import AuditSettings
 from attomaton.heads.audit.recording import record
-from attomaton.heads.audit.saved import CONTEXTS, FULL, read_saved
+from attomaton.heads.audit.saved import read_saved
 from tests.heads.audit.drawn_audit import draw_audit
 from tests.heads.audit.standin import StandIn, draw_documents
 
@@ -37,7 +37,7 @@ def data_of(page):
 def test_contexts_are_those_that_depart_most_one_per_document():
     documents = draw_documents(12)
     rows = record(StandIn(), documents, window=6, per_document=5).rows
-    chosen = choose_contexts(rows, documents, n=4, vocabulary=LETTERS)
+    chosen = choose_contexts(rows, n=4, vocabulary=LETTERS)
     assert chosen.type == CONTEXTS
     for place, contexts in enumerate(chosen.to_pylist()):
         own = rows.on_keys(place)

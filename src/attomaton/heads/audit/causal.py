@@ -23,8 +23,8 @@ from attomaton.heads.audit.jackknife import Estimates, Resampled
 from attomaton.heads.audit.replacing import KINDS, LabelledContexts, Means, measure_means, run_all, run_edited
 from attomaton.heads.model import Head, HeadModel, check_heads
 
+# Shapley values of up to this many heads are exact, over all subsets; beyond, orders are sampled.
 MOST_EXACT = 6
-"""Shapley values of up to this many heads are exact, over all subsets; beyond, orders are sampled."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -110,9 +110,7 @@ def replace_heads(
     groups = alone if sets is None else [(heads,) if isinstance(heads, Head) else heads for heads in sets]
     checked = [tuple(check_heads(heads, model.shape)) for heads in groups]
     if means_from is not None and means_from.tokens.shape[1] != contexts.tokens.shape[1]:
-        raise MismatchedParts(
-            "means_from has contexts of another length; cut both sets of contexts to the same length"
-        )
+        raise MismatchedParts("means_from has contexts of another length; cut both to the same length")
     means = measure_means(model, contexts if means_from is None else means_from, by=by)
     return replace_by(model, contexts, means, checked)
 

@@ -101,9 +101,7 @@ def compare_audits(
     )
     heads = tuple(head for head in first.heads if head in set(second.heads))
     if not heads:
-        raise MismatchedParts(
-            "the audits have no head in common; audit the same heads= or layers= of both models"
-        )
+        raise MismatchedParts("the audits have no head in common; audit the same heads of both models")
     sizes = [(audit.n_layers, audit.n_heads) for audit in (first, second)]
     if sizes[0] != sizes[1]:
         shapes = " and ".join(f"{layers} layers of {heads} heads" for layers, heads in sizes)

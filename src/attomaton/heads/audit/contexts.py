@@ -14,12 +14,11 @@ from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import as_stages
 from attomaton.base.tables import Float64, Int32, table_of
-from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.heads.audit.documents import list_documents
-from attomaton.heads.audit.excerpts import most_apart
+from attomaton.heads.audit.excerpts import find_most_apart
 from attomaton.heads.audit.features import Features, climb_head
 from attomaton.heads.audit.fitting import divergence
 from attomaton.heads.audit.heads import record_all, table_of_heads
@@ -30,7 +29,7 @@ from attomaton.heads.model import Head, check_head
 from attomaton.heads.opening import open_model
 from attomaton.heads.texts import read_for
 
-SHOWN_POSITIONS = 8  # positions of a context that are printed: those with the most attention
+SHOWN_KEYS = 8  # keys of a context that are printed: those with the most attention
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,18 +55,18 @@ class HeadContexts(Tabular):
 
         Keys are the positions of the window and, last, the first token.
         """
-        n, n_positions = len(self.rows), self.rows.window + 1
+        n, n_keys = len(self.rows), self.rows.window + 1
         columns: dict[str, Any] = {
-            "number": np.repeat(np.arange(n), n_positions),
-            "document": np.repeat(self.rows.documents, n_positions),
-            "position": np.repeat(self.rows.positions, n_positions),
+            "number": np.repeat(np.arange(n), n_keys),
+            "document": np.repeat(self.rows.documents, n_keys),
+            "position": np.repeat(self.rows.positions, n_keys),
             "lag": self._lags.ravel(),
             "token": self._tokens.ravel(),
-            "label": np.repeat(self.rows.labels, n_positions),
+            "label": np.repeat(self.rows.labels, n_keys),
             "attention": self.rows.on_keys(0).ravel(),
         }
-        fitted = {f"fitted {name}": self.fitted[at].ravel() for at, name in enumerate(self.names)}
-        return table_of(columns | fitted)
+        fits = zip(self.names, self.fitted, strict=True)
+        return table_of(columns | {f"fitted {name}": fit.ravel() for name, fit in fits})
 
     @property
     def _lags(self) -> Int32:
@@ -90,25 +89,27 @@ class HeadContexts(Tabular):
         rungs = ", ".join(f"+{number}\xa0{name}" for number, name in enumerate(self.names, 1))
         columns = "Attention in %: own, and as fitted up to each rung; * marks the next token."
         legend = (line.replace("\xa0", " ") for line in wrap(f"Rungs: {rungs}.", 80))
-        blocks: list[Block] = [repr(self), columns, *legend]
-        every, lags, attention = self._tokens, self._lags, self.rows.on_keys(0)
-        for at in range(len(self.rows)):
-            tokens, label, weights = every[at], int(self.rows.labels[at]), attention[at]
-            rows = [
-                (
-                    str(lags[at, position]),
-                    self._name(int(tokens[position])) + " *" * (int(tokens[position]) == label),
-                    *(f"{100 * fit[position]:.0f}" for fit in (weights, *self.fitted[:, at])),
-                )
-                for position in np.argsort(-weights, kind="stable")[:SHOWN_POSITIONS].tolist()
-            ]
-            title = (
-                f"Document {self.rows.documents[at]}, position {self.rows.positions[at]}: query "
-                f"{self._name(int(tokens[0]))}, next {self._name(label)}"
+        return [repr(self), columns, *legend, *map(self._grid_of_context, range(len(self.rows)))]
+
+    def _grid_of_context(self, row: int) -> Grid:
+        """The keys of a row with the most attention."""
+        tokens: list[int] = self._tokens[row].tolist()
+        lags, attention, label = self._lags[row], self.rows.on_keys(0)[row], int(self.rows.labels[row])
+        keys: list[int] = np.argsort(-attention, kind="stable")[:SHOWN_KEYS].tolist()
+        cells = [
+            (
+                str(lags[key]),
+                self._name(tokens[key]) + " *" * (tokens[key] == label),
+                *(f"{100 * fit[key]:.0f}" for fit in (attention, *self.fitted[:, row])),
             )
-            headers = ["lag", "token", "own", *(f"+{number}" for number in range(1, len(self.names) + 1))]
-            blocks.append(Grid(title, headers, rows))
-        return blocks
+            for key in keys
+        ]
+        title = (
+            f"Document {self.rows.documents[row]}, position {self.rows.positions[row]}: query "
+            f"{self._name(tokens[0])}, next {self._name(label)}"
+        )
+        headers = ["lag", "token", "own", *(f"+{number}" for number in range(1, len(self.names) + 1))]
+        return Grid(title, headers, cells)
 
 
 def show_head(
@@ -156,17 +157,15 @@ def show_head(
     check_kind(settings, AuditSettings, "settings")
     source, model = model, open_model(model)
     head = check_head(head, model.shape)
-    documents = read_for([source], corpus, tokenizer=tokenizer, reading=reading, limit=limit)
-    if vocabulary is None and isinstance(documents, Documents):
-        vocabulary = documents.vocabulary
-    documents = list_documents(documents, limit)
+    read = read_for([source], corpus, tokenizer=tokenizer, reading=reading, limit=limit)
+    documents, vocabulary = list_documents(read, limit), vocabulary or getattr(read, "vocabulary", None)
     plan = plan_audit(model, documents, rungs, settings, theory=theory, vocabulary=vocabulary)
     rows = record_all(model, (), documents, settings, tell, layers=[head.layer])[0].rows.of_heads([head])
     fitted, scored = plan.split(rows)
     rungs_of_head = [table_of_heads(rung, [head], model) for rung in settle_rungs(plan.rungs, model)]
-    sets = Features.of(rungs_of_head, fitted, scored)
-    fits = list(climb_head(sets[0], sets[1], 0))
-    apart = divergence(scored.on_keys(0), fits[0].logs)
-    chosen = most_apart(apart, scored.documents, whole_number(examples, "examples", least=1))
+    fits = list(climb_head(*Features.of(rungs_of_head, fitted, scored), 0))
+    departures = divergence(scored.on_keys(0), fits[0].logs)
+    chosen = find_most_apart(departures, scored.documents, whole_number(examples, "examples", least=1))
     weights = np.array([np.exp(fit.logs[chosen]) for fit in fits])
-    return HeadContexts(head, scored.take(chosen), tuple(fit.name for fit in fits), weights, vocabulary)
+    names = tuple(rung.name for rung in rungs_of_head)
+    return HeadContexts(head, scored.take(chosen), names, weights, vocabulary)

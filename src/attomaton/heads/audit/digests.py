@@ -13,8 +13,8 @@ import torch
 
 from attomaton.base.artifacts import digest_arrays
 
+# Keys of a configuration that say where a model comes from and how it is run, not what it computes.
 PROVENANCE = ("_attn_implementation", "_name_or_path", "transformers_version")
-"""Keys of a configuration that say where a model comes from and how it is run, not what it computes."""
 
 
 def digest_value(value: Any) -> str:

@@ -37,9 +37,7 @@ def cut_documents(documents: Iterable[Any], longest: int, *, n_tokens: int) -> l
         except ValueError:  # lists of unequal lengths
             whole = np.empty((0, 0))
         if whole.ndim != 1 or (len(whole) and not np.issubdtype(whole.dtype, np.integer)):
-            raise InvalidSamples(
-                f"document {number} is not a list of token ids; tokenise it with the tokenizer of the model"
-            )
+            raise InvalidSamples(f"document {number} is not a list of token ids; tokenise it for the model")
         ids = whole[:longest]
         wrong = ids[(ids < 0) | (ids >= n_tokens)]
         if len(wrong):

@@ -85,8 +85,8 @@ class KeyToken(Checked):
     name: str = "key token"
 
 
+# A rung of the ladder: free offsets, free effects, or scores with one fitted scale.
 LadderRung = Position | KeyToken | Rung
-"""A rung of the ladder: free offsets, free effects, or scores with one fitted scale."""
 
 
 @dataclass(frozen=True)

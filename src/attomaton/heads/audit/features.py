@@ -101,9 +101,7 @@ def score_rows(rung: Rung, rows: Rows) -> Float64:
             f"{window} and {len(rows.heads)} heads; return the shape (rows, window) or (rows, heads, window)"
         )
     if not np.isfinite(scores).all():
-        raise MismatchedParts(
-            f"the rung {rung.name!r} returned a score that is not finite; return finite scores"
-        )
+        raise MismatchedParts(f"the rung {rung.name!r} returned NaN or ∞; return finite scores")
     centred: Float64 = scores - scores.mean(-1, keepdims=True)
     centred[np.abs(centred) <= 1e-13 * np.abs(scores).max(initial=0.0)] = 0.0  # rounding of a constant
     return centred
@@ -115,7 +113,6 @@ class RungFit(NamedTuple):
     ``logs`` (n_rows, n_keys) are the logarithms of the fitted attention; ``scale`` is β, NaN for free rungs.
     """
 
-    name: str
     logs: Float64
     scale: float
 
@@ -128,20 +125,19 @@ def climb_head(fitted: Features, scored: Features, index: int, *, nested: bool =
     fitted = fitted.attending(index)
     if not len(fitted.rows):
         flat = np.full(scored.tokens.shape, -np.log(scored.tokens.shape[1]))
-        yield from (RungFit(rung.name, flat, np.nan) for rung in fitted.rungs)
+        yield from (RungFit(flat, np.nan) for _ in fitted.rungs)
         return
     attention, spreads = fitted.rows.on_keys(index), fitted.spreads(index)
     empty = fitted.design([], index, spreads)
     before, coefficients, used = empty, np.empty(0), list[int]()
-    for number, rung in enumerate(fitted.rungs):
+    for number, scores in enumerate(fitted.scores):
         if not nested:
             before, coefficients, used = empty, np.empty(0), []
         used.append(number)
         design = fitted.design(used, index, spreads)
         coefficients = fit_head(design, attention, _extend(coefficients, before, design))
         logs = log_softmax(scored.design(used, index, spreads).scores(coefficients), axis=-1)
-        is_free = fitted.scores[number] is None
-        yield RungFit(rung.name, logs, np.nan if is_free else float(coefficients[-1] / spreads[number]))
+        yield RungFit(logs, np.nan if scores is None else float(coefficients[-1] / spreads[number]))
         before = design
 
 

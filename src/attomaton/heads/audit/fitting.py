@@ -20,12 +20,11 @@ from attomaton.heads.audit.rows import LEAST_ATTENTION
 
 TINY = 1e-6  # ridge of offsets and scales: it only chooses among equal fits and bounds divergent coefficients
 
+# The largest gradient entry at which a fit stops, in nats, for a head one nat away from uniform.
+#
+# It is far below ``TINY``, which alone bounds the offsets of positions that a sharp head never attends to. It
+# is scaled by the root of the distance to uniform, so that the share is equally exact for all heads.
 GRADIENT_TOLERANCE = 1e-8
-"""The largest gradient entry at which a fit stops, in nats, for a head one nat away from uniform.
-
-It is far below ``TINY``, which alone bounds the offsets of positions that a sharp head never attends to. It
-is scaled by the root of the distance to uniform, so that the share is equally exact for all heads.
-"""
 
 LOSS_ROUNDING = 1e-14  # by how much rounding may raise a loss
 

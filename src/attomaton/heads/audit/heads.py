@@ -41,8 +41,8 @@ from attomaton.heads.model import Head, HeadModel, LayeredModel, choose_heads
 from attomaton.heads.opening import open_model
 from attomaton.heads.texts import read_for
 
+# Whose causal value is measured: that of no head, of those that seek or avoid the label most, of all.
 CAUSAL = ("none", "top", "all")
-"""Whose causal value is measured: that of no head, of those that seek or avoid the label most, of all."""
 
 TOP = 10  # heads whose causal value ``"top"`` measures: those with the largest |z| of next-token seeking
 
@@ -224,7 +224,7 @@ class _AuditRun:
             own, *random = map(LayerHeads, rows, rungs_of_layer, own_scores)
             audit = measure_layer(self.plan, own, random, shared=self.random.null == "inputs")
             scored = self.plan.split(own.rows)[1]
-            contexts = choose_contexts(scored, self.documents, vocabulary=self.vocabulary)
+            contexts = choose_contexts(scored, vocabulary=self.vocabulary)
             yield layer, replace(audit, contexts=contexts)
             self.tell.advance(done + 1, len(layers))
 

@@ -17,8 +17,8 @@ from attomaton.heads.model import Head
 
 FEWEST_DOCUMENTS = 8  # documents that an interval over documents needs at least
 
+# The smallest probability that is distinguished from 0: a finite distance has |z| of at most 37.
 SMALLEST_TAIL = 1e-300
-"""The smallest probability that is distinguished from 0: a finite distance has |z| of at most 37."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,11 +126,11 @@ def above_null(z: Float64) -> Bool:
     return false_discovery_control(1.0 - ndtr(np.nan_to_num(z, nan=0.0))) <= 0.05
 
 
+# Random heads that a layer needs for an estimate of its spread; with fewer, those of all layers are used.
 FEWEST_HEADS = 8
-"""Random heads that a layer needs for an estimate of its spread; with fewer, those of all layers are used."""
 
+# Random heads from which the spread of a layer is known; with fewer, it is at least that within layers.
 MANY_HEADS = 16
-"""Random heads from which the spread of a layer is known; with fewer, it is at least that within layers."""
 
 
 @dataclass(frozen=True, eq=False)

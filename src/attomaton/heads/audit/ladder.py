@@ -29,7 +29,7 @@ from attomaton.heads.audit.jackknife import (
     Resampled,
     above_null,
 )
-from attomaton.heads.audit.rows import Rows
+from attomaton.heads.audit.rows import ROWS_DIFFER, Rows
 from attomaton.heads.model import Head
 
 UNIFORM = 1e-12  # mean KL(attention ‖ uniform) over rows, in nats, up to which a head counts as uniform
@@ -103,9 +103,7 @@ class Ladder(Tabular):
     def against(self, random: Sequence["Ladder"], *, shared: bool = False) -> "Ladder":
         """The ladder with null distributions from random heads, which may share the rotations of a layer."""
         if any(ladder.names != self.names or ladder.nested != self.nested for ladder in random):
-            raise MismatchedParts(
-                "the ladders of the model and of random heads have different rungs; climb the same for all"
-            )
+            raise MismatchedParts("the ladders of random heads have other rungs; climb the same for all")
         nulls = [
             NullDistribution.of([(ladder.heads, ladder._signed_root(at)) for ladder in random], shared=shared)
             for at in range(len(self.names))
@@ -184,9 +182,7 @@ def climb(
     if not names or len({name_column("", name) for name in names}) < len(names):
         raise UnsupportedOption(f"rungs have the names {list(names)}; give rungs with different names")
     if fitted.heads != scored.heads or fitted.window != scored.window:
-        raise MismatchedParts(
-            "the rows to fit on and the rows to score differ in heads or window; record both in the same way"
-        )
+        raise MismatchedParts(ROWS_DIFFER)
     features_fitted, features_scored = Features.of(rungs, fitted, scored)
     n_heads = len(scored.heads)
     unexplained, scales = np.empty((len(rungs), len(scored), n_heads)), np.empty((len(rungs), n_heads))

@@ -139,8 +139,7 @@ def _sample_positions(
     numbers = [number for number, ids in enumerate(documents) if len(ids) >= window + 2]
     if not numbers:
         raise InvalidSamples(
-            f"no document has {window + 2} tokens, which a window of {window} needs; "
-            "give longer documents or a smaller window"
+            f"no document has {window + 2} tokens, which a window of {window} needs; choose a smaller window"
         )
     if len(numbers) > most_rows:
         numbers = np.sort(rng.choice(numbers, most_rows, replace=False)).tolist()

@@ -31,8 +31,8 @@ _arrow: Any = pa
 
 NAMED_HEADS, SHOWN_HEADS = 12, 40  # heads that are named for each type, and shown in the table, at most
 
+# Columns of numbers of a type, without ``type_``, and the fields of :class:`HeadType` that they show.
 TYPE_COLUMNS = {"share": "share", "share_error": "error", "share_low": "low", "share_high": "high", "z": "z"}
-"""Columns of numbers of a type, without ``type_``, and the fields of :class:`HeadType` that they show."""
 
 HEIGHT = 760  # pixels of the page in a notebook
 

@@ -22,18 +22,20 @@ _torch: Any = torch  # its type stubs leave some functions partly unknown
 
 Float32 = NDArray[np.float32]
 
+# Fields with a number for each row and head, whose mean is a column of the audit.
 MEASURES = ("inside", "first", "withheld", "entropy")
-"""Fields with a number for each row and head, whose mean is a column of the audit."""
 
 BY_HEAD = ("attention", *MEASURES)  # fields whose second axis is that of the heads
 
+# Fields that have one entry per row.
 BY_ROW = (*BY_HEAD, "past", "starts", "labels", "documents", "positions")
-"""Fields that have one entry per row."""
+
+ROWS_DIFFER = "the rows to fit on and to score differ in heads or window; record both in the same way"
 
 EARLIER = 3  # tokens that rows have beyond their window: induction by three tokens looks at them
 
+# A share of attention up to which there is none; logarithms are taken of larger shares only.
 LEAST_ATTENTION = 1e-12
-"""A share of attention up to which there is none; logarithms are taken of larger shares only."""
 
 
 @dataclass(frozen=True, eq=False)

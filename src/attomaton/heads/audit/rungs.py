@@ -35,11 +35,11 @@ from attomaton.heads.utility.closed import PairCounts, count_pairs, find_closed_
 from attomaton.heads.utility.measured import measure_utility
 from attomaton.solvers.solved import solve_samples
 
+# The largest vocabulary for which closed-form utility is a usual rung: it runs every token separately.
 MOST_CLOSED_TOKENS = 5_000
-"""The largest vocabulary for which closed-form utility is a usual rung: it runs every token separately."""
 
+# Pairs of positions on which utility is measured, over all heads; but at least this many windows.
 MOST_PAIRS, LEAST_WINDOWS = 20_000_000, 20
-"""Pairs of positions on which utility is measured, over all heads; but at least this many windows."""
 
 
 @runtime_checkable
@@ -136,8 +136,8 @@ def settle_rungs(rungs: Sequence[LadderRung | OfModel], model: HeadModel) -> tup
     return tuple(rung.of(model) if isinstance(rung, OfModel) else rung for rung in rungs)
 
 
+# Rungs, or a function that makes them from the documents to fit on; None means the usual ones.
 Rungs = Sequence[LadderRung | OfModel] | Callable[[Sequence[Any]], Sequence[LadderRung | OfModel]] | None
-"""Rungs, or a function that makes them from the documents to fit on; None means the usual ones."""
 
 
 def plain_rungs(texts: Sequence[str] | None = None) -> tuple[LadderRung, ...]:

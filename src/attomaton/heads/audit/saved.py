@@ -16,51 +16,33 @@ import pyarrow as pa
 from attomaton.base.artifacts import is_parquet, write_target
 from attomaton.base.errors import UnreadableSource
 from attomaton.base.tables import arrow_parquet, read_parquet, write_parquet
+from attomaton.heads.audit.excerpts import CONTEXTS
 from attomaton.heads.audit.ladder import name_column
 
 KEY = b"attomaton heads"  # the metadata key in the file
 
+# Descriptions of random heads, by the name of their null.
 NULLS = {
     "intact": "of random heads that read the trained residual stream",
     "inputs": "of random heads that share a rotation of what attention reads",
     "given": "with random weights",
 }
-"""Descriptions of random heads, by the name of their null."""
 
 NO_EVIDENCE = "Mean output alone is not evidence about where a head looks."
 
+# The largest file of heads that is read, and the largest number of rows.
 MOST_SAVED_BYTES, MOST_SAVED_ROWS = 1 << 28, 1 << 20
-"""The largest file of heads that is read, and the largest number of rows."""
 
+# Fields of an audit that are metadata of the saved table too.
 COMMON_FIELDS = ("model", "n_documents", "n_rows", "n_random", "null", "left_out", "n_layers", "n_heads")
 COMMON_FIELDS += ("n_chosen", "digest")
-"""Fields of an audit that are metadata of the saved table too."""
 
+# Fields of metadata that are texts, and lists of texts or numbers; all others are whole numbers.
 TEXT_FIELDS = ("model", "null", "left_out", "digest")
 LIST_FIELDS = {"rungs": str, "alone": str, "whole": float}
-"""Fields of metadata that are texts, and lists of texts or numbers; all others are whole numbers."""
 
+# Columns of numbers that every table of heads has.
 NUMBER_COLUMNS = ("layer", "number", "inside", "first", "seeking_mass", "seeking_excess", "seeking_z")
-"""Columns of numbers that every table of heads has."""
-
-_arrow: Any = pa
-
-CONTEXTS = _arrow.list_(
-    _arrow.struct(
-        {
-            "document": pa.int32(),
-            "position": pa.int32(),
-            "opening": pa.string(),  # the first token of the context
-            "tokens": _arrow.list_(pa.string()),  # the window, the query last
-            "label": pa.string(),
-            "first": pa.uint8(),
-            "attention": _arrow.list_(pa.uint8()),
-        }
-    )
-)
-"""Arrow's type for the contexts of one head; attention is in units of 1 / ``FULL``."""
-
-FULL = 255  # the whole attention of a query: on the window, on the first token and between them
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,11 @@ from attomaton.base.tables import Bool, Float64, Int32, Int64, table_of
 from attomaton.graphs.grouping import find_rows, pack_pairs
 from attomaton.heads.audit.explanations import TokenCounts
 from attomaton.heads.audit.jackknife import Estimates, NullDistribution, Resampled, above_null
-from attomaton.heads.audit.rows import Rows
+from attomaton.heads.audit.rows import ROWS_DIFFER, Rows
 from attomaton.heads.model import Head
 
+# Pseudo-counts of the shrinkage, in positions: of a token to the average, of a pair to its token.
 PSEUDO_COUNTS = 5.0
-"""Pseudo-counts of the shrinkage, in positions: of a token to the average, of a pair to its token."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +82,8 @@ def _pack_rows(rows: Rows) -> Int64:
     return pack_pairs(np.repeat(rows.queries, rows.window), rows.tokens.ravel())
 
 
+# The words in tables for a head that seeks the next token, does not, or was not judged.
 YES_NO = {True: "yes", False: "no", None: "–"}
-"""The words in tables for a head that seeks the next token, does not, or was not judged."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -192,9 +192,7 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
     12
     """
     if fitted.heads != scored.heads or fitted.window != scored.window:
-        raise MismatchedParts(
-            "the rows to fit on and the rows to score differ in heads or window; record both in the same way"
-        )
+        raise MismatchedParts(ROWS_DIFFER)
     partners = match_tokens(scored, counts)
     is_matched = partners >= 0
     rows, partners = scored.take(is_matched), partners[is_matched]

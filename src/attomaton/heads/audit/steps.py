@@ -18,10 +18,10 @@ from attomaton.heads.model import HeadModel, ModelShape
 from attomaton.heads.opening import is_run, open_checkpoint, open_model, read_any_trace
 from attomaton.heads.own import watch_trace
 
+# A number whose prefix says what it counts.
 NAMED_NUMBER = re.compile(
     r"(?:step|checkpoint|ckpt|iteration|iter|epoch)s?[-_=. ]?([0-9]{1,18})(?![0-9A-Za-z])", re.I
 )
-"""A number whose prefix says what it counts."""
 
 BARE_NUMBER = re.compile(r"(?<![0-9A-Za-z])([0-9]{1,18})(?![0-9A-Za-z])")  # any other whole number
 
@@ -90,9 +90,8 @@ def sort_steps(models: Iterable[ModelStep]) -> list[ModelStep]:
     ordered = sorted(models, key=lambda model: model.step)
     for first, second in pairwise(ordered):
         if first.step == second.step:
-            raise MismatchedParts(
-                f"{first.name} and {second.name} are both at step {first.step:,}; give one model per step"
-            )
+            step = f"step {first.step:,}"
+            raise MismatchedParts(f"{first.name} and {second.name} are both at {step}; leave one of them out")
     return ordered
 
 
@@ -148,9 +147,7 @@ def order_steps(models: Sequence[Any], steps: Sequence[int] | None) -> list[Mode
     if not len(models):
         raise UnsupportedOption("models is empty; give at least one model")
     if steps is not None and len(steps) != len(models):
-        raise MismatchedParts(
-            f"there are {len(models)} models and {len(steps)} steps; give one step for each model"
-        )
+        raise MismatchedParts(f"{len(models)} models have {len(steps)} steps; give one for each model")
     numbers = [None] * len(models) if steps is None else [whole_number(step, "steps") for step in steps]
     return sort_steps(map(_as_step, models, numbers))
 
@@ -181,8 +178,6 @@ def _as_step(model: Any, step: int | None) -> ModelStep:
         return model if step is None else replace(model, step=step)
     named = path_text(model)
     if step is None and not named:
-        raise UnsupportedOption(
-            f"the step of a {type(model).__name__} is unknown; give steps, one for each model"
-        )
+        raise UnsupportedOption(f"the step of a {type(model).__name__} is unknown; give steps")
     name = named or str(getattr(model, "name", type(model).__name__))
     return ModelStep(step_of(name) if step is None else step, name, partial(open_model, model))

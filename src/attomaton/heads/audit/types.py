@@ -39,6 +39,7 @@ from attomaton.heads.audit.jackknife import Estimates, NullDistribution, above_n
 from attomaton.heads.audit.ladder import Ladder
 from attomaton.heads.audit.seeking import Seeking
 
+# Type → the rungs whose added shares make up its share.
 RUNGS = {
     "previous token": ("previous token",),
     "induction": ("induction", "induction by 2", "induction by 3"),
@@ -47,20 +48,19 @@ RUNGS = {
     "delimiter": ("delimiters", "sentence start"),
     "token-specific": ("key token",),
 }
-"""Type → the rungs whose added shares make up its share."""
 
+# Types of rule 1 → the smallest share that they need.
 EARLY_TYPES = {"induction": 0.2, "duplicate": 0.2, "previous token": 0.4}
-"""Types of rule 1 → the smallest share that they need."""
 
 SINK_SHARE = 0.9  # the smallest share of a sink, by rule 2
 
+# Types of rule 3, and the smallest share that they need.
 GENERAL_TYPES, GENERAL_SHARE = ("position", "delimiter", "token-specific", "contextual"), 0.5
-"""Types of rule 3, and the smallest share that they need."""
 
 LIKE_RANDOM = "like random weights"
 
+# The type of heads outside the rule that attend to no key in at least this share of rows.
 OUTSIDE, OUTSIDE_SHARE = "outside the window", 0.9
-"""The type of heads outside the rule that attend to no key in at least this share of rows."""
 
 TESTED = ("sink", *RUNGS)  # types whose shares must exceed those of random heads
 

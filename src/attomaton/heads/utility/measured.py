@@ -26,8 +26,8 @@ from attomaton.base.tables import Bool, Float64, Int64, Integers, column, table_
 from attomaton.graphs.grouping import find_rows
 from attomaton.heads.model import Head, HeadModel, check_contexts, check_heads
 
+# The attention at which utility is measured: uniform, or the head's mean pattern.
 Baseline = Literal["uniform", "position"]
-"""The attention at which utility is measured: uniform, or the head's mean pattern."""
 
 MEAN_STRENGTH = 5.0  # the weight of a token's mean over all queries, in occurrences
 
@@ -170,9 +170,7 @@ def find_gains(
     with_label = replace(model.shape, longest=None if longest is None else longest + 1)
     table: Int64 = check_contexts(rows, with_label).numpy()
     if table.shape[1] < 3:
-        raise MismatchedParts(
-            f"rows has shape {table.shape}; give windows of shape (n, length + 1), of length 2 or more"
-        )
+        raise MismatchedParts(f"rows has shape {table.shape}; give (n, length + 1), with length 2 or more")
     patterns = _baseline_patterns(model, table[:, :-1], baseline)
     size = min(CONTEXTS_AT_ONCE, model.shape.batch_of(table.shape[1]))
     for start in range(0, len(table), size):
