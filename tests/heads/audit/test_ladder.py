@@ -199,7 +199,7 @@ def test_wrong_rungs_are_refused():
 
     with pytest.raises(MismatchedParts, match="shape"):
         climb(FITTED, SCORED, [Wrong()])
-    with pytest.raises(MismatchedParts, match="not finite"):
+    with pytest.raises(MismatchedParts, match="return finite scores"):
         climb(FITTED, SCORED, [Infinite()])
 
 

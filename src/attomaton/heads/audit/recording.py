@@ -96,8 +96,7 @@ def record(
     sets = [rows, *(replace(rows, **arrays) for arrays in by_head)]
     averaged = set(reads_of)
     reads = _ReadSums(layers, [document for document in sampled if document.number in averaged])
-    tape = _Tape(model, random, layers, sets, reads)
-    done = 0
+    tape, done = _Tape(model, random, layers, sets, reads), 0
     for batch in _batch_documents(model, sampled, len(cut)):
         tape.run(batch)
         done += len(batch)

@@ -59,7 +59,7 @@ class LabelledContexts:
         every = cut_documents(list_documents(documents), length + 1, n_tokens=n_tokens)
         read = [ids for ids in every if len(ids) > length]
         if not read:
-            raise InvalidSamples(f"no document has {length + 1} tokens; give longer ones or a smaller length")
+            raise InvalidSamples(f"no document has {length + 1} tokens; choose a smaller length")
         if most is not None and len(read) > most:
             read = [read[int(index)] for index in np.linspace(0, len(read) - 1, most).round()]
         return cls(np.array(read), np.ones(length, bool) if scored is None else np.asarray(scored, bool))

@@ -64,7 +64,9 @@ OUTSIDE, OUTSIDE_SHARE = "outside the window", 0.9
 
 TESTED = ("sink", *RUNGS)  # types whose shares must exceed those of random heads
 
-SPECIFIC = (*TESTED, "next-token seeking")  # types that claim that training made the head so
+SEEKING_TYPE = "next-token seeking"
+
+SPECIFIC = (*TESTED, SEEKING_TYPE)  # types that claim that training made the head so
 
 TYPES = (*SPECIFIC, "contextual", "mixed", LIKE_RANDOM, "uniform", OUTSIDE)  # all types
 
@@ -119,26 +121,22 @@ class HeadType:
         return all(half == self.by_share for half in self.halves)
 
     def __str__(self) -> str:
-        of = "attention" if self.by_share in ("sink", "uniform") else "the attention beside the sink"
-        claims = {
-            "next-token seeking": " context has",
+        percent = f"{100 * self.share:.0f} %"
+        owner = {
+            SEEKING_TYPE: " context has",
             "mixed": " the largest part has",
             LIKE_RANDOM: f" {self.by_share} has",
         }
-        text = f"{self.name}:{claims.get(self.name, '')} {100 * self.share:.0f} % of {of}"
-        if self.name == "outside the window":
-            text = (
-                f"{self.name}: no attention to the window or to the first token in {100 * self.share:.0f} % "
-                "of rows"
-            )
+        whole = "attention" if self.by_share in ("sink", "uniform") else "the attention beside the sink"
+        text = f"{self.name}:{owner.get(self.name, '')} {percent} of {whole}"
+        if self.name == OUTSIDE:
+            text = f"{self.name}: no attention to the window or to the first token in {percent} of rows"
         elif self.name == LIKE_RANDOM:
             text += f", but not significantly more than in random heads (z {self.z:+.1f})"
+        elif self.name in SPECIFIC and self.is_compared:
+            text += f", z {self.z:+.1f} against random heads"
         elif self.name in SPECIFIC:
-            text += (
-                f", z {self.z:+.1f} against random heads"
-                if self.is_compared
-                else "; there are no random heads to compare with, so random weights may do the same"
-            )
+            text += "; there are no random heads to compare with, so random weights may do the same"
         if not self.is_stable:
             first, second = self.halves
             text += f"; by shares, {first} in the first half of the documents and {second} in the second"
@@ -161,40 +159,33 @@ def type_heads(
         for name, distribution in zip(TESTED, null, strict=bool(null))
         if len(distribution.layers)
     }
-    candidates = [
-        name if name in EARLY_TYPES else ""
-        for name in _name_heads(values, np.ones(len(ladder.heads), bool), exempt)
-    ]
+    candidates = _name_heads(values, np.ones(len(outside), bool), exempt)
     is_early = np.array([name in EARLY_TYPES for name in candidates])
     if null:
-        is_early &= _exceeds(_deviates(candidates, z))
+        is_early &= _exceeds(np.where(is_early, _deviates(candidates, z), np.nan))
     by_share = _name_heads(values, is_early, exempt)
     deviates = _deviates(by_share, z)
     is_random = np.array([name in TESTED for name in by_share]) & ~is_early
     is_random &= ~_exceeds(deviates) if null else False
     halves = [_name_heads(half, is_early, exempt) for half in _divide_halves(ladder, ceiling)]
+    statistics = {
+        name: np.array([estimates.value, estimates.error, estimates.low, estimates.high])
+        for name, estimates in shares.items()
+    }
+    missing = np.full((3, len(outside)), np.nan)
+    statistics["uniform"] = np.vstack([np.ones(len(outside)), missing])
+    statistics[OUTSIDE] = np.vstack([outside, missing])
     types: list[HeadType] = []
     for index, name in enumerate(by_share):
         final = LIKE_RANDOM if is_random[index] else name
         if final in ("contextual", "mixed", LIKE_RANDOM) and seeking.holds[index]:
-            final = "next-token seeking"
+            final = SEEKING_TYPE
         largest = max(GENERAL_TYPES, key=lambda general: values[general][index])
-        measured = {"next-token seeking": "contextual", "mixed": largest}.get(final, name)
-        statistics = (float(outside[index]) if name == OUTSIDE else 1.0, np.nan, np.nan, np.nan)
-        if measured in shares:
-            estimates = shares[measured]
-            columns = (estimates.value, estimates.error, estimates.low, estimates.high)
-            statistics = tuple(float(column[index]) for column in columns)
-        types.append(
-            HeadType(
-                final,
-                *statistics,
-                z=float(seeking.z[index] if final == "next-token seeking" else deviates[index]),
-                by_share=name,
-                halves=(halves[0][index], halves[1][index]),
-                is_compared=bool(null),
-            )
-        )
+        measured = {SEEKING_TYPE: "contextual", "mixed": largest}.get(final, name)
+        share, error, low, high = statistics[measured][:, index].tolist()
+        head_z = float(seeking.z[index] if final == SEEKING_TYPE else deviates[index])
+        names_of_halves = (halves[0][index], halves[1][index])
+        types.append(HeadType(final, share, error, low, high, head_z, name, names_of_halves, bool(null)))
     return tuple(types)
 
 
