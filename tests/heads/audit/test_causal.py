@@ -88,7 +88,7 @@ def test_drawn_shapley_values_add_up_and_have_errors():
 
 
 def test_wrong_asking_is_refused():
-    with pytest.raises(UnsupportedOption, match="choose 'lag' or 'position'"):
+    with pytest.raises(UnsupportedOption, match="choose lag or position"):
         measure_means(MODEL, CONTEXTS, by="token")
     with pytest.raises(InvalidSamples, match="no document has"):
         LabelledContexts.of([[0, 1]], length=8, n_tokens=12)

@@ -163,7 +163,8 @@ def show_head(
     rows = record_all(model, (), documents, settings, tell, layers=[head.layer])[0].rows.of_heads([head])
     fitted, scored = plan.split(rows)
     rungs_of_head = [table_of_heads(rung, [head], model) for rung in settle_rungs(plan.rungs, model)]
-    fits = list(climb_head(*Features.of(rungs_of_head, fitted, scored), 0))
+    features_fitted, features_scored = Features.of(rungs_of_head, fitted, scored)
+    fits = list(climb_head(features_fitted, features_scored, 0))
     departures = divergence(scored.on_keys(0), fits[0].logs)
     chosen = find_most_apart(departures, scored.documents, whole_number(examples, "examples", least=1))
     weights = np.array([np.exp(fit.logs[chosen]) for fit in fits])

@@ -16,7 +16,7 @@ import numpy as np
 from attomaton.base.artifacts import digest_arrays
 from attomaton.base.borders import check_kind
 from attomaton.base.errors import UnsupportedOption
-from attomaton.base.options import show
+from attomaton.base.options import choice
 from attomaton.base.progress import Stages, as_stages
 from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
@@ -146,9 +146,7 @@ def audit_heads(
 
 def causal_length(model: HeadModel, settings: AuditSettings, causal: str) -> tuple[int, str]:
     """The length of contexts for causal value, or 0 and a note that says why it is left out."""
-    if causal not in CAUSAL:
-        raise UnsupportedOption(f"causal is {show(causal)}; give one of {', '.join(CAUSAL)}")
-    if causal == "none":
+    if choice(causal, "causal", options=CAUSAL) == "none":
         return 0, ""
     try:
         logits = model.watch(np.zeros((1, 1), np.int64), edit_patterns=lambda _, pattern: pattern).logits

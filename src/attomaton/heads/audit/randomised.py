@@ -28,16 +28,14 @@ MOST_DRAWS = 100  # the largest number of draws of random heads in an audit
 def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:
     """The model whose heads read queries and keys through random rotations, others for each head.
 
-    W_Q becomes O W_Q for a random orthogonal O, one per head, and W_K likewise for each group that
-    shares keys: the singular values of W_Q R W_Kᵀ stay for every rotation R of RoPE. Biases stay too.
-    The W of the theory's layer becomes O W O'.
+    W_Q becomes O W_Q for a random orthogonal O, one per head, and W_K likewise for each group that shares
+    keys: the singular values of W_Q R W_Kᵀ stay for every rotation R of RoPE. Biases stay too. The W of the
+    theory's layer becomes O W O'.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> ones = np.ones((1, 1, 2, 2))
-    >>> rotate_heads(from_arrays(np.eye(3, 2), ones, ones, ones, ones), seed=0).name
+    >>> from attomaton.heads.arrays import example_audit
+    >>> rotate_heads(example_audit()[0], seed=0).name
     'arrays with rotated heads, seed 0'
     """
     if isinstance(model, TheoryLayer):
@@ -54,7 +52,7 @@ def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:
 
 
 def rotate_beside(model: HeadModel, *, seed: int) -> HeadModel:
-    """The model with rotated heads added: their patterns are recorded, the model's own are applied.
+    """The model with rotated heads added: their patterns are recorded, those of its own heads are applied.
 
     The heads are those of :func:`rotate_heads`, but in every layer they read the residual stream of the
     trained model and write nothing. Edits of patterns and outputs apply to the model's own heads. The
@@ -62,13 +60,9 @@ def rotate_beside(model: HeadModel, *, seed: int) -> HeadModel:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> ones = np.ones((1, 1, 2, 2))
-    >>> model = from_arrays(np.eye(3, 2), ones, ones, ones, ones)
-    >>> beside, tokens = rotate_beside(model, seed=0), np.array([[0, 1]])
-    >>> beside.name, bool((beside.watch(tokens).logits == model.watch(tokens).logits).all())
-    ('arrays with rotated heads beside its own, seed 0', True)
+    >>> from attomaton.heads.arrays import example_audit
+    >>> rotate_beside(example_audit()[0], seed=0).name
+    'arrays with rotated heads beside its own, seed 0'
     """
     return model.rotate(seed=seed) if isinstance(model, RotatableModel) else need_weights(model)
 
@@ -133,10 +127,8 @@ def permute_weights(model: HeadModel, *, seed: int) -> HeadModel:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> ones = np.ones((1, 1, 2, 2))
-    >>> permute_weights(from_arrays(np.eye(3, 2), ones, ones, ones, ones), seed=0).name
+    >>> from attomaton.heads.arrays import example_audit
+    >>> permute_weights(example_audit()[0], seed=0).name
     'arrays with permuted weights, seed 0'
     """
     whole, draw = need_weights(model), make_generator(seed)
@@ -162,7 +154,7 @@ def need_weights(model: HeadModel) -> Transformer:
 
 
 def _change_maps(module: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """A part with the weight of every linear map in it changed."""
+    """A module with the weight of every linear map in it changed."""
     if isinstance(module, Linear):
         return replace(module, weight=change(module.weight))
     if not is_dataclass(module) or isinstance(module, type):

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attomaton.base.errors import InvalidSamples, MismatchedParts, UnsupportedOption
-from attomaton.base.options import whole_number
+from attomaton.base.errors import InvalidSamples, MismatchedParts
+from attomaton.base.options import choice, whole_number
 from attomaton.base.tables import Bool, Float64, Int32
 from attomaton.heads.audit.documents import cut_documents, list_documents
 from attomaton.heads.model import Edits, Head, HeadModel, LayeredModel
@@ -105,8 +105,7 @@ def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "la
     ``by="lag"`` suits text, where absolute positions mean little; ``by="position"`` suits contexts in which
     each position has its own role.
     """
-    if by not in BY:
-        raise UnsupportedOption(f"by is {by!r}; choose 'lag' or 'position'")
+    by = choice(by, "by", options=BY)
     pattern_sums: dict[int, Tensor] = {}
     output_sums: dict[int, Tensor] = {}
 

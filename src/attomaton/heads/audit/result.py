@@ -166,10 +166,10 @@ class HeadAudit(Tabular):
 
         Columns: head, layer, number; type, type_share with type_share_error, _low and _high, type_z,
         type_is_stable and type_reason; inside, first, withheld, entropy, effective_length and rows_outside;
-        named, pairs (both with _error, _low and _high) and contextual; for each rung
-        ``explained_<rung>``, ``added_<rung>`` and ``z_<rung>``; for each rung alone ``alone_<rung>``;
-        seeking_mass, seeking_excess, seeking_z, seeking_z_documents, seeks; and, where causal value was
-        measured, the rise in loss from mean patterns and from mean outputs.
+        named, pairs (both with _error, _low and _high) and contextual; for each rung ``explained_<rung>``,
+        ``added_<rung>`` and ``z_<rung>``; for each rung alone ``alone_<rung>``; seeking_mass, seeking_excess,
+        seeking_z, seeking_z_documents, seeks; and, where causal value was measured, pattern_rise and
+        ablation_rise.
         """
         columns = self._type_columns()
         columns |= {name: getattr(self, name) for name in MEASURES}

@@ -5,6 +5,7 @@ have a column ``step``.
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
 from os import PathLike
@@ -34,8 +35,10 @@ NO_EVIDENCE = "Mean output alone is not evidence about where a head looks."
 MOST_SAVED_BYTES, MOST_SAVED_ROWS = 1 << 28, 1 << 20
 
 # Fields of an audit that are metadata of the saved table too.
-COMMON_FIELDS = ("model", "n_documents", "n_rows", "n_random", "null", "left_out", "n_layers", "n_heads")
-COMMON_FIELDS += ("n_chosen", "digest")
+COMMON_FIELDS = (
+    *("model", "n_documents", "n_rows", "n_random", "null", "left_out"),
+    *("n_layers", "n_heads", "n_chosen", "digest"),
+)
 
 # Fields of metadata that are texts, and lists of texts or numbers; all others are whole numbers.
 TEXT_FIELDS = ("model", "null", "left_out", "digest")
@@ -128,9 +131,8 @@ def _parse_about(record: Any) -> About:
     is_valid = bool(about.rungs) and about.null in NULLS
     for name, value in vars(about).items():
         if name in LIST_FIELDS:
-            is_valid &= isinstance(value, tuple) and all(
-                isinstance(entry, LIST_FIELDS[name]) for entry in value
-            )
+            is_valid &= isinstance(value, tuple)
+            is_valid &= all(isinstance(entry, LIST_FIELDS[name]) for entry in cast("Iterable[Any]", value))
         elif name in TEXT_FIELDS:
             is_valid &= isinstance(value, str)
         else:

@@ -5,16 +5,16 @@ minus the attention expected by habit; and the same for another token of the win
 the partner. The difference of the two is the excess; its error comes from leaving out documents.
 
 A habit is the attention that a head gives on other documents to the same token from the same query at the
-same lags, whatever comes next. A random head prefers some tokens, and some from some queries, on every text,
-and the label depends on the query: so by accident it attends to labels more, or less, than to other tokens.
+same lags, whatever comes next. A random head prefers some tokens on every text, and the label depends on the
+query: so by accident it attends to labels more, or less, than to other tokens.
 
 Matching is mutual (``match_tokens``), and the more frequent token of a pair gets less weight where it is the
 label, in proportion to how much more often it is the label. So if labels depend on frequency alone, the
 expected excess is zero for every head, whatever its pattern and however wrong its estimated habits.
 
-No null is made by permuting tokens: such nulls call 20 to 50 % of random heads significant. An excess that
-recurs on other documents does not show that a head seeks the next token: that of many random heads recurs.
-Without random heads no head is reported as significant.
+An excess that recurs on other documents does not show that a head seeks the next token, since that of many
+random heads recurs: without random heads no head is reported as seeking. Permuted tokens would not do
+instead: with such nulls, 20 to 50 % of random heads are significant.
 """
 
 from collections.abc import Sequence

@@ -38,14 +38,10 @@ class ModelStep:
 def find_steps(sources: Sequence[str], *, most: int | None = None) -> tuple[ModelStep, ...]:
     """The steps of a training run, from the paths of its models; sorted by step, none of them opened.
 
-    Parameters
-    ----------
-    sources : sequence of str
-        Folders named after their steps, such as ``checkpoint-100``; runs of attomaton, or files in their
-        ``training/checkpoints``; or globs of any of these.
-    most : int, optional
-        Take at most this many steps, evenly spaced, including the first and the last. None means all folders
-        and files, but only the last step of a run of attomaton.
+    ``sources`` are folders named after their steps, such as ``checkpoint-100``; runs of attomaton, or files
+    in their ``training/checkpoints``; or globs of any of these. At most ``most`` steps are kept, evenly
+    spaced, with the first and the last. None means all folders and files, but only the last step of a run of
+    attomaton.
 
     Examples
     --------
@@ -68,10 +64,8 @@ def find_revisions(repository: str, revisions: Sequence[str]) -> tuple[ModelStep
 
     Examples
     --------
-    >>> [model.step for model in find_revisions("owner/name", ["step1000", "step8"])]
-    [8, 1000]
-    >>> [model.name for model in find_revisions("owner/name", ["v2", "main"])]
-    ['owner/name@v2', 'owner/name@main']
+    >>> [model.name for model in find_revisions("owner/name", ["step1000", "step8"])]
+    ['owner/name@step8', 'owner/name@step1000']
     """
     try:
         steps = [step_of(revision) for revision in revisions]

@@ -63,7 +63,7 @@ def _null_columns(heads: tuple[Head, ...], column: str, null: NullDistribution) 
     is_first = [layer not in layers[:row] for row, layer in enumerate(layers)]
     columns: dict[str, Any] = {}
     for name, values in ((f"random_{column}", null.values), (f"random_error_{column}", null.errors)):
-        lists = [
+        lists: list[Any] = [
             values[null.layers == layer].tolist() if first else []
             for layer, first in zip(layers, is_first, strict=True)
         ]

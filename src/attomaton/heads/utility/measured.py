@@ -11,7 +11,7 @@ queries.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
-from attomaton.base.options import real_number, whole_number
+from attomaton.base.options import choice, real_number, whole_number
 from attomaton.base.solutions import score_table
 from attomaton.base.tables import Bool, Float64, Int64, Integers, column, table_of
 from attomaton.graphs.grouping import find_rows
@@ -92,7 +92,7 @@ class Gains:
 
     def counted(self, first: int, *, copies: bool) -> Bool:
         """Which positions count: from ``first`` on, and of these only :attr:`copies` if set."""
-        is_late: Bool = np.arange(self.tokens.shape[1]) >= first
+        is_late: Bool = np.arange(int(self.tokens.shape[1])) >= first
         return self.copies & is_late if copies else np.broadcast_to(is_late, self.tokens.shape)
 
 
@@ -212,10 +212,8 @@ def shrink_to_means(
 
 def _baseline_patterns(model: HeadModel, contexts: Int64, baseline: Baseline) -> list[Tensor]:
     """The patterns at which utility is measured, by layer, shape (n_heads, length, length)."""
-    if baseline == "position":
+    if choice(baseline, "baseline", options=get_args(Baseline)) == "position":
         return find_mean_patterns(model, contexts)
-    if baseline != "uniform":
-        raise UnsupportedOption(f"baseline is {baseline!r}; choose 'uniform' or 'position'")
     length = contexts.shape[1]
     pattern = torch.ones(length, length, dtype=torch.float64).tril()
     pattern = pattern / pattern.sum(1, keepdim=True)
