@@ -13,7 +13,7 @@ from attomaton.heads.audit.explanations import (
     SentenceStart,
     Sink,
 )
-from attomaton.heads.audit.rows import record
+from attomaton.heads.audit.recording import record
 from attomaton.heads.audit.rungs import OfModel, plain_rungs
 from tests.heads.audit.standin import StandIn
 
