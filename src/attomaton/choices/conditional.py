@@ -193,7 +193,7 @@ class LogitScores:
         """The errors of the scores of all items with clusters; None without."""
         if self._clusters is None:
             return None
-        return self._clusters.of(self._contrasts(np.arange(self.n_items)))
+        return self._clusters.of_contrasts(self._contrasts(np.arange(self.n_items)))
 
     @cached_property
     def board_errors(self) -> BoardErrors | None:
@@ -202,7 +202,7 @@ class LogitScores:
             return None
         numbers = np.arange(self.n_items)
         independent = self._centre(self.logit.covariance, numbers)
-        return BoardErrors(independent, self._spread, self._clusters.between(self._contrasts(numbers)))
+        return BoardErrors(independent, self._spread, self._clusters.of_differences(self._contrasts(numbers)))
 
     def difference_error(self, first: int, second: int) -> tuple[float, float]:
         """The standard error of the difference of two scores of one component, and its degrees of freedom."""
@@ -213,7 +213,7 @@ class LogitScores:
     def _error(self, contrast: Float64) -> tuple[float, float]:
         """The standard error of a finite contrast and its degrees of freedom."""
         if self._clusters is not None:
-            error, degrees = self._clusters.of(contrast[None])
+            error, degrees = self._clusters.of_contrasts(contrast[None])
             return float(error[0]), float(degrees[0])
         logit, problem = self.logit, self.logit.problem
         logit.expect()
