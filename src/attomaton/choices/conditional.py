@@ -16,7 +16,8 @@ from attomaton.base.printing import show_count
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.gaps import Gaps, OpenGaps, lost_in_logit
 from attomaton.choices.logit.clusters import FEWEST_CLUSTERS, ClusterErrors, SingleResiduals
-from attomaton.choices.logit.contrasts import CLOSE, Contrast, ContrastKind
+from attomaton.choices.logit.cone import CLOSE
+from attomaton.choices.logit.contrasts import Contrast, ContrastKind
 from attomaton.choices.logit.fit import LogitFit, fit_logit
 from attomaton.choices.logit.identification import relate
 from attomaton.choices.logit.prediction import predict_rows
@@ -465,7 +466,7 @@ def order_items(logit: LogitFit, n_items: int, edges: EdgeTable | None) -> Compo
 
     If every other coefficient is finite, an item contrast is in the cone of the differences exactly if the
     graph of wins (a tie is an edge each way) has a path, so its strong components are the answer. Otherwise
-    every pair of components is decided by :func:`~attomaton.choices.logit.contrasts.classify`.
+    every pair of components is decided by :func:`~attomaton.choices.logit.cone.classify`.
     """
     graph = None if edges is None else find_components(edges)
     largest = np.abs(logit.finite.aliases[n_items:]).max(initial=0.0)

@@ -10,7 +10,8 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.conditional import LogitScores
 from attomaton.choices.gaps import Gaps, OpenGaps
-from attomaton.choices.logit.contrasts import CLOSE, Contrast, ContrastKind
+from attomaton.choices.logit.cone import CLOSE
+from attomaton.choices.logit.contrasts import Contrast, ContrastKind
 from attomaton.choices.logit.firth import FirthFit
 from attomaton.choices.logit.rows import Situations
 from attomaton.graphs.components import Components, merge_components

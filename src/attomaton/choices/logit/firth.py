@@ -18,7 +18,8 @@ from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number
 from attomaton.base.printing import Block, Grid, show_count
 from attomaton.base.tables import Float64, table_of
-from attomaton.choices.logit.contrasts import CLOSE, Contrast, ContrastKind, weights_of
+from attomaton.choices.logit.cone import CLOSE
+from attomaton.choices.logit.contrasts import Contrast, ContrastKind, weights_of
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.rows import Situations
 from attomaton.choices.logit.untyped import linalg

@@ -15,6 +15,7 @@ from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number
 from attomaton.base.printing import Block, Grid, show_count
 from attomaton.base.tables import Bool, Float64, Int64, table_of
+from attomaton.choices.logit.bounds import bound_below
 from attomaton.choices.logit.certificate import (
     LogitCertificate,
     LogitEvidence,
@@ -23,14 +24,10 @@ from attomaton.choices.logit.certificate import (
     find_multipliers,
 )
 from attomaton.choices.logit.clusters import FEWEST_CLUSTERS, ClusterErrors, SingleResiduals
+from attomaton.choices.logit.cone import CLOSE, Cone, classify, classify_all
 from attomaton.choices.logit.contrasts import (
-    CLOSE,
-    Cone,
     Contrast,
     ContrastKind,
-    bound_below,
-    classify,
-    classify_all,
     describe_contrast,
     describe_settling,
     weights_of,
@@ -515,7 +512,7 @@ class LogitFit(Tabular):
 
     @cached_property
     def _cone(self) -> Cone:
-        return Cone.of(self.problem, self.dying, self.finite, self.evidence.direction)
+        return Cone.from_face(self.problem, self.dying, self.finite, self.evidence.direction)
 
     @cached_property
     def dying_log_odds(self) -> Float64:

@@ -11,7 +11,8 @@ import numpy as np
 
 from attomaton.base.errors import UncertifiedSolution, UndeterminedChoice
 from attomaton.base.tables import Bool, Float64
-from attomaton.choices.logit.contrasts import CLOSE, ContrastKind
+from attomaton.choices.logit.cone import CLOSE
+from attomaton.choices.logit.contrasts import ContrastKind
 from attomaton.choices.logit.direction import raw_complement
 from attomaton.choices.logit.fit import LogitFit
 from attomaton.choices.logit.rows import Situations
