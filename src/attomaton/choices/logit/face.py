@@ -52,25 +52,22 @@ TOLERANCE = 1e-7
 class Face:
     """Which rows die, a direction along which they do, and how they were found.
 
-    Attributes
-    ----------
-    dying : bool array, shape (n_rows,)
-        Rows j whose pair (c, j) dies, where c is the reference row of the situation.
-    direction : float64 array, shape (n_parameters,)
-        v with d·v ≥ ½ on dying pairs of length 1 and 0 on the others, in scaled coordinates.
-    start : float64 array, shape (n_parameters,)
-        A point from which Newton's method on the face may begin.
-    method : str
-        "Newton", "components", "linear program" or "guess and linear program".
-    program_rows : int
-        How many rows the linear program had.
+    Row j dies if the pair (c, j) does, where c is the reference row of the situation. ``direction`` is a v
+    with d·v ≥ ½ on dying pairs of length 1 and 0 on the others, and Newton's method on the face may begin at
+    ``start``; both have shape (n_parameters,), in scaled coordinates. ``program_rows`` counts the rows of the
+    linear program.
     """
 
-    dying: Bool
+    dying: Bool  # (n_rows,)
     direction: Float64
     start: Float64
-    method: str
+    method: str  # "Newton", "components", "linear program" or "guess and linear program"
     program_rows: int = 0
+
+    @property
+    def alive(self) -> Bool | None:
+        """The rows that do not die; None if no row dies."""
+        return ~self.dying if self.dying.any() else None
 
 
 class ConeProgram(NamedTuple):

@@ -287,10 +287,7 @@ class FirthFit(Tabular):
             What estimate, error and interval are multiplied by, as for Elo points.
         """
         maximum = self.maximum(*names)
-        contrast = np.zeros(len(self.problem.names))
-        for name, weight in weights_of(names).items():
-            contrast[self.problem.number(name)] += weight
-        scaled = self.problem.scaled(contrast)
+        scaled = self.problem.scaled(self.problem.weigh_parameters(weights_of(names)))
         inside = self.climb.basis.T @ scaled
         outside = np.linalg.norm(scaled - self.climb.basis @ inside)
         if outside > CLOSE * np.linalg.norm(scaled):

@@ -9,7 +9,7 @@ differences. Below, p are probabilities of the rows and N_i totals of the situat
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -34,6 +34,10 @@ class Situations:
     """Which rows belong to which situation: situation i has rows ``starts[i]`` … ``starts[i + 1] − 1``."""
 
     starts: Int64
+
+    @classmethod
+    def from_sizes(cls, sizes: Int64) -> Self:
+        return cls(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
     @cached_property
     def size(self) -> int | None:
