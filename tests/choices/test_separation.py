@@ -401,7 +401,7 @@ def test_tiny_differences_are_said_to_be_taken_as_none():
     with pytest.raises(UncertifiedSolution, match="treated as equal"):
         found.expect()
     for name in ("coefficients", "covariance", "log_likelihood", "probabilities", "direction"):
-        with pytest.raises(UncertifiedSolution, match=r"treated as equal.*contrast\(\) answers, and says so"):
+        with pytest.raises(UncertifiedSolution, match=r"treated as equal.*contrast\(\) answers with this caveat"):
             getattr(found.fit, name)
     with pytest.raises(UncertifiedSolution, match="treated as equal"):
         found.fit.robust_covariance()

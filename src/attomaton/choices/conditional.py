@@ -129,7 +129,7 @@ class LogitScores:
     @property
     def proof(self) -> str:
         """The certificate in words."""
-        return str(self.logit.certificate).removeprefix("certified: ")
+        return self.logit.certificate.details
 
     @property
     def verdict(self) -> str:

@@ -160,7 +160,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
             self.fit_.expect()
         if self.fit_.state is LogitState.EQUAL:
             warnings.warn(
-                f"{self.fit_.state.value}: {self.fit_.certificate}", ConvergenceWarning, stacklevel=2
+                f"{self.fit_.state.value}: {self.fit_.certificate.details}", ConvergenceWarning, stacklevel=2
             )
         self.certificate_, self.separation_ = self.fit_.certificate, self.fit_.separation
         shape, first = (len(self.classes_) - 1, -1), int(self.fit_intercept and not self.has_groups_)

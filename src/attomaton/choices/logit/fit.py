@@ -249,10 +249,10 @@ class LogitFit(Tabular):
         """Return the fit itself if it is certified; raise ``UncertifiedSolution`` if not."""
         if self.state is LogitState.CERTIFIED:
             return self
-        still = "" if self.state is LogitState.UNCERTIFIED else "; contrast() still answers"
+        still = "" if self.state is LogitState.UNCERTIFIED else "; contrast() answers with this caveat"
         raise UncertifiedSolution(
-            f"{self.state.value} ({self.certificate}); drop or round features that hardly differ, or scale "
-            f"them to a common size{still}"
+            f"{self.state.value} ({self.certificate.details}); drop or round features that hardly differ, or "
+            f"scale them to a common size{still}"
         )
 
     @property
@@ -560,7 +560,7 @@ class LogitFit(Tabular):
     def _blocks(self) -> list[Block]:
         head = self._head
         if not self.certificate.certified:
-            return [head, f"{self.state.value}: {self.certificate}"]
+            return [head, f"{self.state.value}: {self.certificate.details}"]
         rows = [_cells(row) for row in self.contrasts]
         grid = Grid("", ["parameter", "estimate", "s.e.", "robust", "reading"], rows)
         return [head, grid, *self.aliases, self.certificate.verdict]

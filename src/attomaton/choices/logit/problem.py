@@ -191,7 +191,7 @@ class ChoiceProblem:
             np.asarray(times.ravel(), np.float64),
             _check_names([*items, *names, *([tie] if ties else [])], rows.n_parameters),
             source_situations=source,
-            centring=centring.shift(len(items)),
+            centring=centring.shift(n_columns=len(items)),
         )
 
     @cached_property
