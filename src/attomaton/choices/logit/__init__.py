@@ -1,7 +1,7 @@
 """Conditional logit with features: every contrast finite, infinite, undecided or not identified, with proof.
 
-``problem`` has the data, ``fit`` the path from them to the answer; ``newton``, ``face``, ``spans``,
-``contrasts`` and ``direction`` are its steps, ``certificate`` and ``exact`` prove it.
+``problem`` has the data, and ``fit`` the path from them to the answer. Its steps are ``newton``, ``face``,
+``spans``, ``cone`` and ``bounds``; ``certificate`` and ``exact`` prove it.
 """
 
 from attomaton.choices.logit.certificate import LogitCertificate, LogitEvidence, LogitState

@@ -1,4 +1,4 @@
-"""A logit fit as a folder, and back: the data and the vectors; spans and certificate are computed anew."""
+"""Store the choices and the proof vectors of a logit fit in a folder, and check them when they are read."""
 
 from typing import Any
 
@@ -39,39 +39,36 @@ def pack_fit(problem: ChoiceProblem, evidence: LogitEvidence, method: str, progr
 
 
 def unpack_fit(run: Run) -> tuple[ChoiceProblem, LogitEvidence, str, int]:
-    """The data and the vectors, checked."""
-    arrays, about = run.arrays, run.manifest
-    rows = _unpack_rows(str(about["kernel"]), arrays)
+    """The choices, the vectors, the method that found which alternatives die, and its program's rows."""
+    arrays, manifest = run.arrays, run.manifest
+    rows = _unpack_rows(str(manifest["kernel"]), arrays)
     size, n_rows = rows.n_parameters, rows.situations.n_rows
-    extra: dict[str, Any] = {name: arrays[name] for name in about["optional"]}
+    optional: dict[str, Any] = {name: arrays[name] for name in manifest["optional"]}
     counts = _numbers(arrays["counts"], n_rows)
     if counts.min(initial=0.0) < 0 or not (rows.situations.sum(counts) > 0).all():
         raise ValueError("a situation has no choice")
-    offsets = None if "offsets" not in extra else _numbers(extra["offsets"], n_rows)
+    offsets = None if "offsets" not in optional else _numbers(optional["offsets"], n_rows)
     names = tuple(map(str, run.records["names"]))
     if len(names) != size or len(set(names)) != size:
         raise ValueError("names.json does not name each column once")
     sources = [
-        None if name not in extra else _whole(extra[name]) for name in ("source_rows", "source_situations")
+        _integers(optional[name]) if name in optional else None
+        for name in ("source_rows", "source_situations")
     ]
+    centring = _unpack_centring(optional, size)
+    problem = ChoiceProblem(rows, counts, names, offsets, *sources, centring=centring)
     vectors = [_numbers(arrays[f"evidence/{name}"], size) for name in ("beta", "direction", "witness")]
     dying = _numbers(arrays["evidence/dying"], n_rows) != 0
-    multipliers = extra.get("evidence/multipliers")
+    multipliers = optional.get("evidence/multipliers")
     multipliers = None if multipliers is None else _numbers(multipliers, len(multipliers))
-    problem = ChoiceProblem(rows, counts, names, offsets, *sources, centring=_unpack_centring(extra, size))
-    beta, direction, witness = vectors
-    return (
-        problem,
-        LogitEvidence(dying, beta, direction, witness, multipliers),
-        str(about["method"]),
-        int(about["program_rows"]),
-    )
+    evidence = LogitEvidence(dying, *vectors, multipliers)
+    return problem, evidence, str(manifest["method"]), int(manifest["program_rows"])
 
 
 def _unpack_centring(arrays: dict[str, Any], size: int) -> Centring:
     if "centring/columns" not in arrays:
         return AS_GIVEN
-    columns, constants = (_whole(arrays[f"centring/{name}"]) for name in ("columns", "constants"))
+    columns, constants = (_integers(arrays[f"centring/{name}"]) for name in ("columns", "constants"))
     for numbers in (columns, constants):
         if len(numbers) != len(columns) or not 0 <= numbers.min() <= numbers.max() < size:
             raise ValueError("a centred column does not exist")
@@ -80,8 +77,8 @@ def _unpack_centring(arrays: dict[str, Any], size: int) -> Centring:
 
 def _unpack_rows(kernel: str, arrays: Any) -> ChoiceRows:
     if kernel == "battles":
-        n_items, ties = _whole(arrays["rows/sizes"]).tolist()
-        first, second = _whole(arrays["rows/first"]), _whole(arrays["rows/second"])
+        n_items, ties = _integers(arrays["rows/sizes"]).tolist()
+        first, second = _integers(arrays["rows/first"]), _integers(arrays["rows/second"])
         for side in (first, second):
             if len(side) != len(first) or (len(side) and not 0 <= side.min() <= side.max() < n_items):
                 raise ValueError("a battle has an item that does not exist")
@@ -89,7 +86,7 @@ def _unpack_rows(kernel: str, arrays: Any) -> ChoiceRows:
         if features.ndim != 2 or features.shape[1] != len(first) or not np.isfinite(features).all():
             raise ValueError("features are not one finite number for each battle")
         return BattleRows(first, second, features, int(n_items), bool(ties))
-    starts = _whole(arrays["rows/starts"])
+    starts = _integers(arrays["rows/starts"])
     if not len(starts) or starts[0] != 0 or (np.diff(starts) < 2).any():
         raise ValueError("a situation has fewer than two alternatives")
     situations = Situations(starts)
@@ -100,9 +97,9 @@ def _unpack_rows(kernel: str, arrays: Any) -> ChoiceRows:
         return DenseRows(matrix, situations)
     if kernel != "sparse":
         raise ValueError(f"there is no kernel {kernel[:20]!r}")
-    shape = int(starts[-1]), int(_whole(arrays["rows/n_parameters"])[0])
-    csr = [arrays[f"rows/{name}"] for name in ("data", "indices", "indptr")]
-    matrix = csr_array((np.asarray(csr[0], np.float64), csr[1], csr[2]), shape=shape)
+    shape = int(starts[-1]), int(_integers(arrays["rows/n_parameters"])[0])
+    data, indices, indptr = (arrays[f"rows/{name}"] for name in ("data", "indices", "indptr"))
+    matrix = csr_array((np.asarray(data, np.float64), indices, indptr), shape=shape)
     matrix.check_format(full_check=True)
     if not np.isfinite(matrix.data).all():
         raise ValueError("the matrix has an entry that is not finite")
@@ -116,8 +113,8 @@ def _numbers(values: Any, size: int) -> Float64:
     return numbers
 
 
-def _whole(values: Any) -> Int64:
+def _integers(values: Any) -> Int64:
     numbers = np.asarray(values)
     if numbers.ndim != 1 or numbers.dtype.kind != "i":
-        raise ValueError("an array does not hold whole numbers")
+        raise ValueError("an array is not a list of integers")
     return numbers.astype(np.int64)

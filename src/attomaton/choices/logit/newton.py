@@ -30,8 +30,8 @@ CHORD_DECREMENT = 1e-2
 """The decrement below which, after a proof, steps use the information of an earlier point."""
 
 
-class Point(NamedTuple):
-    """A point of a climb, with the probability of each row there."""
+class ClimbPoint(NamedTuple):
+    """A point β, with the probability of each row there."""
 
     beta: Float64
     utilities: Float64  # with offsets
@@ -42,7 +42,7 @@ class Point(NamedTuple):
 class Iterate(NamedTuple):
     """A point, the step from there, and the numbers that decide what the step proves."""
 
-    point: Point
+    point: ClimbPoint
     curvature: InformationMatrix
     step: Float64  # u
     step_utilities: Float64  # X u, shape (n_rows,)
@@ -98,7 +98,7 @@ class NewtonClimb:
     def run(self, problem: ChoiceProblem, face: Bool | None, start: Float64) -> Course:
         """Climb from ``start`` on the alternatives of ``face`` (None: all)."""
         utilities = problem.with_offsets(problem.utilities(start))
-        point = Point(start, utilities, *problem.probabilities(utilities, face))
+        point = ClimbPoint(start, utilities, *problem.probabilities(utilities, face))
         here, proof, before = self._look(problem, face, point), None, np.inf
         for n_steps in range(self.most_steps + 1):
             proof = here if proof is None and here.proves_survival else proof
@@ -122,7 +122,9 @@ class NewtonClimb:
             here = self._look(problem, face, point)
         return Course(here, proof)
 
-    def _advance(self, problem: ChoiceProblem, face: Bool | None, here: Iterate, *, damped: bool) -> Point:
+    def _advance(
+        self, problem: ChoiceProblem, face: Bool | None, here: Iterate, *, damped: bool
+    ) -> ClimbPoint:
         """Go along the step, half as far until the likelihood rises."""
         beta, utilities, _, value = here.point
         length = 1.0
@@ -133,14 +135,14 @@ class NewtonClimb:
             probability, reached = problem.probabilities(ahead, face)
             gain = 1e-4 * length * here.decrement - 1e-12 * abs(value)
             if reached >= value + gain or length < 1e-10:
-                return Point(beta + length * here.step, ahead, probability, reached)
+                return ClimbPoint(beta + length * here.step, ahead, probability, reached)
             length /= 2
 
     def _look(
         self,
         problem: ChoiceProblem,
         face: Bool | None,
-        point: Point,
+        point: ClimbPoint,
         earlier: InformationMatrix | None = None,
     ) -> Iterate:
         """The step at a point, and what it proves.
@@ -160,7 +162,7 @@ class NewtonClimb:
         return Iterate(point, curvature, step, utilities, float(gradient @ step), fall, least, residual)
 
     def _solve(
-        self, problem: ChoiceProblem, point: Point, curvature: InformationMatrix, gradient: Float64
+        self, problem: ChoiceProblem, point: ClimbPoint, curvature: InformationMatrix, gradient: Float64
     ) -> Float64:
         """The step u with H u = g, in the span of the basis."""
         if self.basis is None or not isinstance(curvature, DenseCurvature):
@@ -172,7 +174,7 @@ class NewtonClimb:
         return self.basis @ solve_information(inside, self.basis.T @ gradient)
 
 
-def _curve(problem: ChoiceProblem, face: Bool | None, point: Point) -> InformationMatrix:
+def _curve(problem: ChoiceProblem, face: Bool | None, point: ClimbPoint) -> InformationMatrix:
     at_zero = face is None and problem.offsets is None and not point.beta.any()
     if at_zero and problem.graph is None:
         return DenseCurvature(problem.information_at_zero(None))
