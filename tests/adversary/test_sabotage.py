@@ -11,10 +11,10 @@ from attomaton.automaton import automaton
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 from attomaton.choices import conditional, result as fitting
+from attomaton.choices.covariance import Sandwich
 from attomaton.choices.logit import centring, problem
 from attomaton.choices.logit.clusters import ClusterErrors
 from attomaton.choices.result import ChoiceFit
-from attomaton.choices.uncertainty import Sandwich
 from attomaton.claims import margins as claimed
 from attomaton.engines import duckdb
 from attomaton.heads.audit import heads, seeking
