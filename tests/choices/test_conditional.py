@@ -13,8 +13,8 @@ from tests.cli.inside import run_inside
 
 import attomaton as at
 from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnsupportedOption
-from attomaton.choices.conditional import order_by_contrasts
 from attomaton.choices.logit import ContrastKind
+from attomaton.choices.precedence import order_by_contrasts
 
 
 def draw_battles(rng, strength, n_battles, *, tie=-np.inf, moved_first=0.0, effect=()):
