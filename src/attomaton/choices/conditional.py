@@ -49,7 +49,7 @@ class Units(NamedTuple):
 
     kind: str  # one of UNITS
     clusters: Int64 | None = None  # the cluster of each situation
-    repeats: Float64 | None = None  # how often each occurred, if counts are weights or parts of choices
+    repeats: Float64 | None = None  # how often each occurred, if counts are weights or fractions of choices
     rankings: Int64 | None = None  # the ranking that each is a step of
 
 
@@ -148,7 +148,7 @@ class LogitScores:
 
     @property
     def _residuals(self) -> Float64:
-        """The residual of each row, for a single choice where counts are weights or parts of choices."""
+        """The residual of each row, for a single choice where counts are weights or fractions of choices."""
         problem, repeats = self.logit.problem, self.units.repeats
         residuals = problem.residuals(self.logit.probabilities)
         return residuals if repeats is None else residuals / problem.situations.spread(np.sqrt(repeats))
@@ -262,7 +262,7 @@ class LogitScores:
 
     @property
     def why_no_aic(self) -> str:
-        return "parts of choices have no likelihood" if self.units.repeats is not None else ""
+        return "fractions of choices have no likelihood" if self.units.repeats is not None else ""
 
     @cached_property
     def coefficients(self) -> dict[str, Contrast]:
@@ -292,7 +292,7 @@ class LogitScores:
         if self._clusters is not None and self._spread is not None:
             notes.append(self._describe_clusters(self._clusters.n_clusters, self._spread))
         elif self.units.kind == "robust":
-            notes.append("standard errors: robust (sandwich), since parts of choices were counted")
+            notes.append("standard errors: robust (sandwich), because fractions of choices were counted")
         return notes
 
     def _describe_clusters(self, n_clusters: int, spread: Spread) -> str:
@@ -346,9 +346,9 @@ def _fit_alternatives(
     else:
         alternatives, counts, offsets = choices, choices.chosen, None
     labels = label_items(parsed.items, names)
-    rows = _mark_items(alternatives.members, len(labels))
+    rows = mark_items(alternatives.members, len(labels))
     if alternatives.against is not None:
-        rows = rows - _mark_items(alternatives.against, len(labels))
+        rows = rows - mark_items(alternatives.against, len(labels))
     if names:
         features = np.column_stack([side.features[name][alternatives.entry] for name in names])
         rows = hstack([rows, csr_array(features)]).tocsr()
@@ -368,7 +368,7 @@ def _fit_alternatives(
     return LogitScores(fit_logit(problem), len(labels), parsed.edges(), parsed.tally(), units, rule, {})
 
 
-def _mark_items(members: Int64, n_items: int) -> Any:
+def mark_items(members: Int64, n_items: int) -> Any:
     """A sparse row for each alternative with 1 at its item."""
     size = len(members)
     return csr_array((np.ones(size), (np.arange(size), members)), shape=(size, n_items))

@@ -13,7 +13,7 @@ tr Ω² is replaced by Σ_g D_g Ω_gg, which is never less, since Ω ≤ D.
 
 A contrast that depends on one cluster alone (v·c ≠ 0 at λ = 1) has no error. No clustered error is less than
 the error of independent choices, because the scores of few clusters may cancel. Where counts are weights or
-parts of choices, the error of independent choices is a sandwich too.
+fractions of choices, the error of independent choices is a sandwich too.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,7 @@ CLUSTER_ENTRIES = 1 << 20
 
 
 class SingleResiduals(NamedTuple):
-    """Residuals of independent choices, where counts are weights or parts of choices."""
+    """Residuals of independent choices, where counts are weights or fractions of choices."""
 
     residuals: Float64  # (n_rows,), each row as of one choice
     rankings: Int64 | None = None  # (n_situations,), the ranking that each situation is a step of
