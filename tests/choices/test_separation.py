@@ -377,7 +377,7 @@ def test_series_and_columns_of_matrices():
         ([1, 2, 3], [0, 1, 1], {"names": ["a", "b"]}, "1 columns and 2 names"),
         ([[1, 2], [3, 4]], [0, 1], {"names": ["a", "a"]}, "two columns are called 'a'"),
         ([[1], [2]], [0, 1], {"names": ["intercept"]}, "two columns are called 'intercept'"),
-        ([1, 2, 3], [0, 1, 1], {"reference": 2}, "no case has the label 2"),
+        ([1, 2, 3], [0, 1, 1], {"reference": 2}, "no case has the reference label 2"),
         ([], [], {}, "there are no cases"),
         (pd.Series([1, 2], index=[3, 4]), pd.Series([0, 1]), {}, "different indexes"),
         (pd.DataFrame([[1, 2], [2, 1]], columns=["a", "a"]), [0, 1], {}, "two columns 'a'"),
