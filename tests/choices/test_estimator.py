@@ -243,7 +243,7 @@ def test_groups_are_a_conditional_logit():
         ([1, 1, 0, 0], [1, 1, 2, 2], "group 1 has 2 chosen rows; mark one with 1, or drop the group"),
         ([1, 0, 0, 0], [1, 1, 2, 2], "group 2 has 0 chosen rows"),
         ([1, 0, 2, 0], [1, 1, 2, 2], "y has 3 labels; with groups, mark the chosen row"),
-        ([1, 0, 1, 0], [1, 1, 2], "X has 4 rows and groups has shape"),
+        ([1, 0, 1, 0], [1, 1, 2], "X has 4 rows, and groups has shape"),
         ([1, 1, 1, 1], None, "every y is of one class, 1; give cases of another class"),
     ],
 )

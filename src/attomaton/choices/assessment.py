@@ -23,11 +23,10 @@ if TYPE_CHECKING:
     from attomaton.choices.logit.rows import Situations
     from attomaton.choices.simulation import FittedChoices
 
+# The usual names of the columns of the two items of a pair.
 PAIR_COLUMNS = (*CONTESTANTS, ("model_a", "model_b"))
-"""The usual names of the columns of the two items of a pair."""
 
-EFFECTS = ("moved_first", "tie")
-"""Coefficients that are not features."""
+EFFECTS = ("moved_first", "tie")  # coefficients that are not features
 
 
 class Outcomes(NamedTuple):

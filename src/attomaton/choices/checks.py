@@ -25,17 +25,13 @@ from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.rows import Situations
 from attomaton.choices.simulation import NUMBERS_AT_ONCE, FittedChoices
 
-ENOUGH_EXPECTED = 5.0
-"""Choices expected in every cell from which the chi-square distribution is used."""
+ENOUGH_EXPECTED = 5.0  # choices expected in every cell from which the chi-square distribution is used
 
-SHOWN_PAIRS = 5
-"""Pairs or cycles that are printed."""
+SHOWN_PAIRS = 5  # pairs or cycles that are printed
 
-MOST_IN_CYCLES = 500
-"""Most items among which cycles are counted."""
+MOST_IN_CYCLES = 500  # most items among which cycles are counted
 
-BINS = 10
-"""Intervals of predicted probabilities, equally wide, whose choices are counted."""
+BINS = 10  # intervals of predicted probabilities, equally wide, whose choices are counted
 
 
 class Assessment(Tabular):
@@ -190,8 +186,8 @@ class CrossValidation(Assessment):
         return [head, Listing(["probability", "predicted", "happened", "alternatives"], cells), *notes]
 
 
+# The probability of each row of new situations by a fit.
 Predict = Callable[[LogitFit, Any, Situations], Float64]
-"""The probability of each row of new situations by a fit."""
 
 
 def cross_validate(

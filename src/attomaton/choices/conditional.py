@@ -30,14 +30,12 @@ from attomaton.choices.uncertainty import BoardErrors, describe_half_ties
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import EdgeTable
 
+# A feature follows from other columns if a null vector of length 1 has an entry above this at it.
 ALIAS_ENTRY = 1e-6
-"""A feature follows from other columns if a null vector of length 1 has an entry above this at it."""
 
-MOST_ALIASED = 8
-"""Maximum number of columns that the sentence about an aliased feature lists."""
+MOST_ALIASED = 8  # maximum number of columns that the sentence about an aliased feature lists
 
-UNITS = ("information", "robust", "clustered", "weighted")
-"""The kinds of standard errors."""
+UNITS = ("information", "robust", "clustered", "weighted")  # the kinds of standard errors
 
 
 class Units(NamedTuple):

@@ -14,8 +14,7 @@ from attomaton.choices.rankings import choices_of_tiers, denominator_of
 from attomaton.graphs.components import Components
 from attomaton.solvers.soft.curvature import LARGEST_DENSE
 
-CURVATURES_AT_ONCE = 1 << 22
-"""Maximum size in memory: entries of curvatures times the items of a component."""
+CURVATURES_AT_ONCE = 1 << 22  # maximum size in memory: entries of curvatures times the items of a component
 
 
 class Information:

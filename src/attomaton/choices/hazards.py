@@ -23,8 +23,7 @@ from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.outcomes import read_flags
 from attomaton.choices.reasons import count_cases, say_level, shortest
 
-MOST_AT_RISK = 10**8
-"""Most numbers in the rows of all cases at risk at all events: 0.8 GB."""
+MOST_AT_RISK = 10**8  # most numbers in the rows of all cases at risk at all events: 0.8 GB
 
 
 def check_poisson(

@@ -25,11 +25,9 @@ from attomaton.choices.inputs import Columns, parse_choices, read_columns, selec
 from attomaton.choices.result import ChoiceFit
 from attomaton.choices.sequences import ChoiceData, PairChoices
 
-MOST_JUDGES = 1_000
-"""Most judges, since the choices are fitted again without each."""
+MOST_JUDGES = 1_000  # most judges, since the choices are fitted again without each
 
-SCORE = np.array([1.0, 0.0, 0.5])
-"""The score of the first of a pair, by outcome."""
+SCORE = np.array([1.0, 0.0, 0.5])  # the score of the first of a pair, by outcome
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,8 +112,8 @@ def compare_judges(table: Any, *, cluster: Any, task: Any = None, **options: Any
     judge_of_row, judges = number_values(find_column(columns, cluster, "cluster"))
     if len(judges) > MOST_JUDGES:
         raise UnsupportedOption(
-            f"there are {len(judges):,} judges, and at most {MOST_JUDGES:,} are supported; give a column or a "
-            "table with fewer"
+            f"there are {len(judges):,} judges, and at most {MOST_JUDGES:,} are supported; give a table with "
+            "fewer judges"
         )
     shrunk = any(options.get(name) for name in ("penalty", "prior", "ridge"))
     full = fit_choices(columns, **options, **({} if shrunk else {"cluster": cluster}))

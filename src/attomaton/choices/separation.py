@@ -10,8 +10,7 @@ from attomaton.choices.coefficients import SeparationCheck, check_classes
 from attomaton.choices.design import Regression, check_index, read_column, read_regressors
 from attomaton.choices.hazards import check_hazards, check_poisson
 
-INTERCEPT = "intercept"
-"""The name of the column of ones that is added."""
+INTERCEPT = "intercept"  # the name of the column of ones that is added
 
 
 def check_separation(

@@ -25,14 +25,12 @@ from attomaton.choices.uncertainty import LuceScores
 
 linalg: Any = np.linalg
 
-MOST_ALTERNATIVES = 200_000
-"""Most alternatives of all situations that are drawn again."""
+MOST_ALTERNATIVES = 200_000  # most alternatives of all situations that are drawn again
 
-NUMBERS_AT_ONCE = 1 << 22
-"""Numbers in memory up to which the maxima of many draws are found together."""
+NUMBERS_AT_ONCE = 1 << 22  # numbers in memory up to which the maxima of many draws are found together
 
+# Most Newton steps for draws, and the decrement at which they stop, which separated draws never reach.
 DRAW_STEPS, DRAW_SETTLED = 30, 1e-12
-"""Most Newton steps for draws, and the decrement at which they stop, which separated draws never reach."""
 
 
 @dataclass(frozen=True, eq=False)

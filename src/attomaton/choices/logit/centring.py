@@ -44,11 +44,10 @@ class Centring(NamedTuple):
         return Centring(self.columns + n_columns, self.constants + n_columns, self.centres)
 
 
+# Rows of a dense matrix that are examined first: they tell for most columns that these are not far.
 SAMPLE = 200
-"""Rows of a dense matrix that are examined first: they tell for most columns that these are not far."""
 
-AS_GIVEN = Centring(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
-"""No column is centred."""
+AS_GIVEN = Centring(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))  # no column is centred
 
 
 def centre_columns(matrix: Any) -> tuple[Any, Centring]:

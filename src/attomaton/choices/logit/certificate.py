@@ -23,20 +23,20 @@ from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import CUT, SPAN_ROUNDING, Span
 from attomaton.choices.logit.untyped import linalg
 
+# The decrement g·u at which a fit counts as converged; the error of its contrasts in s.e. is its root.
 CONVERGED = 1e-10
-"""The decrement g·u at which a fit counts as converged; the error of its contrasts in s.e. is its root."""
 
+# The smallest eigenvalue of the scaled information on S, as a share of the largest, that is not rounding.
 LEAST_INFORMATION = 1e-13
-"""The smallest eigenvalue of the scaled information on S, as a share of the largest, that is not rounding."""
 
+# The smallest share for singular values of the weighted rows instead: standard errors have seven digits.
 LEAST_SINGULAR = 1e-9
-"""The smallest share for singular values of the weighted rows instead: standard errors have seven digits."""
 
+# Above this share of the largest, the smallest eigenvalue of the information on S needs no other scale.
 WELL_POSED = 1e-10
-"""Above this share of the largest, the smallest eigenvalue of the information on S needs no other scale."""
 
+# Distinct pairs up to which multipliers are computed where a Newton step proves nothing.
 MOST_MULTIPLIERS = 20_000
-"""Distinct pairs up to which multipliers are computed where a Newton step proves nothing."""
 
 
 class LogitState(Enum):

@@ -30,30 +30,25 @@ from attomaton.choices.logit.rows import BattleRows
 from attomaton.choices.logit.untyped import linalg
 from attomaton.choices.spread import Spread
 
-FEWEST_CLUSTERS = 3
-"""Fewest clusters with errors."""
+FEWEST_CLUSTERS = 3  # fewest clusters with errors
 
+# Clusters with tr M_g up to this are *light*: CR2 would change their scores by 0.5 % at most, and is left
+# out. The other clusters are *heavy*.
 LIGHT = 0.01
-"""Clusters with tr M_g up to this are *light*: CR2 would change their scores by 0.5 % at most, and is left
-out. The other clusters are *heavy*."""
 
-ALONE = 1e-7
-"""A direction with 1 − λ below this depends on one cluster alone."""
+ALONE = 1e-7  # a direction with 1 − λ below this depends on one cluster alone
 
-MOST_ALONE = 0.01
-"""Share of the variance of a contrast that may come from such directions."""
+MOST_ALONE = 0.01  # share of the variance of a contrast that may come from such directions
 
-LEAST_EIGENVALUE = 1e-12
-"""Eigenvalues of M_g up to this are rounding."""
+LEAST_EIGENVALUE = 1e-12  # eigenvalues of M_g up to this are rounding
 
+# A variance below this share of the independent one is rounding: the fit leaves no residuals.
 NO_RESIDUAL = 1e-12
-"""A variance below this share of the independent one is rounding: the fit leaves no residuals."""
 
+# Products of numbers up to which tr Ω² is computed; beyond that, a bound takes its place.
 MOST_PRODUCTS = 10**10
-"""Products of numbers up to which tr Ω² is computed; beyond that, a bound takes its place."""
 
-CLUSTER_ENTRIES = 1 << 20
-"""Entries of dense rows in memory at once."""
+CLUSTER_ENTRIES = 1 << 20  # entries of dense rows in memory at once
 
 
 class SingleResiduals(NamedTuple):

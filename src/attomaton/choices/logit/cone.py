@@ -19,12 +19,12 @@ from attomaton.choices.logit.face import PROGRAM_CHUNK, distinct_directions, run
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import Span, span_of_vectors
 
+# The component of a contrast of length 1 that may be outside a span or cone that it counts as being in.
 CLOSE = 1e-8
-"""The component of a contrast of length 1 that may be outside a span or cone that it counts as being in."""
 
+# Up to here that component is rounding (1.5e-15 at most in what was measured); between the two, a tiny
+# difference decides and is treated as none.
 SURELY_INSIDE = 2e-14
-"""Up to here that component is rounding (1.5e-15 at most in what was measured); between the two, a tiny
-difference decides and is treated as none."""
 
 
 class Proof(NamedTuple):

@@ -22,23 +22,20 @@ from attomaton.choices.logit.graph import GameGraph
 from attomaton.choices.logit.untyped import linalg
 from attomaton.graphs.strong import connected_nodes
 
-GOAL = 1e-13
-"""The residual of G x = b at which the solver stops, as a share of the largest entry of b."""
+GOAL = 1e-13  # the residual of G x = b at which the solver stops, as a share of the largest entry of b
 
+# Steps of conjugate gradients before elimination takes over, and solves for the residual.
 TURNS, REFINEMENTS = 500, 3
-"""Steps of conjugate gradients before elimination takes over, and solves for the residual."""
 
-ALIASED = 1e-11
-"""Eigenvalues of the scaled S below this are zero: a column follows from others."""
+ALIASED = 1e-11  # eigenvalues of the scaled S below this are zero: a column follows from others
 
+# Relative rounding error of a weight, and of one operation.
 LOOSE, EPSILON = 2e-14, float(np.finfo(np.float64).eps)
-"""Relative rounding error of a weight, and of one operation."""
 
+# Added to the scaled information so that Cholesky goes through where some columns are not identified.
 LIFT = 1e-10
-"""Added to the scaled information so that Cholesky goes through where some columns are not identified."""
 
-SOLVES = 6
-"""Solves with the lifted matrix; each leaves LIFT / (smallest eigenvalue) of the residual."""
+SOLVES = 6  # solves with the lifted matrix; each leaves LIFT / (smallest eigenvalue) of the residual
 
 
 @dataclass(frozen=True)

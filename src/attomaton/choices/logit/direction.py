@@ -13,8 +13,7 @@ from attomaton.base.tables import Bool, Float64
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import Span
 
-ROWS_ADDED = 200
-"""Rows by which the program grows."""
+ROWS_ADDED = 200  # rows by which the program grows
 
 
 @dataclass(frozen=True, eq=False)

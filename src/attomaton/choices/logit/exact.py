@@ -15,26 +15,21 @@ from attomaton.choices.logit.contrasts import ContrastKind
 from attomaton.choices.logit.face import find_balance
 from attomaton.choices.logit.problem import ChoiceProblem
 
-MOST_FRACTIONS = 20_000
-"""Entries of the distinct differences up to which fractions are used."""
+MOST_FRACTIONS = 20_000  # entries of the distinct differences up to which fractions are used
 
-LARGEST_ENTRY = 2.0**20
-"""Up to this size, halves count as exact and not as rounded numbers."""
+LARGEST_ENTRY = 2.0**20  # up to this size, halves count as exact and not as rounded numbers
 
-DENOMINATOR = 1 << 20
-"""The largest denominator of the fractions that vectors of a fit are rounded to."""
+DENOMINATOR = 1 << 20  # the largest denominator of the fractions that vectors of a fit are rounded to
 
-REPEATS = 50
-"""How many times larger the differences may be than the distinct differences among them."""
+REPEATS = 50  # how many times larger the differences may be than the distinct differences among them
 
+# Entries of the distinct differences up to which a contrast is classified in fractions.
 MOST_GENERATORS = 4_000
-"""Entries of the distinct differences up to which a contrast is classified in fractions."""
 
-MOST_RESIDUES = 200_000
-"""Entries of differences up to which their rank is computed modulo a prime."""
+MOST_RESIDUES = 200_000  # entries of differences up to which their rank is computed modulo a prime
 
+# The rank modulo this prime is never above the exact rank, and below it in one case of 10⁹.
 PRIME = 2_147_483_629
-"""The rank modulo this prime is never above the exact rank, and below it in one case of 10⁹."""
 
 Row = list[Fraction]
 

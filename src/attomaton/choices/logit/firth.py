@@ -25,17 +25,16 @@ from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.rows import Situations
 from attomaton.choices.logit.untyped import linalg
 
-FIRTH_STEPS, MOST_MOVED = 500, 4.0
-"""Steps, and the largest change of a utility in one of them."""
+FIRTH_STEPS, MOST_MOVED = 500, 4.0  # steps, and the largest change of a utility in one of them
 
+# Earlier steps from which the curvature of the penalty is estimated: without it, convergence may be slow.
 MEMORY = 8
-"""Earlier steps from which the curvature of the penalty is estimated: without it, convergence may be slow."""
 
+# The decrement at which a climb stops, and the largest at which its end counts as a maximum.
 FIRTH_SETTLED, LEVEL = 1e-18, 1e-9
-"""The decrement at which a climb stops, and the largest at which its end counts as a maximum."""
 
+# Entries of rows times columns of the root of the inverse information in memory at once.
 MOST_AT_ONCE = 1 << 24
-"""Entries of rows times columns of the root of the inverse information in memory at once."""
 
 
 class PenalisedPoint(NamedTuple):

@@ -10,11 +10,9 @@ from attomaton.choices.logit.contrasts import add_up
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import Span
 
-SHOWN_NAMES = 8
-"""Names of a group that a sentence lists."""
+SHOWN_NAMES = 8  # names of a group that a sentence lists
 
-ROUNDING = 1e-8
-"""Entries of the echelon form below this are rounding errors."""
+ROUNDING = 1e-8  # entries of the echelon form below this are rounding errors
 
 
 def sparse_null_vectors(basis: Float64, scale: Float64) -> Float64:

@@ -17,17 +17,16 @@ from attomaton.choices.logit.curvature import DenseCurvature, InformationMatrix,
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.untyped import linalg
 
+# Below this probability a weight λ = n p (1 + …) proves nothing: gradient and information underflow.
 LEAST_PROBABILITY = 1e-11
-"""Below this probability a weight λ = n p (1 + …) proves nothing: gradient and information underflow."""
 
+# The theorem needs less than 1. Saturated data have exactly 1, and the margin allows for rounding.
 LARGEST_FALL = 0.5
-"""The theorem needs less than 1. Saturated data have exactly 1, and the margin allows for rounding."""
 
-LARGEST_RESIDUAL = 1e-11
-"""The largest entry of g − H u, in units of the standard deviation of the score."""
+LARGEST_RESIDUAL = 1e-11  # the largest entry of g − H u, in units of the standard deviation of the score
 
+# The decrement below which, after a proof, steps use the information of an earlier point.
 CHORD_DECREMENT = 1e-2
-"""The decrement below which, after a proof, steps use the information of an earlier point."""
 
 
 class ClimbPoint(NamedTuple):

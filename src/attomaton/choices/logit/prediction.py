@@ -17,8 +17,7 @@ from attomaton.choices.logit.direction import raw_complement
 from attomaton.choices.logit.fit import LogitFit
 from attomaton.choices.logit.rows import Situations
 
-MOST_DIFFERENCES = 4_000_000
-"""Entries of differences in memory at once."""
+MOST_DIFFERENCES = 4_000_000  # entries of differences in memory at once
 
 
 def predict_rows(

@@ -33,21 +33,20 @@ from attomaton.choices.logit.rows import (
 )
 from attomaton.choices.logit.untyped import csr_array, issparse
 
+# Most columns with an information matrix, and most that are features: 2,000 take minutes, and the time
+# grows with their cube.
 MOST_PARAMETERS, MOST_FEATURES = 5_000, 2_000
-"""Most columns with an information matrix, and most that are features: 2,000 take minutes, and the time grows
-with their cube."""
 
+# Columns other than items up to which the information of many items is stored on the graph of games.
 MOST_BESIDE = 64
-"""Columns other than items up to which the information of many items is stored on the graph of games."""
 
+# Sizes of a column between which squares neither overflow nor underflow.
 LARGEST_VALUE, SMALLEST_VALUE = 1e100, 1e-100
-"""Sizes of a column between which squares neither overflow nor underflow."""
 
+# Entries of all rows up to which singular values are those of the rows, not of their Gram matrix.
 FEW_ENTRIES = 2_000_000
-"""Entries of all rows up to which singular values are those of the rows, not of their Gram matrix."""
 
-DENSE_SHARE = 0.25
-"""Share of entries that are not zero from which a sparse matrix is stored as a dense one."""
+DENSE_SHARE = 0.25  # share of entries that are not zero from which a sparse matrix is stored as a dense one
 
 
 @dataclass(frozen=True, eq=False)

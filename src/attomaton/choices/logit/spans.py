@@ -14,15 +14,14 @@ from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.logit.problem import FEW_ENTRIES, MOST_PARAMETERS, ChoiceProblem
 from attomaton.choices.logit.untyped import linalg
 
-CUT = 1e-9
-"""Singular values of normalised differences below this share of the largest are taken as zero."""
+CUT = 1e-9  # singular values of normalised differences below this share of the largest are taken as zero
 
+# Eigenvalues of the Gram matrix, which squares the condition, below this share count as zero.
 GRAM_CUT = 1e-11
-"""Eigenvalues of the Gram matrix, which squares the condition, below this share count as zero."""
 
+# A difference outside the span up to √n_parameters times this is rounding; above, features differ by a tiny
+# amount.
 SPAN_ROUNDING = 4e-15
-"""A difference outside the span up to √n_parameters times this is rounding; above, features differ by a tiny
-amount."""
 
 
 class DenseSpan(NamedTuple):

@@ -12,8 +12,8 @@ from attomaton.base.tables import table_of
 from attomaton.choices.logit.contrasts import Contrast, ContrastKind
 from attomaton.choices.spread import two_sided
 
+# The columns of a summary, named as in statsmodels.
 STATISTICS = ("coef", "std err", "z", "P>|z|", "[0.025", "0.975]")
-"""The columns of a summary, named as in statsmodels."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
