@@ -82,9 +82,7 @@ class AssessedItems(OrderedItems):
         if a == b:
             raise InvalidSamples(f"{first!r} against itself has no outcome; give two different items")
         if moved_first not in (None, first, second):
-            raise InvalidSamples(
-                f"moved_first is {moved_first!r}, which is neither of the two items; give one of them"
-            )
+            raise InvalidSamples(f"moved_first is {moved_first!r}; give {first!r}, {second!r} or None")
         sign = 1.0 if moved_first == first else -1.0
         features = {} if moved_first is None else {"moved_first": np.array([sign])}
         outcome = Outcomes(*self._predict_pairs(np.array([a]), np.array([b]), features)[0].tolist())
@@ -138,10 +136,8 @@ class AssessedItems(OrderedItems):
         columns = columns_of(frame)
         usual = (pair for pair in PAIR_COLUMNS if all(name in columns for name in pair))
         names = (first, second) if first is not None else next(usual, ("first", "second"))
-        a, b = (
-            self._read_items(find_column(columns, name, role))
-            for name, role in zip(names, ("first", "second"), strict=True)
-        )
+        a = self._read_items(find_column(columns, names[0], "first"))
+        b = self._read_items(find_column(columns, names[1], "second"))
         features = self._fitted_features() if features is None else features
         described = {"moved_first": moved_first, "features": features}
         parsed = ParsedChoices(self.items, PairChoices(a, b, np.zeros_like(a)), np.ones(len(a)))

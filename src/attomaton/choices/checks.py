@@ -169,10 +169,7 @@ class CrossValidation(Assessment):
                 'penalty="firth" gives none the probability 0'
             )
         if self.n_open:
-            notes.append(
-                f"{self.n_open:,} choices left out do not count: the other choices leave their "
-                "probabilities open"
-            )
+            notes.append(f"{self.n_open:,} choices left out do not count: their probabilities are open")
         rows: Any = self.calibration.to_pylist()
         cells = [
             [

@@ -82,10 +82,6 @@ class SeparationCheck(Tabular):
     ----------
     fit : LogitFit
         The underlying fit: estimates, bounds, contrasts, certificate.
-    labels : tuple
-        The labels of the outcome, in order.
-    reference : int or None
-        The index of the label whose coefficients are 0; None if that label does not occur.
     target : str
         The name of the outcome.
     columns : tuple of str
@@ -96,6 +92,10 @@ class SeparationCheck(Tabular):
         The index of the label of each case.
     counts : float64 array, shape (n_cases,)
         How often each case was observed.
+    labels : tuple
+        The labels of the outcome, in order.
+    reference : int or None
+        The index of the label whose coefficients are 0; None if that label does not occur.
     note : str
         A printed remark about the columns.
 
@@ -110,13 +110,13 @@ class SeparationCheck(Tabular):
     """
 
     fit: LogitFit
-    labels: tuple[Any, ...]
-    reference: int | None
     target: str
     columns: tuple[str, ...]
     values: Float64
     outcome: Any
     counts: Float64
+    labels: tuple[Any, ...] = ()
+    reference: int | None = None
     note: str = ""
 
     def __repr__(self) -> str:
@@ -366,9 +366,7 @@ def _reference(labels: tuple[Any, ...], label: Any) -> int | None:
     """The index of the label whose coefficients are 0."""
     if label is not None:
         if label not in labels:
-            raise InvalidSamples(
-                f"no case has the reference label {show(label)}; give a label that some case has"
-            )
+            raise InvalidSamples(f"no case has the reference label {show(label)}; give another label")
         return labels.index(label)
     if len(labels) == 1 and labels[0] and labels[0] != "0":
         return None  # every case had the label whose log odds the coefficients add up to

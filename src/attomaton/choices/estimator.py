@@ -29,8 +29,6 @@ _multiclass: Any = multiclass  # scikit-learn's functions are not typed
 _validation: Any = validation
 _sparse: Any = scipy.sparse
 
-UNDECIDED_RULES = ("refuse", "descent")
-
 
 class LogisticRegression(ClassifierMixin, BaseEstimator):
     """Logistic regression for scikit-learn with standard errors and p-values.
@@ -155,16 +153,12 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         return self
 
     def _check_parameters(self) -> None:
-        if self.undecided not in UNDECIDED_RULES:
-            raise UnsupportedOption(
-                f"undecided is {show(self.undecided)}; give one of {', '.join(UNDECIDED_RULES)}"
-            )
+        if self.undecided not in ("refuse", "descent"):
+            raise UnsupportedOption(f"undecided is {show(self.undecided)}; give 'refuse' or 'descent'")
         if self.penalty not in (None, "firth"):
             raise UnsupportedOption(f"penalty is {show(self.penalty)}; give None or 'firth'")
         if self.penalty and self.undecided == "descent":
-            raise UnsupportedOption(
-                "gradient descent has no penalty; leave out undecided='descent', or the penalty"
-            )
+            raise UnsupportedOption("gradient descent has no penalty; leave out penalty or 'descent'")
 
     def _store_estimates(self) -> None:
         if self.penalty:
@@ -207,9 +201,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         matrix = self._read(X)
         if not self.has_groups_:
             if groups is not None:
-                raise InvalidSamples(
-                    "the model was fitted without groups; leave groups out, or fit with them"
-                )
+                raise InvalidSamples("the model was fitted without groups; leave groups out")
             size = len(self.classes_)
             rows = offer_classes(self._with_constant(matrix), np.arange(size) > 0)
             situations = Situations(size * np.arange(matrix.shape[0] + 1, dtype=np.int64))
@@ -249,8 +241,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         if np.isnan(probability).any():
             number = int(situations.of_row[np.isnan(probability).argmax()])
             raise UndeterminedChoice(
-                f"the data do not determine how alternatives of situation {number} differ; leave that "
-                "situation out, or fit data that vary in the columns in which its alternatives differ"
+                f"the data do not determine how alternatives of situation {number} differ; leave out that "
+                "situation"
             )
         return probability
 

@@ -38,9 +38,7 @@ def check_poisson(
     if len(names) == len(constants):
         raise InvalidSamples("X has no column besides the intercept; give at least one")
     if not constants:
-        raise UnsupportedOption(
-            "a Poisson regression without an intercept is not supported; leave intercept=False out"
-        )
+        raise UnsupportedOption("a Poisson regression needs an intercept; leave intercept=False out")
     y = read_column(regression.y, target)
     if len(y) != len(matrix) or (y < 0).any() or not (y * times).any():
         raise InvalidSamples(
@@ -56,8 +54,6 @@ def check_poisson(
     )
     return CountCheck(
         fit=fit_certified(problem),
-        labels=(),
-        reference=None,
         target=target,
         columns=tuple(names),
         values=matrix,
@@ -162,8 +158,6 @@ def check_hazards(regression: Regression, matrix: Float64, names: list[str], tar
     ties = "events at one time count by Breslow's rule, which does not change which coefficients are infinite"
     return HazardCheck(
         fit=fit_certified(problem),
-        labels=(),
-        reference=None,
         target=target,
         columns=tuple(names),
         values=matrix,

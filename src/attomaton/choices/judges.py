@@ -111,10 +111,7 @@ def compare_judges(table: Any, *, cluster: Any, task: Any = None, **options: Any
     columns = read_columns(cast("str", table)) if isinstance(table, str | PathLike) else columns_of(table)
     judge_of_row, judges = number_values(find_column(columns, cluster, "cluster"))
     if len(judges) > MOST_JUDGES:
-        raise UnsupportedOption(
-            f"there are {len(judges):,} judges, and at most {MOST_JUDGES:,} are supported; give a table with "
-            "fewer judges"
-        )
+        raise UnsupportedOption(f"there are {len(judges):,} judges; give at most {MOST_JUDGES:,}")
     shrunk = any(options.get(name) for name in ("penalty", "prior", "ridge"))
     full = fit_choices(columns, **options, **({} if shrunk else {"cluster": cluster}))
     votes = _read_votes(columns, judge_of_row, cluster, task, options)

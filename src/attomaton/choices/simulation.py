@@ -83,7 +83,8 @@ class FittedChoices:
         climb = NewtonClimb(most_steps=DRAW_STEPS, settled=DRAW_SETTLED, chord=False)
         times, expected = problem.situations.spread(problem.totals), np.empty_like(drawn)
         for counts, row in zip(drawn, expected, strict=True):
-            row[:] = times * climb.run(replace(problem, counts=counts), None, self.source[0]).last.probability
+            course = climb.run(replace(problem, counts=counts), None, self.source[0])
+            row[:] = times * course.last.point.probability
         return expected
 
     def _climb_together(self, matrix: Float64, start: Float64, counts: Float64) -> Float64:
@@ -252,9 +253,7 @@ def _members_of(problem: ChoiceProblem, n_items: int) -> Int64:
     # each row is the unit vector of its item less that of the reference item of its situation
     differences = rows.take(np.arange(problem.situations.n_rows))[:, :n_items]
     if (np.abs(differences).sum(axis=1) > 2.5).any():
-        raise UnsupportedOption(
-            "choices of best and worst cannot be simulated; fit the choices of the best item only"
-        )
+        raise UnsupportedOption("choices of best and worst cannot be drawn again; fit those of the best")
     situation, has_reference = problem.situations.of_row, differences.min(axis=1) < -0.5
     reference = np.zeros(len(problem.situations), np.int64)
     reference[situation[has_reference]] = differences[has_reference].argmin(axis=1)

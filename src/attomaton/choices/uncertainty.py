@@ -322,11 +322,11 @@ class LuceScores:
     def _inside(self, component: int) -> Information | Sandwich:
         if component not in self._covariances:
             scores, ridge = self.values[self._nodes(component)], self._penalty / self.denominator
-            self._covariances[component] = (
-                Information(self._curve(component, scores), ridge=ridge)
-                if self._split is None
-                else Sandwich(self._split.inside(component), scores, ridge)
-            )
+            if self._split is None:
+                covariance = Information(self._curve(component, scores), ridge=ridge)
+            else:
+                covariance = Sandwich(self._split.inside(component), scores, ridge)
+            self._covariances[component] = covariance
         return self._covariances[component]
 
     def _curve(self, component: int, scores: Float64) -> csr_array:

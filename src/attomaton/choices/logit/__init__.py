@@ -4,18 +4,7 @@
 ``spans``, ``cone`` and ``bounds``; ``certificate`` and ``exact`` prove it.
 """
 
-from attomaton.choices.logit.certificate import LogitCertificate, LogitEvidence, LogitState
-from attomaton.choices.logit.contrasts import Contrast, ContrastKind
-from attomaton.choices.logit.fit import LogitFit, fit_logit
-from attomaton.choices.logit.problem import ChoiceProblem
-
-__all__ = [
-    "ChoiceProblem",
-    "Contrast",
-    "ContrastKind",
-    "LogitCertificate",
-    "LogitEvidence",
-    "LogitFit",
-    "LogitState",
-    "fit_logit",
-]
+from attomaton.choices.logit.certificate import LogitState as LogitState
+from attomaton.choices.logit.contrasts import ContrastKind as ContrastKind
+from attomaton.choices.logit.fit import fit_logit as fit_logit
+from attomaton.choices.logit.problem import ChoiceProblem as ChoiceProblem

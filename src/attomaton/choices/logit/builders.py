@@ -69,10 +69,7 @@ def binary_logit(
     """
     matrix, happened = _read_matrix(features), np.asarray(outcome, np.float64)
     if matrix.ndim != 2 or happened.shape != matrix.shape[:1] or not np.isin(happened, (0.0, 1.0)).all():
-        raise InvalidSamples(
-            "features and outcomes do not match; give one row of features and one outcome, 0 or 1, for each "
-            "observation"
-        )
+        raise InvalidSamples("outcomes must be 0 or 1, one for each row of features; correct them")
     chosen = np.stack([happened, 1 - happened], axis=1)
     return choose_classes(matrix, np.array([True, False]), chosen, names, counts)
 
@@ -113,15 +110,11 @@ def multinomial_logit(
     """
     matrix = _read_matrix(features)
     if matrix.ndim != 2 or matrix.shape[0] != len(outcome):
-        raise InvalidSamples(
-            "features and outcomes do not match; give a row of features and an outcome for each observation"
-        )
+        raise InvalidSamples("features and outcomes differ in length; give one outcome for each row")
     number_of = {label: number for number, label in enumerate(dict.fromkeys(outcome))}
     classes = list(map(str, number_of))
     if len(set(classes)) < len(classes):
-        raise InvalidSamples(
-            "two classes have the same name as text; give all outcomes as text, or all as numbers"
-        )
+        raise InvalidSamples("two classes are equal as text; give all outcomes as text, or all as numbers")
     if reference is not None and str(reference) not in classes:
         raise InvalidSamples(f"no outcome is the reference {reference!r}; give a class that occurs")
     labels = [f"x{k + 1}" for k in range(matrix.shape[1])] if names is None else list(names)

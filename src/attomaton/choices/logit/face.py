@@ -140,7 +140,7 @@ def find_metric(problem: ChoiceProblem, basis: Float64) -> Float64 | None:
     """
     climb = NewtonClimb(most_steps=60, reach=np.inf, settled=1e-12, chord=False, basis=basis)
     last = climb.run(problem, None, np.zeros(problem.rows.n_parameters)).last
-    return information_root(problem, last.probability, basis)
+    return information_root(problem, last.point.probability, basis)
 
 
 def _guess_face(problem: ChoiceProblem, start: Float64) -> tuple[Bool | None, Float64]:
@@ -159,10 +159,10 @@ def _guess_face(problem: ChoiceProblem, start: Float64) -> tuple[Bool | None, Fl
             if (size := int(alive.sum())) in sizes_tried:
                 continue
             sizes_tried.add(size)
-            course = prove.run(problem, alive, here.beta)
+            course = prove.run(problem, alive, here.point.beta)
             if course.proof is not None:
-                return alive, course.last.beta
-        here = NewtonClimb(most_steps=5, patience=5).run(problem, None, here.beta).last
+                return alive, course.last.point.beta
+        here = NewtonClimb(most_steps=5, patience=5).run(problem, None, here.point.beta).last
     return None, start
 
 

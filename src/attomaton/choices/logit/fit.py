@@ -88,7 +88,7 @@ def fit_logit(problem: ChoiceProblem) -> "LogitFit":
     if course.proof is not None:
         face = Face(np.zeros(problem.situations.n_rows, bool), zero, zero, "Newton")
         return _fit_on_face(problem, face, course, identified)
-    return _fit_separated(problem, course.last.beta, identified)
+    return _fit_separated(problem, course.last.point.beta, identified)
 
 
 def _fit_games(problem: ChoiceProblem, identified: Span) -> "LogitFit | None":
@@ -148,13 +148,13 @@ def _fit_on_face(problem: ChoiceProblem, face: Face, course: Course, identified:
 
 def _prove(problem: ChoiceProblem, face: Face, course: Course, finite: Span, identified: Span) -> "LogitFit":
     """The fit with the first of these proofs that succeeds: a Newton step, multipliers, fractions."""
-    beta = finite.project(course.last.beta)
+    beta = finite.project(course.last.point.beta)
     evidence = LogitEvidence(face.dying, beta, finite.reject(face.direction), beta, None)
     fit = _certify(problem, evidence, finite, identified, face.method, face.program_rows)
     if fit.certificate.survival:
         return fit
     if course.proof is not None:
-        evidence = evidence._replace(witness=finite.project(course.proof.beta))
+        evidence = evidence._replace(witness=finite.project(course.proof.point.beta))
     evidence = evidence._replace(multipliers=find_multipliers(problem, face.dying))
     return _certify(problem, evidence, finite, identified, face.method, face.program_rows)
 

@@ -14,7 +14,7 @@ from attomaton.choices.logit.untyped import csr_array
 
 LOGIT = FolderKind("logit", "a fit of choices with features", "LogitFit.save")
 KERNELS = {"battles": BattleRows, "dense": DenseRows, "sparse": SparseRows}
-VECTORS = ("beta", "direction", "witness")
+VECTORS, SOURCES = ("beta", "direction", "witness"), ("source_rows", "source_situations")
 
 
 def pack_fit(problem: ChoiceProblem, evidence: LogitEvidence, method: str, program_rows: int) -> Run:
@@ -51,11 +51,7 @@ def unpack_fit(run: Run) -> tuple[ChoiceProblem, LogitEvidence, str, int]:
     if len(names) != size or len(set(names)) != size:
         raise ValueError("names.json does not name each column once")
     offsets = optional.get("offsets")
-    sources = {
-        name: check_int64(optional[name], name)
-        for name in ("source_rows", "source_situations")
-        if name in optional
-    }
+    sources = {name: check_int64(optional[name], name) for name in SOURCES if name in optional}
     problem = ChoiceProblem(
         rows,
         counts,

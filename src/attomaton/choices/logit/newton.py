@@ -51,14 +51,6 @@ class Iterate(NamedTuple):
     residual: float
 
     @property
-    def beta(self) -> Float64:
-        return self.point.beta
-
-    @property
-    def probability(self) -> Float64:
-        return self.point.probability
-
-    @property
     def proves_survival(self) -> bool:
         """Whether this step proves that no pair of the face dies."""
         return (

@@ -75,8 +75,8 @@ def _predict_block(
         number = before + int(situations.of_row[undecided[0]])
         still = ", nor does gradient descent" if descent else ""
         raise UndeterminedChoice(
-            f"the data do not decide between two alternatives of situation {number}{still}; leave that "
-            "situation out, or fit data that vary in the columns in which its alternatives differ"
+            f"the data do not decide between two alternatives of situation {number}{still}; leave out that "
+            "situation"
         )
     gap = np.where(is_finite, scaled @ fit.evidence.beta, np.where(is_behind, np.inf, np.nan))
     odds = np.exp(-(gap - situations.spread(-situations.top(-gap))))
