@@ -258,7 +258,7 @@ def test_groups_at_fitting_and_predicting_go_together():
         LogisticRegression().fit(X, y, groups).predict(X)
     with pytest.raises(InvalidSamples, match="fitted without groups; leave groups out"):
         LogisticRegression().fit(X, y).predict(X, groups)
-    with pytest.raises(UnsupportedOption, match="undecided is 'guess'; give one of refuse, descent"):
+    with pytest.raises(UnsupportedOption, match="undecided is 'guess'; give 'refuse' or 'descent'"):
         LogisticRegression(undecided="guess").fit(X, y)
 
 

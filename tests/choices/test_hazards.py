@@ -258,7 +258,7 @@ def test_a_pipeline_of_scikit_learn(frame):
         ),
         (
             lambda data: at.check_separation(data["age"], data["count"], model="poisson", intercept=False),
-            "without an intercept is not supported",
+            "a Poisson regression needs an intercept",
         ),
         (
             lambda data: at.check_separation(data["age"], data["time"], model="cox", event=[0] * 80),
