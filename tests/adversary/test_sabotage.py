@@ -11,10 +11,10 @@ from attomaton.automaton import automaton
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 from attomaton.choices import conditional, result as fitting
+from attomaton.choices.covariance import Sandwich
 from attomaton.choices.logit import centring, problem
 from attomaton.choices.logit.clusters import ClusterErrors
 from attomaton.choices.result import ChoiceFit
-from attomaton.choices.uncertainty import Sandwich
 from attomaton.claims import margins as claimed
 from attomaton.engines import duckdb
 from attomaton.heads.audit import heads, seeking
@@ -136,7 +136,7 @@ SABOTAGE = {
     "choices-ties": lambda m: bend(m, Sandwich, "covariance", lambda spread: spread * (1 + 1e-4)),
     "bounds": lambda m: bend(m, fitting, "lost_in_sets", with_half_the_rivals),
     "bounds-best-worst": lambda m: bend(m, conditional, "lost_in_logit", with_pairs_only),
-    "clusters": lambda m: bend(m, ClusterErrors, "_differentiate", lambda found: (0.0 * found[0], found[1])),
+    "clusters": lambda m: bend(m, ClusterErrors, "_weigh_rows", lambda found: (0.0 * found[0], found[1])),
     "prediction": lambda m: bend(m, Automaton, "predict_proba", lambda probabilities: probabilities[::-1]),
     "scores": lambda m: bend(m, Automaton, "score", lambda score: replace(score, top1=score.top1 + 1e-6)),
     "robustness": lambda m: bend(

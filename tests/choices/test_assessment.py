@@ -113,8 +113,8 @@ def test_what_is_no_nested_fit_is_refused(rng):
     games = simulate(rng, 3, 30)
     fit, larger = at.fit_choices(games), at.fit_choices(games, moved_first="first")
     for full, nested, reason in (
-        (fit, larger, "not a smaller one"),
-        (fit, fit, "not a smaller one"),
+        (fit, larger, "does not have fewer"),
+        (fit, fit, "does not have fewer"),
         (larger, at.fit_choices(simulate(rng, 3, 31)), "not of the same choices"),
         (larger, at.fit_choices(games, prior=1.0), "a ridge or a prior"),
         (larger, at.fit_choices(games, cluster=[0, 1, 2] * 10), "one cluster"),
@@ -286,7 +286,7 @@ def test_what_is_not_drawn_again(rng):
     for fit, reason in (
         (at.fit_choices(games, cluster=[0, 1, 2] * 10), "one cluster"),
         (at.fit_choices({**games, "outcome": [0.5, 1, 0] * 10}, ties="half"), "half a win"),
-        (at.fit_choices(games, counts=[0.5] * 30), "parts of choices"),
+        (at.fit_choices(games, counts=[0.5] * 30), "fractions of choices"),
     ):
         with pytest.raises(UnsupportedOption, match=reason):
             fit.goodness_of_fit()

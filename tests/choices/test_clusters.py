@@ -7,7 +7,7 @@ from tests.cli.inside import run_inside
 import attomaton as at
 from attomaton.base.errors import UnsupportedOption
 from attomaton.choices import binary_logit, fit_logit
-from attomaton.choices.logit.clusters import _cross_squares, _cross_squares_between
+from attomaton.choices.logit.clusters import cross_squares, difference_cross_squares
 
 
 def fit_judges(games):
@@ -183,8 +183,8 @@ def test_tied_rankings_with_weights_are_fitted_by_category():
 def test_squares_across_clusters_are_those_of_all_pairs(shape):
     rows = np.random.default_rng(0).normal(size=shape)
     for moved, found in [
-        (rows, _cross_squares(rows)),
-        *zip((rows - row for row in rows), _cross_squares_between(rows), strict=True),
+        (rows, cross_squares(rows)),
+        *zip((rows - row for row in rows), difference_cross_squares(rows), strict=True),
     ]:
         pairs = [
             sum(float(a @ b) ** 2 for k, a in enumerate(one) for j, b in enumerate(one) if j != k)

@@ -13,8 +13,8 @@ from tests.cli.inside import run_inside
 
 import attomaton as at
 from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnsupportedOption
-from attomaton.choices.conditional import order_by_contrasts
 from attomaton.choices.logit import ContrastKind
+from attomaton.choices.precedence import order_by_contrasts
 
 
 def draw_battles(rng, strength, n_battles, *, tie=-np.inf, moved_first=0.0, effect=()):
@@ -309,7 +309,7 @@ def test_counts_may_be_fractions():
         fit
     )
     assert fit.to_dict()["choices"] == 10
-    with pytest.raises(UnsupportedOption, match="parts of choices have no likelihood"):
+    with pytest.raises(UnsupportedOption, match="fractions of choices have no likelihood"):
         fit.aic  # noqa: B018
     sets = at.fit_choices(["a", "b"], [["a", "b", "c"], ["b", "a", "a"]], counts=[0.5, 1.5])
     ranked = at.fit_choices(rankings=[["a", ["b", "c"]], ["c", "a"]], counts=[0.5, 1.5])

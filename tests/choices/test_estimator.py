@@ -242,8 +242,8 @@ def test_groups_are_a_conditional_logit():
     [
         ([1, 1, 0, 0], [1, 1, 2, 2], "group 1 has 2 chosen rows; mark one with 1, or drop the group"),
         ([1, 0, 0, 0], [1, 1, 2, 2], "group 2 has 0 chosen rows"),
-        ([1, 0, 2, 0], [1, 1, 2, 2], "y has 3 labels; with groups, it marks the chosen row"),
-        ([1, 0, 1, 0], [1, 1, 2], "X has 4 rows and groups has shape"),
+        ([1, 0, 2, 0], [1, 1, 2, 2], "y has 3 labels; with groups, mark the chosen row"),
+        ([1, 0, 1, 0], [1, 1, 2], "X has 4 rows, and groups has shape"),
         ([1, 1, 1, 1], None, "every y is of one class, 1; give cases of another class"),
     ],
 )
@@ -258,7 +258,7 @@ def test_groups_at_fitting_and_predicting_go_together():
         LogisticRegression().fit(X, y, groups).predict(X)
     with pytest.raises(InvalidSamples, match="fitted without groups; leave groups out"):
         LogisticRegression().fit(X, y).predict(X, groups)
-    with pytest.raises(UnsupportedOption, match="undecided is 'guess'; give one of refuse, descent"):
+    with pytest.raises(UnsupportedOption, match="undecided is 'guess'; give 'refuse' or 'descent'"):
         LogisticRegression(undecided="guess").fit(X, y)
 
 

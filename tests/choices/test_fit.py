@@ -333,7 +333,7 @@ def test_scores_that_are_not_certified_are_no_numbers():
     ):
         with pytest.raises(UncertifiedSolution, match="certified"):
             ask()
-    with pytest.raises(UncertifiedSolution, match=r"read \.soft\.scores uncertified"):
+    with pytest.raises(UncertifiedSolution, match=r"read \.soft\.scores without a proof"):
         fit.scores  # noqa: B018
     assert fit.probability(0, [0]) == 1.0
     assert "scores uncertified" in str(fit)

@@ -208,7 +208,7 @@ def test_choices_that_cannot_be_left_out(rng):
     games = draw_games(rng, 30, np.zeros(3))
     for options, reason in (
         ({"prior": 1.0}, "a ridge or a prior"),
-        ({"counts": [0.5] * 30}, "parts of choices"),
+        ({"counts": [0.5] * 30}, "fractions of choices"),
     ):
         with pytest.raises(UnsupportedOption, match=reason):
             at.fit_choices(games, **options).cross_validate()

@@ -1,4 +1,4 @@
-"""What a fit predicts, and whether it is right: probabilities of new pairs, tests, and goodness of fit."""
+"""Probabilities of new pairs, and tests of a fit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,15 +23,14 @@ if TYPE_CHECKING:
     from attomaton.choices.logit.rows import Situations
     from attomaton.choices.simulation import FittedChoices
 
+# The usual names of the columns of the two items of a pair.
 PAIR_COLUMNS = (*CONTESTANTS, ("model_a", "model_b"))
-"""The usual names of the columns of the two items of a pair."""
 
-EFFECTS = ("moved_first", "tie")
-"""Coefficients that are not features."""
+EFFECTS = ("moved_first", "tie")  # coefficients that are not features
 
 
 class Outcomes(NamedTuple):
-    """The probabilities of the outcomes of a pair."""
+    """The probabilities of the outcomes of a pair, for its first item."""
 
     win: float
     tie: float
@@ -41,15 +40,9 @@ class Outcomes(NamedTuple):
 class LikelihoodRatio(NamedTuple):
     """The likelihood-ratio test of a fit against a smaller one.
 
-    Attributes
-    ----------
-    statistic : float
-        Twice the difference of the log-likelihoods.
-    degrees : int
-        How many more parameters the larger fit has, finite or not.
-    infinite : bool
-        Whether either fit has an infinite estimate. Its likelihood is then a supremum, and the chi-square
-        distribution is a worse approximation.
+    ``statistic`` is twice the difference of the log-likelihoods, and ``degrees`` is how many more parameters
+    the larger fit has. ``infinite`` says that an estimate is infinite: the chi-square distribution is then a
+    worse approximation.
     """
 
     statistic: float
@@ -76,24 +69,20 @@ class LikelihoodRatio(NamedTuple):
 class AssessedItems(OrderedItems):
     """Items with tests of their scores; a base of :class:`~attomaton.ChoiceFit`.
 
-    Attributes
-    ----------
-    items, graph, model, scale : as for :class:`OrderedItems`
+    The fields ``items``, ``graph``, ``model`` and ``scale`` are those of :class:`OrderedItems`.
     """
 
     def outcomes(self, first: Any, second: Any, *, moved_first: Any = None) -> Outcomes:
-        """The probabilities that ``first`` wins, that neither does, and that ``second`` wins.
+        """The probabilities that ``first`` wins, that neither item wins, and that ``second`` wins.
 
         ``moved_first`` names the item that moves first; None means neither. Features are equal for both
-        items. Without ties as outcomes (Davidson) the probability of a tie is 0.
+        items. Without ties as outcomes (Davidson), the probability of a tie is 0.
         """
         a, b = self._lookup([first, second])
         if a == b:
-            raise InvalidSamples(f"{first!r} against itself has no outcome; name two items")
+            raise InvalidSamples(f"{first!r} against itself has no outcome; give two different items")
         if moved_first not in (None, first, second):
-            raise InvalidSamples(
-                f"moved_first is {moved_first!r}, which is not one of the two items; name one of the two"
-            )
+            raise InvalidSamples(f"moved_first is {moved_first!r}; give {first!r}, {second!r} or None")
         sign = 1.0 if moved_first == first else -1.0
         features = {} if moved_first is None else {"moved_first": np.array([sign])}
         outcome = Outcomes(*self._predict_pairs(np.array([a]), np.array([b]), features)[0].tolist())
@@ -102,11 +91,10 @@ class AssessedItems(OrderedItems):
         return outcome
 
     def win_probabilities(self) -> Float64:
-        """The probability that the item of each row wins against that of each column.
+        """The probability that the item of each row wins against the item of each column.
 
-        The shape is (n_items, n_items). Items are in the order of :attr:`items`. Entries are NaN on the
-        diagonal and where the choices leave the probability open. Where ties are outcomes, the two entries of
-        a pair add up to less than 1.
+        Items are in the order of :attr:`items`. Entries are NaN on the diagonal and where the choices leave
+        the probability open. Where ties are outcomes, the two entries of a pair add up to less than 1.
         """
         n_items = len(self.items)
         first, second = np.triu_indices(n_items, 1)
@@ -132,11 +120,11 @@ class AssessedItems(OrderedItems):
         frame : frame
             One row per pair, in any form that :func:`~attomaton.fit_choices` reads.
         first, second : column names, optional
-            The columns of the two items; None means ``first`` and ``second``, ``winner`` and ``loser``, or
-            ``model_a`` and ``model_b``, whichever are there.
+            The columns of the two items; by default ``first`` and ``second``, ``winner`` and ``loser``, or
+            ``model_a`` and ``model_b``.
         moved_first, features : optional
-            As in :func:`~attomaton.fit_choices`. None means that nobody moves first, and that the features of
-            the fit are columns of the same names.
+            As in :func:`~attomaton.fit_choices`. By default nobody moves first, and the features of the fit
+            are columns of the same names.
 
         Returns
         -------
@@ -144,26 +132,29 @@ class AssessedItems(OrderedItems):
             NaN where the choices leave a probability open.
         """
         if (first is None) != (second is None):
-            raise UnsupportedOption("first= and second= name two columns; give both, or neither")
+            raise UnsupportedOption("only one of first= and second= is given; give both, or neither")
         columns = columns_of(frame)
         usual = (pair for pair in PAIR_COLUMNS if all(name in columns for name in pair))
         names = (first, second) if first is not None else next(usual, ("first", "second"))
-        a, b = (
-            self._read_items(find_column(columns, name, role))
-            for name, role in zip(names, ("first", "second"), strict=True)
-        )
+        a = self._read_items(find_column(columns, names[0], "first"))
+        b = self._read_items(find_column(columns, names[1], "second"))
+        features = self._fitted_features() if features is None else features
+        described = {"moved_first": moved_first, "features": features}
+        parsed = ParsedChoices(self.items, PairChoices(a, b, np.zeros_like(a)), np.ones(len(a)))
+        options = {name: source for name, source in described.items() if source is not None}
+        return self._predict_pairs(a, b, read_side(parsed, options, columns, names).features)
+
+    def _fitted_features(self) -> list[str]:
+        """The features of the fit, which are columns of new pairs."""
         parameters = () if self.logit is None else self.logit.problem.names
         fitted = [name for name in self.model.coefficients if name in parameters and name not in EFFECTS]
         relative = next((name for name in fitted if name.endswith(RELATIVE)), None)
-        if features is None and relative is not None:
+        if relative is not None:
             raise UnsupportedOption(
                 f"{relative!r} was standardised over the pairs of the fit; give features={{{relative!r}: …}} "
                 "with (a − b) / (a + b), less the mean and divided by the standard deviation of these pairs"
             )
-        described = {"moved_first": moved_first, "features": fitted if features is None else features}
-        parsed = ParsedChoices(self.items, PairChoices(a, b, np.zeros_like(a)), np.ones(len(a)))
-        options = {name: source for name, source in described.items() if source is not None}
-        return self._predict_pairs(a, b, read_side(parsed, options, columns, names).features)
+        return fitted
 
     def _read_items(self, column: Any) -> Int64:
         """The number of the item in each row of a column."""
@@ -171,54 +162,53 @@ class AssessedItems(OrderedItems):
         return np.array(self._lookup(distinct), np.int64)[number]
 
     def _predict_pairs(self, first: Int64, second: Int64, features: Mapping[str, Float64]) -> Float64:
-        """Win, tie and loss of the first of each pair, shape (n_pairs, 3); features are first less second."""
+        """The probabilities of win, tie and loss of the first of each pair, shape (n_pairs, 3)."""
         model = self.model
         if not isinstance(model, LuceScores):
             return model.predict_pairs(first, second, features)
         if features:
             raise unfitted_feature(next(iter(features)))
-        component = model.components.component_of_node
-        ends, gap = (component[first], component[second]), np.full(len(first), np.nan)
-        for sign, (above, below) in ((1.0, ends), (-1.0, ends[::-1])):
+        of_first, of_second = (model.components.component_of_node[items] for items in (first, second))
+        gap = np.full(len(first), np.nan)
+        for sign, above, below in ((1.0, of_first, of_second), (-1.0, of_second, of_first)):
             for number in np.unique(above).tolist():
                 pairs = np.flatnonzero(above == number)
                 gap[pairs[self._below(number)[below[pairs]]]] = sign * np.inf
-        comparable = ends[0] == ends[1]  # a component is below itself: its gaps are put right here
-        if comparable.any():
+        is_finite = of_first == of_second  # a component is below itself: correct its gaps
+        if is_finite.any():
             model.expect()
-        gap[comparable] = (model.values[first] - model.values[second])[comparable]
+        gap[is_finite] = (model.values[first] - model.values[second])[is_finite]
         win, loss = outcome_probabilities(gap, -np.inf)
-        # no ties: zero, but NaN where the choices leave it open
-        return np.stack([win, 0.0 * win, loss], axis=1)
+        no_tie = 0.0 * win  # NaN where the choices leave it open
+        return np.stack([win, no_tie, loss], axis=1)
 
     @property
     def log_likelihood(self) -> float:
-        """Σ ln p of the choices; where the data are not connected, its supremum, which is not attained.
+        """Σ ln p of the choices, or its supremum where gaps are infinite.
 
-        Where ties are half wins, a tie adds half of each item's log probability of winning; where ties are
-        outcomes, it adds the log probability of a tie.
+        A tie adds half of the log probability of each item to win where ties are half wins, and the log
+        probability of a tie where ties are outcomes.
         """
         self.model.expect()
         return self.model.log_likelihood
 
     @property
     def n_parameters(self) -> int:
-        """The number of fitted finite parameters: Σ (items − 1) over the components, and coefficients."""
+        """The number of finite parameters: Σ (items − 1) over the components, and coefficients."""
         return self.model.n_parameters
 
     @property
     def aic(self) -> float:
         """Akaike's information criterion, 2 · n_parameters − 2 · log_likelihood.
 
-        Where gaps are infinite, the likelihood is replaced by its supremum, and only finite parameters count.
-        Half wins have no likelihood, and a ridge or a prior moves the fit away from the maximum; such fits
-        raise ``UnsupportedOption``.
+        Where gaps are infinite, the likelihood is its supremum, and only finite parameters count. Fits with
+        half wins, a ridge, a prior or a penalty raise ``UnsupportedOption``.
         """
         return 2.0 * self.n_parameters - 2.0 * self._maximum("AIC")
 
     @property
     def bic(self) -> float:
-        """The Bayesian information criterion: as :attr:`aic`, with ln(number of choices) in place of 2."""
+        """The Bayesian information criterion, ln(number of choices) · n_parameters − 2 · log_likelihood."""
         size = float(np.log(self.model.tally.n_choices))
         return size * self.n_parameters - 2.0 * self._maximum("BIC")
 
@@ -227,8 +217,8 @@ class AssessedItems(OrderedItems):
         why = self.model.why_no_aic
         if why:
             raise UnsupportedOption(
-                f"{criterion} needs the maximum of a likelihood, and {why}; compare .log_likelihood and "
-                ".n_parameters yourself, or fit without half wins, fractions, ridge, prior and penalty"
+                f"{criterion} needs the maximum of a likelihood, and {why}; fit without half wins, "
+                "fractions, ridge, prior and penalty"
             )
         return self.log_likelihood
 
@@ -258,8 +248,8 @@ class AssessedItems(OrderedItems):
         degrees = self.model.n_identified - nested.model.n_identified
         if degrees <= 0 or not set(nested.model.coefficients) <= set(self.model.coefficients):
             raise UnsupportedOption(
-                "the other fit is not a smaller one of the same kind; call likelihood_ratio on the fit "
-                "with more features, and give the fit that leaves some of these out"
+                "the other fit does not have fewer of the same parameters; call likelihood_ratio on the fit "
+                "with more features, and give the fit without some of them"
             )
         statistic = 2.0 * (self.log_likelihood - nested.log_likelihood)
         infinite = any(fit.model.n_parameters < fit.model.n_identified for fit in (self, nested))
@@ -268,16 +258,15 @@ class AssessedItems(OrderedItems):
     def goodness_of_fit(
         self, *, method: str | None = None, n_draws: int = 499, seed: int = 0
     ) -> "GoodnessOfFit":
-        """Whether the model fits the choices, pair by pair: deviance, Pearson's statistic and residuals.
+        """Test whether the model fits the choices: deviance, Pearson's statistic and residuals by pair.
 
         Parameters
         ----------
         method : str, optional
-            "chi-square", "bootstrap", or None: chi-square if the model has only items and ties and at least
-            5 choices are expected in every cell, otherwise the parametric bootstrap, in which choices are
-            drawn again from the model and fitted again.
+            "chi-square", or "bootstrap" for choices that are drawn from the model and fitted again. The
+            default is chi-square if there are no features and every cell has 5 expected choices or more.
         n_draws : int
-            How often choices are drawn for the bootstrap.
+            The number of draws for the bootstrap.
         seed : int
             The seed of the draws.
         """
@@ -286,12 +275,12 @@ class AssessedItems(OrderedItems):
         return assess(self._fitted, self.items, method, n_draws, seed)
 
     def intransitivity(self, *, n_draws: int = 499, seed: int = 0) -> "Intransitivity":
-        """Whether there are more cycles (a beats b, b beats c, c beats a) than the model leads one to expect.
+        """Test whether there are more cycles (a beats b, b beats c, c beats a) than the model predicts.
 
         Parameters
         ----------
         n_draws : int
-            How often choices are drawn again from the model, and fitted again.
+            The number of draws from the model, which are fitted again.
         seed : int
             The seed of the draws.
         """
@@ -300,17 +289,17 @@ class AssessedItems(OrderedItems):
         return count_cycles(self._fitted, self.items, n_draws, seed)
 
     def cross_validate(self, *, n_folds: int = 10, seed: int = 0) -> "CrossValidation":
-        """How well the model predicts choices that it was not fitted to: log loss and calibration.
+        """Measure how well the model predicts choices that it was not fitted to: log loss and calibration.
 
-        Choices are left out in turn, or whole clusters where choices come in clusters; each step of a ranking
-        is one choice. The model is fitted to the others, with Firth's penalty if this fit has it.
+        Choices, or whole clusters, are left out in turn, and the model is fitted to the others, with the
+        penalty of this fit. Each step of a ranking is one choice.
 
         Parameters
         ----------
         n_folds : int
-            The number of parts into which choices or clusters are divided.
+            The number of folds.
         seed : int
-            The seed of the division.
+            The seed that assigns choices or clusters to folds.
         """
         from attomaton.choices.checks import cross_validate
         from attomaton.choices.logit.prediction import predict_rows
@@ -342,7 +331,7 @@ class AssessedItems(OrderedItems):
         return QueryOrder(graph_of(self.model.components, len(self.items)))
 
     def _below(self, component: int) -> Bool:
-        """Which components this one precedes, itself included, shape (n_components,)."""
+        """Which components this component precedes, itself included, shape (n_components,)."""
         return self._paths.search(component)[0]
 
     def _lookup(self, items: Sequence[Any]) -> list[int]:

@@ -1,4 +1,4 @@
-"""What is known of each coefficient of a regression: finite, infinite with the reason, or open."""
+"""Which coefficients of a logistic regression are finite, infinite with the reason, or open."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,8 +12,8 @@ from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import show
 from attomaton.base.printing import Block, Grid, list_words, show_count
-from attomaton.base.tables import Bool, Float64, table_of
-from attomaton.choices.design import DUMMY, Regression, read_labels
+from attomaton.base.tables import Float64, table_of
+from attomaton.choices.design import Regression, read_labels
 from attomaton.choices.logit.builders import binary_logit, multinomial_logit
 from attomaton.choices.logit.centring import centre_columns
 from attomaton.choices.logit.certificate import LogitState
@@ -24,6 +24,7 @@ from attomaton.choices.logit.identification import null_vectors, relate, sparse_
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import span_of_vectors
 from attomaton.choices.logit.summary import LogitSummary
+from attomaton.choices.reasons import LabelledCases
 
 INFINITE = {ContrastKind.PLUS: "+∞", ContrastKind.MINUS: "−∞"}
 
@@ -37,10 +38,10 @@ def check_classes(
     reference: Any,
     note: str,
 ) -> "SeparationCheck":
-    """A binary or multinomial logistic regression."""
+    """Check a binary or multinomial logistic regression."""
     labels, outcome = read_labels(regression.y, len(matrix))
     offset = None if regression.offset is None else regression.offset[times > 0]
-    if not times.all():  # what was not observed is not there
+    if not times.all():  # leave out cases that were not observed
         present, outcome = np.unique(outcome[times > 0], return_inverse=True)
         matrix, times = matrix[times > 0], times[times > 0]
         labels = tuple(labels[index] for index in present.tolist())
@@ -52,7 +53,7 @@ def check_classes(
         words = [_word(label) for label in labels]
         kinds: list[str] = [words[k] for k in outcome.tolist()]
         problem = multinomial_logit(matrix, kinds, names=names, reference=words[base or 0], counts=times)
-    if offset is not None and offset.any():  # of the first of two alternatives, for the label that happened
+    if offset is not None and offset.any():  # of the first of two alternatives: the label is not the base
         problem = replace(problem, offsets=np.column_stack([offset, np.zeros(len(offset))]).ravel())
     return SeparationCheck(
         fit=fit_certified(problem),
@@ -68,7 +69,7 @@ def check_classes(
 
 
 def fit_certified(problem: ChoiceProblem) -> LogitFit:
-    """The fit of a problem, whose classes are proved, perhaps with small differences taken as none."""
+    """Fit a problem; raise ``UncertifiedSolution`` without a proof, unless small differences count as 0."""
     fit = fit_logit(problem)
     return fit.expect() if fit.state is LogitState.UNCERTIFIED else fit
 
@@ -80,11 +81,7 @@ class SeparationCheck(Tabular):
     Attributes
     ----------
     fit : LogitFit
-        The underlying fit: finite part, bounds, contrasts, certificate.
-    labels : tuple
-        The labels of the outcome, in order.
-    reference : int or None
-        The number of the label whose coefficients are 0; None if that label does not occur.
+        The underlying fit: estimates, bounds, contrasts, certificate.
     target : str
         The name of the outcome.
     columns : tuple of str
@@ -92,11 +89,15 @@ class SeparationCheck(Tabular):
     values : float64 array, shape (n_cases, n_columns)
         The columns.
     outcome : int64 array, shape (n_cases,)
-        The number of the label of each case.
+        The index of the label of each case.
     counts : float64 array, shape (n_cases,)
         How often each case was observed.
+    labels : tuple
+        The labels of the outcome, in order.
+    reference : int or None
+        The index of the label whose coefficients are 0; None if that label does not occur.
     note : str
-        What was done with the columns, if anything.
+        A printed remark about the columns.
 
     Examples
     --------
@@ -109,13 +110,13 @@ class SeparationCheck(Tabular):
     """
 
     fit: LogitFit
-    labels: tuple[Any, ...]
-    reference: int | None
     target: str
     columns: tuple[str, ...]
     values: Float64
     outcome: Any
     counts: Float64
+    labels: tuple[Any, ...] = ()
+    reference: int | None = None
     note: str = ""
 
     def __repr__(self) -> str:
@@ -123,7 +124,7 @@ class SeparationCheck(Tabular):
 
     @property
     def exists(self) -> bool:
-        """Whether the likelihood has a maximum; :attr:`unique` says whether it has only one."""
+        """Whether the likelihood has a maximum."""
         return not self.fit.dying.any()
 
     @property
@@ -133,12 +134,12 @@ class SeparationCheck(Tabular):
 
     @property
     def certified(self) -> bool:
-        """Whether every answer is proved; if not, some answer took differences below 1e-8 as 0."""
+        """Whether every answer is proved; if not, differences below 1e-8 counted as 0 in some answer."""
         return self.fit.certificate.certified and all(contrast.certified for contrast in self.coefficients)
 
     @property
     def separation(self) -> str:
-        """The kind by Albert and Anderson (1984): "complete", "quasi-complete" or "none" (overlap)."""
+        """The kind of separation (Albert and Anderson 1984): "complete", "quasi-complete" or "none"."""
         return self.fit.separation
 
     @cached_property
@@ -172,89 +173,57 @@ class SeparationCheck(Tabular):
         return self
 
     def reason(self, name: str) -> str:
-        """Why the coefficient ``name`` is infinite, in the terms of its column; empty if it is not.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> at.check_separation([1, 2, 3, 4], [0, 0, 1, 1], names=["dose"]).reason("dose")
-        'every case with dose > 2 had y = 1, every other y = 0'
-        """
-        named = next((contrast for contrast in self.coefficients if contrast.label == name), None)
-        if named is None:
-            self.fit.problem.number(name)  # which says what there is
-        if named is None or named.kind not in INFINITE:
-            return ""
-        return self._tell(named)
+        """Why the coefficient ``name`` is infinite, in terms of its column; empty if it is not."""
+        contrast = next((contrast for contrast in self.coefficients if contrast.label == name), None)
+        if contrast is None:
+            self.fit.problem.number(name)  # raises an error that lists the names
+        return "" if contrast is None or contrast.kind not in INFINITE else self._tell(contrast)
 
     def _tell(self, contrast: Contrast) -> str:
         """Why a coefficient is infinite."""
-        kind, column, is_of_class = self._locate(contrast.label)
-        constant = bool(np.ptp(self.values[:, self.columns.index(column)]) == 0)
-        reason = "" if constant else self._tell_column(kind, column, is_of_class, contrast.kind)
+        column, among, cases = self._cases_of(contrast.label)
+        if contrast.kind is ContrastKind.MINUS:
+            cases = cases.swapped
+        is_constant = bool(np.ptp(self.values[:, self.columns.index(column)]) == 0)
+        reason = "" if is_constant else self._describe_column(cases)
         if reason:
-            return reason
-        cases = f"all {show_count(contrast.comparisons)} cases" if contrast.comparisons != 1 else "the case"
-        bear = "bear" if contrast.comparisons != 1 else "bears"
-        alone = constant or int((np.ptp(self.values, axis=0) > 0).sum()) == 1
-        return f"in {cases} that {bear} on it" + ("" if alone else ", by several columns together")
+            return among + reason
+        single = contrast.comparisons == 1
+        evidence = (
+            "the case that bears" if single else f"all {show_count(contrast.comparisons)} cases that bear"
+        )
+        alone = is_constant or int((np.ptp(self.values, axis=0) > 0).sum()) == 1
+        return f"in {evidence} on it" + ("" if alone else ", by several columns together")
 
-    def _locate(self, name: str) -> tuple[str, str, Bool]:
-        """The class that a coefficient belongs to, its column, and which cases are in the class."""
-        if len(self.labels) > 2:
-            width = len(self.columns)
-            number = self.fit.problem.number(name)
-            kind, column = (
-                name.removesuffix(f": {self.columns[number % width]}"),
-                self.columns[number % width],
-            )
-            index = [_word(label) for label in self.labels].index(kind)
-            return kind, column, np.asarray(self.outcome == index)
-        return self._happening, name, np.asarray(self.outcome != self.reference)
+    def _cases_of(self, name: str) -> tuple[str, str, LabelledCases]:
+        """The column of a coefficient, words for the cases that it is about, and these cases."""
+        if len(self.labels) <= 2:
+            labels, has_label = (self._happening, self._reference_label), self.outcome != self.reference
+            values = self.values[:, self.columns.index(name)]
+            return name, "", LabelledCases(name, values, self.counts, has_label, self.target, labels)
+        column = self.columns[self.fit.problem.number(name) % len(self.columns)]
+        label, reference = name.removesuffix(f": {column}"), _word(self.labels[self.reference or 0])
+        has_label = self.outcome == [_word(label) for label in self.labels].index(label)
+        use = has_label | (self.outcome == self.reference)
+        values = self.values[use, self.columns.index(column)]
+        among = f"of the cases with {self.target} = {reference} or {label}, "
+        counts, labels = self.counts[use], (label, reference)
+        return column, among, LabelledCases(column, values, counts, has_label[use], self.target, labels)
 
-    def _tell_column(self, kind: str, column: str, is_of_class: Bool, sign: ContrastKind) -> str:
-        """Two values of which one decides, or a threshold; empty if the column alone does not decide."""
-        values, counts = self.values[:, self.columns.index(column)], self.counts
-        if len(self.labels) > 2:  # only cases of the class and of the reference
-            use = is_of_class | (self.outcome == self.reference)
-            values, is_of_class, counts = values[use], is_of_class[use], counts[use]
-            other_label = _word(self.labels[self.reference or 0])
-            among = f"of the cases with {self.target} = {other_label} or {kind}, "
-        else:
-            other_label, among = self._reference_label, ""
-        if sign is ContrastKind.MINUS:
-            is_of_class, kind, other_label = ~is_of_class, other_label, kind
-        levels = np.unique(values)
-        if len(levels) < 2 or is_of_class.all() or not is_of_class.any():
+    def _describe_column(self, cases: LabelledCases) -> str:
+        """How the column alone decides the label; empty if it does not."""
+        values, has_first = cases.values, cases.has_first
+        n_levels = len(np.unique(values))
+        if n_levels < 2 or has_first.all() or not has_first.any():
             return ""
-        shifted = bool(((np.ptp(self.values, axis=0) == 0) & (self.values[0] != 0)).any())
-        if not shifted and ((values[is_of_class] < 0).any() or (values[~is_of_class] > 0).any()):
+        has_constant = bool(((np.ptp(self.values, axis=0) == 0) & (self.values[0] != 0)).any())
+        if not has_constant and ((values[has_first] < 0).any() or (values[~has_first] > 0).any()):
             return ""  # without an intercept the threshold is 0
-        low, high = levels[0], levels[-1]
-        if len(levels) == 2:
-            sides = [
-                (values == high, is_of_class, high, kind),
-                (values == low, ~is_of_class, low, other_label),
-            ]
-            clauses = [
-                f"{count_cases(float(counts[side].sum()))} with {say_level(column, level)} had "
-                f"{self.target} = {label}"
-                for side, right, level, label in sides
-                if right[side].all()
-            ]
-            return among + " and ".join(clauses) if clauses else ""
-        least, most = float(values[is_of_class].min()), float(values[~is_of_class].max())
-        if least < most:
-            return ""
-        border = shortest(_short_border(most, least) if least > most else most)
-        above = f"{among}every case with {column} > {border} had {self.target} = {kind}"
-        if least > most:
-            return f"{above}, every other {self.target} = {other_label}"
-        return f"{above}, every one with {column} < {border} had {self.target} = {other_label}"
+        return cases.describe_levels() if n_levels == 2 else cases.describe_threshold()
 
     @property
     def _happening(self) -> str:
-        """The label whose odds the coefficients of two classes are about."""
+        """The label whose log odds the coefficients add up to, of two labels."""
         labels = [label for index, label in enumerate(self.labels) if index != self.reference]
         return _word(labels[0]) if labels else f"other than {_word(self.labels[0])}"
 
@@ -268,51 +237,47 @@ class SeparationCheck(Tabular):
 
     def explain(self) -> str:
         """The answer in words: one paragraph."""
-        by = {
-            kind: [contrast.label for contrast in self.coefficients if contrast.kind is kind]
-            for kind in ContrastKind
-        }
-        sentences = list[str]()
-        if self.exists:
-            sentences.append(
-                "The estimate exists, and every coefficient is finite."
-                if self.unique
-                else "The likelihood has its maximum at more than one point."
-            )
-        else:
-            infinite = [
-                f"{contrast.label} → {INFINITE[contrast.kind]} ({self.reason(contrast.label)})"
-                for contrast in self.coefficients
-                if contrast.kind in INFINITE
-            ]
-            fault = f"The estimate does not exist ({self._fault})"
-            sentences.append(f"{fault}: {'; '.join(infinite)}." if infinite else f"{fault}.")
+        sentences = [self._say_existence()]
         if len(self.labels) == 1:
+            only = _word(self.labels[0])
+            sentences.append(f"Every case had {self.target} = {only}, so there is nothing to compare.")
+        undecided = self._names_of(ContrastKind.UNDECIDED)
+        if undecided:
+            are, it = ("are", "each of them") if len(undecided) > 1 else ("is", "it")
             sentences.append(
-                f"Every case had {self.target} = {_word(self.labels[0])}, so there is nothing to compare."
+                f"{list_words(undecided)} {are} undecided: the likelihood comes as near to its supremum with "
+                f"{it} at any value."
             )
-        if by[ContrastKind.UNDECIDED]:
-            many = len(by[ContrastKind.UNDECIDED]) > 1
-            which = f"{list_words(by[ContrastKind.UNDECIDED])} {'are' if many else 'is'}"
-            whole = f"with {'each of them' if many else 'it'} at any value"
-            sentences.append(f"{which} undecided: the likelihood comes as near to its supremum {whole}.")
-        if by[ContrastKind.UNIDENTIFIED]:
-            sentences.append(f"Not identified: {list_words(by[ContrastKind.UNIDENTIFIED])}, because")
-            sentences[-1] += (
-                f" {'; '.join(self.aliases)}." if self.aliases else " the data do not bear on them."
-            )
-        if by[ContrastKind.FINITE] and not self.unique:
-            many = len(by[ContrastKind.FINITE]) > 1
-            sentences.append(
-                f"The other coefficient{'s are' if many else ' is'} finite: "
-                f"{list_words(by[ContrastKind.FINITE])}."
-            )
+        unidentified = self._names_of(ContrastKind.UNIDENTIFIED)
+        if unidentified:
+            reason = "; ".join(self.aliases) or "the data do not bear on them"
+            sentences.append(f"Not identified: {list_words(unidentified)}, because {reason}.")
+        finite = self._names_of(ContrastKind.FINITE)
+        if finite and not self.unique:
+            verb = "s are" if len(finite) > 1 else " is"
+            sentences.append(f"The other coefficient{verb} finite: {list_words(finite)}.")
         if not self.certified:
             sentences.append(
                 "Not proved: the answer depends on differences of at most 1e-8 of a column's scale, which "
                 "were taken as 0."
             )
         return " ".join(sentences)
+
+    def _say_existence(self) -> str:
+        if self.unique:
+            return "The estimate exists, and every coefficient is finite."
+        if self.exists:
+            return "The likelihood has its maximum at more than one point."
+        infinite = [
+            f"{contrast.label} → {INFINITE[contrast.kind]} ({self.reason(contrast.label)})"
+            for contrast in self.coefficients
+            if contrast.kind in INFINITE
+        ]
+        fault = f"The estimate does not exist ({self._fault})"
+        return f"{fault}: {'; '.join(infinite)}." if infinite else f"{fault}."
+
+    def _names_of(self, kind: ContrastKind) -> list[str]:
+        return [contrast.label for contrast in self.coefficients if contrast.kind is kind]
 
     def _table(self) -> pa.Table:
         rows = self.coefficients
@@ -330,42 +295,25 @@ class SeparationCheck(Tabular):
         )
 
     def summary(self, *, robust: bool = False) -> LogitSummary:
-        """Each coefficient with the columns that statsmodels prints, infinite ones in words with their bound.
+        """The table that statsmodels prints, with reasons and bounds of infinite coefficients in words.
 
         Parameters
         ----------
         robust : bool
-            Whether to use sandwich standard errors, statsmodels' HC0; for logistic regression only.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> summary = at.check_separation({"treated": [0, 0, 0, 1, 1]}, [0, 1, 0, 1, 1]).summary()
-        >>> summary.to_pandas()[["coef", "std err", "z"]].round(3).values.tolist()
-        [[-0.693, 1.225, -0.566], [inf, nan, nan]]
-        >>> summary.readings[1]
-        'all 2 cases with treated = 1 had y = 1; -0.552 or more (95 %)'
+            Whether to use sandwich standard errors (HC0 of statsmodels); for logistic regression only.
         """
         if robust and not self.labels:
-            raise UnsupportedOption("robust errors are for logistic regression; leave robust out")
+            raise UnsupportedOption("robust errors are for logistic regression only; leave robust out")
         readings = tuple(self._read_off(contrast) for contrast in self.coefficients)
         notes = (*([f"{self.note}."] if self.note else []), self.fit.certificate.verdict)
         return LogitSummary(self._head, self.coefficients, readings, robust, notes)
 
     def firth(self) -> FirthFit:
-        """The coefficients by Firth's penalised likelihood (finite, less biased), beside those without it.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> fit = at.check_separation({"treated": [0, 0, 0, 1, 1]}, [0, 1, 0, 1, 1]).firth()
-        >>> [round(end, 3) for end in fit.contrast("treated").interval()]
-        [-1.117, 7.327]
-        """
+        """The coefficients by Firth's penalised likelihood, which are finite and less biased."""
         return self.fit.firth()
 
     def _read_off(self, contrast: Contrast) -> str:
-        """What is said beside a coefficient that is not finite."""
+        """The words in place of the numbers of a coefficient that is not finite."""
         if contrast.kind not in INFINITE:
             return contrast.reading
         return "; ".join(filter(None, [self.reason(contrast.label), contrast.bound_reading]))
@@ -406,34 +354,8 @@ def _word(label: Any) -> str:
     return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
 
 
-def count_cases(count: float) -> str:
-    """How many cases there are, in words."""
-    return f"all {show_count(count)} cases" if count != 1 else "the one case"
-
-
-def say_level(column: str, level: float) -> str:
-    """A column with its value, or the level that a column of 0 and 1 stands for."""
-    dummy = DUMMY.fullmatch(column)
-    if dummy is None:
-        return f"{column} = {shortest(level)}"
-    return f"{dummy[1]} = {dummy[2]}" if level == 1 else f"{dummy[1]} other than {dummy[2]}"
-
-
-def _short_border(low: float, high: float) -> float:
-    """A number with few digits, at least ``low`` and below ``high``."""
-    rounded = (float(f"{value:.{digits}g}") for digits in range(1, 18) for value in (low, (low + high) / 2))
-    return next(value for value in rounded if low <= value < high)
-
-
-def shortest(value: float) -> str:
-    """The shortest decimal number that is this float64 and no other."""
-    if value == 0 or 1e-5 <= abs(value) < 1e17:
-        return np.format_float_positional(value, trim="-")
-    return repr(float(value))
-
-
 def describe_alias(row: Float64, names: Sequence[str]) -> str:
-    """A null vector as a sentence about columns."""
+    """Describe a null vector as a sentence about columns."""
     members = np.flatnonzero(row).tolist()
     if len(members) == 1:
         return f"{names[members[0]]} is 0 in every case"
@@ -441,13 +363,11 @@ def describe_alias(row: Float64, names: Sequence[str]) -> str:
 
 
 def _reference(labels: tuple[Any, ...], label: Any) -> int | None:
-    """The number of the label whose coefficients are 0."""
+    """The index of the label whose coefficients are 0."""
     if label is not None:
         if label not in labels:
-            raise InvalidSamples(
-                f"no case has the label {show(label)}; as the reference, give a label that some case has"
-            )
+            raise InvalidSamples(f"no case has the reference label {show(label)}; give another label")
         return labels.index(label)
     if len(labels) == 1 and labels[0] and labels[0] != "0":
-        return None  # every case had what the coefficients are about
+        return None  # every case had the label whose log odds the coefficients add up to
     return 0

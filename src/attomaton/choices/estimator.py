@@ -1,4 +1,4 @@
-"""Logit models as a scikit-learn classifier with standard errors, which knows its infinite coefficients."""
+"""Logistic regression as a scikit-learn classifier with standard errors and infinite coefficients."""
 
 import warnings
 from typing import Any, Self
@@ -29,56 +29,52 @@ _multiclass: Any = multiclass  # scikit-learn's functions are not typed
 _validation: Any = validation
 _sparse: Any = scipy.sparse
 
-UNDECIDED_RULES = ("refuse", "descent")
-
 
 class LogisticRegression(ClassifierMixin, BaseEstimator):
     """Logistic regression for scikit-learn with standard errors and p-values.
 
     Binary, multinomial or conditional (with ``groups``), by maximum likelihood. Where the estimate does not
-    exist (perfect separation), coefficients are infinite, and probabilities are their limits; Firth's penalty
-    makes them finite.
+    exist (perfect separation), coefficients are infinite, and probabilities are their limits; with Firth's
+    penalty they are finite.
 
     Parameters
     ----------
     fit_intercept : bool
-        Whether to add an intercept. With ``groups`` there is none: it would cancel, being equal for all
-        alternatives of a group.
+        Whether to add an intercept; ignored with ``groups``, whose alternatives would share it.
     penalty : str, optional
-        "firth" for Firth's penalised likelihood, whose estimates are finite; None for the maximum.
+        "firth" for Firth's penalised likelihood; None for maximum likelihood.
     undecided : str
         What ``predict`` and ``predict_proba`` do where the data leave a probability open: "refuse" raises
-        ``UndeterminedChoice``; "descent" answers as gradient descent from 0 does in the limit, which depends
-        on the scale of the features.
+        ``UndeterminedChoice``; "descent" returns the limit of gradient descent from 0, which depends on the
+        scale of the features.
 
     Attributes
     ----------
     classes_ : array, shape (n_classes,)
         The distinct labels, sorted.
     coef_ : float64 array, shape (n_classes − 1, n_features)
-        Log odds of each class but the first against the first. ±inf where the estimate is infinite, NaN where
-        it is undecided or not identified.
+        Log odds of each class against the first: ±inf where the estimate is infinite, NaN where it is
+        undecided or not identified.
     intercept_ : float64 array, shape (n_classes − 1,)
-        The intercept of each class but the first; 0 without one.
+        The intercepts; 0 without one.
     coef_standard_errors_, intercept_standard_errors_ : float64 arrays
         The standard errors of ``coef_`` and ``intercept_``; NaN where an estimate is not finite.
     fit_ : LogitFit
-        The underlying fit, without a penalty: bounds, contrasts, the direction of gradient descent.
+        The underlying fit without a penalty: bounds, contrasts, the direction of gradient descent.
     firth_ : FirthFit
-        The estimates with Firth's penalty, if that was chosen: profile intervals, p-values.
+        The estimates with Firth's penalty: profile intervals, p-values.
     separation_ : str
         "none", "quasi-complete" or "complete".
     certificate_ : LogitCertificate
-        The proof. If it takes small differences as 0, ``fit`` warns with scikit-learn's
-        ``ConvergenceWarning``.
+        The proof. If small differences count as 0, ``fit`` warns with ``ConvergenceWarning``.
     n_features_in_ : int
         The number of columns of ``X``.
 
     Notes
     -----
-    With ``groups`` the rows of a group are the alternatives of one choice, and ``y`` is the larger of two
-    labels (1, True) in exactly one of them. ``predict_proba(X, groups)`` has the probability that each row is
-    the chosen one in its last column.
+    With ``groups``, the rows of a group are the alternatives of one choice, and ``y`` is the larger of two
+    labels (1, True) in exactly one of them. The last column of ``predict_proba(X, groups)`` is the
+    probability that the row is chosen.
 
     Examples
     --------
@@ -114,35 +110,26 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         self.undecided = undecided
 
     def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:  # noqa: N803
-        """Fit rows ``X``, shape (n_samples, n_features), dense or sparse, with labels ``y``.
+        """Fit the model.
 
         Parameters
         ----------
         X : array or scipy sparse array, shape (n_samples, n_features)
             The features.
         y : sequence, shape (n_samples,)
-            The label of each row; with ``groups``, which alternative was chosen.
+            The label of each row; with ``groups``, whether the alternative was chosen.
         groups : sequence, shape (n_samples,), optional
-            Rows that belong to one choice.
+            The choice that each row is an alternative of.
         sample_weight : sequence of float, shape (n_samples,), optional
-            How often each row was observed; for a group, only the weight of its chosen row counts.
+            How often each row was observed; in a group, only the weight of the chosen row counts.
         """
-        if self.undecided not in UNDECIDED_RULES:
-            raise UnsupportedOption(
-                f"undecided is {show(self.undecided)}; give one of {', '.join(UNDECIDED_RULES)}"
-            )
-        if self.penalty not in (None, "firth"):
-            raise UnsupportedOption(f"penalty is {show(self.penalty)}; give None, or 'firth'")
-        if self.penalty and self.undecided == "descent":
-            raise UnsupportedOption(
-                "gradient descent has no penalty; leave undecided='descent' or penalty out"
-            )
+        self._check_parameters()
         matrix, labels = _validation.validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         _multiclass.check_classification_targets(labels)
         weights, members = None, None if groups is None else _check_groups(groups, len(labels))
         if sample_weight is not None:
             weights = _validation._check_sample_weight(sample_weight, matrix, dtype=np.float64)
-            use = weights != 0  # what was not observed is not there
+            use = weights != 0  # leave out rows that were not observed
             if members is None and not use.all():
                 matrix, labels, weights = matrix[use], labels[use], weights[use]
         self.classes_, number = np.unique(labels, return_inverse=True)
@@ -156,25 +143,35 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         else:
             problem = self._choose_in_groups(matrix, number, members, weights, names)
         self.fit_: LogitFit = fit_logit(problem)
+        self.certificate_, self.separation_ = self.fit_.certificate, self.fit_.separation
         if self.fit_.state is LogitState.UNCERTIFIED:
             self.fit_.expect()
         if self.fit_.state is LogitState.EQUAL:
-            warnings.warn(
-                f"{self.fit_.state.value}: {self.fit_.certificate}", ConvergenceWarning, stacklevel=2
-            )
-        self.certificate_, self.separation_ = self.fit_.certificate, self.fit_.separation
-        shape, first = (len(self.classes_) - 1, -1), int(self.fit_intercept and not self.has_groups_)
+            message = f"{self.fit_.state.value}: {self.certificate_.details}"
+            warnings.warn(message, ConvergenceWarning, stacklevel=2)
+        self._store_estimates()
+        return self
+
+    def _check_parameters(self) -> None:
+        if self.undecided not in ("refuse", "descent"):
+            raise UnsupportedOption(f"undecided is {show(self.undecided)}; give 'refuse' or 'descent'")
+        if self.penalty not in (None, "firth"):
+            raise UnsupportedOption(f"penalty is {show(self.penalty)}; give None or 'firth'")
+        if self.penalty and self.undecided == "descent":
+            raise UnsupportedOption("gradient descent has no penalty; leave out penalty or 'descent'")
+
+    def _store_estimates(self) -> None:
         if self.penalty:
             self.firth_ = self.fit_.firth()
             numbers = np.array([(row.value, row.standard_error) for row in self.firth_.contrasts]).T
         else:
-            numbers = _limits(self.fit_)
-        estimates, errors = (row.reshape(shape) for row in numbers)
-        nothing = np.zeros(len(estimates))
-        self.intercept_, self.coef_ = estimates[:, 0] if first else nothing, estimates[:, first:]
-        self.intercept_standard_errors_ = errors[:, 0] if first else nothing
-        self.coef_standard_errors_ = errors[:, first:]
-        return self
+            numbers = _find_limits(self.fit_)
+        estimates, errors = (row.reshape(len(self.classes_) - 1, -1) for row in numbers)
+        has_intercept = int(self.fit_intercept and not self.has_groups_)
+        zeros = np.zeros(len(estimates))
+        self.intercept_ = estimates[:, 0] if has_intercept else zeros
+        self.intercept_standard_errors_ = errors[:, 0] if has_intercept else zeros
+        self.coef_, self.coef_standard_errors_ = estimates[:, has_intercept:], errors[:, has_intercept:]
 
     def summary(self, *, robust: bool = False) -> LogitSummary | FirthFit:
         """The table that statsmodels prints: estimates, standard errors, z, p-values and intervals.
@@ -182,8 +179,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         robust : bool
-            Whether to use sandwich standard errors, statsmodels' HC0; not with a penalty, whose table has
-            profile intervals.
+            Whether to use sandwich standard errors (HC0 of statsmodels); not available with a penalty.
         """
         _validation.check_is_fitted(self)
         if self.penalty and robust:
@@ -200,14 +196,12 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         X : array or scipy sparse array, shape (n_samples, n_features)
             The features.
         groups : sequence, shape (n_samples,), optional
-            Rows that belong to one choice, if the model was fitted with groups.
+            The choice that each row is an alternative of, if the model was fitted with groups.
         """
         matrix = self._read(X)
         if not self.has_groups_:
             if groups is not None:
-                raise InvalidSamples(
-                    "the model was fitted without groups; leave groups out, or fit with them"
-                )
+                raise InvalidSamples("the model was fitted without groups; leave groups out")
             size = len(self.classes_)
             rows = offer_classes(self._with_constant(matrix), np.arange(size) > 0)
             situations = Situations(size * np.arange(matrix.shape[0] + 1, dtype=np.int64))
@@ -220,24 +214,24 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         return np.column_stack([1.0 - chosen, chosen])
 
     def predict(self, X: Any, groups: Any = None) -> NDArray[Any]:  # noqa: N803
-        """The likeliest class of each row; with groups, the likeliest row of each group is the chosen one.
+        """The most probable class of each row; with groups, the most probable row of each group is chosen.
 
         Parameters
         ----------
         X : array or scipy sparse array, shape (n_samples, n_features)
             The features.
         groups : sequence, shape (n_samples,), optional
-            Rows that belong to one choice, if the model was fitted with groups.
+            The choice that each row is an alternative of, if the model was fitted with groups.
         """
         probability = self.predict_proba(X, groups)
         if not self.has_groups_:
             return self.classes_[probability.argmax(axis=1)]
         order, situations = _sort_groups(_check_groups(groups, len(probability)))
-        inside = probability[order, 1]
-        best = np.flatnonzero(inside == situations.spread(situations.top(inside)))
-        marks = np.zeros(len(order), np.int64)
-        marks[order[best[np.searchsorted(best, situations.starts[:-1])]]] = 1
-        return self.classes_[marks]
+        of_chosen = probability[order, 1]
+        best = np.flatnonzero(of_chosen == situations.spread(situations.top(of_chosen)))
+        is_chosen = np.zeros(len(order), np.int64)
+        is_chosen[order[best[np.searchsorted(best, situations.starts[:-1])]]] = 1
+        return self.classes_[is_chosen]
 
     def _predict(self, rows: Any, situations: Situations) -> Float64:
         """The probability of each row of new situations."""
@@ -247,8 +241,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         if np.isnan(probability).any():
             number = int(situations.of_row[np.isnan(probability).argmax()])
             raise UndeterminedChoice(
-                f"the data do not determine how alternatives of situation {number} differ; leave that "
-                "situation out, or fit data that vary in the columns in which its alternatives differ"
+                f"the data do not determine how alternatives of situation {number} differ; leave out that "
+                "situation"
             )
         return probability
 
@@ -263,7 +257,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         return _validation.validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
 
     def _with_constant(self, matrix: Any) -> Any:
-        """The columns after a column of ones, if there is to be one."""
+        """The matrix, after a column of ones with an intercept."""
         if not self.fit_intercept:
             return matrix
         constant = np.ones((matrix.shape[0], 1))
@@ -285,20 +279,20 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
     def _choose_in_groups(
         self, matrix: Any, number: Any, groups: Any, weights: Float64 | None, names: list[str] | None
     ) -> ChoiceProblem:
-        """Groups as situations, of each of which one row was chosen."""
+        """The choice of one row from each group."""
         if len(self.classes_) != 2:
             raise InvalidSamples(
-                f"y has {len(self.classes_)} labels; with groups, it marks the chosen row of each with 1 "
-                "and the others with 0"
+                f"y has {len(self.classes_)} labels; with groups, mark the chosen row of each group with 1 "
+                "and its other rows with 0"
             )
         order, situations = _sort_groups(groups)
         chosen = np.asarray(number == 1, np.float64)
         n_chosen = situations.sum(chosen[order])
-        if (n_chosen != 1).any():
-            first = int(np.flatnonzero(n_chosen != 1)[0])
-            group = groups[order[situations.starts[first]]]
+        wrong = np.flatnonzero(n_chosen != 1)
+        if len(wrong):
+            group = show(groups[order[situations.starts[wrong[0]]]])
             raise InvalidSamples(
-                f"group {show(group)} has {int(n_chosen[first])} chosen rows; mark one with "
+                f"group {group} has {int(n_chosen[wrong[0]])} chosen rows; mark one with "
                 f"{show(self.classes_[1])}, or drop the group"
             )
         counts = chosen if weights is None else chosen * weights
@@ -306,14 +300,13 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         return ChoiceProblem.from_rows(matrix[order], sizes, counts[order], names=names)
 
 
-def _limits(fit: LogitFit) -> tuple[Float64, Float64]:
-    """Of each parameter, the estimate (finite, ±inf, or NaN where it is open) and its standard error."""
+def _find_limits(fit: LogitFit) -> tuple[Float64, Float64]:
+    """The estimate of each parameter (finite, ±inf, or NaN if it is open) and its standard error."""
     kinds = fit.classify(np.eye(len(fit.problem.names)))
     finite = np.array([kind is ContrastKind.FINITE for kind in kinds], bool)
-    limits = {ContrastKind.PLUS: np.inf, ContrastKind.MINUS: -np.inf}
-    values = np.where(
-        finite, fit.problem.parameters(fit.evidence.beta), [limits.get(kind, np.nan) for kind in kinds]
-    )
+    infinite = {ContrastKind.PLUS: np.inf, ContrastKind.MINUS: -np.inf}
+    limits = [infinite.get(kind, np.nan) for kind in kinds]
+    values = np.where(finite, fit.problem.parameters(fit.evidence.beta), limits)
     scaled = fit.problem.scaled(np.eye(len(finite))[finite])
     errors = np.full(len(finite), np.nan)
     errors[finite] = [np.sqrt(max(row @ fit.deviate(row), 0.0)) for row in scaled]
@@ -323,12 +316,13 @@ def _limits(fit: LogitFit) -> tuple[Float64, Float64]:
 def _check_groups(groups: Any, size: int) -> Any:
     labels = np.asarray(groups)
     if labels.shape != (size,):
-        raise InvalidSamples(f"X has {size:,} rows and groups has shape {labels.shape}; give a group per row")
+        raise InvalidSamples(
+            f"X has {size:,} rows, and groups has shape {labels.shape}; give one group for each row"
+        )
     return labels
 
 
 def _sort_groups(groups: Any) -> tuple[Any, Situations]:
-    """The rows with those of each group together, and where each group begins."""
+    """The order of rows in which those of each group follow each other, and the groups as situations."""
     number = np.unique(groups, return_inverse=True)[1]
-    starts = np.concatenate([[0], np.cumsum(np.bincount(number))]).astype(np.int64)
-    return np.argsort(number, kind="stable"), Situations(starts)
+    return np.argsort(number, kind="stable"), Situations.from_sizes(np.bincount(number))

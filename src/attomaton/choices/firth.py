@@ -1,4 +1,4 @@
-"""Scores by Firth's penalised likelihood: finite for all items that comparisons connect, in any direction."""
+"""Scores by Firth's penalised likelihood, which are finite for all items that comparisons connect."""
 
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -10,7 +10,8 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.conditional import LogitScores
 from attomaton.choices.gaps import Gaps, OpenGaps
-from attomaton.choices.logit.contrasts import CLOSE, Contrast, ContrastKind
+from attomaton.choices.logit.cone import CLOSE
+from attomaton.choices.logit.contrasts import Contrast, ContrastKind
 from attomaton.choices.logit.firth import FirthFit
 from attomaton.choices.logit.rows import Situations
 from attomaton.graphs.components import Components, merge_components
@@ -20,8 +21,8 @@ from attomaton.graphs.components import Components, merge_components
 class FirthScores(LogitScores):
     """The scores and coefficients of a conditional logit with Firth's penalty.
 
-    ``logit`` keeps the maximum of the likelihood alone, and ``graph`` the components and the order that it
-    proves; ``components`` has the items that the penalty joins.
+    ``logit`` and ``graph`` are without the penalty: the fit, and the components and order that it proves.
+    ``components`` has the items that the penalty joins.
     """
 
     joined = "Firth's penalty"
@@ -29,7 +30,6 @@ class FirthScores(LogitScores):
 
     @classmethod
     def of(cls, model: LogitScores) -> "FirthScores":
-        """The scores of a model, with the penalty."""
         if model.units.kind != "information":
             raise UnsupportedOption(
                 "Firth's penalty is for whole and independent choices; leave cluster= out, give whole "
@@ -39,7 +39,6 @@ class FirthScores(LogitScores):
 
     @cached_property
     def graph(self) -> Components:
-        """The components of the likelihood alone, and their order."""
         return LogitScores.components.func(self)
 
     @cached_property
@@ -48,18 +47,18 @@ class FirthScores(LogitScores):
 
     @property
     def verdict(self) -> str:
-        """What is proved of the estimates, and of the likelihood alone, in one sentence."""
         return f"every estimate is stationary under Firth's penalty; without the penalty, {super().verdict}"
 
     @cached_property
     def components(self) -> Components:
-        """The items whose differences the choices bear on."""
+        """The components of ``graph`` merged where differences of their items are identified."""
         outside = self.logit.problem.parameters(self.logit.identified.complement)[: self.n_items]
         component = self.graph.component_of_node
-        groups, leaders = np.full(len(self.graph), -1), np.unique(component, return_index=True)[1]
-        for number in range(len(groups) - 1):
+        leaders = np.unique(component, return_index=True)[1][:-1]  # without the query, which is last
+        groups = np.full(len(self.graph), -1)
+        for number, leader in enumerate(leaders):
             if groups[number] < 0:
-                away = np.linalg.norm(outside[leaders[:-1]] - outside[leaders[number]], axis=1)
+                away = np.linalg.norm(outside[leaders] - outside[leader], axis=1)
                 groups[np.flatnonzero((away <= CLOSE) & (groups[:-1] < 0))] = number
         groups[component[-1]] = len(groups)
         return merge_components(self.graph, groups)
@@ -73,32 +72,27 @@ class FirthScores(LogitScores):
         return self.penalised.covariance
 
     def _error(self, contrast: Float64) -> tuple[float, float]:
-        """The standard error of a contrast under the penalty, where none is infinite."""
         return max(float(contrast @ self._covariance @ contrast), 0.0) ** 0.5, np.inf
 
     def gaps(self, component: Int64, above: Int64, below: Int64) -> Gaps:  # noqa: ARG002
-        """No gap is infinite."""
+        """No gaps, since none is infinite."""
         nothing = np.zeros(0, np.int64)
-        return OpenGaps(_no_bound, nothing, nothing, int(component.max(initial=-1)) + 1)
+        return OpenGaps(lambda *_: None, nothing, nothing, int(component.max(initial=-1)) + 1)
 
     @property
     def log_likelihood(self) -> float:
-        """The log-likelihood at these scores, without the penalty."""
         return self.penalised.log_likelihood
 
     @property
     def n_parameters(self) -> int:
-        """The number of fitted numbers, all of which are finite."""
         return self.n_identified
 
     @property
     def why_no_aic(self) -> str:
-        """Why there is no maximum of a likelihood."""
         return "Firth's penalty moves the fit away from it"
 
     @cached_property
     def coefficients(self) -> dict[str, Contrast]:
-        """Position, features and the tie parameter by name, finite where they are identified."""
         coefficients = dict(LogitScores.coefficients.func(self))
         for name, contrast in coefficients.items():
             if contrast.kind is not ContrastKind.UNIDENTIFIED:
@@ -108,14 +102,12 @@ class FirthScores(LogitScores):
         return coefficients
 
     def predict(self, rows: Any, situations: Situations) -> Float64:
-        """The probability of each row of new situations; NaN where the data do not bear on it."""
         return self.penalised.predict(rows, situations)
 
     def remarks(self) -> list[str]:
-        """Notes on ties, the penalty, and what is infinite without it."""
         note = (
-            "penalty: Firth's, half the log determinant of the information; intervals here are Wald's, those "
-            "of .difference and .probability_interval by profile penalised likelihood"
+            "penalty: Firth's (half the log determinant of the information); intervals here are Wald's, "
+            "those of .difference and .probability_interval are by profile penalised likelihood"
         )
         infinite = [
             f"{name} at {contrast.kind.value}"
@@ -123,10 +115,5 @@ class FirthScores(LogitScores):
             if contrast.kind in (ContrastKind.PLUS, ContrastKind.MINUS)
         ]
         if infinite:
-            note += f"; the likelihood alone has its supremum with {', '.join(infinite)}"
+            note += f"; without the penalty the best fit has {', '.join(infinite)}"
         return [*super().remarks(), note]
-
-
-def _no_bound(above: int, below: int, level: float) -> float | None:  # noqa: ARG001
-    """No gap is infinite."""
-    return None

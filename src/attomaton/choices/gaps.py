@@ -50,7 +50,7 @@ class LostRows(NamedTuple):
         clusters = None if self.clusters is None else self.clusters[situations]
         if clusters is not None and group is not None:
             clusters = clusters + group * (int(clusters.max(initial=-1)) + 1)
-        from attomaton.choices.logit.contrasts import count_once  # a tenth of the start-up time
+        from attomaton.choices.logit.bounds import count_once  # a tenth of the start-up time
 
         return count_once(self.totals[situations], clusters)
 
@@ -142,7 +142,7 @@ class Gaps:
         among = self.between(above, below)
         size, height = int(among.sum()), None
         if 2 < size <= MOST_BETWEEN:
-            from attomaton.choices.logit.contrasts import lowest_height, merge  # a tenth of the start-up time
+            from attomaton.choices.logit.bounds import lowest_height, merge  # a tenth of the start-up time
 
             slopes, start, situation, _, _ = self._rows
             use = np.asarray(abs(slopes) @ ~among).ravel() == 0

@@ -1,8 +1,8 @@
-"""Poisson and Cox regressions as conditional logits: which of their coefficients are infinite.
+"""Decide which coefficients of Poisson and Cox regressions are infinite, as those of conditional logits.
 
-Cox: at each event, one of the cases at risk was chosen (several at once: Breslow's rule). Poisson with an
-intercept: given Σ y, each count is a choice of its case among all cases, with the same slopes, information
-and penalty; the intercept is then such that the means add up to Σ y.
+Cox: each event is a choice of its case among the cases at risk (of several at once: Breslow's rule). Poisson
+with an intercept: given the sum of the counts y, each count is a choice of its case among all cases, with the
+same slopes, information and penalty; the intercept makes the means add up to Σ y.
 """
 
 from dataclasses import dataclass, replace
@@ -14,23 +14,16 @@ import numpy as np
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.printing import show_count
 from attomaton.base.tables import Float64, Int64
-from attomaton.choices.coefficients import (
-    SeparationCheck,
-    count_cases,
-    describe_alias,
-    fit_certified,
-    say_level,
-    shortest,
-)
+from attomaton.choices.coefficients import SeparationCheck, describe_alias, fit_certified
 from attomaton.choices.columns import as_list
 from attomaton.choices.design import Regression, read_column
 from attomaton.choices.logit.contrasts import Contrast, ContrastKind
 from attomaton.choices.logit.identification import null_vectors
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.outcomes import read_flags
+from attomaton.choices.reasons import count_cases, say_level, shortest
 
-MOST_AT_RISK = 10**8
-"""Numbers in the rows of all cases at risk at all events: 0.8 GB."""
+MOST_AT_RISK = 10**8  # most numbers in the rows of all cases at risk at all events: 0.8 GB
 
 
 def check_poisson(
@@ -41,13 +34,11 @@ def check_poisson(
     times: Float64,
     constants: list[int],
 ) -> "CountCheck":
-    """A Poisson regression, whose column ``ones[0]`` is the intercept."""
+    """Check a Poisson regression, whose intercept is the first of the columns ``constants``."""
     if len(names) == len(constants):
-        raise InvalidSamples("there are no columns beside the intercept; give at least one")
+        raise InvalidSamples("X has no column besides the intercept; give at least one")
     if not constants:
-        raise UnsupportedOption(
-            "a Poisson regression without an intercept is not supported; leave intercept=False out"
-        )
+        raise UnsupportedOption("a Poisson regression needs an intercept; leave intercept=False out")
     y = read_column(regression.y, target)
     if len(y) != len(matrix) or (y < 0).any() or not (y * times).any():
         raise InvalidSamples(
@@ -63,8 +54,6 @@ def check_poisson(
     )
     return CountCheck(
         fit=fit_certified(problem),
-        labels=(),
-        reference=None,
         target=target,
         columns=tuple(names),
         values=matrix,
@@ -84,13 +73,12 @@ class CountCheck(SeparationCheck):
 
     @cached_property
     def coefficients(self) -> tuple[Contrast, ...]:
-        """Each coefficient: finite, +inf, -inf, undecided or not identified."""
         slopes = {contrast.label: replace(contrast, robust_error=None) for contrast in self.fit.contrasts}
         return tuple(slopes.get(name) or self._intercept for name in self.columns)
 
     @property
     def _intercept(self) -> Contrast:
-        """The mean of a case with a positive count stays finite, so the intercept is that less x β."""
+        """The intercept, from the mean of a case with a positive count, which is finite, less x β."""
         case, total = int(np.argmax(self.outcome > 0)), float(self.outcome @ self.counts)
         names = self.fit.problem.names
         rows = self.values[:, [name != self.constant for name in self.columns]]
@@ -99,40 +87,35 @@ class CountCheck(SeparationCheck):
             return replace(contrast, label=self.constant, robust_error=None, bound=None, settle="")
         share = self.fit.probabilities
         value = np.log(total * share[case]) - self.offset[case] + contrast.value
-        middle = self.fit.contrast(dict(zip(names, share @ rows, strict=True))).standard_error or 0.0
+        of_mean = self.fit.contrast(dict(zip(names, share @ rows, strict=True))).standard_error or 0.0
+        error = float(np.hypot(total**-0.5, of_mean))
         return replace(
-            contrast,
-            label=self.constant,
-            value=float(value),
-            standard_error=float(np.hypot(total**-0.5, middle)),
-            robust_error=None,
+            contrast, label=self.constant, value=float(value), standard_error=error, robust_error=None
         )
 
     @cached_property
     def aliases(self) -> tuple[str, ...]:
-        """Which columns follow from others in every case; empty if all coefficients are identified."""
-        slope = np.array([name != self.constant for name in self.columns])
-        whole = np.zeros((len(vectors := null_vectors(self.fit.problem, self.fit.identified)), len(slope)))
-        whole[:, slope] = vectors
-        whole[:, ~slope] = -np.round(vectors @ self.values[0, slope], 8)[:, None]
-        return tuple(describe_alias(row, self.columns) for row in whole)
+        vectors = null_vectors(self.fit.problem, self.fit.identified)
+        is_slope = np.array([name != self.constant for name in self.columns])
+        with_intercept = np.zeros((len(vectors), len(is_slope)))
+        with_intercept[:, is_slope] = vectors
+        with_intercept[:, ~is_slope] = -np.round(vectors @ self.values[0, is_slope], 8)[:, None]
+        return tuple(describe_alias(row, self.columns) for row in with_intercept)
 
     def _tell(self, contrast: Contrast) -> str:
         if contrast.label == self.constant:
             return f"other coefficients are infinite, and means must stay finite where {self.target} > 0"
-        column = self.values[:, self.columns.index(contrast.label)]
-        up = contrast.kind is ContrastKind.PLUS
+        name, rises = contrast.label, contrast.kind is ContrastKind.PLUS
+        column = self.values[:, self.columns.index(name)]
         positive = column[self.outcome > 0]
         end = float(positive[0])
-        beyond = (column < end) if up else (column > end)
+        beyond = (column < end) if rises else (column > end)
         if not ((positive == end).all() and (beyond | (column == end)).all()):
             return f"only with {self.target} = 0, by several columns together"
         levels = np.unique(column)
         if len(levels) > 2:
-            return (
-                f"every case with {contrast.label} {'<' if up else '>'} {shortest(end)} had {self.target} = 0"
-            )
-        level = say_level(contrast.label, float(levels[0 if up else 1]))
+            return f"every case with {name} {'<' if rises else '>'} {shortest(end)} had {self.target} = 0"
+        level = say_level(name, float(levels[0 if rises else 1]))
         return f"{count_cases(float(self.counts[beyond].sum()))} with {level} had {self.target} = 0"
 
     @property
@@ -142,17 +125,17 @@ class CountCheck(SeparationCheck):
 
 
 class RiskSets(NamedTuple):
-    """The cases at risk at each time with an event, and how many events each of them had."""
+    """The cases at risk at each time with an event, one set after the other."""
 
-    case: Int64
-    lengths: Int64
-    events: Float64
+    case: Int64  # (n_entries,)
+    lengths: Int64  # (n_sets,)
+    events: Float64  # (n_entries,), 1 for a case that had the event at this time
 
 
 def check_hazards(regression: Regression, matrix: Float64, names: list[str], target: str) -> "HazardCheck":
-    """A Cox regression."""
+    """Check a Cox regression."""
     if regression.counts is not None:
-        raise UnsupportedOption("a Cox regression takes no counts; give one row for each case")
+        raise UnsupportedOption("counts= is not supported for Cox regression; give one row for each case")
     size = len(matrix)
     time = read_column(regression.y, target)
     event = np.ones(size, bool) if regression.event is None else read_flags(regression.event)
@@ -164,7 +147,7 @@ def check_hazards(regression: Regression, matrix: Float64, names: list[str], tar
     if lengths != {size} or not event.any():
         raise InvalidSamples(
             f"a Cox regression needs a time, an event and a stratum for each of {size:,} cases, and at least "
-            "one event; mend them"
+            "one event; correct these columns"
         )
     risk = _find_risk_sets(time, event, strata, entry, matrix.shape[1])
     offset = None if regression.offset is None else np.asarray(regression.offset, np.float64)[risk.case]
@@ -172,11 +155,9 @@ def check_hazards(regression: Regression, matrix: Float64, names: list[str], tar
         matrix[risk.case], risk.lengths, risk.events, names=names, offsets=offset
     )
     several = np.add.reduceat(risk.events, np.cumsum(risk.lengths) - risk.lengths) > 1
-    ties = "events at one time count by Breslow's rule; which coefficients are infinite does not depend on it"
+    ties = "events at one time count by Breslow's rule, which does not change which coefficients are infinite"
     return HazardCheck(
         fit=fit_certified(problem),
-        labels=(),
-        reference=None,
         target=target,
         columns=tuple(names),
         values=matrix,
@@ -188,6 +169,7 @@ def check_hazards(regression: Regression, matrix: Float64, names: list[str], tar
 
 
 def _find_risk_sets(time: Float64, event: Any, strata: Int64, entry: Float64 | None, width: int) -> RiskSets:
+    """The risk sets of all events; ``width`` is the number of columns."""
     cases, lengths, events, total = list[Any](), list[int](), list[Any](), 0
     for stratum in np.unique(strata[event]):
         order = np.flatnonzero(strata == stratum)
@@ -198,8 +180,8 @@ def _find_risk_sets(time: Float64, event: Any, strata: Int64, entry: Float64 | N
             total += len(case) * width
             if total > MOST_AT_RISK:
                 raise InvalidSamples(
-                    "the rows of the cases at risk, repeated for each event, hold more than "
-                    f"{MOST_AT_RISK:,} numbers; give fewer columns or cases, or give strata"
+                    f"the cases at risk at all events need more than {MOST_AT_RISK:,} numbers in memory; "
+                    "give fewer columns or cases, or give strata"
                 )
             cases.append(case)
             lengths.append(len(case))
@@ -215,23 +197,20 @@ class HazardCheck(SeparationCheck):
 
     @cached_property
     def coefficients(self) -> tuple[Contrast, ...]:
-        """Each coefficient: finite, +inf, -inf, undecided or not identified."""
         return tuple(replace(contrast, robust_error=None) for contrast in self.fit.contrasts)
 
     @cached_property
     def aliases(self) -> tuple[str, ...]:
-        """Which columns follow from others among the cases at risk; empty if all are identified."""
         vectors = null_vectors(self.fit.problem, self.fit.identified)
-        several = [describe_alias(row, self.columns) for row in vectors if np.count_nonzero(row) > 1]
-        alone = [
-            f"{self.columns[int(np.argmax(row != 0))]} is the same for all cases at risk at each event"
-            for row in vectors
-            if np.count_nonzero(row) == 1
-        ]
-        return (
-            *(text.replace("in every case", "up to a constant at each event") for text in several),
-            *alone,
-        )
+        several, single = list[str](), list[str]()
+        for row in vectors:
+            if np.count_nonzero(row) > 1:
+                alias = describe_alias(row, self.columns)
+                several.append(alias.replace("in every case", "up to a constant at each event"))
+            else:
+                name = self.columns[int(np.argmax(row != 0))]
+                single.append(f"{name} does not vary between the cases at risk at any event")
+        return (*several, *single)
 
     def _tell(self, contrast: Contrast) -> str:
         column = self.values[:, self.columns.index(contrast.label)]

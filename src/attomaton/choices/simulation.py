@@ -1,7 +1,7 @@
-"""Fitted choices drawn again: counts by pair, and what a true model would show.
+"""Draw choices from a fitted model, and fit them again.
 
-Draws come from the model with Firth's estimates, whose spread is not larger than that of the truth as the
-maximum's is: with few games per pair a test against draws from the maximum rejects too often.
+Draws come from the model with Firth's estimates. Estimates by the maximum spread more than the true values:
+with few games per pair, a test against draws from the maximum would reject too often.
 """
 
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Float64, Int64
+from attomaton.choices.conditional import mark_items
 from attomaton.choices.logit.fit import LogitFit, fit_logit
 from attomaton.choices.logit.newton import NewtonClimb
 from attomaton.choices.logit.problem import ChoiceProblem
@@ -24,28 +25,22 @@ from attomaton.choices.uncertainty import LuceScores
 
 linalg: Any = np.linalg
 
-MOST_ALTERNATIVES = 200_000
-"""Most alternatives of all situations that are drawn again."""
+MOST_ALTERNATIVES = 200_000  # most alternatives of all situations that are drawn again
 
-NUMBERS_AT_ONCE = 1 << 22
-"""Numbers in memory up to which the maxima of many draws are found together."""
+NUMBERS_AT_ONCE = 1 << 22  # numbers in memory up to which the maxima of many draws are found together
 
+# Most Newton steps for draws, and the decrement at which they stop, which separated draws never reach.
 DRAW_STEPS, DRAW_SETTLED = 30, 1e-12
-"""Newton steps of draws at most, and the decrement at which they stop: separated ones never do."""
 
 
 @dataclass(frozen=True, eq=False)
 class FittedChoices:
-    """Choices as situations, with the item of each alternative, and their fit.
-
-    ``members`` has the item of each row, −1 for a tie; ``plain`` says whether nothing but items and ties
-    matters, so that all choices between the same items are alike.
-    """
+    """Choices in situations with their fit."""
 
     fit: LogitFit
-    members: Int64
+    members: Int64  # (n_rows,), the item of each alternative, −1 for a tie
     n_items: int
-    plain: bool
+    plain: bool  # without features, so that all choices between the same items are alike
 
     @property
     def problem(self) -> ChoiceProblem:
@@ -53,22 +48,22 @@ class FittedChoices:
 
     @cached_property
     def source(self) -> tuple[Float64, Float64]:
-        """Firth's estimate in scaled coordinates, and the probability of each row there."""
+        """Firth's estimate β in scaled coordinates, and the probability of each row."""
         firth = self.fit.firth()
         return firth.scaled, firth.top.probability
 
     @property
     def expected(self) -> Float64:
-        """How often each row would be chosen, by the maximum."""
+        """The expected count of each row, by maximum likelihood, shape (n_rows,)."""
         return self.problem.situations.spread(self.problem.totals) * self.fit.probabilities
 
     def draw(self, n_draws: int, rng: np.random.Generator) -> Float64:
-        """How often each row is chosen, drawn again, shape (n_draws, n_rows)."""
+        """Draw the count of each row, shape (n_draws, n_rows)."""
         situations, totals = self.problem.situations, self.problem.totals.astype(np.int64)
         if situations.n_rows > MOST_ALTERNATIVES:
             raise UnsupportedOption(
                 f"there are {situations.n_rows:,} alternatives, and at most {MOST_ALTERNATIVES:,} can be "
-                "drawn in a simulation; fit a part of the choices"
+                "drawn in a simulation; fit fewer choices"
             )
         drawn = np.zeros((n_draws, situations.n_rows))
         for chosen, rows in split_by_size(situations):
@@ -78,35 +73,35 @@ class FittedChoices:
         return drawn
 
     def expect_again(self, drawn: Float64) -> Float64:
-        """How often each row would be chosen by the maxima for other counts, shape (n_draws, n_rows)."""
-        problem = self.problem
-        basis = self.fit.identified.basis
+        """Fit drawn counts by maximum likelihood: the expected count of each row, shape (n_draws, n_rows)."""
+        problem, basis = self.problem, self.fit.identified.basis
         if len(self._meetings[0]) * basis.shape[1] ** 2 <= NUMBERS_AT_ONCE:
             matrix = (problem.rows.take(np.arange(problem.situations.n_rows)) / problem.scale) @ basis
             start = basis.T @ self.source[0]
             batches = np.array_split(drawn, 1 + drawn.size // NUMBERS_AT_ONCE)
             return np.concatenate([self._climb_together(matrix, start, batch.T).T for batch in batches])
         climb = NewtonClimb(most_steps=DRAW_STEPS, settled=DRAW_SETTLED, chord=False)
-        expected = np.empty_like(drawn)
+        times, expected = problem.situations.spread(problem.totals), np.empty_like(drawn)
         for counts, row in zip(drawn, expected, strict=True):
-            redrawn = replace(problem, counts=counts)
-            last = climb.run(redrawn, None, self.source[0]).last
-            row[:] = problem.situations.spread(problem.totals) * last.probability
+            course = climb.run(replace(problem, counts=counts), None, self.source[0])
+            row[:] = times * course.last.point.probability
         return expected
 
     def _climb_together(self, matrix: Float64, start: Float64, counts: Float64) -> Float64:
-        """Newton's method for many counts of few choices at once; all arrays end with the draws."""
+        """Newton's method for many draws at once; the last axis of all arrays runs over draws.
+
+        ``matrix`` has the rows in coordinates of the identified span, ``counts`` shape (n_rows, n_draws).
+        """
         situations, (first, second) = self.problem.situations, self._meetings
         times = situations.spread(self.problem.totals)[:, None]
         away = matrix[first] - matrix[second]
         squares = (away[:, :, None] * away[:, None]).reshape(len(away), -1).T
-        size, n_draws = len(start), counts.shape[1]
         offsets = self.problem.with_offsets(np.zeros(len(matrix)))[:, None]
-        point = np.repeat(start[:, None], n_draws, axis=1)
-        step, length = np.zeros_like(point), np.ones(n_draws)
-        value, probability = np.full(n_draws, -np.inf), np.zeros_like(counts)
+        point = np.repeat(start[:, None], counts.shape[1], axis=1)
+        step, length = np.zeros_like(point), np.ones(counts.shape[1])
+        value, probability = np.full(counts.shape[1], -np.inf), np.zeros_like(counts)
         for _ in range(DRAW_STEPS):
-            # try each draw's step, and keep it where the likelihood does not fall
+            # try the step of each draw, and keep it where the likelihood does not fall
             ahead = point + length * step
             utility = matrix @ ahead + offsets
             utility -= situations.spread(situations.top(utility))
@@ -116,19 +111,17 @@ class FittedChoices:
             up = reached >= value - 1e-9
             point, value = np.where(up, ahead, point), np.where(up, reached, value)
             probability = np.where(up, odds / total, probability)
-            # the next step: Newton's, or half of the one that was too long
+            # the next step: Newton's, or half of the step that was too long
             gradient = matrix.T @ (counts - times * probability)
             weight = times[first] * probability[first] * probability[second]
-            information = (squares @ weight).T.reshape(-1, size, size)
-            ridge = 1e-12 * np.trace(information, axis1=1, axis2=2)[:, None, None] * np.eye(size)
-            newton: Float64 = linalg.solve(information + ridge, gradient.T[:, :, None])[:, :, 0].T
+            newton = _solve_each(squares @ weight, gradient)
             step, length = np.where(up, newton, step), np.where(up, 1.0, 0.5 * length)
             if (up & ((gradient * newton).sum(axis=0) < DRAW_SETTLED)).all():
                 break
         return times * probability
 
     def refit(self, counts: Float64) -> LogitFit:
-        """The fit of other counts; situations without a choice are left out."""
+        """Fit other counts of the same rows; situations without a choice are left out."""
         problem, rows, names = self.problem, self.problem.rows, self.problem.names
         if isinstance(rows, BattleRows):
             changed = ChoiceProblem.from_battles(
@@ -147,7 +140,7 @@ class FittedChoices:
 
     @cached_property
     def cells(self) -> Int64:
-        """The cell of each row: an item in a set of items, in whatever order they are listed."""
+        """The cell of each row: an item in a set of items, whatever their order."""
         cell, n_cells = np.empty(len(self.members), np.int64), 0
         for _, listed in split_by_size(self.problem.situations):
             size = listed.shape[1]
@@ -160,14 +153,13 @@ class FittedChoices:
 
     @property
     def n_free(self) -> int:
-        """How many cells are not fixed by the number of choices in their set."""
-        first = np.unique(self.cells[self.problem.situations.starts[:-1]])
-        sizes = np.diff(np.append(np.sort(first), self.cells.max(initial=-1) + 1))
-        return int(self.cells.max(initial=-1)) + 1 - len(sizes)
+        """The number of cells less that of sets, whose choices add up to a known total."""
+        n_sets = len(np.unique(self.cells[self.problem.situations.starts[:-1]]))
+        return int(self.cells.max(initial=-1)) + 1 - n_sets
 
     @cached_property
     def _meetings(self) -> Int64:
-        """Each two alternatives of each situation, shape (2, n_meetings)."""
+        """The two rows of each pair of alternatives of a situation, shape (2, n_meetings)."""
         ends = [np.zeros((2, 0), np.int64)]
         for _, listed in split_by_size(self.problem.situations):
             sides = np.triu_indices(listed.shape[1], 1)
@@ -176,6 +168,7 @@ class FittedChoices:
 
     @cached_property
     def pairs(self) -> "MetPairs":
+        """The pairs of different items that were offered together."""
         rows = self._meetings
         members = self.members[rows]
         use = (members >= 0).all(axis=0) & (members[0] != members[1])
@@ -189,12 +182,12 @@ class FittedChoices:
 
 @dataclass(frozen=True, eq=False)
 class MetPairs:
-    """Pairs of items that met: ``rows`` has the alternatives of each meeting, ``number`` its pair."""
+    """Pairs of items that met, and their meetings: two alternatives of one situation."""
 
-    first: Int64
-    second: Int64
-    rows: Int64  # (2, n_meetings)
-    number: Int64
+    first: Int64  # (n_pairs,), the item with the lower number
+    second: Int64  # (n_pairs,)
+    rows: Int64  # (2, n_meetings), the rows of the first and of the second item
+    number: Int64  # (n_meetings,), the pair
     n_rows: int
 
     @cached_property
@@ -203,14 +196,22 @@ class MetPairs:
         first, second = (csr_array((units, (side, self.number)), shape=shape) for side in self.rows)
         return first, second
 
-    def wins(self, counts: Float64) -> tuple[Float64, Float64]:
-        """How often the first and the second of each pair were chosen where both were there."""
+    def count_wins(self, counts: Float64) -> tuple[Float64, Float64]:
+        """How often the first and the second of each pair were chosen in their meetings."""
         first, second = self._incidence
         return counts @ first, counts @ second
 
     def add(self, values: Float64) -> Float64:
-        """The sum over the meetings of each pair of a value of each meeting."""
+        """Add up values of meetings over the meetings of each pair."""
         return np.asarray(np.bincount(self.number, values, len(self.first)), np.float64)
+
+
+def _solve_each(information: Float64, gradient: Float64) -> Float64:
+    """The Newton step of each draw, from arrays of shape (size², n_draws) and (size, n_draws)."""
+    size = len(gradient)
+    matrices = information.T.reshape(-1, size, size)
+    ridge = 1e-12 * np.trace(matrices, axis1=1, axis2=2)[:, None, None] * np.eye(size)
+    return linalg.solve(matrices + ridge, gradient.T[:, :, None])[:, :, 0].T
 
 
 def split_by_size(situations: Situations) -> Iterator[tuple[Int64, Int64]]:
@@ -222,15 +223,8 @@ def split_by_size(situations: Situations) -> Iterator[tuple[Int64, Int64]]:
 
 
 def read_fitted(model: ItemScores, n_items: int, *, clustered: bool = False) -> FittedChoices:
-    """The choices behind a model, as situations; ``clustered`` says that they may depend on each other."""
-    if isinstance(model, LuceScores):
-        why = "half a win has no probability" if model.rankings is not None else ""
-        if not why and model.soft.ridge:
-            why = "a ridge or a prior moves the fit away from its maximum"
-    elif model.units.repeats is not None:
-        why = "parts of choices have no probability"
-    else:
-        why = "choices of one cluster are not independent" if model.clustered and not clustered else ""
+    """The choices of a model in situations, with their fit; ``clustered`` allows clusters."""
+    why = _why_not_drawn(model, clustered=clustered)
     if why:
         raise UnsupportedOption(f"{why}; fit whole choices without cluster=, with ties as outcomes")
     if isinstance(model, LuceScores):
@@ -240,44 +234,51 @@ def read_fitted(model: ItemScores, n_items: int, *, clustered: bool = False) -> 
     return FittedChoices(fit, _members_of(fit.problem, n_items), n_items, plain)
 
 
+def _why_not_drawn(model: ItemScores, *, clustered: bool) -> str:
+    if isinstance(model, LuceScores):
+        if model.rankings is not None:
+            return "half a win has no probability"
+        return "a ridge or a prior moves the fit away from its maximum" if model.soft.ridge else ""
+    if model.units.repeats is not None:
+        return "fractions of choices have no probability"
+    return "choices of one cluster are not independent" if model.clustered and not clustered else ""
+
+
 def _members_of(problem: ChoiceProblem, n_items: int) -> Int64:
     """The item of each row of a problem; −1 for a tie."""
     rows = problem.rows
     if isinstance(rows, BattleRows):
         members: list[Any] = [rows.first, rows.second, *([np.full(len(rows.first), -1)] if rows.ties else [])]
         return np.stack(members, axis=1).ravel()
-    # each row is the unit vector of its item, less that of the reference: 1 at the one, −1 at the other
+    # each row is the unit vector of its item less that of the reference item of its situation
     differences = rows.take(np.arange(problem.situations.n_rows))[:, :n_items]
     if (np.abs(differences).sum(axis=1) > 2.5).any():
-        raise UnsupportedOption(
-            "choices of best and worst cannot be simulated; fit the choices of the best alone"
-        )
-    references = differences.min(axis=1) < -0.5
+        raise UnsupportedOption("choices of best and worst cannot be drawn again; fit those of the best")
+    situation, has_reference = problem.situations.of_row, differences.min(axis=1) < -0.5
     reference = np.zeros(len(problem.situations), np.int64)
-    reference[problem.situations.of_row[references]] = differences[references].argmin(axis=1)
+    reference[situation[has_reference]] = differences[has_reference].argmin(axis=1)
     differs = differences.max(axis=1) > 0.5
-    return np.where(differs, differences.argmax(axis=1), reference[problem.situations.of_row])
+    return np.where(differs, differences.argmax(axis=1), reference[situation])
 
 
 def _whole_choices(model: LuceScores, n_items: int) -> tuple[ChoiceProblem, Int64]:
-    """The choices of a Luce model, each set of options once, and the item of each row."""
+    """The choices of a Luce model as situations, one for each set of options, and the item of each row."""
     choices = model.choices
-    merged = dict[tuple[Any, Any], dict[int, float]]()  # items and multiplicities of a set → wins
+    wins_by_options = dict[tuple[tuple[int, ...], tuple[int, ...]], dict[int, float]]()
     borders = group_borders(choices.choice, len(choices.winner))
     for row, (winner, count) in enumerate(zip(choices.winner.tolist(), choices.times.tolist(), strict=True)):
         inside = slice(borders[row], borders[row + 1])
         options = tuple(choices.item[inside].tolist()), tuple(choices.multiplicity[inside].tolist())
         if len(options[0]) > 1:
-            wins = merged.setdefault(options, {})
+            wins = wins_by_options.setdefault(options, {})
             wins[winner] = wins.get(winner, 0.0) + count
-    sizes = np.array([len(members) for members, _ in merged], np.int64)
-    members = np.array([item for members, _ in merged for item in members], np.int64)
-    often = np.array([times for _, every in merged for times in every], np.float64)
-    chosen = np.array([wins.get(item, 0.0) for (members, _), wins in merged.items() for item in members])
+    sizes = np.array([len(items) for items, _ in wins_by_options], np.int64)
+    members = np.array([item for items, _ in wins_by_options for item in items], np.int64)
+    multiplicity = np.array([times for _, every in wins_by_options for times in every], np.float64)
+    counts = np.array([wins.get(item, 0.0) for (items, _), wins in wins_by_options.items() for item in items])
     names = list(map(str, range(n_items)))
-    if sizes.size and (sizes == 2).all() and (often == 1).all():
-        (first, second), times = members.reshape(-1, 2).T, chosen.reshape(-1, 2)
+    if sizes.size and (sizes == 2).all() and (multiplicity == 1).all():
+        (first, second), times = members.reshape(-1, 2).T, counts.reshape(-1, 2)
         return ChoiceProblem.from_battles(first, second, times, items=names, merge=False), members
-    size = len(members)
-    rows = csr_array((np.ones(size), (np.arange(size), members)), shape=(size, n_items))
-    return ChoiceProblem.from_rows(rows, sizes, chosen, names=names, offsets=np.log(often)), members
+    rows = mark_items(members, n_items)
+    return ChoiceProblem.from_rows(rows, sizes, counts, names=names, offsets=np.log(multiplicity)), members

@@ -1,21 +1,10 @@
 """Conditional logit with features: every contrast finite, infinite, undecided or not identified, with proof.
 
-``problem`` has the data, ``fit`` the path from them to the answer; ``newton``, ``face``, ``spans``,
-``contrasts`` and ``direction`` are its steps, ``certificate`` and ``exact`` prove it.
+``problem`` has the data, and ``fit`` the path from them to the answer. Its steps are ``newton``, ``face``,
+``spans``, ``cone`` and ``bounds``; ``certificate`` and ``exact`` prove it.
 """
 
-from attomaton.choices.logit.certificate import LogitCertificate, LogitEvidence, LogitState
-from attomaton.choices.logit.contrasts import Contrast, ContrastKind
-from attomaton.choices.logit.fit import LogitFit, fit_logit
-from attomaton.choices.logit.problem import ChoiceProblem
-
-__all__ = [
-    "ChoiceProblem",
-    "Contrast",
-    "ContrastKind",
-    "LogitCertificate",
-    "LogitEvidence",
-    "LogitFit",
-    "LogitState",
-    "fit_logit",
-]
+from attomaton.choices.logit.certificate import LogitState as LogitState
+from attomaton.choices.logit.contrasts import ContrastKind as ContrastKind
+from attomaton.choices.logit.fit import fit_logit as fit_logit
+from attomaton.choices.logit.problem import ChoiceProblem as ChoiceProblem

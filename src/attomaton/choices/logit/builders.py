@@ -1,4 +1,4 @@
-"""Choice models as rows with names: long tables and logistic regression."""
+"""Build the choices of a conditional logit from long tables and from logistic regressions."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -14,18 +14,18 @@ from attomaton.choices.logit.untyped import csr_array, issparse
 def long_table(
     situation: Sequence[Hashable], chosen: Any, features: Any, *, names: Sequence[str] | None = None
 ) -> ChoiceProblem:
-    """Choices from a table with a row for each alternative of each situation (the long format).
+    """Build choices from a table with a row for each alternative of each situation (the long format).
 
     Parameters
     ----------
     situation : sequence
-        Which rows belong together; they need not follow each other.
+        The situation of each row; its rows need not follow each other.
     chosen : sequence of float
-        1 where the alternative was chosen, or how often.
+        1 where the alternative was chosen, or how often it was chosen.
     features : array, shape (n_rows, n_features)
         The features of each alternative.
     names : sequence of str, optional
-        What they are called.
+        The names of the features.
 
     Examples
     --------
@@ -34,28 +34,28 @@ def long_table(
     >>> fit.contrast("price").kind.value
     '+inf'
     """
-    groups = list(situation)
-    number_of = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-    number = np.array([number_of[group] for group in groups], np.int64)
-    order = np.argsort(number, kind="stable")
+    labels = list(situation)
+    number_of = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+    situation_of_row = np.array([number_of[label] for label in labels], np.int64)
+    order = np.argsort(situation_of_row, kind="stable")
     matrix = np.asarray(features, np.float64)
-    sizes = np.bincount(number, minlength=len(number_of))
+    sizes = np.bincount(situation_of_row, minlength=len(number_of))
     return ChoiceProblem.from_rows(matrix[order], sizes, np.asarray(chosen, np.float64)[order], names=names)
 
 
 def binary_logit(
     features: Any, outcome: Any, *, names: Sequence[str] | None = None, counts: Any = None
 ) -> ChoiceProblem:
-    """Logistic regression: each outcome is a choice between the row x and the row 0.
+    """Build a logistic regression: each outcome is a choice between the row x and the row 0.
 
     Parameters
     ----------
     features : array or scipy sparse array, shape (n, n_features)
-        The features, with a column of ones if there is to be a constant.
+        The features; include a column of ones for a constant.
     outcome : sequence of bool
         Whether the event happened.
     names : sequence of str, optional
-        What the columns are called.
+        The column names.
     counts : sequence of float, optional
         How often each observation was made.
 
@@ -69,7 +69,7 @@ def binary_logit(
     """
     matrix, happened = _read_matrix(features), np.asarray(outcome, np.float64)
     if matrix.ndim != 2 or happened.shape != matrix.shape[:1] or not np.isin(happened, (0.0, 1.0)).all():
-        raise InvalidSamples("give one row of features and one outcome, 0 or 1, for each observation")
+        raise InvalidSamples("outcomes must be 0 or 1, one for each row of features; correct them")
     chosen = np.stack([happened, 1 - happened], axis=1)
     return choose_classes(matrix, np.array([True, False]), chosen, names, counts)
 
@@ -82,19 +82,18 @@ def multinomial_logit(
     reference: Hashable | None = None,
     counts: Any = None,
 ) -> ChoiceProblem:
-    """Multinomial regression: each outcome is a choice between classes k with rows x ⊗ e_k.
+    """Build a multinomial regression: each outcome is a choice between classes k with rows x ⊗ e_k.
 
     Parameters
     ----------
     features : array or scipy sparse array, shape (n, n_features)
-        The features, with a column of ones if there is to be a constant.
+        The features; include a column of ones for a constant.
     outcome : sequence
         The class of each observation.
     names : sequence of str, optional
-        What the columns are called.
+        The column names.
     reference : hashable, optional
-        The class whose coefficients are 0. None means that no class has coefficients 0; then only differences
-        between classes are identified.
+        The class whose coefficients are 0. With None, only differences between classes are identified.
     counts : sequence of float, optional
         How often each observation was made.
 
@@ -111,23 +110,20 @@ def multinomial_logit(
     """
     matrix = _read_matrix(features)
     if matrix.ndim != 2 or matrix.shape[0] != len(outcome):
-        raise InvalidSamples("give one row of features and one outcome for each observation")
+        raise InvalidSamples("features and outcomes differ in length; give one outcome for each row")
     number_of = {label: number for number, label in enumerate(dict.fromkeys(outcome))}
     classes = list(map(str, number_of))
     if len(set(classes)) < len(classes):
-        raise InvalidSamples(
-            "two items have the same name as text; give all items as texts, or all as numbers"
-        )
+        raise InvalidSamples("two classes are equal as text; give all outcomes as text, or all as numbers")
     if reference is not None and str(reference) not in classes:
-        raise InvalidSamples(f"no outcome is the reference {reference!r}; name a class that occurs")
+        raise InvalidSamples(f"no outcome is the reference {reference!r}; give a class that occurs")
     labels = [f"x{k + 1}" for k in range(matrix.shape[1])] if names is None else list(names)
-    has_columns = np.array([kind != str(reference) or reference is None for kind in classes])
-    wide = [
-        f"{kind}: {label}" for kind, has in zip(classes, has_columns, strict=True) if has for label in labels
+    has_columns = np.array([reference is None or name != str(reference) for name in classes])
+    columns = [
+        f"{name}: {label}" for name, has in zip(classes, has_columns, strict=True) if has for label in labels
     ]
-    return choose_classes(
-        matrix, has_columns, np.eye(len(classes))[[number_of[label] for label in outcome]], wide, counts
-    )
+    chosen = np.eye(len(classes))[[number_of[label] for label in outcome]]
+    return choose_classes(matrix, has_columns, chosen, columns, counts)
 
 
 def _read_matrix(features: Any) -> Any:
@@ -137,7 +133,10 @@ def _read_matrix(features: Any) -> Any:
 def choose_classes(
     matrix: Any, has_columns: Bool, chosen: Float64, names: Sequence[str] | None, counts: Any
 ) -> ChoiceProblem:
-    """Each observation as a choice between classes, made ``counts`` times, with ``chosen`` 1 at its class."""
+    """Build a choice between classes for each observation, made ``counts`` times.
+
+    ``chosen``, shape (n_observations, n_classes), is 1 at the class of each observation.
+    """
     if counts is not None:
         times = np.asarray(counts, np.float64)
         if times.shape != chosen.shape[:1]:
@@ -150,20 +149,18 @@ def choose_classes(
 
 
 def offer_classes(matrix: Any, has_columns: Bool) -> Any:
-    """Rows x ⊗ e_k of each observation x and class k; 0 for classes without columns of their own.
-
-    The columns of one class follow those of another, and the rows of one observation those of another.
-    """
+    """The rows x ⊗ e_k of each observation x and class k, by observation; 0 for classes without columns."""
     n_rows, width = int(matrix.shape[0]), int(matrix.shape[1])
-    size, n_wide = len(has_columns), int(has_columns.sum())
-    if n_wide == 1 and not issparse(matrix):
-        rows = np.zeros((n_rows * size, width))
-        rows[int(has_columns.argmax()) :: size] = matrix
+    n_classes, n_with_columns = len(has_columns), int(has_columns.sum())
+    if n_with_columns == 1 and not issparse(matrix):
+        rows = np.zeros((n_rows * n_classes, width))
+        rows[int(has_columns.argmax()) :: n_classes] = matrix
         return rows
-    copies: Any = csr_array(matrix)[np.repeat(np.arange(n_rows), n_wide)]
+    copies: Any = csr_array(matrix)[np.repeat(np.arange(n_rows), n_with_columns)]
     lengths: Any = np.diff(copies.indptr)
-    shift = np.repeat(np.tile(width * np.arange(n_wide), n_rows), lengths)
-    filled = np.zeros(n_rows * size, np.int64)
-    filled[np.tile(has_columns, n_rows)] = lengths
-    starts = np.concatenate([[0], np.cumsum(filled)])
-    return csr_array((copies.data, copies.indices + shift, starts), shape=(n_rows * size, n_wide * width))
+    shift = np.repeat(np.tile(width * np.arange(n_with_columns), n_rows), lengths)
+    n_entries = np.zeros(n_rows * n_classes, np.int64)
+    n_entries[np.tile(has_columns, n_rows)] = lengths
+    starts = np.concatenate([[0], np.cumsum(n_entries)])
+    shape = (n_rows * n_classes, n_with_columns * width)
+    return csr_array((copies.data, copies.indices + shift, starts), shape=shape)

@@ -1,9 +1,9 @@
-"""Columns of rows brought near zero without rounding, where another column is a constant beside them.
+"""Centre columns whose values are far from zero, without rounding, where a constant column allows it.
 
-A constant is a column of 0, 1 and −1, such as an intercept. Let column m be zero wherever constant k is, and
-let all its values (times the sign of the constant) be zero or within a factor of two of each other. Then
-x − c is exact for each value x and each c among them other than zero (Sterbenz). With x − c in place of x,
-β_k stands for β_k + c β_m: the same model, in coordinates in which far offsets cost no digits.
+A *constant* is a column of 0, 1 and −1, such as an intercept. Let column m be zero wherever constant k is,
+and let all its other values (times the sign of the constant) be within a factor of two of each other: the
+column is *far*. Then x − c is exact for all values x and any c among them (Sterbenz). With x − c in place of
+x, β_k becomes β_k + c β_m: the same model, in coordinates in which far offsets cost no digits.
 """
 
 from typing import Any, NamedTuple
@@ -15,77 +15,80 @@ from attomaton.choices.logit.untyped import csr_array, issparse
 
 
 class Centring(NamedTuple):
-    """Which columns are stored less a multiple of which constant."""
+    """The centred columns, the constant column of each, and the c of each."""
 
     columns: Int64
-    constants: Int64  # the column of the constant of each
-    centres: Float64  # c of each
+    constants: Int64
+    centres: Float64
 
     def parameters(self, values: Float64) -> Float64:
-        """β of the columns as given from β of the centred ones; axis 0 runs over columns."""
+        """Convert β of the centred columns to β of the columns as given; axis 0 runs over columns."""
         original = values.copy()
         np.subtract.at(original, self.constants, (self.centres * values[self.columns].T).T)
         return original
 
     def coordinates(self, original: Float64) -> Float64:
-        """β of the centred columns from β of the columns as given; axis 0 runs over columns."""
+        """Convert β of the columns as given to β of the centred columns; axis 0 runs over columns."""
         values = original.copy()
         np.add.at(values, self.constants, (self.centres * original[self.columns].T).T)
         return values
 
     def centre(self, rows: Float64) -> Float64:
-        """Rows, or weights of a contrast, with centred columns; the last axis runs over columns."""
+        """Centre rows, or weights of a contrast; the last axis runs over columns."""
         centred = rows.copy()
         centred[..., self.columns] -= self.centres * rows[..., self.constants]
         return centred
 
-    def shift(self, by: int) -> "Centring":
-        """The centring where this many columns stand before these."""
-        return Centring(self.columns + by, self.constants + by, self.centres)
+    def shift(self, n_columns: int) -> "Centring":
+        """The centring after this many columns were added before the others."""
+        return Centring(self.columns + n_columns, self.constants + n_columns, self.centres)
 
 
+# Rows of a dense matrix that are examined first: they tell for most columns that these are not far.
 SAMPLE = 200
-"""Rows of a dense matrix that are looked at first: most columns that are not far show it there."""
 
-AS_GIVEN = Centring(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
-"""No column is centred."""
+AS_GIVEN = Centring(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))  # no column is centred
 
 
 def centre_columns(matrix: Any) -> tuple[Any, Centring]:
-    """A dense or sparse matrix with far columns centred, and which ones they are."""
+    """Centre the far columns of a dense or sparse matrix, and say which they are."""
     by_column = matrix.tocsc() if issparse(matrix) else matrix
-    far = [column for column in range(matrix.shape[1]) if _is_far(by_column, column)]
-    constants = [column for column in range(matrix.shape[1]) if far and _is_constant(by_column, column)]
-    if not constants:
+    centring = _find_centring(by_column)
+    if not len(centring.columns):
         return matrix, AS_GIVEN
-    candidates, signs = by_column[:, constants], by_column[:, far]
-    signs = np.sign(signs) if by_column is matrix else signs.sign()
-    shared = _dense(
-        signs.T @ candidates
-    )  # ± the number of values if all lie beside the constant with one sign
-    lengths, breadth = (_dense(abs(block).sum(axis=0)).ravel() for block in (signs, candidates))
-    narrow = np.where(np.abs(shared) == lengths[:, None], breadth, np.inf)
-    best = narrow.argmin(axis=1)
-    use = np.flatnonzero(np.isfinite(narrow.min(axis=1)))
-    if not len(use):
-        return matrix, AS_GIVEN
-    columns = np.array(far)[use]
-    sizes = [np.sort(np.abs(_entries(by_column, column))) for column in columns.tolist()]
-    centres = np.array([values[len(values) // 2] for values in sizes]) * np.sign(shared[use, best[use]])
-    centring = Centring(columns, np.array(constants)[best[use]], centres)
     if by_column is matrix:
         return centring.centre(matrix), centring
-    moved = csr_array((centres, (centring.constants, columns)), shape=(matrix.shape[1],) * 2)
-    centred = csr_array(matrix - matrix @ moved)
+    entries = (centring.centres, (centring.constants, centring.columns))
+    centred = csr_array(matrix - matrix @ csr_array(entries, shape=(matrix.shape[1],) * 2))
     centred.eliminate_zeros()
     centred.sort_indices()
     return centred, centring
 
 
+def _find_centring(matrix: Any) -> Centring:
+    """The far columns with a constant that is nowhere zero where they are not; the smallest such constant."""
+    far = [column for column in range(matrix.shape[1]) if _is_far(matrix, column)]
+    constants = [column for column in range(matrix.shape[1]) if far and _is_constant(matrix, column)]
+    if not constants:
+        return AS_GIVEN
+    candidates, signs = matrix[:, constants], matrix[:, far]
+    signs = signs.sign() if issparse(matrix) else np.sign(signs)
+    n_shared = _dense(signs.T @ candidates)  # ± the number of values, if their signs are ± the constant's
+    n_values, n_constant = (_dense(abs(block).sum(axis=0)).ravel() for block in (signs, candidates))
+    size_if_shared = np.where(np.abs(n_shared) == n_values[:, None], n_constant, np.inf)
+    best = size_if_shared.argmin(axis=1)
+    use = np.flatnonzero(np.isfinite(size_if_shared.min(axis=1)))
+    columns = np.array(far)[use]
+    sizes = [np.sort(np.abs(_entries(matrix, column))) for column in columns.tolist()]
+    medians = np.array([values[len(values) // 2] for values in sizes])
+    centres = medians * np.sign(n_shared[use, best[use]])
+    return Centring(columns, np.array(constants)[best[use]], centres)
+
+
 def _is_far(matrix: Any, column: int) -> bool:
-    """Whether the values of a column differ, and are within a factor of two of each other."""
-    for rows in (SAMPLE, None):
-        size = np.abs(_entries(matrix, column, rows))
+    """Whether the values of a column differ, but are within a factor of two of each other."""
+    for n_rows in (SAMPLE, None):
+        size = np.abs(_entries(matrix, column, n_rows))
         least, most = size.min(initial=np.inf), size.max(initial=0.0)
         if most > 2 * least:
             return False
@@ -97,13 +100,12 @@ def _is_constant(matrix: Any, column: int) -> bool:
     return len(values) > 0 and bool((np.abs(values) == 1).all())
 
 
-def _entries(matrix: Any, column: int, rows: int | None = None) -> Float64:
-    """The entries of a column that are not zero, of the first rows only or of all."""
-    values: Any = (
-        matrix.data[matrix.indptr[column] : matrix.indptr[column + 1]]
-        if issparse(matrix)
-        else matrix[:rows, column]
-    )
+def _entries(matrix: Any, column: int, n_rows: int | None = None) -> Float64:
+    """The entries of a column that are not zero; of a dense matrix, those of the first ``n_rows`` rows."""
+    if issparse(matrix):
+        values: Any = matrix.data[matrix.indptr[column] : matrix.indptr[column + 1]]
+    else:
+        values = matrix[:n_rows, column]
     return values[values != 0]
 
 

@@ -1,14 +1,14 @@
-"""The information of a conditional logit, as a dense matrix or on the graph of games.
+"""The information H of a conditional logit, as a dense matrix or on the graph of games.
 
-On the graph of games it is H = [[L, C], [Cᵀ, W]]: L = Σ w_ab (e_a − e_b)(e_a − e_b)ᵀ is a Laplacian, and the
-few other columns (features, position, tie) have C beside the items and W among themselves. With G = L plus
-the degree of one root in each component and X = G⁻¹ C, elimination of the items leaves S = W − CᵀX. Every
-column of C and every gradient sums to 0 in each component, so that G⁻¹ is as good as L⁺.
+On the graph of games H = [[L, C], [Cᵀ, W]]. L = Σ w_ab (e_a − e_b)(e_a − e_b)ᵀ is a Laplacian of the items,
+and the few *wide* columns (features, position, tie) have the blocks C (with items) and W. With G = L plus the
+degree of one root item in each component and X = G⁻¹ C, elimination of the items leaves S = W − CᵀX. Every
+column of C and every gradient sums to 0 in each component, so that G⁻¹ may take the place of L⁺.
 
-What is proved rests on v > 0 with G v ≥ c > 0 in every entry. G is an M-matrix: its inverse has no negative
-entry, and its row sums are at most ρ = max v / c. Hence rᵀ G⁻¹ r ≤ ρ ‖r‖₁ ‖r‖_∞ for what a solver left, and
-whatever conjugate gradients return, the bound is of the v that is checked. Rounding errors are subtracted for
-each item by itself: they do not grow with the table.
+Proofs rest on a v > 0 with G v ≥ c > 0 in every entry. G is an M-matrix: its inverse has no negative entry,
+and its row sums are at most ρ = max v / c. Hence rᵀ G⁻¹ r ≤ ρ ‖r‖₁ ‖r‖_∞ for the residual r of a solver. The
+bound is of the v that is checked, whatever conjugate gradients return. Rounding errors are subtracted for
+each item by itself, so that they do not grow with the number of games.
 """
 
 from dataclasses import dataclass
@@ -22,35 +22,30 @@ from attomaton.choices.logit.graph import GameGraph
 from attomaton.choices.logit.untyped import linalg
 from attomaton.graphs.strong import connected_nodes
 
-GOAL = 1e-13
-"""What may be left of an entry of G x = b, as a share of the largest of b, for the solver to stop."""
+GOAL = 1e-13  # the residual of G x = b at which the solver stops, as a share of the largest entry of b
 
+# Steps of conjugate gradients before elimination takes over, and solves for the residual.
 TURNS, REFINEMENTS = 500, 3
-"""Steps of conjugate gradients before elimination takes over, and solves of what is left."""
 
-ALIASED = 1e-11
-"""Eigenvalues of the scaled S below this are zero: a column follows from others."""
+ALIASED = 1e-11  # eigenvalues of the scaled S below this are zero: a column follows from others
 
+# Relative rounding error of a weight, and of one operation.
 LOOSE, EPSILON = 2e-14, float(np.finfo(np.float64).eps)
-"""Relative rounding error of a weight, and of one operation."""
 
-
+# Added to the scaled information so that Cholesky goes through where some columns are not identified.
 LIFT = 1e-10
-"""Added to the scaled information so that Cholesky goes through where some columns are not identified."""
 
-SOLVES = 6
-"""Solves with the lifted matrix; each removes all but LIFT / (smallest eigenvalue) of what is left."""
+SOLVES = 6  # solves with the lifted matrix; each leaves LIFT / (smallest eigenvalue) of the residual
 
 
 @dataclass(frozen=True)
 class DenseCurvature:
-    """The information as a matrix."""
+    """The information H as a matrix."""
 
     matrix: Float64
 
     @property
     def diagonal(self) -> Float64:
-        """The diagonal of H."""
         return np.diag(self.matrix)
 
     def times(self, vector: Float64) -> Float64:
@@ -63,18 +58,16 @@ class DenseCurvature:
 
 
 class WideColumns(NamedTuple):
-    """What is left of the information when the items are eliminated."""
+    """The information S of the wide columns after the elimination of the items.
 
-    shift: Float64  # X, (n_items, n_wide)
-    remainder: Float64  # C − G X
-    scale: Float64  # √diag W
-    values: Float64  # eigenvalues of S / (scale scaleᵀ), and its eigenvectors
-    vectors: Float64
+    ``values`` and ``vectors`` are the spectrum of S / (scale scaleᵀ) with ``scale`` = √diag W.
+    """
 
-    @property
-    def rank(self) -> int:
-        """How many of the other columns do not follow from the items and each other."""
-        return int((self.values > ALIASED).sum())
+    shift: Float64  # X, shape (n_items, n_wide)
+    remainder: Float64  # C − G X, shape (n_items, n_wide)
+    scale: Float64  # (n_wide,)
+    values: Float64  # (n_wide,)
+    vectors: Float64  # (n_wide, n_wide)
 
     def solve(self, right: Float64) -> Float64:
         """S⁺ b."""
@@ -84,7 +77,10 @@ class WideColumns(NamedTuple):
 
 
 class GraphCurvature:
-    """The information on the graph of games: ``border`` is C and ``corner`` W, in units of ``scale``."""
+    """The information on the graph of games, for ``weight`` of each battle, C = ``border``, W = ``corner``.
+
+    Vectors are in coordinates that are multiplied by ``scale``, shape (n_parameters,).
+    """
 
     def __init__(
         self, graph: GameGraph, weight: Float64, border: Float64, corner: Float64, scale: Float64
@@ -96,14 +92,13 @@ class GraphCurvature:
 
     @property
     def diagonal(self) -> Float64:
-        """The diagonal of H."""
         return np.concatenate([self._degree, np.diag(self._corner)]) / self._scale**2
 
     def times(self, vector: Float64) -> Float64:
         """H u."""
         items, wide = np.split(vector / self._scale, [self._n_items])
-        moved = self._degree * items - self._adjacency @ items + self._border @ wide
-        return np.concatenate([moved, items @ self._border + self._corner @ wide]) / self._scale
+        image = self._degree * items - self._adjacency @ items + self._border @ wide
+        return np.concatenate([image, items @ self._border + self._corner @ wide]) / self._scale
 
     def solve(self, gradient: Float64) -> Float64:
         """A solution u of H u = g; axis 0 runs over parameters."""
@@ -111,51 +106,46 @@ class GraphCurvature:
         items, wide = np.split(flat, [self._n_items])
         solution = self._solve(items)
         if len(wide):
-            left = self._wide
-            moved = np.stack([left.solve(b) for b in (wide - left.shift.T @ items).T], axis=1)
-            solution = np.concatenate([solution - left.shift @ moved, moved])
+            shift = self._wide.shift
+            of_wide = np.stack([self._wide.solve(right) for right in (wide - shift.T @ items).T], axis=1)
+            solution = np.concatenate([solution - shift @ of_wide, of_wide])
         return (solution.reshape(gradient.shape).T * self._scale).T
 
     @cached_property
     def aliases(self) -> Float64:
-        """Vectors u with H u = 0 that have other columns than items, shape (n_parameters, n_vectors)."""
-        left = self._wide
-        wide = left.vectors[:, left.values <= ALIASED] / left.scale[:, None]
-        vectors = np.concatenate([-left.shift @ wide, wide])
+        """Vectors u with H u = 0 and entries at wide columns, shape (n_parameters, n_vectors)."""
+        spectrum = self._wide
+        wide = spectrum.vectors[:, spectrum.values <= ALIASED] / spectrum.scale[:, None]
+        vectors = np.concatenate([-spectrum.shift @ wide, wide])
         return vectors * self._scale[:, None]
 
     @cached_property
     def least(self) -> float:
-        """A lower bound on the smallest eigenvalue that is not zero, as a share of the largest, about.
-
-        0 where nothing is proved.
-        """
+        """About a lower bound on the least nonzero eigenvalue, as a share of the largest; 0 if unproved."""
         least = 1.0 / (self._row_sums * float(self._degree.max(initial=1e-300)))
         return min(least, self._least_of_wide) if len(self._corner) else least
 
     @cached_property
     def _least_of_wide(self) -> float:
-        """A lower bound on the eigenvalues of the scaled S that are not zero, less what rounding may add."""
-        left = self._wide
-        bends = [self._bend(column, column) for column in left.remainder.T]
-        slack = float((bends / left.scale**2).sum()) + len(bends) * (LOOSE + EPSILON * self._n_items)
-        return max(float(left.values[left.values > ALIASED].min(initial=1.0)) - slack, 0.0)
+        """A lower bound on the nonzero eigenvalues of the scaled S, rounding included."""
+        spectrum = self._wide
+        forms = [self._bound_form(column, column) for column in spectrum.remainder.T]
+        slack = float((forms / spectrum.scale**2).sum()) + len(forms) * (LOOSE + EPSILON * self._n_items)
+        return max(float(spectrum.values[spectrum.values > ALIASED].min(initial=1.0)) - slack, 0.0)
 
     def bound(self, residual: Float64) -> float:
-        """At least √(rᵀ H⁺ r) for every r in the range of H with |r| ≤ ``residual`` in each entry."""
+        """An upper bound on √(rᵀ H⁺ r) for r in the range of H with |r| ≤ ``residual`` in each entry."""
         items, wide = np.split(residual * self._scale, [self._n_items])
-        square = self._bend(items, items)
+        square = self._bound_form(items, items)
         if len(wide):
-            left = self._wide
-            near = items @ np.abs(left.shift)
-            far = np.array([self._bend(items, column) for column in left.remainder.T])
-            square += float((((wide + near + far) / left.scale) ** 2).sum()) / max(
-                self._least_of_wide, 1e-300
-            )
+            shifted = items @ np.abs(self._wide.shift)
+            error = np.array([self._bound_form(items, column) for column in self._wide.remainder.T])
+            scaled = (wide + shifted + error) / self._wide.scale
+            square += float((scaled**2).sum()) / max(self._least_of_wide, 1e-300)
         return square**0.5
 
-    def _bend(self, left: Float64, right: Float64) -> float:
-        """At least |aᵀ G⁻¹ b|."""
+    def _bound_form(self, left: Float64, right: Float64) -> float:
+        """An upper bound on |aᵀ G⁻¹ b|."""
         return self._row_sums * float(np.abs(left).sum()) * float(np.abs(right).max(initial=0.0))
 
     @cached_property
@@ -170,7 +160,7 @@ class GraphCurvature:
 
     @cached_property
     def _roots(self) -> Int64:
-        """The item with the largest degree of each component."""
+        """The item with the largest degree in each component."""
         tails = np.repeat(np.arange(self._n_items), np.diff(self._adjacency.indptr))
         heads = self._adjacency.indices.astype(np.int64)
         label = connected_nodes(tails, heads, self._n_items, strongly=True)  # each edge goes both ways
@@ -179,7 +169,7 @@ class GraphCurvature:
 
     @cached_property
     def _diagonal(self) -> Float64:
-        """The diagonal of G."""
+        """The diagonal of G, shape (n_items,)."""
         diagonal = self._degree.copy()
         diagonal[self._roots] *= 2.0
         return np.where(diagonal > 0, diagonal, 1.0)
@@ -200,7 +190,7 @@ class GraphCurvature:
         return solution
 
     def _approach(self, right: Float64, small: Float64) -> Float64:
-        """An approximate solution by conjugate gradients, or by elimination on a graph like a long chain."""
+        """Solve by conjugate gradients; by elimination on a graph like a long chain."""
         if "_factor" in vars(self):
             return self._factor.solve(right)
         solution, residual = np.zeros_like(right), right.copy()
@@ -209,18 +199,16 @@ class GraphCurvature:
         energy = (residual * scaled).sum(axis=0)
         for _ in range(TURNS):
             image = self._grounded(direction)
-            bend = (direction * image).sum(axis=0)
-            length = np.divide(energy, bend, out=np.zeros_like(bend), where=bend > 0)
+            slope = (direction * image).sum(axis=0)
+            length = np.divide(energy, slope, out=np.zeros_like(slope), where=slope > 0)
             solution += length * direction
             residual -= length * image
             if (np.abs(residual).max(axis=0, initial=0.0) <= small).all():
                 return solution
             scaled = residual * inverse
-            fresh = (residual * scaled).sum(axis=0)
-            direction = (
-                scaled + np.divide(fresh, energy, out=np.zeros_like(fresh), where=energy > 0) * direction
-            )
-            energy = fresh
+            energy, previous = (residual * scaled).sum(axis=0), energy
+            share = np.divide(energy, previous, out=np.zeros_like(energy), where=previous > 0)
+            direction = scaled + share * direction
         return self._factor.solve(right)
 
     @cached_property
@@ -234,7 +222,7 @@ class GraphCurvature:
 
     @cached_property
     def _row_sums(self) -> float:
-        """ρ, at least the largest row sum of G⁻¹; infinite where nothing is proved."""
+        """ρ, an upper bound on the row sums of G⁻¹; infinite without a proof."""
         heights = self._solve(np.ones((self._n_items, 1)), 0.25)
         top = float(heights.max(initial=0.0))
         image = self._grounded(heights)[:, 0] - 4 * LOOSE * self._diagonal * top
@@ -243,11 +231,10 @@ class GraphCurvature:
 
 
 InformationMatrix = DenseCurvature | GraphCurvature
-"""An information matrix H in scaled coordinates."""
 
 
 def solve_information(information: Float64, gradient: Float64) -> Float64:
-    """A solution u of H u = g for a singular H whose range holds g: Cholesky, or else eigenvalues."""
+    """Solve H u = g for a singular H with g in its range, by Cholesky or, if that fails, by eigenvalues."""
     scale = np.sqrt(np.maximum(np.diag(information), 0.0))
     scale = np.where(scale > 0, scale, 1.0)
     matrix, right = information / np.outer(scale, scale), gradient / scale

@@ -1,7 +1,7 @@
-"""The hard direction: the shortest v with d·v ≥ 1 on dying pairs and d·v = 0 on the others.
+"""The direction of gradient descent: the shortest v with d·v ≥ 1 on dying pairs and d·v = 0 on the others.
 
-Gradient descent from 0 with small steps has β_t / ln t → v. Lawson and Hanson's least distance programming
-solves it by non-negative least squares; rows are added where they are violated.
+Here d is the difference of a pair. Gradient descent from 0 with small steps has β_t / ln t → v. Lawson and
+Hanson's least distance programming finds v by non-negative least squares; violated rows are added.
 """
 
 from dataclasses import dataclass
@@ -13,24 +13,16 @@ from attomaton.base.tables import Bool, Float64
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import Span
 
-ROWS_ADDED = 200
-"""Rows by which the program grows."""
+ROWS_ADDED = 200  # rows by which the program grows
 
 
 @dataclass(frozen=True, eq=False)
 class HardDirection:
-    """The direction, in the coordinates of the features as given, and its certificate.
+    """The direction v of gradient descent for the features as given, with its certificate.
 
-    Attributes
-    ----------
-    vector : float64 array, shape (n_parameters,)
-        v; zeros if no pair dies.
-    margin : float
-        min d·v over dying pairs; 1 up to rounding.
-    leak : float
-        max |d·v| over surviving pairs.
-    gap : float
-        ‖v‖² less the value Σ λ of the dual problem at λ ≥ 0, as a share of ‖v‖²: 0 up to rounding.
+    ``vector`` is v, shape (n_parameters,), or zeros if no pair dies. ``margin`` is min d·v over dying pairs,
+    1 up to rounding, and ``leak`` is max |d·v| over the others. ``gap`` is ‖v‖² less the value of the dual
+    problem, as a share of ‖v‖²: 0 up to rounding.
     """
 
     vector: Float64
@@ -45,14 +37,12 @@ class HardDirection:
 
 
 def find_direction(problem: ChoiceProblem, dying: Bool, finite: Span) -> HardDirection:
-    """The hard direction of a face whose surviving pairs span ``finite`` (in scaled coordinates)."""
-    size = problem.rows.n_parameters
+    """Find the direction for a face whose surviving pairs have the span ``finite``."""
     if not dying.any():
-        return HardDirection(np.zeros(size), np.inf, 0.0, 0.0)
+        return HardDirection(np.zeros(problem.rows.n_parameters), np.inf, 0.0, 0.0)
     # the length of v is measured in the coordinates of the features as given
     complement = raw_complement(problem, finite)
-    rows = np.flatnonzero(dying)
-    slopes = problem.slopes(problem.coordinates(complement), rows)
+    slopes = problem.slopes(problem.coordinates(complement), np.flatnonzero(dying))
     unit = float(np.abs(slopes).max())  # features of any size: the program has entries near 1
     slopes = slopes / unit
     if slopes.size < 4_000_000:
@@ -69,12 +59,12 @@ def find_direction(problem: ChoiceProblem, dying: Bool, finite: Span) -> HardDir
 
 
 def raw_complement(problem: ChoiceProblem, span: Span) -> Float64:
-    """Orthonormal columns of the β, in the features as given, that change no difference of a span."""
+    """An orthonormal basis of the complement of a span, in coordinates of the features as given."""
     return np.linalg.qr(problem.parameters(span.complement))[0]
 
 
 def _least_distance(slopes: Float64) -> tuple[Float64, Float64]:
-    """Multipliers λ ≥ 0 and rows A of a support with v = Aᵀ λ shortest for A v ≥ 1."""
+    """Multipliers λ ≥ 0 and rows A with v = Aᵀ λ, the shortest v with d·v ≥ 1 for each row d of slopes."""
     from scipy.optimize import nnls
 
     use = np.zeros(len(slopes), bool)
@@ -87,12 +77,11 @@ def _least_distance(slopes: Float64) -> tuple[Float64, Float64]:
         weight = np.asarray(nnls(left, right, maxiter=50 * left.shape[1])[0])
         residual = left @ weight - right
         weight = weight / -residual[-1]
-        heavy = weight > 1e-12 * weight.max(initial=0.0)
-        support = active[heavy]
+        support = active[weight > 1e-12 * weight.max(initial=0.0)]
         # equalities on the support: A Aᵀ λ = 1
         exact: Any = np.linalg.lstsq(support @ support.T, np.ones(len(support)), rcond=1e-13)[0]
         point = support.T @ exact
-        low = np.flatnonzero((slopes @ point < 1 - 1e-9) & ~use)
-        if not len(low):
+        violated = np.flatnonzero((slopes @ point < 1 - 1e-9) & ~use)
+        if not len(violated):
             return exact, support
-        use[low[np.argsort(slopes[low] @ point)[:ROWS_ADDED]]] = True
+        use[violated[np.argsort(slopes[violated] @ point)[:ROWS_ADDED]]] = True

@@ -1,11 +1,12 @@
-"""Proofs in exact arithmetic, where floating point decides nothing: ranks, and signs for integers and halves.
+"""Proofs in exact arithmetic: ranks of differences, and signs where these are integers or halves.
 
-The vectors of a fit are rounded to fractions and put exactly on the solutions of D₀ v = 0 and D₀ᵀ λ = 0; then
-signs are read off without any rounding.
+The vectors v and λ of a fit are rounded to fractions and projected exactly onto the solutions of D₀ v = 0 and
+D₀ᵀ λ = 0, for the matrix D₀ of surviving differences. Their signs then have no rounding errors.
 """
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,26 +15,21 @@ from attomaton.choices.logit.contrasts import ContrastKind
 from attomaton.choices.logit.face import find_balance
 from attomaton.choices.logit.problem import ChoiceProblem
 
-MOST_FRACTIONS = 20_000
-"""Entries of the distinct differences up to which fractions are used."""
+MOST_FRACTIONS = 20_000  # entries of the distinct differences up to which fractions are used
 
-LARGEST_ENTRY = 2.0**20
-"""Up to this size, halves are taken for what was meant, and not for rounded numbers."""
+LARGEST_ENTRY = 2.0**20  # up to this size, halves count as exact and not as rounded numbers
 
-DENOMINATOR = 1 << 20
-"""The largest denominator of the fractions that vectors of a fit are rounded to."""
+DENOMINATOR = 1 << 20  # the largest denominator of the fractions that vectors of a fit are rounded to
 
-REPEATS = 50
-"""How many times larger the differences may be than the distinct differences among them."""
+REPEATS = 50  # how many times larger the differences may be than the distinct differences among them
 
+# Entries of the distinct differences up to which a contrast is classified in fractions.
 MOST_GENERATORS = 4_000
-"""Entries of the distinct differences up to which a contrast is classified in fractions."""
 
-MOST_RESIDUES = 200_000
-"""Entries of differences up to which their rank is computed modulo a prime."""
+MOST_RESIDUES = 200_000  # entries of differences up to which their rank is computed modulo a prime
 
+# The rank modulo this prime is never above the exact rank, and below it in one case of 10⁹.
 PRIME = 2_147_483_629
-"""The rank modulo this prime is never above the rank of the numbers, and below it in one case of 10⁹."""
 
 Row = list[Fraction]
 
@@ -43,7 +39,7 @@ def prove_in_fractions(
 ) -> bool:
     """Whether fractions prove which pairs die, and that S and R have these ranks.
 
-    ``direction`` is v, about, in scaled coordinates.
+    ``direction`` is about v, in scaled coordinates.
     """
     rows = np.flatnonzero(problem.is_pair & (problem.norms > 0))
     if len(rows) * problem.rows.n_parameters > REPEATS * MOST_FRACTIONS:
@@ -51,46 +47,46 @@ def prove_in_fractions(
     raw = problem.differences(rows) * problem.scale  # exact: the scale is a power of two
     if not _are_halves(raw):
         return False
-    surviving, both_ways, dying_rows = _split_surviving_dying(raw, dying[rows], problem.also_chosen[rows])
-    if (len(surviving) + len(dying_rows)) * problem.rows.n_parameters > MOST_FRACTIONS:
+    pairs = _split_pairs(raw, dying[rows], problem.also_chosen[rows])
+    if len(pairs.all) * problem.rows.n_parameters > MOST_FRACTIONS:
         return False
-    reduced, pivots = reduce_rows(surviving)
-    if (len(pivots), len(reduce_rows([*surviving, *dying_rows])[1])) != ranks:
+    reduced, pivots = reduce_rows(pairs.surviving)
+    if (len(pivots), len(reduce_rows(pairs.all)[1])) != ranks:
         return False
-    raises_all = _raises_all(reduced, pivots, dying_rows, direction / problem.scale)
-    return raises_all and _has_balance(surviving, both_ways)
+    raises_all = _raises_all(reduced, pivots, pairs.dying, direction / problem.scale)
+    return raises_all and _has_balance(pairs.surviving, pairs.both_ways)
 
 
 def classify_in_fractions(problem: ChoiceProblem, dying: Bool, weights: Float64) -> ContrastKind | None:
-    """The class of a contrast of the columns as given; None where there are too many differences.
+    """Decide the class of a contrast of the columns as given; None if there are too many differences.
 
-    ``dying`` is proved. The columns as stored and the weights are numbers without rounding errors.
+    ``dying`` is proved. Columns and weights count as exact numbers.
     """
     rows = np.flatnonzero(problem.is_pair & (problem.norms > 0))
     raw = problem.differences(rows) * problem.scale  # exact: the scale is a power of two
-    surviving, both_ways, dying_rows = _split_surviving_dying(raw, dying[rows], problem.also_chosen[rows])
-    if (len(surviving) + len(dying_rows)) * len(weights) > MOST_GENERATORS:
+    pairs = _split_pairs(raw, dying[rows], problem.also_chosen[rows])
+    if len(pairs.all) * len(weights) > MOST_GENERATORS:
         return None
     target = [Fraction(float(weight)) for weight in weights]
     centring = problem.centring
     for column, constant, centre in zip(*(numbers.tolist() for numbers in centring), strict=True):
         target[column] -= Fraction(centre) * Fraction(float(weights[constant]))
-    if _is_independent([*surviving, *dying_rows], target):
+    if _is_independent(pairs.all, target):
         return ContrastKind.UNIDENTIFIED
-    if not _is_independent(surviving, target):
+    if not _is_independent(pairs.surviving, target):
         return ContrastKind.FINITE
-    opposite = [[-x for x in row] for row, both in zip(surviving, both_ways, strict=True) if both]
-    cone = [*surviving, *dying_rows, *opposite]
+    both = zip(pairs.surviving, pairs.both_ways, strict=True)
+    cone = [*pairs.all, *([-x for x in row] for row, goes_both_ways in both if goes_both_ways)]
     if _is_in_cone(cone, target):
         return ContrastKind.PLUS
     return ContrastKind.MINUS if _is_in_cone(cone, [-x for x in target]) else ContrastKind.UNDECIDED
 
 
 def has_rank(problem: ChoiceProblem, face: Bool, rank: int) -> bool:
-    """Whether the differences of a face have at most this rank as the numbers they are, not up to rounding.
+    """Whether the differences of a face have at most this rank exactly, not up to rounding.
 
-    True also where the rank is not computed: of too many rows, or of small integers and halves, whose gaps
-    are too wide for rounding to hide unless other rows have a column far larger.
+    Also True where the rank is not computed: for too many rows, and for small integers and halves, whose gaps
+    rounding cannot hide unless a column is far larger in other rows.
     """
     rows = np.flatnonzero(problem.is_pair & face & (problem.norms > 0))
     if len(rows) * problem.rows.n_parameters > MOST_RESIDUES:
@@ -101,7 +97,7 @@ def has_rank(problem: ChoiceProblem, face: Bool, rank: int) -> bool:
 
 
 def rank_modulo(values: Float64) -> int:
-    """The rank of a matrix of floating-point numbers, which are fractions, modulo a prime."""
+    """The rank modulo a prime of a matrix of floating-point numbers, which are fractions."""
     mantissa, exponent = np.frexp(values)
     powers, number = np.unique(exponent, return_inverse=True)
     factor = np.array([pow(2, int(power) - 53, PRIME) for power in powers], np.int64)
@@ -121,7 +117,7 @@ def rank_modulo(values: Float64) -> int:
 
 
 def reduce_rows(rows: Sequence[Row]) -> tuple[list[Row], list[int]]:
-    """The reduced echelon form of some rows, and its pivot columns."""
+    """The reduced echelon form of a matrix, and its pivot columns."""
     reduced, pivots = list[Row](), list[int]()
     for row in rows:
         remainder = list(row)
@@ -132,8 +128,8 @@ def reduce_rows(rows: Sequence[Row]) -> tuple[list[Row], list[int]]:
         pivot = next((position for position, value in enumerate(remainder) if value), None)
         if pivot is None:
             continue
-        first = remainder[pivot]
-        remainder = [value / first for value in remainder]
+        leading = remainder[pivot]
+        remainder = [value / leading for value in remainder]
         for position, above in enumerate(reduced):
             if above[pivot]:
                 factor = above[pivot]
@@ -144,7 +140,7 @@ def reduce_rows(rows: Sequence[Row]) -> tuple[list[Row], list[int]]:
 
 
 def _raises_all(reduced: list[Row], pivots: list[int], dying_rows: list[Row], direction: Float64) -> bool:
-    """Whether the direction, put exactly on D₀ v = 0, raises all rows that die."""
+    """Whether the direction, projected exactly onto D₀ v = 0, raises all rows that die."""
     if not dying_rows:
         return True
     size = max(float(np.abs(direction).max()), 1e-300)
@@ -157,8 +153,8 @@ def _raises_all(reduced: list[Row], pivots: list[int], dying_rows: list[Row], di
 def _has_balance(surviving: list[Row], both_ways: list[bool]) -> bool:
     """Whether some λ > 0 (of any sign on pairs both ways) has Σ λ d = 0 exactly.
 
-    A floating-point λ is found with all one-way multipliers at 1 or above and rounded; the multipliers of
-    independent rows are then solved for in fractions.
+    A floating-point λ with one-way multipliers of 1 or more is rounded. The multipliers of independent rows
+    are then solved for in fractions.
     """
     if not surviving:
         return True
@@ -184,7 +180,7 @@ def _has_balance(surviving: list[Row], both_ways: list[bool]) -> bool:
 
 
 def _is_in_cone(generators: list[Row], target: Row) -> bool:
-    """Whether target = Σ λ g with λ ≥ 0: the first phase of the simplex method, by Bland's rule."""
+    """Whether target = Σ λ g with λ ≥ 0, by the first phase of the simplex method with Bland's rule."""
     tableau = [[g[k] for g in generators] + [value] for k, value in enumerate(target)]
     tableau = [row if row[-1] >= 0 else [-x for x in row] for row in tableau]  # right-hand sides of 0 or more
     basis = [len(generators) + k for k in range(len(tableau))]
@@ -211,31 +207,40 @@ def _is_in_cone(generators: list[Row], target: Row) -> bool:
 
 
 def _is_independent(rows: list[Row], target: Row) -> bool:
-    """Whether the target is no combination of the rows."""
+    """Whether the target is not a combination of the rows."""
     return len(reduce_rows([*rows, target])[0]) > len(reduce_rows(rows)[0])
 
 
 def _independent(rows: list[Row]) -> list[int]:
-    """The numbers of rows that are independent of those before them."""
-    reduced, numbers = list[Row](), list[int]()
-    for number, row in enumerate(rows):
+    """The indices of rows that are independent of the rows before them."""
+    reduced, indices = list[Row](), list[int]()
+    for index, row in enumerate(rows):
         larger = reduce_rows([*reduced, row])[0]
         if len(larger) > len(reduced):
             reduced = larger
-            numbers.append(number)
-    return numbers
+            indices.append(index)
+    return indices
 
 
 def _are_halves(values: Float64) -> bool:
     return bool((2 * values % 1 == 0).all()) and float(np.abs(values).max(initial=0.0)) <= LARGEST_ENTRY
 
 
-def _split_surviving_dying(
-    raw: Float64, dying: Bool, also_chosen: Bool
-) -> tuple[list[Row], list[bool], list[Row]]:
-    """The distinct differences that survive, which of them are pairs both ways, and those that die."""
+class DistinctPairs(NamedTuple):
+    """The distinct differences of pairs that survive and that die; ``both_ways`` is of the surviving."""
+
+    surviving: list[Row]
+    both_ways: list[bool]
+    dying: list[Row]
+
+    @property
+    def all(self) -> list[Row]:
+        return [*self.surviving, *self.dying]
+
+
+def _split_pairs(raw: Float64, dying: Bool, also_chosen: Bool) -> DistinctPairs:
     surviving, both_ways = _distinct(raw[~dying], also_chosen[~dying])
-    return surviving, both_ways, _distinct(raw[dying], np.zeros(int(dying.sum()), bool))[0]
+    return DistinctPairs(surviving, both_ways, _distinct(raw[dying], np.zeros(int(dying.sum()), bool))[0])
 
 
 def _distinct(rows: Float64, both_ways: Bool) -> tuple[list[Row], list[bool]]:

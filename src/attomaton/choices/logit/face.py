@@ -1,8 +1,9 @@
-"""Which pairs die: the face of the data on which the estimate is finite.
+"""Find the pairs that die, and with them the face of the data on which the estimate is finite.
 
-A pair dies if some direction v with D v ≥ 0 has d·v > 0: its log odds then run to infinity. One linear
-program decides for all pairs: max Σ s with D v ≥ s, 0 ≤ s ≤ 1 has s ∈ {0, 1}, because D v ≥ 0 is a cone, and
-s = 1 exactly on the pairs that die. It is solved in the few directions that Newton's method leaves open.
+Let D have the difference d of each pair in a row. A pair dies if some direction v with D v ≥ 0 has d·v > 0:
+its log odds then tend to infinity. One linear program decides for all pairs: max Σ s with D v ≥ s and
+0 ≤ s ≤ 1 has s ∈ {0, 1}, because D v ≥ 0 is a cone, and s = 1 exactly on the pairs that die. It is solved in
+the few directions in which no pair was proved to survive.
 """
 
 from contextlib import suppress
@@ -23,54 +24,45 @@ sparse: Any = scipy.sparse
 unique: Any = np.unique  # their stubs leave types unknown
 round_off: Any = np.round
 
-PATIENCE = 6
-"""Newton steps without a proof before the face is looked for."""
+PATIENCE = 6  # Newton steps without a proof before a linear program is solved
 
-CUTS = (0.5, 0.1, 0.02)
-"""A pair is taken as surviving if Newton's step moves it by no more than this."""
+CUTS = (0.5, 0.1, 0.02)  # a guess takes a pair as surviving if Newton's step moves it by no more than this
 
+# Up to these numbers of columns and rows the linear program is solved at once, without a guess.
 FEW_PARAMETERS, FEW_ROWS = 20, 200_000
-"""Up to these numbers of columns and rows the linear program is solved at once, without a guess."""
 
-ATTEMPTS = 4
-"""How often the face is guessed."""
+ATTEMPTS = 4  # how often the face is guessed
 
-PROGRAM_CHUNK = 2_000
-"""Rows by which a large linear program grows."""
+PROGRAM_CHUNK = 2_000  # rows by which a large linear program grows
 
-MOST_MERGED_ENTRIES = 4_000_000
-"""Entries of directions up to which equal directions are merged."""
+MOST_MERGED_ENTRIES = 4_000_000  # entries of directions up to which equal directions are merged
 
+# A direction is straightened only if it still raises every row that dies by more than this.
 FAINTEST_RISE = 0.25
-"""A direction is straightened only if it still raises every row that dies by more than this."""
 
-TOLERANCE = 1e-7
-"""Activities of rows of length 1 below this count as zero in a large linear program."""
+TOLERANCE = 1e-7  # activities of rows of length 1 below this count as zero in a large linear program
 
 
 @dataclass(frozen=True, eq=False)
 class Face:
     """Which rows die, a direction along which they do, and how they were found.
 
-    Attributes
-    ----------
-    dying : bool array, shape (n_rows,)
-        Rows j whose pair (c, j) dies, where c is the reference row of the situation.
-    direction : float64 array, shape (n_parameters,)
-        v with d·v ≥ ½ on dying pairs of length 1 and 0 on the others, in scaled coordinates.
-    start : float64 array, shape (n_parameters,)
-        A point from which Newton's method on the face may begin.
-    method : str
-        "Newton", "components", "linear program" or "guess and linear program".
-    program_rows : int
-        How many rows the linear program had.
+    Row j dies if the pair (c, j) does, where c is the reference row of the situation. ``direction`` is a v
+    with d·v ≥ ½ on dying pairs of length 1 and 0 on the others, and Newton's method on the face may begin at
+    ``start``; both have shape (n_parameters,), in scaled coordinates. ``program_rows`` counts the rows of the
+    linear program.
     """
 
-    dying: Bool
+    dying: Bool  # (n_rows,)
     direction: Float64
     start: Float64
-    method: str
+    method: str  # "Newton", "components", "linear program" or "guess and linear program"
     program_rows: int = 0
+
+    @property
+    def alive(self) -> Bool | None:
+        """The rows that do not die; None if no row dies."""
+        return ~self.dying if self.dying.any() else None
 
 
 class ConeProgram(NamedTuple):
@@ -84,11 +76,10 @@ class ConeProgram(NamedTuple):
 def find_face(
     problem: ChoiceProblem, start: Float64, *, guess: bool | None = None, metric: Float64 | None = None
 ) -> Face:
-    """Decide which pairs die, where Newton's method has not proved that none do.
+    """Decide which pairs die.
 
-    ``guess`` None decides by size, and uses components where all differences are e_a − e_b; False solves the
-    linear program at once. ``metric`` has the coordinates of :func:`find_metric`, for classes that nearly
-    overlap.
+    ``guess`` says whether Newton's method first guesses which rows survive. None decides by size, and by
+    components where all differences are e_a − e_b. ``metric`` has the coordinates of :func:`find_metric`.
     """
     arcs = problem.rows.arcs(problem.reference)
     if arcs is not None and guess is None:
@@ -104,7 +95,7 @@ def find_face(
 
 
 def find_components_face(problem: ChoiceProblem, arcs: tuple[Int64, Int64], start: Float64) -> Face:
-    """Where all differences are e_a − e_b a pair survives exactly inside a strongly connected component."""
+    """Decide by components where all differences are e_a − e_b: pairs survive in strongly connected ones."""
     winner, loser = arcs
     both = problem.also_chosen
     tails, heads = np.concatenate([winner, loser[both]]), np.concatenate([loser, winner[both]])
@@ -114,7 +105,7 @@ def find_components_face(problem: ChoiceProblem, arcs: tuple[Int64, Int64], star
 
 
 def _stack_components(tails: Int64, heads: Int64, size: int) -> tuple[Int64, Int64]:
-    """The strong component of each node, and its height above what it leads to."""
+    """The strong component of each node, and the height of this component above those that it leads to."""
     component = connected_nodes(tails, heads, size, strongly=True)
     between = component[tails] != component[heads]
     n_components = int(component.max(initial=0)) + 1
@@ -123,9 +114,9 @@ def _stack_components(tails: Int64, heads: Int64, size: int) -> tuple[Int64, Int
 
 
 def find_games_face(problem: ChoiceProblem) -> Face:
-    """The face if all columns but the items' have finite estimates: games between strong components die.
+    """The face on which only games between strong components die, where a tie is an edge each way.
 
-    A tie is an edge each way. That nothing else dies must be proved.
+    It is right if all features have finite estimates, which must be proved.
     """
     rows: Any = problem.rows
     won, lost, *tied = problem.situations.columns(problem.counts)
@@ -144,40 +135,39 @@ def find_games_face(problem: ChoiceProblem) -> Face:
 def find_metric(problem: ChoiceProblem, basis: Float64) -> Float64 | None:
     """Coordinates in which alternatives near the border between chosen and others are far apart.
 
-    Newton's method gives weight to those alone: in units of the information there, classes that overlap by
-    10⁻⁹ of their range differ by about 1. None where the rows are too many.
+    At the end of Newton's method only these have weight: in units of the information there, classes that
+    overlap by 10⁻⁹ of their range differ by about 1. None if there are too many rows.
     """
     climb = NewtonClimb(most_steps=60, reach=np.inf, settled=1e-12, chord=False, basis=basis)
     last = climb.run(problem, None, np.zeros(problem.rows.n_parameters)).last
-    return information_root(problem, last.probability, basis)
+    return information_root(problem, last.point.probability, basis)
 
 
 def _guess_face(problem: ChoiceProblem, start: Float64) -> tuple[Bool | None, Float64]:
-    """Rows that Newton's step leaves together and whose survival a further step proves; where it stopped.
+    """Rows that Newton's step hardly moves and whose survival a further step proves, and its last point.
 
-    A step of Newton's method moves dying pairs apart by about 1 each time, and surviving ones less and less.
+    Each step moves dying pairs apart by about 1, and others less and less. None if nothing is proved.
     """
-    climb = NewtonClimb(most_steps=0)
     prove = NewtonClimb(most_steps=8, until_proof=True, patience=5)
-    here = climb.run(problem, None, start).last
-    tried = set[int]()
+    here = NewtonClimb(most_steps=0).run(problem, None, start).last
+    sizes_tried = set[int]()
     for _ in range(ATTEMPTS):
-        values = here.moved
-        apart = np.abs(problem.situations.spread(values[problem.reference]) - values)
+        utilities = here.step_utilities
+        apart = np.abs(problem.situations.spread(utilities[problem.reference]) - utilities)
         for cut in CUTS:
             alive = (apart <= cut) | (problem.counts > 0)
-            if (size := int(alive.sum())) in tried:
+            if (size := int(alive.sum())) in sizes_tried:
                 continue
-            tried.add(size)
-            course = prove.run(problem, alive, here.beta)
+            sizes_tried.add(size)
+            course = prove.run(problem, alive, here.point.beta)
             if course.proof is not None:
-                return alive, course.last.beta
-        here = NewtonClimb(most_steps=5, patience=5).run(problem, None, here.beta).last
+                return alive, course.last.point.beta
+        here = NewtonClimb(most_steps=5, patience=5).run(problem, None, here.point.beta).last
     return None, start
 
 
 def _solve_reduced(problem: ChoiceProblem, proven: Bool, metric: Float64 | None) -> tuple[Bool, Float64, int]:
-    """Dying rows and a direction, the rows in ``proven`` being known to survive."""
+    """Dying rows, a direction, and the size of the program, if the rows in ``proven`` survive."""
     alive = proven.copy()
     alive[problem.reference] = True
     complement = span_of(problem, alive).complement
@@ -197,7 +187,7 @@ def _solve_reduced(problem: ChoiceProblem, proven: Bool, metric: Float64 | None)
 
 
 def _slopes_of_undecided(problem: ChoiceProblem, proven: Bool, complement: Float64) -> tuple[Int64, Float64]:
-    """Pairs that some direction of the complement moves, and how fast each direction moves each pair."""
+    """Rows whose pairs the complement does not rule out, and d·v / ‖d‖ for each of its columns v."""
     undecided = np.flatnonzero(problem.is_pair & ~proven & (problem.norms > 0))
     slopes = problem.slopes(complement, undecided) / problem.norms[undecided, None]
     steep = np.abs(slopes).max(axis=1, initial=0.0) > CUT
@@ -205,16 +195,16 @@ def _slopes_of_undecided(problem: ChoiceProblem, proven: Bool, complement: Float
 
 
 def _scale_to_rise(problem: ChoiceProblem, direction: Float64, dying: Bool) -> Float64:
-    """The direction in the unit in which the least that it raises a dying pair of length 1 is 1."""
+    """Scale the direction so that min d·v / ‖d‖ over dying pairs is 1."""
     if not dying.any():
         return direction
     return direction / float((problem.gaps(direction)[dying] / problem.norms[dying]).min())
 
 
 def distinct_directions(vectors: Float64, digits: int | None = 10) -> tuple[Float64, Int64]:
-    """Vectors as directions of length 1, equal ones once, and which direction each vector has.
+    """The distinct directions of vectors, of length 1, and the direction of each vector.
 
-    Directions count as equal if they agree to ``digits``, or exactly.
+    Directions count as equal if they agree to ``digits``; None means exactly.
     """
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     if not len(units) or units.size > MOST_MERGED_ENTRIES:
@@ -225,9 +215,9 @@ def distinct_directions(vectors: Float64, digits: int | None = 10) -> tuple[Floa
 
 
 def solve_cone(directions: Float64) -> ConeProgram:
-    """Which rows of A a direction w with A w ≥ 0 can raise above 0, and one that raises them all.
+    """Find a w with A w ≥ 0 that raises all rows of A, the ``directions``, that such a w can raise.
 
-    A large program grows by the rows that its solution violates, then by rows at 0 that the rows proven to
+    A large program grows by the rows that its solution violates, then by rows at 0 that the rows proved to
     survive do not span.
     """
     size = len(directions)
@@ -239,9 +229,9 @@ def solve_cone(directions: Float64) -> ConeProgram:
         rows = np.flatnonzero(use)
         direction, dies = _solve_cone_at_once(directions[rows])
         height = directions @ direction
-        low = np.flatnonzero((height < -TOLERANCE) & ~use)
-        if len(low):
-            use[low[np.argsort(height[low])[:PROGRAM_CHUNK]]] = True
+        violated = np.flatnonzero((height < -TOLERANCE) & ~use)
+        if len(violated):
+            use[violated[np.argsort(height[violated])[:PROGRAM_CHUNK]]] = True
             continue
         at_zero = np.flatnonzero((np.abs(height) <= TOLERANCE) & ~use)
         span = span_of_vectors(directions[rows[~dies]], directions.shape[1])
@@ -255,7 +245,7 @@ def solve_cone(directions: Float64) -> ConeProgram:
 
 
 def _solve_cone_at_once(matrix: Float64) -> tuple[Float64, Bool]:
-    """Max Σ s with A w ≥ s, 0 ≤ s ≤ 1; the direction is then put on the surviving rows' complement."""
+    """Solve max Σ s with A w ≥ s, 0 ≤ s ≤ 1 for the rows A of ``matrix``: w, and which rows have s = 1."""
     n_rows, size = matrix.shape
     if size == 0 or n_rows == 0:
         return np.zeros(size), np.zeros(n_rows, bool)
@@ -268,14 +258,14 @@ def _solve_cone_at_once(matrix: Float64) -> tuple[Float64, Bool]:
 
 
 def straighten(matrix: Float64, direction: Float64, dies: Bool) -> Float64:
-    """The direction without what it has along surviving rows, and with rows that die at 1 or above."""
+    """Project the direction onto the complement of surviving rows, and scale it to raise others by 1."""
     projected = span_of_vectors(matrix[~dies], matrix.shape[1]).reject(direction)
     lowest = float((matrix[dies] @ projected).min(initial=1.0))
     return projected / lowest if lowest > FAINTEST_RISE else direction
 
 
 def find_balance(directions: Float64, both_ways: Any) -> Float64 | None:
-    """λ with Σ λ d = 0, at least 1 but where a direction goes both ways; None if there is none."""
+    """λ with Σ λ d = 0 over directions d, and λ ≥ 1 except where d goes both ways; None if none exists."""
     bounds = np.array([(-np.inf if both else 1.0, np.inf) for both in both_ways])
     right = np.zeros(directions.shape[1])
     with suppress(UncertifiedSolution):
@@ -285,17 +275,17 @@ def find_balance(directions: Float64, both_ways: Any) -> Float64 | None:
 
 
 def run_highs(cost: Float64, **constraints: Any) -> Any:
-    """HiGHS's answer to a linear program; its word is checked where it is used."""
+    """Solve a linear program with HiGHS, whose answer is not trusted: the certificate checks it."""
     import scipy.optimize
 
     linprog: Any = scipy.optimize.linprog
     answer: Any = None
-    fine = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    tolerances = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
     for method in ("highs", "highs-ds", "highs-ipm"):
-        answer = linprog(cost, method=method, options=fine, **constraints)
+        answer = linprog(cost, method=method, options=tolerances, **constraints)
         if answer.status == 0:
             return answer
     raise UncertifiedSolution(
-        f"the linear program that decides which comparisons die was not solved ({answer.message}); scale "
-        "features to a common size, or drop those that hardly differ"
+        f"the linear program that finds infinite estimates was not solved ({answer.message}); scale features "
+        "to a common size, or drop features that hardly differ"
     )

@@ -1,8 +1,9 @@
 """Firth's penalised likelihood: finite estimates where the maximum is infinite, with profile intervals.
 
-ℓ*(β) = ℓ(β) + ½ log det I(β), with the information I on the span of what is identified (Firth 1993; Jeffreys'
-prior). Its gradient is that of ℓ with the residual n_j − N p_j of each row raised by ½ N p_j (h_j − h̄), where
-h_j = (x_j − x̄)ᵀ I⁻¹ (x_j − x̄) and h̄ is the mean of h_j in its situation.
+ℓ*(β) = ℓ(β) + ½ log det I(β) for the log-likelihood ℓ and the information I on the span of the identified
+contrasts (Firth 1993; Jeffreys' prior). Its gradient is that of ℓ with ½ N p_j (h_j − h̄) added to the
+residual n_j − N p_j of each row. Here h_j = (x_j − x̄)ᵀ I⁻¹ (x_j − x̄) is the *leverage*, and h̄ its mean, with
+probabilities p_j, in the situation. All vectors are in coordinates of an orthonormal basis of the span.
 """
 
 from collections.abc import Callable
@@ -18,53 +19,62 @@ from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number
 from attomaton.base.printing import Block, Grid, show_count
 from attomaton.base.tables import Float64, table_of
-from attomaton.choices.logit.contrasts import CLOSE, Contrast, ContrastKind, weights_of
+from attomaton.choices.logit.cone import CLOSE
+from attomaton.choices.logit.contrasts import Contrast, ContrastKind, weights_of
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.rows import Situations
 from attomaton.choices.logit.untyped import linalg
 
-FIRTH_STEPS, MOST_MOVED = 500, 4.0
-"""Steps, and the largest change of a utility in one of them."""
+FIRTH_STEPS, MOST_MOVED = 500, 4.0  # steps, and the largest change of a utility in one of them
 
+# Earlier steps from which the curvature of the penalty is estimated: without it, convergence may be slow.
 MEMORY = 8
-"""Earlier steps that say how the penalty bends ℓ*: by the information alone, convergence may be slow."""
 
-LOST = "the information is lost in rounding; scale features to a common size"
-
+# The decrement at which a climb stops, and the largest at which its end counts as a maximum.
 FIRTH_SETTLED, LEVEL = 1e-18, 1e-9
-"""The decrement at which it stops, and the largest at which what it found is a maximum."""
 
+# Entries of rows times columns of the root of the inverse information in memory at once.
 MOST_AT_ONCE = 1 << 24
-"""Entries of rows times columns of the root of the inverse information in memory at once."""
 
 
 class PenalisedPoint(NamedTuple):
-    """ℓ* and what a step needs, at one point in coordinates of the span."""
+    """A point of a climb: ``value`` is ℓ*, and ``factor`` the Cholesky factor of the information."""
 
     position: Float64
     probability: Float64
     log_likelihood: float
     value: float
     gradient: Float64
-    factor: Any  # of the information, by Cholesky
+    factor: Any
 
 
+class Secant(NamedTuple):
+    """A step, and the fall of the gradient along it."""
+
+    step: Float64
+    fall: Float64
+
+
+@dataclass(frozen=True, eq=False)
 class FirthClimb:
-    """The maximum of ℓ*, on all of the identified span or where one contrast has a given value."""
+    """Maximise ℓ* on the span of ``basis``, or where one contrast has a given value."""
 
-    def __init__(self, problem: ChoiceProblem, basis: Float64) -> None:
-        self.problem, self.basis = problem, basis
+    problem: ChoiceProblem
+    basis: Float64
 
     def run(self, start: Float64, fixed: Float64 | None = None) -> PenalisedPoint:
-        """Climb from ``start``, along directions in which the contrast ``fixed`` is level."""
+        """Climb from ``start``, without a change of the contrast ``fixed``."""
         here = self.look(start)
         if here is None:
-            raise UncertifiedSolution(LOST)
-        before, n_level, secants = np.inf, 0, list[tuple[Float64, Float64]]()
+            raise UncertifiedSolution(
+                "Firth's estimate is lost in rounding; scale features to a common size, or drop those that "
+                "hardly differ"
+            )
+        before, n_level, secants = np.inf, 0, list[Secant]()
         for _ in range(FIRTH_STEPS):
             step = self._step(here, fixed, secants)
             decrement = float(here.gradient @ step)
-            if decrement <= 0:  # what earlier steps said is no longer true
+            if decrement <= 0:  # the curvature has changed since the earlier steps
                 secants.clear()
                 step = self._step(here, fixed, secants)
                 decrement = float(here.gradient @ step)
@@ -72,68 +82,67 @@ class FirthClimb:
             if decrement <= FIRTH_SETTLED or n_level > MEMORY:
                 return here
             before = decrement
-            moved = float(np.abs(self.problem.utilities(self.basis @ step)).max(initial=0.0))
-            length = min(1.0, MOST_MOVED / max(moved, 1e-300))
-            while (candidate := self.look(here.position + length * step)) is None or (
-                candidate.value < here.value - 1e-12 * abs(here.value)
-            ):
-                length /= 2
-                if length < 1e-10:
-                    break
-            if candidate is None or length < 1e-10:
+            length, ahead = self._advance(here, step)
+            if ahead is None:
                 break
-            secants.append((np.asarray(length * step), here.gradient - candidate.gradient))
+            secants.append(Secant(np.asarray(length * step), here.gradient - ahead.gradient))
             del secants[:-MEMORY]
-            here = candidate
+            here = ahead
         if before > LEVEL:
             raise UncertifiedSolution(
-                f"Firth's estimate was not found (a step of {before**0.5:.1g} standard errors is left); "
-                "scale features to a common size, or drop those that hardly differ"
+                f"Firth's estimate was not found (a step of {before**0.5:.1g} standard errors remains); "
+                "scale features to a common size, or drop features that hardly differ"
             )
         return here
 
-    def _step(
-        self, here: PenalisedPoint, fixed: Float64 | None, secants: list[tuple[Float64, Float64]]
-    ) -> Float64:
-        """A step of the quasi-Newton method (L-BFGS) that begins with the information without the penalty."""
-        slope, shares, bent = (
-            here.gradient,
-            list[float](),
-            [pair for pair in secants if pair[0] @ pair[1] > 0],
-        )
+    def _advance(self, here: PenalisedPoint, step: Float64) -> tuple[float, PenalisedPoint | None]:
+        """The length of the step at which ℓ* does not fall, and the point there; None if there is none."""
+        largest = float(np.abs(self.problem.utilities(self.basis @ step)).max(initial=0.0))
+        length = min(1.0, MOST_MOVED / max(largest, 1e-300))
+        while length >= 1e-10:
+            ahead = self.look(here.position + length * step)
+            if ahead is not None and ahead.value >= here.value - 1e-12 * abs(here.value):
+                return length, ahead
+            length /= 2
+        return length, None
+
+    def _step(self, here: PenalisedPoint, fixed: Float64 | None, secants: list[Secant]) -> Float64:
+        """A step of the quasi-Newton method (L-BFGS) that starts from the information without the penalty."""
+        slope, shares = here.gradient, list[float]()
+        convex = [secant for secant in secants if secant.step @ secant.fall > 0]
         response = None if fixed is None else linalg.cho_solve(here.factor, fixed)
         if fixed is not None and response is not None:
             slope = slope - float(response @ slope) / float(response @ fixed) * fixed
-        for moved, fallen in reversed(bent):
-            shares.append(float(moved @ slope) / float(moved @ fallen))
-            slope = slope - shares[-1] * fallen
+        for earlier, fall in reversed(convex):
+            shares.append(float(earlier @ slope) / float(earlier @ fall))
+            slope = slope - shares[-1] * fall
         step = linalg.cho_solve(here.factor, slope)
         if fixed is not None and response is not None:
             step = step - float(fixed @ step) / float(fixed @ response) * response
-        for (moved, fallen), share in zip(bent, reversed(shares), strict=True):
-            step = step + (share - float(fallen @ step) / float(moved @ fallen)) * moved
+        for (earlier, fall), share in zip(convex, reversed(shares), strict=True):
+            step = step + (share - float(fall @ step) / float(earlier @ fall)) * earlier
         return step
 
     def look(self, position: Float64) -> PenalisedPoint | None:
-        """ℓ* and its gradient; None where the information is lost in rounding."""
+        """ℓ* and its gradient at a point; None where the information is lost in rounding."""
         problem, basis = self.problem, self.basis
         utilities = problem.with_offsets(problem.utilities(basis @ position))
-        probability, value = problem.probabilities(utilities, None)
+        probability, log_likelihood = problem.probabilities(utilities, None)
         information = basis.T @ problem.information(probability) @ basis
         try:
             factor = linalg.cho_factor(information, lower=True)
         except linalg.LinAlgError:
             return None
-        half = float(np.log(np.diag(factor[0])).sum())
-        raised = self.leverages(probability, factor)
-        mean = problem.situations.spread(problem.situations.sum(probability * raised))
+        value = log_likelihood + float(np.log(np.diag(factor[0])).sum())
+        leverage = self._leverages(probability, factor)
+        mean = problem.situations.spread(problem.situations.sum(probability * leverage))
         times = problem.situations.spread(problem.totals)
-        weight = problem.residuals(probability) + 0.5 * times * probability * (raised - mean)
+        weight = problem.residuals(probability) + 0.5 * times * probability * (leverage - mean)
         gradient = basis.T @ problem.gradient(weight)
-        return PenalisedPoint(position, probability, value, value + half, gradient, factor)
+        return PenalisedPoint(position, probability, log_likelihood, value, gradient, factor)
 
-    def leverages(self, probability: Float64, factor: Any) -> Float64:
-        """(x − x̄)ᵀ I⁻¹ (x − x̄) of each row."""
+    def _leverages(self, probability: Float64, factor: Any) -> Float64:
+        """The leverage of each row, shape (n_rows,)."""
         problem = self.problem
         root = self.basis @ linalg.solve_triangular(factor[0], np.eye(len(factor[0])), lower=True).T
         total = np.zeros(len(probability))
@@ -145,7 +154,7 @@ class FirthClimb:
 
 
 class Profile:
-    """The profile of ℓ* along a contrast: its interval and its p-value."""
+    """The profile of ℓ* along a contrast: the largest ℓ* where the contrast has a given value."""
 
     def __init__(self, climb: FirthClimb, top: PenalisedPoint, contrast: Float64) -> None:
         self._climb, self._top, self._contrast = climb, top, contrast
@@ -158,7 +167,7 @@ class Profile:
         return max(2.0 * (self._top.value - self._climb.run(start, self._contrast).value), 0.0)
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Where ℓ* falls by less than half the quantile of the chi-square distribution."""
+        """The values at which twice the fall of ℓ* is below the quantile of the chi-square distribution."""
         from scipy.optimize import brentq
         from scipy.special import ndtri
 
@@ -178,7 +187,7 @@ class Profile:
         return float(self._contrast @ self._top.position)
 
     def p_value(self) -> float:
-        """The p-value of a contrast of 0, by the chi-square distribution of the fall of ℓ*."""
+        """The p-value of 0, by the chi-square distribution of twice the fall of ℓ*."""
         from scipy.special import chdtrc
 
         return float(chdtrc(1, self.drop(-self.estimate / self.error))) if self.error else 1.0
@@ -186,20 +195,12 @@ class Profile:
 
 @dataclass(frozen=True, eq=False)
 class FirthContrast:
-    """A contrast by Firth's penalised likelihood, beside what the likelihood alone says.
+    """A contrast by Firth's penalised likelihood, and its estimate without the penalty.
 
-    Attributes
-    ----------
-    label : str
-        The contrast in words.
-    value, standard_error : float
-        The estimate, and its standard error by the information there; NaN where it is not identified.
-    maximum : Contrast
-        The estimate by the likelihood alone, which may be infinite, with its proof.
-    profile : object or None
-        Where interval and p-value come from; None where it is not identified; private.
-    unit : float
-        The factor by which estimate, error and interval are multiplied.
+    ``label`` is the contrast in words, ``value`` the estimate and ``standard_error`` its error by the
+    information there; both are NaN if the contrast is not identified. ``maximum`` is the estimate by the
+    likelihood alone, which may be infinite. ``unit`` is the factor of estimate, error and interval. The
+    private ``profile`` computes interval and p-value.
     """
 
     label: str
@@ -210,7 +211,7 @@ class FirthContrast:
     unit: float = 1.0
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """The interval of profile penalised likelihood, which is not symmetric about the estimate."""
+        """The interval by profile penalised likelihood, which need not be symmetric about the estimate."""
         if self.profile is None:
             return -np.inf, np.inf
         low, high = self.profile.interval(level)
@@ -218,26 +219,17 @@ class FirthContrast:
 
     @cached_property
     def p_value(self) -> float:
-        """The p-value of 0, by the ratio of penalised likelihoods."""
+        """The p-value of the value 0, by the ratio of penalised likelihoods."""
         return np.nan if self.profile is None else self.profile.p_value()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FirthFit(Tabular):
-    """A conditional logit by Firth's penalised likelihood, beside the proof of what is infinite without it.
+    """A conditional logit by Firth's penalised likelihood, and the proof of what is infinite without it.
 
-    Its bias is smaller than that of the maximum, and it is finite for all that the data bear on.
-
-    Attributes
-    ----------
-    problem : ChoiceProblem
-        The choices.
-    climb, top : objects
-        The span and the maximum on it; private.
-    maximum : callable
-        The estimate of a contrast by the likelihood alone: ``LogitFit.contrast``.
-    proof : str
-        The certificate of that estimate, in words.
+    Estimates are less biased than those of the likelihood alone, and finite wherever they are identified.
+    ``problem`` has the choices, ``maximum`` is ``LogitFit.contrast``, the estimate without the penalty, and
+    ``proof`` its certificate in words. ``climb`` and ``top``, the span and the maximum on it, are private.
     """
 
     problem: ChoiceProblem
@@ -251,7 +243,7 @@ class FirthFit(Tabular):
 
     @property
     def scaled(self) -> Float64:
-        """β in scaled coordinates, in the span of what is identified."""
+        """β in scaled coordinates, in the identified span."""
         return self.climb.basis @ self.top.position
 
     @property
@@ -261,7 +253,7 @@ class FirthFit(Tabular):
 
     @cached_property
     def covariance(self) -> Float64:
-        """The inverse of the information there, shape (n_parameters, n_parameters)."""
+        """The inverse of the information at the estimates, shape (n_parameters, n_parameters)."""
         inside = linalg.cho_solve(self.top.factor, self.climb.basis.T)
         return self.problem.covariance(self.climb.basis @ inside)
 
@@ -276,20 +268,17 @@ class FirthFit(Tabular):
         return self.top.value - self.top.log_likelihood
 
     def contrast(self, *names: Any, unit: float = 1.0) -> FirthContrast:
-        """A parameter, the difference of two, or a mapping of names to weights.
+        """The estimate of a contrast of parameters.
 
         Parameters
         ----------
         *names : str, or one mapping
             One name; two names for their difference; or a mapping from names to weights.
         unit : float
-            What estimate, error and interval are multiplied by, as for Elo points.
+            The factor of estimate, error and interval, as for Elo points.
         """
         maximum = self.maximum(*names)
-        contrast = np.zeros(len(self.problem.names))
-        for name, weight in weights_of(names).items():
-            contrast[self.problem.number(name)] += weight
-        scaled = self.problem.scaled(contrast)
+        scaled = self.problem.scaled(self.problem.weigh_parameters(weights_of(names)))
         inside = self.climb.basis.T @ scaled
         outside = np.linalg.norm(scaled - self.climb.basis @ inside)
         if outside > CLOSE * np.linalg.norm(scaled):
@@ -300,7 +289,7 @@ class FirthFit(Tabular):
         )
 
     def predict(self, rows: Any, situations: Situations) -> Float64:
-        """The probability of each row of new situations; NaN where the data do not bear on it."""
+        """The probability of each row of new situations; NaN where the data do not determine it."""
         dense: Any = rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows, np.float64)
         scaled = self.problem.scaled(dense)
         gaps = scaled - situations.spread(scaled[situations.starts[:-1]])
@@ -313,7 +302,7 @@ class FirthFit(Tabular):
 
     @cached_property
     def contrasts(self) -> tuple[FirthContrast, ...]:
-        """Each parameter by itself."""
+        """The contrast of each parameter."""
         return tuple(self.contrast(name) for name in self.problem.names)
 
     def _table(self) -> pa.Table:
@@ -334,14 +323,15 @@ class FirthFit(Tabular):
     def _blocks(self) -> list[Block]:
         cells = list[list[str]]()
         for row in self.contrasts:
-            low, high = row.interval()
-            infinite = row.maximum.kind is not ContrastKind.FINITE
-            reading = row.maximum.kind.value if infinite else f"{row.maximum.value:+z.3f}"
-            identified = row.profile is not None
-            numbers = [f"{row.value:+z.3f}", f"{row.standard_error:.3f}", f"{low:+z.3f} … {high:+z.3f}"]
-            numbers.append(f"{row.p_value:.3g}")
-            cells.append([row.label, *(numbers if identified else ["-"] * 4), reading])
-        head = f"{show_count(self.problem.n_choices)} choices, "
-        head += "Firth's penalty: half the log determinant of the information"
+            numbers = ["-"] * 4
+            if row.profile is not None:
+                low, high = row.interval()
+                numbers = [f"{row.value:+z.3f}", f"{row.standard_error:.3f}", f"{low:+z.3f} … {high:+z.3f}"]
+                numbers.append(f"{row.p_value:.3g}")
+            is_finite = row.maximum.kind is ContrastKind.FINITE
+            maximum = f"{row.maximum.value:+z.3f}" if is_finite else row.maximum.kind.value
+            cells.append([row.label, *numbers, maximum])
+        head = f"{show_count(self.problem.n_choices)} choices, fitted with Firth's penalty (half the log "
+        head += "determinant of the information)"
         headers = ["parameter", "estimate", "s.e.", "95 % profile", "p", "maximum"]
         return [head, Grid("", headers, cells), f"without the penalty, {self.proof}"]

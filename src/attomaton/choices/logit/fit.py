@@ -1,6 +1,5 @@
 """The fit of a conditional logit, finite where the data make it so, with its proof."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +14,7 @@ from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number
 from attomaton.base.printing import Block, Grid, show_count
 from attomaton.base.tables import Bool, Float64, Int64, table_of
+from attomaton.choices.logit.bounds import bound_below
 from attomaton.choices.logit.certificate import (
     LogitCertificate,
     LogitEvidence,
@@ -23,14 +23,10 @@ from attomaton.choices.logit.certificate import (
     find_multipliers,
 )
 from attomaton.choices.logit.clusters import FEWEST_CLUSTERS, ClusterErrors, SingleResiduals
+from attomaton.choices.logit.cone import CLOSE, Cone, classify, classify_all
 from attomaton.choices.logit.contrasts import (
-    CLOSE,
-    Cone,
     Contrast,
     ContrastKind,
-    bound_below,
-    classify,
-    classify_all,
     describe_contrast,
     describe_settling,
     weights_of,
@@ -50,11 +46,11 @@ from attomaton.choices.logit.summary import LogitSummary
 
 
 def fit_logit(problem: ChoiceProblem) -> "LogitFit":
-    """Fit a conditional logit and decide what of it is finite.
+    """Fit a conditional logit and decide which of its estimates are finite.
 
-    Newton's method runs first, with a test that can prove that the maximum exists. Where that fails,
-    attomaton finds which alternatives fall infinitely far behind (they die), and Newton's method runs on the
-    others, the face of the data.
+    Newton's method runs first, with a test that can prove that the maximum exists. Where the test fails,
+    attomaton finds the alternatives that fall infinitely far behind (they *die*), and Newton's method runs on
+    the others, the *face* of the data.
 
     Parameters
     ----------
@@ -64,7 +60,7 @@ def fit_logit(problem: ChoiceProblem) -> "LogitFit":
     Returns
     -------
     LogitFit
-        Print it for a table; ``contrast`` gives any difference of parameters.
+        Print it for a table; ``contrast`` returns any difference of parameters.
 
     Examples
     --------
@@ -79,42 +75,48 @@ def fit_logit(problem: ChoiceProblem) -> "LogitFit":
     >>> fit.contrast("x").kind.value, round(fit.contrast("x").bound, 3)
     ('+inf', 0.154)
     """
-    zero = np.zeros(problem.rows.n_parameters)
     identified = span_of(problem, None)
-
-    # games: those between strong components die, unless features separate more
-    course = None
     if isinstance(problem.rows, BattleRows):
-        face, on_graph = find_games_face(problem), problem.graph is not None
-        alive = ~face.dying if face.dying.any() else None
-        course = NewtonClimb(patience=None if on_graph else PATIENCE).run(problem, alive, zero)
-        if on_graph or course.proof is not None:
-            fit = _fit_on(problem, face, course, identified)
-            if fit.certificate.certified or problem.rows.n_parameters > MOST_PARAMETERS:
-                return fit
-        if on_graph:
+        fit = _fit_games(problem, identified)
+        if fit is not None and (fit.certificate.certified or problem.rows.n_parameters > MOST_PARAMETERS):
+            return fit
+        if problem.graph is not None:  # again, with matrices of all parameters
             problem = replace(problem, dense=True)
             identified = span_of(problem, None)
-        if on_graph or alive is not None:
-            course = None
-
-    # nothing dies: Newton's method proves that a maximum exists
-    course = course or NewtonClimb(patience=PATIENCE).run(problem, None, zero)
+    zero = np.zeros(problem.rows.n_parameters)
+    course = NewtonClimb(patience=PATIENCE).run(problem, None, zero)
     if course.proof is not None:
         face = Face(np.zeros(problem.situations.n_rows, bool), zero, zero, "Newton")
-        return _fit_on(problem, face, course, identified)
+        return _fit_on_face(problem, face, course, identified)
+    return _fit_separated(problem, course.last.point.beta, identified)
 
-    # a linear program says what dies; if its fit has no proof, in coordinates that tell near classes apart
+
+def _fit_games(problem: ChoiceProblem, identified: Span) -> "LogitFit | None":
+    """Fit games on the face that is right unless features separate more; None where no step proves it."""
+    face, on_graph = find_games_face(problem), problem.graph is not None
+    climb = NewtonClimb(patience=None if on_graph else PATIENCE)
+    course = climb.run(problem, face.alive, np.zeros(problem.rows.n_parameters))
+    if not on_graph and course.proof is None:
+        return None
+    return _fit_on_face(problem, face, course, identified)
+
+
+def _fit_separated(problem: ChoiceProblem, start: Float64, identified: Span) -> "LogitFit":
+    """Fit on the face that a linear program finds.
+
+    If that fit has no proof, try again in coordinates in which classes that nearly overlap are far apart.
+    """
     try:
-        face = find_face(problem, course.last.beta)
-        fit = _fit_on(problem, face, _climb(problem, face), identified)
+        face = find_face(problem, start)
+        fit = _fit_on_face(problem, face, _climb(problem, face), identified)
     except UncertifiedSolution:
         fit = None
     if fit is not None and (fit.certificate.certified or fit.method == "components"):
         return fit
     try:
-        face = find_face(problem, zero, metric=find_metric(problem, identified.basis))
-        finer = _fit_on(problem, face, _climb(problem, face), identified)
+        metric = find_metric(problem, identified.basis)
+        face = find_face(problem, np.zeros(problem.rows.n_parameters), metric=metric)
+        finer = _fit_on_face(problem, face, _climb(problem, face), identified)
     except UncertifiedSolution:
         if fit is None:
             raise
@@ -122,34 +124,42 @@ def fit_logit(problem: ChoiceProblem) -> "LogitFit":
     return finer if fit is None or finer.certificate.certified else fit
 
 
-def _fit_on(problem: ChoiceProblem, face: Face, course: Course, identified: Span) -> "LogitFit":
-    """The fit on a face, which Newton's method has climbed already."""
-    finite = span_of(problem, ~face.dying) if face.dying.any() else identified
+def _climb(problem: ChoiceProblem, face: Face) -> Course:
+    """Climb on a face from its start; if nothing is proved on the way, look for a proof from 0."""
+    course = NewtonClimb().run(problem, face.alive, face.start)
+    if course.proof is None and face.start.any():
+        climb = NewtonClimb(most_steps=20, until_proof=True)
+        course = course._replace(proof=climb.run(problem, face.alive, np.zeros_like(face.start)).proof)
+    return course
+
+
+def _fit_on_face(problem: ChoiceProblem, face: Face, course: Course, identified: Span) -> "LogitFit":
+    """The fit at the end of a course on a face; climb once more if it has not converged."""
+    finite = identified if face.alive is None else span_of(problem, face.alive)
     fit = _prove(problem, face, course, finite, identified)
     if not fit.certificate.converged:  # again from 0, with steps that stay in S and are all looked at
-        alive = ~face.dying if face.dying.any() else None
         reach = np.inf if fit.certificate.survival else NewtonClimb.reach  # there is a maximum to go to
         basis = finite.basis if problem.graph is None else None
         climb = NewtonClimb(most_steps=200, settled=1e-20, chord=False, reach=reach, basis=basis)
-        further = climb.run(problem, alive, np.zeros_like(face.start))
+        further = climb.run(problem, face.alive, np.zeros_like(face.start))
         fit = _prove(problem, face, Course(further.last, course.proof or further.proof), finite, identified)
     return fit
 
 
 def _prove(problem: ChoiceProblem, face: Face, course: Course, finite: Span, identified: Span) -> "LogitFit":
-    """The fit with the strongest proof that is there: a Newton step, multipliers, fractions."""
-    beta = finite.project(course.last.beta)
+    """The fit with the first of these proofs that succeeds: a Newton step, multipliers, fractions."""
+    beta = finite.project(course.last.point.beta)
     evidence = LogitEvidence(face.dying, beta, finite.reject(face.direction), beta, None)
-    fit = _conclude(problem, evidence, finite, identified, face.method, face.program_rows)
+    fit = _certify(problem, evidence, finite, identified, face.method, face.program_rows)
     if fit.certificate.survival:
         return fit
     if course.proof is not None:
-        evidence = evidence._replace(witness=finite.project(course.proof.beta))
+        evidence = evidence._replace(witness=finite.project(course.proof.point.beta))
     evidence = evidence._replace(multipliers=find_multipliers(problem, face.dying))
-    return _conclude(problem, evidence, finite, identified, face.method, face.program_rows)
+    return _certify(problem, evidence, finite, identified, face.method, face.program_rows)
 
 
-def _conclude(
+def _certify(
     problem: ChoiceProblem,
     evidence: LogitEvidence,
     finite: Span,
@@ -174,38 +184,25 @@ def restore_fit(run: Run) -> "LogitFit":
     problem, evidence, method, program_rows = unpack_fit(run)
     identified = span_of(problem, None)
     finite = span_of(problem, ~evidence.dying) if evidence.dying.any() else identified
-    return _conclude(problem, evidence, finite, identified, method, program_rows)
-
-
-def _climb(problem: ChoiceProblem, face: Face) -> Course:
-    """Newton's method on a face, begun again at 0 if nothing is proved on the way from elsewhere."""
-    alive = ~face.dying if face.dying.any() else None
-    course = NewtonClimb().run(problem, alive, face.start)
-    if course.proof is None and face.start.any():
-        zero = np.zeros_like(face.start)
-        course = Course(
-            course.last, NewtonClimb(most_steps=20, until_proof=True).run(problem, alive, zero).proof
-        )
-    return course
+    return _certify(problem, evidence, finite, identified, method, program_rows)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LogitFit(Tabular):
-    """A conditional logit: the finite part of its estimate, what is infinite, and the proof.
+    """A conditional logit: its finite estimates β*, which contrasts are infinite, and the proof.
 
     Attributes
     ----------
     problem : ChoiceProblem
         The choices.
     evidence : LogitEvidence
-        β*, v, the witness and the multipliers, in scaled coordinates: what the certificate is computed from.
+        The vectors that the certificate is computed from, in scaled coordinates.
     finite, identified : Span
         S, the contrasts with a finite estimate, and R, those that the data bear on, in scaled coordinates.
     certificate : LogitCertificate
         The numbers of the proof.
     known_covariance : float64 array, shape (n_parameters, n_parameters), or None
-        S (SᵀHS)⁻¹ Sᵀ at β*, in scaled coordinates; None on the graph of
-        games, where it is computed on demand.
+        The covariance of β* in scaled coordinates; None on the graph of games, where it is computed later.
     method : str
         The method that decided which alternatives die.
     program_rows : int
@@ -241,42 +238,31 @@ class LogitFit(Tabular):
 
     @classmethod
     def load(cls, path: str | Path) -> "LogitFit":
-        """Read a fit that :meth:`save` wrote; spans and certificate are computed anew.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> fit = fit_logit(ChoiceProblem.from_rows([[1.0], [0.0]], [2], [8, 0], names=["x"]))
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     again = LogitFit.load(fit.save(f"{folder}/fit"))
-        >>> again.certificate.certified, round(again.contrast("x").bound, 3)
-        (True, 0.789)
-        """
+        """Read a fit that :meth:`save` wrote; spans and certificate are computed anew."""
         return load_run(path, LOGIT, restore_fit)
 
     @property
     def state(self) -> LogitState:
-        """Certified, treated as equal, or not certified."""
         return self.certificate.state
 
     def expect(self) -> Self:
         """Return the fit itself if it is certified; raise ``UncertifiedSolution`` if not."""
         if self.state is LogitState.CERTIFIED:
             return self
-        still = "" if self.state is LogitState.UNCERTIFIED else "; contrast() answers, and says so"
+        still = "" if self.state is LogitState.UNCERTIFIED else "; contrast() answers with this caveat"
         raise UncertifiedSolution(
-            f"{self.state.value} ({self.certificate}); drop or round features that hardly differ, or scale "
-            f"them to a common size{still}"
+            f"{self.state.value} ({self.certificate.details}); drop or round features that hardly differ, or "
+            f"scale them to a common size{still}"
         )
 
     @property
     def dying(self) -> Bool:
-        """Rows whose alternative is infinitely far behind in its situation, shape (n_rows,)."""
+        """Which rows are infinitely far behind in their situation, shape (n_rows,)."""
         return self.evidence.dying
 
     @property
     def separation(self) -> str:
-        """The kind by Albert and Anderson (1984): "complete", "quasi-complete" or "none" (overlap)."""
+        """The kind of separation (Albert and Anderson 1984): "complete", "quasi-complete" or "none"."""
         left = self.problem.situations.n_rows - int(self.dying.sum())
         if not self.dying.any():
             return "none"
@@ -284,12 +270,12 @@ class LogitFit(Tabular):
 
     @property
     def n_parameters(self) -> int:
-        """How many finite numbers are fitted: dim S."""
+        """The number of fitted finite parameters: dim S."""
         return self.finite.rank
 
     @cached_property
     def coefficients(self) -> Float64:
-        """β*, the finite part, which lies in S of the scaled columns: use it for finite contrasts only."""
+        """β*, shape (n_parameters,); only its finite contrasts have a meaning."""
         self.expect()
         return self.problem.parameters(self.evidence.beta)
 
@@ -301,17 +287,17 @@ class LogitFit(Tabular):
 
     @property
     def aic(self) -> float:
-        """Akaike's criterion; of the supremum and the finite parameters if an estimate is infinite."""
+        """Akaike's criterion; with infinite estimates, of the supremum and the finite parameters."""
         return 2.0 * self.n_parameters - 2.0 * self.log_likelihood
 
     @property
     def bic(self) -> float:
-        """The Bayesian information criterion: as :attr:`aic`, with ln(number of choices) in place of 2."""
+        """The Bayesian information criterion, treated as in :attr:`aic`."""
         return float(np.log(self.problem.n_choices)) * self.n_parameters - 2.0 * self.log_likelihood
 
     @cached_property
     def probabilities(self) -> Float64:
-        """The limit of the probability of each row; 0 for those that die."""
+        """The limit of the probability of each row; 0 for rows that die."""
         self.expect()
         return self._at_limit[0]
 
@@ -325,17 +311,17 @@ class LogitFit(Tabular):
 
     @cached_property
     def covariance(self) -> Float64:
-        """The covariance of β* by the information, (n_parameters, n_parameters); valid for contrasts in S."""
+        """The covariance of β* by the information, shape (n_parameters, n_parameters)."""
         self.expect()
         return self.problem.covariance(self.scaled_covariance)
 
     @cached_property
     def scaled_covariance(self) -> Float64:
-        """S (SᵀHS)⁻¹ Sᵀ at β*, in scaled coordinates: H lifted along the complement, inverted."""
+        """S (SᵀHS)⁻¹ Sᵀ at β*, with the information H; both in scaled coordinates."""
         if self.known_covariance is not None:
             return self.known_covariance
         outside = self.finite.complement
-        lift = float(self._curvature.diagonal.mean()) or 1.0
+        lift = float(self._curvature.diagonal.mean()) or 1.0  # makes H invertible outside S
         matrix = self.problem.information(self._at_limit[0]) + lift * outside @ outside.T
         inverse = np.linalg.inv(matrix) - outside @ outside.T / lift
         return (inverse + inverse.T) / 2
@@ -352,14 +338,13 @@ class LogitFit(Tabular):
         return self.finite.project(self._curvature.solve(inside))
 
     def robust_covariance(self, clusters: Any = None) -> Float64:
-        """The sandwich covariance, shape (n_parameters, n_parameters); valid for contrasts in S.
+        """The sandwich covariance, shape (n_parameters, n_parameters), for finite contrasts.
 
         Parameters
         ----------
         clusters : sequence, optional
-            The cluster (such as the judge or the prompt) of each situation; the errors are then those of CR2,
-            which needs three clusters. None means that every choice is a cluster, or every situation if its
-            counts are fractions.
+            The cluster (such as the judge) of each situation, for CR2, which needs at least three clusters.
+            None means that every choice is a cluster, or every situation if counts are fractions.
         """
         self.expect()
         problem = self.problem
@@ -389,7 +374,7 @@ class LogitFit(Tabular):
         self._check()
         problem, bread = self.problem, self.scaled_covariance
         meat = problem.rows.scores(self._residuals, None)
-        if (problem.totals > 1).any() and problem.is_whole:  # they scatter about their mean, too
+        if self._choices_scatter:
             share = problem.counts / problem.situations.spread(problem.totals)
             meat = meat + problem.rows.information(share, problem.totals)
         meat = meat / np.outer(problem.scale, problem.scale)
@@ -397,22 +382,27 @@ class LogitFit(Tabular):
 
     @cached_property
     def _residuals(self) -> Float64:
-        """What is left of the counts of each row; of each choice alone where counts are whole."""
+        """The residual of each row: of its count, or of a single choice where counts are whole."""
         residuals = self.problem.residuals(self._at_limit[0])
         if not self.problem.is_whole:
             return residuals
         return residuals / self.problem.situations.spread(np.sqrt(self.problem.totals))
 
-    def _scatter(self, moved: Float64) -> float:
-        """What the sandwich without clusters has for a contrast f, from H⁺ f."""
-        problem, rise = self.problem, self.problem.utilities(moved)
-        score = problem.situations.sum(self._residuals * rise)
-        square = float(score @ score)
-        if (problem.totals > 1).any() and problem.is_whole:
+    def _robust_variance(self, deviation: Float64) -> float:
+        """The variance of a contrast f by the sandwich without clusters, from H⁺ f."""
+        problem, utilities = self.problem, self.problem.utilities(deviation)
+        score = problem.situations.sum(self._residuals * utilities)
+        variance = float(score @ score)
+        if self._choices_scatter:
             share = problem.counts / problem.situations.spread(problem.totals)
-            away = rise - problem.situations.spread(problem.situations.sum(share * rise))
-            square += float(problem.counts @ away**2)
-        return square
+            away = utilities - problem.situations.spread(problem.situations.sum(share * utilities))
+            variance += float(problem.counts @ away**2)
+        return variance
+
+    @property
+    def _choices_scatter(self) -> bool:
+        """Whether single choices scatter about the mean of their situation."""
+        return bool((self.problem.totals > 1).any()) and self.problem.is_whole
 
     def contrast(self, *names: Any, level: float = 0.95, clusters: Int64 | None = None) -> Contrast:
         """What the data say about a contrast of parameters.
@@ -422,36 +412,62 @@ class LogitFit(Tabular):
         *names : str, or one mapping
             One name; two names for their difference; or a mapping from names to weights.
         level : float
-            The confidence of the bound.
+            The confidence of the bound and the interval.
         clusters : int64 array, shape (n_situations,), optional
             The cluster of each situation: all choices of a cluster count as one in a bound.
-
-        Examples
-        --------
-        >>> from attomaton.choices.logit import ChoiceProblem, fit_logit
-        >>> rows = [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]]
-        >>> fit = fit_logit(ChoiceProblem.from_rows(rows, [2, 2], [1, 0, 1, 0], names=["a", "b", "c"]))
-        >>> fit.contrast("b", "c").kind.value, fit.contrast({"a": 2, "b": -1, "c": -1}).kind.value
-        ('undecided', '+inf')
         """
         self._check()
         level = real_number(level, "level", above=0, below=1)
         weights = weights_of(names)
-        contrast = np.zeros(self.problem.rows.n_parameters)
-        for name, weight in weights.items():
-            contrast[self.problem.number(name)] += weight
-        scaled = self.problem.scaled(contrast)
+        parameters = self.problem.weigh_parameters(weights)
+        scaled = self.problem.scaled(parameters)
         kind, sure = classify(scaled, self.finite, self.identified, lambda: self._cone)
         sizes = np.abs(scaled[scaled != 0])
         sure = sure and bool((sizes > CLOSE * sizes.max(initial=0.0)).all())  # else small entries may decide
         if self.certificate.certified and not sure:
-            exact = classify_in_fractions(self.problem, self.dying, contrast)
+            exact = classify_in_fractions(self.problem, self.dying, parameters)
             kind, sure = exact or kind, exact is not None
-        answer = self._answer(scaled, weights, kind, level, clusters)
-        return answer if sure and self.certificate.certified else replace(answer, certified=False)
+        settle = describe_settling(weights, kind)
+        contrast = Contrast(describe_contrast(weights), kind, np.nan, level=level, settle=settle)
+        if kind is ContrastKind.FINITE:
+            contrast = self._measure_finite(contrast, scaled)
+        elif kind in (ContrastKind.PLUS, ContrastKind.MINUS):
+            contrast = self._bound_infinite(contrast, scaled, clusters)
+        return contrast if sure and self.certificate.certified else replace(contrast, certified=False)
+
+    def _measure_finite(self, contrast: Contrast, scaled: Float64) -> Contrast:
+        """The contrast with its estimate and errors; ``scaled`` has its weights in scaled coordinates."""
+        deviation = self.deviate(scaled)
+        return replace(
+            contrast,
+            value=float(scaled @ self.evidence.beta),
+            standard_error=float(np.sqrt(max(scaled @ deviation, 0.0))),
+            robust_error=float(np.sqrt(self._robust_variance(deviation))),
+            comparisons=self._choices_on_face,
+            settle="",
+        )
+
+    def _bound_infinite(self, contrast: Contrast, scaled: Float64, clusters: Int64 | None) -> Contrast:
+        """The contrast with its bound, and the number of choices that prove it."""
+        sign = 1.0 if contrast.kind is ContrastKind.PLUS else -1.0
+        binding, bound = self._cone.binding(sign * scaled), None
+        if binding is not None:
+            least = bound_below(
+                self._cone, sign * scaled, binding, self.dying_log_odds, contrast.level, clusters
+            )
+            bound = None if least is None else float(scaled @ self.evidence.beta) + sign * least
+        rows = self._cone.rows if binding is None else self._cone.rows[binding]
+        situations = np.unique(self.problem.situation_of(rows))
+        return replace(
+            contrast,
+            value=sign * np.inf,
+            bound=bound,
+            comparisons=float(self.problem.totals[situations].sum()),
+            certified=binding is not None,
+        )
 
     def classify(self, weights: Any) -> Any:
-        """The classes of many contrasts at once, as :meth:`contrast` gives them.
+        """Decide the classes of many contrasts at once.
 
         Parameters
         ----------
@@ -461,61 +477,14 @@ class LogitFit(Tabular):
         Returns
         -------
         array of ContrastKind, shape (n_contrasts,)
-
-        Examples
-        --------
-        >>> from attomaton.choices import binary_logit, fit_logit
-        >>> fit = fit_logit(binary_logit([[1.0, 0.0], [1.0, 0.0], [1.0, 1.0]], [0, 1, 1]))
-        >>> [kind.value for kind in fit.classify([[1, 0], [0, 1], [1, 3]])]
-        ['finite', '+inf', '+inf']
         """
         self._check()
         scaled = self.problem.scaled(np.asarray(weights, np.float64))
         return classify_all(scaled, self.finite, self.identified, self._cone)
 
-    def _answer(
-        self,
-        contrast: Float64,
-        weights: Mapping[str, float],
-        kind: ContrastKind,
-        level: float,
-        clusters: Int64 | None,
-    ) -> Contrast:
-        label = describe_contrast(weights)
-        if kind is ContrastKind.FINITE:
-            moved = self.deviate(contrast)
-            return Contrast(
-                label,
-                kind,
-                float(contrast @ self.evidence.beta),
-                float(np.sqrt(max(contrast @ moved, 0.0))),
-                float(np.sqrt(self._scatter(moved))),
-                level=level,
-                comparisons=self._choices_on_face,
-            )
-        settle = describe_settling(weights, kind)
-        if kind in (ContrastKind.UNDECIDED, ContrastKind.UNIDENTIFIED):
-            return Contrast(label, kind, np.nan, level=level, settle=settle)
-        sign = 1.0 if kind is ContrastKind.PLUS else -1.0
-        binding = self._cone.binding(sign * contrast)
-        least, sure = None, binding is not None
-        if binding is not None:
-            least = bound_below(self._cone, sign * contrast, binding, self.dying_log_odds, level, clusters)
-        owners = np.unique(self.problem.situation_of(self._cone.rows[... if binding is None else binding]))
-        return Contrast(
-            label,
-            kind,
-            sign * np.inf,
-            bound=None if least is None else float(contrast @ self.evidence.beta) + sign * least,
-            level=level,
-            comparisons=float(self.problem.totals[owners].sum()),
-            settle=settle,
-            certified=sure,
-        )
-
     @cached_property
     def _cone(self) -> Cone:
-        return Cone.of(self.problem, self.dying, self.finite, self.evidence.direction)
+        return Cone.from_face(self.problem, self.dying, self.finite, self.evidence.direction)
 
     @cached_property
     def dying_log_odds(self) -> Float64:
@@ -538,33 +507,22 @@ class LogitFit(Tabular):
 
     @cached_property
     def direction(self) -> HardDirection:
-        """Where gradient descent from 0 goes: β_t / ln t tends to it.
-
-        The direction depends on how features are scaled, and describes training only: it does not decide a
-        contrast that the data leave open.
-        """
+        """The direction of gradient descent from 0, the limit of β_t / ln t."""
         self.expect()
         return find_direction(self.problem, self.dying, self.finite)
 
     @cached_property
     def contrasts(self) -> tuple[Contrast, ...]:
-        """The contrast of each parameter by itself, as :meth:`contrast` gives it."""
+        """The contrast of each parameter."""
         return tuple(self.contrast(name) for name in self.problem.names)
 
     def summary(self, *, robust: bool = False) -> LogitSummary:
-        """Each parameter with the columns that statsmodels prints, infinite ones with their bound in words.
+        """The table that statsmodels prints, with the bounds of infinite parameters in words.
 
         Parameters
         ----------
         robust : bool
             Whether to use sandwich standard errors, as for ties that count as half wins.
-
-        Examples
-        --------
-        >>> from attomaton.choices import binary_logit, fit_logit
-        >>> fit = fit_logit(binary_logit([[1.0], [1.0], [1.0]], [0, 1, 1], names=["constant"]))
-        >>> fit.summary().to_pandas()[["coef", "std err", "z"]].round(4).values.tolist()
-        [[0.6931, 1.2247, 0.566]]
         """
         notes = (*self.aliases, self.certificate.verdict)
         head = f"{self._head}, log-likelihood {self._at_limit[1]:.4f}"
@@ -587,16 +545,7 @@ class LogitFit(Tabular):
         )
 
     def firth(self) -> FirthFit:
-        """The estimates by Firth's penalised likelihood: finite wherever the data bear on a parameter.
-
-        Examples
-        --------
-        All of 8 tosses are heads: the maximum is infinite. Firth's estimate adds half a toss to each side.
-
-        >>> fit = fit_logit(ChoiceProblem.from_rows([[1.0], [0.0]], [2], [8, 0], names=["x"]))
-        >>> fit.firth().coefficients.round(4).tolist(), np.log([8.5 / 0.5]).round(4).tolist()
-        ([2.8332], [2.8332])
-        """
+        """Estimate by Firth's penalised likelihood, which is finite for every identified parameter."""
         self.expect()
         climb = FirthClimb(self.problem, self.identified.basis)
         top = climb.run(np.zeros(self.identified.rank))
@@ -611,13 +560,13 @@ class LogitFit(Tabular):
     def _blocks(self) -> list[Block]:
         head = self._head
         if not self.certificate.certified:
-            return [head, f"{self.state.value}: {self.certificate}"]
+            return [head, f"{self.state.value}: {self.certificate.details}"]
         rows = [_cells(row) for row in self.contrasts]
         grid = Grid("", ["parameter", "estimate", "s.e.", "robust", "reading"], rows)
         return [head, grid, *self.aliases, self.certificate.verdict]
 
     def _check(self) -> None:
-        """Refuse what nothing is proved of; what treats small differences as equal is said by contrasts."""
+        """Refuse a fit without proof; where small differences count as equal, contrasts say so."""
         if self.state is LogitState.UNCERTIFIED:
             self.expect()
 

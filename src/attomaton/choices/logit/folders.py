@@ -1,11 +1,11 @@
-"""A logit fit as a folder, and back: the data and the vectors; spans and certificate are computed anew."""
+"""Store the choices and the proof vectors of a logit fit in a folder, and check them when they are read."""
 
 from typing import Any
 
 import numpy as np
 
 from attomaton.base.artifacts import FolderKind, Run
-from attomaton.base.tables import Float64, Int64
+from attomaton.base.borders import check_floats, check_ids, check_int64, check_lengths
 from attomaton.choices.logit.centring import AS_GIVEN, Centring
 from attomaton.choices.logit.certificate import LogitEvidence
 from attomaton.choices.logit.problem import ChoiceProblem
@@ -14,14 +14,14 @@ from attomaton.choices.logit.untyped import csr_array
 
 LOGIT = FolderKind("logit", "a fit of choices with features", "LogitFit.save")
 KERNELS = {"battles": BattleRows, "dense": DenseRows, "sparse": SparseRows}
+VECTORS, SOURCES = ("beta", "direction", "witness"), ("source_rows", "source_situations")
 
 
 def pack_fit(problem: ChoiceProblem, evidence: LogitEvidence, method: str, program_rows: int) -> Run:
     kernel = next(name for name, kind in KERNELS.items() if type(problem.rows) is kind)
-    vectors = {"beta": evidence.beta, "direction": evidence.direction, "witness": evidence.witness}
     arrays = {
         **{f"rows/{name}": np.ascontiguousarray(array) for name, array in problem.rows.arrays().items()},
-        **{f"evidence/{name}": np.ascontiguousarray(array) for name, array in vectors.items()},
+        **{f"evidence/{name}": np.ascontiguousarray(getattr(evidence, name)) for name in VECTORS},
         "evidence/dying": evidence.dying.astype(np.int64),
         "counts": problem.counts,
     }
@@ -39,85 +39,64 @@ def pack_fit(problem: ChoiceProblem, evidence: LogitEvidence, method: str, progr
 
 
 def unpack_fit(run: Run) -> tuple[ChoiceProblem, LogitEvidence, str, int]:
-    """The data and the vectors, checked."""
-    arrays, about = run.arrays, run.manifest
-    rows = _unpack_rows(str(about["kernel"]), arrays)
+    """The choices, the vectors, the method that found which alternatives die, and its program's rows."""
+    arrays, manifest = run.arrays, run.manifest
+    rows = _unpack_rows(str(manifest["kernel"]), arrays)
     size, n_rows = rows.n_parameters, rows.situations.n_rows
-    extra: dict[str, Any] = {name: arrays[name] for name in about["optional"]}
-    counts = _numbers(arrays["counts"], n_rows)
+    optional: dict[str, Any] = {name: arrays[name] for name in manifest["optional"]}
+    counts = check_floats(arrays["counts"], (n_rows,), "counts")
     if counts.min(initial=0.0) < 0 or not (rows.situations.sum(counts) > 0).all():
         raise ValueError("a situation has no choice")
-    offsets = None if "offsets" not in extra else _numbers(extra["offsets"], n_rows)
     names = tuple(map(str, run.records["names"]))
     if len(names) != size or len(set(names)) != size:
         raise ValueError("names.json does not name each column once")
-    sources = [
-        None if name not in extra else _whole(extra[name]) for name in ("source_rows", "source_situations")
-    ]
-    vectors = [_numbers(arrays[f"evidence/{name}"], size) for name in ("beta", "direction", "witness")]
-    dying = _numbers(arrays["evidence/dying"], n_rows) != 0
-    multipliers = extra.get("evidence/multipliers")
-    multipliers = None if multipliers is None else _numbers(multipliers, len(multipliers))
-    problem = ChoiceProblem(rows, counts, names, offsets, *sources, centring=_unpack_centring(extra, size))
-    beta, direction, witness = vectors
-    return (
-        problem,
-        LogitEvidence(dying, beta, direction, witness, multipliers),
-        str(about["method"]),
-        int(about["program_rows"]),
+    offsets = optional.get("offsets")
+    sources = {name: check_int64(optional[name], name) for name in SOURCES if name in optional}
+    problem = ChoiceProblem(
+        rows,
+        counts,
+        names,
+        None if offsets is None else check_floats(offsets, (n_rows,), "offsets"),
+        centring=_unpack_centring(optional, size),
+        **sources,
     )
+    vectors = (check_floats(arrays[f"evidence/{name}"], (size,), name) for name in VECTORS)
+    dying = check_floats(arrays["evidence/dying"], (n_rows,), "dying") != 0
+    multipliers = optional.get("evidence/multipliers")
+    multipliers = None if multipliers is None else check_floats(multipliers, (None,), "multipliers")
+    evidence = LogitEvidence(dying, *vectors, multipliers)
+    return problem, evidence, str(manifest["method"]), int(manifest["program_rows"])
 
 
 def _unpack_centring(arrays: dict[str, Any], size: int) -> Centring:
     if "centring/columns" not in arrays:
         return AS_GIVEN
-    columns, constants = (_whole(arrays[f"centring/{name}"]) for name in ("columns", "constants"))
-    for numbers in (columns, constants):
-        if len(numbers) != len(columns) or not 0 <= numbers.min() <= numbers.max() < size:
-            raise ValueError("a centred column does not exist")
-    return Centring(columns, constants, _numbers(arrays["centring/centres"], len(columns)))
+    columns, constants = (check_int64(arrays[f"centring/{name}"], name) for name in ("columns", "constants"))
+    check_lengths("centred columns", columns=columns, constants=constants)
+    for name, numbers in (("columns", columns), ("constants", constants)):
+        check_ids(numbers, size, name)
+    return Centring(columns, constants, check_floats(arrays["centring/centres"], (len(columns),), "centres"))
 
 
 def _unpack_rows(kernel: str, arrays: Any) -> ChoiceRows:
     if kernel == "battles":
-        n_items, ties = _whole(arrays["rows/sizes"]).tolist()
-        first, second = _whole(arrays["rows/first"]), _whole(arrays["rows/second"])
-        for side in (first, second):
-            if len(side) != len(first) or (len(side) and not 0 <= side.min() <= side.max() < n_items):
-                raise ValueError("a battle has an item that does not exist")
-        features = np.asarray(arrays["rows/features"], np.float64)
-        if features.ndim != 2 or features.shape[1] != len(first) or not np.isfinite(features).all():
-            raise ValueError("features are not one finite number for each battle")
+        n_items, ties = check_int64(arrays["rows/sizes"], "sizes").tolist()
+        first, second = (check_int64(arrays[f"rows/{name}"], name) for name in ("first", "second"))
+        check_lengths("items of battles", first=first, second=second)
+        for name, side in (("first", first), ("second", second)):
+            check_ids(side, n_items, name)
+        features = check_floats(arrays["rows/features"], (None, len(first)), "features")
         return BattleRows(first, second, features, int(n_items), bool(ties))
-    starts = _whole(arrays["rows/starts"])
+    starts = check_int64(arrays["rows/starts"], "starts")
     if not len(starts) or starts[0] != 0 or (np.diff(starts) < 2).any():
         raise ValueError("a situation has fewer than two alternatives")
     situations = Situations(starts)
     if kernel == "dense":
-        matrix = np.asarray(arrays["rows/matrix"], np.float64)
-        if matrix.ndim != 2 or len(matrix) != starts[-1] or not np.isfinite(matrix).all():
-            raise ValueError("the matrix is not one finite row for each alternative")
-        return DenseRows(matrix, situations)
+        return DenseRows(check_floats(arrays["rows/matrix"], (situations.n_rows, None), "matrix"), situations)
     if kernel != "sparse":
         raise ValueError(f"there is no kernel {kernel[:20]!r}")
-    shape = int(starts[-1]), int(_whole(arrays["rows/n_parameters"])[0])
-    csr = [arrays[f"rows/{name}"] for name in ("data", "indices", "indptr")]
-    matrix = csr_array((np.asarray(csr[0], np.float64), csr[1], csr[2]), shape=shape)
+    shape = situations.n_rows, int(check_int64(arrays["rows/n_parameters"], "n_parameters")[0])
+    data = check_floats(arrays["rows/data"], (None,), "data")
+    matrix = csr_array((data, arrays["rows/indices"], arrays["rows/indptr"]), shape=shape)
     matrix.check_format(full_check=True)
-    if not np.isfinite(matrix.data).all():
-        raise ValueError("the matrix has an entry that is not finite")
     return SparseRows(matrix, situations)
-
-
-def _numbers(values: Any, size: int) -> Float64:
-    numbers = np.asarray(values, np.float64)
-    if numbers.shape != (size,) or not np.isfinite(numbers).all():
-        raise ValueError(f"an array is not {size} finite numbers")
-    return numbers
-
-
-def _whole(values: Any) -> Int64:
-    numbers = np.asarray(values)
-    if numbers.ndim != 1 or numbers.dtype.kind != "i":
-        raise ValueError("an array does not hold whole numbers")
-    return numbers.astype(np.int64)

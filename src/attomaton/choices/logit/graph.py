@@ -1,4 +1,4 @@
-"""The graph of games: items are nodes, and an edge joins two items that met."""
+"""The graph of games: items are nodes, and an edge joins two items that played each other."""
 
 from typing import Any
 
@@ -10,12 +10,15 @@ from attomaton.graphs.strong import connected_nodes
 
 
 class GameGraph:
-    """The pairs of items that met, each once."""
+    """The distinct pairs of items that played each other.
+
+    Edge i joins the items ``ends[0][i]`` < ``ends[1][i]``, and ``edge`` has the edge of each battle.
+    """
 
     def __init__(self, first: Int64, second: Int64, n_items: int) -> None:
         low, high = np.minimum(first, second), np.maximum(first, second)
         pair, edge = np.unique(low * n_items + high, return_inverse=True)
-        self.n_items, self.edge = n_items, edge.ravel()  # the edge of each battle
+        self.n_items, self.edge = n_items, edge.ravel()
         self.ends = pair // n_items, pair % n_items
         tails, heads = np.concatenate(self.ends), np.concatenate(self.ends[::-1])
         number = np.tile(np.arange(len(pair)), 2)
@@ -32,10 +35,9 @@ class GameGraph:
         return matrix
 
     def components(self, battles: Bool | None) -> Int64:
-        """The component of each item if only these battles join items, shape (n_items,)."""
-        use = (
-            slice(None)
-            if battles is None
-            else np.bincount(self.edge[battles], minlength=len(self.ends[0])) > 0
-        )
-        return connected_nodes(self.ends[0][use], self.ends[1][use], self.n_items, strongly=False)
+        """The component of each item if only these battles (None: all) join items, shape (n_items,)."""
+        first, second = self.ends
+        if battles is not None:
+            use = np.bincount(self.edge[battles], minlength=len(first)) > 0
+            first, second = first[use], second[use]
+        return connected_nodes(first, second, self.n_items, strongly=False)

@@ -1,8 +1,8 @@
-"""Probabilities of new alternatives in the limit of the fit: 0 and 1 where estimates are infinite.
+"""Predict the probabilities of new alternatives, which are 0 or 1 in the limit where estimates are infinite.
 
-Of each situation the alternatives infinitely far behind another have probability 0, and those that differ
-finitely share 1 by the logit. Where two differ by a contrast that is undecided or not identified, the data do
-not say; gradient descent from 0 still tends to something, which depends on the scale of the features.
+Alternatives infinitely far behind another of their situation have probability 0; the others share 1 by the
+logit. If two alternatives differ by a contrast that is undecided or not identified, the data leave their
+probabilities open. Gradient descent from 0 still has a limit, which depends on the scale of the features.
 """
 
 from typing import Any
@@ -11,13 +11,13 @@ import numpy as np
 
 from attomaton.base.errors import UncertifiedSolution, UndeterminedChoice
 from attomaton.base.tables import Bool, Float64
-from attomaton.choices.logit.contrasts import CLOSE, ContrastKind
+from attomaton.choices.logit.cone import CLOSE
+from attomaton.choices.logit.contrasts import ContrastKind
 from attomaton.choices.logit.direction import raw_complement
 from attomaton.choices.logit.fit import LogitFit
 from attomaton.choices.logit.rows import Situations
 
-MOST_DIFFERENCES = 4_000_000
-"""Entries of differences that are formed at a time."""
+MOST_DIFFERENCES = 4_000_000  # entries of differences in memory at once
 
 
 def predict_rows(
@@ -25,8 +25,8 @@ def predict_rows(
 ) -> Float64:
     """The limit of the probability of each row of new situations, shape (n_rows,).
 
-    A probability that the data leave open raises ``UndeterminedChoice``. With ``leave_open`` it is NaN, and
-    with ``descent`` it is the one that gradient descent from 0 tends to.
+    A probability that the data leave open is the limit of gradient descent with ``descent``, NaN with
+    ``leave_open``, and otherwise raises ``UndeterminedChoice``.
     """
     probability = np.empty(situations.n_rows)
     most = max(MOST_DIFFERENCES // max(matrix.shape[1], 1), 1)
@@ -46,13 +46,13 @@ def predict_rows(
 def _predict_block(
     fit: LogitFit, matrix: Float64, situations: Situations, descent: bool, before: int, leave_open: bool
 ) -> Float64:
-    """The probabilities of a few situations, which stand after ``before`` others."""
+    """The probabilities of some situations, which follow ``before`` others."""
     problem = fit.problem
     if descent:
         if not fit.direction.certified:
             raise UncertifiedSolution(
                 "the direction of gradient descent is not certified; scale features to a common size, or "
-                "leave undecided what the data do not decide"
+                "predict without it (undecided='refuse')"
             )
         # descent from 0 stays in R, in the coordinates of the features as given
         outside = raw_complement(problem, fit.identified)
@@ -62,31 +62,30 @@ def _predict_block(
         direction = fit.evidence.direction
     height = problem.scaled(matrix) @ direction
     highest = np.flatnonzero(height == situations.spread(situations.top(height)))
-    first = highest[np.searchsorted(highest, situations.starts[:-1])]
-    lead = situations.spread(first)
-    contrasts = matrix[lead] - matrix
-    rows = problem.scaled(contrasts)
+    leaders = highest[np.searchsorted(highest, situations.starts[:-1])]
+    contrasts = matrix[situations.spread(leaders)] - matrix  # the leader of the situation less each row
+    scaled = problem.scaled(contrasts)
     if descent:
-        level, ahead = _follow_descent(fit, rows, rows @ direction)
+        is_finite, is_behind = _follow_descent(fit, scaled, scaled @ direction)
     else:
         kinds = fit.classify(contrasts)
-        level, ahead = kinds == ContrastKind.FINITE, kinds == ContrastKind.PLUS
-    bad = np.flatnonzero(~(level | ahead))
-    if len(bad) and not leave_open:
-        number = before + int(situations.of_row[bad[0]])
+        is_finite, is_behind = kinds == ContrastKind.FINITE, kinds == ContrastKind.PLUS
+    undecided = np.flatnonzero(~(is_finite | is_behind))
+    if len(undecided) and not leave_open:
+        number = before + int(situations.of_row[undecided[0]])
         still = ", nor does gradient descent" if descent else ""
         raise UndeterminedChoice(
-            f"the data do not decide between two alternatives of situation {number}{still}: the estimate of "
-            "their difference is undecided or not identified"
+            f"the data do not decide between two alternatives of situation {number}{still}; leave out that "
+            "situation"
         )
-    gap = np.where(level, rows @ fit.evidence.beta, np.where(ahead, np.inf, np.nan))
+    gap = np.where(is_finite, scaled @ fit.evidence.beta, np.where(is_behind, np.inf, np.nan))
     odds = np.exp(-(gap - situations.spread(-situations.top(-gap))))
     return odds / situations.spread(situations.sum(odds))
 
 
 def _follow_descent(fit: LogitFit, contrasts: Float64, heights: Float64) -> tuple[Bool, Bool]:
-    """Which contrasts f·β are finite, and which rise along descent, whose heights f·v are given."""
+    """Which contrasts f·β are finite, and which tend to +∞ under gradient descent; ``heights`` are f·v."""
     length = np.linalg.norm(contrasts, axis=1)
-    level = np.linalg.norm(contrasts @ fit.finite.complement, axis=1) <= CLOSE * length
-    steep = heights > CLOSE * length * np.linalg.norm(fit.problem.coordinates(fit.direction.vector))
-    return level, steep & ~level
+    is_finite = np.linalg.norm(contrasts @ fit.finite.complement, axis=1) <= CLOSE * length
+    rises = heights > CLOSE * length * np.linalg.norm(fit.problem.coordinates(fit.direction.vector))
+    return is_finite, rises & ~is_finite

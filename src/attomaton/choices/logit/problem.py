@@ -1,13 +1,16 @@
-"""Choices in situations whose alternatives have rows with names: the data of a conditional logit.
+"""The data of a conditional logit: situations, the row of features of each alternative, and the choices.
 
-ℓ(β) = Σ n_ij log p_ij with p_ij = exp(o_ij + x_ij·β) / Σ_k exp(o_ik + x_ik·β). All methods use scaled
-coordinates: far columns are centred (see :mod:`~attomaton.choices.logit.centring`), column k is divided by
-``scale[k]``, a power of two near its spread inside situations, and β is multiplied by it. A *pair* is (chosen
-alternative c, other alternative j) with difference d = x_c − x_j; it is known by the row j, c being the most
-chosen row of the situation. Rows that were also chosen are pairs in both directions.
+Alternative j of situation i has the row x_ij and the offset o_ij, and was chosen n_ij times. Its probability
+is p_ij = exp(o_ij + x_ij·β) / Σ_k exp(o_ik + x_ik·β), and the log-likelihood is ℓ(β) = Σ n_ij log p_ij.
+
+Fits use *scaled coordinates*: far columns are centred (:mod:`~attomaton.choices.logit.centring`), column k is
+divided by ``scale[k]``, a power of two near its spread inside situations, and β_k is multiplied by it. A
+*pair* is (chosen alternative c, other alternative j) with difference d = x_c − x_j. It is identified by the
+row j, since c is the *reference* of the situation, its most chosen row. Rows that were also chosen are pairs
+in both directions. A *face* is a set of rows, as a mask; None means all rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -30,21 +33,20 @@ from attomaton.choices.logit.rows import (
 )
 from attomaton.choices.logit.untyped import csr_array, issparse
 
+# Most columns with an information matrix, and most that are features: 2,000 take minutes, and the time
+# grows with their cube.
 MOST_PARAMETERS, MOST_FEATURES = 5_000, 2_000
-"""Columns of which the information matrix is formed, and those among them that may have any values: 2,000
-take minutes, and the time grows with their cube."""
 
+# Columns other than items up to which the information of many items is stored on the graph of games.
 MOST_BESIDE = 64
-"""Columns beside the items up to which the information of many items is kept on the graph of games."""
 
+# Sizes of a column between which squares neither overflow nor underflow.
 LARGEST_VALUE, SMALLEST_VALUE = 1e100, 1e-100
-"""Sizes of a column between which squares neither overflow nor underflow."""
 
+# Entries of all rows up to which singular values are those of the rows, not of their Gram matrix.
 FEW_ENTRIES = 2_000_000
-"""Entries of all rows up to which their own singular values are computed, not the Gram matrix's."""
 
-DENSE_SHARE = 0.25
-"""Share of entries that are not zero from which a sparse matrix is stored as a dense one."""
+DENSE_SHARE = 0.25  # share of entries that are not zero from which a sparse matrix is stored as a dense one
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,19 +58,18 @@ class ChoiceProblem:
     rows : ChoiceRows
         The alternatives of all situations, one situation after the other.
     counts : float64 array, shape (n_rows,)
-        How often each alternative was chosen; every situation has a positive one.
+        How often each alternative was chosen; every situation has a positive count.
     names : tuple of str
-        What each column is called.
+        The name of each column.
     offsets : float64 array, shape (n_rows,), or None
-        Known parts of the utilities.
+        The o_ij: constants that are added to x_ij·β.
     source_rows, source_situations : int64 array or None
-        The numbers of the rows and situations before those that say nothing were dropped; None where none
-        were, or where equal battles were added up.
+        The input's rows and situations that were not dropped as uninformative; None if none was dropped, or
+        if equal battles were added up.
     centring : Centring
         Which columns of ``rows`` are the given columns minus a multiple of a constant column.
     dense : bool or None
-        Whether to form matrices of all parameters; None means yes, except for battles of more than 256 items,
-        whose information is kept on the graph of games.
+        Whether to form matrices of all parameters; None means yes, except for battles of more than 256 items.
 
     Examples
     --------
@@ -90,7 +91,7 @@ class ChoiceProblem:
     def from_rows(
         cls, matrix: Any, sizes: Any, counts: Any, *, names: Sequence[str] | None = None, offsets: Any = None
     ) -> Self:
-        """Situations of ``sizes`` alternatives each, whose rows follow each other in ``matrix``.
+        """Choices in situations of ``sizes`` alternatives each, whose rows follow each other in ``matrix``.
 
         Parameters
         ----------
@@ -101,39 +102,30 @@ class ChoiceProblem:
         counts : sequence of float, shape (n_rows,)
             How often each alternative was chosen.
         names : sequence of str, optional
-            What the columns are called; "x1", "x2", … if not given.
+            The column names; "x1", "x2", … by default.
         offsets : sequence of float, optional
-            Known parts of the utilities, such as ln m for an option that is there m times; −inf says that
-            the alternative was not there.
+            Constants added to utilities, such as ln m for an option that is offered m times; −inf for an
+            alternative that was not offered.
         """
         values, lengths, times = _check_rows(matrix, sizes, counts)
         labels = _check_names(names, values.shape[1])
         _check_sizes(values, labels)
         fixed = None if offsets is None else _check_offsets(offsets, len(times))
-        use = np.ones(len(times), bool) if fixed is None else fixed > -np.inf
-        if (times[~use] > 0).any():
-            row = int(np.flatnonzero((times > 0) & ~use)[0])
-            raise InvalidSamples(f"row {row} was chosen but has the offset −inf; give it a finite offset")
-
-        # leave out situations with no choice to make, or none made: they say nothing
-        situation = np.repeat(np.arange(len(lengths)), lengths)
-        present = np.bincount(situation[use], minlength=len(lengths))
-        total = np.bincount(situation, times, minlength=len(lengths))
-        use &= ((present > 1) & (total > 0))[situation]
-        if not use.all():
+        use, lengths_used = _find_informative(lengths, times, fixed)
+        complete = bool(use.all())
+        if not complete:
             values, times = values[use], times[use]
             fixed = None if fixed is None else fixed[use]
-        sizes_left = np.bincount(situation[use], minlength=len(lengths))
-        situations = Situations(np.concatenate([[0], np.cumsum(sizes_left[sizes_left > 0])]).astype(np.int64))
+        situations = Situations.from_sizes(lengths_used[lengths_used > 0])
         rows, centring = _compare(values, situations, most_chosen(situations, times))
         return cls(
             rows,
             times,
             labels,
-            fixed if fixed is not None and fixed.any() else None,
-            None if use.all() else np.flatnonzero(use),
-            None if use.all() else np.flatnonzero(sizes_left),
-            centring,
+            offsets=fixed if fixed is not None and fixed.any() else None,
+            source_rows=None if complete else np.flatnonzero(use),
+            source_situations=None if complete else np.flatnonzero(lengths_used),
+            centring=centring,
         )
 
     @classmethod
@@ -160,28 +152,27 @@ class ChoiceProblem:
         items : sequence of str
             The names of the items.
         features : float array, shape (n_battles, n_features), optional
-            Features of the first less those of the second.
+            Features of the first minus features of the second.
         names : sequence of str
             The names of the features.
         tie : str
             The name of the parameter of ties.
         merge : bool
-            Whether equal battles are added up where there are no features and all counts are whole numbers.
+            Whether to add up equal battles if there are no features and all counts are whole numbers.
         """
         times = np.asarray(outcomes, np.float64)
         values = np.zeros((len(times), 0)) if features is None else np.asarray(features, np.float64)
         _check_finite(values, "the feature in row")
         _check_sizes(values, names)
         _check_counts(times.ravel())
-        informative = np.asarray(times.sum(axis=1) > 0) & (first != second)
+        informative, source = np.asarray(times.sum(axis=1) > 0) & (first != second), None
         if merge and values.shape[1] == 0 and len(times) and (times % 1 == 0).all():
             pair, number = np.unique(first * len(items) + second, return_inverse=True)
             times = np.stack([np.bincount(number, column * informative) for column in times.T], axis=1)
             first, second = pair // len(items), pair % len(items)
-            informative = times.sum(axis=1) > 0
-            values, source = np.zeros((len(pair), 0)), None
-        else:
-            source = None if informative.all() else np.flatnonzero(informative)
+            informative, values = times.sum(axis=1) > 0, np.zeros((len(pair), 0))
+        elif not informative.all():
+            source = np.flatnonzero(informative)
         if not informative.all():
             first, second = first[informative], second[informative]
             times, values = times[informative], values[informative]
@@ -194,23 +185,21 @@ class ChoiceProblem:
             len(items),
             ties,
         )
-        labels = _check_names([*items, *names, *([tie] if ties else [])], rows.n_parameters)
         return cls(
             rows,
             np.asarray(times.ravel(), np.float64),
-            labels,
+            _check_names([*items, *names, *([tie] if ties else [])], rows.n_parameters),
             source_situations=source,
-            centring=centring.shift(len(items)),
+            centring=centring.shift(n_columns=len(items)),
         )
 
     @cached_property
     def totals(self) -> Float64:
-        """How many choices were made in each situation."""
+        """The number of choices in each situation, shape (n_situations,)."""
         return self.situations.sum(self.counts)
 
     @property
     def situations(self) -> Situations:
-        """Which rows belong together."""
         return self.rows.situations
 
     @cached_property
@@ -220,51 +209,49 @@ class ChoiceProblem:
 
     @property
     def n_choices(self) -> float:
-        """How many choices were made."""
         return float(self.totals.sum())
 
     @cached_property
     def reference(self) -> Int64:
-        """The most chosen row of each situation, with which the other rows form pairs."""
+        """The most chosen row of each situation, shape (n_situations,)."""
         return most_chosen(self.situations, self.counts)
 
     @cached_property
     def also_chosen(self) -> Bool:
-        """Rows that were chosen although another is the reference: such a pair has choices both ways."""
+        """Which rows were chosen but are not the reference: their pairs have choices both ways."""
         mask = self.counts > 0
         mask[self.reference] = False
         return mask
 
     @cached_property
     def shared(self) -> Int64:
-        """References of situations in which other rows were chosen, too."""
+        """References of situations in which another row was chosen, too."""
         if not self.also_chosen.any():
             return np.zeros(0, np.int64)
         return self.reference[self.situations.sum(self.also_chosen.astype(np.float64)) > 0]
 
     @cached_property
     def is_pair(self) -> Bool:
-        """Rows that are not the reference of their situation."""
+        """Which rows are not the reference of their situation."""
         mask = np.ones(self.situations.n_rows, bool)
         mask[self.reference] = False
         return mask
 
     @cached_property
     def scale(self) -> Float64:
-        """Powers of two near the spread of each column inside situations; 1 for a column without any."""
-        diagonal = (
-            np.diag(self._raw_information)
-            if self.graph is None
-            else self._curve(self.even(None), np.ones(self.rows.n_parameters)).diagonal
-        )
+        """A power of two near the spread of each column inside situations; 1 for a column without spread."""
+        if self.graph is None:
+            diagonal = np.diag(self._raw_information)
+        else:
+            diagonal = self._curve(self.even(None), np.ones(self.rows.n_parameters)).diagonal
         spread = np.sqrt(diagonal / max(self.n_choices, 1.0))
         exponent = np.round(np.log2(np.where(spread > 0, spread, 1.0)))
         return np.where(spread > 0, 2.0**exponent, 1.0)
 
     @cached_property
     def _raw_information(self) -> Float64:
-        size = np.diff(self.situations.starts).astype(np.float64)
-        return self.rows.information(self.situations.spread(1.0 / size), self.totals)
+        """The information of the columns of ``rows`` where all alternatives are equally probable."""
+        return self.rows.information(self.even(None), self.totals)
 
     @cached_property
     def norms(self) -> Float64:
@@ -272,26 +259,25 @@ class ChoiceProblem:
         return self.rows.norms(self.reference, self.scale)
 
     def parameters(self, beta: Float64) -> Float64:
-        """β of the columns as they were given, from β in scaled coordinates; axis 0 runs over columns."""
+        """Convert β in scaled coordinates to β of the columns as given; axis 0 runs over columns."""
         return self.centring.parameters((beta.T / self.scale).T)
 
     def coordinates(self, parameters: Float64) -> Float64:
-        """Scaled coordinates of β of the columns as given; axis 0 runs over columns."""
+        """Convert β of the columns as given to scaled coordinates; axis 0 runs over columns."""
         return (self.centring.coordinates(parameters).T * self.scale).T
 
     def scaled(self, rows: Float64) -> Float64:
-        """Convert rows as given, or weights of contrasts, to scaled coordinates (last axis)."""
+        """Convert rows as given, or contrasts, to scaled coordinates; the last axis runs over columns."""
         return self.centring.centre(rows) / self.scale
 
     def covariance(self, scaled: Float64) -> Float64:
-        """The covariance of the parameters as given from that of the scaled coordinates."""
+        """Convert a covariance in scaled coordinates to one of the columns as given."""
         return self.parameters(self.parameters(scaled).T)
 
     def even(self, face: Bool | None) -> Float64:
-        """In each situation, equal probabilities of the alternatives in ``face``, or of all."""
-        size = np.diff(self.situations.starts).astype(np.float64)
+        """Equal probabilities for the alternatives of each situation that are in ``face``."""
         if face is None:
-            return self.situations.spread(1.0 / size)
+            return self.situations.spread(1.0 / np.diff(self.situations.starts).astype(np.float64))
         return face / self.situations.spread(self.situations.sum(face.astype(np.float64)))
 
     def utilities(self, beta: Float64) -> Float64:
@@ -301,24 +287,24 @@ class ChoiceProblem:
     def gaps(self, beta: Float64) -> Float64:
         """d·β of the pair of each row; 0 at references."""
         values = self.utilities(beta)
-        top = values[self.reference]
+        of_reference = values[self.reference]
         np.negative(values, out=values)
-        return self.situations.apply(np.add, values, top)
+        return self.situations.apply(np.add, values, of_reference)
 
     def slopes(self, directions: Float64, rows: Int64) -> Float64:
-        """d·v of the pairs of some rows, one column for each column v of scaled coordinates."""
+        """d·v of the pairs of ``rows``, one column for each column v of ``directions``."""
         slopes = np.empty((len(rows), directions.shape[1]))
         for column, direction in enumerate(np.ascontiguousarray(directions.T)):
             slopes[:, column] = self.gaps(direction)[rows]
         return slopes
 
     def differences(self, rows: Int64) -> Float64:
-        """The differences d of the pairs of some rows, shape (n, n_parameters)."""
+        """The differences d of the pairs of ``rows``, shape (n, n_parameters)."""
         chosen = self.reference[self.situation_of(rows)]
         return (self.rows.take(chosen) - self.rows.take(rows)) / self.scale
 
     def situation_of(self, rows: Int64) -> Int64:
-        """The situations of some rows."""
+        """The situation of each of ``rows``."""
         return np.searchsorted(self.situations.starts, rows, side="right") - 1
 
     def gradient(self, weight: Float64) -> Float64:
@@ -331,13 +317,14 @@ class ChoiceProblem:
 
     @cached_property
     def graph(self) -> Any:
-        """The graph of games on which the information is kept; None if it is a dense matrix."""
+        """The graph of games on which the information is stored; None if it is a dense matrix."""
         rows = self.rows
         if self.dense or not isinstance(rows, BattleRows):
             return None
-        few = rows.n_parameters - rows.n_items <= MOST_BESIDE
-        large = rows.n_items > CACHED_ITEMS and few
-        return GameGraph(rows.first, rows.second, rows.n_items) if large or self.dense is False else None
+        has_few_features = rows.n_parameters - rows.n_items <= MOST_BESIDE
+        if self.dense is None and not (rows.n_items > CACHED_ITEMS and has_few_features):
+            return None
+        return GameGraph(rows.first, rows.second, rows.n_items)
 
     def curvature(self, probability: Float64) -> Any:
         """The :class:`~attomaton.choices.logit.curvature.InformationMatrix` under these probabilities."""
@@ -352,7 +339,7 @@ class ChoiceProblem:
         return GraphCurvature(self.graph, 0.25 * weight, border, corner, scale)
 
     def weighted_rows(self, probability: Float64, basis: Float64) -> Float64 | None:
-        """√(N p) (x − x̄)·basis of each row, whose Gram matrix is the information; None if it is too large."""
+        """√(N p) (x − x̄)·basis of each row, a root of the information; None if there are too many rows."""
         if self.situations.n_rows * self.rows.n_parameters > FEW_ENTRIES:
             return None
         inside = (self.rows.take(np.arange(self.situations.n_rows)) / self.scale) @ basis
@@ -360,16 +347,15 @@ class ChoiceProblem:
         return np.sqrt(probability * self.situations.spread(self.totals))[:, None] * away
 
     def information_at_zero(self, face: Bool | None) -> Float64:
-        """The information where all alternatives of the face are equally probable: it spans what D₀ spans."""
+        """The information where all alternatives of ``face`` are equally probable."""
         if face is None:
             return self._raw_information / np.outer(self.scale, self.scale)
         return self.information(self.even(face))
 
     def probabilities(self, utilities: Float64, face: Bool | None) -> tuple[Float64, float]:
-        """Probabilities of the alternatives in ``face`` (None: all), and their log-likelihood."""
-        inside = utilities if face is None else np.where(face, utilities, -np.inf)
-        top = self.situations.top(inside)
-        odds = self.situations.apply(np.subtract, inside.copy() if face is None else inside, top)
+        """The probability of each row if only those of ``face`` are offered, and the log-likelihood."""
+        offered = utilities.copy() if face is None else np.where(face, utilities, -np.inf)
+        odds = self.situations.apply(np.subtract, offered, self.situations.top(offered))
         total = float(self.counts[self._chosen] @ odds[self._chosen])
         np.exp(odds, out=odds)
         sums = self.situations.sum(odds)
@@ -377,7 +363,7 @@ class ChoiceProblem:
         return odds, total - float(self.totals @ np.log(sums))
 
     def with_offsets(self, utilities: Float64) -> Float64:
-        """The utilities plus their known parts, the offsets."""
+        """The utilities plus the offsets."""
         return utilities if self.offsets is None else utilities + self.offsets
 
     def residuals(self, probability: Float64) -> Float64:
@@ -386,7 +372,7 @@ class ChoiceProblem:
         return np.subtract(self.counts, expected, out=expected)
 
     def rounding(self, utilities: Float64) -> Float64:
-        """What rounding may add to each entry of a gradient at these utilities of battles."""
+        """A bound on the rounding error of each entry of a gradient at these utilities of battles."""
         rows: Any = self.rows
         growth = max(float(np.abs(utilities).max(initial=0.0)) / 10, 1.0)
         return growth * np.finfo(np.float64).eps * rows.exposure(self.totals) / self.scale
@@ -396,12 +382,19 @@ class ChoiceProblem:
         return np.flatnonzero(self.counts > 0)
 
     def number(self, name: str) -> int:
-        """The column of this name."""
+        """The number of the column with this name."""
         try:
             return self._number_of[name]
         except KeyError:
             listed = ", ".join(map(repr, self.names[:5])) + (", …" if len(self.names) > 5 else "")
-            raise InvalidSamples(f"there is no parameter {name!r}; the names are {listed}") from None
+            raise InvalidSamples(f"there is no parameter {name!r}; give one of {listed}") from None
+
+    def weigh_parameters(self, weights: Mapping[str, float]) -> Float64:
+        """The contrast with these weights as an array over the columns as given."""
+        contrast = np.zeros(len(self.names))
+        for name, weight in weights.items():
+            contrast[self.number(name)] += weight
+        return contrast
 
     @cached_property
     def _number_of(self) -> dict[str, int]:
@@ -412,15 +405,30 @@ def check_columns(number: int, most: int = MOST_FEATURES) -> None:
     """Refuse more columns than are fitted in minutes."""
     if number > most:
         raise InvalidSamples(
-            f"there are {number:,} columns, and at most {most:,} are supported; drop columns, or fit parts "
-            "of the data"
+            f"there are {number:,} columns, and at most {most:,} are supported; drop columns"
         )
+
+
+def _find_informative(lengths: Int64, counts: Float64, offsets: Float64 | None) -> tuple[Bool, Int64]:
+    """Rows that were offered in situations where a choice was made between two or more alternatives.
+
+    Second, the number of these rows in each situation.
+    """
+    offered = np.ones(len(counts), bool) if offsets is None else offsets > -np.inf
+    wrong = np.flatnonzero((counts > 0) & ~offered)
+    if len(wrong):
+        raise InvalidSamples(f"row {wrong[0]} was chosen but has the offset −inf; give it a finite offset")
+    situation = np.repeat(np.arange(len(lengths)), lengths)
+    n_offered = np.bincount(situation[offered], minlength=len(lengths))
+    total = np.bincount(situation, counts, minlength=len(lengths))
+    use = offered & ((n_offered > 1) & (total > 0))[situation]
+    return use, np.bincount(situation[use], minlength=len(lengths))
 
 
 def _compare(
     values: Any, situations: Situations, reference: Int64
 ) -> tuple[DenseRows | SparseRows, Centring]:
-    """Rows less the reference row of their situation, far columns centred."""
+    """Subtract the reference row of each situation from its rows, and centre far columns."""
     check_columns(values.shape[1], MOST_PARAMETERS if issparse(values) else MOST_FEATURES)
     if not issparse(values):
         if situations.size:
@@ -452,7 +460,7 @@ def _check_rows(matrix: Any, sizes: Any, counts: Any) -> tuple[Any, Int64, Float
             f"situations add up to {int(lengths.sum())}; give one row and one count for each alternative"
         )
     if len(lengths) and lengths.min() < 0:
-        raise InvalidSamples("a situation has a negative number of alternatives; mend the sizes")
+        raise InvalidSamples("a situation has a negative number of alternatives; correct the sizes")
     _check_finite(values.data if issparse(values) else values, "the value in row")
     _check_counts(times)
     return values, lengths, times
@@ -460,20 +468,21 @@ def _check_rows(matrix: Any, sizes: Any, counts: Any) -> tuple[Any, Int64, Float
 
 def _check_finite(values: Float64, subject: str) -> None:
     if not np.isfinite(values.sum()):  # one pass without a mask
-        bad = np.argwhere(~np.isfinite(values))
-        if len(bad):
-            raise InvalidSamples(f"{subject} {int(bad[0][0])} is not finite; fill it in or drop the row")
+        wrong = np.argwhere(~np.isfinite(values))
+        if len(wrong):
+            raise InvalidSamples(f"{subject} {int(wrong[0][0])} is not finite; fill it in or drop the row")
 
 
 def _check_sizes(values: Any, names: Sequence[str]) -> None:
-    """Refuse columns whose squares leave the range of float64."""
+    """Refuse columns whose squares overflow or underflow."""
     if not values.shape[0]:
         return
     top: Any = np.maximum(_dense(values.max(axis=0)), -_dense(values.min(axis=0)))
-    bad = np.flatnonzero((top > LARGEST_VALUE) | ((top > 0) & (top < SMALLEST_VALUE)))
-    if len(bad):
+    wrong = np.flatnonzero((top > LARGEST_VALUE) | ((top > 0) & (top < SMALLEST_VALUE)))
+    if len(wrong):
         raise InvalidSamples(
-            f"column {names[bad[0]]!r} has values up to {top[bad[0]]:.3g}; scale it to a size near 1"
+            f"column {names[wrong[0]]!r} has values up to {top[wrong[0]]:.3g}; scale the column to values "
+            "near 1"
         )
 
 
@@ -484,13 +493,13 @@ def _dense(values: Any) -> Any:
 def _check_counts(counts: Float64) -> None:
     if len(counts) and not (np.isfinite(counts).all() and counts.min() >= 0):
         row = int(np.flatnonzero(~(np.isfinite(counts) & (counts >= 0)))[0])
-        raise InvalidSamples(f"count {row} is {counts[row]}; give finite counts that are not negative")
+        raise InvalidSamples(f"count {row} is {counts[row]}; give a finite count, 0 or more")
 
 
 def _check_offsets(offsets: Any, size: int) -> Float64:
     values = np.asarray(offsets, np.float64)
     if values.shape != (size,) or np.isnan(values).any() or (values == np.inf).any():
-        raise InvalidSamples("offsets must be one number for each alternative, finite or −inf; correct them")
+        raise InvalidSamples("offsets are not one finite number or −inf for each alternative; correct them")
     return values
 
 
@@ -498,6 +507,6 @@ def _check_names(names: Sequence[str] | None, size: int) -> tuple[str, ...]:
     labels = tuple(f"x{number + 1}" for number in range(size)) if names is None else tuple(names)
     if len(labels) != size or len(set(labels)) != size:
         raise InvalidSamples(
-            f"there are {size} columns and {len(set(labels))} different names; name each column once"
+            f"there are {size} columns and {len(set(labels))} different names; give each column its own name"
         )
     return labels

@@ -1,32 +1,29 @@
-"""The rows x_ij of a choice model, in three kernels with one interface: battles, dense rows, sparse rows.
+"""The rows x_ij of a choice model, in three forms with the same methods: battles, dense rows, sparse rows.
 
-Only differences inside a situation matter. Dense and sparse rows are stored as x_ij − x_ic with c the
-most chosen alternative of situation i; battles as ±h and e_tie with h = ½ (x_first − x_second). The
-definition of each method is its line in :class:`DenseRows`; the kernels compute it without forming the
-differences. Below, p are probabilities of the rows and N_i totals of the situations.
+Only differences inside a situation matter. Dense and sparse rows are stored as x_ij − x_ic, where c is the
+most chosen alternative of situation i, its *reference*; battles as ±h and e_tie with h = ½ (x_first −
+x_second). Each method is defined in :class:`DenseRows`; battles compute it without forming rows. Below, p are
+the probabilities of the rows, w weights of the rows, and N_i the number of choices in situation i.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.logit.untyped import csr_array
 
-BLOCK_ENTRIES = 1 << 17
-"""Entries of a block of dense rows that are weighted at once: they stay in the cache."""
+BLOCK_ENTRIES = 1 << 17  # entries of a block of dense rows that are weighted at once: they stay in the cache
 
-FEW_ALTERNATIVES = 12
-"""Alternatives per situation up to which sums run over columns instead of over segments."""
+FEW_ALTERNATIVES = 12  # alternatives per situation up to which sums run over columns instead of over segments
 
-CACHED_ITEMS = 256
-"""Items up to which a sum for each pair of them stays in the cache."""
+CACHED_ITEMS = 256  # items up to which a sum for each pair of them stays in the cache
 
+# The rounding error of a residual in units of that of float64, as long as utilities are below 10.
 ROUNDINGS = 64
-"""Rounding errors of one residual, in units of float64's, as long as utilities are below 10."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +32,13 @@ class Situations:
 
     starts: Int64
 
+    @classmethod
+    def from_sizes(cls, sizes: Int64) -> Self:
+        return cls(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+
     @cached_property
     def size(self) -> int | None:
-        """The number of alternatives if it is the same in all situations."""
+        """The number of alternatives if it is equal in all situations, else None."""
         sizes = np.diff(self.starts)
         return int(sizes[0]) if len(sizes) and (sizes == sizes[0]).all() else None
 
@@ -46,12 +47,11 @@ class Situations:
 
     @property
     def n_rows(self) -> int:
-        """How many alternatives there are in all situations together."""
         return int(self.starts[-1])
 
     @cached_property
     def of_row(self) -> Int64:
-        """The situation of each row."""
+        """The situation of each row, shape (n_rows,)."""
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.starts))
 
     def sum(self, values: Float64) -> Float64:
@@ -59,15 +59,15 @@ class Situations:
         return self._reduce(np.add, values)
 
     def top(self, values: Float64) -> Float64:
-        """The largest value of each situation."""
+        """The largest value of each situation, shape (n_situations, …)."""
         return self._reduce(np.maximum, values)
 
     def spread(self, values: Any) -> Any:
-        """One value per situation → one per row."""
+        """Repeat the value of each situation for its rows."""
         return np.repeat(values, np.diff(self.starts) if self.size is None else self.size, axis=0)
 
     def apply(self, operation: Any, values: Float64, of_situation: Float64) -> Float64:
-        """Such as np.subtract: each row's value and its situation's, in place of the row's."""
+        """Apply a ufunc to the value of each row and that of its situation, in place."""
         if self.size is None or self.size > FEW_ALTERNATIVES:
             return operation(values, self.spread(of_situation), out=values)
         for column in self.columns(values):
@@ -75,7 +75,7 @@ class Situations:
         return values
 
     def columns(self, values: Float64) -> list[Float64]:
-        """Views of the first, second, … alternative of all situations, which are equally large."""
+        """Views of the first, second, … alternative of all situations, if these are of equal size."""
         return [values[alternative :: self.size] for alternative in range(self.size or 0)]
 
     def _reduce(self, operation: Any, values: Float64) -> Float64:
@@ -90,17 +90,13 @@ class Situations:
 
 @dataclass(frozen=True, eq=False)
 class DenseRows:
-    """Rows of a dense matrix, weighted in blocks by BLAS.
-
-    ``matrix`` has x_ij − x_ic in row ij, c being the reference of the situation.
-    """
+    """Rows of a dense matrix with x_ij − x_ic in row ij, weighted in blocks by BLAS."""
 
     matrix: Float64
     situations: Situations
 
     @property
     def n_parameters(self) -> int:
-        """The number of columns."""
         return self.matrix.shape[1]
 
     def utilities(self, beta: Float64) -> Float64:
@@ -112,32 +108,32 @@ class DenseRows:
         return weight @ self.matrix
 
     def information(self, probability: Float64, totals: Float64) -> Float64:
-        """Σ_i N_i Σ_j p_ij (x_ij − x̄_i)(x_ij − x̄_i)ᵀ, as second moments less those of the means."""
+        """Σ_i N_i Σ_j p_ij (x_ij − x̄_i)(x_ij − x̄_i)ᵀ, as second moments less those of the means x̄_i."""
         total = np.zeros((self.n_parameters, self.n_parameters))
-        once = np.sqrt(totals)
+        root_totals = np.sqrt(totals)
         root = np.sqrt(self.situations.apply(np.multiply, probability.copy(), totals))
         size = self.situations.size
-        for first, last in self._blocks():
-            begin, end = self.situations.starts[first], self.situations.starts[last]
-            block = self.matrix[begin:end] * root[begin:end, None]
+        for first, last, rows in self._blocks():
+            block = self.matrix[rows] * root[rows, None]
             total += block.T @ block
-            if size:
-                weight = probability[begin:end].reshape(-1, 1, size) * once[first:last, None, None]
-                means = np.matmul(weight, self.matrix[begin:end].reshape(-1, size, self.n_parameters))[:, 0]
+            if size:  # √N x̄ of situations of equal size, by a product for each
+                weight = probability[rows].reshape(-1, 1, size) * root_totals[first:last, None, None]
+                means = np.matmul(weight, self.matrix[rows].reshape(-1, size, self.n_parameters))[:, 0]
             else:
-                block *= np.sqrt(probability[begin:end])[:, None]  # √N p x: sums to √N x̄
-                means = Situations(self.situations.starts[first : last + 1] - begin).sum(block)
+                block *= np.sqrt(probability[rows])[:, None]  # √N p x: sums to √N x̄
+                means = self._within(first, last).sum(block)
             total -= means.T @ means
         return total
 
     def scores(self, weight: Float64, groups: Int64 | None) -> Float64:
-        """Σ_g s_g s_gᵀ with s_g = Σ_{rows of g} w x; g are situations, or ``groups`` of them."""
+        """Σ_g s_g s_gᵀ with s_g = Σ w x over the rows of group g; ``groups`` has the group of each situation.
+
+        With None, every situation is a group.
+        """
         total = np.zeros((self.n_parameters, self.n_parameters))
         sums = None if groups is None else np.zeros((int(groups.max(initial=-1)) + 1, self.n_parameters))
-        for first, last in self._blocks():
-            begin, end = self.situations.starts[first], self.situations.starts[last]
-            block = self.matrix[begin:end] * weight[begin:end, None]
-            score = Situations(self.situations.starts[first : last + 1] - begin).sum(block)
+        for first, last, rows in self._blocks():
+            score = self._within(first, last).sum(self.matrix[rows] * weight[rows, None])
             if sums is None or groups is None:
                 total += score.T @ score
             else:
@@ -145,11 +141,11 @@ class DenseRows:
         return total if sums is None else sums.T @ sums
 
     def take(self, rows: Int64) -> Float64:
-        """Some rows as a dense matrix."""
+        """These rows as a dense matrix."""
         return self.matrix[rows]
 
     def pick(self, rows: Int64) -> Any:
-        """Some rows as a sparse matrix, whose first columns are the items; of battles these alone."""
+        """These rows as a sparse matrix, whose first columns are the items; battles have no other columns."""
         return csr_array(self.matrix[rows])
 
     def norms(self, reference: Int64, scale: Float64) -> Float64:  # noqa: ARG002
@@ -163,26 +159,31 @@ class DenseRows:
         return sparse_arcs(csr_array(self.matrix))
 
     def arrays(self) -> dict[str, Any]:
-        """The arrays from which the rows can be made again."""
+        """The arrays that :mod:`~attomaton.choices.logit.folders` stores."""
         return {"matrix": self.matrix, "starts": self.situations.starts}
 
-    def _blocks(self) -> list[tuple[int, int]]:
+    def _blocks(self) -> list[tuple[int, int, slice]]:
+        """The first and last situation (excluded) of each block, and its rows."""
         mean = max(self.matrix.size / max(len(self.situations), 1), 1.0)
         step = max(int(BLOCK_ENTRIES / mean), 1)
         edges = [*range(0, len(self.situations), step), len(self.situations)]
-        return list(pairwise(edges))
+        starts = self.situations.starts
+        return [(first, last, slice(starts[first], starts[last])) for first, last in pairwise(edges)]
+
+    def _within(self, first: int, last: int) -> Situations:
+        """The situations of a block, with rows counted from its start."""
+        return Situations(self.situations.starts[first : last + 1] - self.situations.starts[first])
 
 
 @dataclass(frozen=True, eq=False)
 class SparseRows:
-    """Rows of a sparse matrix; ``matrix`` has x_ij − x_ic in row ij, c being the reference."""
+    """Rows of a sparse matrix with x_ij − x_ic in row ij."""
 
     matrix: Any
     situations: Situations
 
     @property
     def n_parameters(self) -> int:
-        """The number of columns."""
         return int(self.matrix.shape[1])
 
     @cached_property
@@ -190,15 +191,12 @@ class SparseRows:
         return self.matrix.T.tocsr()
 
     def utilities(self, beta: Float64) -> Float64:
-        """X β."""
         return self.matrix @ beta
 
     def gradient(self, weight: Float64) -> Float64:
-        """Xᵀ w."""
         return self._transposed @ weight
 
     def information(self, probability: Float64, totals: Float64) -> Float64:
-        """Second moments less those of the means, as products of sparse matrices."""
         weight = probability * self.situations.spread(totals)
         moments = self._transposed @ self._weighted(weight)
         means = self._sums(probability)
@@ -206,7 +204,6 @@ class SparseRows:
         return (moments - shifted).toarray()
 
     def scores(self, weight: Float64, groups: Int64 | None) -> Float64:
-        """Scores of situations, summed by group, times themselves."""
         sums = self._sums(weight)
         if groups is not None:
             units = np.ones(len(groups))
@@ -214,23 +211,18 @@ class SparseRows:
         return (sums.T @ sums).toarray()
 
     def take(self, rows: Int64) -> Float64:
-        """Some rows, dense."""
         return self.matrix[rows].toarray()
 
     def pick(self, rows: Int64) -> Any:
-        """Some rows, sparse."""
         return self.matrix[rows]
 
     def norms(self, reference: Int64, scale: Float64) -> Float64:  # noqa: ARG002
-        """The reference row is zero, so these are the norms of the rows."""
         return np.sqrt(self.matrix.multiply(self.matrix).tocsr() @ scale**-2.0)
 
     def arcs(self, reference: Int64) -> tuple[Int64, Int64] | None:  # noqa: ARG002
-        """Rows that are zero, or −1 at the chosen and 1 at the other."""
         return sparse_arcs(self.matrix)
 
     def arrays(self) -> dict[str, Any]:
-        """The matrix in parts and where situations start."""
         csr = {name: getattr(self.matrix, name) for name in ("data", "indices", "indptr")}
         return {**csr, "starts": self.situations.starts, "n_parameters": np.array([self.n_parameters])}
 
@@ -265,34 +257,23 @@ def sparse_arcs(matrix: Any) -> tuple[Int64, Int64] | None:
 class BattleRows:
     """Battles of two items, with or without the outcome "tie": rows h, −h and e_tie.
 
-    h = ½ (e_first − e_second + z) with z the features of the first less those of the second.
-
-    Attributes
-    ----------
-    first, second : int64 array, shape (n_battles,)
-        The items.
-    features : float64 array, shape (n_features, n_battles)
-        z, one feature after the other.
-    n_items : int
-        Columns 0 … n_items − 1 are items; then come the features; then the tie if there is one.
-    ties : bool
-        Whether a tie is a third alternative.
+    h = ½ (e_first − e_second + z), where z are the features of the first item less those of the second. The
+    columns are the items, then the features, then the tie if there is one. A battle has two rows, or three if
+    ``ties`` says that a tie is a third alternative.
     """
 
-    first: Int64
-    second: Int64
-    features: Float64
+    first: Int64  # (n_battles,), the first item
+    second: Int64  # (n_battles,)
+    features: Float64  # z, shape (n_features, n_battles)
     n_items: int
     ties: bool
 
     @cached_property
     def situations(self) -> Situations:
-        """Two or three rows each."""
         return Situations(np.arange(len(self.first) + 1, dtype=np.int64) * (2 + self.ties))
 
     @property
     def n_parameters(self) -> int:
-        """Items, features and the tie."""
         return self.n_items + len(self.features) + self.ties
 
     @cached_property
@@ -301,18 +282,17 @@ class BattleRows:
         return self.first * self.n_items + self.second
 
     @property
-    def _last(self) -> int:
-        return self.n_items + len(self.features)
+    def _feature_columns(self) -> slice:
+        return slice(self.n_items, self.n_items + len(self.features))
 
     def utilities(self, beta: Float64) -> Float64:
-        """h·β, −h·β and the tie's, one battle after the other."""
         if beta.ndim == 2:
             return np.stack([self.utilities(column) for column in np.ascontiguousarray(beta.T)], axis=1)
         item = 0.5 * beta[: self.n_items]
         half = item[self.first]
         half -= item[self.second]
         if len(self.features):
-            half += (0.5 * beta[self.n_items : self._last]) @ self.features
+            half += (0.5 * beta[self._feature_columns]) @ self.features
         result = np.empty((len(half), 2 + self.ties))
         result[:, 0] = half
         np.negative(half, out=result[:, 1])
@@ -321,19 +301,17 @@ class BattleRows:
         return result.ravel()
 
     def gradient(self, weight: Float64) -> Float64:
-        """Xᵀ w."""
         first, second, *tie = self.situations.columns(weight)
         half = 0.5 * (first - second)
         return np.concatenate([self._sides(half), self.features @ half, [column.sum() for column in tie]])
 
     def information(self, probability: Float64, totals: Float64) -> Float64:
-        """One weighted Gram of h."""
         return self._gram(*self.weigh(probability, totals))
 
     def weigh(self, probability: Float64, totals: Float64) -> tuple[Float64, Float64 | None, Float64 | None]:
-        """The weights of h hᵀ, of h e_tieᵀ and of e_tie e_tieᵀ in each battle.
+        """The weights of h hᵀ, of h e_tieᵀ and of e_tie e_tieᵀ in the information of each battle.
 
-        The variance of h's sign is 4 p_a p_b + p_t (1 − p_t).
+        The first is the variance of the sign of h, 4 p_first p_second + p_tie (1 − p_tie).
         """
         first, second, *tied = self.situations.columns(probability)
         weight = 4.0 * first * second
@@ -345,7 +323,7 @@ class BattleRows:
         return totals * weight, totals * (second - first) * tie, totals * spread
 
     def leverage(self, covariance: Float64, probability: Float64, totals: Float64) -> Float64:
-        """The trace of each battle's information times a matrix, without the rows themselves."""
+        """The trace of the information of each battle times a matrix of all parameters."""
         weight, cross, tie = self.weigh(probability, totals)
         first, second, variance = self.first, self.second, np.diag(covariance)[: self.n_items]
         border, corner = np.split(covariance[:, self.n_items :], [self.n_items])
@@ -360,19 +338,22 @@ class BattleRows:
         return trace
 
     def scores(self, weight: Float64, groups: Int64 | None) -> Float64:
-        """The score of a battle is r h + t e_tie, so that its square is a weighted Gram too."""
         first, second, *tied = self.situations.columns(weight)
-        slope = first - second
+        slope = first - second  # the score of a battle is slope · h + tie · e_tie
         tie = tied[0] if tied else np.zeros(0)
         if groups is None:
             return self._gram(slope**2, slope * tie, tie**2) if tied else self._gram(slope**2)
+        return self._group_scores(slope, tie, groups)
+
+    def _group_scores(self, slope: Float64, tie: Float64, groups: Int64) -> Float64:
+        """The scores slope · h + tie · e_tie of battles, summed over each group and squared."""
         size = int(groups.max(initial=-1)) + 1
         sums = csr_array((0.5 * slope, (groups, self.first)), shape=(size, self.n_parameters))
         sums = sums - csr_array((0.5 * slope, (groups, self.second)), shape=(size, self.n_parameters))
-        wide = np.zeros((size, len(self.features) + len(tied)))
+        wide = np.zeros((size, len(self.features) + self.ties))
         for column, feature in enumerate(self.features):
             wide[:, column] = np.bincount(groups, 0.5 * slope * feature, size)
-        if tied:
+        if self.ties:
             wide[:, -1] = np.bincount(groups, tie, size)
         total: Float64 = (sums.T @ sums).toarray()
         cross = sums[:, : self.n_items].T @ wide
@@ -381,25 +362,23 @@ class BattleRows:
         return total
 
     def take(self, rows: Int64) -> Float64:
-        """Some rows, dense."""
         battle, alternative, sign = self._locate(rows)
         taken, number = np.zeros((len(rows), self.n_parameters)), np.arange(len(rows))
         taken[number, self.first[battle]] = sign
         taken[number, self.second[battle]] -= sign  # 0 for an item against itself
-        taken[:, self.n_items : self._last] = sign[:, None] * self.features[:, battle].T
+        taken[:, self._feature_columns] = sign[:, None] * self.features[:, battle].T
         if self.ties:
             taken[:, -1] = alternative == 2
         return taken
 
     def pick(self, rows: Int64) -> Any:
-        """The items of some rows, sparse."""
         battle, _, sign = self._locate(rows)
         ends = np.stack([self.first[battle], self.second[battle]], axis=1)
         signs, number = np.outer(sign, [1.0, -1.0]), 2 * np.arange(len(rows) + 1)
         return csr_array((signs.ravel(), ends.ravel(), number), shape=(len(rows), self.n_items))
 
     def _locate(self, rows: Int64) -> tuple[Int64, Int64, Float64]:
-        """The battle of some rows, which alternative each is, and the sign of h there."""
+        """The battle of each row, its alternative (first, second, tie), and the factor of 2h there."""
         battle, alternative = np.divmod(rows, 2 + self.ties)
         return battle, alternative, np.array([0.5, -0.5, 0.0])[alternative]
 
@@ -408,7 +387,7 @@ class BattleRows:
         inverse = scale**-2.0
         square = inverse[self.first] + inverse[self.second]
         square[self.first == self.second] = 0.0
-        square = 0.25 * (square + inverse[self.n_items : self._last] @ np.square(self.features))
+        square = 0.25 * (square + inverse[self._feature_columns] @ np.square(self.features))
         size = 2 + self.ties
         chosen = reference - np.arange(len(self.first)) * size
         result = np.zeros((len(square), size))
@@ -420,7 +399,6 @@ class BattleRows:
         return result.ravel()
 
     def arcs(self, reference: Int64) -> tuple[Int64, Int64] | None:
-        """The two items, where there is nothing else."""
         if self.ties or len(self.features):
             return None
         reverse = np.repeat(reference % 2 == 1, 2)
@@ -430,7 +408,6 @@ class BattleRows:
         return winner, loser
 
     def arrays(self) -> dict[str, Any]:
-        """The battles."""
         sizes = np.array([self.n_items, int(self.ties)])
         return {"first": self.first, "second": self.second, "features": self.features, "sizes": sizes}
 
@@ -446,7 +423,7 @@ class BattleRows:
     def join_columns(
         self, weight: Float64, cross: Float64 | None = None, tie: Float64 | None = None
     ) -> tuple[Float64, Float64]:
-        """What :meth:`_gram` has of features and tie: beside the items, and among themselves."""
+        """The blocks of :meth:`_gram` for features and tie: items by these, and these by these."""
         n_features = len(self.features)
         border = np.zeros((self.n_items, n_features + self.ties))
         corner = np.zeros((n_features + self.ties,) * 2)
@@ -463,7 +440,7 @@ class BattleRows:
         return border, upper + upper.T + np.diag(np.diag(corner))
 
     def exposure(self, totals: Float64) -> Float64:
-        """What rounding of a gradient is a share of: Σ N |x| times the number of terms, by parameter."""
+        """Σ N |x| times the number of terms, for each parameter: rounding of a gradient scales with it."""
         size, n_battles = self.n_items, len(self.first)
         ends = np.concatenate([self.first, self.second])
         often: Any = np.bincount(ends, minlength=size)
@@ -483,11 +460,10 @@ class BattleRows:
 
 
 ChoiceRows = DenseRows | SparseRows | BattleRows
-"""The rows of a choice model."""
 
 
 def most_chosen(situations: Situations, counts: Float64) -> Int64:
-    """The first of the rows chosen most often in each situation, all of which have one."""
+    """The most chosen row of each situation, the first if there are several."""
     rows = np.flatnonzero(counts > 0)
     if len(rows) == len(situations):
         return rows

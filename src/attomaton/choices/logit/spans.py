@@ -1,4 +1,7 @@
-"""What the pairs of a face span: contrasts that are finite, and directions that change none of them."""
+"""The span of the pair differences of a face, and its orthogonal complement, in scaled coordinates.
+
+The contrasts in the span are finite if the face survives; directions in the complement change none of them.
+"""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,51 +14,54 @@ from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.logit.problem import FEW_ENTRIES, MOST_PARAMETERS, ChoiceProblem
 from attomaton.choices.logit.untyped import linalg
 
-CUT = 1e-9
-"""Singular values of normalised differences below this share of the largest are taken as zero."""
+CUT = 1e-9  # singular values of normalised differences below this share of the largest are taken as zero
 
+# Eigenvalues of the Gram matrix, which squares the condition, below this share count as zero.
 GRAM_CUT = 1e-11
-"""Eigenvalues of the Gram matrix, which squares the condition, below this share count as zero."""
 
+# A difference outside the span up to √n_parameters times this is rounding; above, features differ by a tiny
+# amount.
 SPAN_ROUNDING = 4e-15
-"""Times √n_parameters: a difference outside the span up to this size is rounding; above, features differ by a
-tiny amount."""
 
 
 class DenseSpan(NamedTuple):
-    """A span S of differences and its complement, by dense orthonormal bases in scaled coordinates."""
+    """A span and its complement as dense orthonormal bases.
+
+    ``least_kept`` and ``largest_dropped`` are the singular values next to the cut, as shares of the largest.
+    ``leak`` is the largest |d·b| / ‖d‖ over differences d of the face and columns b of the complement.
+    """
 
     basis: Float64  # (n_parameters, rank)
     complement: Float64  # (n_parameters, n_parameters − rank)
-    least_kept: float  # singular value next to the cut, as a share of the largest
+    least_kept: float
     largest_dropped: float
-    leak: float  # largest |d·b| / ‖d‖ over differences d of the face and columns b of the complement
+    leak: float
 
     @property
     def rank(self) -> int:
-        """The dimension of the span."""
         return self.basis.shape[1]
 
     @property
     def aliases(self) -> Float64:
-        """The vectors of the complement that may have other columns than those of items."""
+        """A basis of the complement, except vectors that are known to have entries at items only."""
         return self.complement
 
     def project(self, vector: Float64) -> Float64:
-        """The part of a vector inside the span."""
+        """Project a vector onto the span."""
         return self.basis @ (self.basis.T @ vector)
 
     def reject(self, vector: Float64) -> Float64:
-        """The part of a vector outside the span."""
+        """Project a vector onto the complement."""
         return self.complement @ (self.complement.T @ vector)
 
 
 @dataclass(frozen=True)
 class GraphSpan:
-    """A span on the graph of games: the complement is spanned by components of items, and by aliases.
+    """A span on the graph of games, whose complement has a vector for each component of items, and aliases.
 
-    ``component`` numbers the component of each item; its vectors are 1 on the items of one component, times
-    ``scale``. The columns of ``aliases`` are orthonormal, orthogonal to those, and have other columns, too.
+    ``component`` is the component of each item. The vector of a component is ``scale`` at its items and 0
+    elsewhere. The columns of ``aliases`` are orthonormal and orthogonal to these vectors. The numbers are
+    those of :class:`DenseSpan`.
     """
 
     component: Int64
@@ -66,53 +72,47 @@ class GraphSpan:
     leak: float
 
     @cached_property
-    def _weight(self) -> Float64:
-        """What each component's vector has for a square."""
-        weight: Any = np.bincount(self.component, self.scale[: len(self.component)] ** 2)
-        return weight
+    def _squares(self) -> Float64:
+        """The squared length of the vector of each component."""
+        squares: Any = np.bincount(self.component, self.scale[: len(self.component)] ** 2)
+        return squares
 
     @property
     def rank(self) -> int:
-        """The dimension of the span."""
-        return len(self.scale) - len(self._weight) - self.aliases.shape[1]
+        return len(self.scale) - len(self._squares) - self.aliases.shape[1]
 
     def project(self, vector: Float64) -> Float64:
-        """The part of a vector inside the span."""
         return vector - self.reject(vector)
 
     def reject(self, vector: Float64) -> Float64:
-        """The part of a vector outside the span, exactly equal on the items of a component."""
         rejected, scale = self.aliases @ (self.aliases.T @ vector), self.scale[: len(self.component)]
-        means = np.bincount(self.component, scale * vector[: len(scale)]) / self._weight
+        means = np.bincount(self.component, scale * vector[: len(scale)]) / self._squares
         rejected[: len(scale)] += scale * means[self.component]
         return rejected
 
     @property
     def complement(self) -> Float64:
-        """An orthonormal basis of the complement, dense."""
         return self._bases[1]
 
     @property
     def basis(self) -> Float64:
-        """An orthonormal basis of the span, dense."""
         return self._bases[0]
 
     @cached_property
     def _bases(self) -> tuple[Float64, Float64]:
         size = len(self.component)
         check_dense(len(self.scale))
-        units = np.zeros((len(self.scale), len(self._weight)))
-        units[np.arange(size), self.component] = self.scale[:size] / np.sqrt(self._weight)[self.component]
+        units = np.zeros((len(self.scale), len(self._squares)))
+        units[np.arange(size), self.component] = self.scale[:size] / np.sqrt(self._squares)[self.component]
         complement = np.hstack([units, self.aliases])
         return _split(complement)[1], complement
 
 
 Span = DenseSpan | GraphSpan
-"""S = span of the differences of a face, and its orthogonal complement, in scaled coordinates."""
 
 
 def span_on_graph(problem: ChoiceProblem, face: Bool | None) -> GraphSpan:
-    """The span of the differences of a face on the graph of games."""
+    """The span of a face on the graph of games, where games with both sides on the face join items."""
     graph, situations = problem.graph, problem.situations
     joined = None if face is None else situations.sum(face.astype(np.float64)) > 1
     component = graph.components(joined)
@@ -130,22 +130,27 @@ def span_on_graph(problem: ChoiceProblem, face: Bool | None) -> GraphSpan:
 
 
 def check_dense(size: int) -> None:
-    """Refuse matrices of more parameters than are inverted in minutes."""
+    """Refuse dense matrices that take more than minutes to invert."""
     if size > MOST_PARAMETERS:
         raise UnsupportedOption(
-            f"this needs a dense matrix of all {size:,} parameters, and at most {MOST_PARAMETERS:,} are "
-            "supported; ratings, probabilities and differences of two items do without it"
+            f"this answer needs a dense matrix of all {size:,} parameters, and at most {MOST_PARAMETERS:,} "
+            "are supported; ratings, probabilities and differences of two items do not need it"
         )
 
 
 def span_of(problem: ChoiceProblem, face: Bool | None) -> Span:
-    """The span of the differences d of the alternatives of ``face`` (None: all)."""
+    """The span of the pair differences of ``face`` (None: all rows)."""
     if problem.graph is not None:
         return span_on_graph(problem, face)
     inside = problem.is_pair if face is None else problem.is_pair & face
     rows = np.flatnonzero(inside)
     if len(rows) * problem.rows.n_parameters <= FEW_ENTRIES:
         return span_of_vectors(problem.differences(rows), problem.rows.n_parameters)
+    return _span_of_many(problem, face, inside)
+
+
+def _span_of_many(problem: ChoiceProblem, face: Bool | None, inside: Bool) -> DenseSpan:
+    """The span of the pairs ``inside`` the face, by eigenvalues of their information."""
     information = problem.information_at_zero(face)
     scale = np.sqrt(np.maximum(np.diag(information), 0.0))
     scale = np.where(scale > 0, scale, 1.0)
@@ -166,7 +171,7 @@ def span_of(problem: ChoiceProblem, face: Bool | None) -> Span:
 
 
 def span_of_vectors(vectors: Float64, size: int) -> DenseSpan:
-    """The span of a few vectors, shape (n, size), by singular values of their directions."""
+    """The span of vectors, shape (n, size), by singular values of their directions."""
     norm = np.linalg.norm(vectors, axis=1)
     directions = vectors[norm > 0] / norm[norm > 0, None]
     if not len(directions):
@@ -181,7 +186,7 @@ def span_of_vectors(vectors: Float64, size: int) -> DenseSpan:
 
 
 def _reduce(rows: Float64) -> Float64:
-    """Fewer rows with the same singular values: triangles of QR factorisations, block after block."""
+    """Reduce a matrix to fewer rows with equal singular values: triangles of QR factorisations of blocks."""
     size = rows.shape[1]
     height = 16 * size  # a block that stays in the cache of a processor
     while len(rows) > height:
@@ -194,7 +199,7 @@ def _reduce(rows: Float64) -> Float64:
 
 
 def _split(columns: Float64) -> tuple[Float64, Float64]:
-    """Orthonormal bases of the span of some columns and of what is orthogonal to it."""
+    """Orthonormal bases of the span of these columns and of its complement."""
     size, rank = columns.shape
     if rank == 0:
         return np.zeros((size, 0)), np.eye(size)
@@ -215,14 +220,14 @@ def _measure_leak(problem: ChoiceProblem, inside: Bool, complement: Float64) -> 
 def _refine(
     problem: ChoiceProblem, face: Bool | None, information: Float64, basis: Float64, complement: Float64
 ) -> Float64:
-    """One step B ← B − H⁺ (H B), with H B from the rows themselves, whose small values lose no digits."""
+    """Refine the complement B by a step B ← B − H⁺ (H B), with H B from the rows, which loses no digits."""
     even = problem.even(face)
     weight = problem.situations.spread(problem.totals) * even
-    columns = list[Float64]()
+    images = list[Float64]()
     for column in complement.T:
-        moved = problem.utilities(column)
-        moved = moved - problem.situations.spread(problem.situations.sum(even * moved))
-        columns.append(problem.gradient(weight * moved))
+        utilities = problem.utilities(column)
+        away = utilities - problem.situations.spread(problem.situations.sum(even * utilities))
+        images.append(problem.gradient(weight * away))
     inner = basis.T @ information @ basis
-    moved = basis @ linalg.solve(inner, basis.T @ np.stack(columns, axis=1), assume_a="sym")
-    return linalg.qr(complement - moved, mode="economic", check_finite=False)[0]
+    correction = basis @ linalg.solve(inner, basis.T @ np.stack(images, axis=1), assume_a="sym")
+    return linalg.qr(complement - correction, mode="economic", check_finite=False)[0]

@@ -1,4 +1,4 @@
-"""The table of a fit with the columns that regression packages print."""
+"""The table of a fit with the columns of statsmodels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,29 +12,17 @@ from attomaton.base.tables import table_of
 from attomaton.choices.logit.contrasts import Contrast, ContrastKind
 from attomaton.choices.spread import two_sided
 
+# The columns of a summary, named as in statsmodels.
 STATISTICS = ("coef", "std err", "z", "P>|z|", "[0.025", "0.975]")
-"""The columns of a summary, named as in statsmodels."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LogitSummary(Tabular):
-    """Coefficients with standard errors, z, P>|z| and 95 % intervals; infinite ones in words.
+    """Coefficients with standard errors, z, P>|z| and 95 % intervals; infinite coefficients in words.
 
-    A finite coefficient has the numbers of Wald's test, as in statsmodels. An infinite one has no standard
-    error: its ``reading`` has the one-sided bound and the number of choices behind it.
-
-    Attributes
-    ----------
-    head : str
-        The line above the table: what was fitted.
-    coefficients : tuple of Contrast
-        The rows.
-    readings : tuple of str
-        For each row that is not finite, the words in place of its numbers; empty for the others.
-    robust : bool
-        Whether standard errors are those of the sandwich.
-    notes : tuple of str
-        The lines below the table.
+    A finite row of ``coefficients`` has the numbers of Wald's test, with sandwich standard errors if
+    ``robust``. The entry of ``readings`` says in words what is known of a row that is not finite. ``head`` is
+    the line above the table, and ``notes`` are the lines below it.
     """
 
     head: str
@@ -47,7 +35,7 @@ class LogitSummary(Tabular):
         return str(self)
 
     def _numbers(self) -> list[list[float]]:
-        """One row for each coefficient; NaN where a number does not exist."""
+        """The STATISTICS of each coefficient, NaN where a number does not exist."""
         return [_wald(row, self.robust) for row in self.coefficients]
 
     def _table(self) -> pa.Table:
@@ -63,15 +51,14 @@ class LogitSummary(Tabular):
     def _blocks(self) -> list[Block]:
         digits = (".4f", ".4f", ".3f", ".3f", ".3f", ".3f")
         rows = [
-            [row.label, *map(_cell, line, digits), reading]
-            for row, line, reading in zip(self.coefficients, self._numbers(), self.readings, strict=True)
+            [row.label, *map(_cell, numbers, digits), reading]
+            for row, numbers, reading in zip(self.coefficients, self._numbers(), self.readings, strict=True)
         ]
         headers = ["", *STATISTICS, *([""] if any(self.readings) else [])]
         return [self.head, Grid("", headers, [row[: len(headers)] for row in rows]), *self.notes]
 
 
 def _wald(row: Contrast, robust: bool) -> list[float]:
-    """Estimate, standard error, z, P>|z| and interval of a coefficient."""
     error = row.robust_error if robust else row.standard_error
     if row.kind is not ContrastKind.FINITE or error is None:
         return [row.value, *[np.nan] * (len(STATISTICS) - 1)]

@@ -1,0 +1,94 @@
+"""Which items of a conditional logit are infinitely far ahead of which: their components and order.
+
+Two items are in one component if their difference is finite, and one precedes the other if it is infinitely
+far ahead.
+"""
+
+import numpy as np
+
+from attomaton.base.tables import Bool, Int64
+from attomaton.choices.logit.cone import CLOSE
+from attomaton.choices.logit.contrasts import ContrastKind
+from attomaton.choices.logit.fit import LogitFit
+from attomaton.choices.numbering import make_item_edges
+from attomaton.graphs.components import Components, find_components
+from attomaton.graphs.edges import EdgeTable
+from attomaton.graphs.grouping import count_keys
+from attomaton.graphs.paths import QueryOrder, graph_of
+
+
+def order_items(logit: LogitFit, n_items: int, edges: EdgeTable | None) -> Components:
+    """The components of items, which are the first columns, and their order.
+
+    If every other coefficient is finite, an item contrast is in the cone of the differences exactly if the
+    graph of wins (a tie is an edge each way) has a path, so that its strong components are the answer.
+    Otherwise every pair of components is decided by :func:`~attomaton.choices.logit.cone.classify`.
+    """
+    graph = None if edges is None else find_components(edges)
+    largest = np.abs(logit.finite.aliases[n_items:]).max(initial=0.0)
+    if graph is not None and largest <= CLOSE:
+        return graph
+    return order_by_contrasts(logit, n_items, graph)
+
+
+def order_by_contrasts(logit: LogitFit, n_items: int, graph: Components | None) -> Components:
+    """The components of items and their order from the classes of differences of items.
+
+    ``graph`` is the graph of wins, in which a path is necessary for one item to be ahead of another.
+    """
+    component, leaders = _group_finite(logit, n_items)
+    reachable = np.ones((len(leaders),) * 2, bool) if graph is None else _search(graph, n_items, leaders)
+    above = _find_order(logit, leaders, reachable)
+    # a graph with these components and this order: a cycle through each, and arcs between leaders
+    leading, trailing = np.nonzero(above)
+    by_component = np.lexsort((np.arange(n_items), component))
+    follows = component[by_component[1:]] == component[by_component[:-1]]
+    first = np.searchsorted(component[by_component], np.arange(len(leaders)))
+    last = np.searchsorted(component[by_component], np.arange(len(leaders)), side="right") - 1
+    several = last > first
+    closing = by_component[last[several]], by_component[first[several]]
+    winner = np.concatenate([leaders[leading], by_component[:-1][follows], closing[0]])
+    loser = np.concatenate([leaders[trailing], by_component[1:][follows], closing[1]])
+    arcs, support = count_keys(winner * n_items + loser)
+    return find_components(make_item_edges(arcs // n_items, arcs % n_items, support, n_items))
+
+
+def _group_finite(logit: LogitFit, n_items: int) -> tuple[Int64, Int64]:
+    """The component of each item, inside which all differences are in S, and the first item of each."""
+    scale = logit.problem.scale[:n_items]
+    outside = logit.problem.parameters(logit.finite.complement)[:n_items]
+    component, leaders = np.full(n_items, -1), list[int]()
+    for item in range(n_items):
+        if component[item] < 0:
+            away = np.linalg.norm(outside - outside[item], axis=1)
+            close = away <= CLOSE * np.hypot(1 / scale, 1 / scale[item])
+            component[close & (component < 0)] = len(leaders)
+            leaders.append(item)
+    return component, np.array(leaders, np.int64)
+
+
+def _find_order(logit: LogitFit, leaders: Int64, reachable: Bool) -> Bool:
+    """Which component is ahead of which, given an item of each, shape (n_components, n_components).
+
+    Components are decided from the lowest up, since those below a component that is below need no decision.
+    """
+    outside = logit.problem.parameters(logit.finite.complement)[leaders]
+    height = outside @ (logit.finite.complement.T @ logit.evidence.direction)
+    rising = np.argsort(height).tolist()
+    above = np.zeros((len(leaders), len(leaders)), bool)
+    for position, upper in enumerate(rising):
+        for lower in reversed(rising[:position]):
+            if above[upper, lower] or not reachable[upper, lower]:
+                continue
+            contrast = np.zeros(len(logit.problem.scale))
+            contrast[[leaders[upper], leaders[lower]]] = 1.0, -1.0
+            if logit.classify(contrast[None])[0] is ContrastKind.PLUS:
+                above[upper] |= above[lower]
+                above[upper, lower] = True
+    return above
+
+
+def _search(graph: Components, n_items: int, leaders: Int64) -> Bool:
+    """Whether the graph of wins has a path between these items, shape (n_leaders, n_leaders)."""
+    paths, component = QueryOrder(graph_of(graph, n_items)), graph.component_of_node[leaders]
+    return np.array([paths.search(int(start))[0][component] for start in component], bool)

@@ -1,0 +1,74 @@
+"""Say in terms of a column why its coefficient is infinite."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from attomaton.base.printing import show_count
+from attomaton.base.tables import Bool, Float64
+from attomaton.choices.design import DUMMY
+
+
+class LabelledCases(NamedTuple):
+    """The values of a column in cases with two labels of the ``target``."""
+
+    column: str
+    values: Float64  # (n_cases,)
+    counts: Float64  # (n_cases,), how often each case was observed
+    has_first: Bool  # (n_cases,), whether each case has the first label
+    target: str
+    labels: tuple[str, str]
+
+    @property
+    def swapped(self) -> "LabelledCases":
+        return self._replace(has_first=~self.has_first, labels=self.labels[::-1])
+
+    def describe_levels(self) -> str:
+        """Which of the two values of the column decides the label; empty if neither does."""
+        low, high = np.unique(self.values)
+        clauses = [
+            f"{count_cases(float(self.counts[self.values == level].sum()))} with "
+            f"{say_level(self.column, level)} had {self.target} = {label}"
+            for level, has_label, label in (
+                (high, self.has_first, self.labels[0]),
+                (low, ~self.has_first, self.labels[1]),
+            )
+            if has_label[self.values == level].all()
+        ]
+        return " and ".join(clauses)
+
+    def describe_threshold(self) -> str:
+        """Above which value all cases have the first label, and no others do; empty if there is none."""
+        least, most = float(self.values[self.has_first].min()), float(self.values[~self.has_first].max())
+        if least < most:
+            return ""
+        border = shortest(_short_border(most, least) if least > most else most)
+        above = f"every case with {self.column} > {border} had {self.target} = {self.labels[0]}"
+        if least > most:
+            return f"{above}, every other {self.target} = {self.labels[1]}"
+        return f"{above}, every one with {self.column} < {border} had {self.target} = {self.labels[1]}"
+
+
+def count_cases(count: float) -> str:
+    return f"all {show_count(count)} cases" if count != 1 else "the one case"
+
+
+def say_level(column: str, level: float) -> str:
+    """A column with its value, or the level that a column of 0 and 1 stands for."""
+    dummy = DUMMY.fullmatch(column)
+    if dummy is None:
+        return f"{column} = {shortest(level)}"
+    return f"{dummy[1]} = {dummy[2]}" if level == 1 else f"{dummy[1]} other than {dummy[2]}"
+
+
+def _short_border(low: float, high: float) -> float:
+    """A number with few digits, at least ``low`` and below ``high``."""
+    rounded = (float(f"{value:.{digits}g}") for digits in range(1, 18) for value in (low, (low + high) / 2))
+    return next(value for value in rounded if low <= value < high)
+
+
+def shortest(value: float) -> str:
+    """The shortest decimal number that is this float64 and no other."""
+    if value == 0 or 1e-5 <= abs(value) < 1e17:
+        return np.format_float_positional(value, trim="-")
+    return repr(float(value))
