@@ -9,9 +9,9 @@ import numpy as np
 
 from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.choices.board import outcome_probabilities
 from attomaton.choices.columns import columns_of, find_column, number_values
 from attomaton.choices.order import OrderedItems
+from attomaton.choices.ratings import outcome_probabilities
 from attomaton.choices.sequences import PairChoices, ParsedChoices
 from attomaton.choices.side import CONTESTANTS, RELATIVE, read_side, unfitted_feature
 from attomaton.choices.uncertainty import LuceScores

@@ -16,7 +16,7 @@ import pyarrow as pa
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.printing import Block, Listing, show_count
 from attomaton.base.tables import Float64, Int64, column_of, table_of
-from attomaton.choices.board import item_column
+from attomaton.choices.board_rows import item_column
 from attomaton.choices.checks import SHOWN_PAIRS, Assessment
 from attomaton.choices.columns import columns_of, find_column, number_values
 from attomaton.choices.fit import fit_choices

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.base.artifacts import check_target, write_target
-from attomaton.base.drawing import TWO_COLUMNS, paper_style
+from attomaton.base.drawing import paper_style
 from attomaton.base.options import given_path
 from attomaton.base.pages import COMMON, asset, frame_page, is_page
 from attomaton.base.printing import TEXT_LENGTH, TOKEN_LENGTH, shorten
-from attomaton.choices.board import HEADERS, LINES_HEIGHT, MOST_ROWS_DRAWN, Board, list_coefficients
+from attomaton.choices.board import HEADERS, Board
+from attomaton.choices.board_figure import LINES_HEIGHT, LINES_WIDTH, MOST_ROWS_DRAWN
+from attomaton.choices.board_rows import row_cells
+from attomaton.choices.coefficient_list import list_coefficients
 from attomaton.choices.result import ChoiceFit
 from attomaton.report.figures import new_figure, write_figure
 
@@ -114,7 +117,7 @@ def draw_board(board: Board | ChoiceFit, out: str | Path = "board.pdf", *, limit
             figure = new_figure(board.figure_height(limit or MOST_ROWS_DRAWN))
             axes = board.plot(figure.subplots(), limit=limit or MOST_ROWS_DRAWN)
         else:
-            figure = new_figure(LINES_HEIGHT, width=TWO_COLUMNS / 1.5)
+            figure = new_figure(LINES_HEIGHT, width=LINES_WIDTH)
             axes = board.plot(figure.subplots(), limit=limit)
         figure.suptitle(axes.get_title(), parse_math=False)
         axes.set_title("")
@@ -135,7 +138,9 @@ def _section(board: Board, rows: list[dict[str, Any]], title: str) -> str:
     )
     body = list[str]()
     for row in rows:
-        cells = "".join(f"<td>{escape(shorten(cell, TOKEN_LENGTH))}</td>" for cell in board.cells(row))
+        cells = "".join(
+            f"<td>{escape(shorten(cell, TOKEN_LENGTH))}</td>" for cell in row_cells(row, board.scale)
+        )
         body.append(f"<tr>{cells}<td>{_drawing(row, abscissa, board.centre)}</td></tr>")
     table = f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody>"
     return (
