@@ -449,7 +449,7 @@ GAMES = {"model_a": list("xyx"), "model_b": list("yxy"), "winner": ["model_a", "
             {"prior": 1.0, "ties": "half", "features": {"z": [1, 2, 3]}},
             "here there are features: leave prior out",
         ),
-        ({"features": ["length"]}, "no columns 'length_a' and 'length_b'; name its two columns"),
+        ({"features": ["length"]}, "no columns 'length_a' and 'length_b'; name the two columns"),
         ({"features": {"z": [1, 2]}}, "'z' is not a column of 3 numbers"),
         ({"features": {"z": [1, "two", 3]}}, "'z' is not a column of 3 numbers"),
         ({"features": {"z": ["1", "two", "3"]}}, "'z' is 'two' in row 1; give a finite number"),

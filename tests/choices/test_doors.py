@@ -329,7 +329,7 @@ def test_rankings():
         (lambda: at.fit_choices(["a"], losers=["b"], winner="w"), "the data are not a frame"),
         (
             lambda: at.fit_choices(pd.DataFrame({"a": ["x"], "b": ["y"]})),
-            "do not say which one is the winner",
+            "do not say which item is the winner",
         ),
         (lambda: at.fit_choices(pd.DataFrame({"winner": [], "loser": []})), "no rows"),
         (lambda: at.fit_choices(pd.DataFrame()), r"columns \(none\) do not say"),
@@ -364,10 +364,16 @@ def test_rankings():
         (lambda: at.fit_choices(rankings=[["a", "b", "a"]]), "names 'a' more than once"),
         (lambda: at.fit_choices(rankings=[[]]), "ranking 0 is empty"),
         (lambda: at.fit_choices(rankings=[]), "no rankings"),
-        (lambda: at.fit_choices(rankings=[["a", "b"]], counts=[1, 2]), "equal lengths"),
+        (
+            lambda: at.fit_choices(rankings=[["a", "b"]], counts=[1, 2]),
+            "1 rankings, 2 counts; give one of each",
+        ),
         (lambda: at.fit_choices(rankings=[[list(range(LARGEST_TIE + 1)), 99]]), "7 items tied for one place"),
         (lambda: at.fit_choices(["a"], rankings=[["a"]]), "give only one"),
-        (lambda: at.fit_choices({"a": ["x"], "b": [None], "c": ["y"]}, ranking=["a", "b", "c"]), "has a gap"),
+        (
+            lambda: at.fit_choices({"a": ["x"], "b": [None], "c": ["y"]}, ranking=["a", "b", "c"]),
+            "has an empty cell before",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused(call, message):

@@ -16,9 +16,9 @@ from attomaton.choices.ratings import Ratings
 
 BoardRow = dict[str, Any]
 
-RANK_COLUMNS = ("board", "rank", "rank_low", "rank_high")
-RATING_COLUMNS = ("rating", "standard_error", "low", "high", "ahead")
-COUNT_COLUMNS = ("wins", "losses", "games", "component")
+RANK_FIELDS = ("board", "rank", "rank_low", "rank_high")
+RATING_FIELDS = ("rating", "standard_error", "low", "high", "ahead")
+COUNT_FIELDS = ("wins", "losses", "games", "component")
 
 
 def rank_rows(ratings: Ratings, ranks: Ranks, level: float, unit: float, centre: float) -> pa.Table:
@@ -55,8 +55,8 @@ def rows_without_board(
     order = np.lexsort((-rating, component))
     lead = np.where(np.diff(component[order]) == 0, -np.diff(rating[order]), np.nan)
     of_items = {
-        **dict.fromkeys(RANK_COLUMNS, np.zeros(len(items), np.int64)),
-        **dict.fromkeys(RATING_COLUMNS, np.full(len(items), np.nan)),
+        **dict.fromkeys(RANK_FIELDS, np.zeros(len(items), np.int64)),
+        **dict.fromkeys(RATING_FIELDS, np.full(len(items), np.nan)),
         "rating": rating,
         "wins": wins,
         "losses": losses,
@@ -69,10 +69,10 @@ def rows_without_board(
 def _make_rows(items: Sequence[Any], order: Int64, of_items: Mapping[str, Any], ahead: Float64) -> pa.Table:
     """The table of columns given by item, and of ``ahead``, given by row; ranks of 0 and NaN are null."""
     rows = {name: values[order] for name, values in of_items.items()} | {"ahead": ahead}
-    columns = {name: column_of(rows[name], rows[name] == 0) for name in RANK_COLUMNS}
+    columns = {name: column_of(rows[name], rows[name] == 0) for name in RANK_FIELDS}
     columns["item"] = item_column([items[number] for number in order.tolist()])
-    columns |= {name: column_of(rows[name], np.isnan(rows[name])) for name in RATING_COLUMNS}
-    return table_of(columns | {name: column_of(rows[name]) for name in COUNT_COLUMNS})
+    columns |= {name: column_of(rows[name], np.isnan(rows[name])) for name in RATING_FIELDS}
+    return table_of(columns | {name: column_of(rows[name]) for name in COUNT_FIELDS})
 
 
 def item_column(items: Sequence[Any]) -> Any:

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array, hstack
 
 from attomaton.base.printing import show_count
 from attomaton.base.tables import Float64, Int64
+from attomaton.choices.covariates import Covariates, unfitted_feature
 from attomaton.choices.gaps import Gaps, OpenGaps, lost_in_logit
 from attomaton.choices.logit.clusters import FEWEST_CLUSTERS, ClusterErrors, SingleResiduals
 from attomaton.choices.logit.contrasts import CLOSE, Contrast, ContrastKind
@@ -22,9 +23,15 @@ from attomaton.choices.logit.identification import relate
 from attomaton.choices.logit.prediction import predict_rows
 from attomaton.choices.logit.problem import ChoiceProblem, check_columns
 from attomaton.choices.logit.rows import Situations
-from attomaton.choices.numbering import ItemTally, SetChoices, make_item_edges
-from attomaton.choices.sequences import TIE, Alternatives, PairChoices, ParsedChoices
-from attomaton.choices.side import Side, unfitted_feature
+from attomaton.choices.outcomes import TIE
+from attomaton.choices.parsed import (
+    Alternatives,
+    ItemTally,
+    PairChoices,
+    ParsedChoices,
+    SetChoices,
+    make_item_edges,
+)
 from attomaton.choices.spread import Spread
 from attomaton.choices.uncertainty import BoardErrors, describe_half_ties
 from attomaton.graphs.components import Components, find_components
@@ -337,7 +344,7 @@ class LogitScores:
         return sentence + bounds
 
 
-def fit_conditional(parsed: ParsedChoices, side: Side, ties: str) -> LogitScores:
+def fit_conditional(parsed: ParsedChoices, side: Covariates, ties: str) -> LogitScores:
     """Fit choices as a conditional logit; features that follow from items and other features are left out."""
     names, aliases = list(side.features), dict[str, str]()
     check_columns(len(names))
@@ -366,7 +373,7 @@ def _find_aliases(fitted: LogitScores, names: Sequence[str]) -> dict[str, str]:
     return aliases
 
 
-def _fit_named(parsed: ParsedChoices, side: Side, ties: str, names: Sequence[str]) -> LogitScores:
+def _fit_named(parsed: ParsedChoices, side: Covariates, ties: str, names: Sequence[str]) -> LogitScores:
     choices = parsed.choices
     if isinstance(choices, PairChoices):
         return _fit_pairs(parsed, choices, side, ties, names)
@@ -408,7 +415,7 @@ def _fit_named(parsed: ParsedChoices, side: Side, ties: str, names: Sequence[str
 
 
 def _fit_pairs(
-    parsed: ParsedChoices, pairs: PairChoices, side: Side, ties: str, names: Sequence[str]
+    parsed: ParsedChoices, pairs: PairChoices, side: Covariates, ties: str, names: Sequence[str]
 ) -> LogitScores:
     first, second, outcome, row = pairs
     tied = outcome == TIE

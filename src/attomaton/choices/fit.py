@@ -1,23 +1,28 @@
 """Choice models (Bradley–Terry, Plackett–Luce, conditional logit) on data that need not be connected.
 
 A choice is a context that ends in a query nobody chooses, so the theory of attention applies: items that beat
-one another in both directions tie and have finite scores; between components there is an order, not a number.
+one another in both directions have finite scores; between components there is an order, not a number.
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
 
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.options import real_number, show
+from attomaton.choices.covariates import COVARIATES, Covariates
 from attomaton.choices.inputs import Columns, parse_choices
 from attomaton.choices.order import SCALES
+from attomaton.choices.outcomes import TIE
+from attomaton.choices.parsed import Alternatives, PairChoices, ParsedChoices
 from attomaton.choices.result import ChoiceFit
-from attomaton.choices.sequences import TIE, Alternatives, ChoiceData, PairChoices, ParsedChoices
-from attomaton.choices.side import ROLES_OF_SIDE, Side
+from attomaton.choices.sequences import ChoiceData
 from attomaton.choices.uncertainty import LuceScores
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.graphs.components import find_components
 from attomaton.graphs.edges import EdgeTable
+
+if TYPE_CHECKING:
+    from attomaton.choices.conditional import LogitScores
 
 
 def fit_choices(
@@ -131,67 +136,99 @@ def fit_choices(
     if ridge and prior is not None:
         raise UnsupportedOption("ridge acts within components, prior also between them; give only one")
     if penalty is not None and (ridge or prior is not None):
-        raise UnsupportedOption("a penalty takes the place of a ridge or prior; give only one of them")
-    known_values = {"ties": (None, "davidson", "half"), "scale": tuple(SCALES), "penalty": (None, "firth")}
-    for option, value in (("ties", ties), ("scale", scale), ("penalty", penalty)):
-        allowed = known_values[option]
+        raise UnsupportedOption("a penalty replaces a ridge or prior; give only one of them")
+    for option, value, *allowed in (
+        ("ties", ties, "davidson", "half", None),
+        ("scale", scale, *SCALES),
+        ("penalty", penalty, "firth", None),
+    ):
         if value not in allowed:
-            words = " or ".join(repr(name) for name in allowed if name is not None)
+            words = " or ".join(repr(word) for word in allowed if word is not None)
             raise UnsupportedOption(f"{option} is {show(value)}; give {words}")
-    parsed, side = parse_choices(ChoiceData(winners, choice_sets, losers, rankings, tied, counts), columns)
+    data = ChoiceData(winners, choice_sets, losers, rankings, tied, counts)
+    parsed, covariates = parse_choices(data, columns)
     if len(parsed.items) >= MAX_TOKENS:
         raise InvalidSamples(f"{len(parsed.items):,} items; at most {MAX_TOKENS - 1:,} are supported")
     if ties == "davidson" and parsed.ranked is not None:
         raise UnsupportedOption('tied items of a ranking count as the average over their orders: ties="half"')
-
-    def fit(subset: ParsedChoices, by: dict[Any, ChoiceFit]) -> ChoiceFit:
-        why = _why_conditional(subset, side, ties) or "a penalty" * (penalty is not None)
-        if not why:
-            choices, denominator, rankings = subset.tabulate()
-            graph = find_components(cast("EdgeTable", subset.edges()))
-            tally = subset.tally()
-            model = LuceScores(
-                choices, graph, tally, ridge=ridge, prior=prior, denominator=denominator, rankings=rankings
-            )
-            return ChoiceFit(subset.items, graph, model, scale, by, subset.reading)
-        if ridge or prior is not None:
-            name = "ridge" if ridge else "prior"
-            raise UnsupportedOption(
-                f"{name}= works only with whole counts and half wins, without "
-                f"{' and '.join(ROLES_OF_SIDE[:-1])}; here there are {why}: leave {name} out"
-                + ', or give ties="half"'
-                * (why == TIED)
-            )
-        from attomaton.choices.conditional import fit_conditional  # a tenth of the start-up time
-
-        model = fit_conditional(subset, side, ties or "davidson")
-        graph = model.components
-        if penalty is not None:
-            from attomaton.choices.firth import FirthScores
-
-            model = FirthScores.of(model)
-        return ChoiceFit(subset.items, graph, model, scale, by, subset.reading)
-
+    settings = _Settings(ties, scale, ridge, prior, penalty)
     by = dict[Any, ChoiceFit]()
-    if side.by is not None:
-        number, categories = side.by
+    if covariates.by is not None:
+        number, categories = covariates.by
         subsets = {name: parsed.restrict(number == index) for index, name in enumerate(categories)}
-        by = {name: fit(subset, {}) for name, subset in subsets.items() if subset.items}
-    return fit(parsed, by)
+        by = {
+            name: _fit_parsed(subset, covariates, settings, {})
+            for name, subset in subsets.items()
+            if subset.items
+        }
+    return _fit_parsed(parsed, covariates, settings, by)
+
+
+class _Settings(NamedTuple):
+    """The options of a fit, checked."""
+
+    ties: str | None
+    scale: str
+    ridge: float
+    prior: float | None
+    penalty: str | None
+
+
+def _fit_parsed(
+    parsed: ParsedChoices, covariates: Covariates, settings: _Settings, by: dict[Any, ChoiceFit]
+) -> ChoiceFit:
+    """The fit of the Luce model if it covers the choices, otherwise of a conditional logit."""
+    obstacle = _why_not_luce(parsed, covariates, settings)
+    if not obstacle:
+        choices, denominator, rankings = parsed.tabulate()
+        graph = find_components(cast("EdgeTable", parsed.edges()))
+        model = LuceScores(
+            choices,
+            graph,
+            parsed.tally(),
+            ridge=settings.ridge,
+            prior=settings.prior,
+            denominator=denominator,
+            rankings=rankings,
+        )
+    elif settings.ridge or settings.prior is not None:
+        name = "ridge" if settings.ridge else "prior"
+        remedy = ', or give ties="half"' * (obstacle == TIED)
+        raise UnsupportedOption(
+            f"{name}= works only with whole counts and half wins, without "
+            f"{' and '.join(COVARIATES[:-1])}; here there are {obstacle}: leave {name} out{remedy}"
+        )
+    else:
+        model = _fit_logit(parsed, covariates, settings)
+        graph = model.components
+    return ChoiceFit(parsed.items, graph, model, settings.scale, by, parsed.reading)
 
 
 TIED = "ties as outcomes (Davidson)"
 
 
-def _why_conditional(parsed: ParsedChoices, side: Side, ties: str | None) -> str:
-    """What of the choices the Luce model does not cover; empty if it covers them."""
-    if side.features:
-        return "features" if set(side.features) != {"moved_first"} else "first movers"
-    if side.cluster is not None:
+def _why_not_luce(parsed: ParsedChoices, covariates: Covariates, settings: _Settings) -> str:
+    """Which of the choices or options the Luce model does not cover; empty if it covers all."""
+    choices = parsed.choices
+    if covariates.features:
+        return "features" if set(covariates.features) != {"moved_first"} else "first movers"
+    if covariates.cluster is not None:
         return "clusters"
-    if isinstance(parsed.choices, Alternatives):
+    if isinstance(choices, Alternatives):
         return "choices in this form"
     if parsed.counts.dtype.kind == "f":
         return "fractions as counts"
-    tied = isinstance(parsed.choices, PairChoices) and bool((parsed.choices.outcome == TIE).any())
-    return TIED if tied and ties != "half" else ""
+    if settings.ties != "half" and isinstance(choices, PairChoices) and (choices.outcome == TIE).any():
+        return TIED
+    return "a penalty" if settings.penalty is not None else ""
+
+
+def _fit_logit(parsed: ParsedChoices, covariates: Covariates, settings: _Settings) -> "LogitScores":
+    from attomaton.choices.conditional import fit_conditional  # a tenth of the start-up time
+
+    model = fit_conditional(parsed, covariates, settings.ties or "davidson")
+    if settings.penalty is None:
+        return model
+    from attomaton.choices.firth import FirthScores
+
+    return FirthScores.of(model)

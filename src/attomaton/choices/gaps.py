@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.choices.numbering import NumberedChoices
+from attomaton.choices.luce_choices import NumberedChoices
 
 if TYPE_CHECKING:
     from attomaton.choices.logit.fit import LogitFit

@@ -21,8 +21,9 @@ from attomaton.choices.checks import SHOWN_PAIRS, Assessment
 from attomaton.choices.columns import columns_of, find_column, number_values
 from attomaton.choices.fit import fit_choices
 from attomaton.choices.inputs import Columns, parse_choices, read_columns, select_rows
+from attomaton.choices.parsed import PairChoices
 from attomaton.choices.result import ChoiceFit
-from attomaton.choices.sequences import ChoiceData, PairChoices
+from attomaton.choices.sequences import ChoiceData
 
 MOST_JUDGES = 1_000
 """Most judges, each of whom is left out once."""

@@ -23,6 +23,17 @@ ARENA_STYLE = tuple(
 """The style of answers as LMArena publishes and controls it."""
 
 
+class NamedTable(NamedTuple):
+    """The columns of a table by name, the columns with a role, and the sources of what describes choices.
+
+    Columns and sources are names in ``table``, or values.
+    """
+
+    table: Mapping[Any, Any]
+    roles: Mapping[str, Any]
+    covariates: Mapping[str, Any]
+
+
 def read_games(lines: Iterable[str]) -> tuple[dict[str, list[str | None]], list[int]]:
     """The tags of the finished games of a PGN file by name, and the line where each game begins."""
     games, starts, tagged = list[dict[str, str]](), list[int](), False
@@ -63,97 +74,93 @@ def read_matrix(data: Any) -> tuple[dict[Any, Any], dict[str, Any]] | None:
     return {name: winners, **table}, {"winner": name, "loser": list(table)}
 
 
-class Scored(NamedTuple):
-    """The score that a judge gave to an item, and the row of the data that it comes from."""
+class JudgeScore(NamedTuple):
+    """The score that a judge gave to an item, and the row of the data that says it."""
 
     row: int
+    judge: int
     item: Any
-    score: float
+    cell: Any
 
 
-def pair_scores(
-    table_columns: Mapping[Any, Any], roles: Mapping[str, Any], side: Mapping[str, Any]
-) -> tuple[dict[Any, Any], dict[str, Any], dict[str, Any]]:
+def pair_scores(named: NamedTable) -> NamedTable:
     """Scores that a judge gave to several items, as a comparison of each two of them.
 
     ``scores`` lists one column per item, with one row per judge; or it names one column, with one row per
     judge and item (``situation`` and ``alternative``). Judges are the clusters, unless others are named.
     """
-    entries, n_judges = _list_scores(table_columns, roles)
-    compared = [
-        (judge, first, second)
-        for judge, scored in enumerate(_scores_by_judge(entries, n_judges))
-        for first, second in combinations(scored, 2)
-    ]
-    if not compared:
+    scores, n_judges = _list_scores(named)
+    pairs = [pair for scored in _scores_by_judge(scores, n_judges) for pair in combinations(scored, 2)]
+    if not pairs:
         raise InvalidSamples("no judge scored two items; give scores of at least two items by one judge")
     table: dict[Any, Any] = {
-        "first": [first.item for _, first, _ in compared],
-        "second": [second.item for _, _, second in compared],
-        "outcome": [
-            0.5 * (1 + (first.score > second.score) - (first.score < second.score))
-            for _, first, second in compared
-        ],
+        "first": [first.item for first, _ in pairs],
+        "second": [second.item for _, second in pairs],
+        "outcome": [0.5 * (1 + (a.cell > b.cell) - (a.cell < b.cell)) for a, b in pairs],
     }
-    first_rows = np.array([first.row for _, first, _ in compared], np.int64)
-    second_rows = np.array([second.row for _, _, second in compared], np.int64)
-    side_of_pairs = _repeat_labels(table_columns, side, first_rows)
-    side_of_pairs.setdefault("cluster", [judge for judge, _, _ in compared])
-    features = side.get("features")
+    first_rows = np.array([first.row for first, _ in pairs], np.int64)
+    second_rows = np.array([second.row for _, second in pairs], np.int64)
+    covariates = _repeat_labels(named, first_rows)
+    covariates.setdefault("cluster", [first.judge for first, _ in pairs])
+    features = named.covariates.get("features")
     if features is not None and not isinstance(features, Mapping):
-        side_of_pairs["features"] = {}
+        covariates["features"] = {}
         for name in as_sequence(features):
-            column = find_column(table_columns, name, "features")
-            values = read_numbers(column, f"the feature {name!r}", len(entries))
-            side_of_pairs["features"][str(name)] = list(values[first_rows]), list(values[second_rows])
-    return table, {name: name for name in table}, side_of_pairs
+            column = find_column(named.table, name, "features")
+            values = read_numbers(column, f"the feature {name!r}", len(scores))
+            covariates["features"][str(name)] = list(values[first_rows]), list(values[second_rows])
+    return NamedTable(table, {name: name for name in table}, covariates)
 
 
-def list_alternatives(
-    table_columns: Mapping[Any, Any], roles: Mapping[str, Any], side: Mapping[str, Any]
-) -> tuple[dict[Any, Any], dict[str, Any], dict[str, Any]]:
+def list_alternatives(named: NamedTable) -> NamedTable:
     """A survey with one row per choice, as a table with one row per alternative.
 
     ``alternative`` lists the alternatives, ``chosen`` names the column with the chosen alternative or its
     number from 1, ``available`` lists columns of 1 and 0, and each feature one column per alternative.
     """
+    columns, roles, sources = named
     names = list(cast("Sequence[Any]", roles["alternative"]))
-    number, distinct = number_values(find_column(table_columns, roles.get("chosen", "chosen"), "chosen"))
-    position_of: dict[Any, int] = {key: k for k in range(1, len(names) + 1) for key in (k, str(k))}
-    position_of |= {name: k for k, name in enumerate(names, 1)}
-    position: Int64 = np.array([position_of.get(value, 0) for value in distinct], np.int64)[number]
-    unread = position == 0
-    if unread.any():
-        value = distinct[number[int(np.argmax(unread))]]
-        listed = f"{show(names[0])}, …, {show(names[-1])}, or 1 to {len(names)}"
-        raise BadRows(f"chosen is {show(value)} in ", unread, f"; give {listed}, or drop the row")
+    position = _chosen_position(find_column(columns, roles.get("chosen", "chosen"), "chosen"), names)
     n_choices, n_alternatives = len(position), len(names)
     row = np.repeat(np.arange(n_choices), n_alternatives)
     alternative = np.tile(np.arange(n_alternatives), n_choices)
-    use = np.ones(len(row), bool)
+    available = np.ones(len(row), bool)
     if "available" in roles:
-        use = _flatten(table_columns, roles["available"], "available", names, n_choices) > 0
-        gone = ~use[np.arange(n_choices) * n_alternatives + position - 1]
+        available = _flatten(columns, roles["available"], "available", names, n_choices) > 0
+        gone = ~available[np.arange(n_choices) * n_alternatives + position]
         if gone.any():
             raise BadRows("the chosen alternative in ", gone, " was not available; mend it, or drop the row")
-    side_of_rows = _repeat_labels(table_columns, side, row[use])
-    if "features" in side:
-        if not isinstance(side["features"], Mapping):
+    covariates = _repeat_labels(named, row[available])
+    if "features" in sources:
+        if not isinstance(sources["features"], Mapping):
             raise InvalidSamples(
                 "features of a table with one row per choice have one column per alternative: "
                 "features={'price': ['price_car', 'price_train']}"
             )
-        titles_of = cast("Mapping[Any, Any]", side["features"])
-        side_of_rows["features"] = {
-            str(name): list(_flatten(table_columns, titles, f"the feature {name!r}", names, n_choices)[use])
-            for name, titles in titles_of.items()
+        covariates["features"] = {
+            str(name): list(_flatten(columns, titles, f"the feature {name!r}", names, n_choices)[available])
+            for name, titles in cast("Mapping[Any, Any]", sources["features"]).items()
         }
     table: dict[Any, Any] = {
-        "situation": row[use],
-        "alternative": [names[k] for k in alternative[use].tolist()],
-        "chosen": (alternative == position[row] - 1)[use].astype(np.int64),
+        "situation": row[available],
+        "alternative": [names[number] for number in alternative[available].tolist()],
+        "chosen": (alternative == position[row])[available].astype(np.int64),
     }
-    return table, {name: name for name in table}, side_of_rows
+    return NamedTable(table, {name: name for name in table}, covariates)
+
+
+def _chosen_position(values: Any, names: Sequence[Any]) -> Int64:
+    """The position of the chosen alternative in each row, from its name or its number from 1."""
+    number, distinct = number_values(values)
+    position_of: dict[Any, int] = {key: k for k in range(len(names)) for key in (k + 1, str(k + 1))}
+    position_of |= {name: k for k, name in enumerate(names)}
+    position: Int64 = np.array([position_of.get(value, -1) for value in distinct], np.int64)[number]
+    unread = position < 0
+    if unread.any():
+        value = distinct[number[int(np.argmax(unread))]]
+        listed = f"{show(names[0])}, …, {show(names[-1])}, or 1 to {len(names)}"
+        raise BadRows(f"chosen is {show(value)} in ", unread, f"; give {listed}, or drop the row")
+    return position
 
 
 def relative_difference(first: Float64, second: Float64) -> Float64:
@@ -176,54 +183,52 @@ def read_totals(column: Any, role: str, n_rows: int) -> Float64:
     return np.array([sum(value or 0 for value in cell.values()) for cell in cells], np.float64)
 
 
-def _list_scores(
-    table_columns: Mapping[Any, Any], roles: Mapping[str, Any]
-) -> tuple[list[tuple[int, int, Any, Any]], int]:
-    """Each score as (row, judge, item, cell), and how many judges there are."""
-    named = roles["scores"]
-    if isinstance(named, list | tuple):
-        titles = list(cast("Sequence[Any]", named))
-        scores = [as_list(find_column(table_columns, title, "scores")) for title in titles]
-        return [
-            (row, row, title, cell)
-            for title, cells in zip(titles, scores, strict=True)
-            for row, cell in enumerate(cells)
-        ], max(map(len, scores), default=0)
-    situations = find_column(table_columns, roles.get("situation", "situation"), "situation")
+def _list_scores(named: NamedTable) -> tuple[list[JudgeScore], int]:
+    """The scores as cells of the table, and how many judges there are."""
+    columns, roles, _ = named
+    if isinstance(roles["scores"], list | tuple):
+        scores = [
+            JudgeScore(row, row, title, cell)
+            for title in cast("Sequence[Any]", roles["scores"])
+            for row, cell in enumerate(as_list(find_column(columns, title, "scores")))
+        ]
+        return scores, 1 + max((score.judge for score in scores), default=-1)
+    situations = find_column(columns, roles.get("situation", "situation"), "situation")
     judge, judges = number_values(situations)
-    items = as_list(find_column(table_columns, roles.get("alternative", "alternative"), "alternative"))
-    cells = as_list(find_column(table_columns, named, "scores"))
-    return list(zip(range(len(cells)), judge.tolist(), items, cells, strict=True)), len(judges)
+    items = as_list(find_column(columns, roles.get("alternative", "alternative"), "alternative"))
+    cells = as_list(find_column(columns, roles["scores"], "scores"))
+    rows = zip(range(len(cells)), judge.tolist(), items, cells, strict=True)
+    return [JudgeScore(*row) for row in rows], len(judges)
 
 
-def _scores_by_judge(entries: Sequence[tuple[int, int, Any, Any]], n_judges: int) -> list[list[Scored]]:
-    """The scores that each judge gave; empty cells are none."""
-    by_judge: list[list[Scored]] = [[] for _ in range(n_judges)]
+def _scores_by_judge(scores: Sequence[JudgeScore], n_judges: int) -> list[list[JudgeScore]]:
+    """The scores that each judge gave, as numbers; empty cells are none."""
+    by_judge: list[list[JudgeScore]] = [[] for _ in range(n_judges)]
     bad = list[int]()
-    for row, judge, item, cell in entries:
-        if not is_missing(cell):
+    for score in scores:
+        if not is_missing(score.cell):
             try:
-                by_judge[judge].append(Scored(row, item, float(cell)))
+                by_judge[score.judge].append(score._replace(cell=float(score.cell)))
             except (TypeError, ValueError):
-                bad.append(row)
+                bad.append(score.row)
     if bad:
         raise BadRows("the score in ", bad, " is not a number; mend it, or leave the cell empty")
     return by_judge
 
 
-def _repeat_labels(table_columns: Mapping[Any, Any], side: Mapping[str, Any], rows: Int64) -> dict[str, Any]:
-    """What describes the rows of a table, with the clusters and categories of these rows."""
-    repeated = dict(side)
+def _repeat_labels(named: NamedTable, rows: Int64) -> dict[str, Any]:
+    """The covariates of a table, with the clusters and categories of these rows."""
+    repeated = dict(named.covariates)
     for name in ("cluster", "by"):
-        if name in side:
-            named = isinstance(side[name], str)
-            values = as_list(find_column(table_columns, side[name], name) if named else side[name])
+        if name in repeated:
+            source = repeated[name]
+            values = as_list(find_column(named.table, source, name) if isinstance(source, str) else source)
             repeated[name] = [values[row] for row in rows.tolist()]
     return repeated
 
 
 def _flatten(
-    table_columns: Mapping[Any, Any], titles: Any, role: str, names: Sequence[Any], n_choices: int
+    columns: Mapping[Any, Any], titles: Any, role: str, names: Sequence[Any], n_choices: int
 ) -> Float64:
     """One column per alternative as one column, row by row."""
     listed = as_sequence(titles)
@@ -232,5 +237,5 @@ def _flatten(
             f"{role} has {len(listed)} columns for {len(names)} alternatives; give one for each"
         )
     return np.column_stack(
-        [read_numbers(find_column(table_columns, title, role), role, n_choices) for title in listed]
+        [read_numbers(find_column(columns, title, role), role, n_choices) for title in listed]
     ).ravel()

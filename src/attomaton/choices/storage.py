@@ -20,8 +20,9 @@ from attomaton.base.borders import (
 )
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.tables import column, make_table, ragged_column
-from attomaton.choices.numbering import ItemTally, NumberedChoices
+from attomaton.choices.luce_choices import NumberedChoices
 from attomaton.choices.order import SCALES
+from attomaton.choices.parsed import ItemTally
 from attomaton.choices.rankings import RANKING_SCHEMA
 from attomaton.choices.uncertainty import LuceScores
 from attomaton.graphs.components import Components, find_components

@@ -15,7 +15,8 @@ from attomaton.base.printing import name_item, show_count, tell_accuracy
 from attomaton.base.ragged import group_borders, occurs, offsets_of, rows_of
 from attomaton.base.solutions import score_table
 from attomaton.base.tables import Float64, Int64, column, ragged_column
-from attomaton.choices.numbering import ItemTally, NumberedChoices
+from attomaton.choices.luce_choices import NumberedChoices
+from attomaton.choices.parsed import ItemTally
 from attomaton.choices.rankings import choices_of_tiers, denominator_of
 from attomaton.choices.spread import Spread, student_quantile, two_sided
 from attomaton.graphs.choices import make_choices
