@@ -129,7 +129,9 @@ def list_alternatives(named: NamedTable) -> NamedTable:
         available = _flatten(columns, roles["available"], "available", names, n_choices) > 0
         gone = ~available[np.arange(n_choices) * n_alternatives + position]
         if gone.any():
-            raise BadRows("the chosen alternative in ", gone, " was not available; mend it, or drop the row")
+            raise BadRows(
+                "the chosen alternative in ", gone, " was not available; correct it, or drop the row"
+            )
     covariates = _repeat_labels(named, row[available])
     if "features" in sources:
         if not isinstance(sources["features"], Mapping):
@@ -212,7 +214,7 @@ def _scores_by_judge(scores: Sequence[JudgeScore], n_judges: int) -> list[list[J
             except (TypeError, ValueError):
                 bad.append(score.row)
     if bad:
-        raise BadRows("the score in ", bad, " is not a number; mend it, or leave the cell empty")
+        raise BadRows("the score in ", bad, " is not a number; correct it, or leave the cell empty")
     return by_judge
 
 
