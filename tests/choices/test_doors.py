@@ -368,7 +368,7 @@ def test_rankings():
             lambda: at.fit_choices(rankings=[["a", "b"]], counts=[1, 2]),
             "1 rankings, 2 counts; give one of each",
         ),
-        (lambda: at.fit_choices(rankings=[[list(range(LARGEST_TIE + 1)), 99]]), "7 items tied for one place"),
+        (lambda: at.fit_choices(rankings=[[list(range(LARGEST_TIE + 1)), 99]]), "7 items tied for one rank"),
         (lambda: at.fit_choices(["a"], rankings=[["a"]]), "give only one"),
         (
             lambda: at.fit_choices({"a": ["x"], "b": [None], "c": ["y"]}, ranking=["a", "b", "c"]),

@@ -29,11 +29,9 @@ if TYPE_CHECKING:
 MOST_RATED = 2_048
 """Most items with standard errors, and most components; each needs a dense matrix of that size."""
 
-SHOWN_ROWS, SHOWN_BOARDS = 20, 12
-"""Items of each board, and boards, that are printed."""
+SHOWN_ROWS, SHOWN_BOARDS = 20, 12  # items of each board, and boards, that are printed
 
-HEADERS = ("rank", "ranks", "item", "rating", "s.e.", "interval", "games")
-"""Columns of a printed board."""
+HEADERS = ("rank", "ranks", "item", "rating", "s.e.", "interval", "games")  # columns of a printed board
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,11 +96,11 @@ class Board(Tabular):
         """One row per item.
 
         ``board`` (from 1), ``rank`` (1 plus the items of the board that are ahead), ``rank_low`` and
-        ``rank_high`` (the rank interval; null without standard errors), ``item``, ``rating`` (infinite where
-        the item is infinitely far ahead of the anchor of the board, or behind it), ``standard_error`` (null
-        where there is none), ``low`` and ``high`` (the interval, one end of which is infinite where the
-        rating is), ``ahead`` (the rating less that of the next row; null where the two cannot be compared),
-        ``wins``, ``losses``, ``games`` and ``component``.
+        ``rank_high`` (the rank interval; null without standard errors), ``item``, ``rating`` (infinite if it
+        is infinitely far from the anchor of the board), ``standard_error`` (null where there is none),
+        ``low`` and ``high`` (the interval; one end is infinite if the rating is), ``ahead`` (the rating less
+        that of the next row; null where they cannot be compared), ``wins``, ``losses``, ``games`` and
+        ``component``.
         """
         ranks = rank_items(self.ratings, self._orders)
         return rank_rows(self.ratings, ranks, self.level, SCALES[self.scale][0], self.centre)
@@ -124,8 +122,8 @@ class Board(Tabular):
     def probability(self, first: Any, second: Any) -> float:
         """The probability that the first wins a comparison with the second: 1 or 0 for an infinite gap.
 
-        Where ties are an outcome of their own, the probabilities of the two and of a tie add up to 1. Items
-        that cannot be compared raise ``UndeterminedChoice``.
+        With ties as outcomes, the probabilities of both wins and of a tie add up to 1. Items that cannot be
+        compared raise ``UndeterminedChoice``.
         """
         a, b = self._find(first), self._find(second)
         if a == b:
@@ -141,17 +139,16 @@ class Board(Tabular):
     def next_comparisons(self, limit: int = 3, *, batch: int | None = None) -> tuple[NextComparison, ...]:
         """Comparisons that would settle what is open, at most ``limit`` of each of three kinds.
 
-        The first kind compares an item of another board with one of the first board, so that both are on one.
-        The second compares an item without a finite rating with the nearest item of the anchor, if it is open
-        which of the two is ahead. The third is the pairs whose order ``batch`` more comparisons of the pair
-        are most likely to decide, after all comparisons listed before.
+        The first kind puts an item of another board on the first board. The second compares an item without a
+        finite rating with the nearest item of the anchor, if either may be ahead. The third is the pairs
+        whose order ``batch`` more comparisons are most likely to decide, after those listed before.
 
         Parameters
         ----------
         limit : int
             The largest number of comparisons of each kind.
         batch : int, optional
-            How often a pair is compared; None means as often as a pair of the board has met on average, and
+            How often a pair is compared; by default as often as pairs of the board have met on average, but
             at least 10 times.
         """
         limit = whole_number(limit, "limit", least=1)
@@ -159,10 +156,9 @@ class Board(Tabular):
         return propose_comparisons(self.ratings, self._orders, limit, batch)
 
     def plot(self, ax: Any = None, *, limit: int = MOST_ROWS_DRAWN) -> Any:
-        """Draw the ratings with their intervals, best on top, in the house style; return the axes.
+        """Draw at most ``limit`` items of each board, best on top, on ``ax`` or on new axes; return the axes.
 
-        An infinite rating is a triangle at its bound, which points to where the rating is. The rank interval
-        is on the right. At most ``limit`` items of each board are drawn, on ``ax`` or on new axes.
+        A triangle at a bound points to an infinite rating. Rank intervals are on the right.
         """
         limit = whole_number(limit, "limit", least=1)
         if ax is not None and not hasattr(ax, "errorbar"):

@@ -10,8 +10,7 @@ from attomaton.base.drawing import TWO_COLUMNS, drawable, house_axes
 from attomaton.base.printing import BLUE
 from attomaton.choices.board_rows import BoardRow, rank_interval
 
-MOST_ROWS_DRAWN, MOST_LINES = 40, 14
-"""Items of each board that are drawn, and lines."""
+MOST_ROWS_DRAWN, MOST_LINES = 40, 14  # items of each board that are drawn, and lines
 
 ROW_HEIGHT, MARGIN_HEIGHT, NAME_WIDTH = 0.17, 0.75, 28
 """Height of a row and of the margins in inches, and characters of a name."""
@@ -19,8 +18,7 @@ ROW_HEIGHT, MARGIN_HEIGHT, NAME_WIDTH = 0.17, 0.75, 28
 LINE_STYLES, LINES_WIDTH, LINES_HEIGHT = ("-", "--", ":"), TWO_COLUMNS / 1.5, 2.6
 """Styles of lines, each for seven colours; the size of a figure of lines in inches."""
 
-MOST_TICKS = 12
-"""Categories below which each is named on the axis."""
+MOST_TICKS = 12  # categories below which each is named on the axis
 
 COLOUR, GREY = BLUE, "0.45"
 
@@ -28,7 +26,6 @@ AXIS_LABELS = {"elo": "Elo rating", "log-odds": "rating (log odds)"}
 
 
 def height_of_boards(boards: Sequence[Sequence[BoardRow]]) -> float:
-    """The height, in inches, of a figure of these boards."""
     n_rows = sum(map(len, boards)) + 1.75 * len(boards) * (len(boards) > 1)
     return MARGIN_HEIGHT + ROW_HEIGHT * (n_rows + 1)
 

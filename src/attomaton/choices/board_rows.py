@@ -87,7 +87,6 @@ def item_column(items: Sequence[Any]) -> Any:
 
 
 def as_records(rows: pa.Table) -> list[BoardRow]:
-    """The rows as JSON represents them; an infinite number is the text ``infinite`` or ``-infinite``."""
     records: list[BoardRow] = rows.to_pylist()
     for row in records:
         for name in ("rating", "low", "high", "ahead"):
@@ -97,7 +96,6 @@ def as_records(rows: pa.Table) -> list[BoardRow]:
 
 
 def rank_interval(row: BoardRow) -> str:
-    """The rank interval of a row as text, such as 2–5."""
     if row["rank_low"] is None:
         return "-"
     return f"{row['rank_low']}" + f"–{row['rank_high']}" * (row["rank_high"] > row["rank_low"])
@@ -134,6 +132,5 @@ def row_cells(row: BoardRow, scale: str) -> list[str]:
 
 
 def plain_cells(row: BoardRow, scale: str) -> list[str]:
-    """A row without ranks as text: item, component, rating, games."""
     rating = "-" if row["rating"] is None else format(row["rating"], rating_format(scale))
     return [show_row_item(row), str(row["component"]), rating, show_count(row["games"])]

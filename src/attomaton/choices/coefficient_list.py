@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 
 def rescale(coefficients: "Mapping[str, Contrast]", unit: float) -> "dict[str, Contrast]":
-    """Coefficients in this unit instead of log odds."""
     return {
         name: replace(
             contrast,
@@ -25,7 +24,6 @@ def rescale(coefficients: "Mapping[str, Contrast]", unit: float) -> "dict[str, C
 
 
 def record_coefficient(contrast: "Contrast") -> dict[str, Any]:
-    """A coefficient as JSON represents it."""
     return {
         "name": contrast.label,
         "kind": contrast.kind.value,

@@ -22,8 +22,7 @@ from attomaton.graphs.grouping import distinct_keys, find_keys
 _arrow: Any = pa
 _is: Any = pa.types
 
-LISTED_COLUMNS = 12
-"""Maximum number of column names that an error lists."""
+LISTED_COLUMNS = 12  # maximum number of column names that an error lists
 
 
 def is_frame(values: object) -> bool:
@@ -59,7 +58,6 @@ def columns_of(frame: Any) -> dict[Any, Any]:
 
 
 def _only_split(dataset: Any) -> Any:
-    """The dataset, or the only one of its splits."""
     if not isinstance(dataset, Mapping):
         return dataset
     splits = cast("Mapping[str, Any]", dataset)
@@ -82,7 +80,6 @@ def _columns_of_records(records: list[Mapping[Any, Any]]) -> dict[Any, Any]:
 
 
 def find_column(columns: Mapping[Any, Any], name: Any, role: str) -> Any:
-    """The column with this name, which plays the ``role``."""
     column = look_up(columns, name) if isinstance(name, Hashable) else None
     if column is not None:
         return column
@@ -127,7 +124,6 @@ def _field(source: Any, name: Any) -> Any:
 
 
 def as_list(values: Any) -> list[Any]:
-    """A column as a list of Python objects."""
     for method in ("to_pylist", "tolist", "to_list"):
         if hasattr(values, method):
             return cast("list[Any]", getattr(values, method)())
@@ -208,7 +204,7 @@ def read_numbers(values: Any, role: str, n_rows: int) -> Float64:
     try:
         numbers = numbers_of(array if _is.is_float64(array.type) else array.cast(pa.float64()))
     except pa.ArrowException:
-        numbers = np.array([_as_float(cell) for cell in array.to_pylist()])
+        numbers = np.array(list(map(as_number, array.to_pylist())))
     bad = ~np.isfinite(numbers)
     if bad.any():
         value = array[int(np.argmax(bad))].as_py()
@@ -217,9 +213,10 @@ def read_numbers(values: Any, role: str, n_rows: int) -> Float64:
     return numbers
 
 
-def _as_float(cell: Any) -> float:
+def as_number(cell: Any) -> float:
+    """A number or its text as a float; NaN for anything else, and for truth values."""
     try:
-        return float(cell)
+        return np.nan if isinstance(cell, bool) else float(cell)
     except (TypeError, ValueError):
         return np.nan
 
@@ -289,7 +286,6 @@ def _join_numbers(arrays: Sequence[Any]) -> Any:
 
 
 def _number_in_python(lists: Mapping[str, list[Any]], by_row: Int64) -> tuple[tuple[Any, ...], Int64]:
-    """As :func:`_number_in_arrow`, with a Python object for each entry."""
     entries = list(chain.from_iterable(lists.values()))
     items, numbers = number_hashable([entries[index] for index in by_row.tolist()])
     column_by_column = np.empty_like(numbers)
@@ -321,7 +317,6 @@ def _as_numbers(array: Any) -> Any:
 
 
 def _refuse_missing(columns: Mapping[str, Any]) -> None:
-    """Reject the rows where a cell is missing."""
     for role, values in columns.items():
         cells = as_list(values)
         rows = np.flatnonzero([is_missing(cell) for cell in cells])

@@ -8,23 +8,33 @@ import numpy as np
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.options import show
 from attomaton.base.tables import Float64, Int64
-from attomaton.choices.columns import as_sequence, find_column, look_up, number_values, read_numbers
+from attomaton.choices.columns import (
+    as_arrow,
+    as_list,
+    as_sequence,
+    find_column,
+    look_up,
+    number_values,
+    read_numbers,
+)
 from attomaton.choices.numbering import BadRows, is_missing
 from attomaton.choices.outcomes import FIRST, SECOND, TIE, UNREAD, find_side
 from attomaton.choices.parsed import Alternatives, PairChoices, ParsedChoices, SetChoices
-from attomaton.choices.shapes import ARENA_STYLE, read_totals, relative_difference
 
 COVARIATES = ("moved_first", "features", "style", "cluster", "by")
 """The options that describe choices further, in any form."""
 
-CONTESTANTS = (("first", "second"), ("winner", "loser"))
-"""The roles of the two items of a pair."""
+CONTESTANTS = (("first", "second"), ("winner", "loser"))  # the roles of the two items of a pair
 
-MOST_CATEGORIES = 1000
-"""Maximum number of categories, each of which is fitted in about 15 ms or more."""
+MOST_CATEGORIES = 1000  # maximum number of categories, each of which is fitted in about 15 ms or more
 
-RELATIVE = " (relative)"
-"""What the names of coefficients of ``style=`` end in."""
+RELATIVE = " (relative)"  # what the names of coefficients of ``style=`` end in
+
+
+ARENA_STYLE = tuple(
+    f"conv_metadata.{name}" for name in ("sum_assistant_tokens", "header_count", "list_count", "bold_count")
+)
+"""The style of answers as LMArena publishes and controls it."""
 
 
 class Covariates(NamedTuple):
@@ -149,14 +159,13 @@ class _FeatureReader(NamedTuple):
         return of_row
 
     def read_style(self, name: str, source: Any) -> Float64:
-        """The relative difference of an amount between the first and the second of each pair."""
         if not isinstance(self.parsed.choices, PairChoices):
             raise UnsupportedOption("style= is for pairs; leave it out")
         titles: Any = source if isinstance(source, tuple) else self._find_pair_columns(source)
         first, second = (
-            read_totals(self.take(title, "style"), f"the style {name!r}", self.n_rows) for title in titles
+            _read_totals(self.take(title, "style"), f"the style {name!r}", self.n_rows) for title in titles
         )
-        return relative_difference(first, second)
+        return _relative_difference(first, second)
 
     def _find_pair_columns(self, name: Any) -> tuple[str, ...]:
         """The two columns of a feature: ``length_a`` and ``length_b`` beside ``model_a`` and ``model_b``.
@@ -194,7 +203,6 @@ def _read_labels(source: Any, name: str, reader: _FeatureReader) -> tuple[Int64,
 
 
 def number_labels(values: Any, role: str, n_rows: int | None = None) -> tuple[Int64, list[Any]]:
-    """The number of each row's label, and the labels."""
     number, distinct = number_values(values)
     if n_rows is not None and len(number) != n_rows:
         raise InvalidSamples(f"{role} has {len(number):,} entries for {n_rows:,} rows; give one per row")
@@ -227,9 +235,28 @@ def _count_rows(parsed: ParsedChoices) -> int:
 
 
 def unfitted_feature(name: str) -> UnsupportedOption:
-    """The error about new pairs with a feature that the fit does not have."""
     if name == "moved_first":
         return UnsupportedOption(
             "the fit has no effect of moving first; fit with moved_first=, or leave moved_first out"
         )
     return UnsupportedOption("the fit has no such feature; fit with features=, or leave features out")
+
+
+def _relative_difference(first: Float64, second: Float64) -> Float64:
+    """(a − b) / (a + b), 0 where both are 0, standardised: LMArena's control of style."""
+    total = first + second
+    share = (first - second) / np.where(total == 0, 1.0, total)
+    return (share - share.mean()) / (float(share.std()) or 1.0)
+
+
+def _read_totals(column: Any, role: str, n_rows: int) -> Float64:
+    """A column of numbers, or the sum over the fields of a column of structs or dicts."""
+    if as_arrow(column) is not None:
+        return read_numbers(column, role, n_rows)
+    cells = as_list(column)
+    bad = [not isinstance(cell, dict) for cell in cells]
+    if any(bad):
+        raise BadRows(
+            f"{role} is {show(cells[bad.index(True)])} in ", bad, "; give a number or a struct of numbers"
+        )
+    return np.array([sum(value or 0 for value in cell.values()) for cell in cells], np.float64)

@@ -14,11 +14,9 @@ from attomaton.choices.columns import as_list, columns_of, find_column, is_frame
 from attomaton.choices.numbering import is_missing
 from attomaton.corpora.readers.tables import library_of
 
-EXACT = 2**53
-"""Up to this size every integer is a float64."""
+EXACT = 2**53  # up to this size every integer is a float64
 
-MOST_CLASSES = 100
-"""More labels than this are a measurement, not classes."""
+MOST_CLASSES = 100  # more labels than this are a measurement, not classes
 
 DUMMY = re.compile(r"(.+)\[(?:T\.)?([^\]]+)\]")
 """The name of a column that is 1 for one level of a column of text, as formulaic and patsy write it."""
@@ -195,7 +193,6 @@ def _spread_levels(column: Any, name: str) -> list[tuple[str, Float64]]:
 
 
 def _list_categories(column: Any) -> list[Any]:
-    """The categories of a pandas column in their order; empty for any other column."""
     dtype = getattr(column, "dtype", None) if library_of(column) == "pandas" else None
     return list(getattr(dtype, "categories", ()))
 
@@ -307,7 +304,6 @@ def _sort_labels(values: list[Any], categories: list[Any]) -> list[Any]:
 
 
 def check_index(matrix: Any, outcome: Any) -> None:
-    """Refuse pandas objects with different indexes."""
     indexed = all(library_of(data) == "pandas" and hasattr(data, "index") for data in (matrix, outcome))
     if indexed and not matrix.index.equals(outcome.index):
         raise InvalidSamples(

@@ -58,17 +58,15 @@ def fit_choices(
     losers : sequence of items, optional
         The loser of each row: Bradley–Terry. An entry that is a list contains all losers of that row.
     rankings : sequence of sequences of items, optional
-        Rankings, each best first, instead of winners: Plackett–Luce, the first chosen from all, the second
-        from the rest, and so on. Tied items form a list.
+        Rankings, best first, instead of winners: Plackett–Luce. Tied items form a list.
     tied : sequence of bool, optional
         Which rows of winners and losers are ties.
     counts : sequence of float, optional
-        How often each choice was made; fractions are weights, and choices made 0 times are left out. None
-        means once.
+        How often each choice was made (default: once); fractions are weights, and 0 leaves a choice out.
     ties : str, optional
         "davidson", the default for pairs: a tie is an outcome of its own, with odds
         e^tie · e^{(s_a + s_b) / 2} against e^{s_a} and e^{s_b}; score differences are the log odds of a win
-        against a loss. "half": half a win for each, the rule for rankings; scores then give the expected
+        against a loss. "half", the rule for rankings: half a win for each; scores then give the expected
         score of a pair, not the odds of a win, and errors are robust.
     scale : str
         "log-odds", with mean 0 in each component; or "elo": 400 / ln 10 times that, with mean 1000.
@@ -81,34 +79,35 @@ def fit_choices(
         "firth": Firth's penalised likelihood, which is finite for all items that comparisons connect and less
         biased than the maximum. Components and their order remain those of the maximum.
     **columns
-        Names of columns of a frame, or sequences: ``winner`` with ``loser`` (in a table of wins a list of
-        columns, one per loser) or ``choice_set`` (a column of lists, or a list of columns); ``first``,
-        ``second`` and ``outcome`` (the name of the winner, or of its column, or ``A`` or ``B``, ``home`` or
-        ``away``, ``W``, ``L`` or ``D``, ``1-0``, ``tie`` or ``bothbad``, or the score of the first: 1, 0.5 or
-        0; a column called ``winner`` that holds only 0 and 1 is refused; or a list of columns: the scores of
-        both, or marks of the first's win, the second's win and a tie), with ``drop``, a list of outcomes to
-        leave out; ``ranking`` (a column of lists, or a list of columns, one per place, which hold items);
-        ``ranks`` (a list of columns, one per item, which hold its place: 1 is best, equal numbers are ties,
-        empty cells were not ranked); ``best``, ``worst`` and ``choice_set``; or, with one row for each
-        alternative, ``situation``, ``alternative`` and ``chosen`` (1 or 0, or how often it was chosen) or
-        ``ranks``. ``count`` works with all that have one row per choice, and ``tied`` may also name a column.
-        Columns called ``count`` are used without being named, and so are ``tied``, ``tie`` or ``draw`` next
-        to winners and losers, and the columns of arenas, such as ``model_a``, ``model_b`` and ``winner``.
-        ``a.b`` is also the field ``b`` of a column ``a`` of structs. ``scores`` (a list of columns, one per
-        item, or one column with ``situation`` and ``alternative``) compares every two items that the same
-        judge scored. With one row per choice, ``alternative`` lists all items, ``chosen`` has the item or its
-        number from 1, and ``available`` lists columns of 1 and 0.
+        Names of columns of a frame, or sequences. With one row per choice:
 
-        Further columns work with these. ``moved_first`` says which item of a pair moved or stood first
-        (empty: neither). ``features`` lists columns that add to the score of an alternative. For pairs a
+        - ``winner`` and ``loser``; several columns as ``loser``, one per item, are a table of wins;
+        - ``winner`` and ``choice_set``, a column of lists or several columns;
+        - ``first``, ``second`` and ``outcome``: the winner, its column, ``A`` or ``B``, ``home`` or ``away``,
+          ``W``, ``L`` or ``D``, ``1-0``, ``tie`` or ``bothbad``, or the score of the first (1, 0.5 or 0); or
+          a list of columns: both scores, or marks of the first's win, the second's win and a tie. ``drop``
+          lists outcomes to leave out. A column called ``winner`` with only 0 and 1 is refused;
+        - ``ranking``, a column of lists, or columns of the items at each position, the best first;
+        - ``ranks``, a column of ranks for each item: 1 is best, equal ranks are ties, empty cells unranked;
+        - ``best``, ``worst`` and ``choice_set``;
+        - ``chosen`` (the item, or its number from 1), ``alternative`` (all items) and ``available`` (for each
+          item a column of 1 and 0);
+        - ``scores``, a column for each item: every two items that the same judge scored are compared.
+
+        With one row per alternative: ``situation``, ``alternative``, and ``chosen`` (1 or 0, or how often),
+        ``ranks`` or ``scores``. ``count`` and ``tied`` may name columns, too; columns called ``count``,
+        ``tied``, ``tie`` or ``draw`` are used without being named, and so are those of arenas, such as
+        ``model_a``, ``model_b`` and ``winner``. ``a.b`` is also the field ``b`` of a column ``a`` of structs.
+
+        Further columns describe choices. ``moved_first`` names the item of a pair that moved or stood first
+        (empty: neither). ``features`` lists columns that add to the score of an alternative; for pairs a
         feature is one column, the value of the first item less that of the second, or two columns
-        (``length_a`` and ``length_b`` beside ``model_a`` and ``model_b``, or ``a_length`` and ``b_length``).
-        ``features`` may also be a mapping from names to a column, a pair of columns, or a value for each
-        item. ``cluster`` names the judge or the prompt of each choice; choices with the same name belong
-        together, and standard errors are clustered by it. ``by`` names the category of each choice; each
-        category is also fitted by itself. ``style`` lists features measured on both sides, which enter as (a
-        − b) / (a + b), standardised ("arena": those of LMArena). ``most_per_pair`` weights comparisons so
-        that no pair of items counts more than this number.
+        (``length_a`` and ``length_b`` next to ``model_a`` and ``model_b``). It may also map names to a
+        column, a pair of columns, or a value for each item. ``style`` lists features measured on both sides,
+        which enter as (a − b) / (a + b), standardised ("arena": those of LMArena). ``cluster`` names the
+        judge or the prompt of each choice, by which standard errors are clustered, and ``by`` its category;
+        each category is also fitted by itself. ``most_per_pair`` weights comparisons so that no pair of items
+        counts more than this number.
 
     Returns
     -------

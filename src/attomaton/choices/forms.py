@@ -9,16 +9,14 @@ import numpy as np
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import show
 from attomaton.base.ragged import offsets_of
-from attomaton.base.tables import Float64
-from attomaton.choices.columns import as_list, as_sequence, find_column, number_columns
+from attomaton.choices.columns import as_list, as_number, as_sequence, find_column, number_columns
 from attomaton.choices.covariates import number_labels
 from attomaton.choices.numbering import BadRows, check_items, check_unrolled, counts_of, is_missing
 from attomaton.choices.outcomes import FIRST, read_amounts, read_outcomes, read_score_columns
 from attomaton.choices.parsed import NO_ROWS, Alternatives, PairChoices, ParsedChoices, pair_rows
 from attomaton.choices.sequences import ChoiceData, holds_items, number_sets, read_sequences
 
-MOST_PAIRED = 1 << 16
-"""Number of pairs of best and worst beyond which sets may not be large."""
+MOST_PAIRED = 1 << 16  # pairs of best and worst that sets may always have
 
 
 RANK_PREFIX = re.compile(r"^(rank|place|position|pos|p)[\s_.]*(?=\d)", re.IGNORECASE)
@@ -38,15 +36,12 @@ class NamedColumns(NamedTuple):
         return self.roles.get(role, role)
 
     def take(self, role: str) -> Any:
-        """The column with this role."""
         return find_column(self.table, self.name(role), role)
 
     def cells(self, names: Sequence[Any], role: str) -> list[list[Any]]:
-        """Several columns that have a role together, as lists."""
         return [as_list(find_column(self.table, name, role)) for name in names]
 
     def read(self, **sequences: Any) -> ParsedChoices:
-        """The choices of these winners, losers, choice sets or rankings."""
         return read_sequences(ChoiceData(counts=self.counts, tied=self.tied, **sequences))
 
 
@@ -94,17 +89,16 @@ def _read_crosstab(frame: NamedColumns) -> ParsedChoices:
 def _read_wins(title: Any, cells: Iterator[tuple[Any, bool]]) -> list[float]:
     """The numbers of wins against one loser; empty cells, and those on the diagonal, are 0."""
     column = list(cells)
-    wins = [_as_number(cell) if played and not is_missing(cell) else 0.0 for cell, played in column]
-    bad = [number is None or not 0 <= number < np.inf for number in wins]
+    wins = [as_number(cell) if played and not is_missing(cell) else 0.0 for cell, played in column]
+    bad = [not 0 <= number < np.inf for number in wins]
     if any(bad):
         cell = column[bad.index(True)][0]
         fault = f"the number of wins against {show(title)} is {show(cell)} in "
         raise BadRows(fault, bad, "; give a number, at least 0")
-    return cast("list[float]", wins)
+    return wins
 
 
 def _rows_of(columns: Sequence[list[Any]]) -> Iterator[tuple[Any, ...]]:
-    """The rows of columns of equal lengths."""
     if len(set(map(len, columns))) > 1:
         lengths = ", ".join(str(len(column)) for column in columns)
         raise InvalidSamples(f"the columns have different lengths ({lengths}); give one cell per row")
@@ -116,7 +110,6 @@ def _read_choice_sets(frame: NamedColumns) -> ParsedChoices:
 
 
 def _read_sets(frame: NamedColumns) -> Any:
-    """A column of lists, or one column per option, in which empty cells are no options."""
     named = frame.name("choice_set")
     if isinstance(named, list | tuple):
         cells = frame.cells(cast("Sequence[Any]", named), "choice_set")
@@ -165,7 +158,10 @@ def _read_long(frame: NamedColumns) -> ParsedChoices:
     situation, _ = number_labels(frame.take("situation"), "situation")
     if not len(situation):
         raise InvalidSamples(NO_ROWS)
-    chosen = _read_chosen(frame.take("chosen"), len(situation))
+    chosen = read_amounts(frame.take("chosen"), "chosen", len(situation))
+    if (chosen < 0).any():
+        fault = f"chosen is {chosen[np.argmax(chosen < 0)]:g} in "
+        raise BadRows(fault, chosen < 0, "; give 1 or 0, or how often it was chosen")
     if not chosen.any():
         raise InvalidSamples("chosen is 0 in every row; mark the alternative that was chosen with 1")
     items, (members,) = number_columns({"alternative": frame.take("alternative")})
@@ -176,16 +172,6 @@ def _read_long(frame: NamedColumns) -> ParsedChoices:
     choices = Alternatives(lengths, entry[offsets_of(lengths)[:-1]], chosen[entry], entry, members[entry])
     counts = np.bincount(situation[entry], chosen[entry])
     return ParsedChoices(items, choices, counts.astype(np.float64))
-
-
-def _read_chosen(values: Any, n_rows: int) -> Float64:
-    """How often each alternative was chosen; yes and no count as 1 and 0."""
-    chosen = read_amounts(values, "chosen", n_rows)
-    bad = chosen < 0
-    if bad.any():
-        value = f"{chosen[np.argmax(bad)]:g}"
-        raise BadRows(f"chosen is {value} in ", bad, "; give 1 or 0, or how often it was chosen")
-    return chosen
 
 
 def _refuse_texts(lists: Any, name: Any, otherwise: str = "") -> None:
@@ -245,7 +231,7 @@ def _refuse_ranks(names: list[Any], cells: list[list[Any]]) -> None:
     texts = [RANK_PREFIX.sub("", str(name)) for name in names]
     if any(texts == [str(first + k) for k in range(len(texts))] for first in (0, 1)):
         return
-    if all(is_missing(cell) or _as_number(cell) is not None for column in cells for cell in column):
+    if all(is_missing(cell) or not np.isnan(as_number(cell)) for column in cells for cell in column):
         columns = ", ".join(map(show, names[:3])) + ", …" * (len(names) > 3)
         raise InvalidSamples(
             f"the columns of ranking= hold numbers: if these are the ranks of {columns}, use ranks= instead "
@@ -304,10 +290,12 @@ def _sort_entries(entries: Sequence[RankEntry]) -> list[list[list[Any]]]:
     items_by_rank: list[dict[float, list[Any]]] = [{} for _ in range(n_rankings)]
     faults = dict[int, str]()
     for row, ranking, item, cell in entries:
-        rank = None if is_missing(cell) else _as_number(cell)
-        if rank is not None and rank >= 1:
+        if is_missing(cell):
+            continue
+        rank = as_number(cell)
+        if rank >= 1:
             items_by_rank[ranking].setdefault(rank, []).append(item)
-        elif not is_missing(cell):
+        else:
             faults.setdefault(row, f"{show(item)} the rank {show(cell)}")
     if faults:
         raise BadRows(
@@ -318,13 +306,6 @@ def _sort_entries(entries: Sequence[RankEntry]) -> list[list[list[Any]]]:
             "the others",
         )
     return [[tiers[rank] for rank in sorted(tiers)] for tiers in items_by_rank]
-
-
-def _as_number(cell: Any) -> float | None:
-    try:
-        return None if isinstance(cell, bool) else float(cell)
-    except (TypeError, ValueError):
-        return None
 
 
 PAIRS = Form(_read_pairs, {"winner", "loser"})

@@ -18,17 +18,13 @@ from attomaton.choices.luce_choices import NumberedChoices
 if TYPE_CHECKING:
     from attomaton.choices.logit.fit import LogitFit
 
-MOST_BETWEEN = 20
-"""Most components on the way from one to another of which all choices are used at once."""
+MOST_BETWEEN = 20  # most components on the way from one to another of which all choices are used at once
 
-LEAST_SLOPE = 0.25
-"""Slopes of rows are 0 or at least ½, except for rounding."""
+LEAST_SLOPE = 0.25  # slopes of rows are 0 or at least ½, except for rounding
 
-FARTHEST, GAP_HALVINGS = 800.0, 64
-"""Largest gap that is searched for, and how often that range is halved."""
+FARTHEST, GAP_HALVINGS = 800.0, 64  # largest gap that is searched for, and how often that range is halved
 
-LEAST_TAIL = 1e-15
-"""The least probability for which a bound is computed."""
+LEAST_TAIL = 1e-15  # the least probability for which a bound is computed
 
 
 class LostRows(NamedTuple):
@@ -46,10 +42,7 @@ class LostRows(NamedTuple):
     clusters: Int64 | None = None  # (n_situations,)
 
     def weights(self, situations: Int64, group: Int64 | None = None) -> Float64:
-        """How often each of these situations counts: N times, or its share of the one choice of its cluster.
-
-        ``group`` separates sets of situations that are used apart from each other.
-        """
+        """How often each situation counts: N times, or its share if a cluster (in a group) counts once."""
         clusters = None if self.clusters is None else self.clusters[situations]
         if clusters is not None and group is not None:
             clusters = clusters + group * (int(clusters.max(initial=-1)) + 1)
@@ -59,10 +52,7 @@ class LostRows(NamedTuple):
 
 
 class PairRows(NamedTuple):
-    """Lost rows with log odds start − slope · gap, where the gap is that of one pair of components.
-
-    Rows of one situation and pair are adjacent and form a cell.
-    """
+    """Lost rows with log odds start − slope · gap of one pair; rows of one situation and pair form a cell."""
 
     borders: Int64  # (n_cells + 1,), where the rows of each cell begin and end
     pair: Int64  # (n_cells,), the pair, as an index into ``Gaps.above``
@@ -75,8 +65,7 @@ class Gaps:
     """Pairs of components of which the first is infinitely far ahead, with a lower bound of each gap.
 
     The arrays ``above`` and ``below``, shape (n_pairs,), are the pairs, sorted; a component has a larger
-    number than those that precede it. A gap is the difference of the mean scores of two components. Bounds
-    follow from ``rows``, the alternatives that were never chosen.
+    number than those that precede it. A gap is the difference of the mean scores of two components.
     """
 
     def __init__(self, rows: LostRows, above: Int64, below: Int64, n_components: int) -> None:
@@ -85,7 +74,6 @@ class Gaps:
 
     @cached_property
     def precedes(self) -> Bool:
-        """Which components precede which others, shape (n_components, n_components)."""
         reach = np.zeros((self.n_components, self.n_components), bool)
         order = np.argsort(-self.above, kind="stable")
         for above, below in zip(self.above[order].tolist(), self.below[order].tolist(), strict=True):
@@ -138,8 +126,8 @@ class Gaps:
     def bound(self, above: int, below: int, level: float) -> float:
         """The least gap at which all choices on the way between the two components are probable enough.
 
-        With many components on the way it is the sum of bounds along the chain of pairs where that is
-        largest, which is never more: all choices are at most as probable as those of each pair.
+        With many components on the way it is the largest sum of bounds along a chain of pairs, which is never
+        more: all choices are at most as probable as those of each pair.
         """
         on_way = self.between(above, below)
         size = int(on_way.sum())
@@ -157,7 +145,6 @@ class Gaps:
         return self._sum_of_bounds(above, below, level) if height is None else height
 
     def _sum_of_bounds(self, above: int, below: int, level: float) -> float:
-        """The largest sum of bounds over chains of pairs from one component to the other."""
         total, bounds = np.full(self.n_components, -np.inf), self.pair_bounds(level)
         total[above] = 0.0
         for pair in np.lexsort((self.below, self.above)).tolist():  # so that the total of ``above`` is final
@@ -195,8 +182,8 @@ class OpenGaps(Gaps):
 class GapLimits(NamedTuple):
     """The interval and the p-value of an infinite difference of two items.
 
-    The difference is ``sign`` · ∞, in this ``unit``. Its size is the gap of the components ``above`` and
-    ``below`` plus ``apart``, the scores of the two items relative to the means of these.
+    The difference is ``sign`` · ∞. Its size is ``unit`` times the gap of the components ``above`` and
+    ``below`` plus ``apart``, which is the difference of the scores about the means of these components.
     """
 
     gaps: Gaps

@@ -106,7 +106,6 @@ class Columns(TypedDict, total=False):
 
 
 def parse_choices(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoices, Covariates]:
-    """The choices, supplied in any form, and what describes them further."""
     unknown = [role for role in columns if role not in Columns.__annotations__]
     if unknown:
         raise UnsupportedOption(
@@ -161,7 +160,6 @@ def _parse_source(
 
 
 def _leave_out_unmade(parsed: ParsedChoices, counts: Any) -> ParsedChoices:
-    """The choices without those of count 0."""
     if counts is None or parsed.counts.all():
         return parsed
     return parsed.restrict(np.asarray(counts) > 0)
@@ -171,7 +169,7 @@ def _read_file(
     data: ChoiceData, file: FileColumns, roles: Mapping[str, Any], covariates: Mapping[str, Any]
 ) -> tuple[ParsedChoices, Covariates]:
     """The choices of a file: rows that cannot be read are named as in the file, or skipped and counted."""
-    n_rows = max(map(_length, file.values()), default=0)
+    n_rows = max((len(column) for column in file.values() if column is not None), default=0)
     rows, first_fault = np.arange(n_rows), ""
     table: Mapping[Any, Any] = file
     while True:
@@ -191,10 +189,6 @@ def _read_file(
     return result
 
 
-def _length(column: Any) -> int:
-    return 0 if column is None else len(column)
-
-
 def select_rows(column: Any, rows: Bool) -> Any:
     """Some rows of a column of a file; None is a name that occurs twice."""
     if column is None:
@@ -205,7 +199,6 @@ def select_rows(column: Any, rows: Bool) -> Any:
 
 
 def _read_frame(data: ChoiceData, named: NamedTable) -> tuple[ParsedChoices, Covariates]:
-    """The choices of a frame, and what describes them further."""
     if data.choice_sets is not None or data.losers is not None:
         raise InvalidSamples(
             'give a frame alone, with the names of its columns: fit_choices(frame, winner="…", loser="…")'
@@ -265,14 +258,12 @@ def _find_counts_and_ties(data: ChoiceData, form: Form, named: NamedTable) -> tu
 
 
 def _has_role(roles: Mapping[str, Any], name: str) -> bool:
-    """Whether a column already has a role."""
     return any(
         name in named if isinstance(named, list | tuple) else name == named for named in roles.values()
     )
 
 
 def _read_counts(values: Any) -> Any:
-    """A column of counts as numbers, even if a file stores them as text."""
     array = as_arrow(values)
     if array is None:
         return as_list(values)

@@ -36,7 +36,6 @@ class NumberedChoices(NamedTuple):
 
     @classmethod
     def from_pairs(cls, winner: Int64, loser: Int64, times: Int64) -> "NumberedChoices":
-        """Choices from pairs of different items."""
         keys, times = sum_by_key(pack_pairs(winner, loser), times)
         winner, low_loser = unpack_pairs(keys)
         loser = low_loser.astype(np.int64)
@@ -44,7 +43,6 @@ class NumberedChoices(NamedTuple):
         return cls(winner, times, np.repeat(np.arange(len(winner)), 2), options, np.ones_like(options))
 
     def select(self, options: Bool, choices: Bool) -> "NumberedChoices":
-        """Some options of some choices."""
         options = options & choices[self.choice]
         choice = (np.cumsum(choices) - 1)[self.choice[options]]
         return NumberedChoices(

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.tables import Int64
 
-MOST_MADE = 1 << 53
-"""Maximum total count of choices: float64 cannot count beyond it."""
+MOST_MADE = 1 << 53  # maximum total count of choices: float64 cannot count beyond it
 
 
 def is_missing(value: Any) -> bool:
@@ -69,9 +68,9 @@ def check_items(items: Sequence[Any]) -> None:
             )
 
 
-def check_unrolled(n_entries: int, n_items: int, usual: int) -> None:
-    """Reject large sets, whose choices have the square of their size as entries: more than is usual."""
-    most = max(usual, 32 * n_items)
+def check_unrolled(n_entries: int, n_items: int, allowed: int) -> None:
+    """Reject large sets or rankings, as the alternatives of their choices are the square of their size."""
+    most = max(allowed, 32 * n_items)
     if n_entries > most:
         raise InvalidSamples(
             f"the choices have {n_entries:,} alternatives in all, as every item is compared with every "

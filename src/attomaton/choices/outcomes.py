@@ -12,20 +12,15 @@ from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.columns import number_values, read_numbers
 from attomaton.choices.numbering import BadRows, is_missing
 
-FIRST, SECOND, TIE = 0, 1, 2
-"""How a pair ends."""
+FIRST, SECOND, TIE = 0, 1, 2  # how a pair ends
 
-UNREAD = -1
-"""The code of an outcome that cannot be read."""
+UNREAD = -1  # the code of an outcome that cannot be read
 
-LISTED_OUTCOMES = 4
-"""How many unreadable outcomes an error names."""
+LISTED_OUTCOMES = 4  # how many unreadable outcomes an error names
 
-TIES = ("tie", "draw", "tied")
-"""Names of columns that mark ties."""
+TIES = ("tie", "draw", "tied")  # names of columns that mark ties
 
-TIE_WORDS = (*TIES, "drawn", "bothbad", "bothgood")
-"""Words for a tie; ``tie (…)`` also counts."""
+TIE_WORDS = (*TIES, "drawn", "bothbad", "bothgood")  # words for a tie; ``tie (…)`` also counts
 
 SCORES = {"1": 1.0, "1.0": 1.0, "0": 0.0, "0.0": 0.0, "0.5": 0.5}
 """Strings for the score of the first of a pair."""
@@ -51,8 +46,7 @@ SIDES = (
 
 USUAL_WORDS = {word for words in SIDES for meaning in words for word in meaning}
 
-HIGHER = "the higher one wins, equal scores are a tie"
-"""How two scores decide."""
+HIGHER = "the higher one wins, equal scores are a tie"  # how two scores decide
 
 _ADORNED = re.compile(r"(?:model|player|team|response|answer|option|assistant)?(.+?)(?:wins|win|won)?")
 _RESULT = re.compile(r"(\d{0,3}(?:\.\d)?)\s*[-–:]\s*(\d{0,3}(?:\.\d)?)")
@@ -81,7 +75,6 @@ def read_amounts(values: Any, role: str, n_rows: int) -> Float64:
 
 
 def is_tie(value: Any) -> bool:
-    """Whether this is a word for a tie."""
     word = _squash(value)
     return word in TIE_WORDS or word.startswith("tie(")
 
@@ -130,7 +123,6 @@ def read_outcomes(
 
 
 def _unread_outcomes(unread: Sequence[Any], bad: Bool, contestants: tuple[Any, Any]) -> BadRows:
-    """The error about outcomes that cannot be read, in order of appearance, in the ``bad`` rows."""
     first, second = map(show, contestants)
     listed = [show(value) for value in unread if not is_missing(value)][:LISTED_OUTCOMES]
     shown, remedy = show(unread[0]), f"drop such rows: drop=[{', '.join(listed)}]"
@@ -294,7 +286,6 @@ def _words_apart(contestants: tuple[Any, Any]) -> tuple[set[str], set[str]]:
 
 
 def _words_of(name: Any) -> set[str]:
-    """The words of a name such as ``HomeTeam`` or ``model_a``."""
     return set(map(str.casefold, _NAME_WORDS.findall(str(name))))
 
 

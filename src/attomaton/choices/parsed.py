@@ -88,18 +88,14 @@ class SetChoices(NamedTuple):
 
 
 class Alternatives(NamedTuple):
-    """The alternatives of situations, one after the other, and how often each was chosen.
-
-    In a choice of best and worst, an alternative is a pair: ``members`` has the best item, ``against`` the
-    worst.
-    """
+    """The alternatives of situations, concatenated; of best and worst, an alternative is a pair of items."""
 
     lengths: Int64  # (n_situations,)
     row: Int64  # (n_situations,), the first row of the data that each comes from
     chosen: Float64  # (n_alternatives,)
     entry: Int64  # (n_alternatives,), the row of the data that each comes from
-    members: Int64  # (n_alternatives,)
-    against: Int64 | None = None  # (n_alternatives,)
+    members: Int64  # (n_alternatives,), the item, or the best item of the pair
+    against: Int64 | None = None  # (n_alternatives,), the worst item of the pair
 
     def preferences(self) -> tuple[Int64, Int64] | None:
         if self.against is not None:

@@ -15,8 +15,7 @@ from attomaton.base.tables import Float64
 from attomaton.choices.ranks import SureOrder, difference_errors
 from attomaton.choices.ratings import Ratings, outcome_probabilities
 
-LEAST_BATCH = 10
-"""Fewest comparisons of a pair that are proposed at once, if no number is given."""
+LEAST_BATCH = 10  # fewest comparisons of a pair that are proposed at once, if no number is given
 
 
 class NextComparison(NamedTuple):
@@ -122,10 +121,7 @@ def information(gap: Float64, tie: float) -> Float64:
 
 
 def add_comparison(covariance: Float64, score: Float64, tie: float, a: int, b: int, times: int) -> Float64:
-    """The covariance after more comparisons of items a and b with information w in all.
-
-    It is Σ − w Σd dᵀΣ / (1 + w dᵀΣd) with d = e_a − e_b.
-    """
+    """Σ − w Σd dᵀΣ / (1 + w dᵀΣd), d = e_a − e_b: the covariance after comparisons of information w."""
     weight = times * float(information(score[a] - score[b], tie))
     direction = covariance[:, a] - covariance[:, b]
     return covariance - np.outer(direction, direction) * weight / (

@@ -133,7 +133,6 @@ def critical_value(covariance: Float64, component: Int64, alpha: float) -> float
 
 
 def difference_errors(covariance: Float64) -> Float64:
-    """The standard errors of all differences, shape (n_items, n_items)."""
     variance = np.diag(covariance)
     return np.sqrt(np.maximum(variance[:, None] + variance - 2.0 * covariance, 0.0))
 

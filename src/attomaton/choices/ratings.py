@@ -53,11 +53,7 @@ class Ratings:
 
     @cached_property
     def anchors(self) -> Int64:
-        """The component that is the anchor of each board.
-
-        Of equally large components it is the one comparable to most items, then with most games, then the
-        first.
-        """
+        """The component that is the anchor of each board."""
         n_components = self.gaps.n_components
         sizes = np.bincount(self.component, minlength=n_components)
         games = np.bincount(self.component, self.games, n_components)
@@ -66,6 +62,7 @@ class Ratings:
         while unassigned.any():
             n_comparable = comparable @ (sizes * unassigned).astype(np.float32)
             candidates = np.flatnonzero(unassigned)
+            # the largest; then the one comparable to most items, with most games, the first
             ascending = np.lexsort(
                 (-candidates, games[candidates], n_comparable[candidates], sizes[candidates])
             )
@@ -82,7 +79,6 @@ class Ratings:
 
     @property
     def board(self) -> Int64:
-        """The board of each item."""
         return self.board_of_component[self.component]
 
     @cached_property

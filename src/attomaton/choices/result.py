@@ -32,8 +32,7 @@ from attomaton.choices.uncertainty import LuceScores, ScoreDifference
 if TYPE_CHECKING:
     from attomaton.choices.logit.contrasts import Contrast
 
-SHOWN_COMPARISONS = 12
-"""Maximum number of comparisons and categories that a summary prints."""
+SHOWN_COMPARISONS = 12  # maximum number of comparisons and categories that a summary prints
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,11 +83,10 @@ class ChoiceFit(Tabular, AssessedItems):
 
     @cached_property
     def standard_errors(self) -> dict[Any, float]:
-        """The standard error of each score; NaN for an item alone in its component, which has no score.
+        """The standard error of each score about the mean of its component; NaN for an item alone in it.
 
-        They are relative to the mean of the component; for two items see :meth:`difference`. They come from
-        the observed information, or with ties from a sandwich estimator: half a win is not an outcome of the
-        model, so its information does not measure the variance of the scores.
+        It comes from the observed information, or with half wins from a sandwich estimator: half a win is
+        not an outcome of the model. For the error between two items see :meth:`difference`.
         """
         self.model.expect()
         errors = np.where(self._alone, np.nan, self._unit * self.model.errors())
@@ -96,7 +94,7 @@ class ChoiceFit(Tabular, AssessedItems):
 
     @property
     def n_ties(self) -> float:
-        """The number of choices, or of places in rankings, that were ties."""
+        """The number of choices, or of positions in rankings, that were ties."""
         return _whole_if(self.model.tally.n_ties)
 
     @property
@@ -108,30 +106,21 @@ class ChoiceFit(Tabular, AssessedItems):
     def coefficients(self) -> "dict[str, Contrast]":
         """What position, features and ties are worth, by name: ``moved_first``, your features, ``tie``.
 
-        Each is finite with its standard error, infinite with a bound, undecided, or not identified. The unit
-        is that of scores. A feature that follows from the items (or from features before it) in every
-        comparison is not identified: scores contain what it is worth.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> games = {"white": ["a", "b", "a", "b"], "black": ["b", "a", "b", "a"], "won": [1, 1, 0.5, 0]}
-        >>> fit = at.fit_choices(games, first="white", second="black", outcome="won", moved_first="white")
-        >>> {name: round(one.value, 3) for name, one in fit.coefficients.items()}
-        {'moved_first': 0.767, 'tie': -0.275}
+        Each is finite with its standard error, infinite with a bound, undecided, or not identified: if a
+        feature follows from the items in every comparison, scores contain what it is worth.
         """
         return rescale(self.model.coefficients, self._unit)
 
     def probability(self, winner: Any, choice_set: Any) -> float:
         """The probability that ``winner`` is chosen from ``choice_set`` (repeats count), if determined.
 
-        A single item in place of the set is the opponent in a pair. Within one component the probability is
-        m_y e^{s_y} / Σ m_j e^{s_j}; where ties are half wins it is the expected score, in which a tie counts
-        ½; where ties are outcomes (Davidson) it is the probability of a win, and :meth:`outcomes` has all
-        three. It assumes that nobody moves first and that features are equal. If the set holds an item of a
-        component that precedes the winner's, the probability is 0; items of components that the winner's
-        precedes are ignored. Where neither precedes the other, this raises ``UndeterminedChoice``; where it
-        needs scores that are not certified, ``UncertifiedSolution``.
+        A single item instead of a set is the opponent in a pair. Within one component the probability is
+        m_y e^{s_y} / Σ m_j e^{s_j}, where item j occurs m_j times and has score s_j. It is 0 if a component
+        in the set precedes that of the winner, and ignores components that the winner's precedes. Where ties
+        are half wins it is the expected score, in which a tie counts ½. Where ties are outcomes (Davidson) it
+        is the probability of a win; :meth:`outcomes` has all three. Nobody moves first, and features are
+        equal. Raises ``UndeterminedChoice`` if no component precedes the other, and ``UncertifiedSolution``
+        if the scores are needed and not certified.
         """
         chosen, *members = self._lookup([winner, *self._members(winner, choice_set)])
         if chosen not in members:
@@ -159,9 +148,9 @@ class ChoiceFit(Tabular, AssessedItems):
     def difference(self, first: Any, second: Any) -> ScoreDifference:
         """The score of ``first`` minus that of ``second``, with its standard error.
 
-        It is the log odds that the first is chosen over the second (or Elo points), and where ties are half
-        wins the log odds of its expected score. Where one component precedes the other it is infinite, and
-        has a bound instead of a standard error. Where neither does, this raises ``UndeterminedChoice``.
+        It is the log odds that the first is chosen over the second (or Elo points); where ties are half wins,
+        the log odds of its expected score. Where one component precedes the other it is infinite, with a
+        bound instead of a standard error. Where neither does, this raises ``UndeterminedChoice``.
 
         Examples
         --------
@@ -194,7 +183,6 @@ class ChoiceFit(Tabular, AssessedItems):
         return ScoreDifference(first, second, value, error_if_known, degrees, maximum, limits)
 
     def _limits(self, above: int, below: int, sign: float) -> GapLimits | None:
-        """The interval and p-value of the infinite difference of two items; None without bounds."""
         if self._why_no_board:
             return None
         ends = int(self._component[above]), int(self._component[below])
@@ -204,32 +192,18 @@ class ChoiceFit(Tabular, AssessedItems):
     def probability_interval(self, first: Any, second: Any, *, level: float = 0.95) -> tuple[float, float]:
         """The confidence interval of the probability that the first wins against the second.
 
-        It is the interval of their difference, as probabilities; one end is 0 or 1 where the gap is infinite,
-        and the other is the bound. Where ties are outcomes, how frequent they are is taken as estimated.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "c"], counts=[5, 5, 5, 20])
-        >>> fit.probability("a", "c"), [round(end, 3) for end in fit.probability_interval("a", "c")]
-        (1.0, [0.861, 1.0])
+        It is the interval of their difference, as probabilities; where the difference is infinite one end is
+        0 or 1. Where ties are outcomes, their frequency is taken as estimated.
         """
         low, high = self.difference(first, second).interval(level)
         log_odds = np.array([low, high]) / self._unit
         return tuple(outcome_probabilities(log_odds, self._tie)[0].tolist())
 
     def covariance(self, items: Any = None) -> Float64:
-        """The covariance of the scores of these items, shape (n_items, n_items); all items by default.
+        """The covariance of the scores of these items (default: all), shape (n_items, n_items).
 
-        It is relative to the mean of each component. Entries between items of different components, and of an
-        item alone in its component, which has no score, are NaN.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "c"])
-        >>> fit.covariance().round(3).tolist()
-        [[0.375, -0.375, nan], [-0.375, 0.375, nan], [nan, nan, nan]]
+        Scores are relative to the mean of the component. Entries between components, and of an item alone in
+        its component, are NaN.
         """
         chosen: Any = self.items if items is None else items
         several = isinstance(chosen, Collection) and not isinstance(chosen, str) and not self._is_item(chosen)
@@ -242,7 +216,6 @@ class ChoiceFit(Tabular, AssessedItems):
 
     @cached_property
     def _rows(self) -> pa.Table:
-        """The rows of the board; without ranks and intervals where there is no board."""
         if not self._why_no_board:
             return self._board.rows
         rated = ~self._alone if self.certified else np.zeros(len(self.items), bool)
@@ -251,7 +224,6 @@ class ChoiceFit(Tabular, AssessedItems):
 
     @cached_property
     def _why_no_board(self) -> str:
-        """Why there is no board; empty if there is one."""
         if not self.certified:
             return "no ratings and ranks: the scores are not certified"
         if len(self.components) > MOST_RATED and not self.model.joined:
@@ -263,7 +235,7 @@ class ChoiceFit(Tabular, AssessedItems):
 
     @cached_property
     def _component(self) -> Int64:
-        """The position of the component of each item in ``components``, or of its joined group."""
+        """The position in ``components`` of each item's component; the number of the group if joined."""
         positions = self._position_of[self.graph.component_of_node[: len(self.items)]]
         if not self.model.joined:
             return positions
@@ -281,14 +253,6 @@ class ChoiceFit(Tabular, AssessedItems):
             The mean rating of the largest component of each board; None means 0, or 1000 for ``elo``.
         level : float
             The confidence of intervals and bounds, and, jointly, of the rank intervals of a board.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "c"], counts=[30, 10, 30, 8])
-        >>> board = fit.board(scale="elo")
-        >>> board["item"], board["rank"], board["rank_high"]
-        (['a', 'b', 'c'], [1, 2, 3], [2, 3, 3])
         """
         scale = scale or self.scale
         if scale not in SCALES:
@@ -305,7 +269,6 @@ class ChoiceFit(Tabular, AssessedItems):
 
     @cached_property
     def _gaps(self) -> Gaps:
-        """The infinite gaps between components, with their bounds."""
         model = self.model
         if not isinstance(model, LuceScores):
             return model.gaps(self._component, *self._all_pairs)
@@ -317,7 +280,6 @@ class ChoiceFit(Tabular, AssessedItems):
 
     @cached_property
     def _tie(self) -> float:
-        """The log odds of a tie against a win between equal items; −inf where a tie is no outcome."""
         tie = self.model.coefficients.get("tie")
         return tie.value if tie is not None and isfinite(tie.value) else -np.inf
 
@@ -357,7 +319,6 @@ class ChoiceFit(Tabular, AssessedItems):
 
     @property
     def _remarks(self) -> list[str]:
-        """How outcomes were read, and what ties, standard errors and priors mean."""
         return [*[self.reading] * bool(self.reading), *self.model.remarks()]
 
     def describe(self, limit: int = SHOWN_ROWS, *, pointer: str = ".table() has all") -> str:
@@ -397,16 +358,8 @@ class ChoiceFit(Tabular, AssessedItems):
     def plot(self, ax: Any = None, *, limit: int | None = None) -> Any:
         """Draw the board of the fit, as :meth:`attomaton.choices.Board.plot` does; return the axes.
 
-        With ``by=``, such as months, draw a line for each of the first 14 items through its finite ratings by
-        category; ``fit.board().plot()`` still draws the board of all choices.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> games = {"winner": list("abab"), "loser": list("baba"), "month": [1, 1, 2, 2]}
-        >>> ax = at.fit_choices(games, counts=[9, 5, 8, 9], by="month").plot()
-        >>> [line.get_label() for line in ax.get_lines()], ax.get_lines()[0].get_ydata().round(2).tolist()
-        (['a', 'b'], [0.29, -0.06])
+        With ``by=``, such as months, draw a line for each of the first 14 items through the finite ratings by
+        category; ``fit.board().plot()`` draws the board of all choices.
         """
         board = self.board()
         if not self.by:
@@ -439,7 +392,7 @@ class ChoiceFit(Tabular, AssessedItems):
         return cls(fit.items, fit.graph, fit.model, fit.scale, by, fit.reading)
 
     def _members(self, winner: Any, choice_set: Any) -> Any:
-        """The choice set; a single item means the pair of it and the winner."""
+        """The choice set; a single item means its pair with the winner."""
         single = isinstance(choice_set, str | bytes) or not isinstance(choice_set, Collection)
         if not single and winner not in choice_set:
             single = self._is_item(choice_set)
@@ -464,7 +417,6 @@ class ChoiceFit(Tabular, AssessedItems):
         return [*blocks, *self._remarks, *self._describe_missing(), *self._describe_categories()]
 
     def _list_items(self, limit: int, pointer: str) -> list[Block]:
-        """The boards; without boards the items, with their components and the ratings in these."""
         if not self._why_no_board:
             scale = f"ratings are {self._board.explain_scale()}"
             return [*self._board.listings(limit, pointer), scale, *self._board.remarks()]

@@ -36,7 +36,6 @@ class ChoiceData(NamedTuple):
 
 
 def read_sequences(data: ChoiceData) -> ParsedChoices:
-    """The choices from sequences in any form."""
     if data.rankings is not None:
         return _read_rankings(data)
     if data.winners is None:
@@ -102,7 +101,6 @@ def number_sets(
 
 
 def _make_sets(items: tuple[Any, ...], winner: Int64, lengths: Int64, members: Int64) -> SetChoices:
-    """The choice sets, each of which must contain its winner."""
     choice = np.repeat(np.arange(len(lengths)), lengths)
     absent = ~occurs(choice[members == winner[choice]], len(winner))
     if absent.any():
@@ -118,7 +116,6 @@ def _make_sets(items: tuple[Any, ...], winner: Int64, lengths: Int64, members: I
 
 
 def _split_pairs(data: ChoiceData) -> ChoiceData:
-    """A list of pairs (winner, loser) as two lists."""
     plain = _plain(data.winners)
     if isinstance(plain, Iterator | Set):
         kind = type(cast("Any", plain)).__name__

@@ -10,24 +10,16 @@ import numpy as np
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import show
 from attomaton.base.tables import Float64, Int64
-from attomaton.choices.columns import as_arrow, as_list, as_sequence, find_column, number_values, read_numbers
+from attomaton.choices.columns import as_list, as_sequence, find_column, number_values, read_numbers
 from attomaton.choices.numbering import BadRows, is_missing
 from attomaton.corpora.readers.tables import library_of
 
 TAG = re.compile(r'\s*\[(\w+)\s+"((?:[^"\\]|\\.)*)"\]')
 """A tag of a game in a PGN file, such as ``[White "Polgar"]``."""
 
-ARENA_STYLE = tuple(
-    f"conv_metadata.{name}" for name in ("sum_assistant_tokens", "header_count", "list_count", "bold_count")
-)
-"""The style of answers as LMArena publishes and controls it."""
-
 
 class NamedTable(NamedTuple):
-    """The columns of a table by name, the columns with a role, and the sources of what describes choices.
-
-    Columns and sources are names in ``table``, or values.
-    """
+    """The columns of a table by name; ``roles`` and ``covariates`` map options to names or values."""
 
     table: Mapping[Any, Any]
     roles: Mapping[str, Any]
@@ -36,42 +28,42 @@ class NamedTable(NamedTuple):
 
 def read_games(lines: Iterable[str]) -> tuple[dict[str, list[str | None]], list[int]]:
     """The tags of the finished games of a PGN file by name, and the line where each game begins."""
-    games, starts, tagged = list[dict[str, str]](), list[int](), False
+    games, in_tags = list[tuple[int, dict[str, str]]](), False
     for number, line in enumerate(lines, 1):
         tag = TAG.match(line)
         if tag is not None:
-            if not tagged:
-                games.append({})
-                starts.append(number)
-            games[-1][tag[1]] = re.sub(r"\\(.)", r"\1", tag[2])
+            if not in_tags:
+                games.append((number, {}))
+            games[-1][1][tag[1]] = re.sub(r"\\(.)", r"\1", tag[2])
         # blank lines between tags belong to the game; the first line of moves ends its tags
-        tagged = tag is not None or (tagged and not line.strip())
-    finished = [position for position, game in enumerate(games) if game.get("Result", "*") != "*"]
-    names = dict.fromkeys(name for game in games for name in game)
-    return {name: [games[k].get(name) for k in finished] for name in names}, [starts[k] for k in finished]
+        in_tags = tag is not None or (in_tags and not line.strip())
+    names = dict.fromkeys(name for _, tags in games for name in tags)
+    finished = [(start, tags) for start, tags in games if tags.get("Result", "*") != "*"]
+    columns = {name: [tags.get(name) for _, tags in finished] for name in names}
+    return columns, [start for start, _ in finished]
 
 
 def read_matrix(data: Any) -> tuple[dict[Any, Any], dict[str, Any]] | None:
     """A square array of wins, or a frame whose index names the winners, as a table of wins; else None."""
-    table: dict[Any, Any]
     if type(data) is np.ndarray:
         wins: Any = cast("Any", data)
         if wins.ndim != 2 or wins.shape[0] != wins.shape[1] or len(wins) < 3 or wins.dtype.kind not in "iuf":
             return None
-        winners, table = list(range(len(wins))), {loser: wins[:, loser] for loser in range(len(wins))}
+        winners = losers = list(range(len(wins)))
+        columns: dict[Any, Any] = dict(enumerate(wins.T))
     elif library_of(data) == "pandas" and hasattr(data, "columns"):
         winners, losers = list(data.index), list(data.columns)
         # a RangeIndex names winners only if the columns are the same numbers
-        has_no_labels = type(data.index).__name__ == "RangeIndex" and (
+        unlabelled = type(data.index).__name__ == "RangeIndex" and (
             set(winners) != set(losers) or len(losers) < 3
         )
-        if has_no_labels or not set(winners) & set(losers) or len(set(losers)) < len(losers):
+        if unlabelled or not set(winners) & set(losers) or len(set(losers)) < len(losers):
             return None
-        table = {loser: data[loser] for loser in losers}
+        columns = {loser: data[loser] for loser in losers}
     else:
         return None
     name = ("winner",)  # a tuple, so that it is not the name of an item
-    return {name: winners, **table}, {"winner": name, "loser": list(table)}
+    return {name: winners, **columns}, {"winner": name, "loser": losers}
 
 
 class JudgeScore(NamedTuple):
@@ -165,28 +157,7 @@ def _chosen_position(values: Any, names: Sequence[Any]) -> Int64:
     return position
 
 
-def relative_difference(first: Float64, second: Float64) -> Float64:
-    """(a − b) / (a + b), 0 where both are 0, standardised: LMArena's control of style."""
-    total = first + second
-    share = (first - second) / np.where(total == 0, 1.0, total)
-    return (share - share.mean()) / (float(share.std()) or 1.0)
-
-
-def read_totals(column: Any, role: str, n_rows: int) -> Float64:
-    """A column of numbers, or the sum over the fields of a column of structs or dicts."""
-    if as_arrow(column) is not None:
-        return read_numbers(column, role, n_rows)
-    cells = as_list(column)
-    odd = [not isinstance(cell, dict) for cell in cells]
-    if any(odd):
-        raise BadRows(
-            f"{role} is {show(cells[odd.index(True)])} in ", odd, "; give a number or a struct of numbers"
-        )
-    return np.array([sum(value or 0 for value in cell.values()) for cell in cells], np.float64)
-
-
 def _list_scores(named: NamedTable) -> tuple[list[JudgeScore], int]:
-    """The scores as cells of the table, and how many judges there are."""
     columns, roles, _ = named
     if isinstance(roles["scores"], list | tuple):
         scores = [
@@ -204,7 +175,6 @@ def _list_scores(named: NamedTable) -> tuple[list[JudgeScore], int]:
 
 
 def _scores_by_judge(scores: Sequence[JudgeScore], n_judges: int) -> list[list[JudgeScore]]:
-    """The scores that each judge gave, as numbers; empty cells are none."""
     by_judge: list[list[JudgeScore]] = [[] for _ in range(n_judges)]
     bad = list[int]()
     for score in scores:
