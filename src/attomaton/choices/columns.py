@@ -52,9 +52,9 @@ def columns_of(frame: Any) -> dict[Any, Any]:
     if library_of(frame) not in ("pandas", "pyarrow"):
         frame = _arrow.table(frame)
     in_arrow = library_of(frame) == "pyarrow"
-    counts = Counter(frame.column_names if in_arrow else frame.columns)
+    names: list[Any] = list(frame.column_names if in_arrow else frame.columns)
     take = frame.column if in_arrow else frame.__getitem__
-    return {name: take(name) if count == 1 else None for name, count in counts.items()}
+    return {name: take(name) if count == 1 else None for name, count in Counter(names).items()}
 
 
 def _only_split(dataset: Any) -> Any:
@@ -227,7 +227,7 @@ def number_columns(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[In
     Integers are numbered in ascending order, others in order of first appearance: row by row, from the first
     column to the last, where all columns have equally many rows.
     """
-    arrays = {role: as_arrow(values) for role, values in columns.items()}
+    arrays: dict[str, Any] = {role: as_arrow(values) for role, values in columns.items()}
     in_arrow = all(array is not None for array in arrays.values())
     if not in_arrow:
         arrays = {role: as_list(values) for role, values in columns.items()}

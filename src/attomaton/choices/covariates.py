@@ -161,7 +161,7 @@ class _FeatureReader(NamedTuple):
     def read_style(self, name: str, source: Any) -> Float64:
         if not isinstance(self.parsed.choices, PairChoices):
             raise UnsupportedOption("style= is for pairs; leave it out")
-        titles: Any = source if isinstance(source, tuple) else self._find_pair_columns(source)
+        titles = cast("Any", source) if isinstance(source, tuple) else self._find_pair_columns(source)
         first, second = (
             _read_totals(self.take(title, "style"), f"the style {name!r}", self.n_rows) for title in titles
         )

@@ -5,7 +5,7 @@ one another in both directions have finite scores; between components there is a
 """
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast
+from typing import Any, NamedTuple, Unpack, cast
 
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.options import real_number, show
@@ -20,9 +20,6 @@ from attomaton.choices.uncertainty import LuceScores
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.graphs.components import find_components
 from attomaton.graphs.edges import EdgeTable
-
-if TYPE_CHECKING:
-    from attomaton.choices.conditional import LogitScores
 
 
 def fit_choices(
@@ -198,8 +195,14 @@ def _fit_parsed(
             f"{' and '.join(COVARIATES[:-1])}; here there are {obstacle}: leave {name} out{remedy}"
         )
     else:
-        model = _fit_logit(parsed, covariates, settings)
-        graph = model.components
+        from attomaton.choices.conditional import fit_conditional  # a tenth of the start-up time
+
+        model = fit_conditional(parsed, covariates, settings.ties or "davidson")
+        graph = model.components  # of the maximum, also with a penalty
+        if settings.penalty is not None:
+            from attomaton.choices.firth import FirthScores
+
+            model = FirthScores.of(model)
     return ChoiceFit(parsed.items, graph, model, settings.scale, by, parsed.reading)
 
 
@@ -220,14 +223,3 @@ def _why_not_luce(parsed: ParsedChoices, covariates: Covariates, settings: _Sett
     if settings.ties != "half" and isinstance(choices, PairChoices) and (choices.outcome == TIE).any():
         return TIED
     return "a penalty" if settings.penalty is not None else ""
-
-
-def _fit_logit(parsed: ParsedChoices, covariates: Covariates, settings: _Settings) -> "LogitScores":
-    from attomaton.choices.conditional import fit_conditional  # a tenth of the start-up time
-
-    model = fit_conditional(parsed, covariates, settings.ties or "davidson")
-    if settings.penalty is None:
-        return model
-    from attomaton.choices.firth import FirthScores
-
-    return FirthScores.of(model)

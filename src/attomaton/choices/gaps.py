@@ -110,8 +110,8 @@ class Gaps:
         rows = np.flatnonzero(np.diff(slopes.indptr) == 2)
         entry = slopes.indptr[rows]
         left, right, rising = slopes.indices[entry], slopes.indices[entry + 1], slopes.data[entry] > 0
-        above = np.where(rising, left, right).astype(np.int64)
-        below = np.where(rising, right, left).astype(np.int64)
+        above = np.asarray(np.where(rising, left, right), np.int64)
+        below = np.asarray(np.where(rising, right, left), np.int64)
         keys = self.above * self.n_components + self.below
         pair = np.searchsorted(keys, above * self.n_components + below)
         order = np.lexsort((pair, self._rows.situation[rows]))

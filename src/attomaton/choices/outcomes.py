@@ -174,9 +174,9 @@ def _read_values(
     if results:
         readings.append(f"{column} was read as the scores of {first} and {second}: {HIGHER}")
         ends |= results
-    squashed_items = {_squash(item) for item in items} if words else set()
+    squashed_items = set(map(_squash, items if words else ()))
     words = {value: _strip(word) for value, word in words.items() if word not in squashed_items}
-    sides = _read_words(set(words.values()), contestants, title) if words else {}
+    sides = _read_words(set(words.values()), contestants, title)
     end_of_word = {value: sides[word] for value, word in words.items() if word in sides}
     if end_of_word:
         meaning = {FIRST: f"a win of {first}", SECOND: f"a win of {second}", TIE: "a tie"}

@@ -1,7 +1,7 @@
 """Parsed choices: items and numbered choices among them, in one of three forms.
 
 Pairs have an outcome, choice sets a winner, and alternatives of a situation a count each. Every form has
-``preferences`` (who was chosen over whom), ``count`` (how often each item was chosen if each choice was made
+``preferences`` (who was chosen over whom), ``tally`` (how often each item was chosen if each choice was made
 ``counts`` times, the options of all choices concatenated, and how many options each choice has), and
 ``restrict`` (which choices come from these rows of the data, the items in them, and the choices among these).
 """
@@ -53,7 +53,7 @@ class PairChoices(NamedTuple):
         winner, loser = np.where(swap, self.second, self.first), np.where(swap, self.first, self.second)
         return np.concatenate([winner, loser[tied]]), np.concatenate([loser, winner[tied]])
 
-    def count(self, counts: Float64, n_items: int) -> tuple[Float64, Int64, Int64]:
+    def tally(self, counts: Float64, n_items: int) -> tuple[Any, Int64, Int64]:
         won = np.array([1.0, 0.0, 0.5])[self.outcome] * counts
         wins = np.bincount(self.first, won, n_items) + np.bincount(self.second, counts - won, n_items)
         options = np.stack([self.first, self.second], axis=1).ravel()
@@ -77,7 +77,7 @@ class SetChoices(NamedTuple):
     def preferences(self) -> tuple[Int64, Int64]:
         return np.repeat(self.winner, self.lengths), self.members
 
-    def count(self, counts: Float64, n_items: int) -> tuple[Float64, Int64, Int64]:
+    def tally(self, counts: Float64, n_items: int) -> tuple[Any, Int64, Int64]:
         return np.bincount(self.winner, counts, n_items), self.members, self.lengths
 
     def restrict(self, rows: Bool) -> "tuple[Bool, Int64, SetChoices]":
@@ -106,7 +106,7 @@ class Alternatives(NamedTuple):
         losers = ranges_of(offsets_of(self.lengths)[situation], lengths)
         return np.repeat(self.members[chosen], lengths), self.members[losers]
 
-    def count(self, counts: Float64, n_items: int) -> tuple[Float64, Int64, Int64]:  # noqa: ARG002
+    def tally(self, counts: Float64, n_items: int) -> tuple[Any, Int64, Int64]:  # noqa: ARG002
         return np.bincount(self.members, self.chosen, n_items), self.members, self.lengths
 
     def restrict(self, rows: Bool) -> "tuple[Bool, Int64, Alternatives]":
@@ -163,7 +163,7 @@ class ParsedChoices(NamedTuple):
     def tally(self) -> ItemTally:
         """What each item won, and other choices that included it; an item twice in a set counts once."""
         n_items, counts, n_ties = len(self.items), self.counts / self.denominator, 0.0
-        wins, options, lengths = self.choices.count(counts, n_items)
+        wins, options, lengths = self.choices.tally(counts, n_items)
         if isinstance(self.choices, PairChoices):
             n_ties = float(counts[self.choices.outcome == TIE].sum())
         if self.ranked is not None:

@@ -47,8 +47,9 @@ def propose_comparisons(
 
 def _connect_boards(ratings: Ratings) -> list[NextComparison]:
     """The middle item of the anchor of each further board, with the middle item of the first anchor."""
-    anchors = [ratings.members[anchor] for anchor in ratings.anchors.tolist()]
-    middles = [ratings.items[members[len(members) // 2]] for members in anchors]
+    anchors: list[int] = ratings.anchors.tolist()
+    members_of_anchors = [ratings.members[anchor] for anchor in anchors]
+    middles = [ratings.items[members[len(members) // 2]] for members in members_of_anchors]
     return [
         NextComparison(item, middles[0], 1, None, f"puts {name_item(item)} on board 1")
         for item in middles[1:]
@@ -59,7 +60,8 @@ def _bound_ratings(ratings: Ratings, orders: list[SureOrder]) -> list[NextCompar
     """An item with an infinite rating, with the nearest item of its anchor, where their order is open."""
     members, precedes = ratings.members, ratings.gaps.precedes
     comparisons = list[NextComparison]()
-    for component, anchor in enumerate(ratings.anchors[ratings.board_of_component].tolist()):
+    anchors: list[int] = ratings.anchors[ratings.board_of_component].tolist()
+    for component, anchor in enumerate(anchors):
         if precedes[component, anchor]:
             item, neighbour = leading, trailing = members[component][-1], members[anchor][0]
         elif precedes[anchor, component]:

@@ -50,7 +50,7 @@ def read_matrix(data: Any) -> tuple[dict[Any, Any], dict[str, Any]] | None:
         if wins.ndim != 2 or wins.shape[0] != wins.shape[1] or len(wins) < 3 or wins.dtype.kind not in "iuf":
             return None
         winners = losers = list(range(len(wins)))
-        columns: dict[Any, Any] = dict(enumerate(wins.T))
+        columns: dict[Any, Any] = {loser: wins[:, loser] for loser in losers}
     elif library_of(data) == "pandas" and hasattr(data, "columns"):
         winners, losers = list(data.index), list(data.columns)
         # a RangeIndex names winners only if the columns are the same numbers
