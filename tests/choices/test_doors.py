@@ -297,7 +297,10 @@ def test_rankings():
         (lambda: at.fit_choices(["a", ""], losers=["b", "a"]), "winner in row 1 is empty"),
         (lambda: at.fit_choices(pd.Series(["a", pd.NA]), losers=pd.Series(["b", "a"])), "row 1 is missing"),
         (lambda: at.fit_choices(pa.array([1.0, np.nan]), losers=[2, 3]), "row 1 is missing"),
-        (lambda: at.fit_choices(["a", "b"], losers=[1, 2]), "winner holds text and loser holds number"),
+        (
+            lambda: at.fit_choices(["a", "b"], losers=[1, 2]),
+            "winner contains text and loser contains numbers",
+        ),
         (lambda: at.fit_choices(["a", 1], losers=["b", "a"]), "items are of different types"),
         (lambda: at.fit_choices(["a", "a "], losers=["b", "b"]), "'a' and 'a ' look alike"),
         (lambda: at.fit_choices(["a b", "a  b"], losers=["b", "b"]), "'a b' and 'a  b' look alike"),
@@ -314,7 +317,7 @@ def test_rankings():
         (lambda: at.fit_choices(rankings=[["a", ("b", "c")]]), "put tied items in a list"),
         (lambda: at.fit_choices(rankings=[["a", None]]), "an item is missing"),
         (lambda: at.fit_choices(rankings=[["1", 1]]), "different types"),
-        (lambda: at.fit_choices([(0, [1, 2])]), "a pair holds a list"),
+        (lambda: at.fit_choices([(0, [1, 2])]), "a pair contains a list"),
         (lambda: at.fit_choices([], losers=[]), "no rows"),
         (lambda: at.fit_choices(iter("ab"), losers=["b", "a"]), "without a length"),
         (lambda: at.fit_choices(["a"], losers=["b"], counts=[0]), "all counts are 0"),
@@ -340,7 +343,7 @@ def test_rankings():
         (lambda: at.fit_choices({"winner": ["a"]}, winner="winner"), "no column 'loser' for the loser"),
         (
             lambda: at.fit_choices({"w": ["a"], "o": ["a|b"]}, winner="w", choice_set="o"),
-            "does not hold lists; split",
+            "does not contain lists; split",
         ),
         (
             lambda: (

@@ -225,7 +225,11 @@ def test_outcomes_named_as_the_columns_are(names, words):
             "row 0 is 'home'.*words of one kind",
         ),
         (("one", "two"), ["2020-01", "2021-05", "1-0", "1-0", "1-0", "1-0"], "row 0 is '2020-01'"),
-        (("one", "two"), [["A"], "B", "A", "B", "A", "B"], r"a column holds \['A'\]; name a column of text"),
+        (
+            ("one", "two"),
+            [["A"], "B", "A", "B", "A", "B"],
+            r"a column contains \['A'\]; name a column of text",
+        ),
         (("one", "two"), ["kim", None, "max", "max", "max", "max"], "the outcome in row 1 is missing"),
     ],
 )

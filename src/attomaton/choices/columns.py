@@ -189,7 +189,7 @@ def number_values(values: Any) -> tuple[Int64, list[Any]]:
         cells = as_list(values)
         nested: list[Any] = [cell for cell in cells if isinstance(cell, list | dict | set)]
         if nested:
-            raise InvalidSamples(f"a column holds {show(nested[0])}; name a column of text or numbers")
+            raise InvalidSamples(f"a column contains {show(nested[0])}; name a column of text or numbers")
         number_of = {value: number for number, value in enumerate(dict.fromkeys(cells))}
         return np.fromiter(map(number_of.__getitem__, cells), np.int64, len(cells)), list(number_of)
     coded = array.dictionary_encode("encode")
@@ -211,6 +211,19 @@ def read_numbers(values: Any, role: str, n_rows: int) -> Float64:
         shown = "missing" if is_missing(value) else show(value)
         raise BadRows(f"{role} is {shown} in ", bad, "; give a finite number, or drop the row")
     return numbers
+
+
+def read_totals(column: Any, role: str, n_rows: int) -> Float64:
+    """A column of numbers, or the sum over the fields of a column of structs or dicts."""
+    if as_arrow(column) is not None:
+        return read_numbers(column, role, n_rows)
+    cells = as_list(column)
+    bad = [not isinstance(cell, dict) for cell in cells]
+    if any(bad):
+        raise BadRows(
+            f"{role} is {show(cells[bad.index(True)])} in ", bad, "; give a number or a struct of numbers"
+        )
+    return np.array([sum(value or 0 for value in cell.values()) for cell in cells], np.float64)
 
 
 def as_number(cell: Any) -> float:
@@ -248,9 +261,9 @@ def _number_in_arrow(arrays: Mapping[str, Any], by_row: Int64) -> tuple[tuple[An
     """The items, and the number of each entry, one column after the other."""
     kinds = {role: _kind_of(array.type) for role, array in arrays.items() if len(array)}
     if len(set(kinds.values())) > 1:
-        holdings = " and ".join(f"{role} holds {kind}" for role, kind in kinds.items())
-        raise InvalidSamples(f"items must be of one type, but {holdings}; convert both columns to one type")
-    if "number" in kinds.values():
+        contents = " and ".join(f"{role} contains {kind}" for role, kind in kinds.items())
+        raise InvalidSamples(f"items must be of one type, but {contents}; convert both columns to one type")
+    if "numbers" in kinds.values():
         values = _join_numbers([_as_numbers(array) for array in arrays.values()])
         if values.dtype.kind == "i":
             distinct = distinct_keys(values)
@@ -298,7 +311,7 @@ def _kind_of(arrow_type: Any) -> str:
     if _is.is_string(arrow_type) or _is.is_large_string(arrow_type):
         return "text"
     if _is.is_integer(arrow_type) or _is.is_floating(arrow_type):
-        return "number"
+        return "numbers"
     if _is.is_boolean(arrow_type):
         return "truth values"
     if _is.is_temporal(arrow_type) and not _is.is_duration(arrow_type):

@@ -9,13 +9,12 @@ from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.options import show
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.columns import (
-    as_arrow,
-    as_list,
     as_sequence,
     find_column,
     look_up,
     number_values,
     read_numbers,
+    read_totals,
 )
 from attomaton.choices.numbering import BadRows, is_missing
 from attomaton.choices.outcomes import FIRST, SECOND, TIE, UNREAD, find_side
@@ -131,7 +130,7 @@ class _FeatureReader(NamedTuple):
         """
         choices, role = self.parsed.choices, f"the feature {name!r}"
         if isinstance(choices, Alternatives) and choices.against is not None:
-            raise UnsupportedOption("best and worst take no features; leave features out")
+            raise UnsupportedOption("choices of best and worst have no features; leave features out")
         if isinstance(source, Mapping):
             return self._read_by_item(cast("Mapping[Any, Any]", source), role)
         if isinstance(choices, PairChoices):
@@ -163,7 +162,7 @@ class _FeatureReader(NamedTuple):
             raise UnsupportedOption("style= is for pairs; leave it out")
         titles = cast("Any", source) if isinstance(source, tuple) else self._find_pair_columns(source)
         first, second = (
-            _read_totals(self.take(title, "style"), f"the style {name!r}", self.n_rows) for title in titles
+            read_totals(self.take(title, "style"), f"the style {name!r}", self.n_rows) for title in titles
         )
         return _relative_difference(first, second)
 
@@ -247,16 +246,3 @@ def _relative_difference(first: Float64, second: Float64) -> Float64:
     total = first + second
     share = (first - second) / np.where(total == 0, 1.0, total)
     return (share - share.mean()) / (float(share.std()) or 1.0)
-
-
-def _read_totals(column: Any, role: str, n_rows: int) -> Float64:
-    """A column of numbers, or the sum over the fields of a column of structs or dicts."""
-    if as_arrow(column) is not None:
-        return read_numbers(column, role, n_rows)
-    cells = as_list(column)
-    bad = [not isinstance(cell, dict) for cell in cells]
-    if any(bad):
-        raise BadRows(
-            f"{role} is {show(cells[bad.index(True)])} in ", bad, "; give a number or a struct of numbers"
-        )
-    return np.array([sum(value or 0 for value in cell.values()) for cell in cells], np.float64)

@@ -60,8 +60,8 @@ class Regression(NamedTuple):
             return self._read_statsmodels()
         if hasattr(self.X, "predict"):
             raise UnsupportedOption(
-                "the first argument is a fitted estimator, which keeps no data; give check_separation(X, y, "
-                "model=estimator)"
+                "the first argument is a fitted estimator, which does not store its data; give "
+                "check_separation(X, y, model=estimator)"
             )
         return self if self.model in ("logit", "poisson", "cox") else self._read_sklearn()
 
@@ -179,7 +179,7 @@ def _spread_levels(column: Any, name: str) -> list[tuple[str, Float64]]:
         if not levels or not all(isinstance(value, str) or is_missing(value) for value in values):
             return []
         if len(levels) == len(values) > 2:
-            raise InvalidSamples(f"column {show(name)} has another text in every row; leave it out")
+            raise InvalidSamples(f"column {show(name)} has a different text in every row; leave it out")
     missing = [row for row, value in enumerate(values) if is_missing(value)]
     if missing:
         raise InvalidSamples(_missing(name, values[missing[0]], missing[0]))
@@ -224,8 +224,8 @@ def read_column(column: Any, name: str) -> Float64:
     for row, value in enumerate(values):
         if isinstance(value, str):
             raise InvalidSamples(
-                f"column {show(name)} holds text ({show(value)} in row {row}) beside numbers; make all of it "
-                "numbers or all of it text"
+                f"column {show(name)} contains both text ({show(value)} in row {row}) and numbers; convert "
+                "all of it to one of them"
             )
         if is_missing(value):
             raise InvalidSamples(_missing(name, value, row))
@@ -236,7 +236,9 @@ def read_column(column: Any, name: str) -> Float64:
     except (TypeError, ValueError):
         numbers = np.zeros((0, 0))
     if numbers.ndim != 1:
-        raise InvalidSamples(f"column {show(name)} holds values that are not numbers; convert it to numbers")
+        raise InvalidSamples(
+            f"column {show(name)} contains values that are not numbers; convert them to numbers"
+        )
     if not np.isfinite(numbers).all():
         row = int(np.flatnonzero(~np.isfinite(numbers))[0])
         raise InvalidSamples(f"column {show(name)} is infinite in row {row}; drop the row, or correct it")
@@ -247,7 +249,7 @@ def _check_integer(value: int, row: int, name: str) -> None:
     """Refuse an integer that float64 would round to another."""
     if abs(value) > EXACT and int(float(value)) != value:
         raise InvalidSamples(
-            f"column {show(name)} is {value} in row {row}, more digits than float64 has; subtract the "
+            f"column {show(name)} is {value} in row {row}, with more digits than float64 has; subtract the "
             "column's smallest value from all rows"
         )
 

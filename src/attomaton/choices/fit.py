@@ -144,9 +144,9 @@ def fit_choices(
     data = ChoiceData(winners, choice_sets, losers, rankings, tied, counts)
     parsed, covariates = parse_choices(data, columns)
     if len(parsed.items) >= MAX_TOKENS:
-        raise InvalidSamples(f"{len(parsed.items):,} items; at most {MAX_TOKENS - 1:,} are supported")
+        raise InvalidSamples(f"there are {len(parsed.items):,} items; give at most {MAX_TOKENS - 1:,}")
     if ties == "davidson" and parsed.ranked is not None:
-        raise UnsupportedOption('tied items of a ranking count as the average over their orders: ties="half"')
+        raise UnsupportedOption('ties="davidson" is for pairs; give ties="half" for rankings with tied items')
     settings = _Settings(ties, scale, ridge, prior, penalty)
     by = dict[Any, ChoiceFit]()
     if covariates.by is not None:

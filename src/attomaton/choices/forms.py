@@ -177,7 +177,7 @@ def _read_long(frame: NamedColumns) -> ParsedChoices:
 def _refuse_texts(lists: Any, name: Any, otherwise: str = "") -> None:
     if holds_items(lists):
         raise InvalidSamples(
-            f"the column {name!r} does not hold lists; split its strings first (in pandas: "
+            f"the column {name!r} does not contain lists; split its strings first (in pandas: "
             f"frame[{name!r}].str.split('|'); on the command line: --split '|'){otherwise}"
         )
 
@@ -234,9 +234,9 @@ def _refuse_ranks(names: list[Any], cells: list[list[Any]]) -> None:
     if all(is_missing(cell) or not np.isnan(as_number(cell)) for column in cells for cell in column):
         columns = ", ".join(map(show, names[:3])) + ", …" * (len(names) > 3)
         raise InvalidSamples(
-            f"the columns of ranking= hold numbers: if these are the ranks of {columns}, use ranks= instead "
-            "of ranking= (on the command line: --ranks); if they are items, the best first, give lists: "
-            "rankings=frame[columns].to_numpy().tolist()"
+            f"the columns of ranking= contain numbers: if these are the ranks of {columns}, use ranks= "
+            "instead of ranking= (on the command line: --ranks); if they are items, the best first, give "
+            "lists: rankings=frame[columns].to_numpy().tolist()"
         )
 
 

@@ -153,16 +153,13 @@ class Gaps:
         return float(total[below])
 
 
+FindBound = Callable[[int, int, float], float | None]  # above, below, level → bound of the gap
+
+
 class OpenGaps(Gaps):
     """Gaps where a coefficient of a feature is infinite too, so that not only components move apart."""
 
-    def __init__(
-        self,
-        find_bound: Callable[[int, int, float], float | None],
-        above: Int64,
-        below: Int64,
-        n_components: int,
-    ) -> None:
+    def __init__(self, find_bound: FindBound, above: Int64, below: Int64, n_components: int) -> None:
         nothing = LostRows(csr_array((0, n_components)), np.zeros(0), np.zeros(0, np.int64), np.zeros(0))
         super().__init__(nothing, above, below, n_components)
         self._find_bound = find_bound

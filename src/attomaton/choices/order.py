@@ -130,7 +130,7 @@ class OrderedItems:
         """Limit of s(λ) / ln(1/λ), the scores under a ridge λ on all gaps, as λ vanishes.
 
         It is the Graph-SVM of the items: the least Σ s² with s_i = s_j within a component and s_i − s_j ≥ 1
-        where the component of i precedes that of j. Items that were never compared have 0. Of a conditional
+        where the component of i precedes that of j. Items that were never compared have 0. For a conditional
         logit it is the direction of all coefficients, restricted to the items.
         """
         if self.logit is not None:

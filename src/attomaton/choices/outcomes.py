@@ -13,13 +13,10 @@ from attomaton.choices.columns import number_values, read_numbers
 from attomaton.choices.numbering import BadRows, is_missing
 
 FIRST, SECOND, TIE = 0, 1, 2  # how a pair ends
-
 UNREAD = -1  # the code of an outcome that cannot be read
-
 LISTED_OUTCOMES = 4  # how many unreadable outcomes an error names
 
 TIES = ("tie", "draw", "tied")  # names of columns that mark ties
-
 TIE_WORDS = (*TIES, "drawn", "bothbad", "bothgood")  # words for a tie; ``tie (…)`` also counts
 
 SCORES = {"1": 1.0, "1.0": 1.0, "0": 0.0, "0.0": 0.0, "0.5": 0.5}
@@ -28,9 +25,8 @@ SCORES = {"1": 1.0, "1.0": 1.0, "0": 0.0, "0.0": 0.0, "0.5": 0.5}
 FLAGS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
 """Strings for truth values."""
 
-INDEX_NAMES = (
-    *("winner", "winning", "victor", "chosen", "choice", "pick", "select", "prefer", "better", "best"),
-    *("vote", "label"),
+INDEX_NAMES = re.compile(
+    "winner|winning|victor|chosen|choice|pick|select|prefer|better|best|vote|label", re.IGNORECASE
 )
 """What the name of a column contains that may hold the index of the winner."""
 
@@ -241,7 +237,7 @@ def _describe_scores(scores: Collection[Any], contestants: tuple[Any, Any], titl
             f"the column {column} seems to say when {second} wins, not when {first} does; name {second} as "
             f"the first and {first} as the second, or write {first} or {second} in the column"
         )
-    may_be_index = any(word in str(title).lower() for word in INDEX_NAMES) and not of_first
+    may_be_index = INDEX_NAMES.search(str(title)) is not None and not of_first
     if may_be_index and bool not in map(type, scores) and 0.5 not in map(_score, scores):
         raise InvalidSamples(
             f"0 and 1 in the column {column} may be the score of {first} or the index of the winner; "

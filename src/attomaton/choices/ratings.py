@@ -63,10 +63,8 @@ class Ratings:
             n_comparable = comparable @ (sizes * unassigned).astype(np.float32)
             candidates = np.flatnonzero(unassigned)
             # the largest; then the one comparable to most items, with most games, the first
-            ascending = np.lexsort(
-                (-candidates, games[candidates], n_comparable[candidates], sizes[candidates])
-            )
-            anchors.append(int(candidates[ascending[-1]]))
+            keys = -candidates, games[candidates], n_comparable[candidates], sizes[candidates]
+            anchors.append(int(candidates[np.lexsort(keys)[-1]]))
             unassigned &= ~self._comparable[anchors[-1]]
         return np.array(anchors, np.int64)
 

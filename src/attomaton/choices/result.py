@@ -367,7 +367,7 @@ class ChoiceFit(Tabular, AssessedItems):
         limit = MOST_LINES if limit is None else whole_number(limit, "limit", least=1)
         categories = list(self.by)
         with suppress(TypeError):  # categories that cannot be compared stay in the order of first appearance
-            categories.sort()
+            categories = sorted(categories)
         first_boards = {category: self.by[category].board().by_board()[0] for category in categories}
         title = f"ratings with {100 * board.level:g} % intervals"
         return draw_lines(first_boards, board["item"][:limit], self.scale, title, ax)

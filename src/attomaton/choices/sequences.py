@@ -75,9 +75,9 @@ def number_sets(
     """The items of winners and choice sets, which are Python objects, and the choices among them."""
     _check_columns(winners=winners, choice_sets=choice_sets, counts=counts)
     kinds: set[type[Any]] = set(map(type, choice_sets))
-    fits = {kind: issubclass(kind, Sized) and not issubclass(kind, Mapping | str | bytes) for kind in kinds}
-    if not all(fits.values()):
-        bad = [not fits[type(members)] for members in choice_sets]
+    unfit = {kind for kind in kinds if issubclass(kind, Mapping | str | bytes) or not issubclass(kind, Sized)}
+    if unfit:
+        bad = [type(members) in unfit for members in choice_sets]
         members = choice_sets[bad.index(True)]
         fault = (
             f" is the string {members!r}; give a list of items (list({members!r}) for single characters), or "
@@ -129,7 +129,7 @@ def _split_pairs(data: ChoiceData) -> ChoiceData:
     won, lost = [row[0] for row in rows], [row[1] for row in rows]
     if any(isinstance(entry, list | set) for entry in [*won, *lost]):
         raise InvalidSamples(
-            "a pair holds a list; give winners and choice sets: fit_choices([w for w, _ in pairs], "
+            "a pair contains a list; give winners and choice sets: fit_choices([w for w, _ in pairs], "
             "[[w, *others] for w, others in pairs])"
         )
     return data._replace(winners=won, losers=lost)
