@@ -26,7 +26,7 @@ LISTED_COLUMNS = 12  # maximum number of column names that an error lists
 
 
 def is_frame(values: object) -> bool:
-    """Whether a value holds named columns: a frame, an Arrow table, a dict of columns, a list of records."""
+    """Whether a value has named columns: a frame, an Arrow table, a dict of columns, a list of records."""
     if isinstance(values, Mapping | pa.Table | pa.RecordBatch):
         return True
     if isinstance(values, list):
@@ -95,12 +95,11 @@ def find_column(columns: Mapping[Any, Any], name: Any, role: str) -> Any:
 
 def look_up(columns: Any, name: Any) -> Any:
     """A column by its name, or by the path ``a.b`` to a field of structs or dicts; None if there is none."""
-    if not isinstance(name, str):
-        return _field(columns, name)
     column = _field(columns, name)
-    if column is not None:
+    if column is not None or not isinstance(name, str):
         return column
-    for dot in (index for index in range(len(name) - 1, -1, -1) if name[index] == "."):  # names may have dots
+    dots = [index for index, sign in enumerate(name) if sign == "."]
+    for dot in reversed(dots):  # names may contain dots, too
         outer = _field(columns, name[:dot])
         inner = None if outer is None else look_up(outer, name[dot + 1 :])
         if inner is not None:

@@ -42,7 +42,10 @@ class Comparison(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OrderedItems:
-    """Items with the order and scores that choices determine: a base of :class:`~attomaton.ChoiceFit`."""
+    """Items with the order and scores that choices determine: a base of :class:`~attomaton.ChoiceFit`.
+
+    ``items``, ``graph``, ``model`` and ``scale`` are those of the fit.
+    """
 
     items: tuple[Any, ...]
     graph: Components
