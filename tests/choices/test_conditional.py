@@ -472,7 +472,7 @@ def test_what_cannot_be_meant_is_refused(options, words):
 def test_what_other_forms_do_not_take_is_refused():
     with pytest.raises(UnsupportedOption, match="situation=, alternative=, chosen= and features="):
         at.fit_choices(rankings=[["a", "b"]], features={"z": [1]})
-    with pytest.raises(UnsupportedOption, match="average over their orders"):
+    with pytest.raises(UnsupportedOption, match='give ties="half" for rankings with tied items'):
         at.fit_choices(rankings=[["a", ["b", "c"]]], ties="davidson")
     long = {"situation": [1, 1], "alternative": ["a", "b"], "chosen": [1, 0]}
     with pytest.raises(UnsupportedOption, match="stood first and name it in features="):

@@ -61,7 +61,7 @@ def read_covariates(
             f"{unfit[0]}= is for pairs, and for tables with one row per alternative; give the table in "
             "that form: situation=, alternative=, chosen= and features="
         )
-    reader = _FeatureReader(parsed, table, contestants, _count_rows(parsed))
+    reader = _RowReader(parsed, table, contestants, _count_rows(parsed))
     features = dict[str, Float64]()
     if "moved_first" in options:
         features["moved_first"] = reader.read_movers(options["moved_first"])
@@ -73,18 +73,18 @@ def read_covariates(
     for name, source in _features_by_name(ARENA_STYLE if style == "arena" else style).items():
         features[name.rpartition(".")[2] + RELATIVE] = reader.read_style(name, source)
 
-    labels = {
-        name: _read_labels(options[name], name, reader) for name in ("cluster", "by") if name in options
-    }
-    if "by" in labels and len(labels["by"][1]) > MOST_CATEGORIES:
+    cluster, by = (
+        reader.read_labels(name, options[name]) if name in options else None for name in ("cluster", "by")
+    )
+    if by is not None and len(by[1]) > MOST_CATEGORIES:
         raise UnsupportedOption(
-            f"{show(options['by'])} (by) has {len(labels['by'][1]):,} categories, each of which "
-            f"would be fitted; give a column with at most {MOST_CATEGORIES:,}"
+            f"{show(options['by'])} (by) has {len(by[1]):,} categories, each of which would be fitted; give "
+            f"a column with at most {MOST_CATEGORIES:,}"
         )
-    return Covariates(features, labels["cluster"][0] if "cluster" in labels else None, labels.get("by"))
+    return Covariates(features, None if cluster is None else cluster[0], by)
 
 
-class _FeatureReader(NamedTuple):
+class _RowReader(NamedTuple):
     """Parsed choices, the table they come from, the names of a pair's columns, and the number of rows."""
 
     parsed: ParsedChoices
@@ -187,18 +187,18 @@ class _FeatureReader(NamedTuple):
             f"columns: features={{{show(name)}: ('…', '…')}} (on the command line: --features {name}=…:…)"
         )
 
-
-def _read_labels(source: Any, name: str, reader: _FeatureReader) -> tuple[Int64, list[Any]]:
-    """The codes and the names of clusters or categories; a situation must have one of them."""
-    role = f"{show(source)} ({name})" if isinstance(source, str) else name
-    number, distinct = number_labels(reader.take(source, name), role, reader.n_rows)
-    choices = reader.parsed.choices
-    if isinstance(choices, Alternatives) and choices.against is None:
-        differs = number[choices.entry] != np.repeat(number[choices.row], choices.lengths)
-        if differs.any():
-            rows = np.unique(choices.entry[differs])
-            raise BadRows(f"{name} differs inside the situation of ", rows, "; give each situation one value")
-    return number, distinct
+    def read_labels(self, name: str, source: Any) -> tuple[Int64, list[Any]]:
+        """The codes and the names of clusters or categories, equal in all rows of a situation."""
+        role = f"{show(source)} ({name})" if isinstance(source, str) else name
+        number, distinct = number_labels(self.take(source, name), role, self.n_rows)
+        choices = self.parsed.choices
+        if isinstance(choices, Alternatives) and choices.against is None:
+            differs = number[choices.entry] != np.repeat(number[choices.row], choices.lengths)
+            if differs.any():
+                rows = np.unique(choices.entry[differs])
+                fault = f"{name} differs inside the situation of "
+                raise BadRows(fault, rows, "; give each situation one value")
+        return number, distinct
 
 
 def number_labels(values: Any, role: str, n_rows: int | None = None) -> tuple[Int64, list[Any]]:

@@ -160,6 +160,7 @@ def _parse_source(
 
 
 def _leave_out_unmade(parsed: ParsedChoices, counts: Any) -> ParsedChoices:
+    """The choices without those of count 0."""
     if counts is None or parsed.counts.all():
         return parsed
     return parsed.restrict(np.asarray(counts) > 0)
