@@ -24,12 +24,13 @@ RANK_PREFIX = re.compile(r"^(rank|place|position|pos|p)[\s_.]*(?=\d)", re.IGNORE
 
 
 class NamedColumns(NamedTuple):
-    """The columns of a frame by name, and the names of those with a role; counts and ties as sequences."""
+    """The columns of a table by name; ``roles`` and ``covariates`` map options to names or values."""
 
     table: Mapping[Any, Any]
     roles: Mapping[str, Any]
-    counts: Any
-    tied: Any
+    covariates: Mapping[str, Any]
+    counts: Any = None
+    tied: Any = None
 
     def name(self, role: str) -> Any:
         """The name of the column with this role, or the names; the role itself by default."""

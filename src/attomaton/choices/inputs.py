@@ -27,7 +27,7 @@ from attomaton.choices.numbering import BadRows, is_missing
 from attomaton.choices.outcomes import TIES
 from attomaton.choices.parsed import PairChoices, ParsedChoices
 from attomaton.choices.sequences import ChoiceData, read_sequences
-from attomaton.choices.shapes import NamedTable, list_alternatives, pair_scores, read_games, read_matrix
+from attomaton.choices.shapes import list_alternatives, pair_scores, read_games, read_matrix
 from attomaton.corpora.budgets import STANDARD_INPUT
 from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.readers.files import File, keep_standard_input, naming, suffix_of
@@ -147,7 +147,7 @@ def _parse_source(
     elif matrix is not None:
         source, roles = matrix
     if is_frame(cast("Any", source)) and not (source is data.rankings and isinstance(source, list)):
-        return _read_frame(data, NamedTable(columns_of(source), roles, covariates))
+        return _read_frame(data, columns_of(source), roles, covariates)
 
     if roles:
         raise InvalidSamples(
@@ -175,7 +175,7 @@ def _read_file(
     table: Mapping[Any, Any] = file
     while True:
         try:
-            result = _read_frame(data, NamedTable(table, roles, covariates))
+            result = _read_frame(data, table, roles, covariates)
             break
         except BadRows as error:
             message = error.locate(file.locate(int(rows[error.rows[0]])))
@@ -199,18 +199,19 @@ def select_rows(column: Any, rows: Bool) -> Any:
     return column.take(np.flatnonzero(rows))
 
 
-def _read_frame(data: ChoiceData, named: NamedTable) -> tuple[ParsedChoices, Covariates]:
+def _read_frame(
+    data: ChoiceData, table: Mapping[Any, Any], roles: Mapping[str, Any], covariates: Mapping[str, Any]
+) -> tuple[ParsedChoices, Covariates]:
     if data.choice_sets is not None or data.losers is not None:
         raise InvalidSamples(
             'give a frame alone, with the names of its columns: fit_choices(frame, winner="…", loser="…")'
         )
-    if data.rankings is not None and not named.roles:
-        named = named._replace(roles={"ranking": list(named.table)})
-    named = _rewrite(named)
-    table, roles, covariates = named
-    form = find_form(roles, table)
-    counts, tied = _find_counts_and_ties(data, form, named)
-    parsed = form.read(NamedColumns(table, roles, counts, tied))
+    if data.rankings is not None and not roles:
+        roles = {"ranking": list(table)}
+    named = _rewrite(NamedColumns(table, roles, covariates, data.counts, data.tied))
+    form = find_form(named.roles, named.table)
+    named = _find_counts_and_ties(named, form)
+    parsed = form.read(named)
 
     if covariates and form in (CROSSTAB, RANK_ENTRIES):
         needed = "pair" if form is CROSSTAB else "ranking"
@@ -218,20 +219,20 @@ def _read_frame(data: ChoiceData, named: NamedTable) -> tuple[ParsedChoices, Cov
             f"{next(iter(covariates))}= needs a table with one row for each {needed}; leave it out, or give "
             "such a table"
         )
-    contestants = next((pair for pair in CONTESTANTS if form.needs >= set(pair)), ("", ""))
-    names = roles.get(contestants[0], contestants[0]), roles.get(contestants[1], contestants[1])
-    described = read_covariates(parsed, covariates, table, names)
-    parsed = _leave_out_unmade(parsed, counts)
-    if "drop" in roles:
-        number, distinct = number_values(find_column(table, roles.get("outcome", "outcome"), "outcome"))
-        dropped = as_sequence(roles["drop"])
+    first, second = next((pair for pair in CONTESTANTS if form.needs >= set(pair)), ("", ""))
+    contestants = named.name(first), named.name(second)
+    described = read_covariates(parsed, named.covariates, named.table, contestants)
+    parsed = _leave_out_unmade(parsed, named.counts)
+    if "drop" in named.roles:
+        number, distinct = number_values(named.take("outcome"))
+        dropped = as_sequence(named.roles["drop"])
         parsed = parsed.restrict(np.array([value not in dropped for value in distinct], bool)[number])
     return parsed, described
 
 
-def _rewrite(named: NamedTable) -> NamedTable:
+def _rewrite(named: NamedColumns) -> NamedColumns:
     """The table of an arena with its columns named; scores as pairs, and wide surveys as alternatives."""
-    table, roles, _ = named
+    table, roles = named.table, named.roles
     if roles.keys() <= {"drop", "count"} and "loser" not in table:
         for arena in ARENAS:
             if table.keys() >= {name for names in arena.values() for name in as_sequence(names)}:
@@ -241,21 +242,19 @@ def _rewrite(named: NamedTable) -> NamedTable:
     return list_alternatives(named) if isinstance(roles.get("alternative"), list | tuple) else named
 
 
-def _find_counts_and_ties(data: ChoiceData, form: Form, named: NamedTable) -> tuple[Any, Any]:
+def _find_counts_and_ties(named: NamedColumns, form: Form) -> NamedColumns:
     """Counts and ties as given, or from a column: a named column, or one of the usual name without a role."""
-    table, roles, covariates = named
-    used = {**roles, **covariates}
-    counts, tied = data.counts, data.tied
-    count_name = roles.get("count", counts if isinstance(counts, str) else None)
-    if count_name is None and counts is None and "count" in form.takes and "count" in table:
+    used, counts, tied = {**named.roles, **named.covariates}, named.counts, named.tied
+    count_name = named.roles.get("count", counts if isinstance(counts, str) else None)
+    if count_name is None and counts is None and "count" in form.takes and "count" in named.table:
         count_name = None if _has_role(used, "count") else "count"
     if count_name is not None:
-        counts = _read_counts(find_column(table, count_name, "count"))
+        counts = _read_counts(find_column(named.table, count_name, "count"))
     if tied is None and form is PAIRS:
-        tied = next((name for name in TIES if name in table and not _has_role(used, name)), None)
+        tied = next((name for name in TIES if name in named.table and not _has_role(used, name)), None)
     if isinstance(tied, str):
-        tied = find_column(table, tied, "tied")
-    return counts, tied
+        tied = find_column(named.table, tied, "tied")
+    return named._replace(counts=counts, tied=tied)
 
 
 def _has_role(roles: Mapping[str, Any], name: str) -> bool:

@@ -75,7 +75,9 @@ def number_sets(
     """The items of winners and choice sets, which are Python objects, and the choices among them."""
     _check_columns(winners=winners, choice_sets=choice_sets, counts=counts)
     kinds: set[type[Any]] = set(map(type, choice_sets))
-    unfit = {kind for kind in kinds if issubclass(kind, Mapping | str | bytes) or not issubclass(kind, Sized)}
+    unfit: set[type[Any]] = {
+        kind for kind in kinds if issubclass(kind, Mapping | str | bytes) or not issubclass(kind, Sized)
+    }
     if unfit:
         bad = [type(members) in unfit for members in choice_sets]
         members = choice_sets[bad.index(True)]

@@ -11,19 +11,12 @@ from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import show
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.columns import as_list, as_sequence, find_column, number_values, read_numbers
+from attomaton.choices.forms import NamedColumns
 from attomaton.choices.numbering import BadRows, is_missing
 from attomaton.corpora.readers.tables import library_of
 
 TAG = re.compile(r'\s*\[(\w+)\s+"((?:[^"\\]|\\.)*)"\]')
 """A tag of a game in a PGN file, such as ``[White "Polgar"]``."""
-
-
-class NamedTable(NamedTuple):
-    """The columns of a table by name; ``roles`` and ``covariates`` map options to names or values."""
-
-    table: Mapping[Any, Any]
-    roles: Mapping[str, Any]
-    covariates: Mapping[str, Any]
 
 
 def read_games(lines: Iterable[str]) -> tuple[dict[str, list[str | None]], list[int]]:
@@ -75,7 +68,7 @@ class JudgeScore(NamedTuple):
     cell: Any
 
 
-def pair_scores(named: NamedTable) -> NamedTable:
+def pair_scores(named: NamedColumns) -> NamedColumns:
     """Scores that a judge gave to several items, as a comparison of each two of them.
 
     ``scores`` lists one column per item, with one row per judge; or it names one column, with one row per
@@ -101,46 +94,46 @@ def pair_scores(named: NamedTable) -> NamedTable:
             column = find_column(named.table, name, "features")
             values = read_numbers(column, f"the feature {name!r}", len(scores))
             covariates["features"][str(name)] = list(values[first_rows]), list(values[second_rows])
-    return NamedTable(table, {name: name for name in table}, covariates)
+    return named._replace(table=table, roles={name: name for name in table}, covariates=covariates)
 
 
-def list_alternatives(named: NamedTable) -> NamedTable:
+def list_alternatives(named: NamedColumns) -> NamedColumns:
     """A survey with one row per choice, as a table with one row per alternative.
 
     ``alternative`` lists the alternatives, ``chosen`` names the column with the chosen alternative or its
     number from 1, ``available`` lists columns of 1 and 0, and each feature one column per alternative.
     """
-    columns, roles, sources = named
-    names = list(cast("Sequence[Any]", roles["alternative"]))
-    position = _chosen_position(find_column(columns, roles.get("chosen", "chosen"), "chosen"), names)
+    names = list(cast("Sequence[Any]", named.roles["alternative"]))
+    position = _chosen_position(named.take("chosen"), names)
     n_choices, n_alternatives = len(position), len(names)
     row = np.repeat(np.arange(n_choices), n_alternatives)
     alternative = np.tile(np.arange(n_alternatives), n_choices)
     available = np.ones(len(row), bool)
-    if "available" in roles:
-        available = _flatten(columns, roles["available"], "available", names, n_choices) > 0
+    if "available" in named.roles:
+        available = _flatten(named, named.roles["available"], "available", names, n_choices) > 0
         gone = ~available[np.arange(n_choices) * n_alternatives + position]
         if gone.any():
             raise BadRows(
                 "the chosen alternative in ", gone, " was not available; correct it, or drop the row"
             )
     covariates = _repeat_labels(named, row[available])
-    if "features" in sources:
-        if not isinstance(sources["features"], Mapping):
+    if "features" in covariates:
+        features = covariates["features"]
+        if not isinstance(features, Mapping):
             raise InvalidSamples(
                 "features of a table with one row per choice have one column per alternative: "
                 "features={'price': ['price_car', 'price_train']}"
             )
         covariates["features"] = {
-            str(name): list(_flatten(columns, titles, f"the feature {name!r}", names, n_choices)[available])
-            for name, titles in cast("Mapping[Any, Any]", sources["features"]).items()
+            str(name): list(_flatten(named, titles, f"the feature {name!r}", names, n_choices)[available])
+            for name, titles in cast("Mapping[Any, Any]", features).items()
         }
     table: dict[Any, Any] = {
         "situation": row[available],
         "alternative": [names[number] for number in alternative[available].tolist()],
         "chosen": (alternative == position[row])[available].astype(np.int64),
     }
-    return NamedTable(table, {name: name for name in table}, covariates)
+    return named._replace(table=table, roles={name: name for name in table}, covariates=covariates)
 
 
 def _chosen_position(values: Any, names: Sequence[Any]) -> Int64:
@@ -157,19 +150,17 @@ def _chosen_position(values: Any, names: Sequence[Any]) -> Int64:
     return position
 
 
-def _list_scores(named: NamedTable) -> tuple[list[JudgeScore], int]:
-    columns, roles, _ = named
-    if isinstance(roles["scores"], list | tuple):
+def _list_scores(named: NamedColumns) -> tuple[list[JudgeScore], int]:
+    source = named.roles["scores"]
+    if isinstance(source, list | tuple):
         scores = [
             JudgeScore(row, row, title, cell)
-            for title in cast("Sequence[Any]", roles["scores"])
-            for row, cell in enumerate(as_list(find_column(columns, title, "scores")))
+            for title in cast("Sequence[Any]", source)
+            for row, cell in enumerate(as_list(find_column(named.table, title, "scores")))
         ]
         return scores, 1 + max((score.judge for score in scores), default=-1)
-    situations = find_column(columns, roles.get("situation", "situation"), "situation")
-    judge, judges = number_values(situations)
-    items = as_list(find_column(columns, roles.get("alternative", "alternative"), "alternative"))
-    cells = as_list(find_column(columns, roles["scores"], "scores"))
+    judge, judges = number_values(named.take("situation"))
+    items, cells = as_list(named.take("alternative")), as_list(named.take("scores"))
     rows = zip(range(len(cells)), judge.tolist(), items, cells, strict=True)
     return [JudgeScore(*row) for row in rows], len(judges)
 
@@ -188,7 +179,7 @@ def _scores_by_judge(scores: Sequence[JudgeScore], n_judges: int) -> list[list[J
     return by_judge
 
 
-def _repeat_labels(named: NamedTable, rows: Int64) -> dict[str, Any]:
+def _repeat_labels(named: NamedColumns, rows: Int64) -> dict[str, Any]:
     """The covariates of a table, with the clusters and categories of these rows."""
     repeated = dict(named.covariates)
     for name in ("cluster", "by"):
@@ -199,15 +190,12 @@ def _repeat_labels(named: NamedTable, rows: Int64) -> dict[str, Any]:
     return repeated
 
 
-def _flatten(
-    columns: Mapping[Any, Any], titles: Any, role: str, names: Sequence[Any], n_choices: int
-) -> Float64:
+def _flatten(named: NamedColumns, titles: Any, role: str, names: Sequence[Any], n_choices: int) -> Float64:
     """One column per alternative as one column, row by row."""
     listed = as_sequence(titles)
     if len(listed) != len(names):
         raise InvalidSamples(
             f"{role} has {len(listed)} columns for {len(names)} alternatives; give one for each"
         )
-    return np.column_stack(
-        [read_numbers(find_column(columns, title, role), role, n_choices) for title in listed]
-    ).ravel()
+    columns = [read_numbers(find_column(named.table, title, role), role, n_choices) for title in listed]
+    return np.column_stack(columns).ravel()
