@@ -13,14 +13,10 @@ from tests.choices.test_fit import choices
 import attomaton as at
 from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
 from attomaton.choices import simulate_arena
-from attomaton.choices.board import (
-    add_comparison,
-    close,
-    critical_value,
-    information,
-    outcome_probabilities,
-)
 from attomaton.choices.gaps import Gaps, lost_in_logit
+from attomaton.choices.proposals import add_comparison, information
+from attomaton.choices.ranks import critical_value, transitive_closure
+from attomaton.choices.ratings import outcome_probabilities
 from attomaton.report import draw_board, write_board
 
 MAIN = [("a", "b", 30), ("b", "a", 20), ("b", "c", 25), ("c", "b", 15), ("a", "c", 30), ("c", "a", 10)]
@@ -158,11 +154,11 @@ def test_bounds_are_those_of_the_conditional_logit(drawn):
         contrast = logit.contrast(heads[above], heads[below])
         assert (contrast.kind.value == "+inf") == gaps.precedes[above, below]
         if gaps.precedes[above, below]:
-            least = gaps.least(above, below, 0.95)
+            least = gaps.bound(above, below, 0.95)
             lead = np.nan_to_num(fit.scores[heads[above]]) - np.nan_to_num(fit.scores[heads[below]])
             assert least == pytest.approx(contrast.bound - lead, abs=1e-5)
-            assert least == pytest.approx(same.least(above, below, 0.95), abs=1e-5)
-    assert gaps.each(0.95) == pytest.approx(same.each(0.95), abs=1e-9)
+            assert least == pytest.approx(same.bound(above, below, 0.95), abs=1e-5)
+    assert gaps.pair_bounds(0.95) == pytest.approx(same.pair_bounds(0.95), abs=1e-9)
 
 
 def test_long_chains_have_a_bound_and_say_that_it_is_a_sum():
@@ -170,9 +166,9 @@ def test_long_chains_have_a_bound_and_say_that_it_is_a_sum():
     fit = at.fit_choices(names[:-1], losers=names[1:], counts=[8] * 29)
     chain = fit.board().ratings.gaps
     eight = np.log(0.05**0.125 / (1 - 0.05**0.125))
-    assert chain.least(0, 29, 0.95) == pytest.approx(29 * eight)
-    assert chain.least(0, 1, 0.95) == pytest.approx(eight)
-    assert chain.least(0, 2, 0.95) > 2 * eight  # both at once are less probable
+    assert chain.bound(0, 29, 0.95) == pytest.approx(29 * eight)
+    assert chain.bound(0, 1, 0.95) == pytest.approx(eight)
+    assert chain.bound(0, 2, 0.95) > 2 * eight  # both at once are less probable
     assert chain.precedes.sum() == 29 * 30 // 2
     assert "bounds across more than 20 components are sums of smaller bounds" in str(fit)
     assert "bounds across" not in str(at.fit_choices(names[:19], losers=names[1:20], counts=[8] * 19))
@@ -216,7 +212,7 @@ def test_rank_intervals_by_definition():
 def test_what_is_sure_of_two_steps_is_sure_of_both():
     relation = np.zeros((4, 4), bool)
     relation[0, 1] = relation[1, 2] = relation[2, 3] = True
-    assert close(relation).sum() == 6
+    assert transitive_closure(relation).sum() == 6
 
 
 @given(st.integers(2, 6), st.integers(0, 1000), st.sampled_from([-np.inf, 0.3]))
@@ -367,7 +363,7 @@ def test_bounds_from_the_way_between_components_are_those_of_contrasts(seed):
         pair = [fit.logit.problem.names[fit.items.index(item[number])] for number in (above, below)]
         values = [fit.model.values[fit.items.index(item[number])] for number in (above, below)]
         bound = fit.logit.contrast(*pair).bound
-        assert gaps.least(above, below, 0.95) == pytest.approx(bound - (values[0] - values[1]), abs=1e-5)
+        assert gaps.bound(above, below, 0.95) == pytest.approx(bound - (values[0] - values[1]), abs=1e-5)
 
 
 def test_many_boards_are_printed_in_part():

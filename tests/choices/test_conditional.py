@@ -449,7 +449,7 @@ GAMES = {"model_a": list("xyx"), "model_b": list("yxy"), "winner": ["model_a", "
             {"prior": 1.0, "ties": "half", "features": {"z": [1, 2, 3]}},
             "here there are features: leave prior out",
         ),
-        ({"features": ["length"]}, "no columns 'length_a' and 'length_b'; name its two columns"),
+        ({"features": ["length"]}, "no columns 'length_a' and 'length_b'; name the two columns"),
         ({"features": {"z": [1, 2]}}, "'z' is not a column of 3 numbers"),
         ({"features": {"z": [1, "two", 3]}}, "'z' is not a column of 3 numbers"),
         ({"features": {"z": ["1", "two", "3"]}}, "'z' is 'two' in row 1; give a finite number"),
@@ -472,7 +472,7 @@ def test_what_cannot_be_meant_is_refused(options, words):
 def test_what_other_forms_do_not_take_is_refused():
     with pytest.raises(UnsupportedOption, match="situation=, alternative=, chosen= and features="):
         at.fit_choices(rankings=[["a", "b"]], features={"z": [1]})
-    with pytest.raises(UnsupportedOption, match="average over their orders"):
+    with pytest.raises(UnsupportedOption, match='give ties="half" for rankings with tied items'):
         at.fit_choices(rankings=[["a", ["b", "c"]]], ties="davidson")
     long = {"situation": [1, 1], "alternative": ["a", "b"], "chosen": [1, 0]}
     with pytest.raises(UnsupportedOption, match="stood first and name it in features="):

@@ -297,7 +297,10 @@ def test_rankings():
         (lambda: at.fit_choices(["a", ""], losers=["b", "a"]), "winner in row 1 is empty"),
         (lambda: at.fit_choices(pd.Series(["a", pd.NA]), losers=pd.Series(["b", "a"])), "row 1 is missing"),
         (lambda: at.fit_choices(pa.array([1.0, np.nan]), losers=[2, 3]), "row 1 is missing"),
-        (lambda: at.fit_choices(["a", "b"], losers=[1, 2]), "winner holds text and loser holds number"),
+        (
+            lambda: at.fit_choices(["a", "b"], losers=[1, 2]),
+            "winner contains text and loser contains numbers",
+        ),
         (lambda: at.fit_choices(["a", 1], losers=["b", "a"]), "items are of different types"),
         (lambda: at.fit_choices(["a", "a "], losers=["b", "b"]), "'a' and 'a ' look alike"),
         (lambda: at.fit_choices(["a b", "a  b"], losers=["b", "b"]), "'a b' and 'a  b' look alike"),
@@ -314,7 +317,7 @@ def test_rankings():
         (lambda: at.fit_choices(rankings=[["a", ("b", "c")]]), "put tied items in a list"),
         (lambda: at.fit_choices(rankings=[["a", None]]), "an item is missing"),
         (lambda: at.fit_choices(rankings=[["1", 1]]), "different types"),
-        (lambda: at.fit_choices([(0, [1, 2])]), "a pair holds a list"),
+        (lambda: at.fit_choices([(0, [1, 2])]), "a pair contains a list"),
         (lambda: at.fit_choices([], losers=[]), "no rows"),
         (lambda: at.fit_choices(iter("ab"), losers=["b", "a"]), "without a length"),
         (lambda: at.fit_choices(["a"], losers=["b"], counts=[0]), "all counts are 0"),
@@ -329,7 +332,7 @@ def test_rankings():
         (lambda: at.fit_choices(["a"], losers=["b"], winner="w"), "the data are not a frame"),
         (
             lambda: at.fit_choices(pd.DataFrame({"a": ["x"], "b": ["y"]})),
-            "do not say which one is the winner",
+            "do not say which item is the winner",
         ),
         (lambda: at.fit_choices(pd.DataFrame({"winner": [], "loser": []})), "no rows"),
         (lambda: at.fit_choices(pd.DataFrame()), r"columns \(none\) do not say"),
@@ -340,7 +343,7 @@ def test_rankings():
         (lambda: at.fit_choices({"winner": ["a"]}, winner="winner"), "no column 'loser' for the loser"),
         (
             lambda: at.fit_choices({"w": ["a"], "o": ["a|b"]}, winner="w", choice_set="o"),
-            "does not hold lists; split",
+            "does not contain lists; split",
         ),
         (
             lambda: (
@@ -364,10 +367,16 @@ def test_rankings():
         (lambda: at.fit_choices(rankings=[["a", "b", "a"]]), "names 'a' more than once"),
         (lambda: at.fit_choices(rankings=[[]]), "ranking 0 is empty"),
         (lambda: at.fit_choices(rankings=[]), "no rankings"),
-        (lambda: at.fit_choices(rankings=[["a", "b"]], counts=[1, 2]), "equal lengths"),
-        (lambda: at.fit_choices(rankings=[[list(range(LARGEST_TIE + 1)), 99]]), "7 items tied for one place"),
+        (
+            lambda: at.fit_choices(rankings=[["a", "b"]], counts=[1, 2]),
+            "1 rankings, 2 counts; give one of each",
+        ),
+        (lambda: at.fit_choices(rankings=[[list(range(LARGEST_TIE + 1)), 99]]), "7 items tied for one rank"),
         (lambda: at.fit_choices(["a"], rankings=[["a"]]), "give only one"),
-        (lambda: at.fit_choices({"a": ["x"], "b": [None], "c": ["y"]}, ranking=["a", "b", "c"]), "has a gap"),
+        (
+            lambda: at.fit_choices({"a": ["x"], "b": [None], "c": ["y"]}, ranking=["a", "b", "c"]),
+            "has an empty cell before",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused(call, message):

@@ -207,8 +207,8 @@ def test_a_summary_to_read():
 @pytest.mark.parametrize(
     ("winners", "sets", "counts", "message"),
     [
-        ([1], [[1, 2], [2]], None, "1 winners, 2 choice sets"),
-        ([1, 2], [[1, 2], [2]], [1], "equal lengths"),
+        ([1], [[1, 2], [2]], None, "1 winners, 2 choice_sets"),
+        ([1, 2], [[1, 2], [2]], [1], "2 winners, 2 choice_sets, 1 counts; give one of each per choice"),
         ([1, 3], [[1, 2], [1, 2]], None, "choice 1: the winner 3 is not in its choice set"),
         ([2, 1], [[2, 3], [2, 3]], None, "choice 1: the winner 1"),
         ([1], [[]], None, "choice 0"),

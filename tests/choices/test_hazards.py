@@ -272,7 +272,7 @@ def test_a_pipeline_of_scikit_learn(frame):
             lambda _: at.check_separation(np.zeros((3, 0)), [1, 0, 2], model="poisson"),
             "no column besides the",
         ),
-        (lambda _: at.check_separation({"id": ["a", "b", "c"]}, [0, 1, 0]), "another text in every row"),
+        (lambda _: at.check_separation({"id": ["a", "b", "c"]}, [0, 1, 0]), "a different text in every row"),
         (lambda _: at.check_separation({"id": ["a", "a"]}, [0, 1]), "is 'a' in every row; leave it out"),
         (
             lambda _: at.check_separation({"id": ["a", None, "b", "a"]}, [0, 1, 0, 1]),
@@ -280,7 +280,7 @@ def test_a_pipeline_of_scikit_learn(frame):
         ),
         (
             lambda _: at.check_separation({"id": ["a", 2, "b", "a"]}, [0, 1, 0, 1]),
-            "holds text .* beside numbers",
+            "contains both text .* and numbers",
         ),
         (
             lambda data: at.check_separation(data["age"], data["count"], model="poisson").summary(

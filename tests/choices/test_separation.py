@@ -353,7 +353,7 @@ def test_series_and_columns_of_matrices():
         ([[1.0], [np.nan], [2.0]], [0, 1, 1], {}, r"column 'x1' is missing \(nan\) in row 1; drop such rows"),
         ({"a": [1, None, 2]}, [0, 1, 1], {}, r"column 'a' is missing \(None\) in row 1"),
         ([1.0, np.inf, 2.0], [0, 1, 1], {}, "column 'x1' is infinite in row 1"),
-        ({"sex": ["f", "m", 1]}, [0, 1, 1], {}, "column 'sex' holds text .* beside numbers"),
+        ({"sex": ["f", "m", 1]}, [0, 1, 1], {}, "column 'sex' contains both text .* and numbers"),
         ([1, 2, 3], [0, None, 1], {}, r"y is missing \(None\) in row 1"),
         ([1, 2, 3], [0.0, np.nan, 1.0], {}, r"y is missing \(nan\) in row 1"),
         (

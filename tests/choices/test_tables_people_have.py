@@ -225,7 +225,11 @@ def test_outcomes_named_as_the_columns_are(names, words):
             "row 0 is 'home'.*words of one kind",
         ),
         (("one", "two"), ["2020-01", "2021-05", "1-0", "1-0", "1-0", "1-0"], "row 0 is '2020-01'"),
-        (("one", "two"), [["A"], "B", "A", "B", "A", "B"], r"a column holds \['A'\]; name a column of text"),
+        (
+            ("one", "two"),
+            [["A"], "B", "A", "B", "A", "B"],
+            r"a column contains \['A'\]; name a column of text",
+        ),
         (("one", "two"), ["kim", None, "max", "max", "max", "max"], "the outcome in row 1 is missing"),
     ],
 )
@@ -824,7 +828,7 @@ def test_a_rank_that_is_a_word_is_refused_with_a_cure(tmp_path):
     (tmp_path / "season.csv").write_text("race,driver,rank\n1,ann,1\n1,bob,2\n1,cat,DNF\n2,bob,1\n2,ann,2\n")
     named = {"situation": "race", "alternative": "driver", "ranks": "rank"}
     message = (
-        r"line 4 of .* 'cat' the rank 'DNF'; .* leave its cell empty, .*, or give it a rank behind the others"
+        r"line 4 of .* 'cat' the rank 'DNF'; .* leave its cell empty, .*, or give it a rank after the others"
     )
     with pytest.raises(at.AttomatonError, match=message):
         at.fit_choices(tmp_path / "season.csv", **named)

@@ -149,3 +149,11 @@ def test_the_error_of_a_difference_keeps_its_digits_beside_larger_ones(tied):
     fit = at.fit_choices(won, losers=lost, tied=[tied] * 4, ties="half", counts=[10**7, 10**7, 1, 1])
     expected = 2 / (2 * 10**7) if tied else (2 / 10**7) ** 0.5
     assert fit.difference("a", "b").standard_error == pytest.approx(expected, rel=1e-9)
+
+
+def test_categories_of_tied_rankings_of_which_some_were_never_made():
+    rankings, counts = [["a", ["b", "c"]], ["b", "a"], ["c", "a", "b"], ["b", "c", "a"]], [1, 0, 2, 3]
+    by = at.fit_choices(rankings=rankings, counts=counts, by=[1, 1, 2, 2]).by
+    expected = at.fit_choices(rankings=rankings[2:], counts=counts[2:])
+    assert by[1].items == ("a", "b", "c")
+    assert by[2].scores == pytest.approx(expected.scores)

@@ -9,11 +9,11 @@ import numpy as np
 
 from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.choices.board import outcome_probabilities
 from attomaton.choices.columns import columns_of, find_column, number_values
+from attomaton.choices.covariates import CONTESTANTS, RELATIVE, read_covariates, unfitted_feature
 from attomaton.choices.order import OrderedItems
-from attomaton.choices.sequences import PairChoices, ParsedChoices
-from attomaton.choices.side import CONTESTANTS, RELATIVE, read_side, unfitted_feature
+from attomaton.choices.parsed import PairChoices, ParsedChoices
+from attomaton.choices.ratings import outcome_probabilities
 from attomaton.choices.uncertainty import LuceScores
 from attomaton.graphs.paths import QueryOrder, graph_of
 
@@ -142,7 +142,7 @@ class AssessedItems(OrderedItems):
         described = {"moved_first": moved_first, "features": features}
         parsed = ParsedChoices(self.items, PairChoices(a, b, np.zeros_like(a)), np.ones(len(a)))
         options = {name: source for name, source in described.items() if source is not None}
-        return self._predict_pairs(a, b, read_side(parsed, options, columns, names).features)
+        return self._predict_pairs(a, b, read_covariates(parsed, options, columns, names).features)
 
     def _fitted_features(self) -> list[str]:
         """The features of the fit, which are columns of new pairs."""

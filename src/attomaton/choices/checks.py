@@ -19,7 +19,7 @@ from attomaton.base.options import show, whole_number
 from attomaton.base.printing import Block, Listing, show_count
 from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.tables import Float64, Int64, table_of
-from attomaton.choices.board import item_column
+from attomaton.choices.board_rows import item_column
 from attomaton.choices.logit.fit import LogitFit
 from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.rows import Situations

@@ -4,6 +4,7 @@ Arrow numbers columns of text or numbers without a Python object for each entry;
 numbered in Python (:func:`~attomaton.choices.numbering.number_hashable`), with the same result.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import chain
 from typing import Any, cast
@@ -21,12 +22,11 @@ from attomaton.graphs.grouping import distinct_keys, find_keys
 _arrow: Any = pa
 _is: Any = pa.types
 
-LISTED_COLUMNS = 12
-"""Maximum number of column names that an error lists."""
+LISTED_COLUMNS = 12  # maximum number of column names that an error lists
 
 
 def is_frame(values: object) -> bool:
-    """Whether a value holds named columns: a frame, an Arrow table, a dict of columns, a list of records."""
+    """Whether a value has named columns: a frame, an Arrow table, a dict of columns, a list of records."""
     if isinstance(values, Mapping | pa.Table | pa.RecordBatch):
         return True
     if isinstance(values, list):
@@ -42,46 +42,51 @@ def is_frame(values: object) -> bool:
 def columns_of(frame: Any) -> dict[Any, Any]:
     """The columns of a frame by name, of Arrow or pandas; a name that occurs twice is None."""
     if library_of(frame) == "datasets":
-        if isinstance(frame, Mapping):
-            splits = cast("Mapping[str, Any]", frame)
-            if len(splits) > 1:
-                raise InvalidSamples(
-                    f"the dataset has the splits {', '.join(map(show, splits))}; give one of them, such as "
-                    f"dataset[{next(iter(splits))!r}]"
-                )
-            frame = next(iter(splits.values()))
-        frame = _arrow.concat_tables(dataset_tables(frame))
+        frame = _arrow.concat_tables(dataset_tables(_only_split(frame)))
     if isinstance(frame, Mapping):
         return dict(cast("Mapping[Any, Any]", frame))
     if isinstance(frame, list):
-        records = cast("list[Mapping[Any, Any]]", frame)
-        names = dict.fromkeys(chain.from_iterable(records))
-        if len(names) * len(records) > (1 << 24) + 32 * sum(map(len, records)):
-            raise InvalidSamples(
-                f"{len(records):,} records have {len(names):,} different field names, and each record lacks "
-                "most of them; give all records the same fields"
-            )
-        return {name: [record.get(name) for record in records] for name in names}
+        return _columns_of_records(cast("list[Mapping[Any, Any]]", frame))
     if hasattr(frame, "collect") and not hasattr(frame, "to_arrow"):
         raise InvalidSamples("the frame is lazy; give frame.collect()")
     if library_of(frame) not in ("pandas", "pyarrow"):
         frame = _arrow.table(frame)
-    names = list(frame.column_names if library_of(frame) == "pyarrow" else frame.columns)
-    once = {name for name in names if names.count(name) == 1} if len(set(names)) < len(names) else set(names)
-    take = frame.column if library_of(frame) == "pyarrow" else frame.__getitem__
-    return {name: take(name) if name in once else None for name in names}
+    in_arrow = library_of(frame) == "pyarrow"
+    names: list[Any] = list(frame.column_names if in_arrow else frame.columns)
+    take = frame.column if in_arrow else frame.__getitem__
+    return {name: take(name) if count == 1 else None for name, count in Counter(names).items()}
+
+
+def _only_split(dataset: Any) -> Any:
+    if not isinstance(dataset, Mapping):
+        return dataset
+    splits = cast("Mapping[str, Any]", dataset)
+    if len(splits) > 1:
+        raise InvalidSamples(
+            f"the dataset has the splits {', '.join(map(show, splits))}; give one of them, such as "
+            f"dataset[{next(iter(splits))!r}]"
+        )
+    return next(iter(splits.values()))
+
+
+def _columns_of_records(records: list[Mapping[Any, Any]]) -> dict[Any, Any]:
+    names = dict.fromkeys(chain.from_iterable(records))
+    if len(names) * len(records) > (1 << 24) + 32 * sum(map(len, records)):
+        raise InvalidSamples(
+            f"{len(records):,} records have {len(names):,} different field names, and each record lacks most "
+            "of them; give all records the same fields"
+        )
+    return {name: [record.get(name) for record in records] for name in names}
 
 
 def find_column(columns: Mapping[Any, Any], name: Any, role: str) -> Any:
-    """The column with this name, which plays the ``role``."""
     column = look_up(columns, name) if isinstance(name, Hashable) else None
     if column is not None:
         return column
     if isinstance(name, Hashable) and name in columns:
         raise InvalidSamples(f"there are two columns {name!r}; rename one of them")
-    listed = ", ".join(show(key) for key in list(columns)[:LISTED_COLUMNS]) + ", …" * (
-        len(columns) > LISTED_COLUMNS
-    )
+    listed = ", ".join(show(key) for key in list(columns)[:LISTED_COLUMNS])
+    listed += ", …" * (len(columns) > LISTED_COLUMNS)
     raise InvalidSamples(
         f"there is no column {show(name)} for the {role}; the columns are {listed or 'none'}: "
         + (f"name the right one with {role}=" if role.isidentifier() else "correct the formula")
@@ -90,15 +95,15 @@ def find_column(columns: Mapping[Any, Any], name: Any, role: str) -> Any:
 
 def look_up(columns: Any, name: Any) -> Any:
     """A column by its name, or by the path ``a.b`` to a field of structs or dicts; None if there is none."""
-    if not isinstance(name, str):
-        return _field(columns, name)
-    dots = [end for end, sign in enumerate(name) if sign == "."]
-    for end in [len(name), *reversed(dots)]:  # names may contain dots, too
-        field = _field(columns, name[:end])
-        if field is not None and end < len(name):
-            field = look_up(field, name[end + 1 :])
-        if field is not None:
-            return field
+    column = _field(columns, name)
+    if column is not None or not isinstance(name, str):
+        return column
+    dots = [index for index, sign in enumerate(name) if sign == "."]
+    for dot in reversed(dots):  # names may contain dots, too
+        outer = _field(columns, name[:dot])
+        inner = None if outer is None else look_up(outer, name[dot + 1 :])
+        if inner is not None:
+            return inner
     return None
 
 
@@ -118,7 +123,6 @@ def _field(source: Any, name: Any) -> Any:
 
 
 def as_list(values: Any) -> list[Any]:
-    """A column as a list of Python objects."""
     for method in ("to_pylist", "tolist", "to_list"):
         if hasattr(values, method):
             return cast("list[Any]", getattr(values, method)())
@@ -138,15 +142,13 @@ def as_arrow(values: Any) -> Any:
             return None
     column = cast("Any", values)
     try:
-        array_like: Any = column.to_arrow() if library_of(column) == "polars" else column
-        if not isinstance(array_like, pa.Array | pa.ChunkedArray):
-            array_like = _arrow.array(array_like, from_pandas=True)
+        array: Any = column.to_arrow() if library_of(column) == "polars" else column
+        if not isinstance(array, pa.Array | pa.ChunkedArray):
+            array = _arrow.array(array, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
-    array = _as_plain_array(
-        join_chunks(array_like) if isinstance(array_like, pa.ChunkedArray) else array_like
-    )
-    return array if _kind_of(array.type) else None
+    plain = _as_plain_array(join_chunks(array) if isinstance(array, pa.ChunkedArray) else array)
+    return plain if _kind_of(plain.type) else None
 
 
 def _as_plain_array(array: Any) -> Any:
@@ -183,12 +185,12 @@ def number_values(values: Any) -> tuple[Int64, list[Any]]:
     """The number of each entry of a column among its distinct values, and these; None is a missing entry."""
     array = as_arrow(values)
     if array is None:
-        plain = as_list(values)
-        odd: list[Any] = [cell for cell in plain if isinstance(cell, list | dict | set)]
-        if odd:
-            raise InvalidSamples(f"a column holds {show(odd[0])}; name a column of text or numbers")
-        number_of = {value: number for number, value in enumerate(dict.fromkeys(plain))}
-        return np.fromiter(map(number_of.__getitem__, plain), np.int64, len(plain)), list(number_of)
+        cells = as_list(values)
+        nested: list[Any] = [cell for cell in cells if isinstance(cell, list | dict | set)]
+        if nested:
+            raise InvalidSamples(f"a column contains {show(nested[0])}; name a column of text or numbers")
+        number_of = {value: number for number, value in enumerate(dict.fromkeys(cells))}
+        return np.fromiter(map(number_of.__getitem__, cells), np.int64, len(cells)), list(number_of)
     coded = array.dictionary_encode("encode")
     return numbers_of(coded.indices).astype(np.int64), coded.dictionary.to_pylist()
 
@@ -201,18 +203,32 @@ def read_numbers(values: Any, role: str, n_rows: int) -> Float64:
     try:
         numbers = numbers_of(array if _is.is_float64(array.type) else array.cast(pa.float64()))
     except pa.ArrowException:
-        numbers = np.array([_as_float(cell) for cell in array.to_pylist()])
-    odd = ~np.isfinite(numbers)
-    if odd.any():
-        value = array[int(np.argmax(odd))].as_py()
+        numbers = np.array(list(map(as_number, array.to_pylist())))
+    bad = ~np.isfinite(numbers)
+    if bad.any():
+        value = array[int(np.argmax(bad))].as_py()
         shown = "missing" if is_missing(value) else show(value)
-        raise BadRows(f"{role} is {shown} in ", odd, "; give a finite number, or drop the row")
+        raise BadRows(f"{role} is {shown} in ", bad, "; give a finite number, or drop the row")
     return numbers
 
 
-def _as_float(cell: Any) -> float:
+def read_totals(column: Any, role: str, n_rows: int) -> Float64:
+    """A column of numbers, or the sum over the fields of a column of structs or dicts."""
+    if as_arrow(column) is not None:
+        return read_numbers(column, role, n_rows)
+    cells = as_list(column)
+    bad = [not isinstance(cell, dict) for cell in cells]
+    if any(bad):
+        raise BadRows(
+            f"{role} is {show(cells[bad.index(True)])} in ", bad, "; give a number or a struct of numbers"
+        )
+    return np.array([sum(value or 0 for value in cell.values()) for cell in cells], np.float64)
+
+
+def as_number(cell: Any) -> float:
+    """A number or its text as a float; NaN for anything else, and for truth values."""
     try:
-        return float(cell)
+        return np.nan if isinstance(cell, bool) else float(cell)
     except (TypeError, ValueError):
         return np.nan
 
@@ -223,28 +239,30 @@ def number_columns(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[In
     Integers are numbered in ascending order, others in order of first appearance: row by row, from the first
     column to the last, where all columns have equally many rows.
     """
-    arrays = {role: as_arrow(values) for role, values in columns.items()}
-    if any(array is None for array in arrays.values()):
+    arrays: dict[str, Any] = {role: as_arrow(values) for role, values in columns.items()}
+    in_arrow = all(array is not None for array in arrays.values())
+    if not in_arrow:
         arrays = {role: as_list(values) for role, values in columns.items()}
+    if not in_arrow or any(array.null_count for array in arrays.values()):
         _refuse_missing(arrays)
-        items, numbers = _number_in_python(arrays)
-    else:
-        if any(array.null_count for array in arrays.values()):
-            _refuse_missing(arrays)
-        items, numbers = _number_in_arrow(arrays)
+    lengths = [len(array) for array in arrays.values()]
+    by_row = np.arange(sum(lengths))  # the entries of the concatenated columns, row by row
+    if len(set(lengths)) == 1:
+        by_row = by_row.reshape(len(lengths), -1).T.ravel()
+    items, numbers = (_number_in_arrow if in_arrow else _number_in_python)(arrays, by_row)
     if any(map(is_missing, items)):
         _refuse_missing(arrays)
     check_items(items)
-    return items, np.split(numbers, np.cumsum([len(values) for values in arrays.values()])[:-1])
+    return items, np.split(numbers, np.cumsum(lengths)[:-1])
 
 
-def _number_in_arrow(arrays: Mapping[str, Any]) -> tuple[tuple[Any, ...], Int64]:
+def _number_in_arrow(arrays: Mapping[str, Any], by_row: Int64) -> tuple[tuple[Any, ...], Int64]:
     """The items, and the number of each entry, one column after the other."""
     kinds = {role: _kind_of(array.type) for role, array in arrays.items() if len(array)}
     if len(set(kinds.values())) > 1:
-        holdings = " and ".join(f"{role} holds {kind}" for role, kind in kinds.items())
-        raise InvalidSamples(f"items must be of one type, but {holdings}; convert both columns to one type")
-    if "number" in kinds.values():
+        contents = " and ".join(f"{role} contains {kind}" for role, kind in kinds.items())
+        raise InvalidSamples(f"items must be of one type, but {contents}; convert both columns to one type")
+    if "numbers" in kinds.values():
         values = _join_numbers([_as_numbers(array) for array in arrays.values()])
         if values.dtype.kind == "i":
             distinct = distinct_keys(values)
@@ -259,10 +277,9 @@ def _number_in_arrow(arrays: Mapping[str, Any]) -> tuple[tuple[Any, ...], Int64]
         coded = _arrow.chunked_array(wide).combine_chunks().dictionary_encode()
         codes = numbers_of(coded.indices).astype(np.int64)
         items = coded.dictionary.to_pylist()
-    by_row = _by_row(codes, [len(array) for array in arrays.values()])
-    first = np.empty(len(items), np.int64)  # the first entry of each item, by row
-    first[by_row[::-1]] = np.arange(len(by_row))[::-1]  # of several assignments the last one stays
-    order = np.argsort(first)
+    first_entry = np.empty(len(items), np.int64)
+    first_entry[codes[by_row][::-1]] = np.arange(len(codes))[::-1]  # the last assignment, of the first, stays
+    order = np.argsort(first_entry)
     number = np.empty_like(order)
     number[order] = np.arange(len(order))
     return tuple(items[code] for code in order.tolist()), number[codes]
@@ -280,19 +297,12 @@ def _join_numbers(arrays: Sequence[Any]) -> Any:
     return values
 
 
-def _number_in_python(lists: Mapping[str, list[Any]]) -> tuple[tuple[Any, ...], Int64]:
-    """The items, and the number of each entry, with a Python object for each entry."""
-    flat = list(chain.from_iterable(lists.values()))
-    by_row = _by_row(np.arange(len(flat)), [len(values) for values in lists.values()])
-    items, numbers = number_hashable([flat[index] for index in by_row.tolist()])
+def _number_in_python(lists: Mapping[str, list[Any]], by_row: Int64) -> tuple[tuple[Any, ...], Int64]:
+    entries = list(chain.from_iterable(lists.values()))
+    items, numbers = number_hashable([entries[index] for index in by_row.tolist()])
     column_by_column = np.empty_like(numbers)
     column_by_column[by_row] = numbers
     return items, column_by_column
-
-
-def _by_row(entries: Int64, lengths: Sequence[int]) -> Int64:
-    """Entries of columns one after the other, sorted by row if the columns have equally many."""
-    return entries.reshape(len(lengths), -1).T.ravel() if len(set(lengths)) == 1 else entries
 
 
 def _kind_of(arrow_type: Any) -> str:
@@ -300,7 +310,7 @@ def _kind_of(arrow_type: Any) -> str:
     if _is.is_string(arrow_type) or _is.is_large_string(arrow_type):
         return "text"
     if _is.is_integer(arrow_type) or _is.is_floating(arrow_type):
-        return "number"
+        return "numbers"
     if _is.is_boolean(arrow_type):
         return "truth values"
     if _is.is_temporal(arrow_type) and not _is.is_duration(arrow_type):
@@ -319,7 +329,6 @@ def _as_numbers(array: Any) -> Any:
 
 
 def _refuse_missing(columns: Mapping[str, Any]) -> None:
-    """Reject the rows where a cell is missing."""
     for role, values in columns.items():
         cells = as_list(values)
         rows = np.flatnonzero([is_missing(cell) for cell in cells])

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array, hstack
 
 from attomaton.base.printing import show_count
 from attomaton.base.tables import Float64, Int64
+from attomaton.choices.covariates import Covariates, unfitted_feature
 from attomaton.choices.gaps import Gaps, OpenGaps, lost_in_logit
 from attomaton.choices.logit.clusters import FEWEST_CLUSTERS, ClusterErrors, SingleResiduals
 from attomaton.choices.logit.contrasts import Contrast, ContrastKind
@@ -21,10 +22,9 @@ from attomaton.choices.logit.identification import relate
 from attomaton.choices.logit.prediction import predict_rows
 from attomaton.choices.logit.problem import ChoiceProblem, check_columns
 from attomaton.choices.logit.rows import Situations
-from attomaton.choices.numbering import ItemTally, SetChoices
+from attomaton.choices.outcomes import TIE
+from attomaton.choices.parsed import Alternatives, ItemTally, PairChoices, ParsedChoices, Ranked, SetChoices
 from attomaton.choices.precedence import order_items
-from attomaton.choices.sequences import TIE, Alternatives, PairChoices, ParsedChoices, Ranked
-from attomaton.choices.side import Side, unfitted_feature
 from attomaton.choices.spread import Spread
 from attomaton.choices.uncertainty import BoardErrors, describe_half_ties
 from attomaton.graphs.components import Components
@@ -319,7 +319,7 @@ class LogitScores:
         return sentence + bounds
 
 
-def fit_conditional(parsed: ParsedChoices, side: Side, ties: str) -> LogitScores:
+def fit_conditional(parsed: ParsedChoices, side: Covariates, ties: str) -> LogitScores:
     """Fit choices as a conditional logit; features that follow from items and other features are left out."""
     names, aliases = list(side.features), dict[str, str]()
     check_columns(len(names))
@@ -336,7 +336,7 @@ def fit_conditional(parsed: ParsedChoices, side: Side, ties: str) -> LogitScores
 
 
 def _fit_alternatives(
-    parsed: ParsedChoices, choices: SetChoices | Alternatives, side: Side, names: Sequence[str]
+    parsed: ParsedChoices, choices: SetChoices | Alternatives, side: Covariates, names: Sequence[str]
 ) -> LogitScores:
     """Fit choices from sets of two or more alternatives."""
     if isinstance(choices, SetChoices):
@@ -390,7 +390,7 @@ def _group_clusters(units: Units, cluster: Int64 | None, origin: Int64 | None) -
 
 
 def _fit_pairs(
-    parsed: ParsedChoices, pairs: PairChoices, side: Side, ties: str, names: Sequence[str]
+    parsed: ParsedChoices, pairs: PairChoices, side: Covariates, ties: str, names: Sequence[str]
 ) -> LogitScores:
     """Fit choices between two items."""
     first, second, outcome, row = pairs

@@ -14,11 +14,9 @@ from attomaton.choices.columns import as_list, columns_of, find_column, is_frame
 from attomaton.choices.numbering import is_missing
 from attomaton.corpora.readers.tables import library_of
 
-EXACT = 2**53
-"""Up to this size every integer is a float64."""
+EXACT = 2**53  # up to this size every integer is a float64
 
-MOST_CLASSES = 100
-"""More labels than this are a measurement and no classes."""
+MOST_CLASSES = 100  # more labels than this are a measurement, not classes
 
 DUMMY = re.compile(r"(.+)\[(?:T\.)?([^\]]+)\]")
 """The name of a column that is 1 for one level of a column of text, as formulaic and patsy write it."""
@@ -35,7 +33,12 @@ STATSMODELS = {
 
 
 class Regression(NamedTuple):
-    """The data of a regression, as they were given."""
+    """The data of a regression as supplied; ``X`` is a matrix, a frame, a formula or a fit of statsmodels.
+
+    ``y`` has a label, a count or a time for each case; with a formula it is the frame. ``model`` is "logit",
+    "poisson", "cox" or a fitted estimator of scikit-learn. ``counts`` weights cases, ``target`` is the name
+    of the outcome; ``event``, ``strata`` and ``entry`` are of Cox regression.
+    """
 
     X: Any
     y: Any = None
@@ -57,8 +60,8 @@ class Regression(NamedTuple):
             return self._read_statsmodels()
         if hasattr(self.X, "predict"):
             raise UnsupportedOption(
-                "the first argument is a fitted estimator, which keeps no data; give check_separation(X, y, "
-                "model=estimator)"
+                "the first argument is a fitted estimator, which does not store its data; give "
+                "check_separation(X, y, model=estimator)"
             )
         return self if self.model in ("logit", "poisson", "cox") else self._read_sklearn()
 
@@ -75,7 +78,7 @@ class Regression(NamedTuple):
             matrix = build(right, frame, na_action="raise")
         except Exception as error:  # of formulaic, and of the Python that the formula contains
             reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise InvalidSamples(f"the formula {self.X!r} cannot be read: {reason}; mend it") from error
+            raise InvalidSamples(f"the formula {self.X!r} cannot be read: {reason}; correct it") from error
         named, constant = list(map(str, matrix.columns)), "Intercept" in matrix.columns
         return self._replace(X=matrix.to_numpy(), y=outcome, names=named, intercept=constant, target=left)
 
@@ -90,27 +93,29 @@ class Regression(NamedTuple):
                 "PHReg, and GLM with the family Binomial or Poisson and its usual link"
             )
         model = STATSMODELS[kind]
-        table, y, weights = np.asarray(source.exog), np.asarray(source.endog), None
-        shifts = [
-            np.asarray(getattr(source, attribute))
-            for attribute in ("offset", "exposure")
-            if _has(source, attribute)
-        ]
+        matrix, y, counts = np.asarray(source.exog), np.asarray(source.endog), None
+        shifts = [getattr(source, attribute, None) for attribute in ("offset", "exposure")]
+        shifts = [np.asarray(shift) for shift in shifts if shift is not None]
         offset = sum(shifts[1:], shifts[0]) if shifts else None
         if name == "GLM":
-            weights = np.asarray(source.freq_weights * source.var_weights, np.float64)
-            if model == "logit":  # shares of n_trials trials each
-                tries = weights * source.n_trials
-                table, weights = np.tile(table, (2, 1)), np.concatenate([tries * y, tries * (1 - y)])
+            counts = np.asarray(source.freq_weights * source.var_weights, np.float64)
+            if model == "logit":  # y are shares of n_trials: each case becomes its successes and its failures
+                trials = counts * source.n_trials
+                matrix, counts = np.tile(matrix, (2, 1)), np.concatenate([trials * y, trials * (1 - y)])
                 y, offset = np.repeat([1, 0], len(y)), None if offset is None else np.tile(offset, 2)
-        cox = (
-            {attribute: getattr(source, attribute) for attribute in ("strata", "entry")}
-            if model == "cox"
-            else {}
+        regression = Regression(
+            X=matrix,
+            y=y,
+            names=list(source.exog_names),
+            model=model,
+            intercept=False,
+            counts=counts,
+            offset=offset,
+            target=str(source.endog_names),
         )
-        event = source.status if model == "cox" else None
-        names, target = list(source.exog_names), str(source.endog_names)
-        return Regression(table, y, names, model, False, weights, event, offset=offset, target=target, **cox)
+        if model != "cox":
+            return regression
+        return regression._replace(event=source.status, strata=source.strata, entry=source.entry)
 
     def _read_sklearn(self) -> "Regression":
         last = self.model[-1] if hasattr(self.model, "steps") else self.model
@@ -127,43 +132,40 @@ class Regression(NamedTuple):
         return self._replace(X=table, names=names, model=kind, intercept=last.fit_intercept, target=target)
 
 
-def _has(source: Any, name: str) -> bool:
-    return getattr(source, name, None) is not None
-
-
 def read_regressors(source: Any, names: Sequence[str] | None) -> tuple[Float64, list[str]]:
-    """The columns as numbers, and their names."""
-    if is_frame(source):
-        columns = columns_of(source)
-    else:
-        series_name = getattr(source, "name", None)
-        _check_mask(source, "X")
-        table: Any = source.toarray() if hasattr(source, "toarray") else source
-        try:
-            matrix: Any = np.asarray(table)
-        except ValueError:
-            matrix = np.zeros(())
-        if matrix.ndim == 1:
-            matrix = matrix[:, None]
-        if matrix.ndim != 2:
-            raise InvalidSamples(
-                "X must have one row of numbers for each case, all of one length; correct it"
-            )
-        labels = [str(series_name)] if series_name is not None and matrix.shape[1] == 1 else None
-        labels = labels or [f"x{k + 1}" for k in range(matrix.shape[1])]
-        columns = dict(zip(labels, matrix.T, strict=True))
-    keys = [str(name) for name in columns]
-    labels = keys if names is None else [str(name) for name in names]
-    if len(labels) != len(keys):
-        raise InvalidSamples(f"there are {len(keys)} columns and {len(labels)} names; name each column once")
-    columns_read, titles = list[Float64](), list[str]()
+    """The regressors as a matrix of numbers, and their names; text becomes a column of 0 and 1 per level."""
+    columns = columns_of(source) if is_frame(source) else _columns_of_array(source)
+    labels = list(map(str, columns if names is None else names))
+    if len(labels) != len(columns):
+        raise InvalidSamples(
+            f"there are {len(columns)} columns and {len(labels)} names; name each column once"
+        )
+    regressors = list[tuple[str, Float64]]()
     for column, name in zip(columns.values(), labels, strict=True):
-        for title, numbers in _spread_levels(column, name) or [(name, read_column(column, name))]:
-            titles.append(title)
-            columns_read.append(numbers)
-    if len({len(numbers_read) for numbers_read in columns_read}) > 1:
+        regressors += _spread_levels(column, name) or [(name, read_column(column, name))]
+    if len({len(numbers) for _, numbers in regressors}) > 1:
         raise InvalidSamples("the columns are of different lengths; give one value for each case")
-    return np.column_stack(columns_read) if columns_read else np.zeros((len(source), 0)), titles
+    numbers = [numbers for _, numbers in regressors]
+    return np.column_stack(numbers) if numbers else np.zeros((len(source), 0)), [
+        name for name, _ in regressors
+    ]
+
+
+def _columns_of_array(source: Any) -> dict[Any, Any]:
+    """The columns of a matrix, named x1, x2, …; of a sparse matrix; or one column, such as a series."""
+    _check_mask(source, "X")
+    try:
+        matrix: Any = np.asarray(source.toarray() if hasattr(source, "toarray") else source)
+    except ValueError:  # rows of different lengths
+        matrix = np.zeros(())
+    if matrix.ndim == 1:
+        matrix = matrix[:, None]
+    if matrix.ndim != 2:
+        raise InvalidSamples("X must have one row of numbers for each case, all of one length; correct it")
+    series_name = getattr(source, "name", None)
+    if series_name is not None and matrix.shape[1] == 1:
+        return {str(series_name): matrix[:, 0]}
+    return {f"x{number}": column for number, column in enumerate(matrix.T, 1)}
 
 
 def _spread_levels(column: Any, name: str) -> list[tuple[str, Float64]]:
@@ -177,7 +179,7 @@ def _spread_levels(column: Any, name: str) -> list[tuple[str, Float64]]:
         if not levels or not all(isinstance(value, str) or is_missing(value) for value in values):
             return []
         if len(levels) == len(values) > 2:
-            raise InvalidSamples(f"column {show(name)} has another text in every row; leave it out")
+            raise InvalidSamples(f"column {show(name)} has a different text in every row; leave it out")
     missing = [row for row, value in enumerate(values) if is_missing(value)]
     if missing:
         raise InvalidSamples(_missing(name, values[missing[0]], missing[0]))
@@ -191,7 +193,6 @@ def _spread_levels(column: Any, name: str) -> list[tuple[str, Float64]]:
 
 
 def _list_categories(column: Any) -> list[Any]:
-    """The categories of a pandas column in their order; empty for any other column."""
     dtype = getattr(column, "dtype", None) if library_of(column) == "pandas" else None
     return list(getattr(dtype, "categories", ()))
 
@@ -223,8 +224,8 @@ def read_column(column: Any, name: str) -> Float64:
     for row, value in enumerate(values):
         if isinstance(value, str):
             raise InvalidSamples(
-                f"column {show(name)} holds text ({show(value)} in row {row}) beside numbers; make all of it "
-                "numbers or all of it text"
+                f"column {show(name)} contains both text ({show(value)} in row {row}) and numbers; convert "
+                "all of it to one of them"
             )
         if is_missing(value):
             raise InvalidSamples(_missing(name, value, row))
@@ -235,10 +236,12 @@ def read_column(column: Any, name: str) -> Float64:
     except (TypeError, ValueError):
         numbers = np.zeros((0, 0))
     if numbers.ndim != 1:
-        raise InvalidSamples(f"column {show(name)} holds values that are not numbers; convert it to numbers")
+        raise InvalidSamples(
+            f"column {show(name)} contains values that are not numbers; convert them to numbers"
+        )
     if not np.isfinite(numbers).all():
         row = int(np.flatnonzero(~np.isfinite(numbers))[0])
-        raise InvalidSamples(f"column {show(name)} is infinite in row {row}; drop the row or mend it")
+        raise InvalidSamples(f"column {show(name)} is infinite in row {row}; drop the row, or correct it")
     return numbers
 
 
@@ -246,26 +249,33 @@ def _check_integer(value: int, row: int, name: str) -> None:
     """Refuse an integer that float64 would round to another."""
     if abs(value) > EXACT and int(float(value)) != value:
         raise InvalidSamples(
-            f"column {show(name)} is {value} in row {row}, more digits than float64 has; subtract the "
+            f"column {show(name)} is {value} in row {row}, with more digits than float64 has; subtract the "
             "column's smallest value from all rows"
         )
 
 
 def read_labels(source: Any, size: int) -> tuple[tuple[Any, ...], Any]:
-    """The labels in order, and the number of each case's."""
+    """The labels in order, and the number of each case's label."""
     if is_frame(source):
         columns = list(columns_of(source).values())
         if len(columns) != 1:
             raise InvalidSamples("y must be one column, with the label of each case; pick it from the frame")
         source = columns[0]
     _check_mask(source, "y")
-    levels, values = _list_categories(source), as_list(source)
+    categories, values = _list_categories(source), as_list(source)
     if values and all(isinstance(value, list) and len(cast("list[Any]", value)) == 1 for value in values):
         values = [value[0] for value in values]  # a column of a matrix
     if len(values) != size:
         raise InvalidSamples(f"X has {size:,} cases and y {len(values):,}; give one label for each case")
     if not values:
         raise InvalidSamples("there are no cases; give at least one")
+    labels = _sort_labels(values, categories)
+    number_of = {label: number for number, label in enumerate(labels)}
+    return tuple(labels), np.array([number_of[value] for value in values], np.int64)
+
+
+def _sort_labels(values: list[Any], categories: list[Any]) -> list[Any]:
+    """The different labels, in the order of the categories if there are any; rejects measurements."""
     try:
         distinct = set(values)
     except TypeError:
@@ -278,7 +288,7 @@ def read_labels(source: Any, size: int) -> tuple[tuple[Any, ...], Any]:
             f"y is missing ({value!r}) in row {row}; drop such rows (in pandas: frame.dropna())"
         )
     try:
-        labels = [level for level in levels if level in distinct] or sorted(distinct)
+        labels = [level for level in categories if level in distinct] or sorted(distinct)
     except TypeError:
         raise InvalidSamples("y has labels of different kinds; give all as numbers, or all as text") from None
     if len(labels) > MOST_CLASSES:
@@ -292,17 +302,12 @@ def read_labels(source: Any, size: int) -> tuple[tuple[Any, ...], Any]:
             f"y is {share} in row {values.index(share)}, a measurement or a share and not a class; give one "
             "class for each case, and repeat cases with counts="
         )
-    number = {label: index for index, label in enumerate(labels)}
-    return tuple(labels), np.array([number[value] for value in values], np.int64)
+    return labels
 
 
 def check_index(matrix: Any, outcome: Any) -> None:
-    """Refuse frames of pandas whose rows do not go together."""
-    pair: list[Any] = [
-        getattr(table, "index", None) if library_of(table) == "pandas" else None
-        for table in (matrix, outcome)
-    ]
-    if pair[0] is not None and pair[1] is not None and not pair[0].equals(pair[1]):
+    indexed = all(library_of(data) == "pandas" and hasattr(data, "index") for data in (matrix, outcome))
+    if indexed and not matrix.index.equals(outcome.index):
         raise InvalidSamples(
             "X and y have different indexes, so it is not clear which rows go together; align them, or give "
             "y.to_numpy()"

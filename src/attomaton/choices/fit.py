@@ -1,19 +1,21 @@
 """Choice models (Bradley–Terry, Plackett–Luce, conditional logit) on data that need not be connected.
 
 A choice is a context that ends in a query nobody chooses, so the theory of attention applies: items that beat
-one another in both directions tie and have finite scores; between components there is an order, not a number.
+one another in both directions have finite scores; between components there is an order, not a number.
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any, Unpack, cast
+from typing import Any, NamedTuple, Unpack, cast
 
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.options import real_number, show
+from attomaton.choices.covariates import COVARIATES, Covariates
 from attomaton.choices.inputs import Columns, parse_choices
 from attomaton.choices.order import SCALES
+from attomaton.choices.outcomes import TIE
+from attomaton.choices.parsed import Alternatives, PairChoices, ParsedChoices
 from attomaton.choices.result import ChoiceFit
-from attomaton.choices.sequences import TIE, Alternatives, ChoiceData, PairChoices, ParsedChoices
-from attomaton.choices.side import ROLES_OF_SIDE, Side
+from attomaton.choices.sequences import ChoiceData
 from attomaton.choices.uncertainty import LuceScores
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.graphs.components import find_components
@@ -53,17 +55,15 @@ def fit_choices(
     losers : sequence of items, optional
         The loser of each row: Bradley–Terry. An entry that is a list contains all losers of that row.
     rankings : sequence of sequences of items, optional
-        Rankings, each best first, instead of winners: Plackett–Luce, the first chosen from all, the second
-        from the rest, and so on. Tied items form a list.
+        Rankings, best first, instead of winners: Plackett–Luce. Tied items form a list.
     tied : sequence of bool, optional
         Which rows of winners and losers are ties.
     counts : sequence of float, optional
-        How often each choice was made; fractions are weights, and choices made 0 times are left out. None
-        means once.
+        How often each choice was made (default: once); fractions are weights, and 0 leaves a choice out.
     ties : str, optional
         "davidson", the default for pairs: a tie is an outcome of its own, with odds
         e^tie · e^{(s_a + s_b) / 2} against e^{s_a} and e^{s_b}; score differences are the log odds of a win
-        against a loss. "half": half a win for each, the rule for rankings; scores then give the expected
+        against a loss. "half", the rule for rankings: half a win for each; scores then give the expected
         score of a pair, not the odds of a win, and errors are robust.
     scale : str
         "log-odds", with mean 0 in each component; or "elo": 400 / ln 10 times that, with mean 1000.
@@ -76,34 +76,35 @@ def fit_choices(
         "firth": Firth's penalised likelihood, which is finite for all items that comparisons connect and less
         biased than the maximum. Components and their order remain those of the maximum.
     **columns
-        Names of columns of a frame, or sequences: ``winner`` with ``loser`` (in a table of wins a list of
-        columns, one per loser) or ``choice_set`` (a column of lists, or a list of columns); ``first``,
-        ``second`` and ``outcome`` (the name of the winner, or of its column, or ``A`` or ``B``, ``home`` or
-        ``away``, ``W``, ``L`` or ``D``, ``1-0``, ``tie`` or ``bothbad``, or the score of the first: 1, 0.5 or
-        0; a column called ``winner`` that holds only 0 and 1 is refused; or a list of columns: the scores of
-        both, or marks of the first's win, the second's win and a tie), with ``drop``, a list of outcomes to
-        leave out; ``ranking`` (a column of lists, or a list of columns, one per place, which hold items);
-        ``ranks`` (a list of columns, one per item, which hold its place: 1 is best, equal numbers are ties,
-        empty cells were not ranked); ``best``, ``worst`` and ``choice_set``; or, with one row for each
-        alternative, ``situation``, ``alternative`` and ``chosen`` (1 or 0, or how often it was chosen) or
-        ``ranks``. ``count`` works with all that have one row per choice, and ``tied`` may also name a column.
-        Columns called ``count`` are used without being named, and so are ``tied``, ``tie`` or ``draw`` next
-        to winners and losers, and the columns of arenas, such as ``model_a``, ``model_b`` and ``winner``.
-        ``a.b`` is also the field ``b`` of a column ``a`` of structs. ``scores`` (a list of columns, one per
-        item, or one column with ``situation`` and ``alternative``) compares every two items that the same
-        judge scored. With one row per choice, ``alternative`` lists all items, ``chosen`` has the item or its
-        number from 1, and ``available`` lists columns of 1 and 0.
+        Names of columns of a frame, or sequences. With one row per choice:
 
-        Further columns work with these. ``moved_first`` says which item of a pair moved or stood first
-        (empty: neither). ``features`` lists columns that add to the score of an alternative. For pairs a
+        - ``winner`` and ``loser``; several columns as ``loser``, one per item, are a table of wins;
+        - ``winner`` and ``choice_set``, a column of lists or several columns;
+        - ``first``, ``second`` and ``outcome``: the winner, its column, ``A`` or ``B``, ``home`` or ``away``,
+          ``W``, ``L`` or ``D``, ``1-0``, ``tie`` or ``bothbad``, or the score of the first (1, 0.5 or 0); or
+          a list of columns: both scores, or marks of the first's win, the second's win and a tie. ``drop``
+          lists outcomes to leave out. A column called ``winner`` with only 0 and 1 is refused;
+        - ``ranking``, a column of lists, or columns of the items at each position, the best first;
+        - ``ranks``, a column of ranks for each item: 1 is best, equal ranks are ties, empty cells unranked;
+        - ``best``, ``worst`` and ``choice_set``;
+        - ``chosen`` (the item, or its number from 1), ``alternative`` (all items) and ``available`` (for each
+          item a column of 1 and 0);
+        - ``scores``, a column for each item: every two items that the same judge scored are compared.
+
+        With one row per alternative: ``situation``, ``alternative``, and ``chosen`` (1 or 0, or how often),
+        ``ranks`` or ``scores``. ``count`` and ``tied`` may name columns, too; columns called ``count``,
+        ``tied``, ``tie`` or ``draw`` are used without being named, and so are those of arenas, such as
+        ``model_a``, ``model_b`` and ``winner``. ``a.b`` is also the field ``b`` of a column ``a`` of structs.
+
+        Further columns describe choices. ``moved_first`` names the item of a pair that moved or stood first
+        (empty: neither). ``features`` lists columns that add to the score of an alternative; for pairs a
         feature is one column, the value of the first item less that of the second, or two columns
-        (``length_a`` and ``length_b`` beside ``model_a`` and ``model_b``, or ``a_length`` and ``b_length``).
-        ``features`` may also be a mapping from names to a column, a pair of columns, or a value for each
-        item. ``cluster`` names the judge or the prompt of each choice; choices with the same name belong
-        together, and standard errors are clustered by it. ``by`` names the category of each choice; each
-        category is also fitted by itself. ``style`` lists features measured on both sides, which enter as (a
-        − b) / (a + b), standardised ("arena": those of LMArena). ``most_per_pair`` weights comparisons so
-        that no pair of items counts more than this number.
+        (``length_a`` and ``length_b`` next to ``model_a`` and ``model_b``). It may also map names to a
+        column, a pair of columns, or a value for each item. ``style`` lists features measured on both sides,
+        which enter as (a − b) / (a + b), standardised ("arena": those of LMArena). ``cluster`` names the
+        judge or the prompt of each choice, by which standard errors are clustered, and ``by`` its category;
+        each category is also fitted by itself. ``most_per_pair`` weights comparisons so that no pair of items
+        counts more than this number.
 
     Returns
     -------
@@ -131,67 +132,94 @@ def fit_choices(
     if ridge and prior is not None:
         raise UnsupportedOption("ridge acts within components, prior also between them; give only one")
     if penalty is not None and (ridge or prior is not None):
-        raise UnsupportedOption("a penalty takes the place of a ridge or prior; give only one of them")
-    known_values = {"ties": (None, "davidson", "half"), "scale": tuple(SCALES), "penalty": (None, "firth")}
-    for option, value in (("ties", ties), ("scale", scale), ("penalty", penalty)):
-        allowed = known_values[option]
+        raise UnsupportedOption("a penalty replaces a ridge or prior; give only one of them")
+    for option, value, *allowed in (
+        ("ties", ties, "davidson", "half", None),
+        ("scale", scale, *SCALES),
+        ("penalty", penalty, "firth", None),
+    ):
         if value not in allowed:
-            words = " or ".join(repr(name) for name in allowed if name is not None)
+            words = " or ".join(repr(word) for word in allowed if word is not None)
             raise UnsupportedOption(f"{option} is {show(value)}; give {words}")
-    parsed, side = parse_choices(ChoiceData(winners, choice_sets, losers, rankings, tied, counts), columns)
+    data = ChoiceData(winners, choice_sets, losers, rankings, tied, counts)
+    parsed, covariates = parse_choices(data, columns)
     if len(parsed.items) >= MAX_TOKENS:
-        raise InvalidSamples(f"{len(parsed.items):,} items; at most {MAX_TOKENS - 1:,} are supported")
+        raise InvalidSamples(f"there are {len(parsed.items):,} items; give at most {MAX_TOKENS - 1:,}")
     if ties == "davidson" and parsed.ranked is not None:
-        raise UnsupportedOption('tied items of a ranking count as the average over their orders: ties="half"')
+        raise UnsupportedOption('ties="davidson" is for pairs; give ties="half" for rankings with tied items')
+    settings = _Settings(ties, scale, ridge, prior, penalty)
+    by = dict[Any, ChoiceFit]()
+    if covariates.by is not None:
+        number, categories = covariates.by
+        subsets = {name: parsed.restrict(number == index) for index, name in enumerate(categories)}
+        by = {
+            name: _fit_parsed(subset, covariates, settings, {})
+            for name, subset in subsets.items()
+            if subset.items
+        }
+    return _fit_parsed(parsed, covariates, settings, by)
 
-    def fit(subset: ParsedChoices, by: dict[Any, ChoiceFit]) -> ChoiceFit:
-        why = _why_conditional(subset, side, ties) or "a penalty" * (penalty is not None)
-        if not why:
-            choices, denominator, rankings = subset.tabulate()
-            graph = find_components(cast("EdgeTable", subset.edges()))
-            tally = subset.tally()
-            model = LuceScores(
-                choices, graph, tally, ridge=ridge, prior=prior, denominator=denominator, rankings=rankings
-            )
-            return ChoiceFit(subset.items, graph, model, scale, by, subset.reading)
-        if ridge or prior is not None:
-            name = "ridge" if ridge else "prior"
-            raise UnsupportedOption(
-                f"{name}= works only with whole counts and half wins, without "
-                f"{' and '.join(ROLES_OF_SIDE[:-1])}; here there are {why}: leave {name} out"
-                + ', or give ties="half"'
-                * (why == TIED)
-            )
+
+class _Settings(NamedTuple):
+    """The options of a fit, checked."""
+
+    ties: str | None
+    scale: str
+    ridge: float
+    prior: float | None
+    penalty: str | None
+
+
+def _fit_parsed(
+    parsed: ParsedChoices, covariates: Covariates, settings: _Settings, by: dict[Any, ChoiceFit]
+) -> ChoiceFit:
+    """The fit of the Luce model if it covers the choices, otherwise of a conditional logit."""
+    obstacle = _why_not_luce(parsed, covariates, settings)
+    if not obstacle:
+        choices, denominator, rankings = parsed.tabulate()
+        graph = find_components(cast("EdgeTable", parsed.edges()))
+        model = LuceScores(
+            choices,
+            graph,
+            parsed.tally(),
+            ridge=settings.ridge,
+            prior=settings.prior,
+            denominator=denominator,
+            rankings=rankings,
+        )
+    elif settings.ridge or settings.prior is not None:
+        name = "ridge" if settings.ridge else "prior"
+        remedy = ', or give ties="half"' * (obstacle == TIED)
+        raise UnsupportedOption(
+            f"{name}= works only with whole counts and half wins, without "
+            f"{' and '.join(COVARIATES[:-1])}; here there are {obstacle}: leave {name} out{remedy}"
+        )
+    else:
         from attomaton.choices.conditional import fit_conditional  # a tenth of the start-up time
 
-        model = fit_conditional(subset, side, ties or "davidson")
-        graph = model.components
-        if penalty is not None:
+        model = fit_conditional(parsed, covariates, settings.ties or "davidson")
+        graph = model.components  # of the maximum, also with a penalty
+        if settings.penalty is not None:
             from attomaton.choices.firth import FirthScores
 
             model = FirthScores.of(model)
-        return ChoiceFit(subset.items, graph, model, scale, by, subset.reading)
-
-    by = dict[Any, ChoiceFit]()
-    if side.by is not None:
-        number, categories = side.by
-        subsets = {name: parsed.restrict(number == index) for index, name in enumerate(categories)}
-        by = {name: fit(subset, {}) for name, subset in subsets.items() if subset.items}
-    return fit(parsed, by)
+    return ChoiceFit(parsed.items, graph, model, settings.scale, by, parsed.reading)
 
 
 TIED = "ties as outcomes (Davidson)"
 
 
-def _why_conditional(parsed: ParsedChoices, side: Side, ties: str | None) -> str:
-    """What of the choices the Luce model does not cover; empty if it covers them."""
-    if side.features:
-        return "features" if set(side.features) != {"moved_first"} else "first movers"
-    if side.cluster is not None:
+def _why_not_luce(parsed: ParsedChoices, covariates: Covariates, settings: _Settings) -> str:
+    """Which of the choices or options the Luce model does not cover; empty if it covers all."""
+    choices = parsed.choices
+    if covariates.features:
+        return "features" if set(covariates.features) != {"moved_first"} else "first movers"
+    if covariates.cluster is not None:
         return "clusters"
-    if isinstance(parsed.choices, Alternatives):
+    if isinstance(choices, Alternatives):
         return "choices in this form"
     if parsed.counts.dtype.kind == "f":
         return "fractions as counts"
-    tied = isinstance(parsed.choices, PairChoices) and bool((parsed.choices.outcome == TIE).any())
-    return TIED if tied and ties != "half" else ""
+    if settings.ties != "half" and isinstance(choices, PairChoices) and (choices.outcome == TIE).any():
+        return TIED
+    return "a penalty" if settings.penalty is not None else ""

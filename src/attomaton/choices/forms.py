@@ -9,31 +9,14 @@ import numpy as np
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import show
 from attomaton.base.ragged import offsets_of
-from attomaton.base.tables import Float64
-from attomaton.choices.columns import as_list, as_sequence, find_column, number_columns
-from attomaton.choices.numbering import (
-    BadRows,
-    check_items,
-    check_unrolled,
-    counts_of,
-    is_missing,
-    number_choices,
-)
+from attomaton.choices.columns import as_list, as_number, as_sequence, find_column, number_columns
+from attomaton.choices.covariates import number_labels
+from attomaton.choices.numbering import BadRows, check_items, check_unrolled, counts_of, is_missing
 from attomaton.choices.outcomes import FIRST, read_amounts, read_outcomes, read_score_columns
-from attomaton.choices.sequences import (
-    NO_ROWS,
-    Alternatives,
-    ChoiceData,
-    PairChoices,
-    ParsedChoices,
-    holds_items,
-    pair_rows,
-    read_sequences,
-)
-from attomaton.choices.side import number_labels
+from attomaton.choices.parsed import NO_ROWS, Alternatives, PairChoices, ParsedChoices, pair_rows
+from attomaton.choices.sequences import ChoiceData, holds_items, number_sets, read_sequences
 
-MOST_PAIRED = 1 << 16
-"""Number of pairs of best and worst beyond which sets may not be large."""
+MOST_PAIRED = 1 << 16  # pairs of best and worst that sets may always have
 
 
 RANK_PREFIX = re.compile(r"^(rank|place|position|pos|p)[\s_.]*(?=\d)", re.IGNORECASE)
@@ -41,32 +24,30 @@ RANK_PREFIX = re.compile(r"^(rank|place|position|pos|p)[\s_.]*(?=\d)", re.IGNORE
 
 
 class NamedColumns(NamedTuple):
-    """The columns of a frame by name, the names of those with a role, and counts and ties if given apart."""
+    """The columns of a table by name; ``roles`` and ``covariates`` map options to names or values."""
 
     table: Mapping[Any, Any]
     roles: Mapping[str, Any]
-    counts: Any
-    tied: Any
+    covariates: Mapping[str, Any]
+    counts: Any = None
+    tied: Any = None
 
     def name(self, role: str) -> Any:
         """The name of the column with this role, or the names; the role itself by default."""
         return self.roles.get(role, role)
 
     def take(self, role: str) -> Any:
-        """The column with this role."""
         return find_column(self.table, self.name(role), role)
 
     def cells(self, names: Sequence[Any], role: str) -> list[list[Any]]:
-        """Several columns that have a role together, as lists."""
         return [as_list(find_column(self.table, name, role)) for name in names]
 
-    def read(self, **values: Any) -> ParsedChoices:
-        """The choices from these sequences."""
-        return read_sequences(ChoiceData(counts=self.counts, tied=self.tied, **values))
+    def read(self, **sequences: Any) -> ParsedChoices:
+        return read_sequences(ChoiceData(counts=self.counts, tied=self.tied, **sequences))
 
 
 class Form(NamedTuple):
-    """How a frame of one form is read: by what, the roles it needs, and the roles it takes besides."""
+    """A form of tables: the function that reads it, the roles it needs, and further roles it takes."""
 
     read: Callable[[NamedColumns], ParsedChoices]
     needs: Set[str]
@@ -86,15 +67,8 @@ def _read_crosstab(frame: NamedColumns) -> ParsedChoices:
     items, (winner, loser) = number_columns({"winner": frame.take("winner"), "loser": losers})
     wins = np.zeros((len(winner), len(loser)))
     for column, (title, cells) in enumerate(zip(losers, frame.cells(losers, "loser"), strict=True)):
-        wins_against = [
-            0.0 if is_missing(cell) or not played else _float_or_none(cell)
-            for cell, played in _rows_of([cells, (winner != loser[column]).tolist()])
-        ]
-        bad = [number is None or not 0 <= number < np.inf for number in wins_against]
-        if any(bad):
-            fault = f"the number of wins against {show(title)} is {show(cells[bad.index(True)])} in "
-            raise BadRows(fault, bad, "; give a number, at least 0")
-        wins[:, column] = wins_against
+        off_diagonal = (winner != loser[column]).tolist()
+        wins[:, column] = _read_wins(title, _rows_of([cells, off_diagonal]))
 
     # a row of totals is half the sum of all rows, and its name is no loser
     totals = (2 * wins == wins.sum(axis=0)).all(axis=1) & wins.any(axis=1) & ~np.isin(winner, loser)
@@ -103,8 +77,7 @@ def _read_crosstab(frame: NamedColumns) -> ParsedChoices:
     row, column = np.nonzero(wins)
     if not len(row):
         raise InvalidSamples("the table has no wins; give at least one")
-    pairs = PairChoices(winner[row], loser[column], np.full(len(row), FIRST))
-    times = wins[row, column]
+    pairs, times = PairChoices(winner[row], loser[column], np.full(len(row), FIRST)), wins[row, column]
     games = np.bincount(pairs.number_pairs(), times)
     total = next((total for total in (1, 100) if np.allclose(games, total, rtol=0.01)), None)
     if total and (2 * times % 1).any():
@@ -114,8 +87,19 @@ def _read_crosstab(frame: NamedColumns) -> ParsedChoices:
     return pair_rows(items, pairs, times).restrict(np.ones(len(row), bool))
 
 
+def _read_wins(title: Any, cells: Iterator[tuple[Any, bool]]) -> list[float]:
+    """The numbers of wins against one loser; empty cells, and those on the diagonal, are 0."""
+    column = list(cells)
+    wins = [as_number(cell) if played and not is_missing(cell) else 0.0 for cell, played in column]
+    bad = [not 0 <= number < np.inf for number in wins]
+    if any(bad):
+        cell = column[bad.index(True)][0]
+        fault = f"the number of wins against {show(title)} is {show(cell)} in "
+        raise BadRows(fault, bad, "; give a number, at least 0")
+    return wins
+
+
 def _rows_of(columns: Sequence[list[Any]]) -> Iterator[tuple[Any, ...]]:
-    """The rows of columns of equal lengths."""
     if len(set(map(len, columns))) > 1:
         lengths = ", ".join(str(len(column)) for column in columns)
         raise InvalidSamples(f"the columns have different lengths ({lengths}); give one cell per row")
@@ -127,7 +111,6 @@ def _read_choice_sets(frame: NamedColumns) -> ParsedChoices:
 
 
 def _read_sets(frame: NamedColumns) -> Any:
-    """A column of lists, or one column per option, in which empty cells are no options."""
     named = frame.name("choice_set")
     if isinstance(named, list | tuple):
         cells = frame.cells(cast("Sequence[Any]", named), "choice_set")
@@ -141,26 +124,26 @@ def _read_best_worst(frame: NamedColumns) -> ParsedChoices:
     """The best and the worst of each set: a choice among all ordered pairs of its items."""
     shown = [as_list(cells) for cells in as_list(_read_sets(frame))]
     best, worst = as_list(frame.take("best")), as_list(frame.take("worst"))
-    items, sets = number_choices(best, shown, frame.counts)
+    items, sets = number_sets(best, shown, frame.counts)
     check_items(items)
-    last = number_choices(worst, shown)[1].winner
+    worst_item = number_sets(worst, shown)[1].winner
 
-    # every ordered pair of each set: its index there says which item is best, and which of the others worst
+    # the ordered pairs of each set, numbered: by the position of the best item, then of the worst
     n_pairs = sets.lengths * (sets.lengths - 1)
     check_unrolled(int(n_pairs.sum()), len(sets.members), MOST_PAIRED)
     row = np.repeat(np.arange(len(best)), n_pairs)
     start = offsets_of(sets.lengths)[row]
     pair = np.arange(len(row)) - offsets_of(n_pairs)[row]
-    best_index, worst_index = pair // (sets.lengths[row] - 1), pair % (sets.lengths[row] - 1)
-    members = sets.members[start + best_index]
-    against = sets.members[start + worst_index + (worst_index >= best_index)]
+    best_position, worst_position = pair // (sets.lengths[row] - 1), pair % (sets.lengths[row] - 1)
+    worst_position += worst_position >= best_position  # no item is both
+    members, against = sets.members[start + best_position], sets.members[start + worst_position]
     if (members == against).any():
-        twice = np.unique(row[members == against])
-        raise BadRows("the set in ", twice, " names an item twice; name each item once")
+        rows = np.unique(row[members == against])
+        raise BadRows("the set in ", rows, " names an item twice; name each item once")
     counts = counts_of(frame.counts, len(best))
-    if (sets.winner == last).any():
-        raise BadRows("best and worst are the same item in ", sets.winner == last, "; drop such rows")
-    chosen = ((members == sets.winner[row]) & (against == last[row])) * counts[row]
+    if (sets.winner == worst_item).any():
+        raise BadRows("best and worst are the same item in ", sets.winner == worst_item, "; drop such rows")
+    chosen = ((members == sets.winner[row]) & (against == worst_item[row])) * counts[row]
     choices = Alternatives(n_pairs, np.arange(len(best)), chosen.astype(np.float64), row, members, against)
     return ParsedChoices(items, choices, counts)
 
@@ -176,7 +159,10 @@ def _read_long(frame: NamedColumns) -> ParsedChoices:
     situation, _ = number_labels(frame.take("situation"), "situation")
     if not len(situation):
         raise InvalidSamples(NO_ROWS)
-    chosen = _read_chosen(frame.take("chosen"), len(situation))
+    chosen = read_amounts(frame.take("chosen"), "chosen", len(situation))
+    if (chosen < 0).any():
+        fault = f"chosen is {chosen[np.argmax(chosen < 0)]:g} in "
+        raise BadRows(fault, chosen < 0, "; give 1 or 0, or how often it was chosen")
     if not chosen.any():
         raise InvalidSamples("chosen is 0 in every row; mark the alternative that was chosen with 1")
     items, (members,) = number_columns({"alternative": frame.take("alternative")})
@@ -189,20 +175,10 @@ def _read_long(frame: NamedColumns) -> ParsedChoices:
     return ParsedChoices(items, choices, counts.astype(np.float64))
 
 
-def _read_chosen(values: Any, n_rows: int) -> Float64:
-    """How often each alternative was chosen; yes and no count as 1 and 0."""
-    chosen = read_amounts(values, "chosen", n_rows)
-    bad = chosen < 0
-    if bad.any():
-        value = f"{chosen[np.argmax(bad)]:g}"
-        raise BadRows(f"chosen is {value} in ", bad, "; give 1 or 0, or how often it was chosen")
-    return chosen
-
-
 def _refuse_texts(lists: Any, name: Any, otherwise: str = "") -> None:
     if holds_items(lists):
         raise InvalidSamples(
-            f"the column {name!r} does not hold lists; split its strings first (in pandas: "
+            f"the column {name!r} does not contain lists; split its strings first (in pandas: "
             f"frame[{name!r}].str.split('|'); on the command line: --split '|'){otherwise}"
         )
 
@@ -236,17 +212,18 @@ def _read_ranking_rows(frame: NamedColumns) -> ParsedChoices:
     cells = frame.cells(names, "ranking")
     _refuse_ranks(names, cells)
     rankings: list[list[Any]] = []
-    gaps = list[int]()
+    interrupted = list[int]()
     for number, row in enumerate(_rows_of(cells)):
         filled = [not is_missing(cell) for cell in row]
         if not all(filled[: sum(filled)]):
-            gaps.append(number)
-        items = row[: sum(filled)]  # pandas turns whole numbers into floats if a column has gaps
+            interrupted.append(number)
+        items = row[: sum(filled)]  # pandas turns whole numbers into floats if cells are empty
         rankings.append(
             [int(item) if isinstance(item, float) and item.is_integer() else item for item in items]
         )
-    if gaps:
-        raise BadRows("", gaps, " has a gap before its end; close it, or drop the row", noun="ranking")
+    if interrupted:
+        fault = " has an empty cell before its end; fill it in, or drop the row"
+        raise BadRows("", interrupted, fault, noun="ranking")
     return frame.read(rankings=rankings)
 
 
@@ -255,13 +232,22 @@ def _refuse_ranks(names: list[Any], cells: list[list[Any]]) -> None:
     texts = [RANK_PREFIX.sub("", str(name)) for name in names]
     if any(texts == [str(first + k) for k in range(len(texts))] for first in (0, 1)):
         return
-    if all(is_missing(cell) or _float_or_none(cell) is not None for column in cells for cell in column):
+    if all(is_missing(cell) or not np.isnan(as_number(cell)) for column in cells for cell in column):
         columns = ", ".join(map(show, names[:3])) + ", …" * (len(names) > 3)
         raise InvalidSamples(
-            f"the columns of ranking= hold numbers: if these are the ranks of {columns}, use ranks= instead "
-            "of ranking= (on the command line: --ranks); if they are items, the best first, give lists: "
-            "rankings=frame[columns].to_numpy().tolist()"
+            f"the columns of ranking= contain numbers: if these are the ranks of {columns}, use ranks= "
+            "instead of ranking= (on the command line: --ranks); if they are items, the best first, give "
+            "lists: rankings=frame[columns].to_numpy().tolist()"
         )
+
+
+class RankEntry(NamedTuple):
+    """The rank of an item in a ranking, and the row of the data that says it."""
+
+    row: int
+    ranking: int
+    item: Any
+    cell: Any
 
 
 def _read_rank_columns(frame: NamedColumns) -> ParsedChoices:
@@ -274,60 +260,53 @@ def _read_rank_columns(frame: NamedColumns) -> ParsedChoices:
         )
     items = list(cast("Sequence[Any]", names))
     entries = [
-        (number, item, cell)
-        for number, cells in enumerate(_rows_of(frame.cells(items, "ranks")))
+        RankEntry(row, row, item, cell)
+        for row, cells in enumerate(_rows_of(frame.cells(items, "ranks")))
         for item, cell in zip(items, cells, strict=True)
     ]
-    rankings = _sort_entries(entries, [number for number, _, _ in entries])
-    return frame.read(rankings=rankings)
+    return frame.read(rankings=_sort_entries(entries))
 
 
 def _read_rank_entries(frame: NamedColumns) -> ParsedChoices:
     """Rankings from one row per item of a ranking: ``situation`` says which, and ``ranks`` has the rank."""
     _refuse_counts(frame, "each ranking was made once, and equal ranks are ties")
-    number, _ = number_labels(frame.take("situation"), "situation")
+    ranking, _ = number_labels(frame.take("situation"), "situation")
     items, ranks = as_list(frame.take("alternative")), as_list(frame.take("ranks"))
     missing = [is_missing(item) for item in items]
     if any(missing):
         raise BadRows("the alternative in ", missing, " is missing; fill it in, or drop the row")
-    entries = list(_rows_of([number.tolist(), items, ranks]))
-    rankings = _sort_entries(entries, range(len(entries)))
-    ranked = [index for index, ranking in enumerate(rankings) if ranking]
-    first_row = np.unique(number, return_index=True)[1]
+    rows = enumerate(_rows_of([ranking.tolist(), items, ranks]))
+    rankings = _sort_entries([RankEntry(row, *cells) for row, cells in rows])
+    ranked = [number for number, tiers in enumerate(rankings) if tiers]
+    first_row = np.unique(ranking, return_index=True)[1]
     try:
-        return frame.read(rankings=[rankings[index] for index in ranked])
+        return frame.read(rankings=[rankings[number] for number in ranked])
     except BadRows as error:  # of rankings, which are named by their first row
-        rows = first_row[np.array(ranked)[error.rows]]
-        raise BadRows("the ranking of ", rows, error.after) from error
+        raise BadRows("the ranking of ", first_row[np.array(ranked)[error.rows]], error.after) from error
 
 
-def _sort_entries(entries: Sequence[tuple[int, Any, Any]], rows: Sequence[int]) -> list[list[list[Any]]]:
-    """Rankings from entries (number of the ranking, item, rank), which come from these ``rows``."""
-    n_rankings = 1 + max((entry[0] for entry in entries), default=-1)
+def _sort_entries(entries: Sequence[RankEntry]) -> list[list[list[Any]]]:
+    """Each ranking as tiers, best first: the items that share a rank."""
+    n_rankings = 1 + max((entry.ranking for entry in entries), default=-1)
     items_by_rank: list[dict[float, list[Any]]] = [{} for _ in range(n_rankings)]
     faults = dict[int, str]()
-    for row, (number, item, cell) in zip(rows, entries, strict=True):
-        rank = None if is_missing(cell) else _float_or_none(cell)
-        if rank is not None and rank >= 1:
-            items_by_rank[number].setdefault(rank, []).append(item)
-        elif not is_missing(cell):
+    for row, ranking, item, cell in entries:
+        if is_missing(cell):
+            continue
+        rank = as_number(cell)
+        if rank >= 1:
+            items_by_rank[ranking].setdefault(rank, []).append(item)
+        else:
             faults.setdefault(row, f"{show(item)} the rank {show(cell)}")
     if faults:
         raise BadRows(
             "",
             list(faults),
             f" gives {next(iter(faults.values()))}; a rank is a number, at least 1 (1 is best). If an item "
-            "was not ranked, leave its cell empty, which compares it with none, or give it a rank behind "
+            "was not ranked, leave its cell empty, which compares it with none, or give it a rank after "
             "the others",
         )
     return [[tiers[rank] for rank in sorted(tiers)] for tiers in items_by_rank]
-
-
-def _float_or_none(cell: Any) -> float | None:
-    try:
-        return None if isinstance(cell, bool) else float(cell)
-    except (TypeError, ValueError):
-        return None
 
 
 PAIRS = Form(_read_pairs, {"winner", "loser"})
@@ -355,8 +334,10 @@ ARENAS: list[dict[str, Any]] = [
 
 
 def find_form(roles: Mapping[str, Any], table: Mapping[Any, Any]) -> Form:
-    """The form that fits most of the named columns, otherwise the form of the usual names."""
-    # the form with most named columns; then one whose columns are all there; then the first listed
+    """The form with most named columns; of several, the first whose columns are all there.
+
+    If no columns are named, it is the first form all of whose roles are names of columns.
+    """
     form = max(
         FORMS, key=lambda form: (len(form.needs & roles.keys()), form.needs <= roles.keys() | table.keys())
     )
@@ -368,12 +349,12 @@ def find_form(roles: Mapping[str, Any], table: Mapping[Any, Any]) -> Form:
             needed = " and ".join(f"{role}=" for role in sorted(form.needs))
             raise InvalidSamples(f"{surplus[0]}= cannot be combined with {needed}; leave one out")
         return form
-    for form in USUAL:
-        if table.keys() >= form.needs:
-            return form
+    usual = next((form for form in USUAL if table.keys() >= form.needs), None)
+    if usual is not None:
+        return usual
     names = ", ".join(show(name) for name in list(table)[:12])
     raise InvalidSamples(
-        f"the columns {names or '(none)'} do not say which one is the winner; name the columns by winner= "
+        f"the columns {names or '(none)'} do not say which item is the winner; name the columns by winner= "
         "and loser=, by first=, second= and outcome=, by ranking= (items, the best first), by ranks= (one "
         "column of ranks for each item), or by situation=, alternative= and chosen="
     )

@@ -1,8 +1,8 @@
-"""Infinite gaps between components: their order, and the least that each gap may be.
+"""Infinite gaps between components: their order, and a lower bound of each gap.
 
-Where all choices between two components went one way, the gap between them is infinite; with confidence 1 − α
-it is at least the gap at which these choices had the probability α (Geyer 2009). For 8 wins of 8 that is
-0.789 at 95 %.
+Where all choices between two components went one way, the gap between their mean scores is infinite. With
+confidence 1 − α it is at least the gap at which these choices had the probability α (Geyer 2009). For 8 wins
+of 8 that is 0.789 at 95 %.
 """
 
 from collections.abc import Callable
@@ -13,19 +13,18 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.choices.numbering import NumberedChoices
+from attomaton.choices.luce_choices import NumberedChoices
 
 if TYPE_CHECKING:
     from attomaton.choices.logit.fit import LogitFit
 
-MOST_BETWEEN = 20
-"""Most components on the way from one to another of which all choices are used at once."""
+MOST_BETWEEN = 20  # most components on the way from one to another of which all choices are used at once
 
-LEAST_SLOPE = 0.25
-"""Slopes of rows are 0 or at least ½, but for rounding."""
+LEAST_SLOPE = 0.25  # slopes of rows are 0 or at least ½, except for rounding
 
-FARTHEST, GAP_HALVINGS = 800.0, 64
-"""Largest gap that is looked for, and how often that range is halved."""
+FARTHEST, GAP_HALVINGS = 800.0, 64  # largest gap that is searched for, and how often that range is halved
+
+LEAST_TAIL = 1e-15  # the least probability for which a bound is computed
 
 
 class LostRows(NamedTuple):
@@ -39,14 +38,11 @@ class LostRows(NamedTuple):
     slopes: Any  # CSR, (n_rows, n_components); each row sums to 0
     start: Float64  # (n_rows,)
     situation: Int64  # (n_rows,), ascending
-    totals: Float64  # (n_situations,)
+    totals: Float64  # (n_situations,), N
     clusters: Int64 | None = None  # (n_situations,)
 
     def weights(self, situations: Int64, group: Int64 | None = None) -> Float64:
-        """How often each of these situations counts: N times, or its share of the one choice of its cluster.
-
-        ``group`` separates sets of situations that are used apart from each other.
-        """
+        """How often each situation counts: N times, or its share if a cluster (in a group) counts once."""
         clusters = None if self.clusters is None else self.clusters[situations]
         if clusters is not None and group is not None:
             clusters = clusters + group * (int(clusters.max(initial=-1)) + 1)
@@ -55,29 +51,29 @@ class LostRows(NamedTuple):
         return count_once(self.totals[situations], clusters)
 
 
+class PairRows(NamedTuple):
+    """Lost rows with log odds start − slope · gap of one pair; rows of one situation and pair form a cell."""
+
+    borders: Int64  # (n_cells + 1,), where the rows of each cell begin and end
+    pair: Int64  # (n_cells,), the pair, as an index into ``Gaps.above``
+    weight: Float64  # (n_cells,), how often the situation counts
+    slope: Float64  # (n_rows,)
+    start: Float64  # (n_rows,)
+
+
 class Gaps:
-    """Pairs of components of which the first is infinitely far ahead, with a bound for each.
+    """Pairs of components of which the first is infinitely far ahead, with a lower bound of each gap.
 
-    A component has a larger number than those that precede it. All gaps are between the means of
-    two components.
-
-    Parameters
-    ----------
-    rows : LostRows
-        The alternatives from which the gaps follow.
-    above, below : int64 arrays, shape (n_pairs,)
-        Pairs of components of which the first precedes the second, sorted.
-    n_components : int
-        The number of components.
+    The arrays ``above`` and ``below``, shape (n_pairs,), are the pairs, sorted; a component has a larger
+    number than those that precede it. A gap is the difference of the mean scores of two components.
     """
 
     def __init__(self, rows: LostRows, above: Int64, below: Int64, n_components: int) -> None:
         self.above, self.below, self.n_components = above, below, n_components
-        self._rows, self._least = rows, dict[float, Float64]()
+        self._rows, self._bounds = rows, dict[float, Float64]()
 
     @cached_property
     def precedes(self) -> Bool:
-        """Which components precede which others, shape (n_components, n_components)."""
         reach = np.zeros((self.n_components, self.n_components), bool)
         order = np.argsort(-self.above, kind="stable")
         for above, below in zip(self.above[order].tolist(), self.below[order].tolist(), strict=True):
@@ -87,103 +83,133 @@ class Gaps:
 
     def between(self, above: int, below: int) -> Bool:
         """The components on the way from one to the other, both included, shape (n_components,)."""
-        itself = np.eye(self.n_components, dtype=bool)
-        return (self.precedes[above] | itself[above]) & (self.precedes[:, below] | itself[below])
+        number = np.arange(self.n_components)
+        return (self.precedes[above] | (number == above)) & (self.precedes[:, below] | (number == below))
 
-    def each(self, level: float) -> Float64:
-        """With this confidence each pair's gap is at least this, by the choices between the two alone.
-
-        The shape is (n_pairs,).
-        """
-        if level not in self._least:
-            rows, (cells, pair, weight, slope, start) = self._rows, self._pairwise
-            low, limit = np.full(len(self.above), -FARTHEST), np.log1p(-level)
+    def pair_bounds(self, level: float) -> Float64:
+        """The bound of each pair's gap with this confidence by its own choices, shape (n_pairs,)."""
+        if level not in self._bounds:
+            rows, limit = self._pair_rows, np.log1p(-level)
+            low = np.full(len(self.above), -FARTHEST)
             high = -low
-            for _ in range(GAP_HALVINGS if len(rows.start) else 0):
+            for _ in range(GAP_HALVINGS if len(self._rows.start) else 0):
                 middle = (low + high) / 2
-                odds = np.logaddexp.reduceat(
-                    start - slope * np.repeat(middle[pair], np.diff(cells)), cells[:-1]
+                gap = np.repeat(middle[rows.pair], np.diff(rows.borders))
+                log_odds = np.logaddexp.reduceat(rows.start - rows.slope * gap, rows.borders[:-1])
+                log_likelihood = -np.bincount(
+                    rows.pair, rows.weight * np.logaddexp(0.0, log_odds), len(middle)
                 )
-                value = -np.bincount(pair, weight * np.logaddexp(0.0, odds), len(middle))
-                low, high = np.where(value >= limit, low, middle), np.where(value >= limit, middle, high)
-            self._least[level] = low
-        return self._least[level]
+                probable = log_likelihood >= limit
+                low, high = np.where(probable, low, middle), np.where(probable, middle, high)
+            self._bounds[level] = low
+        return self._bounds[level]
 
     @cached_property
-    def _pairwise(self) -> tuple[Int64, Int64, Float64, Float64, Float64]:
-        """Rows that move with one pair of components only, in cells of one situation and pair.
-
-        Where each cell starts, its pair and its weight; the slope and the start of each row.
-        """
+    def _pair_rows(self) -> PairRows:
         slopes, start = self._rows.slopes, self._rows.start
-        chosen = np.flatnonzero(np.diff(slopes.indptr) == 2)
-        at = slopes.indptr[chosen]
-        ends = slopes.indices[at], slopes.indices[at + 1]
-        above, below = (
-            np.asarray(np.where(slopes.data[at] > 0, *sides), np.int64) for sides in (ends, ends[::-1])
-        )
+        rows = np.flatnonzero(np.diff(slopes.indptr) == 2)
+        entry = slopes.indptr[rows]
+        left, right, rising = slopes.indices[entry], slopes.indices[entry + 1], slopes.data[entry] > 0
+        above = np.asarray(np.where(rising, left, right), np.int64)
+        below = np.asarray(np.where(rising, right, left), np.int64)
         keys = self.above * self.n_components + self.below
         pair = np.searchsorted(keys, above * self.n_components + below)
-        order = np.lexsort((pair, self._rows.situation[chosen]))
-        chosen, pair = chosen[order], pair[order]
-        situation = self._rows.situation[chosen]
-        new = (np.diff(situation, prepend=-1) != 0) | (np.diff(pair, prepend=-1) != 0)
-        cells = np.flatnonzero(new)
+        order = np.lexsort((pair, self._rows.situation[rows]))
+        rows, pair = rows[order], pair[order]
+        situation = self._rows.situation[rows]
+        begins = (np.diff(situation, prepend=-1) != 0) | (np.diff(pair, prepend=-1) != 0)
+        cells = np.flatnonzero(begins)
         weight = self._rows.weights(situation[cells], pair[cells])
-        slope = np.abs(slopes.data[slopes.indptr[chosen]])
-        return np.append(cells, len(chosen)), pair[cells], weight, slope, start[chosen]
+        slope = np.abs(slopes.data[slopes.indptr[rows]])
+        return PairRows(np.append(cells, len(rows)), pair[cells], weight, slope, start[rows])
 
-    def least(self, above: int, below: int, level: float) -> float:
-        """The least gap at which the choices on the way from one component to the other are probable enough.
+    def bound(self, above: int, below: int, level: float) -> float:
+        """The least gap at which all choices on the way between the two components are probable enough.
 
-        With many components on the way it is the sum along the chain of pairs where that is largest, which is
-        never more: all choices are at most as probable as those of each pair.
+        With many components on the way it is the largest sum of bounds along a chain of pairs, which is never
+        more: all choices are at most as probable as those of each pair.
         """
-        among = self.between(above, below)
-        size, height = int(among.sum()), None
-        if 2 < size <= MOST_BETWEEN:
-            from attomaton.choices.logit.bounds import lowest_height, merge  # a tenth of the start-up time
+        on_way = self.between(above, below)
+        size = int(on_way.sum())
+        if not 2 < size <= MOST_BETWEEN:
+            return self._sum_of_bounds(above, below, level)
+        from attomaton.choices.logit.bounds import lowest_height, merge  # a tenth of the start-up time
 
-            slopes, start, situation, _, _ = self._rows
-            use = np.asarray(abs(slopes) @ ~among).ravel() == 0
-            inside = slopes[use][:, among].toarray()[:, :-1]  # the last component stays at 0
-            owners, number = np.unique(situation[use], return_inverse=True)
-            data = merge(inside, start[use], number, self._rows.weights(owners))
-            apart = np.arange(size - 1, 0, -1).astype(np.float64)
-            height = lowest_height(np.eye(size - 1)[0], data, apart / (inside @ apart).min(), level)
-        return self._add_up(above, below, level) if height is None else height
+        slopes, start, situation, _, _ = self._rows
+        use = np.asarray(abs(slopes) @ ~on_way).ravel() == 0
+        inside = slopes[use][:, on_way].toarray()[:, :-1]  # the last component stays at 0
+        situations, number = np.unique(situation[use], return_inverse=True)
+        data = merge(inside, start[use], number, self._rows.weights(situations))
+        apart = np.arange(size - 1, 0, -1).astype(np.float64)
+        height = lowest_height(np.eye(size - 1)[0], data, apart / (inside @ apart).min(), level)
+        return self._sum_of_bounds(above, below, level) if height is None else height
 
-    def _add_up(self, above: int, below: int, level: float) -> float:
-        """The largest sum of the least gaps over chains of pairs from one component to the other."""
-        total, each = np.full(self.n_components, -np.inf), self.each(level)
+    def _sum_of_bounds(self, above: int, below: int, level: float) -> float:
+        total, bounds = np.full(self.n_components, -np.inf), self.pair_bounds(level)
         total[above] = 0.0
-        for pair in np.lexsort((self.below, self.above)).tolist():  # so that the start is known
+        for pair in np.lexsort((self.below, self.above)).tolist():  # so that the total of ``above`` is final
             end = self.below[pair]
-            total[end] = max(total[end], total[self.above[pair]] + each[pair])
+            total[end] = max(total[end], total[self.above[pair]] + bounds[pair])
         return float(total[below])
+
+
+FindBound = Callable[[int, int, float], float | None]  # above, below, level → bound of the gap
 
 
 class OpenGaps(Gaps):
     """Gaps where a coefficient of a feature is infinite too, so that not only components move apart."""
 
-    def __init__(
-        self, bound: Callable[[int, int, float], float | None], above: Int64, below: Int64, n_components: int
-    ) -> None:
+    def __init__(self, find_bound: FindBound, above: Int64, below: Int64, n_components: int) -> None:
         nothing = LostRows(csr_array((0, n_components)), np.zeros(0), np.zeros(0, np.int64), np.zeros(0))
         super().__init__(nothing, above, below, n_components)
-        self._bound = bound
+        self._find_bound = find_bound
 
-    def each(self, level: float) -> Float64:
-        """With this confidence each pair's gap is at least this; −inf where unknown."""
-        if level not in self._least:
+    def pair_bounds(self, level: float) -> Float64:
+        if level not in self._bounds:
             pairs = zip(self.above.tolist(), self.below.tolist(), strict=True)
-            self._least[level] = np.array([self.least(*pair, level) for pair in pairs], np.float64)
-        return self._least[level]
+            self._bounds[level] = np.array([self.bound(*pair, level) for pair in pairs], np.float64)
+        return self._bounds[level]
 
-    def least(self, above: int, below: int, level: float) -> float:
-        """With this confidence the gap of two components is at least this; −inf where unknown."""
-        bound = self._bound(above, below, level) if self.n_components <= MOST_BETWEEN else None
+    def bound(self, above: int, below: int, level: float) -> float:
+        """The bound of the gap with this confidence; −inf where it is unknown."""
+        bound = self._find_bound(above, below, level) if self.n_components <= MOST_BETWEEN else None
         return -np.inf if bound is None else bound
+
+
+class GapLimits(NamedTuple):
+    """The interval and the p-value of an infinite difference of two items.
+
+    The difference is ``sign`` · ∞. Its size is ``unit`` times the gap of the components ``above`` and
+    ``below`` plus ``apart``, which is the difference of the scores about the means of these components.
+    """
+
+    gaps: Gaps
+    above: int
+    below: int
+    apart: float
+    unit: float
+    sign: float
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """One end is infinite; the other is the bound, the least size that the difference may have."""
+        bound = self._bound(1.0 - level)
+        return (bound, np.inf) if self.sign > 0 else (-np.inf, -bound)
+
+    @property
+    def p_value(self) -> float:
+        """Twice the probability of what happened at a difference of 0: the tail whose bound is 0."""
+        from scipy.optimize import brentq
+
+        if self._bound(0.5) < 0:
+            return 1.0
+        if self._bound(LEAST_TAIL) > 0:
+            return 2.0 * LEAST_TAIL
+        ends = np.log([LEAST_TAIL, 0.5])
+        root: Any = brentq(lambda log_tail: self._bound(float(np.exp(log_tail))), *ends, xtol=1e-6)
+        return 2.0 * float(np.exp(root))
+
+    def _bound(self, tail: float) -> float:
+        return self.unit * (self.apart + self.gaps.bound(self.above, self.below, 1.0 - tail))
 
 
 def lost_in_sets(
@@ -192,19 +218,19 @@ def lost_in_sets(
     """The lost alternatives of choices from sets: all items outside the component of the winner.
 
     ``crossing`` has the choices with such items, counted in units of 1 / ``denominator``, and ``score`` the
-    score of each item about the mean of its component. Items of one set and component make one row.
+    score of each item relative to the mean of its component. Items of one set and component make one row.
     """
     utility = np.log(crossing.multiplicity) + score[crossing.item]
-    key = crossing.choice * n_components + component[crossing.item]
-    order = np.argsort(key, kind="stable")
-    key, first = np.unique(key[order], return_index=True)
-    total = np.logaddexp.reduceat(utility[order], first) if len(first) else np.zeros(0)
-    choice, number = key // max(n_components, 1), key % max(n_components, 1)
+    keys = crossing.choice * n_components + component[crossing.item]
+    order = np.argsort(keys, kind="stable")
+    keys, begins = np.unique(keys[order], return_index=True)
+    total = np.logaddexp.reduceat(utility[order], begins) if len(begins) else np.zeros(0)
+    choice, row_component = keys // max(n_components, 1), keys % max(n_components, 1)
     ahead = component[crossing.winner][choice]
-    face = total[number == ahead]  # of each choice
-    lost = number != ahead
-    choice, start = choice[lost], total[lost] - face[choice[lost]]
-    ends = np.column_stack([ahead[lost], number[lost]])
+    lost = row_component != ahead
+    winners_total = total[~lost]  # (n_choices,), of the component of the winner
+    choice, start = choice[lost], total[lost] - winners_total[choice[lost]]
+    ends = np.column_stack([ahead[lost], row_component[lost]])
     signs = np.tile([1.0, -1.0], len(ends))
     slopes = csr_array((signs, ends.ravel(), 2 * np.arange(len(ends) + 1)), shape=(len(ends), n_components))
     return LostRows(slopes, start, choice, crossing.times / denominator)
@@ -218,14 +244,15 @@ def lost_in_logit(
     ``component`` and ``score`` belong to the items, which are the first parameters.
     """
     problem, rows = fit.problem, np.flatnonzero(fit.dying)
-    reference = problem.reference[problem.situation_of(rows)]
-    differences = (problem.rows.pick(reference) - problem.rows.pick(rows))[:, : len(component)]
-    moved = (np.ones(len(component)), component, np.arange(len(component) + 1))
-    slopes = csr_array(differences @ csr_array(moved, shape=(len(component), n_components)))
+    situation, n_items = problem.situation_of(rows), len(component)
+    reference = problem.reference[situation]
+    by_item = (problem.rows.pick(reference) - problem.rows.pick(rows))[:, :n_items]
+    membership = (np.ones(n_items), component, np.arange(n_items + 1))
+    slopes = csr_array(by_item @ csr_array(membership, shape=(n_items, n_components)))
     slopes.data[np.abs(slopes.data) <= LEAST_SLOPE] = 0.0
     slopes.eliminate_zeros()
     slopes.sort_indices()
     leader = np.unique(component, return_index=True)[1]
     mean = problem.parameters(fit.evidence.beta)[leader] - score[leader]
     start = fit.dying_log_odds + slopes @ mean
-    return LostRows(slopes, start, problem.situation_of(rows), problem.totals, clusters)
+    return LostRows(slopes, start, situation, problem.totals, clusters)

@@ -21,12 +21,13 @@ from attomaton.choices.columns import (
     number_values,
     read_numbers,
 )
+from attomaton.choices.covariates import CONTESTANTS, COVARIATES, Covariates, read_covariates
 from attomaton.choices.forms import ARENAS, CROSSTAB, PAIRS, RANK_ENTRIES, Form, NamedColumns, find_form
 from attomaton.choices.numbering import BadRows, is_missing
 from attomaton.choices.outcomes import TIES
-from attomaton.choices.sequences import ChoiceData, PairChoices, ParsedChoices, read_sequences
+from attomaton.choices.parsed import PairChoices, ParsedChoices
+from attomaton.choices.sequences import ChoiceData, read_sequences
 from attomaton.choices.shapes import list_alternatives, pair_scores, read_games, read_matrix
-from attomaton.choices.side import CONTESTANTS, ROLES_OF_SIDE, Side, read_side
 from attomaton.corpora.budgets import STANDARD_INPUT
 from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.readers.files import File, keep_standard_input, naming, suffix_of
@@ -34,7 +35,7 @@ from attomaton.corpora.readers.sources import TABLE_READERS
 
 
 class FileColumns(dict[Any, Any]):
-    """The columns of a file by name, the name of each row in it, and whether to skip what cannot be read."""
+    """The columns of a file by name; ``locate`` says where a row is, ``skip_bad`` to skip unreadable rows."""
 
     def __init__(self, columns: Mapping[Any, Any], locate: Callable[[int], str], skip_bad: bool) -> None:
         super().__init__(columns)
@@ -61,33 +62,23 @@ def read_columns(path: str | PathLike[str], reading: Reading | None = None) -> F
         return FileColumns(columns_of(reader.table()), reader.locate, reading.skip_bad)
 
 
-def split_column(columns: FileColumns, name: str | None, between: str) -> FileColumns:
-    """The columns with one of them split into lists; whitespace around the parts is removed."""
-    if name is None or not between.strip():
+def split_column(columns: FileColumns, name: str | None, separator: str) -> FileColumns:
+    """The columns with one of them split into lists; whitespace around the entries is removed."""
+    if name is None or not separator.strip():
         raise UnsupportedOption(
             "split is for a column of choice sets or rankings; name that column and the separator"
         )
     texts = as_list(find_column(columns, name, "choice_set"))
     for row, text in enumerate(texts):
         if not isinstance(text, str) and not is_missing(text):
-            where = columns.locate(row)
-            raise InvalidSamples(f"{where} has no text to split in {name!r}; leave split out, or fix it")
-    lists = [[] if is_missing(text) else list(map(str.strip, text.split(between))) for text in texts]
+            line = columns.locate(row)
+            raise InvalidSamples(f"{line} has no text to split in {name!r}; leave split out, or fix it")
+    lists = [[] if is_missing(text) else list(map(str.strip, text.split(separator))) for text in texts]
     return FileColumns({**columns, name: lists}, columns.locate, columns.skip_bad)
 
 
 class Columns(TypedDict, total=False):
-    """Names of the columns of a frame, or the columns themselves.
-
-    ``winner`` with ``loser`` (or one column per loser, which holds the number of wins) or ``choice_set`` (a
-    column of lists, or several columns), or ``first``, ``second`` and ``outcome`` (one column, or one for
-    each side), or ``ranking`` (a column of lists, or one column per place), or ``ranks`` (one column per
-    item, which holds its place), or ``best``, ``worst`` and ``choice_set``, or ``situation``,
-    ``alternative`` and ``chosen`` (with a list of alternatives: one row per choice), or ``scores`` (a column
-    per item, or with ``situation`` and ``alternative``); ``count`` with most of these. ``drop`` lists
-    outcomes that are left out. ``moved_first``, ``features``, ``style``, ``cluster`` and ``by`` describe the
-    choices further, and ``most_per_pair`` weights them.
-    """
+    """Names of the columns of a frame, or the columns themselves; :func:`fit_choices` describes each."""
 
     winner: Any
     loser: Any
@@ -114,23 +105,22 @@ class Columns(TypedDict, total=False):
     by: Any
 
 
-def parse_choices(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoices, Side]:
-    """The choices, supplied in any form, and what describes them further."""
+def parse_choices(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedChoices, Covariates]:
     unknown = [role for role in columns if role not in Columns.__annotations__]
     if unknown:
         raise UnsupportedOption(
             f"unknown option {unknown[0]!r}; columns are named by {', '.join(Columns.__annotations__)}"
         )
     roles = {role: named for role, named in columns.items() if named is not None}
-    most = roles.pop("most_per_pair", None)
-    side = {role: roles.pop(role) for role in ROLES_OF_SIDE if role in roles}
-    parsed, side_of_rows = _parse_source(data, roles, side)
-    return (parsed if most is None else _limit_pairs(parsed, most)), side_of_rows
+    most_per_pair = roles.pop("most_per_pair", None)
+    covariates = {role: roles.pop(role) for role in COVARIATES if role in roles}
+    parsed, described = _parse_source(data, roles, covariates)
+    return (parsed if most_per_pair is None else _limit_pairs(parsed, most_per_pair)), described
 
 
-def _limit_pairs(parsed: ParsedChoices, most: Any) -> ParsedChoices:
-    """Weights with which no pair of items counts as more than ``most`` comparisons."""
-    most = real_number(most, "most_per_pair", above=0)
+def _limit_pairs(parsed: ParsedChoices, most_per_pair: Any) -> ParsedChoices:
+    """Weights with which no pair of items counts as more than this number of comparisons."""
+    most = real_number(most_per_pair, "most_per_pair", above=0)
     if not isinstance(parsed.choices, PairChoices):
         raise UnsupportedOption("most_per_pair= is for pairs; leave it out")
     pair = parsed.choices.number_pairs()
@@ -141,14 +131,14 @@ def _limit_pairs(parsed: ParsedChoices, most: Any) -> ParsedChoices:
 
 
 def _parse_source(
-    data: ChoiceData, roles: Mapping[str, Any], side: Mapping[str, Any]
-) -> tuple[ParsedChoices, Side]:
-    """The choices of a file, of a frame, or of sequences, and what describes them further."""
+    data: ChoiceData, roles: Mapping[str, Any], covariates: Mapping[str, Any]
+) -> tuple[ParsedChoices, Covariates]:
+    """The choices of a file, a frame, a matrix of wins, columns given one by one, or other sequences."""
     source: Any = data.winners if data.rankings is None else data.rankings
     if isinstance(source, str | PathLike) and data.choice_sets is None and data.losers is None:
         source = read_columns(cast("str | PathLike[str]", source))
     if isinstance(source, FileColumns):
-        return _read_file(data, source, roles, side)
+        return _read_file(data, source, roles, covariates)
 
     columns = {role: named for role, named in roles.items() if role != "drop"}
     matrix = read_matrix(source) if source is data.winners and not roles and data.losers is None else None
@@ -157,7 +147,7 @@ def _parse_source(
     elif matrix is not None:
         source, roles = matrix
     if is_frame(cast("Any", source)) and not (source is data.rankings and isinstance(source, list)):
-        return _read_frame(data, columns_of(source), roles, side)
+        return _read_frame(data, columns_of(source), roles, covariates)
 
     if roles:
         raise InvalidSamples(
@@ -165,26 +155,28 @@ def _parse_source(
             "sequences: fit_choices(winners, losers=losers)"
         )
     parsed = read_sequences(data)
-    side_of_rows = read_side(parsed, side, {}, ("winner", "loser")) if side else Side({})
-    return _leave_out_unmade(parsed, data.counts), side_of_rows
+    described = read_covariates(parsed, covariates, {}, ("winner", "loser")) if covariates else Covariates({})
+    return _leave_out_unmade(parsed, data.counts), described
 
 
 def _leave_out_unmade(parsed: ParsedChoices, counts: Any) -> ParsedChoices:
+    """The choices without those of count 0."""
     if counts is None or parsed.counts.all():
         return parsed
     return parsed.restrict(np.asarray(counts) > 0)
 
 
 def _read_file(
-    data: ChoiceData, file: FileColumns, roles: Mapping[str, Any], side: Mapping[str, Any]
-) -> tuple[ParsedChoices, Side]:
+    data: ChoiceData, file: FileColumns, roles: Mapping[str, Any], covariates: Mapping[str, Any]
+) -> tuple[ParsedChoices, Covariates]:
     """The choices of a file: rows that cannot be read are named as in the file, or skipped and counted."""
-    n_rows = max(map(_length, file.values()), default=0)
+    n_rows = max((len(column) for column in file.values() if column is not None), default=0)
     rows, first_fault = np.arange(n_rows), ""
-    remaining: Mapping[Any, Any] = file
+    table: Mapping[Any, Any] = file
     while True:
         try:
-            result = _read_frame(data, remaining, roles, side)
+            result = _read_frame(data, table, roles, covariates)
+            break
         except BadRows as error:
             message = error.locate(file.locate(int(rows[error.rows[0]])))
             good = np.ones(len(rows), bool)
@@ -192,16 +184,10 @@ def _read_file(
             if not file.skip_bad or not good.any():
                 raise InvalidSamples(message) from error
             rows, first_fault = rows[good], first_fault or message.partition("; ")[0]
-            remaining = {name: select_rows(column, good) for name, column in remaining.items()}
-        else:
-            break
+            table = {name: select_rows(column, good) for name, column in table.items()}
     if len(rows) < n_rows:
         warnings.warn(SkippedDocuments(n_rows - len(rows), first_fault, "row"), stacklevel=2)
     return result
-
-
-def _length(column: Any) -> int:
-    return 0 if column is None else len(column)
 
 
 def select_rows(column: Any, rows: Bool) -> Any:
@@ -214,80 +200,70 @@ def select_rows(column: Any, rows: Bool) -> Any:
 
 
 def _read_frame(
-    data: ChoiceData, table: Mapping[Any, Any], roles: Mapping[str, Any], side: Mapping[str, Any]
-) -> tuple[ParsedChoices, Side]:
-    """The choices of a frame, and what describes them further."""
+    data: ChoiceData, table: Mapping[Any, Any], roles: Mapping[str, Any], covariates: Mapping[str, Any]
+) -> tuple[ParsedChoices, Covariates]:
     if data.choice_sets is not None or data.losers is not None:
         raise InvalidSamples(
             'give a frame alone, with the names of its columns: fit_choices(frame, winner="…", loser="…")'
         )
     if data.rankings is not None and not roles:
         roles = {"ranking": list(table)}
-    table, roles, side = _rewrite(table, roles, side)
-    form = find_form(roles, table)
-    counts, tied = _find_counts_and_ties(data, form, table, roles, side)
-    parsed = form.read(NamedColumns(table, roles, counts, tied))
+    named = _rewrite(NamedColumns(table, roles, covariates, data.counts, data.tied))
+    form = find_form(named.roles, named.table)
+    named = _find_counts_and_ties(named, form)
+    parsed = form.read(named)
 
-    if side and form in (CROSSTAB, RANK_ENTRIES):
+    if covariates and form in (CROSSTAB, RANK_ENTRIES):
         needed = "pair" if form is CROSSTAB else "ranking"
         raise UnsupportedOption(
-            f"{next(iter(side))}= needs a table with one row for each {needed}; leave it out, or give such a "
-            "table"
+            f"{next(iter(covariates))}= needs a table with one row for each {needed}; leave it out, or give "
+            "such a table"
         )
-    contestants = next((pair for pair in CONTESTANTS if form.needs >= set(pair)), ("", ""))
-    names = roles.get(contestants[0], contestants[0]), roles.get(contestants[1], contestants[1])
-    side_of_rows = read_side(parsed, side, table, names)
-    parsed = _leave_out_unmade(parsed, counts)
-    if "drop" in roles:
-        number, distinct = number_values(find_column(table, roles.get("outcome", "outcome"), "outcome"))
-        dropped = as_sequence(roles["drop"])
+    first, second = next((pair for pair in CONTESTANTS if form.needs >= set(pair)), ("", ""))
+    contestants = named.name(first), named.name(second)
+    described = read_covariates(parsed, named.covariates, named.table, contestants)
+    parsed = _leave_out_unmade(parsed, named.counts)
+    if "drop" in named.roles:
+        number, distinct = number_values(named.take("outcome"))
+        dropped = as_sequence(named.roles["drop"])
         parsed = parsed.restrict(np.array([value not in dropped for value in distinct], bool)[number])
-    return parsed, side_of_rows
+    return parsed, described
 
 
-def _rewrite(
-    table: Mapping[Any, Any], roles: Mapping[str, Any], side: Mapping[str, Any]
-) -> tuple[Mapping[Any, Any], Mapping[str, Any], Mapping[str, Any]]:
-    """The columns of arenas named, and scores and wide surveys as pairs and alternatives."""
+def _rewrite(named: NamedColumns) -> NamedColumns:
+    """The table of an arena with its columns named; scores as pairs, and wide surveys as alternatives."""
+    table, roles = named.table, named.roles
     if roles.keys() <= {"drop", "count"} and "loser" not in table:
         for arena in ARENAS:
             if table.keys() >= {name for names in arena.values() for name in as_sequence(names)}:
-                roles = {**roles, **arena}
-                break
+                return named._replace(roles={**roles, **arena})
     if "scores" in roles:
-        return pair_scores(table, roles, side)
-    if isinstance(roles.get("alternative"), list | tuple):
-        return list_alternatives(table, roles, side)
-    return table, roles, side
+        return pair_scores(named)
+    return list_alternatives(named) if isinstance(roles.get("alternative"), list | tuple) else named
 
 
-def _find_counts_and_ties(
-    data: ChoiceData, form: Form, table: Mapping[Any, Any], roles: Mapping[str, Any], side: Mapping[str, Any]
-) -> tuple[Any, Any]:
+def _find_counts_and_ties(named: NamedColumns, form: Form) -> NamedColumns:
     """Counts and ties as given, or from a column: a named column, or one of the usual name without a role."""
-    used = {**roles, **side}
-    counts, tied = data.counts, data.tied
-    named = roles.get("count", counts if isinstance(counts, str) else None)
-    if named is None and counts is None and "count" in form.takes and "count" in table:
-        named = None if _has_role(used, "count") else "count"
-    if named is not None:
-        counts = _read_counts(find_column(table, named, "count"))
+    used, counts, tied = {**named.roles, **named.covariates}, named.counts, named.tied
+    count_name = named.roles.get("count", counts if isinstance(counts, str) else None)
+    if count_name is None and counts is None and "count" in form.takes and "count" in named.table:
+        count_name = None if _has_role(used, "count") else "count"
+    if count_name is not None:
+        counts = _read_counts(find_column(named.table, count_name, "count"))
     if tied is None and form is PAIRS:
-        tied = next((name for name in TIES if name in table and not _has_role(used, name)), None)
+        tied = next((name for name in TIES if name in named.table and not _has_role(used, name)), None)
     if isinstance(tied, str):
-        tied = find_column(table, tied, "tied")
-    return counts, tied
+        tied = find_column(named.table, tied, "tied")
+    return named._replace(counts=counts, tied=tied)
 
 
 def _has_role(roles: Mapping[str, Any], name: str) -> bool:
-    """Whether a column already has a role."""
     return any(
         name in named if isinstance(named, list | tuple) else name == named for named in roles.values()
     )
 
 
 def _read_counts(values: Any) -> Any:
-    """A column of counts as numbers, even if a file stores them as text."""
     array = as_arrow(values)
     if array is None:
         return as_list(values)

@@ -17,13 +17,14 @@ import pyarrow as pa
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.printing import Block, Listing, show_count
 from attomaton.base.tables import Float64, Int64, column_of, table_of
-from attomaton.choices.board import item_column
+from attomaton.choices.board_rows import item_column
 from attomaton.choices.checks import Assessment
 from attomaton.choices.columns import columns_of, find_column, number_values
 from attomaton.choices.fit import fit_choices
 from attomaton.choices.inputs import Columns, parse_choices, read_columns, select_rows
+from attomaton.choices.parsed import PairChoices
 from attomaton.choices.result import ChoiceFit
-from attomaton.choices.sequences import ChoiceData, PairChoices
+from attomaton.choices.sequences import ChoiceData
 
 MOST_JUDGES = 1_000  # most judges, since the choices are fitted again without each
 

@@ -42,11 +42,9 @@ class Comparison(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OrderedItems:
-    """Items with the order and scores that choices determine; the base of :class:`~attomaton.ChoiceFit`.
+    """Items with the order and scores that choices determine: a base of :class:`~attomaton.ChoiceFit`.
 
-    Attributes
-    ----------
-    items, graph, model, scale : as for :class:`~attomaton.ChoiceFit`
+    ``items``, ``graph``, ``model`` and ``scale`` are those of the fit.
     """
 
     items: tuple[Any, ...]
@@ -68,8 +66,8 @@ class OrderedItems:
     def components(self) -> tuple[tuple[Any, ...], ...]:
         """The items of each component, best first; no component comes before one that precedes it.
 
-        Components that a chain of comparisons connects are adjacent, most items first. The components are
-        exact; where the scores are not certified, the order within a component is a guess.
+        Components that a chain of comparisons connects are adjacent, most items first. The order within a
+        component is a guess where the scores are not certified.
         """
         offsets = self.graph.members[0]
         values = self.model.values
@@ -111,10 +109,9 @@ class OrderedItems:
     def scores(self) -> dict[Any, float]:
         """The score of each item, with mean zero in its component: comparable only within a component.
 
-        With ``scale="elo"`` the mean is 1000 and a score is 400 / ln 10 times as large. An item alone in its
-        component has no score: NaN. With a prior all items can be compared, and the mean is over all.
-        Scores that are not certified raise ``UncertifiedSolution``; ``soft.scores`` has them anyway, one row
-        per item and a last one for the query.
+        With ``scale="elo"`` the mean is 1000 and a score is 400 / ln 10 times as large. The score of an item
+        alone in its component is NaN. With a prior the mean is over all items. Scores that are not certified
+        raise ``UncertifiedSolution``; ``soft.scores`` has them, with a last row for the query.
         """
         self.model.expect()
         scores = np.where(self._alone, np.nan, self._origin + self._unit * self.model.values)
@@ -124,8 +121,8 @@ class OrderedItems:
     def missing(self) -> tuple[Comparison, ...]:
         """The fewest comparisons that would join all components into one.
 
-        Each names the best item of a component, which should win against the weakest of another. Other items
-        of the same components work as well; no smaller number of comparisons is enough.
+        Each names the best item of a component, which should win against the weakest item of another; other
+        items of these components work as well.
         """
         pairs = np.array(self.order, np.int64).reshape(-1, 2)
         added = connect_strongly(len(self.components), pairs[:, 0], pairs[:, 1])
@@ -135,9 +132,9 @@ class OrderedItems:
     def direction(self) -> dict[Any, float]:
         """Limit of s(λ) / ln(1/λ), the scores under a ridge λ on all gaps, as λ vanishes.
 
-        The Graph-SVM of the items: the least Σ s² with s_i = s_j within a component and s_i − s_j ≥ 1 where
-        the component of i precedes that of j. Items that were never compared score 0. For
-        a conditional logit: the items' part of the direction of all coefficients.
+        It is the Graph-SVM of the items: the least Σ s² with s_i = s_j within a component and s_i − s_j ≥ 1
+        where the component of i precedes that of j. Items that were never compared have 0. For a conditional
+        logit it is the direction of all coefficients, restricted to the items.
         """
         if self.logit is not None:
             vector = self.logit.direction.vector[: len(self.items)]
@@ -159,15 +156,15 @@ class OrderedItems:
 
     @cached_property
     def _alone(self) -> Bool:
-        """Which items are alone in their component, and therefore have no score, shape (n_items,)."""
+        """Which items are alone in their component, and therefore have no score."""
         scored = self.model.components
         return scored.sizes[scored.component_of_node[: len(self.items)]] == 1
 
     @cached_property
     def _group_of(self) -> Int64:
-        """The group of each component of the graph except the query's, the group with the most items first.
+        """The group of each component except the query's, numbered by size, the largest first.
 
-        Components are in one group if a chain of pairs, one of which precedes the other, connects them.
+        A group is a set of components that chains of comparisons connect.
         """
         n_components = len(self.graph.heights[:-1])
         above, below = column(self.graph.order, "above"), column(self.graph.order, "below")
@@ -178,15 +175,14 @@ class OrderedItems:
 
     @cached_property
     def _graph_numbers(self) -> Int64:
-        """The components' numbers in the graph, group by group, highest first, without the query's."""
+        """The components except the query's, by their numbers in the graph: group by group, highest first."""
         return np.lexsort((-self.graph.heights[:-1], self._group_of))
 
     @cached_property
     def _all_pairs(self) -> tuple[Int64, Int64]:
-        """All pairs (above, below) of components joined by a choice, numbered as in ``components``, sorted.
+        """All pairs (above, below) of components that a choice connects, sorted positions in ``components``.
 
-        The pairs with the query, which all components precede, are left out: with them, reducing a long chain
-        would take time quadratic in its length.
+        Pairs with the query are left out: with them, reducing a long chain would take quadratic time.
         """
         order, n_components = self.graph.order, len(self._graph_numbers)
         above, below = self._position_of[column(order, "above")], self._position_of[column(order, "below")]

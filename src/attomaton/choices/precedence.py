@@ -10,7 +10,7 @@ from attomaton.base.tables import Bool, Int64
 from attomaton.choices.logit.cone import CLOSE
 from attomaton.choices.logit.contrasts import ContrastKind
 from attomaton.choices.logit.fit import LogitFit
-from attomaton.choices.numbering import make_item_edges
+from attomaton.choices.parsed import make_item_edges
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.grouping import count_keys

@@ -1,6 +1,6 @@
 """Rankings as choices: the first item from all, the second from the others, and so on; ties as averages.
 
-A ranking is a list of *tiers*, best first: the items that share a place.
+A ranking is a list of *tiers*, best first: the items that share a rank.
 """
 
 from collections import Counter
@@ -20,32 +20,26 @@ from attomaton.graphs.grouping import pack_pairs, sum_by_key, unpack_pairs
 RANKING_SCHEMA = pa.schema(
     [("items", pa.large_list(pa.int32())), ("places", pa.large_list(pa.int32())), ("count", pa.int64())]
 )
-"""Counted rankings: the numbers of the items, best first, and the place of each; tied items share a place."""
+"""Counted rankings: the numbers of the items, best first, and the rank of each from 0, shared by ties."""
 
-MOST_UNROLLED = 3_000_000
-"""Number of entries of choice sets beyond which rankings may not be long; they take 0.8 GB."""
+MOST_UNROLLED = 3_000_000  # entries of choice sets that rankings may always have; they take 0.8 GB
 
-LARGEST_TIE = 6
-"""Maximum number of items that can tie for one place: every subset of them becomes a choice set."""
+LARGEST_TIE = 6  # most items that can tie: every subset of them becomes a choice set
 
 
 class Unrolled(NamedTuple):
-    """The choices that rankings consist of.
-
-    Each counts ``weights`` / ``denominator``. ``ranking`` is the ranking it comes from, and ``tiers`` has the
-    tiers of every ranking.
-    """
+    """The choices that rankings consist of, and the rankings as tiers."""
 
     winners: list[Any]
     choice_sets: list[list[Any]]
-    weights: list[int]
-    ranking: list[int]
+    weights: list[int]  # how often each choice counts, in units of 1 / denominator
+    ranking: list[int]  # the ranking that each choice comes from
     denominator: int
     tiers: list[list[list[Any]]]
 
 
 def unroll(rankings: Sequence[Any]) -> Unrolled:
-    """Rankings, best first, in which a list contains items tied for one place.
+    """The choices of rankings, best first, in which a list contains tied items.
 
     Tied items count as the average over all their orders: in a tie of two, each has half a win.
     """
@@ -99,12 +93,10 @@ def choices_of_tiers(tiers: list[list[Any]], denominator: int) -> Iterator[tuple
 
 
 def _tiers(ranking: Collection[Any]) -> list[list[Any]]:
-    """The tiers of a ranking as a user gives it: an item, or a list of tied items, for each place."""
     return [list(cast("list[Any]", tier)) if isinstance(tier, list | set) else [tier] for tier in ranking]
 
 
 def _find_fault(ranking: Any) -> str:
-    """What is wrong with one ranking; empty if nothing is."""
     if isinstance(ranking, str | bytes | Mapping) or not isinstance(ranking, Collection):
         kind = "the text " + repr(cast("object", ranking)) if isinstance(ranking, str) else "no list"
         return f"is {kind}; give a list of items, the best first"
@@ -115,9 +107,9 @@ def _find_fault(ranking: Any) -> str:
         return "has a tuple among other items; put tied items in a list"
     largest = max(map(len, tiers), default=0)
     if largest > LARGEST_TIE:
-        return f"has {largest} items tied for one place; at most {LARGEST_TIE} can tie"
+        return f"has {largest} items tied for one rank; at most {LARGEST_TIE} can tie"
     if not tiers or not all(tiers):
-        return "is empty, or has a place without items; drop it"
+        return "is empty, or has a tie without items; drop it"
     items = [item for tier in tiers for item in tier]
     missing = [item for item in items if is_missing(item)]
     if missing:
@@ -125,15 +117,14 @@ def _find_fault(ranking: Any) -> str:
     try:
         distinct = set(items)
     except TypeError as error:
-        return f"holds an item that cannot be hashed ({error}); give tuples instead of lists"
+        return f"contains an item that cannot be hashed ({error}); give tuples instead of lists"
     if len(distinct) < len(items):
         twice = next(item for item, times in Counter(items).items() if times > 1)
-        return f"names {twice!r} more than once; each item has one place"
+        return f"names {twice!r} more than once; name each item once"
     return ""
 
 
 def table_rankings(tiered: Sequence[list[list[Any]]], items: Sequence[Any], count: Int64) -> pa.Table:
-    """The tiers of every ranking as a table of :data:`RANKING_SCHEMA`."""
     number = {item: index for index, item in enumerate(items)}
     flat = [(number[item], rank) for tiers in tiered for rank, tier in enumerate(tiers) for item in tier]
     offsets = offsets_of(np.array([sum(map(len, tiers)) for tiers in tiered]))

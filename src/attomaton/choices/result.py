@@ -16,38 +16,23 @@ from attomaton.base.artifacts import Run, load_run, write_run
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number, show, whole_number
-from attomaton.base.printing import Block, Listing, Signal, draw_text, shorten, show_count
+from attomaton.base.printing import Block, Listing, Signal, draw_text, show_count
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.assessment import AssessedItems
-from attomaton.choices.board import (
-    MOST_LINES,
-    MOST_RATED,
-    MOST_ROWS_DRAWN,
-    SHOWN_ROWS,
-    Board,
-    Ratings,
-    as_records,
-    draw_lines,
-    item_column,
-    list_coefficients,
-    outcome_probabilities,
-    record_coefficient,
-    rescale,
-    rows_without_board,
-)
-from attomaton.choices.gaps import Gaps, lost_in_sets
+from attomaton.choices.board import MOST_RATED, SHOWN_ROWS, Board
+from attomaton.choices.board_figure import MOST_LINES, MOST_ROWS_DRAWN, draw_lines
+from attomaton.choices.board_rows import as_records, item_column, plain_cells, rows_without_board
+from attomaton.choices.coefficient_list import list_coefficients, record_coefficient, rescale
+from attomaton.choices.gaps import GapLimits, Gaps, lost_in_sets
 from attomaton.choices.order import SCALES
+from attomaton.choices.ratings import Ratings, outcome_probabilities
 from attomaton.choices.storage import KIND, StoredFit, pack_choice_fit, unpack_choice_fit
 from attomaton.choices.uncertainty import LuceScores, ScoreDifference
 
 if TYPE_CHECKING:
     from attomaton.choices.logit.contrasts import Contrast
 
-SHOWN_COMPARISONS = 12
-"""Maximum number of comparisons and categories that a summary prints."""
-
-LEAST_TAIL = 1e-15
-"""The least probability of an end for which a bound is computed."""
+SHOWN_COMPARISONS = 12  # maximum number of comparisons and categories that a summary prints
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,7 +47,7 @@ class ChoiceFit(Tabular, AssessedItems):
         Which items are infinitely far ahead of which: token i is ``items[i]``, under one query that is not an
         item and comes last. Without features it has an edge from each item to those it was chosen over.
     model : object
-        The fitted Luce model or conditional logit: scores, covariances and certificate; private.
+        The fitted Luce model or conditional logit; private.
     scale : str
         "log-odds" or "elo": the scale of all scores, differences, errors and coefficients.
     by : mapping from categories to ChoiceFit
@@ -79,14 +64,6 @@ class ChoiceFit(Tabular, AssessedItems):
     ((('a', 'b'), ('c',)), ((0, 1),))
     >>> round(fit.probability("a", ["a", "b"]), 4), fit.probability("c", ["a", "c"])
     (0.6667, 0.0)
-    >>> [str(comparison) for comparison in fit.missing]  # what would make all odds finite
-    ["a comparison of 'c' with 'b' in which 'c' wins"]
-    >>> fit.to_pandas().shape, fit.to_dict()["missing"], fit.describe(limit=1).splitlines()[3]
-    ((3, 14), [{'winner': 'c', 'loser': 'b'}], 'and 2 more; .table() has all')
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     at.ChoiceFit.load(fit.save(f"{folder}/ratings")).connected
-    False
     >>> print(fit)  # doctest: +ELLIPSIS
     4 choices between 3 items: 2 components
     rank  ranks  item    rating   s.e.          interval  games
@@ -104,16 +81,12 @@ class ChoiceFit(Tabular, AssessedItems):
     def __repr__(self) -> str:
         return str(self)
 
-    def _blocks(self) -> list[Block]:
-        return self._tell()
-
     @cached_property
     def standard_errors(self) -> dict[Any, float]:
-        """The standard error of each score; NaN for an item alone in its component, which has no score.
+        """The standard error of each score about the mean of its component; NaN for an item alone in it.
 
-        They are relative to the mean of the component; for two items see :meth:`difference`. They come from
-        the observed information, or with ties from a sandwich estimator: half a win is not an outcome of the
-        model, so its information does not measure the variance of the scores.
+        It comes from the observed information, or with half wins from a sandwich estimator: half a win is
+        not an outcome of the model. For the error between two items see :meth:`difference`.
         """
         self.model.expect()
         errors = np.where(self._alone, np.nan, self._unit * self.model.errors())
@@ -121,7 +94,7 @@ class ChoiceFit(Tabular, AssessedItems):
 
     @property
     def n_ties(self) -> float:
-        """The number of choices, or of places in rankings, that were ties."""
+        """The number of choices, or of positions in rankings, that were ties."""
         return _whole_if(self.model.tally.n_ties)
 
     @property
@@ -133,50 +106,40 @@ class ChoiceFit(Tabular, AssessedItems):
     def coefficients(self) -> "dict[str, Contrast]":
         """What position, features and ties are worth, by name: ``moved_first``, your features, ``tie``.
 
-        Each is finite with its standard error, infinite with a bound, undecided, or not identified. The unit
-        is that of scores. A feature that follows from the items (or from features before it) in every
-        comparison is not identified: scores contain what it is worth.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> games = {"white": ["a", "b", "a", "b"], "black": ["b", "a", "b", "a"], "won": [1, 1, 0.5, 0]}
-        >>> fit = at.fit_choices(games, first="white", second="black", outcome="won", moved_first="white")
-        >>> {name: round(one.value, 3) for name, one in fit.coefficients.items()}
-        {'moved_first': 0.767, 'tie': -0.275}
+        Each is finite with its standard error, infinite with a bound, undecided, or not identified: if a
+        feature follows from the items in every comparison, scores contain what it is worth.
         """
         return rescale(self.model.coefficients, self._unit)
 
     def probability(self, winner: Any, choice_set: Any) -> float:
         """The probability that ``winner`` is chosen from ``choice_set`` (repeats count), if determined.
 
-        A single item in place of the set is the opponent in a pair. Within one component the probability is
-        m_y e^{s_y} / Σ m_j e^{s_j}; where ties are half wins it is the expected score, in which a tie counts
-        ½; where ties are outcomes (Davidson) it is the probability of a win, and :meth:`outcomes` has all
-        three. It assumes that nobody moves first and that features are equal. If the set holds an item of a
-        component that precedes the winner's, the probability is 0; items of components that the winner's
-        precedes are ignored. Where neither precedes the other, this raises ``UndeterminedChoice``; where it
-        needs scores that are not certified, ``UncertifiedSolution``.
+        A single item instead of a set is the opponent in a pair. Within one component the probability is
+        m_y e^{s_y} / Σ m_j e^{s_j}, where item j occurs m_j times and has score s_j. It is 0 if a component
+        in the set precedes that of the winner, and ignores components that the winner's precedes. Where ties
+        are half wins it is the expected score, in which a tie counts ½. Where ties are outcomes (Davidson) it
+        is the probability of a win; :meth:`outcomes` has all three. Nobody moves first, and features are
+        equal. Raises ``UndeterminedChoice`` if no component precedes the other, and ``UncertifiedSolution``
+        if the scores are needed and not certified.
         """
-        ids = self._lookup([winner, *self._members(winner, choice_set)])
-        chosen, present = ids[0], ids[1:]
-        if chosen not in present:
+        chosen, *members = self._lookup([winner, *self._members(winner, choice_set)])
+        if chosen not in members:
             raise InvalidSamples(f"{winner!r} is not in the choice set; give a set that contains the winner")
         if self.model.ties == "davidson":
-            if len(present) != 2 or len(set(present)) != 2:
+            if len(members) != 2 or members[0] == members[1]:
                 raise UnsupportedOption(
                     'ties as outcomes (Davidson) are for pairs; give one opponent, or fit with ties="half"'
                 )
-            return self.outcomes(winner, *(self.items[item] for item in present if item != chosen)).win
+            return self.outcomes(winner, *(self.items[item] for item in members if item != chosen)).win
         component = self.model.components.component_of_node
-        outsiders = {component[item]: item for item in present if component[item] != component[chosen]}
-        if any(self._below(number)[component[chosen]] for number in outsiders):
+        outsiders = {component[item]: item for item in members if component[item] != component[chosen]}
+        if any(self._below(above)[component[chosen]] for above in outsiders):
             return 0.0
-        reached = self._below(component[chosen])
-        for number, item in outsiders.items():
-            if not reached[number]:
+        below = self._below(component[chosen])
+        for outside, item in outsiders.items():
+            if not below[outside]:
                 raise self._undetermined(winner, self.items[item])
-        rivals = np.array([item for item in present if component[item] == component[chosen]])
+        rivals = np.array([item for item in members if component[item] == component[chosen]])
         if (rivals != chosen).any():
             self.model.expect()
         odds = np.exp(self.model.values[rivals] - self.model.values[chosen])
@@ -185,9 +148,9 @@ class ChoiceFit(Tabular, AssessedItems):
     def difference(self, first: Any, second: Any) -> ScoreDifference:
         """The score of ``first`` minus that of ``second``, with its standard error.
 
-        It is the log odds that the first is chosen over the second (or Elo points), and where ties are half
-        wins the log odds of its expected score. Where one component precedes the other it is infinite, and
-        has a bound instead of a standard error. Where neither does, this raises ``UndeterminedChoice``.
+        It is the log odds that the first is chosen over the second (or Elo points); where ties are half wins,
+        the log odds of its expected score. Where one component precedes the other it is infinite, with a
+        bound instead of a standard error. Where neither does, this raises ``UndeterminedChoice``.
 
         Examples
         --------
@@ -201,62 +164,46 @@ class ChoiceFit(Tabular, AssessedItems):
         a, b = self._lookup([first, second])
         component = self.model.components.component_of_node
         if component[a] != component[b]:
-            for above, below, value in ((a, b, np.inf), (b, a, -np.inf)):
-                if self._below(component[above])[component[below]]:
-                    limits = None if self._why_no_board else _Bound(self, above, below, value)
-                    return ScoreDifference(first, second, value, None, limits=limits)
+            if self._below(component[a])[component[b]]:
+                return ScoreDifference(first, second, np.inf, None, limits=self._limits(a, b, 1.0))
+            if self._below(component[b])[component[a]]:
+                return ScoreDifference(first, second, -np.inf, None, limits=self._limits(b, a, -1.0))
             raise self._undetermined(first, second)
         self.model.expect()
         if a == b:
             return ScoreDifference(first, second, 0.0, 0.0)
-        value = self.model.values[a] - self.model.values[b]
+        value = self._unit * float(self.model.values[a] - self.model.values[b])
         error, degrees = self.model.difference_error(a, b)
-        error_known = None if np.isnan(error) else self._unit * error
-        maximum, limits = None, None
-        if self.model.penalised is not None:
-            names = self.model.penalised.problem.names
-            limits = self.model.penalised.contrast(names[a], names[b], unit=self._unit)
-            maximum = self._unit * limits.maximum.value
-        return ScoreDifference(
-            first, second, self._unit * float(value), error_known, degrees, maximum, limits
-        )
+        error_if_known = None if np.isnan(error) else self._unit * error
+        if self.model.penalised is None:
+            return ScoreDifference(first, second, value, error_if_known, degrees)
+        names = self.model.penalised.problem.names
+        limits = self.model.penalised.contrast(names[a], names[b], unit=self._unit)
+        maximum = self._unit * limits.maximum.value
+        return ScoreDifference(first, second, value, error_if_known, degrees, maximum, limits)
 
-    def _least(self, above: int, below: int, level: float) -> float:
-        """With this confidence, the least that the infinite difference of two items may be."""
+    def _limits(self, above: int, below: int, sign: float) -> GapLimits | None:
+        if self._why_no_board:
+            return None
+        ends = int(self._component[above]), int(self._component[below])
         apart = float(self.model.values[above] - self.model.values[below])
-        component = self._component
-        least = self._gaps.least(int(component[above]), int(component[below]), level)
-        return self._unit * (apart + least)
+        return GapLimits(self._gaps, *ends, apart, self._unit, sign)
 
     def probability_interval(self, first: Any, second: Any, *, level: float = 0.95) -> tuple[float, float]:
         """The confidence interval of the probability that the first wins against the second.
 
-        It is the interval of their difference, as probabilities; one end is 0 or 1 where the gap is infinite,
-        and the other is the bound. Where ties are outcomes, how frequent they are is taken as estimated.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "c"], counts=[5, 5, 5, 20])
-        >>> fit.probability("a", "c"), [round(end, 3) for end in fit.probability_interval("a", "c")]
-        (1.0, [0.861, 1.0])
+        It is the interval of their difference, as probabilities; where the difference is infinite one end is
+        0 or 1. Where ties are outcomes, their frequency is taken as estimated.
         """
         low, high = self.difference(first, second).interval(level)
         log_odds = np.array([low, high]) / self._unit
         return tuple(outcome_probabilities(log_odds, self._tie)[0].tolist())
 
     def covariance(self, items: Any = None) -> Float64:
-        """The covariance of the scores of these items, shape (n_items, n_items); all items by default.
+        """The covariance of the scores of these items (default: all), shape (n_items, n_items).
 
-        It is relative to the mean of each component. Entries between items of different components, and of an
-        item alone in its component, which has no score, are NaN.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "c"])
-        >>> fit.covariance().round(3).tolist()
-        [[0.375, -0.375, nan], [-0.375, 0.375, nan], [nan, nan, nan]]
+        Scores are relative to the mean of the component. Entries between components, and of an item alone in
+        its component, are NaN.
         """
         chosen: Any = self.items if items is None else items
         several = isinstance(chosen, Collection) and not isinstance(chosen, str) and not self._is_item(chosen)
@@ -269,7 +216,6 @@ class ChoiceFit(Tabular, AssessedItems):
 
     @cached_property
     def _rows(self) -> pa.Table:
-        """The rows of the board; without ranks and intervals where there is no board."""
         if not self._why_no_board:
             return self._board.rows
         rated = ~self._alone if self.certified else np.zeros(len(self.items), bool)
@@ -278,7 +224,6 @@ class ChoiceFit(Tabular, AssessedItems):
 
     @cached_property
     def _why_no_board(self) -> str:
-        """Why there is no board; empty if there is one."""
         if not self.certified:
             return "no ratings and ranks: the scores are not certified"
         if len(self.components) > MOST_RATED and not self.model.joined:
@@ -290,7 +235,7 @@ class ChoiceFit(Tabular, AssessedItems):
 
     @cached_property
     def _component(self) -> Int64:
-        """The position of the component of each item in ``components``, or of its joined group."""
+        """The position in ``components`` of each item's component; the number of the group if joined."""
         positions = self._position_of[self.graph.component_of_node[: len(self.items)]]
         if not self.model.joined:
             return positions
@@ -308,23 +253,15 @@ class ChoiceFit(Tabular, AssessedItems):
             The mean rating of the largest component of each board; None means 0, or 1000 for ``elo``.
         level : float
             The confidence of intervals and bounds, and, jointly, of the rank intervals of a board.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "c"], counts=[30, 10, 30, 8])
-        >>> board = fit.board(scale="elo")
-        >>> board["item"], board["rank"], board["rank_high"]
-        (['a', 'b', 'c'], [1, 2, 3], [2, 3, 3])
         """
         scale = scale or self.scale
         if scale not in SCALES:
             raise UnsupportedOption(f"scale is {show(scale)}; give one of {', '.join(map(repr, SCALES))}")
-        unit, middle = SCALES[scale]
-        middle = middle if centre is None else real_number(centre, "centre")
+        unit, origin = SCALES[scale]
+        centre = origin if centre is None else real_number(centre, "centre")
         level = real_number(level, "level", above=0, below=1)
         coefficients = rescale(self.model.coefficients, unit)
-        return Board(self._ratings, scale, middle, level, coefficients, tuple(self._remarks))
+        return Board(self._ratings, scale, centre, level, coefficients, tuple(self._remarks))
 
     @cached_property
     def _board(self) -> Board:
@@ -332,39 +269,44 @@ class ChoiceFit(Tabular, AssessedItems):
 
     @cached_property
     def _gaps(self) -> Gaps:
-        """The infinite gaps between components, with their bounds."""
         model = self.model
         if not isinstance(model, LuceScores):
             return model.gaps(self._component, *self._all_pairs)
-        number = len(self.components) if self.prior is None else min(len(self.items), 1)
-        nothing = np.zeros(0, np.int64)
-        pairs = self._all_pairs if self.prior is None else (nothing, nothing)
-        lost = lost_in_sets(model.crossing, self._component, model.values, model.denominator, number)
-        return Gaps(lost, *pairs, number)
+        n_components, (above, below) = len(self.components), self._all_pairs
+        if self.prior is not None:  # all items are in one component
+            n_components, above, below = min(len(self.items), 1), above[:0], below[:0]
+        lost = lost_in_sets(model.crossing, self._component, model.values, model.denominator, n_components)
+        return Gaps(lost, above, below, n_components)
 
     @cached_property
     def _tie(self) -> float:
-        """The log odds of a tie against a win between equal items; −inf where a tie is no outcome."""
         tie = self.model.coefficients.get("tie")
         return tie.value if tie is not None and isfinite(tie.value) else -np.inf
 
     @cached_property
     def _ratings(self) -> Ratings:
-        size, model = len(self.items), self.model
+        model, component = self.model, self._component
         model.expect()
-        component = self._component
         if component.max(initial=-1) >= MOST_RATED:
             raise UnsupportedOption(
                 f"a board has at most {MOST_RATED:,} components, and there are {component.max() + 1:,}; "
                 ".table() has the scores in each"
             )
-        gaps, covariance = self._gaps, None
-        if size <= MOST_RATED:
+        covariance = None
+        if len(self.items) <= MOST_RATED:
             with suppress(UnsupportedOption):  # it is lost in rounding
-                covariance = model.covariance(np.arange(size))
-        errors = None if covariance is None else model.board_errors
+                covariance = model.covariance(np.arange(len(self.items)))
+        wins, losses = self._counts
         return Ratings(
-            self.items, component, model.values, covariance, *self._counts, gaps, self._tie, errors
+            items=self.items,
+            component=component,
+            score=model.values,
+            covariance=covariance,
+            wins=wins,
+            losses=losses,
+            gaps=self._gaps,
+            tie=self._tie,
+            errors=None if covariance is None else model.board_errors,
         )
 
     @cached_property
@@ -377,12 +319,11 @@ class ChoiceFit(Tabular, AssessedItems):
 
     @property
     def _remarks(self) -> list[str]:
-        """How outcomes were read, and what ties, standard errors and priors mean."""
         return [*[self.reading] * bool(self.reading), *self.model.remarks()]
 
     def describe(self, limit: int = SHOWN_ROWS, *, pointer: str = ".table() has all") -> str:
         """The text that ``print`` shows, with ``limit`` items; ``pointer`` says where to find the others."""
-        return draw_text(self._tell(whole_number(limit, "limit", least=1), pointer))
+        return draw_text(self._blocks(whole_number(limit, "limit", least=1), pointer))
 
     def to_dict(self) -> dict[str, Any]:
         """The fit as values that JSON can represent; an infinite number is the text ``infinite``."""
@@ -417,23 +358,19 @@ class ChoiceFit(Tabular, AssessedItems):
     def plot(self, ax: Any = None, *, limit: int | None = None) -> Any:
         """Draw the board of the fit, as :meth:`attomaton.choices.Board.plot` does; return the axes.
 
-        With ``by=``, such as months, draw a line for each of the first 14 items through its finite ratings by
-        category; ``fit.board().plot()`` still draws the board of all choices.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> games = {"winner": list("abab"), "loser": list("baba"), "month": [1, 1, 2, 2]}
-        >>> ax = at.fit_choices(games, counts=[9, 5, 8, 9], by="month").plot()
-        >>> [line.get_label() for line in ax.get_lines()], ax.get_lines()[0].get_ydata().round(2).tolist()
-        (['a', 'b'], [0.29, -0.06])
+        With ``by=``, such as months, draw a line for each of the first 14 items through the finite ratings by
+        category; ``fit.board().plot()`` draws the board of all choices.
         """
         board = self.board()
         if not self.by:
             return board.plot(ax, limit=MOST_ROWS_DRAWN if limit is None else limit)
         limit = MOST_LINES if limit is None else whole_number(limit, "limit", least=1)
-        items = [board.ratings.items[row] for row in board.best_first[:limit].tolist()]
-        return draw_lines({name: fit.board() for name, fit in self.by.items()}, items, ax)
+        categories = list(self.by)
+        with suppress(TypeError):  # categories that cannot be compared stay in the order of first appearance
+            categories = sorted(categories)
+        first_boards = {category: self.by[category].board().by_board()[0] for category in categories}
+        title = f"ratings with {100 * board.level:g} % intervals"
+        return draw_lines(first_boards, board["item"][:limit], self.scale, title, ax)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fit into a new folder; ``overwrite`` replaces an earlier fit there."""
@@ -455,7 +392,7 @@ class ChoiceFit(Tabular, AssessedItems):
         return cls(fit.items, fit.graph, fit.model, fit.scale, by, fit.reading)
 
     def _members(self, winner: Any, choice_set: Any) -> Any:
-        """The choice set; a single item means the pair of it and the winner."""
+        """The choice set; a single item means its pair with the winner."""
         single = isinstance(choice_set, str | bytes) or not isinstance(choice_set, Collection)
         if not single and winner not in choice_set:
             single = self._is_item(choice_set)
@@ -463,46 +400,28 @@ class ChoiceFit(Tabular, AssessedItems):
             raise InvalidSamples(f"{winner!r} against itself has no probability; give another item, or a set")
         return [winner, choice_set] if single else cast("Any", choice_set)
 
-    def _tell(self, limit: int = SHOWN_ROWS, pointer: str = ".table() has all") -> list[Block]:
+    def _blocks(self, limit: int = SHOWN_ROWS, pointer: str = ".table() has all") -> list[Block]:
         """The board with the first ``limit`` items, where to find the others (``pointer``), and what else."""
-        n_items, number, total = len(self.items), len(self.components), self.model.tally.n_choices
-        joined = f" of the data, joined by {self.model.joined}" * bool(self.model.joined and number > 1)
-        return [
-            f"{show_count(total)} choice{'s' * (total != 1)} between {n_items:,} item{'s' * (n_items != 1)}: "
-            f"{number:,} component{'s' * (number != 1)}{joined}",
-            *(
-                self._list_board(limit, pointer)
-                if not self._why_no_board
-                else self._list_plainly(limit, pointer)
-            ),
-            *(
-                [list_coefficients(self.coefficients, self.scale)]
-                if self.certified and self.coefficients
-                else []
-            ),
-            Signal(self.model.verdict, self.certified),
-            *self._remarks,
-            *self._describe_missing(),
-            *self._describe_categories(),
-        ]
+        n_items, n_components = len(self.items), len(self.components)
+        n_choices = self.model.tally.n_choices
+        joined = f" of the data, joined by {self.model.joined}" * bool(self.model.joined and n_components > 1)
+        headline = (
+            f"{show_count(n_choices)} choice{'s' * (n_choices != 1)} between "
+            f"{n_items:,} item{'s' * (n_items != 1)}: "
+            f"{n_components:,} component{'s' * (n_components != 1)}{joined}"
+        )
+        blocks: list[Block] = [headline, *self._list_items(limit, pointer)]
+        if self.certified and self.coefficients:
+            blocks.append(list_coefficients(self.coefficients, self.scale))
+        blocks.append(Signal(self.model.verdict, self.certified))
+        return [*blocks, *self._remarks, *self._describe_missing(), *self._describe_categories()]
 
-    def _list_board(self, limit: int, pointer: str) -> list[Block]:
-        board = self._board
-        return [*board.listings(limit, pointer), f"ratings are {board.explain_scale()}", *board.remarks()]
-
-    def _list_plainly(self, limit: int, pointer: str) -> list[Block]:
-        """Items without a board: their components, and ratings in these."""
+    def _list_items(self, limit: int, pointer: str) -> list[Block]:
+        if not self._why_no_board:
+            scale = f"ratings are {self._board.explain_scale()}"
+            return [*self._board.listings(limit, pointer), scale, *self._board.remarks()]
         rows: Any = self._rows.slice(0, limit).to_pylist()
-        form = "+z.3f" if self.scale == "log-odds" else "z.0f"
-        cells = [
-            [
-                shorten(row["item"]) if isinstance(row["item"], str) else str(row["item"]),
-                str(row["component"]),
-                _real(row["rating"], form),
-                show_count(row["games"]),
-            ]
-            for row in rows
-        ]
+        cells = [plain_cells(row, self.scale) for row in rows]
         more = [f"and {len(self.items) - limit:,} more; {pointer}"] * (len(self.items) > limit)
         return [Listing(["item", "component", "rating", "games"], cells), *more, self._why_no_board]
 
@@ -526,40 +445,5 @@ class ChoiceFit(Tabular, AssessedItems):
         return lines
 
 
-@dataclass(frozen=True)
-class _Bound:
-    """The bound of an infinite difference, and of its p-value."""
-
-    fit: ChoiceFit = field(repr=False)
-    above: int
-    below: int
-    value: float
-
-    def interval(self, level: float) -> tuple[float, float]:
-        """One end is infinite; the other is the bound, the least size that the difference may have."""
-        least = self._least(1.0 - level)
-        return (least, np.inf) if self.value > 0 else (-np.inf, -least)
-
-    @property
-    def p_value(self) -> float:
-        """Twice the probability of what happened at a difference of 0, where the bound of it is 0."""
-        from scipy.optimize import brentq
-
-        if self._least(0.5) < 0:
-            return 1.0
-        if self._least(LEAST_TAIL) > 0:
-            return 2.0 * LEAST_TAIL
-        ends = np.log([LEAST_TAIL, 0.5])
-        root: Any = brentq(lambda tail: self._least(float(np.exp(tail))), *ends, xtol=1e-6)
-        return 2.0 * float(np.exp(root))
-
-    def _least(self, tail: float) -> float:
-        return self.fit._least(self.above, self.below, 1.0 - tail)  # pyright: ignore[reportPrivateUsage]
-
-
 def _whole_if(number: float) -> float:
     return int(number) if number == int(number) else number
-
-
-def _real(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)

@@ -10,227 +10,192 @@ import numpy as np
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import show
 from attomaton.base.tables import Float64, Int64
-from attomaton.choices.columns import as_arrow, as_list, as_sequence, find_column, number_values, read_numbers
+from attomaton.choices.columns import as_list, as_sequence, find_column, number_values, read_numbers
+from attomaton.choices.forms import NamedColumns
 from attomaton.choices.numbering import BadRows, is_missing
 from attomaton.corpora.readers.tables import library_of
 
 TAG = re.compile(r'\s*\[(\w+)\s+"((?:[^"\\]|\\.)*)"\]')
 """A tag of a game in a PGN file, such as ``[White "Polgar"]``."""
 
-ARENA_STYLE = tuple(
-    f"conv_metadata.{name}" for name in ("sum_assistant_tokens", "header_count", "list_count", "bold_count")
-)
-"""The style of answers as LMArena publishes and controls it."""
-
 
 def read_games(lines: Iterable[str]) -> tuple[dict[str, list[str | None]], list[int]]:
     """The tags of the finished games of a PGN file by name, and the line where each game begins."""
-    games, starts, tagged = list[dict[str, str]](), list[int](), False
+    games, in_tags = list[tuple[int, dict[str, str]]](), False
     for number, line in enumerate(lines, 1):
         tag = TAG.match(line)
         if tag is not None:
-            if not tagged:
-                games.append({})
-                starts.append(number)
-            games[-1][tag[1]] = re.sub(r"\\(.)", r"\1", tag[2])
+            if not in_tags:
+                games.append((number, {}))
+            games[-1][1][tag[1]] = re.sub(r"\\(.)", r"\1", tag[2])
         # blank lines between tags belong to the game; the first line of moves ends its tags
-        tagged = tag is not None or (tagged and not line.strip())
-    finished = [position for position, game in enumerate(games) if game.get("Result", "*") != "*"]
-    names = dict.fromkeys(name for game in games for name in game)
-    return {name: [games[k].get(name) for k in finished] for name in names}, [starts[k] for k in finished]
+        in_tags = tag is not None or (in_tags and not line.strip())
+    names = dict.fromkeys(name for _, tags in games for name in tags)
+    finished = [(start, tags) for start, tags in games if tags.get("Result", "*") != "*"]
+    columns = {name: [tags.get(name) for _, tags in finished] for name in names}
+    return columns, [start for start, _ in finished]
 
 
 def read_matrix(data: Any) -> tuple[dict[Any, Any], dict[str, Any]] | None:
     """A square array of wins, or a frame whose index names the winners, as a table of wins; else None."""
-    table: dict[Any, Any]
     if type(data) is np.ndarray:
         wins: Any = cast("Any", data)
         if wins.ndim != 2 or wins.shape[0] != wins.shape[1] or len(wins) < 3 or wins.dtype.kind not in "iuf":
             return None
-        winners, table = list(range(len(wins))), {loser: wins[:, loser] for loser in range(len(wins))}
+        winners = losers = list(range(len(wins)))
+        columns: dict[Any, Any] = {loser: wins[:, loser] for loser in losers}
     elif library_of(data) == "pandas" and hasattr(data, "columns"):
         winners, losers = list(data.index), list(data.columns)
         # a RangeIndex names winners only if the columns are the same numbers
-        has_no_labels = type(data.index).__name__ == "RangeIndex" and (
+        unlabelled = type(data.index).__name__ == "RangeIndex" and (
             set(winners) != set(losers) or len(losers) < 3
         )
-        if has_no_labels or not set(winners) & set(losers) or len(set(losers)) < len(losers):
+        if unlabelled or not set(winners) & set(losers) or len(set(losers)) < len(losers):
             return None
-        table = {loser: data[loser] for loser in losers}
+        columns = {loser: data[loser] for loser in losers}
     else:
         return None
     name = ("winner",)  # a tuple, so that it is not the name of an item
-    return {name: winners, **table}, {"winner": name, "loser": list(table)}
+    return {name: winners, **columns}, {"winner": name, "loser": losers}
 
 
-class Scored(NamedTuple):
-    """The score that a judge gave to an item, and the row of the data that it comes from."""
+class JudgeScore(NamedTuple):
+    """The score that a judge gave to an item, and the row of the data that says it."""
 
     row: int
+    judge: int
     item: Any
-    score: float
+    cell: Any
 
 
-def pair_scores(
-    table_columns: Mapping[Any, Any], roles: Mapping[str, Any], side: Mapping[str, Any]
-) -> tuple[dict[Any, Any], dict[str, Any], dict[str, Any]]:
+def pair_scores(named: NamedColumns) -> NamedColumns:
     """Scores that a judge gave to several items, as a comparison of each two of them.
 
     ``scores`` lists one column per item, with one row per judge; or it names one column, with one row per
     judge and item (``situation`` and ``alternative``). Judges are the clusters, unless others are named.
     """
-    entries, n_judges = _list_scores(table_columns, roles)
-    compared = [
-        (judge, first, second)
-        for judge, scored in enumerate(_scores_by_judge(entries, n_judges))
-        for first, second in combinations(scored, 2)
-    ]
-    if not compared:
+    scores, n_judges = _list_scores(named)
+    pairs = [pair for scored in _scores_by_judge(scores, n_judges) for pair in combinations(scored, 2)]
+    if not pairs:
         raise InvalidSamples("no judge scored two items; give scores of at least two items by one judge")
     table: dict[Any, Any] = {
-        "first": [first.item for _, first, _ in compared],
-        "second": [second.item for _, _, second in compared],
-        "outcome": [
-            0.5 * (1 + (first.score > second.score) - (first.score < second.score))
-            for _, first, second in compared
-        ],
+        "first": [first.item for first, _ in pairs],
+        "second": [second.item for _, second in pairs],
+        "outcome": [0.5 * (1 + (a.cell > b.cell) - (a.cell < b.cell)) for a, b in pairs],
     }
-    first_rows = np.array([first.row for _, first, _ in compared], np.int64)
-    second_rows = np.array([second.row for _, _, second in compared], np.int64)
-    side_of_pairs = _repeat_labels(table_columns, side, first_rows)
-    side_of_pairs.setdefault("cluster", [judge for judge, _, _ in compared])
-    features = side.get("features")
+    first_rows = np.array([first.row for first, _ in pairs], np.int64)
+    second_rows = np.array([second.row for _, second in pairs], np.int64)
+    covariates = _repeat_labels(named, first_rows)
+    covariates.setdefault("cluster", [first.judge for first, _ in pairs])
+    features = named.covariates.get("features")
     if features is not None and not isinstance(features, Mapping):
-        side_of_pairs["features"] = {}
+        covariates["features"] = {}
         for name in as_sequence(features):
-            column = find_column(table_columns, name, "features")
-            values = read_numbers(column, f"the feature {name!r}", len(entries))
-            side_of_pairs["features"][str(name)] = list(values[first_rows]), list(values[second_rows])
-    return table, {name: name for name in table}, side_of_pairs
+            column = find_column(named.table, name, "features")
+            values = read_numbers(column, f"the feature {name!r}", len(scores))
+            covariates["features"][str(name)] = list(values[first_rows]), list(values[second_rows])
+    return named._replace(table=table, roles={name: name for name in table}, covariates=covariates)
 
 
-def list_alternatives(
-    table_columns: Mapping[Any, Any], roles: Mapping[str, Any], side: Mapping[str, Any]
-) -> tuple[dict[Any, Any], dict[str, Any], dict[str, Any]]:
+def list_alternatives(named: NamedColumns) -> NamedColumns:
     """A survey with one row per choice, as a table with one row per alternative.
 
     ``alternative`` lists the alternatives, ``chosen`` names the column with the chosen alternative or its
     number from 1, ``available`` lists columns of 1 and 0, and each feature one column per alternative.
     """
-    names = list(cast("Sequence[Any]", roles["alternative"]))
-    number, distinct = number_values(find_column(table_columns, roles.get("chosen", "chosen"), "chosen"))
-    position_of: dict[Any, int] = {key: k for k in range(1, len(names) + 1) for key in (k, str(k))}
-    position_of |= {name: k for k, name in enumerate(names, 1)}
-    position: Int64 = np.array([position_of.get(value, 0) for value in distinct], np.int64)[number]
-    unread = position == 0
-    if unread.any():
-        value = distinct[number[int(np.argmax(unread))]]
-        listed = f"{show(names[0])}, …, {show(names[-1])}, or 1 to {len(names)}"
-        raise BadRows(f"chosen is {show(value)} in ", unread, f"; give {listed}, or drop the row")
+    names = list(cast("Sequence[Any]", named.roles["alternative"]))
+    position = _chosen_position(named.take("chosen"), names)
     n_choices, n_alternatives = len(position), len(names)
     row = np.repeat(np.arange(n_choices), n_alternatives)
     alternative = np.tile(np.arange(n_alternatives), n_choices)
-    use = np.ones(len(row), bool)
-    if "available" in roles:
-        use = _flatten(table_columns, roles["available"], "available", names, n_choices) > 0
-        gone = ~use[np.arange(n_choices) * n_alternatives + position - 1]
+    available = np.ones(len(row), bool)
+    if "available" in named.roles:
+        available = _flatten(named, named.roles["available"], "available", names, n_choices) > 0
+        gone = ~available[np.arange(n_choices) * n_alternatives + position]
         if gone.any():
-            raise BadRows("the chosen alternative in ", gone, " was not available; mend it, or drop the row")
-    side_of_rows = _repeat_labels(table_columns, side, row[use])
-    if "features" in side:
-        if not isinstance(side["features"], Mapping):
+            raise BadRows(
+                "the chosen alternative in ", gone, " was not available; correct it, or drop the row"
+            )
+    covariates = _repeat_labels(named, row[available])
+    if "features" in covariates:
+        features = covariates["features"]
+        if not isinstance(features, Mapping):
             raise InvalidSamples(
                 "features of a table with one row per choice have one column per alternative: "
                 "features={'price': ['price_car', 'price_train']}"
             )
-        titles_of = cast("Mapping[Any, Any]", side["features"])
-        side_of_rows["features"] = {
-            str(name): list(_flatten(table_columns, titles, f"the feature {name!r}", names, n_choices)[use])
-            for name, titles in titles_of.items()
+        covariates["features"] = {
+            str(name): list(_flatten(named, titles, f"the feature {name!r}", names, n_choices)[available])
+            for name, titles in cast("Mapping[Any, Any]", features).items()
         }
     table: dict[Any, Any] = {
-        "situation": row[use],
-        "alternative": [names[k] for k in alternative[use].tolist()],
-        "chosen": (alternative == position[row] - 1)[use].astype(np.int64),
+        "situation": row[available],
+        "alternative": [names[number] for number in alternative[available].tolist()],
+        "chosen": (alternative == position[row])[available].astype(np.int64),
     }
-    return table, {name: name for name in table}, side_of_rows
+    return named._replace(table=table, roles={name: name for name in table}, covariates=covariates)
 
 
-def relative_difference(first: Float64, second: Float64) -> Float64:
-    """(a − b) / (a + b), 0 where both are 0, standardised: LMArena's control of style."""
-    total = first + second
-    share = (first - second) / np.where(total == 0, 1.0, total)
-    return (share - share.mean()) / (float(share.std()) or 1.0)
+def _chosen_position(values: Any, names: Sequence[Any]) -> Int64:
+    """The position of the chosen alternative in each row, from its name or its number from 1."""
+    number, distinct = number_values(values)
+    position_of: dict[Any, int] = {key: k for k in range(len(names)) for key in (k + 1, str(k + 1))}
+    position_of |= {name: k for k, name in enumerate(names)}
+    position: Int64 = np.array([position_of.get(value, -1) for value in distinct], np.int64)[number]
+    unread = position < 0
+    if unread.any():
+        value = distinct[number[int(np.argmax(unread))]]
+        listed = f"{show(names[0])}, …, {show(names[-1])}, or 1 to {len(names)}"
+        raise BadRows(f"chosen is {show(value)} in ", unread, f"; give {listed}, or drop the row")
+    return position
 
 
-def read_totals(column: Any, role: str, n_rows: int) -> Float64:
-    """A column of numbers, or the sum over the fields of a column of structs or dicts."""
-    if as_arrow(column) is not None:
-        return read_numbers(column, role, n_rows)
-    cells = as_list(column)
-    odd = [not isinstance(cell, dict) for cell in cells]
-    if any(odd):
-        raise BadRows(
-            f"{role} is {show(cells[odd.index(True)])} in ", odd, "; give a number or a struct of numbers"
-        )
-    return np.array([sum(value or 0 for value in cell.values()) for cell in cells], np.float64)
+def _list_scores(named: NamedColumns) -> tuple[list[JudgeScore], int]:
+    source = named.roles["scores"]
+    if isinstance(source, list | tuple):
+        scores = [
+            JudgeScore(row, row, title, cell)
+            for title in cast("Sequence[Any]", source)
+            for row, cell in enumerate(as_list(find_column(named.table, title, "scores")))
+        ]
+        return scores, 1 + max((score.judge for score in scores), default=-1)
+    judge, judges = number_values(named.take("situation"))
+    items, cells = as_list(named.take("alternative")), as_list(named.take("scores"))
+    rows = zip(range(len(cells)), judge.tolist(), items, cells, strict=True)
+    return [JudgeScore(*row) for row in rows], len(judges)
 
 
-def _list_scores(
-    table_columns: Mapping[Any, Any], roles: Mapping[str, Any]
-) -> tuple[list[tuple[int, int, Any, Any]], int]:
-    """Each score as (row, judge, item, cell), and how many judges there are."""
-    named = roles["scores"]
-    if isinstance(named, list | tuple):
-        titles = list(cast("Sequence[Any]", named))
-        scores = [as_list(find_column(table_columns, title, "scores")) for title in titles]
-        return [
-            (row, row, title, cell)
-            for title, cells in zip(titles, scores, strict=True)
-            for row, cell in enumerate(cells)
-        ], max(map(len, scores), default=0)
-    situations = find_column(table_columns, roles.get("situation", "situation"), "situation")
-    judge, judges = number_values(situations)
-    items = as_list(find_column(table_columns, roles.get("alternative", "alternative"), "alternative"))
-    cells = as_list(find_column(table_columns, named, "scores"))
-    return list(zip(range(len(cells)), judge.tolist(), items, cells, strict=True)), len(judges)
-
-
-def _scores_by_judge(entries: Sequence[tuple[int, int, Any, Any]], n_judges: int) -> list[list[Scored]]:
-    """The scores that each judge gave; empty cells are none."""
-    by_judge: list[list[Scored]] = [[] for _ in range(n_judges)]
+def _scores_by_judge(scores: Sequence[JudgeScore], n_judges: int) -> list[list[JudgeScore]]:
+    by_judge: list[list[JudgeScore]] = [[] for _ in range(n_judges)]
     bad = list[int]()
-    for row, judge, item, cell in entries:
-        if not is_missing(cell):
+    for score in scores:
+        if not is_missing(score.cell):
             try:
-                by_judge[judge].append(Scored(row, item, float(cell)))
+                by_judge[score.judge].append(score._replace(cell=float(score.cell)))
             except (TypeError, ValueError):
-                bad.append(row)
+                bad.append(score.row)
     if bad:
-        raise BadRows("the score in ", bad, " is not a number; mend it, or leave the cell empty")
+        raise BadRows("the score in ", bad, " is not a number; correct it, or leave the cell empty")
     return by_judge
 
 
-def _repeat_labels(table_columns: Mapping[Any, Any], side: Mapping[str, Any], rows: Int64) -> dict[str, Any]:
-    """What describes the rows of a table, with the clusters and categories of these rows."""
-    repeated = dict(side)
+def _repeat_labels(named: NamedColumns, rows: Int64) -> dict[str, Any]:
+    """The covariates of a table, with the clusters and categories of these rows."""
+    repeated = dict(named.covariates)
     for name in ("cluster", "by"):
-        if name in side:
-            named = isinstance(side[name], str)
-            values = as_list(find_column(table_columns, side[name], name) if named else side[name])
+        if name in repeated:
+            source = repeated[name]
+            values = as_list(find_column(named.table, source, name) if isinstance(source, str) else source)
             repeated[name] = [values[row] for row in rows.tolist()]
     return repeated
 
 
-def _flatten(
-    table_columns: Mapping[Any, Any], titles: Any, role: str, names: Sequence[Any], n_choices: int
-) -> Float64:
+def _flatten(named: NamedColumns, titles: Any, role: str, names: Sequence[Any], n_choices: int) -> Float64:
     """One column per alternative as one column, row by row."""
     listed = as_sequence(titles)
     if len(listed) != len(names):
         raise InvalidSamples(
             f"{role} has {len(listed)} columns for {len(names)} alternatives; give one for each"
         )
-    return np.column_stack(
-        [read_numbers(find_column(table_columns, title, role), role, n_choices) for title in listed]
-    ).ravel()
+    columns = [read_numbers(find_column(named.table, title, role), role, n_choices) for title in listed]
+    return np.column_stack(columns).ravel()

@@ -20,8 +20,9 @@ from attomaton.base.borders import (
 )
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.tables import column, make_table, ragged_column
-from attomaton.choices.numbering import ItemTally, NumberedChoices
+from attomaton.choices.luce_choices import NumberedChoices
 from attomaton.choices.order import SCALES
+from attomaton.choices.parsed import ItemTally
 from attomaton.choices.rankings import RANKING_SCHEMA
 from attomaton.choices.uncertainty import LuceScores
 from attomaton.graphs.components import Components, find_components
@@ -45,7 +46,6 @@ class StoredFit(NamedTuple):
 
 
 def pack_choice_fit(fit: StoredFit) -> Run:
-    """The content of the folder of a fit; files of category 0 have the prefix ``by0-``."""
     model, tally = fit.model, fit.model.tally
     run = _pack_luce(model) if isinstance(model, LuceScores) else _pack_logit(model)
     edges = model.graph.edges if isinstance(model, LuceScores) else model.edges
@@ -64,10 +64,9 @@ def pack_choice_fit(fit: StoredFit) -> Run:
         "n_ties": tally.n_ties,
     }
     for number, nested in enumerate(fit.by.values()):
-        prefix = f"by{number}-"
-        tables |= {prefix + name: table for name, table in nested.tables.items()}
-        arrays |= {prefix + name: array for name, array in nested.arrays.items()}
-        records |= {prefix + name: record for name, record in nested.records.items()}
+        tables |= _with_prefix(nested.tables, f"by{number}-")
+        arrays |= _with_prefix(nested.arrays, f"by{number}-")
+        records |= _with_prefix(nested.records, f"by{number}-")
         manifest[f"by{number}"] = dict(nested.manifest)
     return Run(tables=tables, arrays=arrays, records=records, manifest=manifest)
 
@@ -77,13 +76,13 @@ def unpack_choice_fit(run: Run) -> StoredFit:
     manifest = run.manifest
     items = tuple(_item_from_json(record) for record in run.records["items"])
     if len(set(items)) < len(items):
-        raise ValueError("items.json does not name each item once")
+        raise ValueError("items.json names an item twice")
     edges = None
     if "edges" in run.tables:
         queries = {name: run.arrays[f"queries/{name}"] for name in QUERY_SCHEMA.names}
         edges = EdgeTable(run.tables["edges"], make_table(QUERY_SCHEMA, queries), len(items) + 1)
     wins, losses = (_check_numbers(run.arrays[f"tally/{name}"], len(items)) for name in ("wins", "losses"))
-    tally = ItemTally(wins, losses, _real(manifest["n_choices"]), _real(manifest["n_ties"]))
+    tally = ItemTally(wins, losses, _number(manifest["n_choices"]), _number(manifest["n_ties"]))
     if "logit" in manifest:
         graph, model = _unpack_logit(run, len(items), edges, tally)
     elif edges is None:
@@ -93,17 +92,25 @@ def unpack_choice_fit(run: Run) -> StoredFit:
         model = _unpack_luce(run, len(items), graph, tally)
     scale = str(manifest["scale"])
     if scale not in SCALES:
-        raise ValueError(f"there is no scale {scale[:20]!r}")
+        raise ValueError(f"the scale in manifest.json is {scale[:20]!r}, not {' or '.join(SCALES)}")
     by = {
         _item_from_json(category): Run(
-            tables=_strip(run.tables, f"by{number}-"),
-            arrays=_strip(run.arrays, f"by{number}-"),
-            records=_strip(run.records, f"by{number}-"),
+            tables=_without_prefix(run.tables, f"by{number}-"),
+            arrays=_without_prefix(run.arrays, f"by{number}-"),
+            records=_without_prefix(run.records, f"by{number}-"),
             manifest=manifest[f"by{number}"],
         )
         for number, category in enumerate(manifest["by"])
     }
     return StoredFit(items, graph, model, scale, by, str(manifest["reading"]))
+
+
+def _with_prefix(entries: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {prefix + name: entry for name, entry in entries.items()}
+
+
+def _without_prefix(entries: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): entry for name, entry in entries.items() if name.startswith(prefix)}
 
 
 def _item_to_json(item: Any) -> Any:
@@ -125,11 +132,6 @@ def _item_from_json(record: Any) -> Any:
     return record
 
 
-def _strip(entries: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """The entries whose names have a prefix, by their names without it."""
-    return {name.removeprefix(prefix): entry for name, entry in entries.items() if name.startswith(prefix)}
-
-
 def _pack_luce(model: LuceScores) -> Run:
     rankings = {} if model.rankings is None else {"rankings": model.rankings}
     arrays = {
@@ -144,10 +146,10 @@ def _unpack_luce(run: Run, n_items: int, graph: Components, tally: ItemTally) ->
     columns = (run.arrays[f"choices/{name}"] for name in NumberedChoices._fields)
     choices = _check_choices(NumberedChoices(*columns), n_items)
     if n_items != max(graph.nodes.num_rows - 1, 0):
-        raise ValueError("items.json does not name each item once")
-    ridge, denominator = _real(manifest["ridge"]), manifest["parts"]
+        raise ValueError("items.json and the table of edges have different numbers of items")
+    ridge, denominator = _number(manifest["ridge"]), manifest["parts"]
     scores = np.asarray(run.arrays["scores"], np.float64)
-    prior = None if manifest["prior"] is None else _real(manifest["prior"])
+    prior = None if manifest["prior"] is None else _number(manifest["prior"])
     if type(denominator) is not int or denominator < 1 or prior == 0:
         raise ValueError("parts or prior in manifest.json is not a positive number")
     if scores.shape != (n_items,) or not np.isfinite(scores).all():
@@ -166,7 +168,6 @@ def _unpack_luce(run: Run, n_items: int, graph: Components, tally: ItemTally) ->
 
 
 def _check_choices(choices: NumberedChoices, n_items: int) -> NumberedChoices:
-    """The choices, if their numbers can be indices."""
     for name, array in choices._asdict().items():
         check_int64(array, name)
     check_lengths("choices", winner=choices.winner, times=choices.times)
@@ -206,7 +207,9 @@ def _unpack_logit(
     from attomaton.choices.logit.fit import restore_fit
 
     manifest, arrays = run.manifest, run.arrays
-    fit = Run(tables={}, arrays=_strip(arrays, "logit-"), records=run.records, manifest=manifest["logit"])
+    fit = Run(
+        tables={}, arrays=_without_prefix(arrays, "logit-"), records=run.records, manifest=manifest["logit"]
+    )
     logit = restore_fit(fit)
     n_situations = len(logit.problem.situations)
     groups = {name: arrays.get(f"units/{name}") for name in ("clusters", "rankings")}
@@ -214,16 +217,16 @@ def _unpack_logit(
         if group is not None and (
             group.dtype.kind != "i" or group.shape != (n_situations,) or group.min() < 0
         ):
-            raise ValueError("clusters and rankings are not one whole number for each situation")
+            raise ValueError("the clusters or rankings are not one whole number for each situation")
     repeats = arrays.get("units/repeats")
     repeats = None if repeats is None else _check_numbers(repeats, n_situations)
     aliases = {str(name): str(text) for name, text in run.records["aliases"].items()}
     units = Units(str(manifest["units"]), repeats=repeats, **groups)
     if len(logit.problem.names) < n_items or units.kind not in UNITS:
-        raise ValueError("the items or the standard errors are not those of the fit")
+        raise ValueError("the items or the units of the standard errors are not those of the fit")
     model = LogitScores(logit, n_items, edges, tally, units, str(manifest["ties"]), aliases)
     if manifest["penalty"] not in (None, "firth"):
-        raise ValueError("there is no such penalty")
+        raise ValueError("the penalty in manifest.json is not firth")
     if manifest["penalty"] is None:
         return model.components, model
     from attomaton.choices.firth import FirthScores
@@ -248,7 +251,7 @@ def _check_rankings(rankings: pa.Table, n_items: int) -> pa.Table:
     return rankings
 
 
-def _real(value: Any) -> float:
+def _number(value: Any) -> float:
     if type(value) not in (int, float) or not np.isfinite(value) or value < 0:
         raise ValueError(f"manifest.json gives {str(value)[:40]} where a number is needed")
     return float(value)

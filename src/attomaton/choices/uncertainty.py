@@ -15,7 +15,8 @@ from attomaton.base.ragged import group_borders, occurs
 from attomaton.base.solutions import score_table
 from attomaton.base.tables import Float64, Int64
 from attomaton.choices.covariance import Information, Sandwich, SplitRankings
-from attomaton.choices.numbering import ItemTally, NumberedChoices
+from attomaton.choices.luce_choices import NumberedChoices
+from attomaton.choices.parsed import ItemTally
 from attomaton.choices.spread import Spread, student_quantile, two_sided
 from attomaton.graphs.choices import make_choices
 from attomaton.graphs.components import Components, merge_components

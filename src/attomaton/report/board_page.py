@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.base.artifacts import check_target, write_target
-from attomaton.base.drawing import TWO_COLUMNS, paper_style
+from attomaton.base.drawing import paper_style
 from attomaton.base.options import given_path
 from attomaton.base.pages import COMMON, asset, frame_page, is_page
 from attomaton.base.printing import TEXT_LENGTH, TOKEN_LENGTH, shorten
-from attomaton.choices.board import HEADERS, LINES_HEIGHT, MOST_ROWS_DRAWN, Board, list_coefficients
+from attomaton.choices.board import HEADERS, Board
+from attomaton.choices.board_figure import LINES_HEIGHT, LINES_WIDTH, MOST_ROWS_DRAWN
+from attomaton.choices.board_rows import row_cells
+from attomaton.choices.coefficient_list import list_coefficients
 from attomaton.choices.result import ChoiceFit
 from attomaton.report.figures import new_figure, write_figure
 
@@ -106,7 +109,7 @@ def draw_board(board: Board | ChoiceFit, out: str | Path = "board.pdf", *, limit
             figure = new_figure(board.figure_height(limit or MOST_ROWS_DRAWN))
             axes = board.plot(figure.subplots(), limit=limit or MOST_ROWS_DRAWN)
         else:
-            figure = new_figure(LINES_HEIGHT, width=TWO_COLUMNS / 1.5)
+            figure = new_figure(LINES_HEIGHT, width=LINES_WIDTH)
             axes = board.plot(figure.subplots(), limit=limit)
         figure.suptitle(axes.get_title(), parse_math=False)
         axes.set_title("")
@@ -124,7 +127,7 @@ def _section(board: Board, rows: list[dict[str, Any]], title: str) -> str:
 
     interval = f"{100 * board.level:g} % interval"
     headers = [interval if header == "interval" else header for header in HEADERS]
-    cells = [[escape(shorten(cell, TOKEN_LENGTH)) for cell in board.cells(row)] for row in rows]
+    cells = [[escape(shorten(cell, TOKEN_LENGTH)) for cell in row_cells(row, board.scale)] for row in rows]
     drawings = [_draw_interval(row, abscissa, board.centre) for row in rows]
     lines = [[*texts, drawing] for texts, drawing in zip(cells, drawings, strict=True)]
     return _write_table(title, [*headers, ""], lines, ' class="board"')

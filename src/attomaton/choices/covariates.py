@@ -1,0 +1,248 @@
+"""What describes choices further: who moved first, features, style, clusters and categories."""
+
+from collections.abc import Hashable, Mapping
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from attomaton.base.errors import InvalidSamples, UnsupportedOption
+from attomaton.base.options import show
+from attomaton.base.tables import Float64, Int64
+from attomaton.choices.columns import (
+    as_sequence,
+    find_column,
+    look_up,
+    number_values,
+    read_numbers,
+    read_totals,
+)
+from attomaton.choices.numbering import BadRows, is_missing
+from attomaton.choices.outcomes import FIRST, SECOND, TIE, UNREAD, find_side
+from attomaton.choices.parsed import Alternatives, PairChoices, ParsedChoices, SetChoices
+
+COVARIATES = ("moved_first", "features", "style", "cluster", "by")
+"""The options that describe choices further, in any form."""
+
+CONTESTANTS = (("first", "second"), ("winner", "loser"))  # the roles of the two items of a pair
+
+MOST_CATEGORIES = 1000  # maximum number of categories, each of which is fitted in about 15 ms or more
+
+RELATIVE = " (relative)"  # what the names of coefficients of ``style=`` end in
+
+
+ARENA_STYLE = tuple(
+    f"conv_metadata.{name}" for name in ("sum_assistant_tokens", "header_count", "list_count", "bold_count")
+)
+"""The style of answers as LMArena publishes and controls it."""
+
+
+class Covariates(NamedTuple):
+    """Numbers and labels of the rows of the data; labels are codes, with their names for ``by``."""
+
+    features: Mapping[str, Float64]  # of the first less the second in pairs; of each alternative otherwise
+    cluster: Int64 | None = None
+    by: tuple[Int64, list[Any]] | None = None
+
+
+def read_covariates(
+    parsed: ParsedChoices,
+    options: Mapping[str, Any],
+    table: Mapping[Any, Any],
+    contestants: tuple[Any, Any],
+) -> Covariates:
+    """The covariates that ``options`` name: columns of the ``table``, or sequences.
+
+    ``contestants`` are the names of the columns of the two items of a pair.
+    """
+    choices = parsed.choices
+    unfit = [name for name in ("features", "moved_first", "style") if name in options]
+    if isinstance(choices, SetChoices) and unfit:
+        raise UnsupportedOption(
+            f"{unfit[0]}= is for pairs, and for tables with one row per alternative; give the table in "
+            "that form: situation=, alternative=, chosen= and features="
+        )
+    reader = _RowReader(parsed, table, contestants, _count_rows(parsed))
+    features = dict[str, Float64]()
+    if "moved_first" in options:
+        features["moved_first"] = reader.read_movers(options["moved_first"])
+    for name, source in _features_by_name(options.get("features")).items():
+        if name in ("moved_first", "tie") or name in features:
+            raise InvalidSamples(f"two coefficients would be called {name!r}; rename the feature")
+        features[name] = reader.read_feature(name, source)
+    style = options.get("style")
+    for name, source in _features_by_name(ARENA_STYLE if style == "arena" else style).items():
+        features[name.rpartition(".")[2] + RELATIVE] = reader.read_style(name, source)
+
+    cluster, by = (
+        reader.read_labels(name, options[name]) if name in options else None for name in ("cluster", "by")
+    )
+    if by is not None and len(by[1]) > MOST_CATEGORIES:
+        raise UnsupportedOption(
+            f"{show(options['by'])} (by) has {len(by[1]):,} categories, each of which would be fitted; give "
+            f"a column with at most {MOST_CATEGORIES:,}"
+        )
+    return Covariates(features, None if cluster is None else cluster[0], by)
+
+
+class _RowReader(NamedTuple):
+    """Parsed choices, the table they come from, the names of a pair's columns, and the number of rows."""
+
+    parsed: ParsedChoices
+    table: Mapping[Any, Any]
+    contestants: tuple[Any, Any]
+    n_rows: int
+
+    def take(self, source: Any, role: str) -> Any:
+        """A column by its name, or the values themselves."""
+        by_name = isinstance(source, Hashable) and not isinstance(source, tuple)
+        return find_column(self.table, source, role) if by_name else cast("Any", source)
+
+    def read_movers(self, source: Any) -> Float64:
+        """1 where the first of a pair moved first, −1 where the second did, 0 where neither did."""
+        pairs, items = self.parsed.choices, self.parsed.items
+        if not isinstance(pairs, PairChoices):
+            raise UnsupportedOption(
+                "moved_first= is for pairs; give a column that is 1 for the alternative that stood first and "
+                "name it in features="
+            )
+        number, distinct = number_values(self.take(source, "moved_first"))
+        if len(number) != len(pairs.first):
+            raise InvalidSamples(
+                f"moved_first has {len(number):,} entries for {len(pairs.first):,} pairs; give one each"
+            )
+        sides = dict(zip(self.contestants, (FIRST, SECOND), strict=True))
+        codes = [TIE if is_missing(value) else sides.get(value, UNREAD) for value in distinct]
+        side = find_side(number, distinct, items, (pairs.first, pairs.second), np.array(codes, np.int64))
+        bad = side == UNREAD
+        if bad.any():
+            raise BadRows(
+                f"moved_first is {show(distinct[number[np.argmax(bad)]])} in ",
+                bad,
+                ", which is not one of the pair; name the one that moved or stood first, or leave the cell "
+                "empty if neither did",
+            )
+        return np.array([1.0, -1.0, 0.0])[side]
+
+    def read_feature(self, name: str, source: Any) -> Float64:
+        """A feature of each alternative, or of the first of a pair less that of the second.
+
+        A pair has it in one column (the difference), in two columns, or by item.
+        """
+        choices, role = self.parsed.choices, f"the feature {name!r}"
+        if isinstance(choices, Alternatives) and choices.against is not None:
+            raise UnsupportedOption("choices of best and worst have no features; leave features out")
+        if isinstance(source, Mapping):
+            return self._read_by_item(cast("Mapping[Any, Any]", source), role)
+        if isinstance(choices, PairChoices):
+            if isinstance(source, str) and look_up(self.table, source) is None:
+                source = self._find_pair_columns(source)
+            if isinstance(source, tuple) and len(cast("tuple[Any, ...]", source)) == 2:
+                first, second = (self._read_numbers(title, role) for title in cast("tuple[Any, Any]", source))
+                return first - second
+        return self._read_numbers(source, role)
+
+    def _read_numbers(self, source: Any, role: str) -> Float64:
+        return read_numbers(self.take(source, "features"), role, self.n_rows)
+
+    def _read_by_item(self, value_of: Mapping[Any, Any], role: str) -> Float64:
+        choices, items = self.parsed.choices, self.parsed.items
+        absent = next((item for item in items if item not in value_of), None)
+        if absent is not None:
+            raise InvalidSamples(f"{role} has no value for the item {absent!r}; give one for every item")
+        values = read_numbers([value_of[item] for item in items], role, len(items))
+        if isinstance(choices, PairChoices):
+            return values[choices.first] - values[choices.second]
+        assert isinstance(choices, Alternatives)  # noqa: S101  choice sets have no features
+        of_row = np.empty(self.n_rows)
+        of_row[choices.entry] = values[choices.members]
+        return of_row
+
+    def read_style(self, name: str, source: Any) -> Float64:
+        if not isinstance(self.parsed.choices, PairChoices):
+            raise UnsupportedOption("style= is for pairs; leave it out")
+        titles = cast("Any", source) if isinstance(source, tuple) else self._find_pair_columns(source)
+        first, second = (
+            read_totals(self.take(title, "style"), f"the style {name!r}", self.n_rows) for title in titles
+        )
+        return _relative_difference(first, second)
+
+    def _find_pair_columns(self, name: Any) -> tuple[str, ...]:
+        """The two columns of a feature: ``length_a`` and ``length_b`` beside ``model_a`` and ``model_b``.
+
+        The sides may also be inside: ``conv_length`` means ``conv_a_length`` and ``conv_b_length``, and
+        ``meta.length.mean`` the fields ``length_a.mean`` and ``length_b.mean`` of the column ``meta``.
+        """
+        first, second, text = *map(str, self.contestants), str(name)
+        start = next((k for k, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), 0)
+        sides = first[start:], second[start:]  # a and b of model_a and model_b
+        borders = [len(text), *(k for k in range(len(text) - 1, 0, -1) if text[k] in "_.")]
+        pairs = [tuple(f"{text[:k]}_{side}{text[k:]}" for side in sides) for k in borders]
+        pairs += [tuple(f"{side}_{text}" for side in sides), tuple(f"{text}{side}" for side in sides)]
+        for pair in pairs:
+            if all(look_up(self.table, title) is not None for title in pair):
+                return pair
+        titles = " and ".join(show(f"{name}_{side}") for side in sides)
+        raise InvalidSamples(
+            f"there is no column {show(name)} for the feature, and no columns {titles}; name the two "
+            f"columns: features={{{show(name)}: ('…', '…')}} (on the command line: --features {name}=…:…)"
+        )
+
+    def read_labels(self, name: str, source: Any) -> tuple[Int64, list[Any]]:
+        """The codes and the names of clusters or categories, equal in all rows of a situation."""
+        role = f"{show(source)} ({name})" if isinstance(source, str) else name
+        number, distinct = number_labels(self.take(source, name), role, self.n_rows)
+        choices = self.parsed.choices
+        if isinstance(choices, Alternatives) and choices.against is None:
+            differs = number[choices.entry] != np.repeat(number[choices.row], choices.lengths)
+            if differs.any():
+                rows = np.unique(choices.entry[differs])
+                fault = f"{name} differs inside the situation of "
+                raise BadRows(fault, rows, "; give each situation one value")
+        return number, distinct
+
+
+def number_labels(values: Any, role: str, n_rows: int | None = None) -> tuple[Int64, list[Any]]:
+    number, distinct = number_values(values)
+    if n_rows is not None and len(number) != n_rows:
+        raise InvalidSamples(f"{role} has {len(number):,} entries for {n_rows:,} rows; give one per row")
+    missing = np.array([is_missing(label) for label in distinct], bool)[number]
+    if missing.any():
+        raise BadRows(f"{role} is missing in ", missing, "; fill it in, or drop the row")
+    return number, distinct
+
+
+def _features_by_name(features: Any) -> dict[str, Any]:
+    if features is None:
+        return {}
+    if isinstance(features, Mapping):
+        return {str(name): source for name, source in cast("Mapping[Any, Any]", features).items()}
+    names = as_sequence(features)
+    if not all(isinstance(name, Hashable) for name in names):
+        raise InvalidSamples(
+            "features are columns with names; give a list of column names, or a mapping from names to columns"
+        )
+    return {str(name): name for name in names}
+
+
+def _count_rows(parsed: ParsedChoices) -> int:
+    choices = parsed.choices
+    if isinstance(choices, PairChoices):
+        return len(choices.first)
+    if isinstance(choices, SetChoices):
+        return int(choices.row.max(initial=-1)) + 1
+    return len(choices.entry) if choices.against is None else len(choices.lengths)
+
+
+def unfitted_feature(name: str) -> UnsupportedOption:
+    if name == "moved_first":
+        return UnsupportedOption(
+            "the fit has no effect of moving first; fit with moved_first=, or leave moved_first out"
+        )
+    return UnsupportedOption("the fit has no such feature; fit with features=, or leave features out")
+
+
+def _relative_difference(first: Float64, second: Float64) -> Float64:
+    """(a − b) / (a + b), 0 where both are 0, standardised: LMArena's control of style."""
+    total = first + second
+    share = (first - second) / np.where(total == 0, 1.0, total)
+    return (share - share.mean()) / (float(share.std()) or 1.0)

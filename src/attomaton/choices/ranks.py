@@ -1,0 +1,146 @@
+"""Ranks of items on their boards, with rank intervals that hold jointly.
+
+Let P be the number of pairs of items on a board that can be compared, and 1 − α the confidence. The
+differences inside components have simultaneous intervals of confidence 1 − α · (their share of P): the
+critical value is the quantile of the largest |z_a − z_b| / s.e. over all of them, where z is drawn from the
+covariance of the scores. With clusters it is the quantile of Student's t at 1 − α / (2P) for each difference.
+An infinite difference has a bound of confidence 1 − α / (2P) on the means of the two components, lowered by
+as many standard errors of both items.
+
+Where the interval of a difference excludes 0, one item is surely ahead of the other, and also of those that
+the other is surely ahead of. The rank of an item lies between 1 plus the number of items surely ahead of it,
+and the number of items less those surely behind it (Klein, Wright and Wieczorek 2020; Mogstad, Romano, Shaikh
+and Wilhelm 2024).
+"""
+
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.choices.ratings import Ratings
+from attomaton.choices.spread import Spread
+from attomaton.solvers.soft.certify import SCORES_WITHIN
+
+SCORE_DRAWS, MOST_DRAWN, LEAST_BEYOND = 10_000, 400, 50
+"""Draws of the scores, the largest component for which they are made, and the fewest expected beyond the
+critical value; otherwise Bonferroni's critical value is used."""
+
+
+class SureOrder(NamedTuple):
+    """Which items of a board are surely ahead of which others, jointly with a confidence."""
+
+    items: Int64  # (n,), the numbers of the items of the board
+    ahead: Bool  # (n, n), whether the item of the row is surely ahead of the item of the column
+    margin: Float64  # (n, n), the difference inside a component above which an item is surely ahead
+
+
+class Ranks(NamedTuple):
+    """The rank of each item on its board, and its rank interval: from 0 to 0 where there is none."""
+
+    rank: Int64
+    low: Int64
+    high: Int64
+
+
+def rank_items(ratings: Ratings, orders: list[SureOrder]) -> Ranks:
+    """The ranks: 1 plus the number of items on the board that are ahead, by more than rounding."""
+    board, component = ratings.board_of_component, ratings.component
+    ahead = ratings.gaps.precedes & (board[:, None] == board)
+    sizes = np.bincount(component, minlength=len(board))
+    rank = 1 + (sizes @ ahead)[component]
+    for number in np.flatnonzero(sizes > 1).tolist():
+        score = ratings.score[component == number]
+        n_below = np.searchsorted(np.sort(score), score + 2 * SCORES_WITHIN, "right")
+        rank[component == number] += len(score) - n_below
+    low, high = np.zeros_like(rank), np.zeros_like(rank)
+    for items, surely_ahead, _ in orders:
+        low[items] = 1 + surely_ahead.sum(axis=0)
+        high[items] = len(items) - surely_ahead.sum(axis=1)
+    return Ranks(rank, low, high)
+
+
+def order_boards(ratings: Ratings, level: float) -> list[SureOrder]:
+    """The sure order of the items of each board with this confidence; empty without covariances."""
+    if ratings.covariance is None:
+        return []
+    boards = range(len(ratings.anchors))
+    return [_order_board(ratings, np.flatnonzero(ratings.board == board), level) for board in boards]
+
+
+def _order_board(ratings: Ratings, items: Int64, level: float) -> SureOrder:
+    component, score, n = ratings.component[items], ratings.score[items], len(items)
+    differences = ratings.differences(np.repeat(items, n), np.tile(items, n)).reshape(n, n)
+    inside = component[:, None] == component
+    n_pairs = float((~np.isnan(differences)).sum() - n) / 2
+    n_inside = float(inside.sum() - n) / 2
+    alpha = 1.0 - level
+    if ratings.errors is None:
+        everything: Any = ratings.covariance
+        covariance = np.where(inside, np.nan_to_num(everything[np.ix_(items, items)]), 0.0)
+        critical = critical_value(covariance, component, alpha * n_inside / max(n_pairs, 1.0))
+        reach, margin = critical * np.sqrt(np.diag(covariance)), critical * difference_errors(covariance)
+    else:
+        tail = alpha / (2.0 * max(n_pairs, 1.0))
+        reach = ratings.spread.reach(tail)[items]
+        reach[inside.sum(axis=1) == 1] = 0.0
+        margin = Spread(*(table[np.ix_(items, items)] for table in ratings.errors.difference)).reach(tail)
+    ahead = inside & (np.nan_to_num(differences, nan=0.0) > margin)
+    np.fill_diagonal(ahead, False)
+    if n_pairs > n_inside:
+        bounds = _bound_gaps(ratings, component, 1.0 - alpha / (2.0 * n_pairs))
+        ahead |= bounds + (score - reach)[:, None] - (score + reach) > 0
+    return SureOrder(items, transitive_closure(ahead), margin)
+
+
+def _bound_gaps(ratings: Ratings, component: Int64, level: float) -> Float64:
+    """The least differences between the components of every two items, shape (n, n); −inf where unknown."""
+    components, position = np.unique(component, return_inverse=True)
+    above, below = ratings.gaps.above, ratings.gaps.below
+    on_board = np.isin(above, components) & np.isin(below, components)
+    bounds = np.full((len(components), len(components)), -np.inf)
+    pairs = np.searchsorted(components, above[on_board]), np.searchsorted(components, below[on_board])
+    bounds[pairs] = ratings.gaps.pair_bounds(level)[on_board]
+    return bounds[np.ix_(position, position)]
+
+
+def critical_value(covariance: Float64, component: Int64, alpha: float) -> float:
+    """How many standard errors no difference inside a component exceeds with probability 1 − alpha.
+
+    It is the quantile of the largest |z_a − z_b| / s.e., with z drawn from the covariance, or Bonferroni's
+    critical value, which is never smaller except for the error of the draws.
+    """
+    sizes = np.unique(component, return_counts=True)[1]
+    n_pairs = float((sizes * (sizes - 1)).sum()) / 2
+    if not n_pairs:
+        return NormalDist().inv_cdf(1.0 - alpha / 2) if alpha > 0 else 0.0
+    bonferroni = NormalDist().inv_cdf(1.0 - alpha / (2 * n_pairs))
+    if sizes.max() > MOST_DRAWN or alpha * SCORE_DRAWS < LEAST_BEYOND:
+        return bonferroni
+    rng, largest = np.random.default_rng(0), np.zeros(SCORE_DRAWS)
+    for number in np.flatnonzero(np.bincount(component) > 1).tolist():
+        members = component == number
+        inside = covariance[np.ix_(members, members)]
+        values, vectors = np.linalg.eigh(inside)
+        root, error = vectors * np.sqrt(np.maximum(values, 0.0)), difference_errors(inside)
+        drawn = root @ rng.standard_normal((len(inside), SCORE_DRAWS))
+        for item in range(len(inside) - 1):
+            spread = error[item, item + 1 :, None]
+            distance = np.abs(drawn[item + 1 :] - drawn[item]) * (spread > SCORES_WITHIN)
+            np.maximum(largest, (distance / np.maximum(spread, SCORES_WITHIN)).max(axis=0), out=largest)
+    return min(float(np.quantile(largest, 1.0 - alpha)), bonferroni)
+
+
+def difference_errors(covariance: Float64) -> Float64:
+    variance = np.diag(covariance)
+    return np.sqrt(np.maximum(variance[:, None] + variance - 2.0 * covariance, 0.0))
+
+
+def transitive_closure(relation: Bool) -> Bool:
+    while True:
+        steps = relation.astype(np.float32)
+        further = relation | (steps @ steps > 0)
+        if (further == relation).all():
+            return relation
+        relation = further
