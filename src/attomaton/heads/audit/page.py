@@ -52,7 +52,6 @@ def render_audit(table: pa.Table, about: About) -> str:
 
 
 def write_audit(table: pa.Table, about: About, path: str | PathLike[str]) -> Path:
-    """Write the page of a table of heads, and return its path."""
     page = render_audit(table, about)
     write_target(path, lambda draft: draft.write_text(page, encoding="utf-8"), is_ours=is_page)
     return Path(path)

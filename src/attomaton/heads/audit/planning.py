@@ -79,7 +79,6 @@ class Plan:
         return [rung for rung in alone_only if rung.name not in names]
 
     def split(self, rows: Rows) -> tuple[Rows, Rows]:
-        """The rows to fit on, and those to score."""
         fitted, scored = (np.isin(rows.documents, numbers) for numbers in (self.fit_on, self.score_on))
         return rows.take(fitted), rows.take(scored)
 

@@ -107,8 +107,6 @@ def restore(path: str | PathLike[str]) -> dict[str, Any]:
 
 
 class _SavedTable:
-    """The columns of a saved table, read back as the results that they were written from."""
-
     def __init__(self, table: Any, about: About) -> None:
         self.table, self.about, self.names = table, about, frozenset(table.column_names)
         if "step" in self.names:

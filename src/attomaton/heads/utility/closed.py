@@ -62,7 +62,6 @@ class PairCounts:
 
 
 def count_pairs(samples: Samples) -> PairCounts:
-    """Count what the closed form needs."""
     size, bags = samples.n_tokens, count_all_tokens(samples)
     query = samples.queries.astype(np.int64)[bags.sample]
     is_label = bags.token == samples.labels.astype(np.int64)[bags.sample]
