@@ -209,12 +209,10 @@ class RowPairs:
 
     @property
     def n_queries(self) -> int:
-        """The number of queries that a table has factors for."""
         return self.by_query.shape[0]
 
     @property
     def n_tokens(self) -> int:
-        """The number of tokens that a table has factors for."""
         return self.by_token.shape[0]
 
     @cached_property

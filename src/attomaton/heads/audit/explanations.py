@@ -465,9 +465,8 @@ class AttentionRung:
     def scores(self, rows: Rows) -> Float64:
         """The logarithm of the attention, shape (n_rows, window)."""
         n, window = len(rows), rows.window
-        floor = self.floor
-        if floor is None:
-            floor = 0.0 if isinstance(self.attention, FiniteAttention) else FLOOR
+        default = 0.0 if isinstance(self.attention, FiniteAttention) else FLOOR
+        floor = default if self.floor is None else self.floor
         contexts = np.ascontiguousarray(rows.tokens[:, ::-1]).ravel()
         size = max(rows.n_tokens, self.attention.n_tokens)
         offsets = np.arange(0, n * window + 1, window)

@@ -55,7 +55,6 @@ class Design:
 
     @property
     def size(self) -> int:
-        """The number of coefficients."""
         return self.borders[1] + len(self.features)
 
     @cached_property

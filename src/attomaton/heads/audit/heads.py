@@ -219,9 +219,9 @@ class _AuditRun:
                 [table_of_heads(rung, rows_of_draw.heads, self.model) for rung in rungs_of_draw]
                 for rows_of_draw, rungs_of_draw in zip(rows, rungs, strict=True)
             ]
-            own, *random = map(LayerHeads, rows, rungs_of_layer, own_scores)
-            audit = measure_layer(self.plan, own, random, shared=self.random.null == "inputs")
-            scored = self.plan.split(own.rows)[1]
+            heads_of_model, *random = map(LayerHeads, rows, rungs_of_layer, own_scores)
+            audit = measure_layer(self.plan, heads_of_model, random, shared=self.random.null == "inputs")
+            scored = self.plan.split(heads_of_model.rows)[1]
             contexts = choose_contexts(scored, vocabulary=self.vocabulary)
             yield layer, replace(audit, contexts=contexts)
             self.tell.advance(done + 1, len(layers))

@@ -33,7 +33,6 @@ class Resampled:
 
     @classmethod
     def over(cls, documents: Integers) -> "Resampled":
-        """The documents of rows, shape (n_rows,)."""
         distinct, indices = np.unique(documents, return_inverse=True)
         n = len(distinct)
         if n < FEWEST_DOCUMENTS:

@@ -28,9 +28,11 @@ SHOWN_CHARACTERS = 200  # characters shown of a token or a name, at most
 def render_audit(table: pa.Table, about: About) -> str:
     """The page of a table of heads, with their contexts if it has a column ``contexts``."""
     columns: dict[str, list[Any]] = {name: _rounded(table, name) for name in table.column_names}
+    is_path = Path(about.model).is_absolute()  # the page is sent to others: without folders of this machine
+    model = Path(about.model).name if is_path else about.model
     tokens, windows, contexts = _number_contexts(columns.get("contexts", []))
     record = {
-        "model": shorten(_model_name(about.model), SHOWN_CHARACTERS),
+        "model": shorten(model, SHOWN_CHARACTERS),
         "rungs": [shorten(name, SHOWN_CHARACTERS) for name in about.rungs],
         "n_documents": about.n_documents,
         "n_rows": about.n_rows,
@@ -50,15 +52,9 @@ def render_audit(table: pa.Table, about: About) -> str:
 
 
 def write_audit(table: pa.Table, about: About, path: str | PathLike[str]) -> Path:
-    """Write the page of a table of heads, and return its path."""
     page = render_audit(table, about)
     write_target(path, lambda draft: draft.write_text(page, encoding="utf-8"), is_ours=is_page)
     return Path(path)
-
-
-def _model_name(name: str) -> str:
-    """The name without the folders of this machine: a page is sent to others."""
-    return Path(name).name if Path(name).is_absolute() else name
 
 
 def _rounded(table: Any, name: str) -> list[Any]:

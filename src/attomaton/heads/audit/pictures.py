@@ -111,7 +111,6 @@ def draw_course(
 
 
 def _mark_ends(axes: Any, steps: Sequence[int], heads: Sequence[str]) -> None:
-    """Label as many heads and steps as fit."""
     for set_ticks, names, room in (
         (axes.set_yticks, list(heads), int(HIGHEST / HEAD_HEIGHT)),
         (axes.set_xticks, [f"{step:,}" for step in steps], MOST_STEP_LABELS),

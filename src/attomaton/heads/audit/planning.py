@@ -9,7 +9,7 @@ import numpy as np
 from attomaton.base.artifacts import digest_arrays
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import Checked, checked, share, whole_number
-from attomaton.base.tables import Float64, Int64
+from attomaton.base.tables import Float64
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary, text_of
 from attomaton.heads.audit.documents import check_copies, check_split, cut_documents, split_documents
 from attomaton.heads.audit.explanations import Bigram, Frequency, LadderRung, Last, Rung, TokenCounts
@@ -79,21 +79,17 @@ class Plan:
         return [rung for rung in alone_only if rung.name not in names]
 
     def split(self, rows: Rows) -> tuple[Rows, Rows]:
-        """The rows to fit on, and those to score."""
         fitted, scored = (np.isin(rows.documents, numbers) for numbers in (self.fit_on, self.score_on))
         return rows.take(fitted), rows.take(scored)
 
     def thin(self, fitted: Rows, scored: Rows) -> tuple[Rows, Rows]:
         """As many of the rows, evenly spaced, as rungs are fitted on and scored on."""
-        return (
-            fitted.take(_evenly_spaced(len(fitted), self.most_fitted)),
-            scored.take(_evenly_spaced(len(scored), self.most_scored)),
-        )
+        return _thin(fitted, self.most_fitted), _thin(scored, self.most_scored)
 
 
-def _evenly_spaced(n: int, most: int) -> Int64:
-    """At most ``most`` of the numbers below n."""
-    return np.linspace(0, n - 1, min(most, n)).round().astype(np.int64)
+def _thin(rows: Rows, most: int) -> Rows:
+    """At most ``most`` of the rows, evenly spaced."""
+    return rows.take(np.linspace(0, len(rows) - 1, min(most, len(rows))).round().astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)

@@ -88,7 +88,6 @@ class About:
 
 
 def mark(table: pa.Table, about: About) -> pa.Table:
-    """The table with metadata."""
     marked: Any = table
     return marked.replace_schema_metadata({KEY: json.dumps(asdict(about)).encode()})
 

@@ -104,7 +104,6 @@ def expand_globs(sources: Sequence[str]) -> list[str]:
 
 
 def step_of(source: str) -> int:
-    """The step in the name of a folder or file."""
     name = Path(source).name.removesuffix(".safetensors").removesuffix(".gguf")
     numbers = NAMED_NUMBER.findall(name) or BARE_NUMBER.findall(name)
     if len(numbers) != 1:

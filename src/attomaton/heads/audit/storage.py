@@ -107,12 +107,10 @@ def restore(path: str | PathLike[str]) -> dict[str, Any]:
 
 
 class _SavedTable:
-    """The columns of a saved table, read back as the results that they were written from."""
-
     def __init__(self, table: Any, about: About) -> None:
-        if "step" in table.column_names:
+        self.table, self.about, self.names = table, about, frozenset(table.column_names)
+        if "step" in self.names:
             raise ValueError("it contains several steps of a training")
-        self.table, self.about = table, about
         layers, numbers = (self.column(name).astype(int).tolist() for name in ("layer", "number"))
         self.heads = tuple(map(Head, layers, numbers))
         if len(set(self.heads)) < len(self.heads) or min(map(min, self.heads)) < 0:
@@ -138,11 +136,8 @@ class _SavedTable:
             **{name: self.column(name) for name in MEASURES},
             "outside": self.column("rows_outside").astype(np.int64),
             "null_types": tuple(null for null in type_nulls if null is not None),
-            "contexts": self.table.column("contexts").combine_chunks() if self.has("contexts") else None,
+            "contexts": self.table.column("contexts").combine_chunks() if "contexts" in self.names else None,
         }
-
-    def has(self, name: str) -> bool:
-        return name in self.table.column_names
 
     def column(self, name: str) -> Any:
         """A column of numbers, NaN where it is null."""
@@ -158,7 +153,7 @@ class _SavedTable:
         return Estimates(self.column(name), np.ascontiguousarray(without.T))
 
     def null(self, name: str) -> NullDistribution | None:
-        if not self.about.n_random or not self.has(f"random_{name}"):
+        if not self.about.n_random or f"random_{name}" not in self.names:
             return None
         counts = self.table.column(f"random_{name}").combine_chunks().value_lengths().to_numpy()
         values, errors = self.flat(f"random_{name}"), self.flat(f"random_error_{name}")

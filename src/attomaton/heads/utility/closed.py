@@ -62,7 +62,6 @@ class PairCounts:
 
 
 def count_pairs(samples: Samples) -> PairCounts:
-    """Count what the closed form needs."""
     size, bags = samples.n_tokens, count_all_tokens(samples)
     query = samples.queries.astype(np.int64)[bags.sample]
     is_label = bags.token == samples.labels.astype(np.int64)[bags.sample]
@@ -125,18 +124,18 @@ def find_mean_field(model: HeadModel, counts: PairCounts, *, repeated: int = 1) 
 
 def _find_outputs(model: HeadModel, contexts: Int64, length: float, means: Sequence[Tensor]) -> Tensor:
     """Outputs of the heads of the layer after those of ``means``, shape (n, n_heads, head width)."""
-    found: list[Tensor] = []
+    collected: list[Tensor] = []
 
     def edit(layer: int, outputs: Tensor) -> Tensor:
         at_query = outputs[:, :, -1].detach()
         if layer == len(means):
-            found.append(at_query)
+            collected.append(at_query)
         if layer >= len(means):
             return outputs
         return _mix(at_query, means[layer], length)[:, :, None].expand(outputs.shape)
 
     model.watch(contexts, edit_patterns=_flat, edit_outputs=edit)
-    return found[0]
+    return collected[0]
 
 
 def _find_slopes(
