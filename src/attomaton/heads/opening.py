@@ -18,13 +18,13 @@ from attomaton.base.tables import Float64
 from attomaton.corpora.budgets import brief, open_regular
 from attomaton.heads.lens import read_lens
 from attomaton.heads.model import HeadModel
-from attomaton.heads.own import watch_trace, watch_weights
 from attomaton.heads.patterns import unwrap
 from attomaton.heads.reading.configs import parse_settings
 from attomaton.heads.reading.families import build_model, read_object
 from attomaton.heads.reading.files import named, parse_json
 from attomaton.heads.reading.folders import HUB_ID, read_folder, read_hub
 from attomaton.heads.reading.gguf import read_gguf
+from attomaton.heads.trained import watch_trace, watch_weights
 from attomaton.heads.transformer import Transformer
 from attomaton.training.checkpoints import (
     CHECKPOINTS,
