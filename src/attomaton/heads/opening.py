@@ -33,7 +33,7 @@ from attomaton.training.checkpoints import (
     read_checkpoint,
     read_trace,
 )
-from attomaton.training.models.attention import combine
+from attomaton.training.models.attention import combine_factors
 from attomaton.training.trace import DeepTrace, Trace
 
 MOST_MINGPT_BYTES = 1 << 28
@@ -117,7 +117,7 @@ def open_checkpoint(
         weights = (
             torch.cat([parameter.flatten(1) for parameter in parameters], 1)
             if deep
-            else combine(tuple(parameters))
+            else combine_factors(tuple(parameters))
         )
     except (RuntimeError, IndexError, ValueError) as error:
         raise CorruptRun(

@@ -60,7 +60,7 @@ class TrialFrame:
 
     @cached_property
     def _moved(self) -> Tensor:
-        return self.batch.moved_scores(self.axes)
+        return self.batch.score_changes(self.axes)
 
 
 def find_frame(batch: Trials) -> TrialFrame:
