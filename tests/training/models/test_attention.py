@@ -13,7 +13,13 @@ from attomaton.training.models.attention import (
     lay_out,
     split_gradient,
 )
-from attomaton.training.models.embeddings import EmbeddingTable, Equicorrelated, Orthonormal, RandomUnit
+from attomaton.training.models.embeddings import (
+    EmbeddingTable,
+    Equicorrelated,
+    Orthonormal,
+    RandomUnit,
+    as_embeddings,
+)
 from attomaton.training.models.heads import EmbeddingDistance, Tied, TokenId, Untied
 from attomaton.training.models.losses import CorrelationLoss, LogLoss, SquaredLoss
 from tests.strategies import many, read_samples, realisable_sets, sample_sets, unit_rows, vectors
@@ -153,3 +159,10 @@ def test_embeddings_are_as_named_and_refuse_what_does_not_fit():
     for wrong in (Orthonormal(2), Equicorrelated(2, 0.1), Equicorrelated(5, -0.6), EmbeddingTable(np.eye(2))):
         with pytest.raises(InvalidEmbeddings):
             wrong.draw(3, rng)
+
+
+def test_embeddings_are_taken_from_tables_and_names():
+    assert as_embeddings([[1.0, 0.0], [0.6, 0.8]]).table.tolist() == [[1.0, 0.0], [0.6, 0.8]]
+    assert as_embeddings(None) == as_embeddings("orthonormal") == Orthonormal()
+    with pytest.raises(InvalidEmbeddings, match="a table with one row per token"):
+        as_embeddings(8)

@@ -173,7 +173,8 @@ class Trials:
             by_position = gradient.sum((1, 2))
             rows = [torch.autograd.grad(total, scores, retain_graph=True)[0] for total in by_position]
         curvature = torch.stack(rows).permute(2, 3, 0, 1)  # (b, n, t, t)
-        return changes.transpose(1, 2) @ (curvature @ changes.reshape(b, n, t, -1)).reshape(b, n * t, -1)
+        bent = curvature @ changes.reshape(b, n, t, -1)
+        return changes.transpose(1, 2) @ bent.reshape(b, n * t, -1)
 
     def score_changes(self, axes: Tensor | None = None) -> Tensor:
         """The change of all scores X W x̄ along m axes (b, m, d·d), shape (b, n·t, m).
@@ -228,8 +229,8 @@ class Trials:
 class _Pairs:
     """The distinct tokens and queries of every trial: positions with the same pair share a score.
 
-    ``keys`` (b, k, d) and ``queries`` (b, q, d) are their embeddings. The table of scores has ``shape`` (b, k,
-    q); ``cells`` are the flat indices in it of all positions, whose ``layout`` is (t, b, n).
+    ``keys`` (b, k, d) and ``queries`` (b, q, d) are their embeddings. The table of scores has ``shape``
+    (b, k, q); ``cells`` are the flat indices in it of all positions, whose ``layout`` is (t, b, n).
     """
 
     keys: Tensor
