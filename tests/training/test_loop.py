@@ -98,7 +98,7 @@ def test_one_corpus_serves_many_trials_that_differ_by_their_draws():
     )
     assert trace.weights.shape == (6, 4, 8, 8)
     assert len({weights.tobytes() for weights in trace.weights[0]}) == 4
-    with pytest.raises(UnsupportedOption, match="2 corpora for 3 trials"):
+    with pytest.raises(UnsupportedOption, match="2 corpora, but trials is 3"):
         train([paper_draw(0)] * 2, AttentionModel(), GradientDescent(0.1), steps=1, trials=3)
 
 

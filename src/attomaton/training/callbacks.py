@@ -1,11 +1,13 @@
-"""Callbacks, called at each record of a run. The trackers are optional packages, imported when used."""
+"""When a run is recorded, and callbacks for each record; trackers are imported when they are used."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from typing import Any, ClassVar, Protocol, Self
 
 from attomaton.base.errors import needing
+from attomaton.base.options import Checked, checked, whole_number
 from attomaton.base.tables import Float64
 
 
@@ -15,6 +17,42 @@ class Callback(Protocol):
     def __call__(self, step: int, losses: Float64, /) -> object:
         """Handle a record."""
         ...
+
+
+@dataclass(frozen=True)
+class Watch(Checked):
+    """Choose when a run is recorded, and what happens at each record.
+
+    Callbacks and the stop condition receive the number of steps and the mean loss of each trial, shape
+    (n_trials,).
+
+    Attributes
+    ----------
+    callbacks : sequence of callables
+        Each is called with ``(step, losses)``: ``TensorBoard(…)``, ``WandB(…)``, ``Trackio(…)`` or your own.
+        A resumed run repeats the calls for records after its last checkpoint.
+    stop : callable, optional
+        The run ends with this record if ``stop(step, losses)`` is true.
+    every : int, optional
+        Steps between records; None means 200 records in total.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> watch = Watch([print], stop=lambda step, losses: losses.max() < 0.5, every=10)
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])
+    >>> trace = at.train(samples, at.AttentionModel("orthonormal"), 0.1, steps=1000, watch=watch)
+    0 [0.69314718]
+    10 [0.47407698]
+    """
+
+    callbacks: Sequence[Callback] = ()
+    stop: Callable[[int, Float64], bool] | None = None
+    every: int | None = field(default=None, metadata=checked(whole_number, least=1))
+
+    def interval(self, steps: int) -> int:
+        """Steps between records in a run of ``steps`` steps."""
+        return max(steps // 200, 1) if self.every is None else self.every
 
 
 class _Closing:

@@ -131,7 +131,7 @@ class TrainingFiles:
         self._previous = NO_CHECKPOINT
         self._lines = building.folder / LINES
 
-    def tell(self, record: StepRecord) -> None:
+    def log(self, record: StepRecord) -> None:
         """Add a line to ``trace.jsonl``."""
         with explained(self._lines), self._lines.open("a", encoding="utf-8") as file:
             file.write(_log_line(record))
@@ -172,7 +172,7 @@ class TrainingFiles:
             about = {"settings": self._settings, "skipped": self._skipped}
             self._building.finish(about, self._building.digest_files(files))
 
-    def take_up(self) -> Checkpoint | None:
+    def resume(self) -> Checkpoint | None:
         """The last checkpoint, with all records, if there is one: where to resume."""
         checkpoint, self._previous = _read_all(self._building.folder)
         records = () if checkpoint is None else checkpoint.records
@@ -211,7 +211,7 @@ def open_training(
         ) as building:
             skipped = {id(corpus): corpus.skipped for corpus in corpora}.values()
             files = TrainingFiles(building, settings, sum(skipped, NOTHING_SKIPPED))
-            yield files, files.take_up()
+            yield files, files.resume()
 
 
 def _prepare_run(run: Path, corpora: Sequence[Samples], lock: Lock) -> None:

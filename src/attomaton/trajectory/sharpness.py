@@ -68,9 +68,11 @@ class StabilityEdge:
         if self.passed:
             return (
                 f"the step size {self.step_size:.6g} is beyond the edge of stability, 2/λ_max = "
-                f"{self.largest:.6g}: descent oscillates without end"
+                f"{self.largest:.6g}, so gradient descent oscillates without end"
             )
-        return f"the step size {self.step_size:.6g} is below the edge of stability, {self.largest:.6g}"
+        return (
+            f"the step size {self.step_size:.6g} is below the edge of stability, 2/λ_max = {self.largest:.6g}"
+        )
 
 
 def find_edge(
