@@ -43,7 +43,7 @@ class Watch(Checked):
     >>> samples = at.Samples.from_lists([[0, 1]], [0])
     >>> trace = at.train(samples, at.AttentionModel("orthonormal"), 0.1, steps=1000, watch=watch)
     0 [0.69314718]
-    10 [0.47407698]
+    10 [0.3688752]
     """
 
     callbacks: Sequence[Callback] = ()

@@ -23,7 +23,7 @@ from attomaton.training.models.deep import DeepModel, lay_out_sequences
 from attomaton.training.models.heads import reads_mass
 from attomaton.training.models.losses import LogLoss
 from attomaton.training.steps import GradientDescent, Step, as_step
-from attomaton.training.trace import DeepTrace, Trace
+from attomaton.training.trace import DeepTrace, Trace, stack_records
 from attomaton.trajectory.sharpness import find_passed
 
 SMALL_BATCH, SMALL_DEEP = 200_000, 400_000
@@ -108,7 +108,7 @@ def train(
         batch,
         starts,
         settings,
-        lambda records: Trace.from_records(records, np.stack(tables), corpora, settings),
+        lambda records: Trace(*stack_records(records), np.stack(tables), tuple(corpora), settings),
         corpora=corpora,
         threads=1 if batch.filled.numel() <= SMALL_BATCH else torch.get_num_threads(),
     )
@@ -181,7 +181,7 @@ def train_deep(
         batch,
         starts,
         settings,
-        lambda records: DeepTrace.from_records(records, tokens, size, settings),
+        lambda records: DeepTrace(*stack_records(records), tokens, size, settings),
         threads=1 if small else torch.get_num_threads(),
     )
 
