@@ -309,10 +309,11 @@ class Trace(_Recorded):
 class DeepTrace(_Recorded):
     """Recorded weights and losses of a deep model.
 
-    ``steps`` (n_records,) are the steps taken before each record, and ``numbers`` (n_records,
-    n_trials, n_numbers) all weights, parameter after parameter, which :meth:`at` returns by name. ``losses``
-    (n_records, n_trials) are the means of −ln p(next token) over all positions. ``sequences`` (n_trials, n_sequences,
-    window + 1) are those of each trial, with tokens below ``n_tokens``. ``about`` is a JSON record of model, step and seed.
+    ``steps`` (n_records,) are the steps taken before each record, and ``numbers`` (n_records, n_trials,
+    n_numbers) all weights, parameter after parameter, which :meth:`at` returns by name. ``losses``
+    (n_records, n_trials) are the means of −ln p(next token) over all positions. ``sequences`` (n_trials,
+    n_sequences, window + 1) are those of each trial, with tokens below ``n_tokens``. ``about`` is a JSON
+    record of model, step and seed.
     """
 
     steps: Int64
