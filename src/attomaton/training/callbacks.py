@@ -56,7 +56,7 @@ class Watch(Checked):
 
 
 class _Closing:
-    """A context manager that closes itself at the end."""
+    """A context manager that calls ``close`` at the end."""
 
     def __enter__(self) -> Self:
         return self
@@ -72,22 +72,12 @@ class _Closing:
 class TensorBoard(_Closing):
     """Log losses to TensorBoard event files in ``folder``; needs the package ``tensorboard``.
 
-    Use it as a context manager, or call :meth:`close` at the end.
-
-    Attributes
-    ----------
-    folder : str
-        The folder of the files; show them with ``tensorboard --logdir folder``.
+    Use it as a context manager, or call :meth:`close` at the end. ``tensorboard --logdir folder`` shows them.
 
     Examples
     --------
-    >>> import os, tempfile, numpy as np
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     tracker = TensorBoard(folder)  # give it to train in Watch([tracker])
-    ...     tracker(0, np.array([0.7, 0.5]))
-    ...     tracker.close()
-    ...     print([name.split(".")[0] for name in os.listdir(folder)])
-    ['events']
+    >>> with TensorBoard("runs/attention") as tracker:  # no file is written before the first record
+    ...     watch = Watch([tracker], every=10)
     """
 
     folder: str
@@ -110,7 +100,7 @@ class TensorBoard(_Closing):
 
 @dataclass(frozen=True, eq=False)
 class _Tracker(_Closing):
-    """A package with ``init`` and a run with ``log`` and ``finish``; ``settings`` are passed to ``init``.
+    """A package whose ``init(project=…, **settings)`` begins a run with ``log`` and ``finish``.
 
     The run begins with the first record. Use it as a context manager, or call :meth:`close` at the end.
     """
@@ -139,9 +129,8 @@ class WandB(_Tracker):
 
     Examples
     --------
-    >>> tracker = WandB("attention", {"mode": "offline"})  # give it to train in Watch([tracker])
-    >>> tracker.project, tracker.settings["mode"]
-    ('attention', 'offline')
+    >>> with WandB("attention", {"mode": "offline"}) as tracker:  # the run begins with the first record
+    ...     watch = Watch([tracker], every=10)
     """
 
     package = "wandb"
@@ -154,8 +143,8 @@ class Trackio(_Tracker):
 
     Examples
     --------
-    >>> Trackio("attention", {"name": "first run"}).settings  # the run begins with the first record
-    {'name': 'first run'}
+    >>> with Trackio("attention", {"name": "first run"}) as tracker:  # the run begins with the first record
+    ...     watch = Watch([tracker], every=10)
     """
 
     package = "trackio"

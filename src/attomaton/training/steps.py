@@ -69,21 +69,13 @@ class Step(Protocol):
 
 @dataclass(frozen=True)
 class Decay(Checked):
-    """η_t = η t^(−power) at step t = 1, 2, …; theorems about margins require it with a power of ½.
-
-    Attributes
-    ----------
-    power : float
-        From 0 (no decay) to 1.
+    """η_t = η t^(−power) at step t = 1, 2, …; theorems about margins require a ``power`` of ½.
 
     Examples
     --------
-    >>> import attomaton as at
     >>> schedule = Decay()
     >>> [schedule(step) for step in (0, 3, 99)]  # steps are counted from 0
     [1.0, 0.5, 0.1]
-    >>> at.GradientDescent(0.3, normalized=True, schedule=schedule).schedule
-    Decay(power=0.5)
     """
 
     power: float = field(default=0.5, metadata=checked(real_number, least=0, most=1))
@@ -264,14 +256,9 @@ class _SteepestDescent(_Momentum):
 class SignDescent(_SteepestDescent):
     """W ← W − η_t sign(v), where v is the gradient or its running mean: steepest descent in the max norm.
 
-    Attributes
-    ----------
-    step_size : float
-        η: how far every entry with a nonzero gradient moves.
-    momentum : float
-        v ← momentum · v + (1 − momentum) · gradient; 0 means the gradient itself.
-    schedule : callable, optional
-        Step number → factor of η, such as :class:`Decay`.
+    The ``step_size`` η is how far every entry with a nonzero gradient moves. With ``momentum``, v ← momentum
+    · v + (1 − momentum) · gradient. ``schedule``, such as :class:`Decay`, maps a step number to a factor of
+    η.
 
     Examples
     --------
@@ -288,16 +275,8 @@ class SignDescent(_SteepestDescent):
 class SpectralDescent(_SteepestDescent):
     """W ← W − η_t U Vᵀ, where v = U Σ Vᵀ is the gradient or its running mean: steepest in the spectral norm.
 
-    :class:`Muon` approximates it with momentum.
-
-    Attributes
-    ----------
-    step_size : float
-        η: every nonzero singular value of a step.
-    momentum : float
-        v ← momentum · v + (1 − momentum) · gradient; 0 means the gradient itself.
-    schedule : callable, optional
-        Step number → factor of η, such as :class:`~attomaton.training.steps.Decay`.
+    :class:`Muon` approximates it with momentum. The ``step_size`` η is every nonzero singular value of a
+    step; ``momentum`` and ``schedule`` are as in :class:`SignDescent`.
 
     Examples
     --------
@@ -317,10 +296,9 @@ class Muon(_Momentum):
     """Muon (Jordan 2024), without weight decay: spectral descent with momentum, U Vᵀ by five products.
 
     The formulas are those of ``torch.optim.Muon``: v ← momentum · v + (1 − momentum) · gradient, Nesterov's
-    lookahead, and a polynomial instead of U Vᵀ that brings singular values between about 0.7 and 1.2, not
-    to 1. Here all trials move at once, in the precision of the parameters, and for gradients of any size.
-    PyTorch takes one matrix at a time, rounds it to bfloat16, and shortens steps where the gradient's
-    norm is below 1e-7.
+    lookahead, and a polynomial instead of U Vᵀ that brings singular values to about 0.7 … 1.2 instead of 1.
+    PyTorch rounds each matrix to bfloat16, and shortens steps where the gradient's norm is below 1e-7; here
+    steps have the precision of the parameters, for gradients of any size.
 
     Attributes
     ----------

@@ -44,12 +44,7 @@ class Orthonormal(Checked):
 
 @dataclass(frozen=True)
 class RandomUnit(Checked):
-    """Draw rows uniformly from the unit sphere.
-
-    Attributes
-    ----------
-    dim : int
-        Length of each row; if below ``n_tokens``, rows are linearly dependent.
+    """Draw rows of length ``dim`` uniformly from the unit sphere; below ``n_tokens`` they are dependent.
 
     Examples
     --------
@@ -68,14 +63,7 @@ class RandomUnit(Checked):
 
 @dataclass(frozen=True)
 class Equicorrelated(Checked):
-    """Draw unit rows with equal pairwise inner products, randomly rotated.
-
-    Attributes
-    ----------
-    dim : int
-        Length of each row, at least ``n_tokens``.
-    correlation : float
-        The inner product of any two rows.
+    """Draw unit rows of length ``dim`` ≥ n_tokens, any two with the inner product ``correlation``.
 
     Examples
     --------

@@ -95,11 +95,7 @@ class _Decoded(Checked):
 class Tied(_Decoded):
     """C with C Eᵀ = I (assumption A): u = c_yᵀ f is the attention mass on the label if rows are independent.
 
-    Attributes
-    ----------
-    temperature : float, optional
-        With a temperature, u = softmax(C f / temperature)_y, a softmax over the masses of all tokens; None
-        means no softmax.
+    With a ``temperature``, u = softmax(C f / temperature)_y, a softmax over the masses of all tokens.
 
     Examples
     --------
@@ -116,12 +112,9 @@ class Tied(_Decoded):
 
 @dataclass(frozen=True)
 class Untied(_Decoded):
-    """The embeddings as decoder, C = E: u = e_yᵀ f, or softmax(E f / temperature)_y. Violates assumption A.
+    """The embeddings as decoder, C = E, which violates assumption A: u = e_yᵀ f.
 
-    Attributes
-    ----------
-    temperature : float, optional
-        Temperature of the softmax over all tokens; None means no softmax.
+    With a ``temperature``, u = softmax(E f / temperature)_y, a softmax over all tokens.
 
     Examples
     --------
@@ -138,15 +131,10 @@ class Untied(_Decoded):
 
 @dataclass(frozen=True)
 class EmbeddingDistance:
-    """u = −‖ŷᵀE − e_y‖², with ŷ the masses of the tokens if tied, E f otherwise.
+    """u = −‖ŷᵀE − e_y‖², where ŷ are the attention masses of the tokens if ``tied``, and E f otherwise.
 
     With :class:`~attomaton.training.models.losses.CorrelationLoss`, ℓ(u) = −u, this is the loss ``mse`` in
     the code of the first paper's authors.
-
-    Attributes
-    ----------
-    tied : bool
-        Whether ŷ are the masses, so that ŷᵀE = f.
 
     Examples
     --------
