@@ -11,7 +11,7 @@ from tests.trajectory.definition import descend_by_definition
 
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
-from attomaton.trajectory.flow.track import FOURTH_ORDER, STAGE_TIMES, STAGES, THIRD_ORDER
+from attomaton.trajectory.flow.implicit import FOURTH_ORDER, STAGE_TIMES, STAGES, THIRD_ORDER
 
 STEPS = 3_000
 
