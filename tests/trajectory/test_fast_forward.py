@@ -158,7 +158,7 @@ def test_wrong_use_is_told():
     with pytest.raises(UnsupportedOption, match="finite numbers"):
         at.fast_forward(samples, embeddings=np.eye(6), start=np.full((6, 6), np.nan))
     restricted = at.extract_choices(samples, components_of(samples))
-    with pytest.raises(MismatchedParts, match="whole contexts"):
+    with pytest.raises(MismatchedParts, match="extract_choices"):
         at.fast_forward(restricted, components=components_of(samples))
     many = at.Samples.from_lists(
         [[i % 300, (7 * i + 1) % 300] for i in range(3_000)], [i % 300 for i in range(3_000)]

@@ -229,8 +229,8 @@ def expand(
     step_size = real_number(step_size, "step_size", least=1e-290, most=1e290)
     if (embeddings is None) == automaton.embedded:
         raise MismatchedParts(
-            "the automaton was learned with other embeddings; give expand the embeddings of learn, or none if "
-            "learn had none"
+            "the automaton was learned with other embeddings; give expand the embeddings of learn, or no "
+            "embeddings if learn had none"
         )
     automaton.hard.expect()
     automaton.soft.expect()

@@ -284,7 +284,7 @@ class _EmbeddedFrame:
 
 @dataclass(frozen=True, eq=False)
 class _QueryBatch:
-    """A flow on the coordinates ``rows``, and where it starts; a step of size 1 moves a score by ``reach``."""
+    """A flow on the coordinates ``rows``; a step of size 1 moves a score by at most ``reach``."""
 
     rows: Int64
     flow: "LossFlow"
