@@ -37,7 +37,8 @@ from attomaton.heads.audit.rows import list_documents
 from attomaton.heads.audit.rungs import OfModel, Rungs
 from attomaton.heads.audit.saved import NO_EVIDENCE, mark, write_saved
 from attomaton.heads.model import Head, HeadModel, ModelShape
-from attomaton.heads.opening import is_run, open_checkpoint, open_model, read_any_trace
+from attomaton.heads.opening import open_model
+from attomaton.heads.runs import is_run, open_checkpoint, read_any_trace
 from attomaton.heads.texts import read_for
 from attomaton.heads.trained import watch_trace
 
