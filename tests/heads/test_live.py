@@ -357,7 +357,7 @@ def test_models_of_images_are_refused(make):
     import transformers
 
     small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    with pytest.raises(UnreadableModel, match=r"Model .*; give a causal model that takes input_ids"):
+    with pytest.raises(UnreadableModel, match=r"Model .*; give a causal model that reads input_ids"):
         open_model(make(transformers, small))
 
 

@@ -253,7 +253,7 @@ class LiveModel:
             embedding = getattr(model.get_input_embeddings(), "weight", None)
             n_tokens = n_tokens if embedding is None else len(embedding)
         if n_tokens is None:
-            raise UnreadableModel(f"{name} has no vocabulary; give a causal model that takes input_ids")
+            raise UnreadableModel(f"{name} has no vocabulary; give a causal model that reads input_ids")
         sizes = (getattr(text, size, None) for size in ("max_position_embeddings", "n_positions"))
         longest = next((size for size in sizes if type(size) is int and size > 0), None)
         whole = cls(name, ModelShape(0, 0, n_tokens, longest), model)
