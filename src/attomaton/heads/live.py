@@ -264,7 +264,7 @@ class LiveModel:
         contexts[1, context, 0] = keys[:, -2]
         key_positions = positions[:, None] - lags
         attention, second = (
-            self._attend_contexts(layer, inputs, rows, context, positions, key_positions) for rows in contexts
+            self._attend_contexts(layer, inputs, ids, context, positions, key_positions) for ids in contexts
         )
         best = attention[:, :, :-2].argmax(-1, keepdims=True)
         ratio = np.take_along_axis(attention, best, 2) / np.take_along_axis(second, best, 2)
@@ -330,8 +330,8 @@ class LiveModel:
         except UnreadableModel as error:
             reason = str(error).split("; ", 1)[0]
             raise UnsupportedOption(
-                f"token scores and what a head writes need the weights of {self.name}, which attomaton cannot "
-                f"read ({reason}); leave them out"
+                f"token scores and what a head writes need the weights of {self.name}, which attomaton "
+                f"cannot read ({reason}); leave them out"
             ) from error
 
     def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:
