@@ -42,7 +42,7 @@ SUPPORTED_SETTINGS = {
 }
 """Settings that change what a model computes → the supported values."""
 
-LOGIT_TOLERANCE = 1e-3
+BRIDGE_TOLERANCE = 1e-3
 """How much the logits of a bridge may differ from those of its weights, relative to the largest or to 1."""
 
 PROBE_TOKENS = 16
@@ -121,7 +121,7 @@ def _check_logits(model: Any, transformer: Transformer) -> None:
         theirs: Tensor = model(ids).detach().cpu().double()
     ours = transformer.watch(ids).logits.double()
     difference = float((theirs - ours).abs().max() / theirs.abs().max().clamp_min(1.0))
-    if not difference <= LOGIT_TOLERANCE:
+    if not difference <= BRIDGE_TOLERANCE:
         raise UnreadableModel(
             f"its logits differ from those of its weights by {difference:.1e} of the largest; give the "
             "transformers model that it was made from"
