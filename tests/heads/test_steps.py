@@ -9,8 +9,7 @@ import attomaton as at
 from attomaton.base.errors import AttomatonError, CorruptRun, MismatchedParts, UnreadableModel
 from attomaton.heads.audit.course import expand_globs, find_steps, spread, step_of
 from attomaton.heads.opening import open_model
-from attomaton.heads.runs import open_checkpoint, read_any_trace
-from attomaton.heads.trained import watch_trace
+from attomaton.heads.trained import open_checkpoint, read_any_trace, watch_trace
 from attomaton.training.checkpoints import Store
 
 CONTEXT = np.array([[0, 1, 2, 1]])

@@ -273,13 +273,7 @@ class LiveModel:
         return np.log(np.maximum(attention, np.where(np.isfinite(least), least, 1.0)))
 
     def _attend_contexts(
-        self,
-        layer: int,
-        inputs: Any,
-        contexts: Int64,
-        context: Int64,
-        positions: Int64,
-        key_positions: Int64,
+        self, layer: int, inputs: Any, contexts: Int64, context: Int64, positions: Int64, key_positions: Int64
     ) -> Float64:
         """The attention of a layer from each query to its keys, shape (n, n_heads, n_keys).
 

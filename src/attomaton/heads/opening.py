@@ -16,8 +16,7 @@ from attomaton.heads.reading.families import read_object
 from attomaton.heads.reading.folders import HUB_ID, read_folder, read_hub
 from attomaton.heads.reading.gguf import read_gguf
 from attomaton.heads.reading.mingpt import read_mingpt
-from attomaton.heads.runs import is_run, open_checkpoint, read_any_trace
-from attomaton.heads.trained import watch_trace
+from attomaton.heads.trained import is_run, open_checkpoint, read_any_trace, watch_trace
 from attomaton.training.trace import DeepTrace, Trace
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}

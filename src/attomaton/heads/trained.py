@@ -1,13 +1,20 @@
-"""Models trained with attomaton, whose heads can be recorded: the theory's layer, and deep attention."""
+"""Models trained with attomaton, whose heads can be recorded: the theory's layer, and deep attention.
 
+They are opened from traces, from run folders of ``attomaton train``, and from checkpoints.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from os import PathLike
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from attomaton.base.errors import MismatchedParts
+from attomaton.base.artifacts import MANIFEST, TRAINING, read_manifest
+from attomaton.base.errors import CorruptRun, MismatchedParts, UnreadableModel
 from attomaton.base.options import whole_number
 from attomaton.base.tables import Float64, Integers
 from attomaton.heads.model import (
@@ -24,12 +31,15 @@ from attomaton.heads.model import (
 from attomaton.heads.parts import AttentionMaps, FeedForward, Layer, Linear
 from attomaton.heads.rotations import draw_frame, make_generator
 from attomaton.heads.transformer import Transformer
-from attomaton.training.models.deep import (
-    DeepModel,
-    LayerParameters,
-    group_parameters,
-    split_parameters,
+from attomaton.training.checkpoints import (
+    CHECKPOINTS,
+    TRACE_FILE,
+    TRAINING_FOLDER,
+    read_checkpoint,
+    read_trace,
 )
+from attomaton.training.models.attention import combine_factors
+from attomaton.training.models.deep import DeepModel, LayerParameters, group_parameters, split_parameters
 from attomaton.training.models.heads import Tied, TokenId, Untied
 from attomaton.training.trace import DeepTrace, Trace
 
@@ -192,3 +202,48 @@ def watch_deep(
         longest=window if model.positions else None,
         dtype=torch.float64,
     )
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder looks like a run of attomaton rather than another model."""
+    if (folder / "config.json").exists():
+        return False
+    return (folder / TRAINING_FOLDER).is_dir() or (folder / MANIFEST).is_file()
+
+
+def read_any_trace(folder: str | PathLike[str]) -> Trace | DeepTrace:
+    """The trace of a run folder, of one layer or of a deep model."""
+    training = Path(folder) / TRAINING_FOLDER
+    if (training / TRACE_FILE).is_file():
+        settings = read_manifest(training, TRAINING).get("settings")
+        model = cast("dict[str, object]", settings).get("model") if isinstance(settings, dict) else None
+        kind = cast("dict[str, object]", model).get("kind") if isinstance(model, dict) else None
+        if kind == "DeepModel":
+            return DeepTrace.load(training / TRACE_FILE)
+    return read_trace(folder if isinstance(folder, str) else Path(folder))
+
+
+def open_checkpoint(
+    file: str | PathLike[str], *, read: Callable[[Path], Trace | DeepTrace] = read_any_trace
+) -> "TheoryLayer | Transformer":
+    """The first trial of a run at the step of a checkpoint; ``read`` returns the trace of the run folder."""
+    path = Path(file).absolute()
+    if path.parent.name != CHECKPOINTS or path.parent.parent.name != TRAINING_FOLDER:
+        raise UnreadableModel(
+            f"{file} is a file; give a folder with config.json and safetensors files, or a checkpoint "
+            "RUN/training/checkpoints/STEP.safetensors of attomaton"
+        )
+    trace, checkpoint = read(path.parents[2]), read_checkpoint(path)
+    parameters = [torch.as_tensor(parameter) for parameter in checkpoint.parameters]
+    if not parameters:
+        raise CorruptRun(f"{file} contains no parameters; restore it, or train again")
+    try:
+        if isinstance(trace, DeepTrace):
+            weights = torch.cat([parameter.flatten(1) for parameter in parameters], 1)
+        else:
+            weights = combine_factors(parameters)
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise CorruptRun(
+            f"the shapes of the parameters in {file} do not fit; restore the file, or train again"
+        ) from error
+    return watch_weights(trace, cast("Float64", weights.numpy()), step=checkpoint.step)

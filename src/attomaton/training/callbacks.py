@@ -14,9 +14,7 @@ from attomaton.base.tables import Float64
 class Callback(Protocol):
     """A callable that takes the number of steps and the mean loss of each trial, shape (n_trials,)."""
 
-    def __call__(self, step: int, losses: Float64, /) -> object:
-        """Handle a record."""
-        ...
+    def __call__(self, step: int, losses: Float64, /) -> object: ...
 
 
 @dataclass(frozen=True)
@@ -40,8 +38,8 @@ class Watch(Checked):
     --------
     >>> import attomaton as at
     >>> watch = Watch([print], stop=lambda step, losses: losses.max() < 0.5, every=10)
-    >>> samples = at.Samples.from_lists([[0, 1]], [0])
-    >>> trace = at.train(samples, at.AttentionModel("orthonormal"), 0.1, steps=1000, watch=watch)
+    >>> samples, model = at.Samples.from_lists([[0, 1]], [0]), at.AttentionModel("orthonormal")
+    >>> trace = at.train(samples, model, 0.1, steps=1000, watch=watch)
     0 [0.69314718]
     10 [0.3688752]
     """

@@ -27,6 +27,7 @@ from attomaton.base.artifacts import (
     build_folder,
     digest_file,
     explained,
+    folders,
     read_arrays,
     read_sealed,
     write_arrays,
@@ -34,14 +35,6 @@ from attomaton.base.artifacts import (
     write_sealed,
 )
 from attomaton.base.artifacts.files import show_path
-from attomaton.base.artifacts.folders import (
-    check_folder_kind,
-    check_replaceable,
-    drop_partial,
-    find_partials,
-    lock_target,
-    resolve_target,
-)
 from attomaton.base.artifacts.manifests import FORMAT
 from attomaton.base.artifacts.ownership import PARTIAL, Lock, is_partial, take_stock
 from attomaton.base.borders import check_floats, check_int64
@@ -75,8 +68,8 @@ class Store(Checked):
     every : int, optional
         Steps between checkpoints. None means a twentieth of the run.
     overwrite : bool
-        Replace an earlier training run in the folder once this one is complete. Without this and without
-        ``resume``, a folder with a training run is refused.
+        Replace an earlier training run once this run is complete. Without this and without ``resume``, a
+        folder with a training run is refused.
 
     Examples
     --------
@@ -182,9 +175,9 @@ def open_training(
     if store is None:
         yield None, None
         return
-    run = resolve_target(store.path)
+    run = folders.resolve_target(store.path)
     settings = json.loads(json.dumps(settings))
-    with lock_target(run) as lock:
+    with folders.lock_target(run) as lock:
         with explained(run):
             _prepare_run(run, corpora, lock)
             finished = _is_finished(run / TRAINING_FOLDER, store, settings, lock)
@@ -208,10 +201,10 @@ def open_training(
 def _prepare_run(run: Path, corpora: Sequence[Samples], lock: Lock) -> None:
     """Create the run folder if it is new or empty; refuse one that is not ours or has other samples."""
     if take_stock(run) is not None:
-        check_folder_kind(run, RUN)
+        folders.check_folder_kind(run, RUN)
         _check_origins(run, corpora)
         return
-    check_replaceable(run, RUN, overwrite=False)
+    folders.check_replaceable(run, RUN, overwrite=False)
     run.mkdir(exist_ok=True)
     draft = run / lock.draft.name  # known to the next writer
     write_sealed(run / MANIFEST, {"kind": RUN.name, "format": FORMAT, "files": {}}, draft=draft)
@@ -222,9 +215,9 @@ def _is_finished(target: Path, store: Store, settings: Mapping[str, Any], lock: 
 
     Unfinished runs that may be overwritten are removed.
     """
-    folders = find_partials(target)
-    unfinished = [path for path in folders if is_partial(path)]
-    altered = [path for path in folders if path not in unfinished and take_stock(path) is None]
+    partials = folders.find_partials(target)
+    unfinished = [path for path in partials if is_partial(path)]
+    altered = [path for path in partials if path not in unfinished and take_stock(path) is None]
     if altered and store.resume:
         raise CorruptRun(f"{altered[0] / PARTIAL} is truncated or altered; train again without resume")
     stored = _read_settings(unfinished[0] / PARTIAL if unfinished else target / MANIFEST)
@@ -247,7 +240,7 @@ def _is_finished(target: Path, store: Store, settings: Mapping[str, Any], lock: 
             "resume=True), replace it with --overwrite (overwrite=True), or give another folder"
         )
     for path in unfinished:
-        drop_partial(path, lock)
+        folders.drop_partial(path, lock)
     return False
 
 
@@ -300,7 +293,7 @@ def read_trace(run: str | Path) -> Trace:
     """The trace of a finished run; its samples must be those of the automaton in the run folder, if any."""
     folder = Path(run) / TRAINING_FOLDER
     if not (folder / TRACE_FILE).is_file():
-        is_started = any(map(is_partial, find_partials(folder))) if folder.parent.is_dir() else False
+        is_started = any(map(is_partial, folders.find_partials(folder))) if folder.parent.is_dir() else False
         advice = "continue the unfinished run with resume" if is_started else "give a folder that train wrote"
         raise CorruptRun(f"{run} does not contain a finished training run; {advice}")
     trace = Trace.load(folder / TRACE_FILE)

@@ -55,21 +55,19 @@ def train(
     samples : Samples, sequence of Samples, or any source that :func:`~attomaton.learn` reads
         One corpus for all trials, or one per trial.
     model : AttentionModel
-        Embeddings, readout and loss, and the PyTorch device; all numbers are float64. Trial i draws its
-        embeddings and W(0) from the generator (seed, i), so its result depends on the other trials by
-        rounding only.
+        Embeddings, readout, loss and PyTorch device; all numbers are float64.
     step : Step or float
-        ``GradientDescent(step_size, normalized=…, momentum=…)`` or ``Adam(step_size)``; a number is the step
-        size of plain gradient descent, as is ``step_size=0.5``.
+        ``GradientDescent(step_size, …)``, ``Adam(step_size)`` or another step; a number is the step size of
+        plain gradient descent, as is ``step_size=0.5``.
     steps : int
         Number of steps.
     trials : int, optional
         Number of trials for one corpus. None means 1.
     seed : int
-        Random seed.
+        Trial i draws its embeddings and W(0) from the generator (seed, i), so its result depends on the other
+        trials by rounding only.
     watch : Watch, optional
-        Steps between records (``Watch(every=10)``), callbacks, and a condition to stop early. None
-        means 200 records.
+        Steps between records, callbacks, and a condition to stop early. None means 200 records.
     out : Store or path, optional
         Store the trace and checkpoints in this run folder. ``Store(path, resume=True)`` resumes from the
         last checkpoint, bit for bit like a run that was never interrupted. A resumed run must have equal
@@ -86,8 +84,7 @@ def train(
     Examples
     --------
     >>> corpus = Samples.from_lists([[0, 1]], [0])
-    >>> trace = train(corpus, AttentionModel("orthonormal"), GradientDescent(1.0), steps=1000)
-    >>> weights = trace.at(1000)[0]
+    >>> weights = train(corpus, AttentionModel("orthonormal"), 1.0, steps=1000).at(1000)[0]
     >>> float((weights[0, 1] - weights[1, 1]).round(2))  # ln(2 η t)
     7.6
     """
@@ -125,40 +122,30 @@ def train_deep(
     out: Store | str | PathLike[str] | None = None,
     seed: int = 0,
 ) -> DeepTrace:
-    """Train layers of attention with values, positions and a decoder on the sequences of every trial.
+    """Train a deep attention model on the sequences of every trial, all trials in parallel.
 
-    The loss is the mean of −ln p(next token) over all positions of all sequences; each step uses all
-    sequences. Trials are trained in parallel.
+    The loss is the mean of −ln p(next token) over all positions; each step uses all sequences.
 
     Parameters
     ----------
     sequences : int array, shape (n_sequences, window + 1), or sequence of such arrays
-        One corpus, or one per trial, all of the same shape; a corpus that is listed several times is trained
+        One corpus, or one per trial, all of equal shape; a corpus that is listed several times is trained
         from several initial weights.
     model : DeepModel, optional
         Layers, heads, initial weights. None means one layer with one head, starting from zero.
-    step : Step or float
-        ``GradientDescent(step_size, …)``, ``Adam(step_size)`` or another step; a number is the step size of
-        plain gradient descent.
-    steps : int
-        Number of steps.
+    step, steps : Step or float, int
+        As in :func:`train`.
     n_tokens : int, optional
         Size of the vocabulary. None means one more than the largest token.
-    watch : Watch, optional
-        Steps between records, callbacks, and a condition to stop early. A record contains all weights.
-    out : Store or path, optional
-        Store the trace and checkpoints in this run folder. ``Store(path, resume=True)`` resumes from the
-        last checkpoint, bit for bit like a run that was never interrupted.
+    watch, out : optional
+        As in :func:`train`.
     seed : int
         Trial i draws its initial weights from the generator (seed, i).
 
     Examples
     --------
-    >>> from attomaton.training.models.deep import DeepModel
     >>> sequences = np.array([[0, 1, 2, 0, 1], [2, 0, 1, 2, 0]])
     >>> trace = train_deep(sequences, DeepModel(n_layers=2), 1.0, steps=20)
-    >>> trace.losses[[0, -1], 0].round(2).tolist()
-    [1.1, 0.02]
     >>> trace.at(20).output[0].argmax(axis=1).tolist()  # the successor of each token
     [1, 2, 0]
     """

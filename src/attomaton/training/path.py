@@ -68,23 +68,23 @@ def trace_path(
 ) -> WeightsByRadius:
     """Find the regularisation path: the weights of least loss with ‖W‖ ≤ R, for each R.
 
+    For log-loss with a linear readout the minimum is global; with another readout it is the local minimum
+    followed from W = 0. For other losses it is the better of two: followed from W = 0, or started from the
+    minimum for log-loss.
+
     Parameters
     ----------
     samples : sequence of Samples
         The corpus of each trial.
     model : AttentionModel
-        Head and loss; the loss must be decreasing. For log-loss with a linear head the minimum is global;
-        for log-loss with another head it is the local one followed from W = 0. For other losses it is the
-        better of two local ones: followed from W = 0, or started from the minimum for log-loss.
+        Readout and loss; the loss must be decreasing.
     tables : sequence of float arrays, shape (n_tokens, dim)
         The embeddings of each trial.
     radii : sequence of float, or float array, shape (n_radii, n_trials)
         R, ascending: shared by all trials, or one column per trial. Once the attention masses have converged
         up to e^-30, larger R give no information.
-    rtol : float
-        Tolerance for the component of ∇L along the sphere, relative to ‖∇L‖.
-    max_steps : int
-        Newton steps per radius, at most.
+    rtol, max_steps : float, int
+        Tolerance for the component of ∇L along the sphere, relative to ‖∇L‖; most Newton steps per radius.
 
     Examples
     --------

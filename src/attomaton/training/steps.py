@@ -44,16 +44,14 @@ class Step(Protocol):
     Examples
     --------
     >>> import attomaton as at
-    >>> class SignDescent:  # any class with these methods will do
+    >>> class PlainDescent:  # any class with these methods is a step
     ...     def begin(self, parameters):
     ...         return ()
     ...     def move(self, parameters, gradients, state, step):
-    ...         pairs = zip(parameters, gradients, strict=True)
-    ...         return tuple(matrix - 0.1 * slope.sign() for matrix, slope in pairs), state
-    >>> from attomaton.training.models.embeddings import Orthonormal
-    >>> samples = at.Samples.from_lists([[0, 1]], [0])
-    >>> at.train(samples, at.AttentionModel(Orthonormal()), SignDescent(), steps=3).at(3)[0].round(6).tolist()
-    [[0.0, 0.3], [0.0, -0.3]]
+    ...         return tuple(p - 0.1 * g for p, g in zip(parameters, gradients, strict=True)), state
+    >>> samples, model = at.Samples.from_lists([[0, 1]], [0]), at.AttentionModel("orthonormal")
+    >>> at.train(samples, model, PlainDescent(), steps=3).losses[-1].round(3).tolist()
+    [0.561]
     """
 
     def begin(self, parameters: Parameters) -> Parameters:
@@ -117,19 +115,18 @@ class GradientDescent(_Momentum):
     step_size : float
         η.
     normalized : bool
-        Divide the gradient of each trial by its norm (over all its parameters). Where the gradient is zero it
-        has no direction: the weights of that trial become NaN, and claims are not judged.
+        Divide the gradient of each trial by its norm (over all its parameters). A zero gradient has no
+        direction: the weights of the trial become NaN, and claims are not judged.
     momentum : float
         v ← momentum · v + gradient.
     schedule : callable, optional
-        Step number → factor of η.
+        Step number → factor of η, such as :class:`Decay`.
 
     Examples
     --------
     >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1]], [0])
-    >>> step = GradientDescent(0.1, normalized=True)
-    >>> trace = at.train(samples, at.AttentionModel("orthonormal"), step, steps=3)
+    >>> samples, model = at.Samples.from_lists([[0, 1]], [0]), at.AttentionModel("orthonormal")
+    >>> trace = at.train(samples, model, GradientDescent(0.1, normalized=True), steps=3)
     >>> round(float(((trace.at(3) - trace.at(2)) ** 2).sum() ** 0.5), 6)  # the length of a step
     0.1
     """
@@ -170,7 +167,8 @@ def as_step(value: object) -> Step:
 
 
 def _check_betas(betas: Any, name: str) -> tuple[float, ...]:
-    if not isinstance(betas, tuple | list) or len(cast("tuple[Any, ...]", betas)) != 2:
+    pair: object = betas
+    if not isinstance(pair, tuple | list) or len(betas) != 2:
         raise UnsupportedOption(f"{name} is {show(betas)}; give two numbers such as (0.9, 0.999)")
     return tuple(real_number(beta, "a beta", least=0, below=1) for beta in betas)
 
@@ -179,22 +177,15 @@ def _check_betas(betas: Any, name: str) -> tuple[float, ...]:
 class Adam(Checked):
     """Adam (Kingma and Ba 2015), without weight decay.
 
-    Attributes
-    ----------
-    step_size : float
-        η.
-    betas : tuple of two floats
-        Decay rates of the running means of the gradient and of its square.
-    epsilon : float
-        Added to the root of the mean square. With 0, an entry that never had a gradient does not move.
-    schedule : callable, optional
-        Step number → factor of η, such as :class:`~attomaton.training.steps.Decay`.
+    ``step_size`` is η, ``betas`` are the decay rates of the running means of the gradient and of its square,
+    and ``epsilon`` is added to the root of the mean square; with 0, an entry that never had a gradient does
+    not move. ``schedule``, such as :class:`Decay`, maps a step number to a factor of η.
 
     Examples
     --------
     >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1]], [0])
-    >>> at.train(samples, at.AttentionModel("orthonormal"), Adam(0.1), steps=1).at(1)[0].round(4).tolist()
+    >>> samples, model = at.Samples.from_lists([[0, 1]], [0]), at.AttentionModel("orthonormal")
+    >>> at.train(samples, model, Adam(0.1), steps=1).at(1)[0].round(4).tolist()
     [[0.0, 0.1], [0.0, -0.1]]
     """
 
@@ -296,27 +287,17 @@ class Muon(_Momentum):
     """Muon (Jordan 2024), without weight decay: spectral descent with momentum, U Vᵀ by five products.
 
     The formulas are those of ``torch.optim.Muon``: v ← momentum · v + (1 − momentum) · gradient, Nesterov's
-    lookahead, and a polynomial instead of U Vᵀ that brings singular values to about 0.7 … 1.2 instead of 1.
-    PyTorch rounds each matrix to bfloat16, and shortens steps where the gradient's norm is below 1e-7; here
-    steps have the precision of the parameters, for gradients of any size.
-
-    Attributes
-    ----------
-    step_size : float
-        η.
-    momentum : float
-        Decay rate of the running mean.
-    nesterov : bool
-        Whether the gradient is mixed in once more before the step.
-    schedule : callable, optional
-        Step number → factor of η, such as :class:`~attomaton.training.steps.Decay`.
+    lookahead (the gradient is mixed in once more) if ``nesterov``, and a polynomial instead of U Vᵀ that
+    brings singular values to about 0.7 … 1.2 instead of 1. PyTorch rounds each matrix to bfloat16, and
+    shortens steps where the gradient's norm is below 1e-7; here steps have the precision of the parameters,
+    for gradients of any size. ``step_size``, ``momentum`` and ``schedule`` are as in :class:`SignDescent`.
 
     Examples
     --------
     >>> import attomaton as at, numpy as np
-    >>> samples = at.Samples.from_lists([[0, 1]], [0])
-    >>> trace = at.train(samples, at.AttentionModel("orthonormal"), Muon(0.1), steps=1)
-    >>> round(float(np.linalg.norm(trace.at(1)[0], 2)), 2)  # the largest singular value, η times 0.7 to 1.2
+    >>> samples, model = at.Samples.from_lists([[0, 1]], [0]), at.AttentionModel("orthonormal")
+    >>> weights = at.train(samples, model, Muon(0.1), steps=1).at(1)[0]
+    >>> round(float(np.linalg.norm(weights, 2)), 2)  # the largest singular value, η times 0.7 to 1.2
     0.07
     """
 

@@ -38,9 +38,8 @@ from attomaton.heads.audit.rungs import OfModel, Rungs
 from attomaton.heads.audit.saved import NO_EVIDENCE, mark, write_saved
 from attomaton.heads.model import Head, HeadModel, ModelShape
 from attomaton.heads.opening import open_model
-from attomaton.heads.runs import is_run, open_checkpoint, read_any_trace
 from attomaton.heads.texts import read_for
-from attomaton.heads.trained import watch_trace
+from attomaton.heads.trained import is_run, open_checkpoint, read_any_trace, watch_trace
 
 NAMED_NUMBER = re.compile(
     r"(?:step|checkpoint|ckpt|iteration|iter|epoch)s?[-_=. ]?([0-9]{1,18})(?![0-9A-Za-z])", re.I

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -228,9 +229,10 @@ def _llama_layer(settings: Settings, weights: NamedTensors, stem: str, number: i
 
 def _split(joint: Linear, sizes: list[int]) -> list[Linear]:
     """Maps to outputs of these sizes, from a map to all outputs."""
-    weights = joint.weight.split(sizes, 1)
-    biases = [None] * len(sizes) if joint.bias is None else joint.bias.split(sizes)
-    return [Linear(weight, bias) for weight, bias in zip(weights, biases, strict=True)]
+    outputs = [slice(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
+    return [
+        Linear(joint.weight[:, units], None if joint.bias is None else joint.bias[units]) for units in outputs
+    ]
 
 
 class _Names(NamedTuple):
@@ -258,6 +260,6 @@ def read_object(model: Any, *, dtype: torch.dtype = torch.float32) -> Transforme
     Weights are shared, not copied.
     """
     config: Any = model.config
-    settings = parse_settings(config if isinstance(config, dict) else config.to_dict())
+    settings = parse_settings(cast("Any", config if isinstance(config, dict) else config.to_dict()))
     tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
     return build_model(settings, tensors, type(model).__name__, dtype)

@@ -26,14 +26,8 @@ from attomaton.heads.reading.gguf_header import HeaderReader, StoredTensor
 from attomaton.heads.reading.values import IN_MEMORY
 from attomaton.heads.transformer import Transformer
 
-ARCHITECTURES = {
-    "gemma3": "gemma3_text",
-    "llama": "llama",
-    "olmo2": "olmo2",
-    "phi3": "phi3",
-    "qwen2": "qwen2",
-    "qwen3": "qwen3",
-}
+SAME_NAMES = ("llama", "olmo2", "phi3", "qwen2", "qwen3")
+ARCHITECTURES = {"gemma3": "gemma3_text", **{name: name for name in SAME_NAMES}}
 """Supported architectures of GGUF files → their ``model_type``."""
 
 CONFIG_FIELDS = {

@@ -24,24 +24,10 @@ QWEN_2 = rf"{ENDINGS}|{WORDS}|\p{{N}}|{PUNCTUATION_AND_SPACE}"
 GPT_2, GPT_2_DIGITS = "as GPT-2", "as GPT-2, digits apart"
 
 SPLITS = {
-    "default": GPT_2,
-    "gpt-2": GPT_2,
-    "gpt2": GPT_2,
-    "mpt": GPT_2,
-    "olmo": GPT_2,
-    "phi-2": GPT_2,
-    "codeshell": GPT_2_DIGITS,
-    "command-r": GPT_2_DIGITS,
-    "refact": GPT_2_DIGITS,
-    "smollm": GPT_2_DIGITS,
-    "starcoder": GPT_2_DIGITS,
-    "dbrx": LLAMA_3,
-    "llama-bpe": LLAMA_3,
-    "llama-v3": LLAMA_3,
-    "llama3": LLAMA_3,
-    "smaug-bpe": LLAMA_3,
-    "deepseek-r1-qwen": QWEN_2,
-    "qwen2": QWEN_2,
+    **dict.fromkeys(("default", "gpt-2", "gpt2", "mpt", "olmo", "phi-2"), GPT_2),
+    **dict.fromkeys(("codeshell", "command-r", "refact", "smollm", "starcoder"), GPT_2_DIGITS),
+    **dict.fromkeys(("dbrx", "llama-bpe", "llama-v3", "llama3", "smaug-bpe"), LLAMA_3),
+    **dict.fromkeys(("deepseek-r1-qwen", "qwen2"), QWEN_2),
 }
 """``tokenizer.ggml.pre`` → how a text is split before merges: like GPT-2, or by a regular expression."""
 
@@ -95,12 +81,12 @@ def _define(file: GGUFFile) -> str:
         ]
         with running("its tokens cannot be added"):
             tokenizer.add_tokens(added)
-    begin = file.fields.get("tokenizer.ggml.bos_token_id")
+    begin: Any = file.fields.get("tokenizer.ggml.bos_token_id")
     has_begin = type(begin) is int and 0 <= begin < len(tokens)  # some converters write -1 for none
     if file.fields.get("tokenizer.ggml.add_bos_token") is True and has_begin:
         tokenizer.post_processor = library.processors.TemplateProcessing(
             single=["begin", "$A"],
-            special_tokens=[{"id": "begin", "ids": [begin], "tokens": [tokens[begin]]}],
+            special_tokens=[{"id": "begin", "ids": [begin], "tokens": [tokens[int(begin)]]}],
         )
     return tokenizer.to_str()
 

@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -37,8 +36,8 @@ class AttentionModel:
     Attributes
     ----------
     embeddings : Embeddings
-        ``Orthonormal()``, ``RandomUnit(dim)``, ``Equicorrelated(dim, correlation)``, or a table of your own,
-        shape (n_tokens, dim). ``"orthonormal"`` or None means ``Orthonormal()``.
+        ``Orthonormal()`` (``"orthonormal"`` or None), ``RandomUnit(dim)``, ``Equicorrelated(dim,
+        correlation)``, or a table of your own, shape (n_tokens, dim).
     head : Readout
         The readout: ``TokenId()`` (the attention mass on the label), ``Tied()`` (assumption A),
         ``Untied(temperature)``; or ``"token-id"``, ``"tied"``, ``"untied"``.
@@ -48,17 +47,15 @@ class AttentionModel:
     rank : int, optional
         W = K Qᵀ with factors of this many columns. None means that W itself is trained.
     start : float
-        W(0), or K(0) and Q(0) with ``rank``, is uniform in ±start/√dim; ``start=1`` is the default of
-        PyTorch's linear layers; with 0 all weights start at zero.
+        W(0), or K(0) and Q(0), is uniform in ±start/√dim; 1 is the default of PyTorch's linear layers.
     device : str
         The PyTorch device.
 
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.training.models.embeddings import Orthonormal
-    >>> model = AttentionModel(Orthonormal(), rank=2, start=1.0)
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie: half the mass each
+    >>> model = AttentionModel("orthonormal", rank=2, start=1.0)
     >>> at.train(samples, model, at.GradientDescent(1.0), steps=2000).losses[-1].round(2).tolist()
     [0.69]
     """
@@ -296,34 +293,26 @@ def split_gradient(parameters: Sequence[Tensor], gradient: Tensor) -> tuple[Tens
     return gradient @ queries, gradient.transpose(1, 2) @ keys
 
 
-class _PaddedSamples(NamedTuple):
-    """Samples of all trials as arrays: contexts (b, n, t), labels (b, n), and as in :class:`Trials`."""
+def _pad(corpora: Sequence[Samples]) -> tuple[Int64, Int64, Bool, Float64]:
+    """Contexts (b, n, t), labels (b, n), and ``filled`` and ``weight`` as in :class:`Trials`.
 
-    tokens: Int64
-    labels: Int64
-    filled: Bool
-    weight: Float64
-
-
-def _pad(corpora: Sequence[Samples]) -> _PaddedSamples:
-    """The samples of each trial, contexts padded on the left with token 0; the last position is filled."""
+    Contexts are padded on the left with token 0; the last position is filled, also in padded samples.
+    """
     b, n, t = len(corpora), max(map(len, corpora)), max(int(corpus.lengths.max()) for corpus in corpora)
-    padded = _PaddedSamples(
-        np.zeros((b, n, t), np.int64),
-        np.zeros((b, n), np.int64),
-        np.zeros((b, n, t), bool),
-        np.zeros((b, n)),
-    )
+    tokens, filled = np.zeros((b, n, t), np.int64), np.zeros((b, n, t), bool)
+    labels, weight = np.zeros((b, n), np.int64), np.zeros((b, n))
     from_end = np.arange(t, 0, -1)
     for trial, corpus in enumerate(corpora):
-        size, filled = len(corpus), from_end <= corpus.lengths[:, None]
+        size, is_filled = len(corpus), from_end <= corpus.lengths[:, None]
         index = np.maximum(corpus.stops[:, None] - from_end, 0)
-        padded.tokens[trial, :size] = np.where(filled, corpus.values[index], 0)
-        padded.filled[trial, :size] = filled
-        padded.labels[trial, :size] = corpus.labels
-        padded.weight[trial, :size] = 1.0 / size
-    padded.filled[..., -1] = True
-    return padded
+        tokens[trial, :size] = np.where(is_filled, corpus.values[index], 0)
+        filled[trial, :size], labels[trial, :size], weight[trial, :size] = (
+            is_filled,
+            corpus.labels,
+            1.0 / size,
+        )
+    filled[..., -1] = True
+    return tokens, labels, filled, weight
 
 
 def lay_out(model: AttentionModel, samples: Sequence[Samples], tables: Sequence[Float64]) -> Trials:
@@ -335,8 +324,9 @@ def lay_out(model: AttentionModel, samples: Sequence[Samples], tables: Sequence[
             f"trial {empty[0]} has no sample whose label is in its context, so there is nothing to train; "
             "leave the trial out"
         )
-    arrays = _pad(realisable)
-    tokens, labels, filled, weight = (torch.as_tensor(array, device=model.device) for array in arrays)
+    tokens, labels, filled, weight = (
+        torch.as_tensor(array, device=model.device) for array in _pad(realisable)
+    )
     table = torch.as_tensor(np.stack(tables), dtype=torch.float64, device=model.device)
     keys = torch.take_along_dim(table[:, None], tokens[..., None], dim=2)
     prepared = model.head.prepare(keys, (tokens == labels[..., None]) & filled, table, labels)

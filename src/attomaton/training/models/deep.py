@@ -65,26 +65,22 @@ class DeepModel(Checked):
 
     Attributes
     ----------
-    n_layers : int
-        L.
-    n_heads : int
-        Heads per layer, whose outputs are summed. Heads with equal initial weights stay equal: they get
-        the same gradient.
+    n_layers, n_heads : int
+        Layers, and heads per layer, whose outputs are summed. Heads that start equal stay equal.
     hidden : int, optional
         Width of a feed-forward layer after each attention layer. None means no such layer. If both of its
         factors start at zero, they stay zero.
     positions : bool
         Whether relative positions P are trained.
     start : float
-        Standard deviation of the Gaussian initial weights; with 0 all weights start at zero.
+        Standard deviation of the Gaussian initial weights; 0 means zero weights.
     device : str
         The PyTorch device; all numbers are float64.
 
     Examples
     --------
-    >>> model = DeepModel(n_layers=2, n_heads=2)
-    >>> len(model.shapes(n_tokens=5, window=3))  # W, P and V of four heads, and W_O
-    13
+    >>> DeepModel(n_layers=2, n_heads=2, hidden=16).hidden
+    16
     """
 
     n_layers: int = field(default=1, metadata=checked(whole_number, least=1, most=MOST_LAYERS))
