@@ -101,7 +101,6 @@ def _join_heads(maps: Any) -> Linear:
 
 
 def _finite_array(array: ArrayLike, name: str, ndim: int) -> Any:
-    """A float64 copy of the array, if it has ``ndim`` axes and only finite numbers."""
     try:
         numbers = np.array(array, np.float64, order="C")
     except (TypeError, ValueError) as error:

@@ -32,18 +32,11 @@ class Deviation:
 
 
 def compare_logits(model: HeadModel, original: Any, contexts: Integers | Tensor) -> Deviation:
-    """Compare the logits of a model in attomaton's forward pass with those of the original model.
+    """Compare the logits of ``model`` in attomaton's forward pass with those of the ``original``.
 
-    Parameters
-    ----------
-    model : HeadModel
-        The model that attomaton read.
-    original : callable or HeadModel
-        A ``transformers`` model, a TransformerLens model, or any function that maps token ids, shape
-        (n, length), to logits or a value with ``.logits``, shape (n, length, n_tokens). It is called
-        without gradients, and in evaluation mode if it has modes.
-    contexts : int array, shape (n, length)
-        Token ids.
+    The original is a ``transformers`` or TransformerLens model, or any function that maps token ids, shape
+    (n, length), to logits or a value with ``.logits``, shape (n, length, n_tokens). It is called without
+    gradients, in evaluation mode if it has modes. ``contexts`` are token ids, shape (n, length).
 
     Examples
     --------

@@ -106,7 +106,6 @@ class _Weights:
         return value.detach().cpu() if isinstance(value, Tensor) else None
 
     def take(self, *names: str) -> Tensor:
-        """The first of these tensors that exists."""
         for name in names:
             tensor = self.get(name)
             if tensor is not None:

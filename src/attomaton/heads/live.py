@@ -129,10 +129,7 @@ class LiveModel:
         edit_patterns: PatternEdit | None = None,
         edit_outputs: OutputEdit | None = None,
     ) -> Watched:
-        """Run the model on contexts of one length, see :class:`~attomaton.heads.model.HeadModel`.
-
-        Edits get tensors on the device of their layer; the result is on the CPU.
-        """
+        """Run the model; edits get tensors on the device of their layer, and the result is on the CPU."""
         is_edited = edit_patterns is not None or edit_outputs is not None
         slopes = is_edited and torch.is_grad_enabled()
         tap = Tap(edit_patterns=edit_patterns, edit_outputs=edit_outputs, keep_slopes=slopes)
@@ -159,7 +156,6 @@ class LiveModel:
         reads: WriteReads = silent,
         layers: Sequence[int] | None = None,
     ) -> None:
-        """Run the model and write rows, see :class:`~attomaton.heads.model.LayeredModel`."""
         head_sets: list[LiveModel] = [self, *random]
         wanted = range(self.shape.n_layers) if layers is None else layers
         # hooks that offload weights need the whole run
@@ -186,20 +182,17 @@ class LiveModel:
     def run_edits(
         self, tokens: Integers | Tensor, runs: Sequence[tuple[int, Edits]], scored: Tensor
     ) -> Iterator[Tensor]:
-        """The logits of several runs, each of the whole model."""
         for _, edits in runs:
             tap = Tap(edit_patterns=edits.get("edit_patterns"), edit_outputs=edits.get("edit_outputs"))
             yield self._watch(tokens, tap).logits[:, scored]
 
     def reads_from(self, model: Any) -> bool:
-        """Whether this model has random heads that read the residual stream of the other model."""
         return self.seed is not None and getattr(model, "model", None) is self.model
 
     def rotate(self, *, seed: int) -> "LiveModel":
         """The model with random heads, which read the residual stream of the model and write nothing.
 
-        If the query and key weights of all layers can be reached, each head has rotations of its own.
-        Otherwise all heads of a layer share a rotation for queries and one for keys.
+        The heads of a layer share two rotations if some query or key weights are out of reach.
         """
         if not self.attends_once:
             raise UnsupportedOption(
@@ -239,7 +232,6 @@ class LiveModel:
     def _attend(
         self, layer: int, call: ModuleCall, inputs: Tensor, positions: Tensor | None = None
     ) -> Tensor:
-        """The patterns of a layer, or of its random heads, on inputs (n, length, dim) at positions."""
         if self.seed is None:
             return call.attend(inputs).rows(positions)
         if self.swaps:
@@ -318,7 +310,6 @@ class LiveModel:
 
     @cached_property
     def _reference(self) -> Transformer:
-        """The model in attomaton's forward pass, if it is of a supported family."""
         try:
             return read_object(self.model)
         except UnreadableModel as error:

@@ -123,8 +123,7 @@ class HeadModel(Protocol):
     def write_logits(self, head: Head, tokens: Integers) -> Float64:
         """What the head adds to the logits, shape (n, n_tokens), if it attends to only one of n tokens.
 
-        The embedding of the token passes through values, output and decoder; the last norm's scale is taken
-        as one.
+        The scale of the last norm is taken as one.
         """
         ...
 
@@ -185,13 +184,12 @@ class LayeredModel(RotatableModel, Protocol):
         ...
 
     def score_inputs(self, layer: int, inputs: Any, keys: Int64, lags: Int64, texts: Int64) -> Float64:
-        """The scores of all heads of a layer before the softmax, from given inputs of its attention.
+        """The scores of a layer before the softmax, up to a constant per row, shape (n, n_heads, n_keys).
 
         ``inputs`` (n_inputs, dim) are what attention reads; the last but one is the mean of all. ``keys`` and
-        ``lags`` (n, n_keys) are for each of n queries the input of each of its keys, and how far before the
-        query the key is: the query itself is the first, and the last two are at the first position of the
-        context. ``texts`` (n,) is the number of the text with the query. The result (n, n_heads, n_keys) may
-        have a constant added in each row.
+        ``lags`` (n, n_keys) are the inputs of the keys of n queries, and how far before the query they are:
+        the query itself is the first, and the last two are at the first position of the context. ``texts``
+        (n,) are the numbers of the texts with the queries.
         """
         ...
 
@@ -221,7 +219,6 @@ def check_contexts(tokens: Integers | Tensor, shape: ModelShape) -> Tensor:
 
 
 def check_tokens(tokens: Integers | Sequence[int], shape: ModelShape) -> Tensor:
-    """Token ids as an int64 tensor, shape (n,), if the vocabulary has them."""
     ids = np.asarray(tokens)
     if ids.ndim != 1 or (ids.size and not np.issubdtype(ids.dtype, np.integer)):
         raise InvalidSamples(f"tokens are {show(tokens)}; give a list of whole numbers")
@@ -249,7 +246,6 @@ def check_head(head: Head | str, shape: ModelShape) -> Head:
 
 
 def check_heads(heads: Iterable[Head | str], shape: ModelShape) -> list[Head]:
-    """The heads, if a model of this shape has them and none is repeated."""
     checked = [check_head(head, shape) for head in heads]
     repeated = [head for index, head in enumerate(checked) if head in checked[:index]]
     if repeated:

@@ -76,7 +76,6 @@ class Normalisation:
 
 
 def normalise(norm: Normalisation | None, inputs: Tensor) -> Tensor:
-    """The inputs through a norm; None changes nothing."""
     return inputs if norm is None else norm.apply(inputs)
 
 

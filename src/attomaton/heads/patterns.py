@@ -37,17 +37,9 @@ AHEAD, ROW_TOLERANCE = 1e-6, 0.05
 class PatternModel:
     """A model of which only attention patterns are known; make it by ``from_function`` or ``from_iterator``.
 
-    Attributes
-    ----------
-    name : str
-        Name of the model in results.
-    shape : ModelShape
-        The sizes of the model, from a run on a few tokens.
-    run : callable
-        Maps contexts, int64 tensor of shape (n, length), to the patterns of each layer, shape (n, n_heads,
-        length, length).
-    items : iterator, optional
-        Patterns of one document after the other. They are read once, in the order of the documents.
+    ``name`` is the name in results, and ``shape`` has the sizes of the model. ``run`` maps contexts, an int64
+    tensor of shape (n, length), to the patterns of each layer, shape (n, n_heads, length, length). ``items``
+    are the patterns of one document after the other, if they were computed elsewhere.
 
     Examples
     --------
@@ -209,7 +201,6 @@ def probe_patterns(
 
 
 def _tensor(pattern: Any) -> Tensor:
-    """A pattern as a float tensor on the CPU."""
     tensor = pattern.detach().cpu() if isinstance(pattern, Tensor) else torch.as_tensor(np.asarray(pattern))
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
@@ -235,7 +226,6 @@ def _layers_of(item: Any, name: str) -> list[Tensor]:
 
 
 def _check_patterns(layers: list[Tensor], ids: Tensor, shape: ModelShape, name: str) -> None:
-    """Raise unless these are causal attention patterns of the right shape."""
     n, length = ids.shape
     expected = (n, shape.n_heads, length, length)
     if len(layers) != shape.n_layers:

@@ -85,7 +85,6 @@ class AttentionCall:
         return self.eager(self.module, *widened, mask, **self.options)[1]
 
     def pattern(self) -> Tensor:
-        """The whole pattern, in the type of the model."""
         return self.eager(self.module, self.query, self.key, self.value, self.mask, **self.options)[1]
 
     def apply(self, pattern: Tensor) -> Tensor:
@@ -115,7 +114,6 @@ class WrittenPattern:
     whole: Tensor
 
     def rows(self, positions: Tensor | None = None) -> Tensor:
-        """The pattern at positions (n, n_positions), or all, in float32 at least."""
         rows = self.whole.to(torch.promote_types(self.whole.dtype, torch.float32))
         if positions is None:
             return rows
@@ -147,7 +145,6 @@ class Tap:
     usual: dict[int, str | None] = field(default_factory=dict[int, str | None])
 
     def enter(self, module: Any, attention: AttentionReading) -> int:
-        """Count a layer, pass its attention to ``see``, and return its number."""
         self.heed()
         layer, self.layer = self.layer, self.layer + 1
         self.modules.append(module)
@@ -194,7 +191,6 @@ def current_tap() -> Tap:
 def _attend(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
 ) -> tuple[Tensor, None]:
-    """The attention function of the implementation ``IMPLEMENTATION``."""
     call = AttentionCall(module, query, key, value, attention_mask, options)
     return current_tap().attend(call), None
 
@@ -226,7 +222,6 @@ class WrittenAttention(TorchFunctionMode):
 
     @property
     def module(self) -> Any:
-        """The innermost module that is running and may attend."""
         for module in reversed(self.running):
             if id(module) in self.modules or (not self.modules and any(True for _ in module.parameters())):
                 return module
@@ -259,12 +254,10 @@ class WrittenAttention(TorchFunctionMode):
         return edited.reshape(result.shape)
 
     def _by_head(self, tensor: Tensor) -> Tensor:
-        """(…, a, b) → (n, n_heads, a, b)."""
         return tensor.reshape(self.n_contexts, -1, *tensor.shape[-2:])
 
 
 def uses_interface(model: Any) -> bool:
-    """Whether the modules of a model call the attention interface."""
     whole: Any = next((module for module in model.modules() if isinstance(module, PreTrainedModel)), None)
     return whole is not None and bool(whole._can_set_attn_implementation())
 

@@ -36,7 +36,7 @@ def read_for(
     limit: int | None = None,
     on_hub: bool = False,
 ) -> Documents | list[Any]:
-    """A corpus as token ids of some models, by the given tokenizer or by theirs; ids stay as they are.
+    """A corpus as token ids of models, by the given tokenizer or by theirs; ids stay as they are.
 
     ``models`` are paths, names or objects, as :func:`~attomaton.heads.opening.open_model` opens them; models
     on the hub are ``owner/name@revision``. ``corpus`` is a path or URL,
@@ -71,7 +71,6 @@ class BegunVocabulary(Vocabulary):
     """A vocabulary in which every text begins with the tokens that its tokenizer puts before texts."""
 
     def encode_all(self, texts: Sequence[str | Sequence[str]]) -> tuple[Int64, Int32]:
-        """Many texts as ids, ``(offsets, ids)``."""
         offsets, ids = super().encode_all(texts)
         begin = np.array(self.before, np.int32)
         n_texts = len(offsets) - 1
@@ -80,10 +79,7 @@ class BegunVocabulary(Vocabulary):
 
 
 def own_tokenizer(models: Sequence[Any], *, on_hub: bool = False) -> Any:
-    """The tokenizer of all models; None if no model has one.
-
-    It is a file in the folder of a model on disk, or an attribute of a model in memory.
-    """
+    """The tokenizer of all models, from their folders or their attributes; None if there is none."""
     in_memory = [model for model in models if not isinstance(model, str | PathLike)]
     if in_memory:
         return getattr(in_memory[0], "tokenizer", None)

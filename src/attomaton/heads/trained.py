@@ -77,7 +77,6 @@ class TheoryLayer:
         edit_patterns: PatternEdit | None = None,
         edit_outputs: OutputEdit | None = None,
     ) -> Watched:
-        """Run the layer on contexts, shape (n, length); the outputs that can be edited are u."""
         ids = check_contexts(tokens, self.shape)
         read = self.embeddings[ids]
         scores = (read @ self.weights.T @ read.transpose(1, 2))[:, None]
@@ -205,14 +204,12 @@ def watch_deep(
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder looks like a run of attomaton rather than another model."""
     if (folder / "config.json").exists():
         return False
     return (folder / TRAINING_FOLDER).is_dir() or (folder / MANIFEST).is_file()
 
 
 def read_any_trace(folder: str | PathLike[str]) -> Trace | DeepTrace:
-    """The trace of a run folder, of one layer or of a deep model."""
     training = Path(folder) / TRAINING_FOLDER
     if (training / TRACE_FILE).is_file():
         settings = read_manifest(training, TRAINING).get("settings")

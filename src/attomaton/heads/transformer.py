@@ -224,7 +224,6 @@ class Transformer:
         return queries, self._repeat_for_heads(keys)
 
     def _maps(self, layer: int) -> AttentionMaps:
-        """The maps of the random heads of a layer, or of the model's heads if there are none."""
         return self.layers[layer].attention if self.recorded is None else self.recorded[layer]
 
     def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:
@@ -322,7 +321,6 @@ class Transformer:
         return attention.rotary or self.rotary
 
     def _group_of(self, number: int) -> int:
-        """The group of keys and values that a head uses."""
         return number * self.n_groups // self.n_heads
 
     def _repeat_for_heads(self, values: Tensor) -> Tensor:

@@ -1,8 +1,7 @@
 """What each attention head of a module reads its queries and keys through, found by gradients.
 
-A unit is an output of a linear map: a row of its weight. The maps of an attention module return noise instead
-of their outputs. The gradient of a head's attention by this noise shows which units give the head its queries
-or keys. Random heads read through the same units, each rotated.
+A unit is an output of a linear map: a row of its weight. If the maps of an attention module return noise, the
+gradient of a head's attention by this noise shows which units give the head its queries or keys.
 """
 
 from contextlib import nullcontext, suppress
@@ -49,11 +48,9 @@ class ModuleCall:
 
     @property
     def inputs(self) -> Tensor:
-        """What attention reads, shape (n, length, dim)."""
         return self.options["hidden_states"] if "hidden_states" in self.options else self.arguments[0]
 
     def on(self, inputs: Tensor) -> "ModuleCall":
-        """The same call on other inputs."""
         if "hidden_states" in self.options:
             return replace(self, options={**self.options, "hidden_states": inputs})
         return replace(self, arguments=(inputs, *self.arguments[1:]))

@@ -54,8 +54,6 @@ class Watch(Checked):
 
 
 class _Closing:
-    """A context manager that calls ``close`` at the end."""
-
     def __enter__(self) -> Self:
         return self
 
@@ -108,7 +106,6 @@ class _Tracker(_Closing):
     package: ClassVar[str]
 
     def __call__(self, step: int, losses: Float64) -> None:
-        """Log the mean, smallest and largest loss."""
         self._run.log(_summary(losses), step=step)
 
     def close(self) -> None:

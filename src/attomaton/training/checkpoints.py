@@ -121,12 +121,10 @@ class TrainingFiles:
         self._lines = building.folder / LINES
 
     def log(self, record: StepRecord) -> None:
-        """Add a line to ``trace.jsonl``."""
         with explained(self._lines), self._lines.open("a", encoding="utf-8") as file:
             file.write(_log_line(record))
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint that follows the last."""
         arrays: dict[str, NDArray[Any]] = {
             f"{name}/{index}": array
             for name in ("parameters", "state")
@@ -252,7 +250,6 @@ def _read_settings(path: Path) -> dict[str, Any] | None:
 
 
 def _read_checkpoints(folder: Path) -> tuple[Checkpoint | None, str]:
-    """The last checkpoint with the records of all checkpoints, and its digest."""
     records: list[StepRecord] = []
     last, previous = None, NO_CHECKPOINT
     for file in sorted((folder / CHECKPOINTS).glob("*.safetensors")):

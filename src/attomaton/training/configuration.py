@@ -73,7 +73,6 @@ def restore_settings(record: Any) -> Any:
 
 
 def versions() -> dict[str, str]:
-    """The versions of the packages that affect rounding."""
     return {package: version(package) for package in ROUNDING_PACKAGES}
 
 
@@ -90,7 +89,6 @@ def digest_corpora(corpora: Sequence[Samples]) -> list[str]:
 
 
 def first_difference(settings: Any, stored: Any, path: str = "") -> str | None:
-    """The first difference between two records, in words; None if they are equal."""
     if {type(settings), type(stored)} != {dict}:
         differs = f"{path} is {_short(stored)} in the stored run and {_short(settings)} here"
         return None if settings == stored else differs

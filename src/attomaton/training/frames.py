@@ -49,7 +49,6 @@ class TrialFrame:
         return self.far + (point[:, None] @ self.axes).reshape(self.far.shape)
 
     def losses(self, point: Tensor) -> Tensor:
-        """The loss of each trial, shape (b,)."""
         return self.batch.loss(self.weights(point))
 
     def slope(self, point: Tensor) -> tuple[Tensor, Tensor]:
@@ -106,7 +105,6 @@ def find_newton_step(curvature: Tensor, slope: Tensor, floor: Tensor) -> Tensor:
 
 
 def limit_length(move: Tensor, longest: Tensor) -> Tensor:
-    """The move of each trial, cut to the length ``longest`` (b,)."""
     return move * torch.clamp(longest / norms(move).clamp_min(SMALLEST_FLOAT), max=1.0)[:, None]
 
 
@@ -166,7 +164,6 @@ def descend(
 
 
 def norms(rows: Tensor) -> Tensor:
-    """The norm of each row, shape (b,)."""
     return (rows * rows).sum(1).sqrt()
 
 

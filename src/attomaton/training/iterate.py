@@ -52,7 +52,6 @@ class TrainingRun:
     def of(
         cls, steps: int, step: Step, watch: Watch | None, out: Store | str | PathLike[str] | None
     ) -> "TrainingRun":
-        """The run defined by these parameters of ``train``."""
         n_steps = whole_number(steps, "steps", most=MOST_TRAINING_STEPS)
         return cls(n_steps, step, Watch() if watch is None else watch, Store.of(out))
 
@@ -97,7 +96,6 @@ class TrainingRun:
         return trace
 
     def _start(self, problem: TrainingProblem, arrays: Sequence[Float64]) -> Checkpoint:
-        """The run before the first step."""
         parameters = _to_tensors(arrays, problem.device)
         state = self.step.begin(parameters)
         return Checkpoint(0, _to_arrays(parameters), _to_arrays(state), records=(), finished=False)
@@ -157,7 +155,6 @@ class TrainingRun:
 
 @contextmanager
 def _use_threads(n_threads: int) -> Generator[None]:
-    """Let PyTorch use this many threads, and restore the previous number afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(n_threads)
     try:

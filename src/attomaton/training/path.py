@@ -115,7 +115,6 @@ def trace_path(
 
 
 def _check_radii(radii: Sequence[float] | Float64, n_trials: int) -> Float64:
-    """Shape (n_radii, n_trials)."""
     levels = np.asarray(radii, np.float64)
     if levels.ndim == 1:
         levels = np.repeat(levels[:, None], n_trials, axis=1)

@@ -102,7 +102,6 @@ class _Momentum(Checked):
 
 
 def _size_at(rule: "_Momentum | Adam", step: int) -> float:
-    """η_t: the step size times the factor of the schedule at a step."""
     return rule.step_size * (1.0 if rule.schedule is None else rule.schedule(step))
 
 
@@ -346,7 +345,6 @@ def approximate_polar_factor(matrices: Tensor) -> Tensor:
 
 
 def _divide_by_size(matrices: Tensor, sizes: Tensor) -> Tensor:
-    """Each matrix divided by its size; a matrix of size 0 stays 0."""
     return matrices / torch.where(sizes > 0, sizes, torch.ones_like(sizes))
 
 

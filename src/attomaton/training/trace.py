@@ -58,7 +58,6 @@ class _Recorded(Tabular):
     """What the metadata of a file calls this kind of trace."""
 
     def _norms(self) -> Float64:
-        """The norm of the weights, shape (n_records, n_trials)."""
         raise NotImplementedError
 
     def pack(self) -> tuple[dict[str, Any], dict[str, str]]:
@@ -67,7 +66,6 @@ class _Recorded(Tabular):
 
     @classmethod
     def _unpack(cls, arrays: Mapping[str, Any], metadata: Mapping[str, str], about: dict[str, Any]) -> Self:
-        """The trace of a file with these arrays and metadata, in which ``about`` was found."""
         raise NotImplementedError
 
     @property
@@ -75,7 +73,6 @@ class _Recorded(Tabular):
         return self.losses.shape[1]
 
     def _mean_losses(self) -> tuple[float, float]:
-        """The mean over trials at the first and the last record."""
         return float(self.losses[0].mean()), float(self.losses[-1].mean())
 
     def _check_steps(self) -> Int64:
@@ -87,14 +84,12 @@ class _Recorded(Tabular):
         return steps
 
     def row_of(self, step: int) -> int:
-        """The index of a step among the records."""
         rows = np.flatnonzero(self.steps == step)
         if not len(rows):
             raise UnknownToken(f"step {step} was not recorded; give one of the steps in trace.steps")
         return int(rows[0])
 
     def _restore(self, setting: str, kinds: tuple[type[Any], ...]) -> Any:
-        """The value of a setting of the run, of one of these types."""
         try:
             value = restore_settings(self.about[setting])
         except (AttributeError, KeyError, TypeError) as error:
@@ -210,7 +205,6 @@ class Trace(_Recorded):
     _content = "trace"
 
     def __post_init__(self) -> None:
-        """Refuse parts whose shapes do not match."""
         steps, n_trials = self._check_steps(), len(self.samples)
         if not n_trials:
             raise MismatchedParts("the trace has no trial; give the samples of at least one trial")
@@ -326,7 +320,6 @@ class DeepTrace(_Recorded):
     _content = "deep trace"
 
     def __post_init__(self) -> None:
-        """Refuse parts whose shapes do not match."""
         steps, tokens = self._check_steps(), np.asarray(self.sequences)
         if tokens.ndim != 3 or not tokens.size:
             raise MismatchedParts(

@@ -36,16 +36,9 @@ CONVERGED_GRADIENT = 1e-8
 class Expansion(WeightPath):
     """W(t) = ln t·W_svm + W_fin + R, from :func:`expand`.
 
-    Attributes
-    ----------
-    direction, finite, residual : float arrays, shape (dim, dim), or sparse, shape (n_tokens, n_tokens)
-        W_svm, W_fin and R.
-    third : Residual
-        R with the tight edges, the flow on them and the remaining gradient.
-    edge : StabilityEdge
-        The step size beyond which gradient descent does not converge and the expansion fails.
-    start : Start, optional
-        W(0), if it is not zero.
+    ``direction``, ``finite`` and ``residual`` are W_svm, W_fin and R, shape (dim, dim), or sparse (n_tokens,
+    n_tokens); ``third`` is R with the tight edges and the flow on them. The expansion fails beyond the
+    ``edge`` of stability. ``start`` is W(0), if it is not zero.
 
     Examples
     --------
@@ -125,7 +118,6 @@ class Expansion(WeightPath):
 
     @cached_property
     def settling(self) -> float:
-        """λ: the slowest rate at which the tight edges settle."""
         return self.third.settling()
 
     @property

@@ -84,7 +84,6 @@ class Trajectory(WeightPath):
         return min((track.reached for _, track in self._tracks), default=0.0)
 
     def _table(self) -> pa.Table:
-        """The scores at the last step computed."""
         return self.scores_at(self._reached)
 
     def weights_at(self, step: float) -> Float64 | csc_array:
@@ -111,7 +110,6 @@ class Trajectory(WeightPath):
 
     @cached_property
     def edge(self) -> StabilityEdge:
-        """The edge of stability, 2/λ_max of the curvature in the limit."""
         return find_edge(self.loss, self._step_size, self._frame.basis)
 
     @property
@@ -150,10 +148,8 @@ def fast_forward(
         The corpus, or its whole-context choices, ``extract_choices(samples)``; these need ``components``.
     embeddings : float array, shape (n_tokens, dim), optional
         E. None means orthonormal; then every query is followed separately, at any corpus size.
-    step_size : float
-        η, for the loss that is the mean over realisable samples.
-    to : float
-        Compute up to this step now; later steps on demand.
+    step_size, to : float
+        η, for the mean loss over realisable samples; and the step to compute up to, later steps on demand.
     start : float array, shape (dim, dim), optional
         W(0). None means zero. With orthonormal embeddings: shape (n_tokens, n_tokens), dense or sparse.
     components : Components, optional
@@ -295,7 +291,6 @@ class _QueryBatch:
 def _prepare_orthonormal(
     loss: TrainingLoss, start: Float64 | csc_array | None
 ) -> tuple[_OrthonormalFrame, list[_QueryBatch]]:
-    """Every query separately, in batches of similar size."""
     component = loss.component
     n_tokens, point, outside = loss.components.edges.n_tokens, np.zeros(len(component)), None
     if start is not None:
@@ -312,7 +307,6 @@ def _prepare_orthonormal(
 
 
 def _check_start(start: Any, dim: int) -> Any:
-    """W(0), if it is finite and of shape (dim, dim)."""
     shape = np.shape(start)
     if shape != (dim, dim) or not np.isfinite(csc_array(start).sum()):
         fault = f"shape {shape}" if shape != (dim, dim) else "values that are not finite"
@@ -343,7 +337,6 @@ def _batch_queries(loss: TrainingLoss) -> list[tuple[Bool, float]]:
 def _prepare_embedded(
     loss: TrainingLoss, table: Float64, start: Float64 | None
 ) -> tuple[_EmbeddedFrame, list[_QueryBatch]]:
-    """All queries together, in the coordinates that training can move."""
     from attomaton.trajectory.basis import find_basis
 
     basis = find_basis(loss.components, table)

@@ -105,7 +105,6 @@ class Settings:
     embedding_scale: float = 1.0
 
     def window_of(self, layer: int) -> int | None:
-        """The sliding window of a layer, if it has one."""
         return self.windows[layer] if self.windows else None
 
 
@@ -260,7 +259,6 @@ def _parse_gemma(values: ConfigObject) -> Settings:
 
 
 def _read_local_layers(values: ConfigObject, n_layers: int) -> list[bool]:
-    """Which layers of GPT-Neo attend locally."""
     kinds, groups = list[Any](), values.get("attention_types")
     groups = [[["global", "local"], 12]] if groups is None else groups
     for group in cast("list[Any]", groups) if isinstance(groups, list | tuple) else []:
@@ -279,7 +277,6 @@ def _read_local_layers(values: ConfigObject, n_layers: int) -> list[bool]:
 def _read_kinds(
     values: ConfigObject, key: str, default: Any, n_layers: int, allowed: tuple[str, str]
 ) -> list[str]:
-    """The kind of each layer, one of two."""
     kinds = values.get(key, default)
     names = cast("list[Any]", kinds) if isinstance(kinds, list | tuple) else []
     if len(names) != n_layers or not all(name in allowed for name in names):
@@ -321,7 +318,6 @@ def _find_rope(values: ConfigObject) -> ConfigObject:
 def _read_rotary(
     values: ConfigObject, rope: ConfigObject, width: int, theta: float, rotated_share: float = 1.0
 ) -> Rotary:
-    """RoPE, possibly scaled for contexts longer than in training."""
     n_rotated = int(width * rotated_share)
     if n_rotated < 2 or n_rotated % 2:
         raise UnreadableModel(

@@ -45,7 +45,6 @@ class NamedTensors:
         return name in self._tensors
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """A tensor of this shape, with finite floats."""
         if name not in self._tensors:
             raise UnreadableModel(f"there is no tensor {name!r}, which the configuration requires")
         tensor = self._tensors[name].detach()
@@ -77,7 +76,6 @@ class NamedTensors:
         return Normalisation(centred=centred, eps=settings.eps, gain=gain, shift=shift)
 
     def decoder(self, name: str, embedding: Tensor, settings: Settings) -> Linear:
-        """The decoder, which is the embedding if the two are tied."""
         if name in self and not settings.tied:
             return Linear(self.take(name, settings.n_tokens, settings.dim).T)
         if not settings.tied:
@@ -228,7 +226,6 @@ def _llama_layer(settings: Settings, weights: NamedTensors, stem: str, number: i
 
 
 def _split(joint: Linear, sizes: list[int]) -> list[Linear]:
-    """Maps to outputs of these sizes, from a map to all outputs."""
     outputs = [slice(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
     return [
         Linear(joint.weight[:, units], None if joint.bias is None else joint.bias[units]) for units in outputs

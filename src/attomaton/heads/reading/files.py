@@ -40,7 +40,6 @@ def map_file(path: Path) -> dict[str, Tensor]:
 
 
 def parse_json(text: bytes, subject: str) -> Any:
-    """Parse JSON without repeated names and without non-finite numbers."""
     try:
         return json.loads(text.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_no_constant)
     except RecursionError as error:
@@ -102,7 +101,6 @@ def parse_index(index: Mapping[str, Any], index_file: Path) -> dict[str, str]:
 
 
 def _is_plain(name: Any) -> bool:
-    """Whether it is the name of a safetensors file in the same folder."""
     return (
         isinstance(name, str)
         and name.endswith(".safetensors")
@@ -115,7 +113,6 @@ def _is_plain(name: Any) -> bool:
 
 @contextmanager
 def named(path: Path, problem: str) -> Generator[None]:
-    """Add the name of the file, and what to do, to errors."""
     try:
         yield
     except UnreadableModel as error:

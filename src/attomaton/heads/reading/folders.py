@@ -58,14 +58,12 @@ def read_hub(repository: str, revision: str, *, dtype: torch.dtype = torch.float
 
 
 def fetch_tokenizer(repository: str, revision: str) -> Path | None:
-    """The ``tokenizer.json`` of a model on the hub, if it has one."""
     return _from_hub(repository, revision, _fetch_tokenizer)[1]
 
 
 def _from_hub(
     repository: str, revision: str, fetch: Callable[[Any, str, str], Download]
 ) -> tuple[str, Download]:
-    """The commit of a revision, and what ``fetch`` downloads from it."""
     if not HUB_ID.fullmatch(repository):
         raise UnreadableModel(f"{brief(repository)!r} is not a model on the hub; give owner/name")
     with needing("a model on the hub"):
@@ -85,7 +83,6 @@ def _from_hub(
 
 
 def _resolve(hub: Any, repository: str, revision: str) -> str:
-    """The commit that a branch or tag points to now."""
     commit = hub.HfApi().model_info(repository, revision=revision).sha
     if not isinstance(commit, str) or not COMMIT.fullmatch(commit):
         raise UnreadableModel(

@@ -1,7 +1,4 @@
-"""GGUF files (llama.cpp) as models: their settings, and their weights under the names of ``transformers``.
-
-The ``gguf`` package undoes the quantisation of weights.
-"""
+"""GGUF files (llama.cpp) as models: their settings, and their weights under the names of ``transformers``."""
 
 import mmap
 from collections.abc import Iterator, Mapping
@@ -117,12 +114,10 @@ class GGUFFile:
         return self.fields.get(f"{self.architecture}.{key}")
 
     def texts(self, key: str) -> list[str] | None:
-        """The field with this key if it is a list of texts, else None."""
         value = self.fields.get(key)
         return cast("list[str]", value) if isinstance(value, list) else None
 
     def numbers(self, key: str) -> Float64 | None:
-        """The field with this key if it is an array of numbers, else None."""
         value = self.fields.get(key)
         return cast("Any", value).astype(np.float64) if isinstance(value, np.ndarray) else None
 
@@ -142,7 +137,6 @@ class GGUFFile:
             ) from error
 
     def stop(self, name: str) -> int:
-        """The first byte after a tensor, which must fit in the file."""
         stored, (_, block, block_bytes) = self.tensors[name], self.block_type(name)
         stop = stored.start + prod(stored.shape) // block * block_bytes
         if stored.shape[-1] % block or stop > len(self.content):
@@ -160,7 +154,6 @@ class GGUFFile:
                 previous, end = name, stop
 
     def read(self, name: str) -> Tensor:
-        """A tensor in float32, whatever its quantisation."""
         stored, (kind, block, block_bytes) = self.tensors[name], self.block_type(name)
         packed = np.frombuffer(self.content, np.uint8, self.stop(name) - stored.start, stored.start)
         try:
@@ -178,7 +171,6 @@ class GGUFFile:
 
 
 def open_gguf(path: str | PathLike[str]) -> GGUFFile:
-    """The file, with its header read and checked."""
     file = Path(path)
     with named(file, "is not a readable GGUF file"), open_regular(file) as stream:
         content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
@@ -210,7 +202,6 @@ def read_gguf(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32) 
 
 
 def parse_gguf(file: GGUFFile) -> Settings:
-    """The settings of the model, from the header and the shapes of the tensors."""
     kind = file.architecture
     if kind not in ARCHITECTURES:
         raise UnreadableModel(
@@ -255,7 +246,6 @@ def _make_config(file: GGUFFile) -> dict[str, Any]:
 
 
 def _adapt_rotary(file: GGUFFile, settings: Settings) -> Rotary | None:
-    """RoPE with the rotated width and the frequencies that the file has."""
     rotary, n_rotated = settings.rotary, file.get("rope.dimension_count")
     if rotary is None:
         return None
@@ -328,7 +318,6 @@ class GGUFWeights(Mapping[str, Tensor]):
 
 
 def _rename(architecture: str, name: str) -> str:
-    """The name of a tensor in ``transformers``."""
     stem, _, ending = name.rpartition(".")
     if stem in MODEL_NAMES:
         return f"{MODEL_NAMES[stem]}.{ending}"

@@ -1,7 +1,4 @@
-"""The header of a GGUF file, parsed with every length checked against the file.
-
-The reader of the ``gguf`` package trusts the lengths in a file.
-"""
+"""The header of a GGUF file, with every length checked against the file; the ``gguf`` package trusts them."""
 
 import struct
 from collections.abc import Callable

@@ -54,7 +54,6 @@ def read_tokenizer(path: str | PathLike[str]) -> Vocabulary:
 
 
 def _define(file: GGUFFile) -> str:
-    """The tokenizer as the text of a ``tokenizer.json``."""
     with needing("the tokenizer of a GGUF file"):
         import tokenizers
     library: Any = tokenizers

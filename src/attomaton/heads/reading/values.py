@@ -102,7 +102,6 @@ class ConfigObject:
         return value
 
     def inner(self, name: str) -> "ConfigObject":
-        """An object in this one; null and a missing key count as empty."""
         entries = self.get(name)
         if not isinstance(entries, dict | None):
             raise UnreadableModel(f"{self.path}{name} is {brief(repr(entries))}; it must be an object")
@@ -123,7 +122,6 @@ class ConfigObject:
 
 
 def check_real(value: Any, name: str, most: float) -> float:
-    """The number, if it is above zero and at most ``most``."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
         raise UnreadableModel(f"{name} is {brief(repr(value))}; it must be above 0 and at most {most:g}")
     return math.fsum([value])

@@ -147,7 +147,6 @@ class Trials:
         return combine_factors(parameters)
 
     def loss(self, weights: Tensor) -> Tensor:
-        """The mean loss of each trial, shape (b,)."""
         label_values, _ = self.model.head.read(self._attend(weights), self.prepared)
         return self._mean_loss(label_values)
 
@@ -197,7 +196,6 @@ class Trials:
         return (self._without_padding(self.model.loss.value(label_values)) * self.weight).sum(-1)
 
     def _without_padding(self, values: Tensor) -> Tensor:
-        """The values (b, n), zero for padded samples."""
         return values if self._padding_samples is None else values.masked_fill(self._padding_samples, 0.0)
 
     def _attend(self, weights: Tensor) -> Tensor:
@@ -208,7 +206,6 @@ class Trials:
         return torch.softmax(scores if self._padding_scores is None else scores + self._padding_scores, 0)
 
     def _scores(self, weights: Tensor) -> Tensor:
-        """X W x̄, shape (t, b, n)."""
         if self._pairs is not None:
             return self._pairs.scores(weights)
         queries = self.keys[:, :, -1] @ weights.transpose(1, 2)
@@ -238,7 +235,6 @@ class _Pairs:
 
     @classmethod
     def of(cls, tokens: Int64, table: Tensor) -> "_Pairs":
-        """The pairs of contexts (b, n, t) with embeddings (b, n_tokens, d)."""
         b, n, t = tokens.shape
         key_tokens, key = _number_tokens(tokens, table.shape[1])
         query_tokens, query = _number_tokens(tokens[..., -1:], table.shape[1])
@@ -257,7 +253,6 @@ class _Pairs:
         return self.queries.transpose(1, 2).contiguous()
 
     def scores(self, weights: Tensor) -> Tensor:
-        """X W x̄, shape (t, b, n)."""
         products = torch.bmm(self.keys, torch.bmm(weights, self._query_columns))
         return products.view(-1).index_select(0, self.cells).view(self.layout)
 

@@ -186,7 +186,6 @@ class DeepTrials:
         return gradients, lambda: mean_losses
 
     def _sum_losses(self, parameters: Sequence[Tensor], tokens: Tensor) -> Tensor:
-        """The sum over positions of −ln p(label) of each trial, shape (n_trials,)."""
         logits = _multiply(self.run(parameters, tokens[:, :, :-1]), parameters[-1])
         label_logits = logits.gather(3, tokens[:, :, 1:, None])[..., 0]
         return (logits.logsumexp(3) - label_logits).sum((1, 2))

@@ -68,7 +68,6 @@ class _Decoded(Checked):
     temperature: float | None
 
     def _find_decoder(self, table: Tensor) -> Tensor:
-        """C of each trial, shape (b, k, d), from the embeddings (b, k, d)."""
         raise NotImplementedError
 
     def prepare(self, keys: Tensor, is_label: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
@@ -174,7 +173,6 @@ def reads_mass(head: object) -> bool:
 
 
 def as_head(value: object) -> Readout:
-    """The readout of this name, or the value itself if it is a readout."""
     return named_instance(value, "head", HEADS, ["prepare", "read"])
 
 

@@ -86,10 +86,8 @@ LOSSES: dict[str, type[Any]] = {"log": LogLoss, "squared": SquaredLoss, "correla
 
 
 def slope_at(loss: Loss, value: float) -> float:
-    """ℓ'(u) at one value."""
     return float(loss.slope(torch.tensor(value, dtype=torch.float64)))
 
 
 def as_loss(value: object) -> Loss:
-    """The loss of this name, or the value itself if it is a loss."""
     return named_instance(value, "loss", LOSSES, ["value", "slope"])

@@ -128,12 +128,10 @@ class EmbeddedFlow:
         return np.array([max(bound, 0.0)])
 
     def _check(self, values: Float64) -> Float64:
-        """One number for each coordinate, contiguous for kernels."""
         size = self.losers.directions.shape[1]
         return np.ascontiguousarray(check_floats(values, (size,), "the state of a flow", finite=False))
 
     def lengths(self, move: Float64) -> Float64:
-        """The length of a change, shape (1,)."""
         return np.array([np.linalg.norm(move)], np.float64)
 
     def spread(self, values: Float64) -> Float64:

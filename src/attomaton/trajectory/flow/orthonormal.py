@@ -33,7 +33,6 @@ class OrthonormalFlow:
     components: tuple[Int64, Int64]
 
     def descend(self, point: Float64, step_size: float, n_steps: int) -> Float64:
-        """The point that plain gradient descent reaches in ``n_steps`` steps."""
         end = self._check(point).copy()
         descend_queries(self._queries, end, step_size, n_steps)
         return end
@@ -45,7 +44,6 @@ class OrthonormalFlow:
         return point if converged else np.full(len(point), np.nan)
 
     def damp(self, point: Float64, stiffness: float, move: Float64) -> Float64:
-        """(1 + H / stiffness)⁻¹ move."""
         damped, point = self._check(move).copy(), self._check(point)
         damp_queries(self._queries, point, stiffness, damped)
         return damped
@@ -61,7 +59,6 @@ class OrthonormalFlow:
         return self.groups.choices, self.groups.starts, self.components
 
     def _check(self, values: Float64) -> Float64:
-        """One number per score, contiguous for kernels."""
         size = len(self.groups.alternatives)
         return np.ascontiguousarray(check_floats(values, (size,), "the state of a flow", finite=False))
 

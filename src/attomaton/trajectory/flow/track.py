@@ -74,7 +74,6 @@ class Track:
 
     @property
     def reached(self) -> float:
-        """The last step computed so far."""
         return self._states[-1].step
 
     def at(self, step: float) -> FlowState:
@@ -144,7 +143,6 @@ class Track:
         return oscillation <= CALM * np.maximum(1.0, self._flow.lengths(point))
 
     def _is_stable(self, point: Float64) -> Bool:
-        """Whether curvature is below the edge, by block."""
         if self._safe:
             return np.ones(len(self._flow.lengths(point)), np.bool_)
         enough = STABILITY_LIMIT / self._step_size
@@ -179,7 +177,6 @@ class Track:
 
 
 def _goals(first: float, last: float) -> Iterator[float]:
-    """The powers of ten between two steps, and the last one."""
     decade = 10.0 ** (np.floor(np.log10(first)) + 1.0)
     while decade < last:
         yield decade
