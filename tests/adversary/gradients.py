@@ -8,7 +8,7 @@ import torch
 import attomaton as at
 from attomaton.graphs.bags import count_tokens
 from attomaton.training.loop import Watch, train
-from attomaton.training.models.attention import AttentionModel, combine, lay_out, split
+from attomaton.training.models.attention import AttentionModel, combine_factors, lay_out, split_gradient
 from attomaton.training.models.embeddings import EmbeddingTable
 from attomaton.training.models.heads import Tied, TokenId, Untied
 from attomaton.training.models.losses import CorrelationLoss, LogLoss, SquaredLoss
@@ -85,9 +85,9 @@ def attack_heads(rng) -> Finding:
     size = float(rng.choice([0.01, 0.3, 1.0]))
     keys, queries = (torch.tensor(rng.normal(size=(len(trials), dim, rank)) * size) for _ in range(2))
     factors = (keys, queries)
-    weights = combine(factors)
+    weights = combine_factors(factors)
     gradient, losses = batch.gradient(weights)
-    parts = split(factors, gradient)
+    parts = split_gradient(factors, gradient)
     hessians = batch.hessian(weights)
     checks = []
     for number, (contexts, labels, table) in enumerate(trials):

@@ -180,8 +180,8 @@ SABOTAGE = {
         m, heads, "prepare", lambda plan: replace(plan, fit_on=[*plan.fit_on, *plan.score_on[:1]])
     ),
     "configurations": lambda m: [
-        m.setattr(configs._ConfigObject, "rope", read_both),
-        m.setattr(configs._ConfigObject, "finish", lambda *_: None),
+        m.setattr(configs, "_find_rope", read_both),
+        m.setattr(configs.ConfigObject, "finish", lambda *_: None),
     ],
     "causal": lambda m: bend(
         m, causal, "replace_heads", lambda told: replace(told, loss=told.loss * (1 + 1e-9))

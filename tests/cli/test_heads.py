@@ -87,7 +87,7 @@ def test_text_without_a_tokenizer_is_refused(folder):
     (folder / "words.txt").write_text("to be or not to be " * 20)
     ended = run_inside("heads", "model", "words.txt", cwd=folder)
     assert ended.returncode == 2
-    assert "nothing says which id" in ended.stderr
+    assert "the model has no tokenizer" in ended.stderr
     assert "give the model's tokenizer by --tokenizer" in ended.stderr
 
 

@@ -57,7 +57,7 @@ def test_a_run_that_goes_elsewhere_ends_with_1(run, tmp_path):
 
 
 def test_a_folder_without_training_is_refused(tmp_path):
-    with pytest.raises(CorruptRun, match="not hold a finished training"):
+    with pytest.raises(CorruptRun, match="not contain a finished training"):
         runner.invoke(app, ["verify", str(tmp_path)], catch_exceptions=False)
 
 

@@ -352,7 +352,7 @@ def test_a_signed_trace_that_does_not_fit_is_refused(whole_training, tmp_path, n
 
     arrays, about = read_arrays(whole_training / "training" / "trace.safetensors")
     write_arrays(tmp_path / "trace.safetensors", {**arrays, name: array}, about)
-    with pytest.raises(CorruptRun, match="does not hold a complete trace"):
+    with pytest.raises(CorruptRun, match="is not a complete trace"):
         Trace.load(tmp_path / "trace.safetensors")
 
 

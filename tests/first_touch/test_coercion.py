@@ -64,7 +64,7 @@ def test_a_number_is_a_step_size():
         (lambda: weights(at.AttentionModel(), None), "step is None; give a step size"),
         (lambda: weights(at.AttentionModel(), -1.0), "step_size is -1.0; give a finite number above 0"),
         (lambda: weights(at.AttentionModel(), True), "step_size is True"),
-        (lambda: weights(at.AttentionModel(), 0.5, step_size=0.5), "both step and step_size are given"),
+        (lambda: weights(at.AttentionModel(), 0.5, step_size=0.5), "step and step_size exclude each other"),
         (lambda: weights(np.eye(3), 0.5), "give AttentionModel"),
         (lambda: at.train("nowhere at all", at.AttentionModel(), 0.5, steps=1), "if this is the text itself"),
     ],

@@ -124,7 +124,7 @@ def test_two_passes_agree(name):
 
 def test_heads_that_share_keys_read_them_through_one_rotation(monkeypatch):
     """Although one of them hardly depends on some units: their rotation is that of attomaton's own pass."""
-    monkeypatch.setattr("attomaton.heads.live.COUPLED", 0.9)  # then nearly every unit is read by one head
+    monkeypatch.setattr("attomaton.heads.units.COUPLED", 0.9)  # then nearly every unit is read by one head
     model = architectures.make("llama")
     live, reference = LiveModel.of(model), read_object(model)
     keys = [group for group in live._layouts[0] if group.keys]
@@ -311,7 +311,7 @@ def test_the_whole_audit_of_a_model_that_is_not_read():
     assert (live.shape.heads[-1], live.shape.n_tokens, live.shape.longest) == (Head(1, 3), 61, 64)
     audit = audit_heads(live, DOCUMENTS, causal="all", settings=HOW)
     assert (audit.left_out, audit.causal is None, None in audit.seeking.judged) == ("", False, False)
-    with pytest.raises(UnsupportedOption, match=r"does not read those of OPT.*model_type is 'opt'"):
+    with pytest.raises(UnsupportedOption, match=r"the weights of OPT.*model_type is 'opt'"):
         live.score_tokens(Head(0, 0), IDS[0], IDS[0])
     with pytest.raises(UnsupportedOption, match="what a head writes"):
         live.write_logits(Head(0, 0), IDS[0])
@@ -358,7 +358,7 @@ def test_models_of_images_are_refused(make):
     import transformers
 
     small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    with pytest.raises(UnreadableModel, match=r"Model .*; give a causal model that takes input_ids"):
+    with pytest.raises(UnreadableModel, match=r"Model .*; give a causal model that reads input_ids"):
         open_model(make(transformers, small))
 
 

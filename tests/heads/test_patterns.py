@@ -45,14 +45,14 @@ def test_a_function_is_a_model():
 
 WRONG = {
     "looks ahead": (lambda ids: [torch.full((len(ids), 1, 11, 11), 1 / 11)], "later tokens"),
-    "scores": (lambda _: [torch.eye(11)[None, None] * 3], "no probabilities"),
-    "less than zero": (lambda _: [torch.eye(11)[None, None] * -1], "no probabilities"),
+    "scores": (lambda _: [torch.eye(11)[None, None] * 3], "not probabilities"),
+    "less than zero": (lambda _: [torch.eye(11)[None, None] * -1], "not probabilities"),
     "no number": (lambda _: [torch.eye(11)[None, None] * torch.nan], "not finite"),
-    "short": (lambda _: [torch.eye(4)[None, None]], r"shape \(1, 1, 4, 4\) and not"),
-    "flat": (lambda _: [torch.eye(11)], "yields no attention"),
-    "nothing": (lambda _: [], "yields no attention.*eager"),
+    "short": (lambda _: [torch.eye(4)[None, None]], r"shape \(1, 1, 4, 4\) instead of"),
+    "flat": (lambda _: [torch.eye(11)], "returns no attention"),
+    "nothing": (lambda _: [], "returns no attention.*eager"),
     "raises": (lambda _: 1 / 0, "cannot be run on token ids .division"),
-    "heads": (lambda _: [torch.eye(11).expand(1, n, 11, 11) for n in (1, 2)], "the same number of heads"),
+    "heads": (lambda _: [torch.eye(11).expand(1, n, 11, 11) for n in (1, 2)], "equally many heads"),
 }
 
 
@@ -67,7 +67,7 @@ def test_what_is_no_attention_is_refused(what):
     ("items", "words"),
     [
         ([], "there are no patterns"),
-        ([3], "is a int; give arrays"),
+        ([3], "is of type int; give an array"),
         ([()], "has no layers.*eager"),
         ([torch.eye(8)], "layers of shape"),
         ([torch.eye(5).expand(1, 1, 5, 5)] * 30, "document 0 cover 5 of its 20 tokens.*longest=5"),

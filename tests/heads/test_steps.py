@@ -8,8 +8,8 @@ import pytest
 import attomaton as at
 from attomaton.base.errors import AttomatonError, CorruptRun, MismatchedParts, UnreadableModel
 from attomaton.heads.audit.steps import expand_globs, find_steps, spread, step_of
-from attomaton.heads.opening import open_checkpoint, open_model, read_any_trace
-from attomaton.heads.own import watch_trace
+from attomaton.heads.opening import open_model
+from attomaton.heads.trained import open_checkpoint, read_any_trace, watch_trace
 from attomaton.training.checkpoints import Store
 
 CONTEXT = np.array([[0, 1, 2, 1]])
@@ -128,11 +128,11 @@ def test_checkpoints_that_fit_no_run_are_named_errors(run, deep_run, tmp_path):
     with pytest.raises(AttomatonError):
         open_checkpoint(there[0].with_stem("000000000010"))
     there[1].rename(there[1].with_stem("000000000041"))
-    with pytest.raises(CorruptRun, match="of the step in its name"):
+    with pytest.raises(CorruptRun, match="of another step than its name says"):
         open_checkpoint(there[1].with_stem("000000000041"))
 
 
 def test_a_run_without_a_training_says_so(tmp_path):
     at.learn(at.Samples.from_lists([[0, 1]], [0])).save(tmp_path / "run")
-    with pytest.raises(CorruptRun, match="not hold a finished training"):
+    with pytest.raises(CorruptRun, match="not contain a finished training"):
         open_model(tmp_path / "run")

@@ -69,9 +69,9 @@ def test_no_more_is_read_than_a_limit_needs(folder, tmp_path):
 
 
 def test_text_without_a_tokenizer_is_refused():
-    with pytest.raises(UnsupportedOption, match="nothing says which id"):
+    with pytest.raises(UnsupportedOption, match="the model has no tokenizer"):
         read_for([object()], TEXTS)
-    with pytest.raises(UnsupportedOption, match="is no fast tokenizer"):
+    with pytest.raises(UnsupportedOption, match="is not a fast tokenizer"):
         read_for([object()], TEXTS, tokenizer=object())
 
 

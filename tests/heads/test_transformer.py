@@ -174,7 +174,7 @@ def test_wrong_contexts_are_named(model):
         model.write_logits(Head(0, 0), np.array([61]))
     with pytest.raises(UnsupportedOption, match="lag"):
         model.score_tokens(Head(0, 0), np.array([0]), np.array([0]), lag=48)
-    with pytest.raises(MismatchedParts, match="return the same shape"):
+    with pytest.raises(MismatchedParts, match="return one of the shape"):
         model.watch(IDS, edit_patterns=lambda _, one: one[:1])
 
 
@@ -183,7 +183,7 @@ def test_a_deviation_is_told(model):
     assert abs(moved.logits - 0.5) < 1e-12
     assert moved.probabilities < 1e-12
     assert "logits deviate from the original's by at most 0.5" in str(moved)
-    with pytest.raises(MismatchedParts, match="give the model that ours was read from"):
+    with pytest.raises(MismatchedParts, match="give the original that the model was read from"):
         compare_logits(model, lambda _: torch.zeros(1, 2, 3), IDS)
 
 

@@ -78,12 +78,12 @@ def stop_early(step, _):
 
 def test_an_earlier_run_is_replaced_only_if_that_is_asked_for(tmp_path, whole):
     earlier = run(Store(tmp_path, every=50), seed=9)
-    with pytest.raises(UnwritablePlace, match="already holds a training; continue it with --resume"):
+    with pytest.raises(UnwritablePlace, match="already contains a training run; continue it with --resume"):
         run(Store(tmp_path, every=1500))
     with pytest.raises(Interrupted):
         run(Store(tmp_path, every=1500, overwrite=True), watch=interrupt_at(3500))
     assert_same_bits(read_trace(tmp_path), earlier)
-    with pytest.raises(UnwritablePlace, match="already holds an unfinished training"):
+    with pytest.raises(UnwritablePlace, match="already contains an unfinished training run"):
         run(Store(tmp_path, every=1500))
     assert_same_bits(run(Store(tmp_path, every=1500, overwrite=True)), whole)
     assert_same_bits(read_trace(tmp_path), whole)
@@ -108,7 +108,7 @@ def test_another_configuration_is_refused(tmp_path, changed):
     run(tmp_path, steps=4000)
     name, value = next(iter(changed.items()))
     with pytest.raises(
-        MismatchedParts, match=rf"{name} is \d+ there and {value} here; resume it with its own"
+        MismatchedParts, match=rf"{name} is \d+ in the stored run and {value} here; resume it with its"
     ):
         run(Store(tmp_path, resume=True), **changed)
 
@@ -120,7 +120,10 @@ def test_other_samples_models_and_steps_are_refused(tmp_path):
     for others, named in [
         ((paper_draw(1), model, step), "samples"),
         ((paper_draw(0), AttentionModel(Orthonormal(7)), step), "model.embeddings.dim is None there and 7"),
-        ((paper_draw(0), model, GradientDescent(0.4)), "step.step_size is 0.5 there and 0.4 here"),
+        (
+            (paper_draw(0), model, GradientDescent(0.4)),
+            "step_size is 0.5 in the stored run and 0.4 here",
+        ),
     ]:
         with pytest.raises(MismatchedParts, match=named):
             train(*others, steps=5, out=store)
@@ -159,7 +162,7 @@ def test_a_missing_or_swapped_checkpoint_is_refused(cut_run, whole):
     _, second, third = checkpoints(cut_run)
     kept = second.read_bytes()
     second.unlink()
-    with pytest.raises(CorruptRun, match="does not follow the previous checkpoint"):
+    with pytest.raises(CorruptRun, match="does not follow the checkpoint before"):
         run(Store(cut_run, resume=True, every=100))
     second.write_bytes(third.read_bytes())
     with pytest.raises(CorruptRun, match="does not follow"):

@@ -32,9 +32,7 @@ def test_the_warning_comes_first_and_names_the_edge():
 
 
 def test_the_trial_with_the_lowest_edge_is_named():
-    with pytest.warns(
-        StepBeyondEdge, match=r"in 1 of 2 trials \(the smallest stability limit is that of trial 1\)"
-    ):
+    with pytest.warns(StepBeyondEdge, match=r"\(trial 1; 1 of 2 trials are beyond their edge\)"):
         train([EASY, TIES], AttentionModel(Orthonormal()), GradientDescent(5.0), steps=1)
 
 

@@ -7,7 +7,7 @@ import torch
 import attomaton as at
 from attomaton.base.errors import UnsupportedOption
 from attomaton.training.loop import Watch, train
-from attomaton.training.models.attention import AttentionModel, combine, lay_out
+from attomaton.training.models.attention import AttentionModel, combine_factors, lay_out
 from attomaton.training.models.embeddings import EmbeddingTable, Orthonormal, RandomUnit
 from attomaton.training.models.heads import Untied
 from attomaton.training.models.losses import SquaredLoss
@@ -66,9 +66,9 @@ def test_steps_are_those_of_torch(step, optimizer, rank):
     parameters = tuple(torch.tensor(np.stack(part), requires_grad=True) for part in starts)
     batch, own = lay_out(model, corpora, tables), optimizer(parameters)
     for weights in trace.weights:
-        np.testing.assert_allclose(weights, combine(parameters).detach().numpy(), atol=1e-11, rtol=0)
+        np.testing.assert_allclose(weights, combine_factors(parameters).detach().numpy(), atol=1e-11, rtol=0)
         own.zero_grad()
-        batch.loss(combine(parameters)).sum().backward()
+        batch.loss(combine_factors(parameters)).sum().backward()
         own.step()
 
 
@@ -98,7 +98,7 @@ def test_one_corpus_serves_many_trials_that_differ_by_their_draws():
     )
     assert trace.weights.shape == (6, 4, 8, 8)
     assert len({weights.tobytes() for weights in trace.weights[0]}) == 4
-    with pytest.raises(UnsupportedOption, match="2 corpora for 3 trials"):
+    with pytest.raises(UnsupportedOption, match="2 corpora, but trials is 3"):
         train([paper_draw(0)] * 2, AttentionModel(), GradientDescent(0.1), steps=1, trials=3)
 
 

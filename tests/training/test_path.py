@@ -3,7 +3,7 @@ import pytest
 import torch
 
 import attomaton as at
-from attomaton.training.frames import settle_within
+from attomaton.training.frames import minimise_in_span
 from attomaton.training.models.attention import AttentionModel, lay_out
 from attomaton.training.models.heads import Tied, TokenId, Untied
 from attomaton.training.models.losses import CorrelationLoss, LogLoss, SquaredLoss
@@ -96,7 +96,7 @@ def test_the_finite_part_of_log_loss_is_the_luce_choice():
         basis = find_basis(hard.components, table)
         axes = np.stack([basis.weights(one).ravel() for one in np.eye(len(basis.axes))])[: basis.n_cyclic]
         axes *= basis.scale**2
-        place = settle_within(
+        place = minimise_in_span(
             [corpus],
             AttentionModel(),
             [table],

@@ -19,8 +19,8 @@ from attomaton.training.steps import (
     Muon,
     SignDescent,
     SpectralDescent,
-    flatten_spectrum,
-    near_spectrum,
+    approximate_polar_factor,
+    polar_factor,
 )
 from tests.drawn import paper_draw
 
@@ -80,9 +80,9 @@ def test_spectral_moves_have_singular_values_of_one_and_the_steepest_slope(shape
 
 def test_a_matrix_of_low_rank_keeps_its_rank_and_zero_stays_zero():
     low = torch.tensor(np.outer([1.0, 2.0, 3.0], [1.0, -1.0]))[None]
-    values = np.linalg.svd(flatten_spectrum(low)[0].numpy(), compute_uv=False)
+    values = np.linalg.svd(polar_factor(low)[0].numpy(), compute_uv=False)
     np.testing.assert_allclose(values, [1.0, 0.0], atol=1e-12)
-    for make in (flatten_spectrum, near_spectrum):
+    for make in (polar_factor, approximate_polar_factor):
         assert not make(torch.zeros(2, 3, 3, dtype=torch.float64)).any()
 
 

@@ -122,7 +122,7 @@ def test_wrong_use_is_told():
     automaton = automaton_of(samples)
     with pytest.raises(UnsupportedOption, match="step_size"):
         at.expand(automaton, samples, step_size=-1)
-    with pytest.raises(UnsupportedOption, match="the expansion holds for large ones"):
+    with pytest.raises(UnsupportedOption, match="step of an expansion is"):
         at.expand(automaton, samples).weights_at(0.5)
     with pytest.raises(MismatchedParts, match="embeddings"):
         at.expand(automaton, samples, embeddings=np.eye(6))

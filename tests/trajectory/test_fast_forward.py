@@ -11,7 +11,7 @@ from tests.trajectory.definition import descend_by_definition
 
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
-from attomaton.trajectory.flow.track import FOURTH_ORDER, STAGE_TIMES, STAGES, THIRD_ORDER
+from attomaton.trajectory.flow.implicit import FOURTH_ORDER, STAGE_TIMES, STAGES, THIRD_ORDER
 
 STEPS = 3_000
 
@@ -158,7 +158,7 @@ def test_wrong_use_is_told():
     with pytest.raises(UnsupportedOption, match="finite numbers"):
         at.fast_forward(samples, embeddings=np.eye(6), start=np.full((6, 6), np.nan))
     restricted = at.extract_choices(samples, components_of(samples))
-    with pytest.raises(MismatchedParts, match="whole contexts"):
+    with pytest.raises(MismatchedParts, match="extract_choices"):
         at.fast_forward(restricted, components=components_of(samples))
     many = at.Samples.from_lists(
         [[i % 300, (7 * i + 1) % 300] for i in range(3_000)], [i % 300 for i in range(3_000)]

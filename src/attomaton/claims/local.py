@@ -29,7 +29,7 @@ from attomaton.graphs.components import find_components
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
 from attomaton.graphs.grouping import count_keys
 from attomaton.solvers.hard.solve import HardSolution, solve_graph_svm
-from attomaton.training.frames import settle_within
+from attomaton.training.frames import minimise_in_span
 from attomaton.training.models.heads import EmbeddingDistance, reads_mass
 from attomaton.training.models.losses import LogLoss, slope_at
 from attomaton.training.path import MOST_PATH_DIMENSIONS, trace_path
@@ -106,7 +106,7 @@ def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
     ]
     directions = np.stack([dense(solution.weights) for solution in hard])
     axes = cyclic_axes(trace, [solution.components for solution in hard])
-    position = settle_within(
+    position = minimise_in_span(
         trace.samples,
         trace.model,
         list(trace.embeddings),

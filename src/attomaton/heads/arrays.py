@@ -1,4 +1,4 @@
-"""Models from plain arrays: residual attention without norms; other architectures are built from parts."""
+"""Models from plain arrays: layers of residual attention without norms."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def from_arrays(
     scale: float | None = None,
     name: str = "arrays",
 ) -> Transformer:
-    """A model of residual attention layers, h ← h + Σ_heads softmax(scale · h Q Kᵀ hᵀ) h V O, in float64.
+    """Build a model of attention layers, h ← h + Σ_heads softmax(scale · h Q Kᵀ hᵀ) h V O, in float64.
 
     Parameters
     ----------
@@ -39,68 +39,68 @@ def from_arrays(
     scale : float, optional
         None means 1/√width.
     name : str
-        What the model is called.
+        Name of the model in results.
 
     Returns
     -------
     Transformer
-        For norms, feed-forward layers and positions, build one from its parts
-        (:class:`~attomaton.heads.transformer.Transformer`).
+        For norms, feed-forward layers and positions, build a
+        :class:`~attomaton.heads.transformer.Transformer` from its parts.
 
     Examples
     --------
-    >>> look, read = np.ones((1, 1, 3, 2)), np.ones((1, 1, 2, 3))
-    >>> from_arrays(np.eye(3), look, look, look, read).shape
+    >>> query = key = value = np.ones((1, 1, 3, 2))
+    >>> from_arrays(np.eye(3), query, key, value, np.ones((1, 1, 2, 3))).shape
     ModelShape(n_layers=1, n_heads=1, n_tokens=3, longest=None)
     """
-    table = _finite_array(embedding, "embedding", 2)
-    queries = _finite_array(query, "query", 4)
-    layers, heads, dim, width = queries.shape
-    shapes = {"key": (key, queries.shape), "value": (value, queries.shape)}
-    shapes["output"] = (output, (layers, heads, width, dim))
-    shapes["decoder"] = (table.T if decoder is None else decoder, (dim, len(table)))
-    arrays = {
-        argument: _finite_array(array, argument, len(shape)) for argument, (array, shape) in shapes.items()
+    table, queries = _finite_array(embedding, "embedding", 2), _finite_array(query, "query", 4)
+    n_layers, n_heads, dim, width = queries.shape
+    expected = {
+        "embedding": (table, (len(table), dim)),
+        "key": (key, queries.shape),
+        "value": (value, queries.shape),
+        "output": (output, (n_layers, n_heads, width, dim)),
+        "decoder": (table.T if decoder is None else decoder, (dim, len(table))),
     }
-    for argument, (_, shape) in shapes.items():
-        if arrays[argument].shape != shape or table.shape[1] != dim:
+    arrays: dict[str, Any] = {}
+    for argument, (array, shape) in expected.items():
+        arrays[argument] = _finite_array(array, argument, len(shape))
+        if arrays[argument].shape != shape:
             raise MismatchedParts(
-                f"embedding has shape {table.shape}, query {queries.shape} and "
-                f"{argument} {arrays[argument].shape}; "
-                "give shapes that fit (see from_arrays)"
+                f"query has shape {queries.shape}, so {argument} must have shape {shape}, but has shape "
+                f"{arrays[argument].shape}; give arrays of matching shapes"
             )
     factor = width**-0.5 if scale is None else real_number(scale, "scale")
-    maps = tuple(
+    layers = tuple(
         Layer(
             AttentionMaps(
-                _side_by_side(queries[layer]),
-                _side_by_side(arrays["key"][layer]),
-                _side_by_side(arrays["value"][layer]),
-                Linear(torch.as_tensor(arrays["output"][layer].reshape(heads * width, dim))),
-                factor,
+                query=_join_heads(queries[layer]),
+                key=_join_heads(arrays["key"][layer]),
+                value=_join_heads(arrays["value"][layer]),
+                output=Linear(torch.as_tensor(arrays["output"][layer].reshape(n_heads * width, dim))),
+                scale=factor,
             )
         )
-        for layer in range(layers)
+        for layer in range(n_layers)
     )
     decode = Linear(torch.as_tensor(arrays["decoder"]))
-    return Transformer(name, heads, heads, torch.as_tensor(table), maps, decode, dtype=torch.float64)
+    return Transformer(name, n_heads, n_heads, torch.as_tensor(table), layers, decode, dtype=torch.float64)
 
 
 def example_audit() -> tuple[Transformer, list[Int64]]:
-    """A model with one layer and two heads, and 24 random documents of 30 tokens: for examples."""
+    """A model with one layer and two heads, and 24 random documents of 30 tokens, for examples."""
     rng = np.random.default_rng(0)
     query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
     model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
     return model, [rng.integers(0, 6, 30) for _ in range(24)]
 
 
-def _side_by_side(maps: Any) -> Linear:
-    """The maps of all heads of a layer as one, shape (dim, n_heads · width)."""
+def _join_heads(maps: Any) -> Linear:
+    """One map of shape (dim, n_heads · width) from maps of shape (n_heads, dim, width)."""
     return Linear(torch.as_tensor(np.concatenate(list(maps), axis=1)))
 
 
 def _finite_array(array: ArrayLike, name: str, ndim: int) -> Any:
-    """A float64 copy of the array, if it has ``ndim`` axes and only finite numbers."""
     try:
         numbers = np.array(array, np.float64, order="C")
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""How far our forward pass deviates from the original's: shown with every figure of a model."""
+"""How far attomaton's forward pass deviates from that of the original model."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,18 +13,10 @@ from attomaton.heads.model import HeadModel, check_contexts
 
 @dataclass(frozen=True)
 class Deviation:
-    """The largest differences between two models on some contexts.
+    """The largest differences between two models at ``n_positions`` positions.
 
-    Attributes
-    ----------
-    logits : float
-        The largest difference of a logit.
-    largest : float
-        The largest logit of the original, for comparison.
-    probabilities : float
-        The largest difference of a next token's probability.
-    n_positions : int
-        The number of compared positions.
+    ``logits`` is the largest difference of a logit, ``largest`` the largest logit of the original, for
+    comparison, and ``probabilities`` the largest difference of a next token's probability.
     """
 
     logits: float
@@ -40,18 +32,11 @@ class Deviation:
 
 
 def compare_logits(model: HeadModel, original: Any, contexts: Integers | Tensor) -> Deviation:
-    """Compare a model's logits with those of the original that it was read from.
+    """Compare the logits of ``model`` in attomaton's forward pass with those of the ``original``.
 
-    Parameters
-    ----------
-    model : HeadModel
-        Ours.
-    original : callable or HeadModel
-        A ``transformers`` model, a TransformerLens model, or any function that maps token ids, shape
-        (n, length), to logits or a value with ``.logits``, shape (n, length, n_tokens). It is called
-        without gradients, and in evaluation mode if it has modes.
-    contexts : int array, shape (n, length)
-        Token ids.
+    The original is a ``transformers`` or TransformerLens model, or any function that maps token ids, shape
+    (n, length), to logits or a value with ``.logits``, shape (n, length, n_tokens). It is called without
+    gradients, in evaluation mode if it has modes. ``contexts`` are token ids, shape (n, length).
 
     Examples
     --------
@@ -68,23 +53,22 @@ def compare_logits(model: HeadModel, original: Any, contexts: Integers | Tensor)
         theirs = _logits_of(original, ids)
     if theirs.shape != ours.shape:
         raise MismatchedParts(
-            f"the original's logits have shape {tuple(theirs.shape)}, but ours {tuple(ours.shape)}; give the "
-            "model that ours was read from"
+            f"the logits of the original have shape {tuple(theirs.shape)}, but those of the model have shape "
+            f"{tuple(ours.shape)}; give the original that the model was read from"
         )
     theirs = theirs.double().cpu()
-    apart = torch.where(ours == theirs, 0.0, (ours - theirs).abs())  # equal where both are infinite
-    probabilities = (ours.softmax(-1) - theirs.softmax(-1)).abs().max()
+    differences = torch.where(ours == theirs, 0.0, (ours - theirs).abs())  # equal where both are infinite
     finite = theirs[theirs.isfinite()].abs()
     return Deviation(
-        float(apart.max()),
-        float(finite.max()) if len(finite) else 0.0,
-        float(probabilities),
-        ids.shape[0] * ids.shape[1],
+        logits=float(differences.max()),
+        largest=float(finite.max()) if len(finite) else 0.0,
+        probabilities=float((ours.softmax(-1) - theirs.softmax(-1)).abs().max()),
+        n_positions=ids.numel(),
     )
 
 
 def _logits_of(original: Any, ids: Tensor) -> Tensor:
-    """The original's logits; its training mode is restored."""
+    """The logits of a model in evaluation mode; its mode is restored."""
     if hasattr(original, "watch"):
         return original.watch(ids).logits
     training = bool(getattr(original, "training", False))
@@ -97,5 +81,7 @@ def _logits_of(original: Any, ids: Tensor) -> Tensor:
             original.train()
     logits = getattr(answer, "logits", answer)
     if not isinstance(logits, Tensor):
-        raise MismatchedParts(f"the original returned a {type(logits).__name__}; it must return logits")
+        raise MismatchedParts(
+            f"the original returned a {type(logits).__name__}; give a model or function that returns logits"
+        )
     return logits

@@ -1,8 +1,8 @@
 """TransformerLens models, by their ``cfg`` and the names of their weights; the library is never imported.
 
-Up to version 3, a model (``HookedTransformer``) has its weights under these names in its ``state_dict``. From
-version 4 on (``TransformerBridge``) they are attributes computed from a wrapped model, whose settings are
-not all in ``cfg``: such a model must give the same logits as ours on a few tokens.
+Up to version 3, the ``state_dict`` of a model (``HookedTransformer``) has the weights under these names. From
+version 4 on (``TransformerBridge``) they are attributes computed from a wrapped model, whose settings are not
+all in ``cfg``. So the logits of a bridge are compared with those of its weights on a few tokens.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from attomaton.heads.transformer import Transformer
 LENS_NORMS = {"LN": True, "LNPre": True, "RMS": False, "RMSPre": False}
 """Kind of norm → whether it subtracts the mean. Those that end in ``Pre`` have no gain."""
 
-PLAIN = {
+SUPPORTED_SETTINGS = {
     "attention_dir": ("causal",),
     "attn_scores_soft_cap": (-1, -1.0, None),
     "num_experts": (None,),
@@ -42,9 +42,8 @@ PLAIN = {
 }
 """Settings that change what a model computes → the supported values."""
 
-
-APART = 1e-3
-"""How much the logits of a bridge may differ from ours, relative to the largest of them or 1."""
+BRIDGE_TOLERANCE = 1e-3
+"""How much the logits of a bridge may differ from those of its weights, relative to the largest or to 1."""
 
 PROBE_TOKENS = 16
 """Tokens on which the logits of a bridge are compared."""
@@ -53,36 +52,33 @@ PROBE_TOKENS = 16
 def read_lens(model: Any, *, name: str = "TransformerLens", dtype: torch.dtype | None = None) -> Transformer:
     """A ``HookedTransformer``, or any object with its ``cfg`` and ``state_dict``, with its weights."""
     cfg = model.cfg
-    for setting, allowed in PLAIN.items():
+    for setting, allowed in SUPPORTED_SETTINGS.items():
         value = getattr(cfg, setting, allowed[0])
         if value not in allowed:
             raise UnreadableModel(
-                f"its {setting} is {brief(repr(value))}, which attomaton does not read; give the "
+                f"its {setting} is {brief(repr(value))}, which attomaton does not support; give the "
                 "transformers model that it was made from, or attention patterns (PatternModel.from_function)"
             )
     weights = _Weights(model)
-    groups = len(weights.take("blocks.0.attn._W_K", "blocks.0.attn.W_K"))
     kind = getattr(cfg, "positional_embedding_type", "standard")
     if kind not in ("standard", "rotary"):
         raise UnreadableModel(f"its positions are {brief(repr(kind))}; supported are 'standard' and 'rotary'")
-    position_embeddings = weights.take("pos_embed.W_pos") if kind == "standard" else None
     rotary = None
     if kind == "rotary":
         rotary = Rotary(int(getattr(cfg, "rotary_dim", None) or cfg.d_head), float(cfg.rotary_base))
-    layers = tuple(_layer(cfg, weights, number) for number in range(cfg.n_layers))
     transformer = Transformer(
         name,
-        cfg.n_heads,
-        groups,
-        weights.take("embed.W_E"),
-        layers,
-        Linear(weights.take("unembed.W_U"), weights.get("unembed.b_U")),
-        _norm(cfg, weights, "ln_final", "final"),
-        position_embeddings,
-        rotary,
-        bool(getattr(cfg, "parallel_attn_mlp", False)),
-        int(cfg.n_ctx),
-        torch.float32 if dtype is None else dtype,
+        n_heads=cfg.n_heads,
+        n_groups=len(weights.take("blocks.0.attn._W_K", "blocks.0.attn.W_K")),
+        embedding=weights.take("embed.W_E"),
+        layers=tuple(_layer(cfg, weights, number) for number in range(cfg.n_layers)),
+        decoder=Linear(weights.take("unembed.W_U"), weights.get("unembed.b_U")),
+        final_norm=_norm(cfg, weights, "ln_final", "final"),
+        position_embeddings=None if rotary else weights.take("pos_embed.W_pos"),
+        rotary=rotary,
+        parallel=bool(getattr(cfg, "parallel_attn_mlp", False)),
+        longest=int(cfg.n_ctx),
+        dtype=torch.float32 if dtype is None else dtype,
     )
     if hasattr(model, "original_model"):
         _check_logits(model, transformer)
@@ -97,7 +93,6 @@ class _Weights:
 
     @cached_property
     def named(self) -> dict[str, Any]:
-        """The ``state_dict``, made once."""
         return self.model.state_dict()
 
     def get(self, name: str) -> Tensor | None:
@@ -111,7 +106,6 @@ class _Weights:
         return value.detach().cpu() if isinstance(value, Tensor) else None
 
     def take(self, *names: str) -> Tensor:
-        """The first of these tensors that exists."""
         for name in names:
             tensor = self.get(name)
             if tensor is not None:
@@ -120,16 +114,15 @@ class _Weights:
 
 
 def _check_logits(model: Any, transformer: Transformer) -> None:
-    """Refuse a bridge whose logits differ from ours: the wrapped model has settings that ``cfg`` lacks."""
+    """Refuse a bridge whose logits are not those of its weights, since ``cfg`` lacks settings."""
     ids = torch.arange(PROBE_TOKENS)[: transformer.shape.longest].remainder(transformer.shape.n_tokens)[None]
     with torch.no_grad():
         theirs: Tensor = model(ids).detach().cpu().double()
-    apart = float(
-        (theirs - transformer.watch(ids).logits.double()).abs().max() / theirs.abs().max().clamp_min(1.0)
-    )
-    if not apart <= APART:
+    ours = transformer.watch(ids).logits.double()
+    difference = float((theirs - ours).abs().max() / theirs.abs().max().clamp_min(1.0))
+    if not difference <= BRIDGE_TOLERANCE:
         raise UnreadableModel(
-            f"its logits differ from those of its weights by {apart:.1e} of the largest; give the "
+            f"its logits differ from those of its weights by {difference:.1e} of the largest; give the "
             "transformers model that it was made from"
         )
 
@@ -148,7 +141,7 @@ def _norm(cfg: Any, weights: _Weights, name: str, role: str) -> Normalisation | 
 def _layer(cfg: Any, weights: _Weights, number: int) -> Layer:
     stem = f"blocks.{number}."
 
-    def side_by_side(letter: str) -> Linear:
+    def join_heads(letter: str) -> Linear:
         """(n_heads, dim, width) → (dim, n_heads · width); shared weights have names with an underscore."""
         weight = weights.take(f"{stem}attn._W_{letter}", f"{stem}attn.W_{letter}")
         bias = weights.get(f"{stem}attn._b_{letter}")
@@ -156,10 +149,10 @@ def _layer(cfg: Any, weights: _Weights, number: int) -> Layer:
         return Linear(weight.permute(1, 0, 2).flatten(1), None if bias is None else bias.flatten())
 
     output = Linear(weights.take(f"{stem}attn.W_O").flatten(0, 1), weights.get(f"{stem}attn.b_O"))
-    query, key, value = (side_by_side(letter) for letter in "QKV")
+    query, key, value = (join_heads(letter) for letter in "QKV")
     root = (query.weight.shape[1] / cfg.n_heads) ** 0.5
-    attn_scale = float(getattr(cfg, "attn_scale", root))
-    scale = 1.0 / (attn_scale if attn_scale > 0 else root) if getattr(cfg, "use_attn_scale", True) else 1.0
+    divisor = float(getattr(cfg, "attn_scale", root))
+    scale = 1.0 / (divisor if divisor > 0 else root) if getattr(cfg, "use_attn_scale", True) else 1.0
     scale /= number + 1 if getattr(cfg, "scale_attn_by_inverse_layer_idx", False) else 1
     attention = AttentionMaps(query, key, value, output, scale)
     norm = _norm(cfg, weights, f"{stem}ln1", "first")
@@ -174,7 +167,7 @@ def _layer(cfg: Any, weights: _Weights, number: int) -> Layer:
 
 
 def _feed(cfg: Any, weights: _Weights, stem: str) -> FeedForward:
-    """The MLP. With a gate, its first bias is added to the product, so it belongs to the second map."""
+    """The MLP; with a gate, the first bias is added to the product, so it belongs to the second map."""
     into, out = weights.take(f"{stem}W_in"), weights.take(f"{stem}W_out")
     first, second = weights.get(f"{stem}b_in"), weights.get(f"{stem}b_out")
     gate = weights.get(f"{stem}W_gate")

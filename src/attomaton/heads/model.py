@@ -1,4 +1,4 @@
-"""The model interface of the audit: logits and attention, also with patterns or outputs replaced."""
+"""Heads and models as the audit sees them: logits and attention, also with patterns or outputs replaced."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,13 +24,11 @@ OutputEdit = Callable[[int, Tensor], Tensor]
 BATCH_BYTES = 1 << 27
 """Memory for patterns and logits at once, in bytes, unless one context needs more."""
 
-
-WRITTEN = re.compile(r"[Ll]?([0-9]{1,9})(?:\.|[Hh])([0-9]{1,9})", re.ASCII)
-"""A head as it is written."""
+HEAD_NAME = re.compile(r"[Ll]?([0-9]{1,9})(?:\.|[Hh])([0-9]{1,9})", re.ASCII)
 
 
 class Head(NamedTuple):
-    """One head, by its layer and its number there, both from 0.
+    """An attention head: its layer, and its number in the layer, both from 0.
 
     Examples
     --------
@@ -48,8 +46,8 @@ class Head(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> "Head":
-        """The head that a text names, such as ``17.5`` or ``L17H5``."""
-        match = WRITTEN.fullmatch(text.strip())
+        """The head with this name, such as ``17.5`` or ``L17H5``."""
+        match = HEAD_NAME.fullmatch(text.strip())
         if match is None:
             raise MismatchedParts(f"{show(text)} is not a head; give layer and number, such as 4.0 or L4H0")
         return cls(int(match[1]), int(match[2]))
@@ -57,16 +55,9 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelShape:
-    """The sizes of a model.
+    """The sizes of a model: ``n_layers``, ``n_heads`` per layer, and the vocabulary size ``n_tokens``.
 
-    Attributes
-    ----------
-    n_layers, n_heads : int
-        Layers, and heads per layer.
-    n_tokens : int
-        Size of the vocabulary.
-    longest : int, optional
-        The longest context that the model takes. None means unlimited.
+    ``longest`` is the length of the longest context; None means unlimited.
     """
 
     n_layers: int
@@ -87,14 +78,10 @@ class ModelShape:
 
 @dataclass(frozen=True, eq=False)
 class Watched:
-    """Logits and attention patterns of a model on some contexts.
+    """Logits and attention patterns of a model on n contexts.
 
-    Attributes
-    ----------
-    logits : Tensor, shape (n, length, n_tokens)
-        Logits of the next token, at every position.
-    patterns : tuple of Tensor, each of shape (n, n_heads, length, length)
-        The attention of each layer before any edit: rows are queries, columns keys; causal; rows sum to 1.
+    ``logits`` (n, length, n_tokens) are those of the next token at every position. ``patterns`` has a tensor
+    (n, n_heads, length, length) for each layer, before any edit: rows are queries, columns keys.
     """
 
     logits: Tensor
@@ -102,17 +89,16 @@ class Watched:
 
 
 class HeadModel(Protocol):
-    """A causal model whose heads can be recorded. Every adapter and every reader returns one."""
+    """A causal model whose heads can be recorded; ``open_model`` returns one.
+
+    ``name`` is a folder, an id on the hub with its revision, or the type of an object in memory.
+    """
 
     @property
-    def name(self) -> str:
-        """The name for users: a folder, an id with its revision, or the type of the object."""
-        ...
+    def name(self) -> str: ...
 
     @property
-    def shape(self) -> ModelShape:
-        """Its sizes."""
-        ...
+    def shape(self) -> ModelShape: ...
 
     def watch(
         self,
@@ -128,28 +114,27 @@ class HeadModel(Protocol):
         ...
 
     def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:
-        """The head's scores before the softmax, from the tokens' own embeddings, shape (n_keys, n_queries).
+        """The head's scores before the softmax, from token embeddings alone, shape (n_keys, n_queries).
 
-        Keys are ``lag`` positions before the query. Without positions the lag has no effect.
+        Keys are ``lag`` positions before the query; in a model without positions the lag has no effect.
         """
         ...
 
     def write_logits(self, head: Head, tokens: Integers) -> Float64:
-        """What the head adds to the logits if it attends to one token only, shape (n, n_tokens).
+        """What the head adds to the logits, shape (n, n_tokens), if it attends to only one of n tokens.
 
-        The token's own embedding passes through values, output and decoder; the last norm's scale is taken
-        as one. The result has (n_read, n_tokens) numbers: pass only the tokens you need.
+        The scale of the last norm is taken as one.
         """
         ...
 
 
 WriteRows = Callable[[int, int, Tensor], object]
-"""(layer, 0 for a model's own heads or the number of a set of random heads, rows) → nothing.
+"""Called with a layer, a set of heads and their rows of attention, shape (n, n_heads, n_positions, length).
 
-Rows have shape (n, n_heads, n_positions, length)."""
+Set 0 are the model's heads, set 1, 2, … random heads."""
 
 WriteReads = Callable[[int, Tensor], object]
-"""(layer, what its attention reads, shape (n, length, dim)) → nothing."""
+"""Called with a layer and what its attention reads, shape (n, length, dim)."""
 
 Edits = dict[str, PatternEdit]
 """Arguments of ``watch`` that edit patterns or outputs."""
@@ -157,19 +142,19 @@ Edits = dict[str, PatternEdit]
 
 @runtime_checkable
 class RotatableModel(HeadModel, Protocol):
-    """A model that makes random heads from its own, by rotating what queries and keys read."""
+    """A model with random heads: its heads with rotated inputs of queries and keys."""
 
     def rotate(self, *, seed: int) -> HeadModel:
-        """The model with random heads added: their patterns are recorded, the model's own are applied."""
+        """The model with random heads: their patterns are recorded, those of the model are applied."""
         ...
 
 
 @runtime_checkable
 class LayeredModel(RotatableModel, Protocol):
-    """A model that is followed layer by layer, so that no pattern is held as a whole."""
+    """A model that is run layer by layer, so that no pattern is in memory as a whole."""
 
     def reads_from(self, model: HeadModel) -> bool:
-        """Whether these are random heads that read the residual stream of the other model."""
+        """Whether this model has random heads that read the residual stream of the other model."""
         ...
 
     def record(
@@ -182,9 +167,9 @@ class LayeredModel(RotatableModel, Protocol):
         reads: WriteReads = silent,
         layers: Sequence[int] | None = None,
     ) -> None:
-        """Run the model on contexts and hand on the rows of positions (n, n_positions).
+        """Run the model on contexts and write the rows of attention at positions (n, n_positions).
 
-        ``random`` are models with random heads that read from this one; their rows come from the same run.
+        ``random`` are models with random heads that read from this model; their rows come from the same run.
         ``layers`` are those whose rows are wanted, ascending; None means all. The run may end after the last.
         """
         ...
@@ -192,72 +177,61 @@ class LayeredModel(RotatableModel, Protocol):
     def run_edits(
         self, tokens: Integers | Tensor, runs: Sequence[tuple[int, Edits]], scored: Tensor
     ) -> Iterator[Tensor]:
-        """The logits at the scored positions in several runs, each with its first edited layer, ascending."""
+        """The logits at scored positions in several runs, in ascending order of the first edited layer.
+
+        A run is the number of this layer, and the edits.
+        """
         ...
 
     def score_inputs(self, layer: int, inputs: Any, keys: Int64, lags: Int64, texts: Int64) -> Float64:
-        """The scores of all heads of a layer before the softmax, from given inputs of its attention.
+        """The scores of a layer before the softmax, up to a constant per row, shape (n, n_heads, n_keys).
 
-        Scores may have a constant added in each row.
-
-        Parameters
-        ----------
-        layer : int
-            Which.
-        inputs : float32 array, shape (n_inputs, dim)
-            What attention reads; the last but one is the mean of all.
-        keys, lags : int arrays, shape (n, n_keys)
-            For each query the input of each of its keys, and how far before the query it is. The query itself
-            is the first; the last two are at the first position of the context.
-        texts : int array, shape (n,)
-            The number of the text that each query is in.
-
-        Returns
-        -------
-        float64 array, shape (n, n_heads, n_keys)
+        ``inputs`` (n_inputs, dim) are what attention reads; the last but one is the mean of all. ``keys`` and
+        ``lags`` (n, n_keys) are the inputs of the keys of n queries, and how far before the query they are:
+        the query itself is the first, and the last two are at the first position of the context. ``texts``
+        (n,) are the numbers of the texts with the queries.
         """
         ...
 
 
 def check_contexts(tokens: Integers | Tensor, shape: ModelShape) -> Tensor:
-    """Contexts of one length as a tensor of int64, shape (n, length), if the model takes them."""
+    """Contexts of one length as an int64 tensor, shape (n, length), if a model of this shape reads them."""
     try:
         ids: Any = tokens.detach().cpu().numpy() if isinstance(tokens, Tensor) else np.asarray(tokens)
     except ValueError:  # lists of unequal lengths
         ids = np.empty(0)
     if ids.ndim != 2 or not np.issubdtype(ids.dtype, np.integer) or not ids.size:
         raise InvalidSamples(
-            f"contexts are {show(tokens)}; give whole numbers of shape (n, length), at least one token each"
+            f"contexts are {show(tokens)}; give an array of whole numbers, shape (n, length), at least 1 × 1"
         )
     if shape.longest is not None and ids.shape[1] > shape.longest:
         raise InvalidSamples(
-            f"contexts have {ids.shape[1]:,} tokens, but the model takes {shape.longest:,}; cut them"
+            f"contexts have {ids.shape[1]:,} tokens, but the model reads at most {shape.longest:,}; cut them"
         )
-    out = np.argwhere((ids < 0) | (ids >= shape.n_tokens))
-    if len(out):
-        row, position = (int(index) for index in out[0])
+    wrong = np.argwhere((ids < 0) | (ids >= shape.n_tokens))
+    if len(wrong):
+        row, position = (int(index) for index in wrong[0])
         raise TokenOutOfRange(
             f"token {ids[row, position]} at position {position} of context {row} is not in 0 … "
-            f"{shape.n_tokens - 1}; give ids of the model's own tokenizer"
+            f"{shape.n_tokens - 1}; give token ids of the model's tokenizer"
         )
     return torch.as_tensor(ids.astype(np.int64))
 
 
 def check_tokens(tokens: Integers | Sequence[int], shape: ModelShape) -> Tensor:
-    """Token ids as a tensor of int64, shape (n,)."""
     ids = np.asarray(tokens)
     if ids.ndim != 1 or (ids.size and not np.issubdtype(ids.dtype, np.integer)):
-        raise InvalidSamples(f"tokens are {show(tokens)}; give whole numbers, shape (n,)")
+        raise InvalidSamples(f"tokens are {show(tokens)}; give a list of whole numbers")
     if ids.size and not 0 <= ids.min() <= ids.max() < shape.n_tokens:
         wrong = int(ids.min() if ids.min() < 0 else ids.max())
         raise TokenOutOfRange(
-            f"token {wrong} is not in 0 … {shape.n_tokens - 1}; give ids of the model's own tokenizer"
+            f"token {wrong} is not in 0 … {shape.n_tokens - 1}; give token ids of the model's tokenizer"
         )
     return torch.as_tensor(ids.astype(np.int64))
 
 
 def check_head(head: Head | str, shape: ModelShape) -> Head:
-    """The head, given or named, if the model has it."""
+    """The head, if a model of this shape has it; a text is the name of a head."""
     source = Head.of(head) if isinstance(head, str) else cast("Any", head)
     pair: tuple[Any, ...] = tuple(cast("tuple[Any, ...]", source)) if isinstance(source, tuple | list) else ()
     if len(pair) != 2 or not all(isinstance(number, int | np.integer) for number in pair):
@@ -265,25 +239,24 @@ def check_head(head: Head | str, shape: ModelShape) -> Head:
     layer, number = pair
     if not (0 <= layer < shape.n_layers and 0 <= number < shape.n_heads):
         raise MismatchedParts(
-            f"there is no head {layer}.{number}; layers are 0 … {shape.n_layers - 1} and heads 0 … "
-            f"{shape.n_heads - 1}"
+            f"there is no head {layer}.{number}; layers are 0 … {shape.n_layers - 1}, and heads in each "
+            f"layer 0 … {shape.n_heads - 1}"
         )
     return Head(int(layer), int(number))
 
 
 def check_heads(heads: Iterable[Head | str], shape: ModelShape) -> list[Head]:
-    """The heads, if the model has them and none is repeated."""
     checked = [check_head(head, shape) for head in heads]
-    twice = [head for index, head in enumerate(checked) if head in checked[:index]]
-    if twice:
-        raise MismatchedParts(f"head {twice[0]} is given twice; give each head once")
+    repeated = [head for index, head in enumerate(checked) if head in checked[:index]]
+    if repeated:
+        raise MismatchedParts(f"head {repeated[0]} is given twice; give each head once")
     return checked
 
 
 def choose_heads(
     shape: ModelShape, layers: int | Sequence[int] | None, heads: str | Sequence[Head | str] | None
 ) -> list[Head]:
-    """The heads of some layers, or some heads, in the order of the model; None for both means all."""
+    """The heads of these layers, or these heads, in the order of the model; None for both means all heads."""
     if layers is not None and heads is not None:
         raise UnsupportedOption("layers and heads are both given; give one of them")
     if heads is not None:
@@ -297,15 +270,15 @@ def choose_heads(
     else:
         chosen = shape.heads
     if not chosen:
-        raise UnsupportedOption("layers or heads is empty; name one at least, or leave it out")
+        raise UnsupportedOption("layers or heads is empty; name at least one, or leave both out")
     return chosen
 
 
 def keep_shape(edited: Tensor, original: Tensor, argument: str) -> Tensor:
-    """The result of an edit, if it keeps the shape of its input."""
+    """The result of an edit in the type of its input, if it has the shape of its input."""
     if edited.shape != original.shape:
         raise MismatchedParts(
-            f"{argument} returned shape {tuple(edited.shape)} for shape {tuple(original.shape)}; "
-            "return the same shape"
+            f"{argument} returned a tensor of shape {tuple(edited.shape)}; return one of the shape of its "
+            f"input, {tuple(original.shape)}"
         )
     return edited.to(original.dtype)

@@ -1,4 +1,4 @@
-"""The parts of transformers: norms, linear maps, attention, feed-forward layers, RoPE."""
+"""Parts of transformers: linear maps, norms, rotary positions (RoPE), feed-forward layers, attention."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -37,10 +37,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """x W + b.
-
-    ``weight`` has shape (n_in, n_out), ``bias`` (n_out,).
-    """
+    """x W + b, with ``weight`` W of shape (n_in, n_out) and ``bias`` b of shape (n_out,), or None."""
 
     weight: Tensor
     bias: Tensor | None = None
@@ -55,16 +52,8 @@ class Linear:
 class Normalisation:
     """x / √(mean(x²) + eps) · gain + shift; LayerNorm subtracts the mean of x first, RMSNorm does not.
 
-    ``centred`` means LayerNorm. ``gain`` and ``shift`` have shape (dim,); None means one and zero.
-
-    Attributes
-    ----------
-    centred : bool
-        Whether it is LayerNorm.
-    eps : float
-        What keeps the root from zero.
-    gain, shift : Tensor, shape (dim,), optional
-        None means one and zero.
+    ``centred`` means LayerNorm, and ``eps`` keeps the root from zero. ``gain`` and ``shift`` have shape
+    (dim,); None means one and zero.
     """
 
     centred: bool
@@ -81,19 +70,18 @@ class Normalisation:
         return inputs if self.shift is None else inputs + self.shift
 
     def apply_unscaled(self, written: Tensor) -> Tensor:
-        """The norm of one addend with a scale of one: centred, times the gain, without shift."""
+        """What an addend contributes to the norm at a scale of one: centred and times the gain, no shift."""
         written = written - written.mean(-1, keepdim=True) if self.centred else written
         return written if self.gain is None else written * self.gain
 
 
 def normalise(norm: Normalisation | None, inputs: Tensor) -> Tensor:
-    """The inputs through a norm, or as they are if there is none."""
     return inputs if norm is None else norm.apply(inputs)
 
 
 @dataclass(frozen=True)
 class RotaryBands:
-    """The scaling of RoPE in Llama 3: slow coordinate pairs are slowed further, by ``factor``.
+    """The scaling of RoPE in Llama 3: frequencies of slow coordinate pairs are divided by ``factor``.
 
     Slow pairs make fewer than ``low`` rotations over ``length`` positions. Pairs with more than ``high``
     rotations keep their frequency; between the two it is interpolated.
@@ -115,18 +103,10 @@ class RotaryBands:
 
 @dataclass(frozen=True)
 class Rotary:
-    """RoPE: coordinate i of the first half of ``width`` is rotated with coordinate i of the second half.
+    """RoPE: of the first ``width`` coordinates of a head, i of the first half is paired with i of the second.
 
-    Attributes
-    ----------
-    width : int
-        How many coordinates of a head are rotated, from the first on.
-    theta : float
-        Coordinate pair i is rotated by position·theta^(−2i/width).
-    divisors : tuple of float
-        Divisor of the angle of each pair, in models scaled for longer contexts; empty means 1.
-    bands : RotaryBands, optional
-        The scaling of Llama 3.
+    Pair i is rotated by position·``theta``^(−2i/width). In models scaled for longer contexts, ``divisors``
+    divide the angles of the pairs, and ``bands`` are the scaling of Llama 3.
     """
 
     width: int
@@ -135,7 +115,7 @@ class Rotary:
     bands: RotaryBands | None = None
 
     def rotate(self, vectors: Tensor, positions: Tensor) -> Tensor:
-        """The last axis rotated by the positions, which run along the axis before, and others if need be.
+        """Vectors along the last axis, rotated by the positions, which belong to the axis before it.
 
         Angles are computed in the type of ``vectors``, since models are trained with angles in float32.
         """
@@ -156,8 +136,8 @@ class Rotary:
 class FeedForward:
     """act(x into) out, or (act(x gate) · (x into)) out.
 
-    ``into`` and ``out`` map to the inner width and back, ``activation`` is one of ``ACTIVATIONS``, and Llama
-    has a ``gate``.
+    ``into`` and ``out`` map to the inner width and back, ``activation`` is the name of act in
+    ``ACTIVATIONS``, and models such as Llama have a ``gate``.
     """
 
     into: Linear
@@ -172,34 +152,21 @@ class FeedForward:
             )
 
     def apply(self, inputs: Tensor) -> Tensor:
-        """The output, which is added to the residual stream."""
+        """The output for inputs along the last axis."""
         act, inner = ACTIVATIONS[self.activation], self.into.apply(inputs)
         return self.out.apply(act(inner) if self.gate is None else act(self.gate.apply(inputs)) * inner)
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionMaps:
-    """The maps of all heads of a layer, side by side.
+    """The maps of all heads of a layer, one beside the other.
 
-    Attributes
-    ----------
-    query : Linear, (dim, n_heads · width)
-        W_Q.
-    key, value : Linear, (dim, n_groups · width)
-        W_K and W_V. Head h uses group h·n_groups//n_heads; usually there are as many groups as heads.
-    output : Linear, (n_heads · width, dim)
-        W_O.
-    scale : float
-        Multiplies query·key, usually 1/√width.
-    lag_biases : Tensor, shape (n_heads, window), optional
-        Added to the score of the key at each lag before the query.
-    query_norm, key_norm : Normalisation, optional
-        Applied to queries and keys before RoPE: to each head, or to all heads together, depending on the
-        length of its gain.
-    window : int, optional
-        Size of the sliding window: keys at this lag or further back are masked. None means no window.
-    rotary : Rotary, optional
-        RoPE of this layer, if it differs from the model's.
+    ``query`` (dim, n_heads · width), ``key`` and ``value`` (dim, n_groups · width) and ``output`` (n_heads ·
+    width, dim) are W_Q, W_K, W_V and W_O; head h uses group h·n_groups//n_heads. ``scale`` multiplies
+    query·key, usually 1/√width. ``lag_biases`` (n_heads, window) are added to the score of the key at each
+    lag before the query. ``query_norm`` and ``key_norm`` are applied before RoPE, to each head or to all
+    heads together, as the length of their gain says. Keys ``window`` positions or more before the query are
+    masked. ``rotary`` is the RoPE of this layer, if it differs from that of the model.
     """
 
     query: Linear
@@ -223,7 +190,7 @@ class AttentionMaps:
 
 
 def _norm_heads(norm: Normalisation | None, projected: Tensor) -> Tensor:
-    """Normalise each part of the last axis that is as long as the norm's gain."""
+    """Normalise each stretch of the last axis that is as long as the gain of the norm."""
     if norm is None or norm.gain is None:
         return projected
     return norm.apply(projected.reshape(*projected.shape[:-1], -1, len(norm.gain))).flatten(-2)
@@ -231,20 +198,10 @@ def _norm_heads(norm: Normalisation | None, projected: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """Attention and a feed-forward layer, each after its norm; None means absent.
+    """``attention`` and a feed-forward layer, ``feed``.
 
-    Attributes
-    ----------
-    attention : AttentionMaps
-        The maps of its heads.
-    norm : Normalisation, optional
-        What attention reads the residual stream through.
-    feed : FeedForward, optional
-        The feed-forward layer.
-    feed_norm : Normalisation, optional
-        What the feed-forward layer reads the residual stream through.
-    output_norm, feed_output_norm : Normalisation, optional
-        Applied to the outputs of both before they are added to the residual stream.
+    They read the residual stream through ``norm`` and ``feed_norm``; ``output_norm`` and ``feed_output_norm``
+    are applied to their outputs, before these are added to the residual stream.
     """
 
     attention: AttentionMaps
@@ -256,11 +213,10 @@ class Layer:
 
 
 def in_dtype(module: Module, dtype: torch.dtype) -> Module:
-    """The same module with all its tensors as ``dtype``; tensors that already are so are not copied."""
+    """The module with all its tensors as ``dtype``; tensors that have this type are not copied."""
     if isinstance(module, Tensor):
         return cast("Module", module.to(dtype))
     if not is_dataclass(module) or isinstance(module, type):
         return module
-    values: dict[str, Any] = {member.name: getattr(module, member.name) for member in fields(module)}
-    whole: Any = module
-    return replace(whole, **{name: in_dtype(value, dtype) for name, value in values.items()})
+    values = {field.name: in_dtype(getattr(module, field.name), dtype) for field in fields(module)}
+    return replace(cast("Any", module), **values)

@@ -1,7 +1,7 @@
-"""Any causal model that yields attention patterns, with nothing known of its weights.
+"""Models of which only attention patterns are known, not the weights.
 
-The ladder and next-token seeking need only patterns, so they work for every model that shows them. Random
-heads, edits and token scores need weights: a pattern model has none of these and says so.
+The ladder and next-token seeking need only patterns. Random heads, edits and token scores need weights, so
+for a pattern model they raise an error.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,31 +25,21 @@ RunPatterns = Callable[[Tensor], Sequence[Any]]
 EAGER = "load it again with attn_implementation='eager'"
 
 PROBE = 11
-"""Tokens of the context that a model is first run on, to see how many layers and heads it has.
+"""Tokens of the context on which a model is first run, to find its number of layers and heads.
 
-A prime, so that few sizes in a model are equal to it."""
+It is a prime, so that few sizes in a model are equal to it."""
 
 AHEAD, ROW_TOLERANCE = 1e-6, 0.05
-"""What attention to later tokens, and a row's sum above 1, may come to by rounding (bfloat16 rounds much)."""
+"""Largest attention to later tokens, and largest sum of a row above 1, by rounding (bfloat16 rounds much)."""
 
 
 @dataclass(frozen=True, eq=False)
 class PatternModel:
-    """A model of which only attention patterns are known.
+    """A model of which only attention patterns are known; make it by ``from_function`` or ``from_iterator``.
 
-    Use ``from_function`` or ``from_iterator``.
-
-    Attributes
-    ----------
-    name : str
-        What users call it.
-    shape : ModelShape
-        The sizes of the model, from a run on a few tokens.
-    run : callable
-        Contexts, int64 tensor of shape (n, length), to the patterns of each layer, shape (n, n_heads, length,
-        length).
-    items : iterator, optional
-        Patterns of one document after the other. They are read once, in the order of the documents.
+    ``name`` is the name in results, and ``shape`` has the sizes of the model. ``run`` maps contexts, an int64
+    tensor of shape (n, length), to the patterns of each layer, shape (n, n_heads, length, length). ``items``
+    are the patterns of one document after the other, if they were computed elsewhere.
 
     Examples
     --------
@@ -72,19 +62,11 @@ class PatternModel:
         longest: int | None = None,
         name: str = "attention patterns",
     ) -> "PatternModel":
-        """A function from contexts, shape (n, length), to the patterns of each layer.
+        """A model given by a function, which maps contexts to the patterns of each layer.
 
-        Parameters
-        ----------
-        patterns : callable
-            Gets an int64 tensor of shape (n, length), and returns a pattern of shape (n, n_heads, length,
-            length) for each layer.
-        n_tokens : int
-            Size of the vocabulary.
-        longest : int, optional
-            The longest context; None means any.
-        name : str
-            Name of the model in the audit.
+        ``patterns`` gets an int64 tensor of shape (n, length) and returns a pattern of shape (n, n_heads,
+        length, length) for each layer. ``n_tokens`` is the size of the vocabulary, ``longest`` the longest
+        context (None means any), ``name`` the name in results.
         """
         return cls(name, probe_patterns(name, patterns, n_tokens, longest), patterns)
 
@@ -92,21 +74,12 @@ class PatternModel:
     def from_iterator(
         cls, items: Iterable[Any], *, n_tokens: int, name: str = "attention patterns"
     ) -> "PatternModel":
-        """Patterns that were computed elsewhere, one item for each document, in the order of the documents.
+        """A model given by patterns computed elsewhere, one item per document, in the order of the documents.
 
-        They are read once and never held together, so an iterator can load them one by one. For another audit
-        make another model.
-
-        Parameters
-        ----------
-        items : iterable
-            For each document an array of shape (n_layers, n_heads, length, length), or its layers: what
-            ``attentions`` of a ``transformers`` model has for it. ``length`` is the number of the document's
-            tokens, or less if contexts are cut.
-        n_tokens : int
-            Size of the vocabulary.
-        name : str
-            Name of the model in the audit.
+        An item of ``items`` is an array of shape (n_layers, n_heads, length, length), or a list of the
+        layers, such as ``attentions`` of a ``transformers`` model; ``length`` is the number of the document's
+        tokens, or less if contexts are cut. ``n_tokens`` is the size of the vocabulary, ``name`` the name in
+        results. Items are read once, one by one: make a new model for each audit.
 
         Examples
         --------
@@ -121,23 +94,23 @@ class PatternModel:
         layers = _layers_of(first, name)
         remaining = chain([first], stream)
         n_tokens = whole_number(n_tokens, "n_tokens", least=1, most=VOCABULARY_SIZE)
-        count = 0
+        n_read = 0
 
         def run(ids: Tensor) -> Sequence[Any]:
-            nonlocal count
+            nonlocal n_read
             item = next(remaining, None)
             if item is None or len(ids) != 1:
                 raise InvalidSamples(
-                    f"the iterator has patterns of {count} documents only; give an item for each document, "
+                    f"the iterator has patterns of {n_read} documents only; give an item for each document, "
                     "in their order. An iterator is read once: make a new one for each audit"
                 )
-            count += 1
+            n_read += 1
             length, patterns = ids.shape[1], _layers_of(item, name)
+            covered = patterns[0].shape[-1]
             if min(pattern.shape[-1] for pattern in patterns) < length:
                 raise InvalidSamples(
-                    f"the patterns of document {count - 1} cover {patterns[0].shape[-1]} of its {length} "
-                    "tokens; give patterns over all of them, or AuditSettings("
-                    f"longest={patterns[0].shape[-1]})"
+                    f"the patterns of document {n_read - 1} cover {covered} of its {length} tokens; give "
+                    f"patterns over all tokens, or AuditSettings(longest={covered})"
                 )
             return [pattern[:, :, :length, :length] for pattern in patterns]
 
@@ -153,7 +126,7 @@ class PatternModel:
     ) -> Watched:
         """Patterns on contexts of one length; logits are NaN."""
         if edit_patterns is not None or edit_outputs is not None:
-            self._need_weights("edits of patterns and outputs (causal value, utility)")
+            self._refuse("edits of patterns and outputs (causal value, utility)")
         ids = check_contexts(tokens, self.shape)
         layers = [_tensor(layer) for layer in self.run(ids) if layer is not None]
         _check_patterns(layers, ids, self.shape, self.name)
@@ -161,37 +134,37 @@ class PatternModel:
         return Watched(logits, tuple(layers))
 
     def skip(self) -> None:
-        """Leave out the patterns of a document that is too short to be watched."""
+        """Leave out the patterns of a document that is too short for a row."""
         if self.items is not None:
             next(self.items, None)
 
     def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:
-        """Not available."""
+        """Raise an error, since token scores need weights."""
         del head, queries, keys, lag
-        self._need_weights("token scores")
+        self._refuse("token scores")
 
     def write_logits(self, head: Head, tokens: Integers) -> Float64:
-        """Not available."""
+        """Raise an error, since what a head writes needs weights."""
         del head, tokens
-        self._need_weights("what a head writes")
+        self._refuse("what a head writes")
 
-    def _need_weights(self, missing: str) -> NoReturn:
+    def _refuse(self, feature: str) -> NoReturn:
         raise UnsupportedOption(
-            f"{missing} need the weights of a model, and attomaton reads only attention patterns from "
+            f"{feature} need the weights of a model, and attomaton reads only attention patterns from "
             f"{self.name}; leave that out, or give the model itself"
         )
 
 
 WRAPPERS = (["_orig_mod"], ["module"])
-"""The only parts of modules that ``torch.compile`` and ``DataParallel`` return."""
+"""The children of modules that ``torch.compile`` and ``DataParallel`` return."""
 
 
 def unwrap(source: Any) -> Any:
-    """The module inside an nnsight model, loaded if it was not yet, or inside a compiled or parallel one."""
-    whole = cast("object", source)
-    inside: Any = dict(whole.named_children()) if isinstance(whole, torch.nn.Module) else {}
-    if list(inside) in WRAPPERS:
-        return unwrap(*inside.values())
+    """The module inside an nnsight model (which is loaded), or inside a compiled or parallel module."""
+    wrapper = cast("object", source)
+    children: Any = dict(wrapper.named_children()) if isinstance(wrapper, torch.nn.Module) else {}
+    if list(children) in WRAPPERS:
+        return unwrap(*children.values())
     if not hasattr(cast("object", type(source)), "trace"):
         return source
     module = source.__dict__.get("_module", source.__dict__.get("_model"))
@@ -206,21 +179,21 @@ def unwrap(source: Any) -> Any:
 def probe_patterns(
     name: str, patterns: Callable[[Tensor], Sequence[Any]], n_tokens: Any, longest: int | None
 ) -> ModelShape:
-    """The sizes of a model, with as many layers and heads as it shows on a few tokens."""
+    """The sizes of a model, with the layers and heads of its patterns on a few tokens."""
     size = whole_number(n_tokens, "n_tokens", least=1, most=VOCABULARY_SIZE)
     ids = torch.arange(min(PROBE, longest or PROBE)).remainder(size)[None]
     try:
         layers = [_tensor(layer) for layer in patterns(ids) if layer is not None]
     except UnreadableModel:
         raise
-    except Exception as error:  # whatever a stranger's model raises
-        why = brief(str(error).strip() or type(error).__name__)
+    except Exception as error:  # a model may raise anything
+        reason = brief(str(error).strip() or type(error).__name__)
         raise UnreadableModel(
-            f"{name} cannot be run on token ids ({why}); give a causal model that takes input_ids"
+            f"{name} cannot be run on token ids ({reason}); give a causal model that reads input_ids"
         ) from error
     if not layers or layers[0].ndim != 4:
         raise UnreadableModel(
-            f"{name} yields no attention patterns; {EAGER}; models without attention have none"
+            f"{name} returns no attention patterns; {EAGER}, or give another model if it has no attention"
         )
     shape = ModelShape(len(layers), layers[0].shape[1], size, longest)
     _check_patterns(layers, ids, shape, name)
@@ -228,7 +201,6 @@ def probe_patterns(
 
 
 def _tensor(pattern: Any) -> Tensor:
-    """A pattern as a float tensor on the CPU."""
     tensor = pattern.detach().cpu() if isinstance(pattern, Tensor) else torch.as_tensor(np.asarray(pattern))
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
@@ -239,8 +211,8 @@ def _layers_of(item: Any, name: str) -> list[Tensor]:
         layers = [_tensor(layer) for layer in cast("Iterable[Any]", item)]
     except (TypeError, ValueError) as error:
         raise InvalidSamples(
-            f"an item of {name} is a {type(item).__name__}; give arrays of shape (n_layers, n_heads, length, "
-            "length)"
+            f"an item of {name} is of type {type(item).__name__}; give an array of shape (n_layers, n_heads, "
+            "length, length)"
         ) from error
     layers = [layer[None] if layer.ndim == 3 else layer for layer in layers]
     if not layers:
@@ -254,27 +226,29 @@ def _layers_of(item: Any, name: str) -> list[Tensor]:
 
 
 def _check_patterns(layers: list[Tensor], ids: Tensor, shape: ModelShape, name: str) -> None:
-    """Raise unless these are causal attention patterns of the right shape."""
     n, length = ids.shape
     expected = (n, shape.n_heads, length, length)
     if len(layers) != shape.n_layers:
         raise UnreadableModel(
-            f"{name} yields {len(layers)} layers of patterns, but yielded {shape.n_layers} before"
+            f"{name} returns {len(layers)} layers of patterns, but returned {shape.n_layers} before; give a "
+            "model with a fixed number of layers"
         )
     for number, layer in enumerate(layers):
         if tuple(layer.shape) != expected:
             raise UnreadableModel(
-                f"the patterns of layer {number} of {name} have shape {tuple(layer.shape)} and not "
-                f"{expected}; all layers must have the same number of heads, and a column for each token"
+                f"the patterns of layer {number} of {name} have shape {tuple(layer.shape)} instead of "
+                f"{expected}; give a model whose layers have equally many heads, and a column for each token"
             )
         if not bool(layer.isfinite().all()):
-            raise UnreadableModel(f"the patterns of layer {number} of {name} are not finite")
+            raise UnreadableModel(
+                f"the patterns of layer {number} of {name} are not finite; check the weights of the model"
+            )
         if float(layer.triu(1).abs().max()) > AHEAD:
             raise UnreadableModel(
                 f"layer {number} of {name} attends to later tokens; give a causal model (decoder only)"
             )
         if float(layer.min()) < 0 or float(layer.sum(-1).max()) > 1 + ROW_TOLERANCE:
             raise UnreadableModel(
-                f"the patterns of layer {number} of {name} are no probabilities; give attention after the "
-                "softmax, rows as queries"
+                f"the patterns of layer {number} of {name} are not probabilities; give attention after the "
+                "softmax, with a row for each query"
             )

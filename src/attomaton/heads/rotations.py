@@ -1,4 +1,4 @@
-"""Random rotations of what queries and keys read: what random heads are made of."""
+"""Random heads: attention heads whose queries and keys read the residual stream through random rotations."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,10 +14,9 @@ _torch: Any = torch  # its type stubs leave some functions partly unknown
 
 
 def make_generator(seed: int) -> torch.Generator:
-    """A generator that begins at a seed."""
-    draw = torch.Generator()
-    draw.manual_seed(whole_number(seed, "seed"))
-    return draw
+    generator = torch.Generator()
+    generator.manual_seed(whole_number(seed, "seed"))
+    return generator
 
 
 def draw_frame(size: int, width: int, draw: torch.Generator) -> Tensor:
@@ -30,11 +29,11 @@ def draw_frame(size: int, width: int, draw: torch.Generator) -> Tensor:
 def rotate_weight(weight: Tensor, draw: torch.Generator) -> Tensor:
     """O W for a random rotation O, from W of shape (dim, width), in float64.
 
-    O W depends only on what O makes of the column space of W, so that space alone is rotated: if W = Q R with
-    orthonormal Q, then O Q is uniformly distributed among such matrices.
+    If W = Q R with orthonormal columns Q, then O Q is uniformly distributed among the matrices with
+    orthonormal columns. So a random frame times R is enough.
     """
-    triangle: Tensor = _torch.linalg.qr(weight.double()).R
-    return draw_frame(weight.shape[0], weight.shape[1], draw) @ triangle
+    r: Tensor = _torch.linalg.qr(weight.double()).R
+    return draw_frame(weight.shape[0], weight.shape[1], draw) @ r
 
 
 def rotate_maps(

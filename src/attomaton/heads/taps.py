@@ -1,8 +1,8 @@
 """Attention of ``transformers`` models, tapped where their own code computes it.
 
-Models that use the library's attention interface call a function of ours. It calls the family's own eager
-attention on sampled rows, so that soft caps, sinks, windows, grouped and latent keys are the family's
-business. Older models write attention out: they are tapped where they call ``softmax`` and ``matmul``.
+Models that use the library's attention interface call a function of this file. It calls the eager attention
+of the model's family on sampled rows; so soft caps, sinks, windows, grouped and latent keys need no code
+here. Older models write attention out: they are tapped where they call ``softmax`` and ``matmul``.
 """
 
 import signal
@@ -43,12 +43,12 @@ SOFTMAX = (functional.softmax, torch.softmax, Tensor.softmax)
 
 
 class StopAtAttention(Exception):
-    """Ends the run of an attention module once its attention was seen."""
+    """Ends the run of an attention module once its attention is known."""
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionCall:
-    """Queries (n, n_heads, length, width), keys, values and mask that a model passes to the interface."""
+    """What a model passes to the interface: queries (n, n_heads, length, width), keys, values and mask."""
 
     module: Any
     query: Tensor
@@ -59,20 +59,20 @@ class AttentionCall:
 
     @property
     def eager(self) -> Callable[..., Any]:
-        """The eager attention of the file that defines the module, or a class that it derives from."""
+        """The eager attention in the file that defines the class of the module, or one of its bases."""
         for kind in type(self.module).__mro__:
             function = getattr(sys.modules.get(kind.__module__), "eager_attention_forward", None)
             if function is not None:
                 return function
         raise UnreadableModel(
-            f"{type(self.module).__name__} has no eager attention; give a model of transformers itself"
+            f"{type(self.module).__name__} has no eager attention; give a model that transformers defines"
         )
 
     def rows(self, positions: Tensor | None = None, *, key: Tensor | None = None) -> Tensor:
         """The pattern at positions (n, n_positions), or all, shape (n, n_heads, n_positions, length).
 
-        In float32 at least: few rows are computed, and a softmax in bfloat16 keeps two digits. ``key`` stands
-        for the keys of the call.
+        In float32 at least: few rows are computed, and a softmax in bfloat16 keeps two digits. ``key``
+        replaces the keys of the call.
         """
         query, mask, key = self.query, self.mask, self.key if key is None else key
         if positions is not None:
@@ -85,17 +85,16 @@ class AttentionCall:
         return self.eager(self.module, *widened, mask, **self.options)[1]
 
     def pattern(self) -> Tensor:
-        """The whole pattern, in the model's type."""
         return self.eager(self.module, self.query, self.key, self.value, self.mask, **self.options)[1]
 
     def apply(self, pattern: Tensor) -> Tensor:
         """The outputs of the heads (n, length, n_heads, width) with another pattern."""
-        shared = pattern.shape[1] // self.value.shape[1]
-        return (pattern @ self.value.repeat_interleave(shared, 1)).transpose(1, 2)
+        heads_per_group = pattern.shape[1] // self.value.shape[1]
+        return (pattern @ self.value.repeat_interleave(heads_per_group, 1)).transpose(1, 2)
 
-    def outputs(self, usual: str | None) -> Tensor:
-        """The outputs of the heads, by sdpa if the model usually runs it, otherwise in blocks of rows."""
-        if usual == "sdpa":
+    def outputs(self, implementation: str | None) -> Tensor:
+        """The outputs of the heads, by sdpa if the model uses it, otherwise in blocks of rows."""
+        if implementation == "sdpa":
             return _interface()["sdpa"](
                 self.module, self.query, self.key, self.value, self.mask, **self.options
             )[0]
@@ -115,13 +114,10 @@ class WrittenPattern:
     whole: Tensor
 
     def rows(self, positions: Tensor | None = None) -> Tensor:
-        """The pattern at positions (n, n_positions), or all, in float32 at least."""
         rows = self.whole.to(torch.promote_types(self.whole.dtype, torch.float32))
-        return (
-            rows
-            if positions is None
-            else _torch.take_along_dim(rows, positions.to(rows.device)[:, None, :, None], 2)
-        )
+        if positions is None:
+            return rows
+        return _torch.take_along_dim(rows, positions.to(rows.device)[:, None, :, None], 2)
 
 
 AttentionReading = AttentionCall | WrittenPattern
@@ -129,10 +125,12 @@ AttentionReading = AttentionCall | WrittenPattern
 
 @dataclass(eq=False)
 class Tap:
-    """What is done with the attention of each layer, in the order in which one run computes it.
+    """What is done with the attention of each layer, in the order in which a run computes it.
 
-    ``stopping`` says that an attention module is run only to see its attention, which is then ``caught``.
-    ``keep_slopes`` says that gradients are wanted. ``heed`` raises what Ctrl-C raises, if it was pressed.
+    ``see`` gets the attention; the edits replace patterns and outputs. ``keep_slopes`` says that gradients
+    are wanted. While ``stopping``, an attention module runs only until its attention is ``caught``. ``heed``
+    raises what Ctrl-C raises, if it was pressed. ``layer`` counts the layers of the run, whose ``modules``
+    are listed, and ``usual`` is the attention implementation of each configuration outside the run.
     """
 
     see: Callable[[int, AttentionReading], object] | None = None
@@ -147,7 +145,6 @@ class Tap:
     usual: dict[int, str | None] = field(default_factory=dict[int, str | None])
 
     def enter(self, module: Any, attention: AttentionReading) -> int:
-        """Count a layer, and show its attention."""
         self.heed()
         layer, self.layer = self.layer, self.layer + 1
         self.modules.append(module)
@@ -194,7 +191,6 @@ def current_tap() -> Tap:
 def _attend(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
 ) -> tuple[Tensor, None]:
-    """The attention function that is registered."""
     call = AttentionCall(module, query, key, value, attention_mask, options)
     return current_tap().attend(call), None
 
@@ -206,74 +202,72 @@ _masks.register(IMPLEMENTATION, _mask_functions.eager_mask)
 class WrittenAttention(TorchFunctionMode):
     """Attention that a module writes out: the softmax of a square of scores, then times values.
 
-    ``shape`` is that of the contexts, and ``modules`` are those that attend; none means all with parameters.
+    ``shape`` (n, length) is that of the contexts, and ``modules`` are those that attend; none means that all
+    modules with parameters may attend.
     """
 
     def __init__(self, tap: Tap, shape: Sequence[int], modules: Sequence[Any]) -> None:
         super().__init__()
-        self.tap, self.n, self.square = tap, shape[0], (shape[1],) * 2
+        self.tap, self.n_contexts, self.square = tap, shape[0], (shape[1],) * 2
         self.modules = set(map(id, modules))
-        self.stack, self.pattern = list[Any](), False
+        self.running, self.awaits_values = list[Any](), False
 
     def begin(self, module: Any, _: Any) -> None:
         current_tap()
-        self.stack.append(module)
+        self.running.append(module)
 
     def end(self, *_: Any) -> None:
-        """The innermost module has run, or raised."""
         if _TAP.get() is self.tap:
-            self.stack.pop()
+            self.running.pop()
 
     @property
     def module(self) -> Any:
-        """The innermost module that is running and may attend."""
-        for module in reversed(self.stack):
+        for module in reversed(self.running):
             if id(module) in self.modules or (not self.modules and any(True for _ in module.parameters())):
                 return module
         return None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        scores = args[0] if args else None
-        square = isinstance(scores, Tensor) and scores.ndim > 2 and scores.shape[-2:] == self.square
-        if square and func in SOFTMAX and self.module is not None:
-            return self._weigh(result)
-        if square and func in MATMUL and self.pattern:
-            self.pattern = False
+        first = args[0] if args else None
+        is_square = isinstance(first, Tensor) and first.ndim > 2 and first.shape[-2:] == self.square
+        if is_square and func in SOFTMAX and self.module is not None:
+            return self._take_pattern(result)
+        if is_square and func in MATMUL and self.awaits_values:
+            self.awaits_values = False
             if self.tap.edit_outputs is not None:
                 heads = self._by_head(result)
                 edited = keep_shape(self.tap.edit_outputs(self.tap.layer - 1, heads), heads, "edit_outputs")
                 return edited.reshape(result.shape)
         return result
 
-    def _weigh(self, result: Tensor) -> Tensor:
+    def _take_pattern(self, result: Tensor) -> Tensor:
+        """Pass a pattern to the tap; the pattern that the model applies."""
         pattern = self._by_head(result)
         if self.tap.stopping:
             self.tap.caught = WrittenPattern(pattern)
             raise StopAtAttention
-        layer, self.pattern = self.tap.enter(self.module, WrittenPattern(pattern)), True
+        layer, self.awaits_values = self.tap.enter(self.module, WrittenPattern(pattern)), True
         if self.tap.edit_patterns is None:
             return result
-        return keep_shape(self.tap.edit_patterns(layer, pattern), pattern, "edit_patterns").reshape(
-            result.shape
-        )
+        edited = keep_shape(self.tap.edit_patterns(layer, pattern), pattern, "edit_patterns")
+        return edited.reshape(result.shape)
 
     def _by_head(self, tensor: Tensor) -> Tensor:
-        return tensor.reshape(self.n, -1, *tensor.shape[-2:])
+        return tensor.reshape(self.n_contexts, -1, *tensor.shape[-2:])
 
 
 def uses_interface(model: Any) -> bool:
-    """Whether the modules of a model call the attention interface."""
     whole: Any = next((module for module in model.modules() if isinstance(module, PreTrainedModel)), None)
     return whole is not None and bool(whole._can_set_attn_implementation())
 
 
 @contextmanager
 def deferred(tap: Tap) -> Generator[None]:
-    """Ctrl-C and SIGTERM wait for the next layer or the end, so that no switch is left half done.
+    """Ctrl-C and SIGTERM wait for the next layer or the end, so that the model is always switched back.
 
-    Python raises what they raise between any two of its instructions, also while a hook or a mode of PyTorch
-    is being removed. Only the main thread gets them.
+    Otherwise Python may raise their exception while a hook or a mode of PyTorch is being removed. Only the
+    main thread receives these signals.
     """
     if current_thread() is not main_thread():
         yield
@@ -303,9 +297,9 @@ def deferred(tap: Tap) -> Generator[None]:
 
 @contextmanager
 def tapped(model: Any, tap: Tap, shape: Sequence[int], modules: Sequence[Any]) -> Generator[None]:
-    """A model with its attention tapped, in evaluation mode; it is left as it was.
+    """A model with its attention tapped, in evaluation mode; it is switched back at the end.
 
-    ``shape`` is that of the contexts. Only these modules attend; none given means that they are not known.
+    ``shape`` is that of the contexts, ``modules`` are those that attend, empty if they are not known.
     """
     configs = {
         id(config): config

@@ -1,6 +1,7 @@
 """One forward pass for all supported transformers, with attention recorded or replaced.
 
-hˡ = hˡ⁻¹ + attention(norm hˡ⁻¹), then + feed(norm hˡ); GPT-NeoX adds both at once (``parallel``).
+A layer maps the residual stream h to h + attention(norm h), and this to itself + feed(norm itself). In
+parallel layers, as in GPT-NeoX, both read h.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,42 +37,22 @@ from attomaton.heads.rotations import rotate_maps
 _torch: Any = torch  # its type stubs leave some functions partly unknown
 
 OnLayer = Callable[[int, Tensor], object]
-"""Called in each layer with its number and the normed input of its attention."""
+"""Called in each layer with its number and what its attention reads, the normed stream."""
 
 
 @dataclass(frozen=True, eq=False)
 class Transformer:
     """A causal transformer, given by its weights.
 
-    Attributes
-    ----------
-    name : str
-        What users call it.
-    n_heads, n_groups : int
-        Heads per layer, and groups of keys and values that they share.
-    embedding : Tensor, shape (n_tokens, dim)
-        Token embeddings.
-    layers : tuple of Layer
-        First to last.
-    decoder : Linear, (dim, n_tokens)
-        Maps the residual stream to logits.
-    final_norm : Normalisation, optional
-        The norm before the decoder.
-    position_embeddings : Tensor, shape (longest, dim), optional
-        Position embeddings.
-    rotary : Rotary, optional
-        RoPE.
-    parallel : bool
-        Whether attention and the feed-forward layer read the same residual stream.
-    longest : int, optional
-        The longest context.
-    dtype : torch.dtype
-        The type of all computations. Weights stay as they were read; each layer is converted when used.
-    recorded : tuple of AttentionMaps, optional
-        Heads whose patterns are recorded instead of the model's own, one entry per layer. They read the same
-        residual stream and write nothing: the applied, and edited, patterns stay the model's own.
-    embedding_scale : float
-        Multiplies embeddings before the first layer, but not the decoder.
+    ``embedding`` (n_tokens, dim) is multiplied by ``embedding_scale``, ``position_embeddings`` (longest, dim)
+    are added, ``layers`` follow, and ``decoder`` (dim, n_tokens) maps the stream after ``final_norm`` to
+    logits. A layer has ``n_heads`` heads, which share the keys and values of ``n_groups``; with ``parallel``
+    its attention and its feed-forward layer read the same stream. ``rotary`` is RoPE, ``longest`` the longest
+    context. ``name`` is shown in results.
+
+    Computations have the type ``dtype``. Weights stay as they were read; each layer is converted when used.
+    ``recorded`` are random heads, an entry per layer: their patterns are recorded instead of those of the
+    model, but they write nothing, and applied and edited patterns stay those of the model.
     """
 
     name: str
@@ -91,7 +72,6 @@ class Transformer:
 
     @property
     def shape(self) -> ModelShape:
-        """Its sizes."""
         return ModelShape(len(self.layers), self.n_heads, len(self.embedding), self.longest)
 
     def watch(
@@ -104,14 +84,14 @@ class Transformer:
         """Run the model on contexts of one length, see :class:`~attomaton.heads.model.HeadModel`."""
         patterns: list[Tensor] = []
 
-        def on_layer(number: int, read: Tensor) -> None:
+        def on_layer(layer: int, read: Tensor) -> None:
             if self.recorded is not None:
-                patterns.append(self.attend(self.recorded[number], read))
+                patterns.append(self.attend(self.recorded[layer], read))
 
-        def edit(number: int, pattern: Tensor) -> Tensor:
+        def edit(layer: int, pattern: Tensor) -> Tensor:
             if self.recorded is None:
                 patterns.append(pattern)
-            return pattern if edit_patterns is None else edit_patterns(number, pattern)
+            return pattern if edit_patterns is None else edit_patterns(layer, pattern)
 
         stream = self.run_layers(
             self.embed(tokens),
@@ -141,8 +121,7 @@ class Transformer:
     ) -> Tensor:
         """The residual stream after some consecutive layers, shape (n, length, dim).
 
-        ``on_layer`` is called in each layer with its number and what attention reads. Without edits of
-        patterns, no pattern is held as a whole.
+        ``on_layer`` is called in each layer. Without edits of patterns, no whole pattern is in memory.
         """
         for number in layers:
             layer = in_dtype(self.layers[number], self.dtype)
@@ -166,13 +145,13 @@ class Transformer:
         return stream
 
     def rotate(self, *, seed: int) -> "Transformer":
-        """The model with random heads that read the same residual stream and write nothing."""
+        """The model with random heads, which read the residual stream of the model and write nothing."""
         name = f"{self.name} with rotated heads beside its own, seed {seed}"
         maps = tuple(layer.attention for layer in self.layers)
         return replace(self, name=name, recorded=rotate_maps(maps, self.n_heads, self.n_groups, seed=seed))
 
     def reads_from(self, model: HeadModel) -> bool:
-        """Whether these are random heads that read the residual stream of the other model."""
+        """Whether this model has random heads that read the residual stream of the other model."""
         return self.recorded is not None and getattr(model, "layers", None) is self.layers
 
     def record(
@@ -185,16 +164,15 @@ class Transformer:
         reads: WriteReads = silent,
         layers: Sequence[int] | None = None,
     ) -> None:
-        """Run the model and hand on rows, see :class:`~attomaton.heads.model.LayeredModel`."""
+        """Run the model and write rows, see :class:`~attomaton.heads.model.LayeredModel`."""
         wanted = range(len(self.layers)) if layers is None else layers
 
         def on_layer(layer: int, read: Tensor) -> None:
             if layer not in wanted:
                 return
             reads(layer, read)
-            for number, model in enumerate((self, *random)):
-                maps = model.layers[layer].attention if model.recorded is None else model.recorded[layer]
-                write(layer, number, self.attend(maps, read, positions=positions))
+            for head_set, model in enumerate((self, *random)):
+                write(layer, head_set, self.attend(model._maps(layer), read, positions=positions))
 
         self.run_layers(self.embed(tokens), range(max(wanted) + 1), on_layer=on_layer)
 
@@ -202,11 +180,12 @@ class Transformer:
         self, tokens: Integers | Tensor, runs: Sequence[tuple[int, Edits]], scored: Tensor
     ) -> Iterator[Tensor]:
         """The logits of several runs; each begins at its first edited layer with the unchanged stream."""
-        stream, layer = self.embed(tokens), 0
-        for first, edits in runs:
-            stream, layer = self.run_layers(stream, range(layer, first)), first
-            changed: Any = edits
-            yield self.decode(self.run_layers(stream, range(first, len(self.layers)), **changed)[:, scored])
+        stream, n_run = self.embed(tokens), 0
+        for first_edited, edits in runs:
+            stream, n_run = self.run_layers(stream, range(n_run, first_edited)), first_edited
+            options: Any = edits
+            edited = self.run_layers(stream, range(first_edited, len(self.layers)), **options)
+            yield self.decode(edited[:, scored])
 
     def decode(self, stream: Tensor) -> Tensor:
         """The logits of a residual stream after the last layer, shape (n, length, n_tokens)."""
@@ -214,10 +193,10 @@ class Transformer:
         return in_dtype(self.decoder, self.dtype).apply(read)
 
     def attend(self, maps: AttentionMaps, read: Tensor, *, positions: Tensor | None = None) -> Tensor:
-        """The patterns of heads that read this, shape (n, n_heads, n_queries, length).
+        """The patterns of heads with these maps, shape (n, n_heads, n_queries, length).
 
-        ``read`` is the normed input of a layer's attention, shape (n, length, dim); ``positions`` are the
-        positions of the queries in each context, shape (n, n_queries), and None means all.
+        ``read`` is what a layer's attention reads, shape (n, length, dim); ``positions`` (n, n_queries) are
+        those of the queries in each context, and None means all.
         """
         attention = in_dtype(maps, self.dtype)
         queries, keys = self._queries_and_keys(attention, read, positions)
@@ -227,40 +206,31 @@ class Transformer:
         lag = query_positions[..., None] - key_positions  # (n or 1, n_queries, length)
         if attention.lag_biases is not None:
             scores = scores + attention.lag_biases[:, lag.clamp(min=0)].movedim(0, 1)
-        hidden = lag < 0 if attention.window is None else (lag < 0) | (lag >= attention.window)
-        return torch.softmax(scores.masked_fill_(hidden[:, None], -torch.inf), -1)
+        masked = lag < 0 if attention.window is None else (lag < 0) | (lag >= attention.window)
+        return torch.softmax(scores.masked_fill_(masked[:, None], -torch.inf), -1)
 
     def _queries_and_keys(
         self, attention: AttentionMaps, read: Tensor, positions: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Queries at some positions, and all keys, with RoPE, shape (n, n_heads, n_queries or length, ·)."""
-        asking = read if positions is None else _torch.take_along_dim(read, positions[..., None], 1)
-        queries = self._split(attention.project_queries(asking), self.n_heads)
+        query_inputs = read if positions is None else _torch.take_along_dim(read, positions[..., None], 1)
+        queries = self._split(attention.project_queries(query_inputs), self.n_heads)
         keys = self._split(attention.project_keys(read), self.n_groups)
         rotary = self._rotary_of(attention)
         if rotary is not None:
-            every = torch.arange(read.shape[1])
-            queries = rotary.rotate(queries, every if positions is None else positions[:, None])
-            keys = rotary.rotate(keys, every)
+            key_positions = torch.arange(read.shape[1])
+            queries = rotary.rotate(queries, key_positions if positions is None else positions[:, None])
+            keys = rotary.rotate(keys, key_positions)
         return queries, self._repeat_for_heads(keys)
 
+    def _maps(self, layer: int) -> AttentionMaps:
+        return self.layers[layer].attention if self.recorded is None else self.recorded[layer]
+
     def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:
-        """The head's scores before the softmax, from the tokens' own embeddings, in float64.
+        """The scores of a head before the softmax, from token embeddings alone, shape (n_keys, n_queries).
 
-        Learned positions, such as GPT-2's, are left out: only ``lag`` says how far apart the tokens stand.
-
-        Parameters
-        ----------
-        head : Head
-            The layer and the head in it.
-        queries, keys : int arrays, shapes (n_queries,) and (n_keys,)
-            Tokens.
-        lag : int
-            The distance of keys before the query. It matters for RoPE and for ``lag_biases``.
-
-        Returns
-        -------
-        float64 array, shape (n_keys, n_queries)
+        Position embeddings, such as those of GPT-2, are left out: only ``lag``, the distance of the keys
+        before the query, says how far apart the tokens are.
         """
         layer, number = check_head(head, self.shape)
         attention = self.layers[layer].attention
@@ -279,12 +249,10 @@ class Transformer:
         return scores.numpy()
 
     def project_tokens(self, layer: int, *, lag: int = 0) -> tuple[Tensor, Tensor]:
-        """Queries and keys of every token from its own embedding; their products are :meth:`score_tokens`.
+        """Queries and keys of every token from its embedding; their products are :meth:`score_tokens`.
 
-        Returns
-        -------
-        Tensor, shape (n_tokens, n_heads, width), and Tensor, shape (n_tokens, n_groups, width)
-            In ``dtype``. The queries are scaled and rotated by the lag; heads share keys as they do values.
+        Their shapes are (n_tokens, n_heads, width) and (n_tokens, n_groups, width). The queries are scaled,
+        and rotated by the lag.
         """
         check_head(Head(layer, 0), self.shape)
         tokens = torch.arange(len(self.embedding))
@@ -299,8 +267,7 @@ class Transformer:
         """Scores of recorded heads from given inputs, see :class:`~attomaton.heads.model.LayeredModel`."""
         del texts  # scores depend on the inputs alone
         check_head(Head(layer, 0), self.shape)
-        maps = self.layers[layer].attention if self.recorded is None else self.recorded[layer]
-        attention = in_dtype(maps, self.dtype)
+        attention = in_dtype(self._maps(layer), self.dtype)
         read = torch.as_tensor(inputs).to(self.dtype)
         query = attention.project_queries(read).reshape(len(inputs), self.n_heads, -1)[keys[:, 0]]
         key = attention.project_keys(read).reshape(len(inputs), self.n_groups, -1)
@@ -318,14 +285,10 @@ class Transformer:
         return scores
 
     def write_logits(self, head: Head, tokens: Integers) -> Float64:
-        """What the head adds to the logits if it attends to one token only, in float64.
+        """What the head adds to the logits, shape (n, n_tokens), if it attends to only one of n tokens.
 
-        This includes the bias of its values. The last norm, and that of the layer's output, centre and
+        This includes the bias of its values. The last norm, and the norm of the layer's output, centre and
         multiply by their gains; their scales are taken as one.
-
-        Returns
-        -------
-        float64 array, shape (n, n_tokens)
         """
         layer, number = check_head(head, self.shape)
         ids = check_tokens(tokens, self.shape)
@@ -339,7 +302,7 @@ class Transformer:
         return (written @ self.decoder.weight.double()).numpy()
 
     def _normed(self, layer: int, ids: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
-        """The layer's input for single tokens, shape (n, dim), with nothing before the layer."""
+        """What a layer reads for single tokens if no layer before it writes, shape (n, dim)."""
         stream = self.embedding[ids].to(dtype) * self.embedding_scale
         return normalise(in_dtype(self.layers[layer].norm, dtype), stream)
 
@@ -355,20 +318,18 @@ class Transformer:
         return values.reshape(*values.shape[:2], count, -1).transpose(1, 2)
 
     def _rotary_of(self, attention: AttentionMaps) -> Rotary | None:
-        """RoPE of a layer: its own, or that of the model."""
         return attention.rotary or self.rotary
 
     def _group_of(self, number: int) -> int:
-        """The group of keys and values that a head uses."""
         return number * self.n_groups // self.n_heads
 
-    def _repeat_for_heads(self, of_groups: Tensor) -> Tensor:
+    def _repeat_for_heads(self, values: Tensor) -> Tensor:
         """Repeat the keys or values of each group, along axis 1, for every head in it."""
         n_repeats = self.n_heads // self.n_groups
-        return of_groups if n_repeats == 1 else of_groups.repeat_interleave(n_repeats, 1)
+        return values if n_repeats == 1 else values.repeat_interleave(n_repeats, 1)
 
     def _finish_layer(self, layer: Layer, stream: Tensor, written: Tensor) -> Tensor:
-        """The residual stream after a layer, whose attention has written this."""
+        """The residual stream after a layer whose attention wrote ``written`` to the stream."""
         after = stream + normalise(layer.output_norm, written)
         if layer.feed is None:
             return after

@@ -5,9 +5,14 @@ from typing import TYPE_CHECKING
 from attomaton.base.doors import open_door
 
 if TYPE_CHECKING:
-    from attomaton.training.callbacks import TensorBoard as TensorBoard, Trackio as Trackio, WandB as WandB
+    from attomaton.training.callbacks import (
+        TensorBoard as TensorBoard,
+        Trackio as Trackio,
+        WandB as WandB,
+        Watch as Watch,
+    )
     from attomaton.training.checkpoints import Store as Store
-    from attomaton.training.loop import Watch as Watch, train as train, train_deep as train_deep
+    from attomaton.training.loop import train as train, train_deep as train_deep
     from attomaton.training.models.attention import AttentionModel as AttentionModel
     from attomaton.training.models.deep import DeepModel as DeepModel
     from attomaton.training.models.embeddings import (

@@ -1,25 +1,59 @@
-"""Callbacks, called at each record of a run. The trackers are optional packages, imported when used."""
+"""When a run is recorded, and callbacks for each record; trackers are imported when they are used."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from typing import Any, ClassVar, Protocol, Self
 
 from attomaton.base.errors import needing
+from attomaton.base.options import Checked, checked, whole_number
 from attomaton.base.tables import Float64
 
 
 class Callback(Protocol):
     """A callable that takes the number of steps and the mean loss of each trial, shape (n_trials,)."""
 
-    def __call__(self, step: int, losses: Float64, /) -> object:
-        """Handle a record."""
-        ...
+    def __call__(self, step: int, losses: Float64, /) -> object: ...
+
+
+@dataclass(frozen=True)
+class Watch(Checked):
+    """Choose when a run is recorded, and what happens at each record.
+
+    Callbacks and the stop condition receive the number of steps and the mean loss of each trial, shape
+    (n_trials,).
+
+    Attributes
+    ----------
+    callbacks : sequence of callables
+        Each is called with ``(step, losses)``: ``TensorBoard(…)``, ``WandB(…)``, ``Trackio(…)`` or your own.
+        A resumed run repeats the calls for records after its last checkpoint.
+    stop : callable, optional
+        The run ends with this record if ``stop(step, losses)`` is true.
+    every : int, optional
+        Steps between records; None means 200 records in total.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> watch = Watch([print], stop=lambda step, losses: losses.max() < 0.5, every=10)
+    >>> samples, model = at.Samples.from_lists([[0, 1]], [0]), at.AttentionModel("orthonormal")
+    >>> trace = at.train(samples, model, 0.1, steps=1000, watch=watch)
+    0 [0.69314718]
+    10 [0.3688752]
+    """
+
+    callbacks: Sequence[Callback] = ()
+    stop: Callable[[int, Float64], bool] | None = None
+    every: int | None = field(default=None, metadata=checked(whole_number, least=1))
+
+    def interval(self, steps: int) -> int:
+        """Steps between records in a run of ``steps`` steps."""
+        return max(steps // 200, 1) if self.every is None else self.every
 
 
 class _Closing:
-    """A context manager that closes itself at the end."""
-
     def __enter__(self) -> Self:
         return self
 
@@ -34,22 +68,12 @@ class _Closing:
 class TensorBoard(_Closing):
     """Log losses to TensorBoard event files in ``folder``; needs the package ``tensorboard``.
 
-    Use it as a context manager, or call :meth:`close` at the end.
-
-    Attributes
-    ----------
-    folder : str
-        The folder of the files; show them with ``tensorboard --logdir folder``.
+    Use it as a context manager, or call :meth:`close` at the end. ``tensorboard --logdir folder`` shows them.
 
     Examples
     --------
-    >>> import os, tempfile, numpy as np
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     tracker = TensorBoard(folder)  # give it to train in Watch([tracker])
-    ...     tracker(0, np.array([0.7, 0.5]))
-    ...     tracker.close()
-    ...     print([name.split(".")[0] for name in os.listdir(folder)])
-    ['events']
+    >>> with TensorBoard("runs/attention") as tracker:  # no file is written before the first record
+    ...     watch = Watch([tracker], every=10)
     """
 
     folder: str
@@ -72,7 +96,7 @@ class TensorBoard(_Closing):
 
 @dataclass(frozen=True, eq=False)
 class _Tracker(_Closing):
-    """A package with ``init`` and a run with ``log`` and ``finish``; ``settings`` are passed to ``init``.
+    """A package whose ``init(project=…, **settings)`` begins a run with ``log`` and ``finish``.
 
     The run begins with the first record. Use it as a context manager, or call :meth:`close` at the end.
     """
@@ -82,7 +106,6 @@ class _Tracker(_Closing):
     package: ClassVar[str]
 
     def __call__(self, step: int, losses: Float64) -> None:
-        """Log the mean, smallest and largest loss."""
         self._run.log(_summary(losses), step=step)
 
     def close(self) -> None:
@@ -101,9 +124,8 @@ class WandB(_Tracker):
 
     Examples
     --------
-    >>> tracker = WandB("attention", {"mode": "offline"})  # give it to train in Watch([tracker])
-    >>> tracker.project, tracker.settings["mode"]
-    ('attention', 'offline')
+    >>> with WandB("attention", {"mode": "offline"}) as tracker:  # the run begins with the first record
+    ...     watch = Watch([tracker], every=10)
     """
 
     package = "wandb"
@@ -116,8 +138,8 @@ class Trackio(_Tracker):
 
     Examples
     --------
-    >>> Trackio("attention", {"name": "first run"}).settings  # the run begins with the first record
-    {'name': 'first run'}
+    >>> with Trackio("attention", {"name": "first run"}) as tracker:  # the run begins with the first record
+    ...     watch = Watch([tracker], every=10)
     """
 
     package = "trackio"

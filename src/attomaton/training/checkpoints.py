@@ -2,9 +2,9 @@
 
 A run is written to ``training.partial-<id>`` and renamed to ``training`` when complete: ``trace.jsonl`` (a
 line per record), ``checkpoints/STEP.safetensors``, at the end ``trace.safetensors``, and ``manifest.json``
-with the settings and the digest of every file. A checkpoint holds the parameters, the state of the step, the
-records since the previous checkpoint, and the digest of that checkpoint: so its cost does not grow during
-a run, and a checkpoint missing from the middle is detected.
+with the settings and the digest of every file. A checkpoint contains the parameters, the state of the step,
+the records since the previous checkpoint, and the digest of the previous checkpoint. So its size does not
+grow during a run, and a missing checkpoint is detected.
 """
 
 import json
@@ -27,6 +27,7 @@ from attomaton.base.artifacts import (
     build_folder,
     digest_file,
     explained,
+    folders,
     read_arrays,
     read_sealed,
     write_arrays,
@@ -34,15 +35,8 @@ from attomaton.base.artifacts import (
     write_sealed,
 )
 from attomaton.base.artifacts.files import show_path
-from attomaton.base.artifacts.folders import (
-    check_folder_kind,
-    check_replaceable,
-    lock_target,
-    resolve_target,
-)
 from attomaton.base.artifacts.manifests import FORMAT
 from attomaton.base.artifacts.ownership import PARTIAL, Lock, is_partial, take_stock
-from attomaton.base.artifacts.partials import drop_partial, find_partials
 from attomaton.base.borders import check_floats, check_int64
 from attomaton.base.errors import CorruptRun, MismatchedParts, UnwritablePlace
 from attomaton.base.options import Checked, checked, given_path, whole_number
@@ -50,7 +44,7 @@ from attomaton.base.tables import Float64
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples, Skipped
 from attomaton.graphs.origin import check_origin
 from attomaton.training.configuration import first_difference
-from attomaton.training.trace import DeepTrace, StepRecord, Trace
+from attomaton.training.trace import DeepTrace, StepRecord, Trace, stack_records
 
 TRAINING_FOLDER, TRACE_FILE, CHECKPOINTS = KIND.name, "trace.safetensors", "checkpoints"
 LINES = "trace.jsonl"
@@ -63,7 +57,7 @@ NO_CHECKPOINT = "none"
 
 @dataclass(frozen=True)
 class Store(Checked):
-    """Where a run is stored.
+    """Choose where a training run is stored, and what happens to an earlier run.
 
     Attributes
     ----------
@@ -74,21 +68,17 @@ class Store(Checked):
     every : int, optional
         Steps between checkpoints. None means a twentieth of the run.
     overwrite : bool
-        Replace an earlier training run in the folder once this one is complete. Without this and without
-        ``resume``, a folder with a training run is refused.
+        Replace an earlier training run once this run is complete. Without this and without ``resume``, a
+        folder with a training run is refused.
 
     Examples
     --------
     >>> import tempfile, attomaton as at
     >>> samples, model = at.Samples.from_lists([[0, 1]], [0]), at.AttentionModel()
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     first = at.train(samples, model, at.GradientDescent(1.0), steps=100, out=Store(folder, every=50))
-    ...     store = Store(folder, resume=True)  # the run is complete, so its trace is read
-    ...     again = at.train(samples, model, at.GradientDescent(1.0), steps=100, out=store)
+    ...     trace = at.train(samples, model, 1.0, steps=100, out=Store(folder, every=50))
     ...     print(sorted(path.name for path in Path(folder, "training").iterdir()))
     ['checkpoints', 'manifest.json', 'trace.jsonl', 'trace.safetensors']
-    >>> bool((first.weights == again.weights).all())
-    True
     """
 
     path: str | Path
@@ -108,9 +98,9 @@ class Store(Checked):
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A run after ``step`` steps, from which it can be resumed.
+    """A run after ``step`` steps, from which it can be resumed; ``finished`` if no step is left to take.
 
-    ``records`` are those since the previous checkpoint; ``finished``: no step is left to take.
+    ``state`` is the state of the step, ``records`` are those since the previous checkpoint.
     """
 
     step: int
@@ -130,22 +120,19 @@ class TrainingFiles:
         self._previous = NO_CHECKPOINT
         self._lines = building.folder / LINES
 
-    def tell(self, record: StepRecord) -> None:
-        """Add a line to ``trace.jsonl``."""
+    def log(self, record: StepRecord) -> None:
         with explained(self._lines), self._lines.open("a", encoding="utf-8") as file:
             file.write(_log_line(record))
 
     def save(self, checkpoint: Checkpoint) -> None:
-        records = checkpoint.records
         arrays: dict[str, NDArray[Any]] = {
-            f"{name}/{number}": array
+            f"{name}/{index}": array
             for name in ("parameters", "state")
-            for number, array in enumerate(getattr(checkpoint, name))
+            for index, array in enumerate(getattr(checkpoint, name))
         }
-        if records:
-            arrays["records/step"] = np.array([record.step for record in records], np.int64)
-            arrays["records/weights"] = np.stack([record.weights for record in records])
-            arrays["records/losses"] = np.stack([record.losses for record in records])
+        if checkpoint.records:
+            steps, weights, losses = stack_records(checkpoint.records)
+            arrays |= {"records/step": steps, "records/weights": weights, "records/losses": losses}
         about = {
             "step": str(checkpoint.step),
             "previous": self._previous,
@@ -163,17 +150,13 @@ class TrainingFiles:
         with explained(folder):
             write_arrays(folder / TRACE_FILE, *trace.pack())
             checkpoints = (folder / CHECKPOINTS).glob("*.safetensors")
-            files = [
-                self._lines,
-                folder / TRACE_FILE,
-                *sorted(path for path in checkpoints if path.stem.isdecimal()),
-            ]
-            about = {"settings": self._settings, "skipped": self._skipped}
-            self._building.finish(about, self._building.digest_files(files))
+            steps = sorted(path for path in checkpoints if path.stem.isdecimal())
+            digests = self._building.digest_files([self._lines, folder / TRACE_FILE, *steps])
+            self._building.finish({"settings": self._settings, "skipped": self._skipped}, digests)
 
-    def take_up(self) -> Checkpoint | None:
-        """The last checkpoint, with all records, if there is one: where to resume."""
-        checkpoint, self._previous = _read_all(self._building.folder)
+    def resume(self) -> Checkpoint | None:
+        """The last checkpoint with all records, if there is one; the log is written anew up to it."""
+        checkpoint, self._previous = _read_checkpoints(self._building.folder)
         records = () if checkpoint is None else checkpoint.records
         write_file(self._lines, lambda draft: draft.write_text("".join(map(_log_line, records)), "utf-8"))
         return checkpoint
@@ -190,14 +173,14 @@ def open_training(
     if store is None:
         yield None, None
         return
-    run = resolve_target(store.path)
+    run = folders.resolve_target(store.path)
     settings = json.loads(json.dumps(settings))
-    with lock_target(run) as lock:
+    with folders.lock_target(run) as lock:
         with explained(run):
             _prepare_run(run, corpora, lock)
             finished = _is_finished(run / TRAINING_FOLDER, store, settings, lock)
         if finished:
-            yield None, _read_all(run / TRAINING_FOLDER)[0]
+            yield None, _read_checkpoints(run / TRAINING_FOLDER)[0]
             return
         with build_folder(
             run / TRAINING_FOLDER,
@@ -210,48 +193,51 @@ def open_training(
         ) as building:
             skipped = {id(corpus): corpus.skipped for corpus in corpora}.values()
             files = TrainingFiles(building, settings, sum(skipped, NOTHING_SKIPPED))
-            yield files, files.take_up()
+            yield files, files.resume()
 
 
 def _prepare_run(run: Path, corpora: Sequence[Samples], lock: Lock) -> None:
     """Create the run folder if it is new or empty; refuse one that is not ours or has other samples."""
     if take_stock(run) is not None:
-        check_folder_kind(run, RUN)
+        folders.check_folder_kind(run, RUN)
         _check_origins(run, corpora)
         return
-    check_replaceable(run, RUN, overwrite=False)
+    folders.check_replaceable(run, RUN, overwrite=False)
     run.mkdir(exist_ok=True)
     draft = run / lock.draft.name  # known to the next writer
     write_sealed(run / MANIFEST, {"kind": RUN.name, "format": FORMAT, "files": {}}, draft=draft)
 
 
 def _is_finished(target: Path, store: Store, settings: Mapping[str, Any], lock: Lock) -> bool:
-    """Whether the run is complete and only has to be read; a run that may not be changed is refused."""
+    """Whether the run is complete, so that it only has to be read; refuse a run that may not be changed.
+
+    Unfinished runs that may be overwritten are removed.
+    """
     partials = find_partials(target)
-    broken = [path for path in partials if not is_partial(path) and take_stock(path) is None]
-    if broken and store.resume:
-        raise CorruptRun(f"{broken[0] / PARTIAL} is truncated or altered; train again without resume")
-    partials = [path for path in partials if is_partial(path)]
-    stored = _read_settings(partials[0] / PARTIAL if partials else target / MANIFEST)
+    unfinished = [path for path in partials if is_partial(path)]
+    altered = [path for path in partials if path not in unfinished and take_stock(path) is None]
+    if altered and store.resume:
+        raise CorruptRun(f"{altered[0] / PARTIAL} is truncated or altered; train again without resume")
+    stored = _read_settings(unfinished[0] / PARTIAL if unfinished else target / MANIFEST)
     if stored is None:
         if store.resume and target.exists():
             raise CorruptRun(f"{target / MANIFEST} is truncated or altered; train again without resume")
         return False
     difference = first_difference(dict(settings), stored)
     if store.resume and difference is None:
-        return not partials
+        return not unfinished
     if not store.overwrite and store.resume:
         raise MismatchedParts(
             f"the run in {show_path(target.parent)} has other settings: {difference}; resume it with its "
-            "own settings, or train in another folder, or replace it with --overwrite (overwrite=True)"
+            "settings, or train in another folder, or replace it with --overwrite (overwrite=True)"
         )
     if not store.overwrite:
-        state = "an unfinished training" if partials else "a training"
+        state = "an unfinished training run" if unfinished else "a training run"
         raise UnwritablePlace(
-            f"{show_path(target.parent)} already holds {state}; continue it with --resume (in Python: "
+            f"{show_path(target.parent)} already contains {state}; continue it with --resume (in Python: "
             "resume=True), replace it with --overwrite (overwrite=True), or give another folder"
         )
-    for path in partials:
+    for path in unfinished:
         drop_partial(path, lock)
     return False
 
@@ -263,8 +249,7 @@ def _read_settings(path: Path) -> dict[str, Any] | None:
     return cast("dict[str, Any]", settings) if isinstance(settings, dict) else None
 
 
-def _read_all(folder: Path) -> tuple[Checkpoint | None, str]:
-    """The last checkpoint with the records of all checkpoints, and its digest."""
+def _read_checkpoints(folder: Path) -> tuple[Checkpoint | None, str]:
     records: list[StepRecord] = []
     last, previous = None, NO_CHECKPOINT
     for file in sorted((folder / CHECKPOINTS).glob("*.safetensors")):
@@ -280,20 +265,17 @@ def read_checkpoint(file: Path, previous: str | None = None) -> Checkpoint:
     if not file.stem.isdecimal() or len(file.stem) > 18:
         raise CorruptRun(f"{file} is not named after a step; move it elsewhere, or train without resume")
     step = int(file.stem)
-    misnamed = about.get("step") != str(step)
-    if misnamed and previous is None:
-        raise CorruptRun(f"{file} is not a checkpoint of the step in its name; restore it")
-    if misnamed or previous not in (None, about.get("previous")):
+    is_misnamed = about.get("step") != str(step)
+    if is_misnamed and previous is None:
+        raise CorruptRun(f"{file} is a checkpoint of another step than its name says; restore the file")
+    if is_misnamed or previous not in (None, about.get("previous")):
         raise CorruptRun(
-            f"{file} does not follow the previous checkpoint: one was deleted or replaced; restore it, "
-            "or train again without resume"
+            f"{file} does not follow the checkpoint before it, since a checkpoint was deleted or replaced; "
+            "restore it, or train again without resume"
         )
     try:
         parameters, state = (
-            tuple(
-                arrays[f"{name}/{number}"]
-                for number in range(sum(key.startswith(f"{name}/") for key in arrays))
-            )
+            tuple(arrays[f"{name}/{i}"] for i in range(sum(key.startswith(f"{name}/") for key in arrays)))
             for name in ("parameters", "state")
         )
         return Checkpoint(step, parameters, state, _records(arrays), about["finished"] == "true")
@@ -305,12 +287,12 @@ def read_checkpoint(file: Path, previous: str | None = None) -> Checkpoint:
 
 
 def read_trace(run: str | Path) -> Trace:
-    """The trace of a finished run folder; it must match the run beside it."""
+    """The trace of a finished run; its samples must be those of the automaton in the run folder, if any."""
     folder = Path(run) / TRAINING_FOLDER
     if not (folder / TRACE_FILE).is_file():
-        started = any(map(is_partial, find_partials(folder))) if folder.parent.is_dir() else False
-        advice = "it was cut short: continue with resume" if started else "give a folder that train wrote"
-        raise CorruptRun(f"{run} does not hold a finished training run; {advice}")
+        is_started = any(map(is_partial, find_partials(folder))) if folder.parent.is_dir() else False
+        advice = "continue the unfinished run with resume" if is_started else "give a folder that train wrote"
+        raise CorruptRun(f"{run} does not contain a finished training run; {advice}")
     trace = Trace.load(folder / TRACE_FILE)
     if (Path(run) / MANIFEST).is_file():
         _check_origins(Path(run), trace.samples)
@@ -318,7 +300,7 @@ def read_trace(run: str | Path) -> Trace:
 
 
 def _check_origins(run: Path, corpora: Sequence[Samples]) -> None:
-    """Refuse trials beside a run with other samples; samples shared by several trials are checked once."""
+    """Refuse trials in a run folder with other samples; samples of several trials are checked once."""
     for samples in {id(corpus): corpus for corpus in corpora}.values():
         check_origin(run, samples)
 

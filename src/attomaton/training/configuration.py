@@ -22,7 +22,7 @@ ROUNDING_PACKAGES = ("attomaton", "numpy", "torch")
 
 
 def describe(value: object) -> Any:
-    """A setting as JSON: dataclasses by name and fields, arrays by digest, functions by name."""
+    """A setting as JSON: a dataclass by name and fields, an array by digest, a function by name."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.ndarray):
@@ -42,21 +42,20 @@ STORED_CLASSES = {kind.__name__: kind for kind in (AttentionModel, DeepModel, *C
 
 
 @dataclass(frozen=True)
-class Named:
+class StoredFunction:
     """A function of a run read from disk: only its name is known."""
 
     name: str
 
     def __call__(self, *_: object) -> Any:
-        """Raise, since it cannot be called."""
         raise UnsupportedOption(
-            f"the run used the function {self.name}, of which only the name is stored; pass the function "
-            "again"
+            f"the run used the function {self.name}, of which only the name is stored; train again with "
+            "the function"
         )
 
 
 def restore_settings(record: Any) -> Any:
-    """The inverse of :func:`describe`; functions become :class:`Named`."""
+    """The inverse of :func:`describe`; functions become :class:`StoredFunction`."""
     if isinstance(record, list):
         return tuple(restore_settings(value) for value in cast("list[Any]", record))
     if not isinstance(record, dict):
@@ -65,16 +64,15 @@ def restore_settings(record: Any) -> Any:
     kind = settings.pop("kind")
     if kind not in STORED_CLASSES:
         raise UnsupportedOption(
-            f"the run used {kind}, a class of your own that its files do not contain; "
-            f"known classes are {', '.join(STORED_CLASSES)}"
+            f"the run used {kind}, a class of your own, of which only the name is stored; train with "
+            f"one of {', '.join(STORED_CLASSES)} to read it back"
         )
     if isinstance(settings.get("schedule"), str):
-        settings["schedule"] = Named(settings["schedule"])
+        settings["schedule"] = StoredFunction(settings["schedule"])
     return STORED_CLASSES[kind](**{name: restore_settings(value) for name, value in settings.items()})
 
 
 def versions() -> dict[str, str]:
-    """The versions of the packages that affect rounding."""
     return {package: version(package) for package in ROUNDING_PACKAGES}
 
 
@@ -91,9 +89,9 @@ def digest_corpora(corpora: Sequence[Samples]) -> list[str]:
 
 
 def first_difference(settings: Any, stored: Any, path: str = "") -> str | None:
-    """The first difference between two records, in words; None if they are equal."""
     if {type(settings), type(stored)} != {dict}:
-        return None if settings == stored else f"{path} is {_short(stored)} there and {_short(settings)} here"
+        differs = f"{path} is {_short(stored)} in the stored run and {_short(settings)} here"
+        return None if settings == stored else differs
     names: list[str] = [*settings, *stored]
     for name in names:
         inner = first_difference(settings.get(name), stored.get(name), f"{path}.{name}" if path else name)

@@ -28,10 +28,13 @@ _torch: Any = torch
 FLAT_CURVATURE = 1e-12
 """Curvatures below this count as zero."""
 
+MOST_HALVINGS = 20
+"""After this many halvings of a step, 1e-6 of it, Newton's method has nothing to gain."""
+
 
 @dataclass(frozen=True, eq=False)
 class TrialFrame:
-    """Coordinates of all trials (b) along m axes of W.
+    """Coordinates of the weights of all trials (b) along m axes; a point has shape (b, m).
 
     ``axes`` (b, m, d·d) are orthonormal rows, zero for coordinates without effect; ``far`` (b, d, d)
     is W at the origin of the coordinates.
@@ -42,11 +45,10 @@ class TrialFrame:
     far: Tensor
 
     def weights(self, point: Tensor) -> Tensor:
-        """W for coordinates of shape (b, m)."""
+        """W, shape (b, d, d)."""
         return self.far + (point[:, None] @ self.axes).reshape(self.far.shape)
 
     def losses(self, point: Tensor) -> Tensor:
-        """The loss of each trial, shape (b,)."""
         return self.batch.loss(self.weights(point))
 
     def slope(self, point: Tensor) -> tuple[Tensor, Tensor]:
@@ -56,41 +58,43 @@ class TrialFrame:
 
     def curvature(self, point: Tensor) -> Tensor:
         """∇²L along the axes, shape (b, m, m)."""
-        return self.batch.hessian(self.weights(point), self._moved)
+        return self.batch.hessian(self.weights(point), self._score_changes)
 
     @cached_property
-    def _moved(self) -> Tensor:
-        return self.batch.moved_scores(self.axes)
+    def _score_changes(self) -> Tensor:
+        return self.batch.score_changes(self.axes)
 
 
 def find_frame(batch: Trials) -> TrialFrame:
-    """Axes of all directions that training can move: attention is invariant to a shift of a context's scores.
+    """Coordinates along all directions in which training can move W, from W = 0.
 
-    So gradients lie in the span of (x_t − x̄) x̄ᵀ over all contexts, for every head and loss.
+    Attention does not change if all scores of a context are shifted. So for every readout and loss gradients
+    lie in the span of (x_t − x̄) x̄ᵀ over all contexts.
     """
     b, _, _, d = batch.keys.shape
-    moves = pad_sequence([_distinct_moves(batch, trial) for trial in range(b)], batch_first=True)
-    _, sizes, axes = _linalg.svd(moves, full_matrices=False)
+    directions = pad_sequence([_find_directions(batch, trial) for trial in range(b)], batch_first=True)
+    _, sizes, axes = _linalg.svd(directions, full_matrices=False)
     rank = (sizes > NEGLIGIBLE_AXIS * sizes[:, :1]).sum(1)
-    most = int(rank.max())
-    spanned = torch.arange(most)[None] < rank[:, None]
-    return TrialFrame(batch, axes[:, :most] * spanned[..., None], torch.zeros(b, d, d, dtype=moves.dtype))
+    largest_rank = int(rank.max())
+    is_spanned = torch.arange(largest_rank)[None] < rank[:, None]
+    far = torch.zeros(b, d, d, dtype=directions.dtype)
+    return TrialFrame(batch, axes[:, :largest_rank] * is_spanned[..., None], far)
 
 
-def _distinct_moves(batch: Trials, trial: int) -> Tensor:
-    """(x_t − x̄) x̄ᵀ of one trial, shape (r, d·d), each pair of a key and a query once."""
+def _find_directions(batch: Trials, trial: int) -> Tensor:
+    """(x_t − x̄) x̄ᵀ of one trial, shape (r, d·d), for each distinct pair of a key and a query."""
     keys, filled = batch.keys[trial], batch.filled[trial] & (batch.weight[trial] > 0)[:, None]
-    vectors, number = _torch.unique(keys.flatten(0, 1), dim=0, return_inverse=True)
-    number = number.reshape(filled.shape)
-    pairs = _torch.unique(torch.stack([number, number[:, -1:].expand_as(number)], -1)[filled], dim=0)
+    vectors, index = _torch.unique(keys.flatten(0, 1), dim=0, return_inverse=True)
+    index = index.reshape(filled.shape)
+    pairs = _torch.unique(torch.stack([index, index[:, -1:].expand_as(index)], -1)[filled], dim=0)
     key, query = vectors[pairs[pairs[:, 0] != pairs[:, 1]]].unbind(1)
     return ((key - query)[..., None] * query[:, None]).flatten(1)
 
 
-def solve_downhill(curvature: Tensor, slope: Tensor, floor: Tensor) -> Tensor:
-    """Newton's step −|H|⁻¹ slope, shape (b, m): negative eigenvalues change sign, small ones are raised.
+def find_newton_step(curvature: Tensor, slope: Tensor, floor: Tensor) -> Tensor:
+    """−|H|⁻¹ slope, shape (b, m): negative eigenvalues of the curvature H change sign, small ones are raised.
 
-    If no eigenvalue is negative or small, this is −H⁻¹ slope, which needs no eigenvalues.
+    If no eigenvalue is negative or below the floor, this is −H⁻¹ slope, which needs no eigenvalues.
     """
     factor, failed = _linalg.cholesky_ex(curvature)
     if not bool(failed.any()) and bool((factor.diagonal(dim1=1, dim2=2).square() > floor).all()):
@@ -101,35 +105,35 @@ def solve_downhill(curvature: Tensor, slope: Tensor, floor: Tensor) -> Tensor:
 
 
 def limit_length(move: Tensor, longest: Tensor) -> Tensor:
-    """Each trial's move, limited to this length, shape (b,)."""
     return move * torch.clamp(longest / norms(move).clamp_min(SMALLEST_FLOAT), max=1.0)[:, None]
 
 
-def go_down(
+def search_line(
     frame: TrialFrame,
     point: Tensor,
     move: Tensor,
     *,
-    land: Callable[[Tensor], Tensor],
+    project: Callable[[Tensor], Tensor],
     steepness: Callable[[Tensor, Tensor], Tensor],
 ) -> tuple[Tensor, Tensor]:
     """Halve each trial's move until its loss falls, or does not rise and its gradient shrinks.
 
-    ``land`` projects coordinates to the feasible set, ``steepness(slope, point)`` measures how far from
-    stationary a trial is, shape (b,). Returns the new coordinates and which trials moved.
+    ``project`` maps coordinates to the feasible set, ``steepness(slope, point)`` measures how far a trial is
+    from a stationary point, shape (b,). Returns the new coordinates, and which trials moved.
     """
     slope, losses = frame.slope(point)
-    steep, still = steepness(slope, point), (move == 0).all(-1)
-    good, tried, share = still, point, torch.ones_like(losses)
-    for _ in range(20):
-        tried = land(point + share[:, None] * move)
-        reached_slope, reached = frame.slope(tried)
-        flatter = steepness(reached_slope, tried) < 0.9 * steep
-        good = still | (reached < losses - LOSS_NOISE) | ((reached <= losses + LOSS_NOISE) & flatter)
-        if bool(good.all()):
+    start_steepness, at_rest = steepness(slope, point), (move == 0).all(-1)
+    accepted, candidate, share = at_rest, point, torch.ones_like(losses)
+    for _ in range(MOST_HALVINGS):
+        candidate = project(point + share[:, None] * move)
+        new_slope, new_losses = frame.slope(candidate)
+        is_flatter = steepness(new_slope, candidate) < 0.9 * start_steepness
+        falls, stays = new_losses < losses - LOSS_NOISE, new_losses <= losses + LOSS_NOISE
+        accepted = at_rest | falls | (stays & is_flatter)
+        if bool(accepted.all()):
             break
-        share = torch.where(good, share, 0.5 * share)
-    return torch.where(good[:, None], tried, point), good & ~still
+        share = torch.where(accepted, share, 0.5 * share)
+    return torch.where(accepted[:, None], candidate, point), accepted & ~at_rest
 
 
 def descend(
@@ -137,34 +141,33 @@ def descend(
     point: Tensor,
     find_move: Callable[[Tensor, Tensor], Tensor],
     *,
-    land: Callable[[Tensor], Tensor],
+    project: Callable[[Tensor], Tensor],
     steepness: Callable[[Tensor, Tensor], Tensor],
-    enough: float,
+    tolerance: float,
     max_steps: int,
 ) -> Tensor:
-    """Newton's method for all trials at once, until each is at most ``enough`` steep or stops improving.
+    """Newton's method for all trials at once, until each is at most ``tolerance`` steep or stops improving.
 
-    ``find_move(point, slope)`` is the step of each trial, shape (b, m); ``land`` and ``steepness`` are those
-    of :func:`go_down`.
+    ``find_move(point, slope)`` is the step of each trial, shape (b, m); ``project`` and ``steepness`` are
+    those of :func:`search_line`.
     """
-    busy = torch.ones(len(point), dtype=torch.bool)
+    active = torch.ones(len(point), dtype=torch.bool)
     for _ in range(max_steps):
         slope, _ = frame.slope(point)
-        busy = busy & (steepness(slope, point) > enough)
-        if not bool(busy.any()):
+        active = active & (steepness(slope, point) > tolerance)
+        if not bool(active.any()):
             break
-        move = find_move(point, slope) * busy[:, None]
-        point, moved = go_down(frame, point, move, land=land, steepness=steepness)
-        busy = busy & moved
+        move = find_move(point, slope) * active[:, None]
+        point, has_moved = search_line(frame, point, move, project=project, steepness=steepness)
+        active = active & has_moved
     return point
 
 
 def norms(rows: Tensor) -> Tensor:
-    """The norm of each row, shape (b,)."""
     return (rows * rows).sum(1).sqrt()
 
 
-def settle_within(
+def minimise_in_span(
     samples: Sequence[Samples],
     model: AttentionModel,
     tables: Sequence[Float64],
@@ -173,25 +176,29 @@ def settle_within(
     axes: Float64,
     start: Float64,
 ) -> Float64:
-    """Minimise L(W_far + V) over V in the span of the axes, by Newton's method from ``start``.
+    """Minimise L(W_far + V) over V in the span of the axes (b, m, d·d), by Newton's method from ``start``.
 
-    With W_far a large multiple of a Graph-SVM solution and the axes those of its cyclic subspace, V is the
-    finite part: masses below the highest component are zero, and the loss on reduced data is left.
+    If W_far is a large multiple of a Graph-SVM solution and the axes span its cyclic subspace, then V is the
+    finite part: masses below the highest component are zero, and the loss on reduced data is left. Returns
+    the coordinates of V, shape (b, m).
     """
     if not axes.shape[1]:
         return start
     with torch.no_grad():
         frame = TrialFrame(lay_out(model, samples, tables), torch.as_tensor(axes), torch.as_tensor(far))
-        each = torch.ones(len(start), dtype=frame.far.dtype)
+        ones = torch.ones(len(start), dtype=frame.far.dtype)
+
+        def find_move(point: Tensor, slope: Tensor) -> Tensor:
+            step = find_newton_step(frame.curvature(point), slope, FLAT_CURVATURE * ones[:, None])
+            return limit_length(step, ones)
+
         point = descend(
             frame,
             torch.as_tensor(start),
-            lambda point, slope: limit_length(
-                solve_downhill(frame.curvature(point), slope, FLAT_CURVATURE * each[:, None]), each
-            ),
-            land=lambda reached: reached,
+            find_move,
+            project=lambda point: point,
             steepness=lambda slope, _: norms(slope),
-            enough=0.0,
+            tolerance=0.0,
             max_steps=100,
         )
     return np.asarray(point.numpy(), np.float64)

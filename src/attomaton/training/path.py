@@ -6,6 +6,7 @@ along the sphere for all trials at once, starting from the result of the previou
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,34 +21,30 @@ from attomaton.training.frames import (
     TrialFrame,
     descend,
     find_frame,
+    find_newton_step,
     limit_length,
     norms,
-    solve_downhill,
 )
 from attomaton.training.models.attention import AttentionModel, lay_out
 from attomaton.training.models.losses import LogLoss
 
 MOST_PATH_DIMENSIONS = 64
-"""Limit of dimensions: axes are dense, with dim² numbers each."""
+"""Largest dim: axes are dense, with dim² numbers each."""
 
 LONGEST_MOVE = 0.5
-"""Longest step, relative to the radius."""
+"""Longest step of Newton's method, relative to the radius."""
+
+LEAST_CURVATURE = 1e-10
+"""Least curvature along the sphere, relative to ‖∇L‖/R."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WeightsByRadius:
-    """W_R of every trial.
+    """W_R of every trial, by radius R.
 
-    Attributes
-    ----------
-    radii : float64 array, shape (n_radii, n_trials)
-        R, ascending.
-    weights : float64 array, shape (n_radii, n_trials, dim, dim)
-        W_R.
-    losses : float64 array, shape (n_radii, n_trials)
-        L(W_R).
-    left : float64 array, shape (n_radii, n_trials)
-        The part of ∇L along the sphere, relative to ‖∇L‖: 0 at a stationary point.
+    All are float64 arrays: ``radii`` (n_radii, n_trials), ascending; ``weights`` (n_radii, n_trials, dim,
+    dim); ``losses`` (n_radii, n_trials); and ``left`` (n_radii, n_trials), the component of ∇L along the
+    sphere ‖W‖ = R relative to ‖∇L‖, which is 0 at a stationary point.
     """
 
     radii: Float64
@@ -69,25 +66,25 @@ def trace_path(
     rtol: float = 1e-8,
     max_steps: int = 50,
 ) -> WeightsByRadius:
-    """Minimise the loss over ‖W‖ ≤ R for each R, warm-started.
+    """Find the regularisation path: the weights of least loss with ‖W‖ ≤ R, for each R.
+
+    For log-loss with a linear readout the minimum is global; with another readout it is the local minimum
+    followed from W = 0. For other losses it is the better of two: followed from W = 0, or started from the
+    minimum for log-loss.
 
     Parameters
     ----------
     samples : sequence of Samples
         The corpus of each trial.
     model : AttentionModel
-        Head and loss; the loss must be decreasing. For log-loss with a linear head the minimum is global;
-        for log-loss with another head it is the local one followed from W = 0. For other losses it is the
-        better of two local ones: followed from W = 0, or started from the minimum for log-loss.
+        Readout and loss; the loss must be decreasing.
     tables : sequence of float arrays, shape (n_tokens, dim)
         The embeddings of each trial.
     radii : sequence of float, or float array, shape (n_radii, n_trials)
         R, ascending: shared by all trials, or one column per trial. Once the attention masses have converged
         up to e^-30, larger R give no information.
-    rtol : float
-        Tolerance for the part of ∇L along the sphere, relative to ‖∇L‖.
-    max_steps : int
-        Newton steps per radius, at most.
+    rtol, max_steps : float, int
+        Tolerance for the component of ∇L along the sphere, relative to ‖∇L‖; most Newton steps per radius.
 
     Examples
     --------
@@ -101,51 +98,60 @@ def trace_path(
     dim = tables[0].shape[1]
     if dim > MOST_PATH_DIMENSIONS:
         raise UnsupportedOption(
-            f"{dim} dimensions are too many for the path, which needs dense axes of dim² numbers; "
-            f"give embeddings of at most {MOST_PATH_DIMENSIONS}"
+            f"the embeddings have {dim} dimensions, too many for the regularisation path; give embeddings of "
+            f"at most {MOST_PATH_DIMENSIONS} dimensions"
         )
-    rivals: Sequence[Tensor | None] = [None] * len(levels)
+    other_starts: Sequence[Tensor | None] = [None] * len(levels)
     with torch.no_grad():
         frame = find_frame(lay_out(model, samples, tables))
         if not isinstance(model.loss, LogLoss):
             convex = replace(frame, batch=lay_out(replace(model, loss=LogLoss()), samples, tables))
-            rivals = [point for point, _, _ in _follow_radii(convex, levels, rtol, max_steps, rivals)]
-        points, losses, left = zip(*_follow_radii(frame, levels, rtol, max_steps, rivals), strict=True)
-        weights = np.stack([frame.weights(point).numpy() for point in points])
-    losses, left = (np.stack([values.numpy() for values in columns]) for columns in (losses, left))
-    return WeightsByRadius(levels, weights, losses, left)
+            minima = _follow_radii(convex, levels, rtol, max_steps, other_starts)
+            other_starts = [minimum.point for minimum in minima]
+        minima = _follow_radii(frame, levels, rtol, max_steps, other_starts)
+        weights = np.stack([frame.weights(minimum.point).numpy() for minimum in minima])
+    losses = np.stack([minimum.losses.numpy() for minimum in minima])
+    return WeightsByRadius(levels, weights, losses, np.stack([minimum.left.numpy() for minimum in minima]))
 
 
 def _check_radii(radii: Sequence[float] | Float64, n_trials: int) -> Float64:
-    """Shape (n_radii, n_trials)."""
     levels = np.asarray(radii, np.float64)
     if levels.ndim == 1:
         levels = np.repeat(levels[:, None], n_trials, axis=1)
     if levels.shape != (len(levels), n_trials) or not levels.size or not np.isfinite(levels).all():
-        raise UnsupportedOption(f"radii have shape {levels.shape}; give finite numbers, one or one per trial")
-    if not ((levels[0] > 0).all() and (np.diff(levels, axis=0) > 0).all()):
         raise UnsupportedOption(
-            "radii are not positive and ascending; give positive radii in ascending order"
+            f"radii have shape {levels.shape}; give finite numbers, one for each radius, or for each "
+            "radius one per trial"
         )
+    if not ((levels[0] > 0).all() and (np.diff(levels, axis=0) > 0).all()):
+        raise UnsupportedOption("radii do not ascend from above 0; give positive radii in ascending order")
     return levels
 
 
+class _Minimum(NamedTuple):
+    """Coordinates (b, m) of the weights of least loss on a sphere, their losses and remaining slopes (b,)."""
+
+    point: Tensor
+    losses: Tensor
+    left: Tensor
+
+
 def _follow_radii(
-    frame: TrialFrame, radii: Float64, rtol: float, max_steps: int, rivals: Sequence[Tensor | None]
-) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Coordinates, losses and remaining slope for each radius; rivals are other starting points."""
+    frame: TrialFrame, radii: Float64, rtol: float, max_steps: int, other_starts: Sequence[Tensor | None]
+) -> list[_Minimum]:
+    """The minimum for each radius, from that of the radius before; the better if there is another start."""
     point = -frame.slope(torch.zeros(frame.axes.shape[:2], dtype=frame.axes.dtype))[0]
-    points: list[tuple[Tensor, Tensor, Tensor]] = []
-    for row, rival in zip(radii, rivals, strict=True):
-        radius = torch.as_tensor(row)
+    minima: list[_Minimum] = []
+    for radii_of_trials, other_start in zip(radii, other_starts, strict=True):
+        radius = torch.as_tensor(radii_of_trials)
         point = _descend(frame, _rescale(point, radius), radius, rtol, max_steps)
-        if rival is not None:
-            restarted = _descend(frame, rival, radius, rtol, max_steps)
-            better = frame.losses(restarted) < frame.losses(point)
-            point = torch.where(better[:, None], restarted, point)
+        if other_start is not None:
+            restarted = _descend(frame, other_start, radius, rtol, max_steps)
+            is_better = frame.losses(restarted) < frame.losses(point)
+            point = torch.where(is_better[:, None], restarted, point)
         slope, losses = frame.slope(point)
-        points.append((point, losses, _tangential(slope, point)))
-    return points
+        minima.append(_Minimum(point, losses, _measure_tangent(slope, point)))
+    return minima
 
 
 def _descend(frame: TrialFrame, point: Tensor, radius: Tensor, rtol: float, max_steps: int) -> Tensor:
@@ -154,9 +160,9 @@ def _descend(frame: TrialFrame, point: Tensor, radius: Tensor, rtol: float, max_
         frame,
         point,
         lambda point, slope: _newton_move(frame, point, slope, radius),
-        land=lambda reached: _rescale(reached, radius),
-        steepness=_tangential,
-        enough=rtol,
+        project=lambda point: _rescale(point, radius),
+        steepness=_measure_tangent,
+        tolerance=rtol,
         max_steps=max_steps,
     )
 
@@ -166,13 +172,12 @@ def _newton_move(frame: TrialFrame, point: Tensor, slope: Tensor, radius: Tensor
 
     μ is added across the sphere too: the slope has no component there, and positive curvature stays positive.
     """
-    inward = -(slope * point).sum(1) / radius**2
+    multiplier = -(slope * point).sum(1) / radius**2
     unit = point / radius[:, None]
-    bent = _project(frame.curvature(point), unit)
-    bent.diagonal(dim1=1, dim2=2).add_(inward[:, None])
-    tangent = slope - (slope * unit).sum(1, keepdim=True) * unit
-    floor = (1e-10 * norms(slope) / radius)[:, None]
-    return limit_length(solve_downhill(bent, tangent, floor), LONGEST_MOVE * radius)
+    curvature = _project(frame.curvature(point), unit)
+    curvature.diagonal(dim1=1, dim2=2).add_(multiplier[:, None])
+    floor = (LEAST_CURVATURE * norms(slope) / radius)[:, None]
+    return limit_length(find_newton_step(curvature, _tangent(slope, unit), floor), LONGEST_MOVE * radius)
 
 
 def _project(curvature: Tensor, unit: Tensor) -> Tensor:
@@ -183,11 +188,15 @@ def _project(curvature: Tensor, unit: Tensor) -> Tensor:
     return curvature - outer - outer.transpose(1, 2)
 
 
-def _tangential(slope: Tensor, point: Tensor) -> Tensor:
+def _tangent(slope: Tensor, unit: Tensor) -> Tensor:
+    """The component of the slope along the sphere, P∇L."""
+    return slope - (slope * unit).sum(1, keepdim=True) * unit
+
+
+def _measure_tangent(slope: Tensor, point: Tensor) -> Tensor:
     """‖P∇L‖/‖∇L‖, shape (b,)."""
     unit = point / norms(point)[:, None].clamp_min(SMALLEST_FLOAT)
-    tangent = slope - (slope * unit).sum(1, keepdim=True) * unit
-    return norms(tangent) / norms(slope).clamp_min(SMALLEST_FLOAT)
+    return norms(_tangent(slope, unit)) / norms(slope).clamp_min(SMALLEST_FLOAT)
 
 
 def _rescale(point: Tensor, radius: Tensor) -> Tensor:

@@ -39,21 +39,19 @@ MOMENTUM = checked(real_number, least=0, below=1)
 
 
 class Step(Protocol):
-    """Computes new parameters from gradients; its state is a tuple of tensors.
+    """Computes new parameters from gradients and a state, which is a tuple of tensors.
 
     Examples
     --------
     >>> import attomaton as at
-    >>> class SignDescent:  # any class with these methods will do
+    >>> class PlainDescent:  # any class with these methods is a step
     ...     def begin(self, parameters):
     ...         return ()
     ...     def move(self, parameters, gradients, state, step):
-    ...         pairs = zip(parameters, gradients, strict=True)
-    ...         return tuple(matrix - 0.1 * slope.sign() for matrix, slope in pairs), state
-    >>> from attomaton.training.models.embeddings import Orthonormal
-    >>> samples = at.Samples.from_lists([[0, 1]], [0])
-    >>> at.train(samples, at.AttentionModel(Orthonormal()), SignDescent(), steps=3).at(3)[0].round(6).tolist()
-    [[0.0, 0.3], [0.0, -0.3]]
+    ...         return tuple(p - 0.1 * g for p, g in zip(parameters, gradients, strict=True)), state
+    >>> samples, model = at.Samples.from_lists([[0, 1]], [0]), at.AttentionModel("orthonormal")
+    >>> at.train(samples, model, PlainDescent(), steps=3).losses[-1].round(3).tolist()
+    [0.561]
     """
 
     def begin(self, parameters: Parameters) -> Parameters:
@@ -69,21 +67,13 @@ class Step(Protocol):
 
 @dataclass(frozen=True)
 class Decay(Checked):
-    """η_t = η t^(−power) at step t = 1, 2, …; theorems about margins require it with a power of ½.
-
-    Attributes
-    ----------
-    power : float
-        From 0 (no decay) to 1.
+    """η_t = η t^(−power) at step t = 1, 2, …; theorems about margins require a ``power`` of ½.
 
     Examples
     --------
-    >>> import attomaton as at
     >>> schedule = Decay()
     >>> [schedule(step) for step in (0, 3, 99)]  # steps are counted from 0
     [1.0, 0.5, 0.1]
-    >>> at.GradientDescent(0.3, normalized=True, schedule=schedule).schedule
-    Decay(power=0.5)
     """
 
     power: float = field(default=0.5, metadata=checked(real_number, least=0, most=1))
@@ -93,15 +83,14 @@ class Decay(Checked):
         return (step + 1.0) ** -self.power
 
 
-class _Paced(Checked):
-    """Common to all steps here: a step size, its schedule, and running sums or means with momentum."""
+class _Momentum(Checked):
+    """A step with a step size, a schedule, and a state of running sums or means if ``momentum`` is not 0."""
 
     step_size: float = field(metadata=STEP_SIZE)
     momentum: float = field(metadata=MOMENTUM)
     schedule: Callable[[int], float] | None
 
     def begin(self, parameters: Parameters) -> Parameters:
-        """The state before the first step: zeros, or empty without momentum."""
         return tuple(torch.zeros_like(parameter) for parameter in parameters) if self.momentum else ()
 
     def _average(self, gradients: Parameters, state: Parameters) -> Parameters:
@@ -112,13 +101,12 @@ class _Paced(Checked):
         return tuple(self.momentum * mean + (1 - self.momentum) * gradient for mean, gradient in pairs)
 
 
-def _find_pace(step: "_Paced | Adam", number: int) -> float:
-    """η_t, the step size times the factor of the schedule."""
-    return step.step_size * (1.0 if step.schedule is None else step.schedule(number))
+def _size_at(rule: "_Momentum | Adam", step: int) -> float:
+    return rule.step_size * (1.0 if rule.schedule is None else rule.schedule(step))
 
 
 @dataclass(frozen=True)
-class GradientDescent(_Paced):
+class GradientDescent(_Momentum):
     """W ← W − η_t v, where v is the gradient, its direction, or a running sum of it.
 
     Attributes
@@ -126,22 +114,20 @@ class GradientDescent(_Paced):
     step_size : float
         η.
     normalized : bool
-        Divide the gradient of each trial by its norm (over all its parameters). Where the gradient is zero it
-        has no direction: the weights of that trial become NaN, and claims are not judged.
+        Divide the gradient of each trial by its norm (over all its parameters). A zero gradient has no
+        direction: the weights of the trial become NaN, and claims are not judged.
     momentum : float
         v ← momentum · v + gradient.
     schedule : callable, optional
-        Step number → factor of η.
+        Step number → factor of η, such as :class:`Decay`.
 
     Examples
     --------
-    >>> start, slope = (torch.zeros(1, 2, 2),), (torch.tensor([[[3.0, 0.0], [4.0, 0.0]]]),)
-    >>> plain, short = GradientDescent(0.1), GradientDescent(0.1, normalized=True)
-    >>> for step in (plain, short):
-    ...     moved, _ = step.move(start, slope, step.begin(start), 0)
-    ...     print([round(entry, 6) for entry in moved[0].flatten().tolist()])
-    [-0.3, 0.0, -0.4, 0.0]
-    [-0.06, 0.0, -0.08, 0.0]
+    >>> import attomaton as at
+    >>> samples, model = at.Samples.from_lists([[0, 1]], [0]), at.AttentionModel("orthonormal")
+    >>> trace = at.train(samples, model, GradientDescent(0.1, normalized=True), steps=3)
+    >>> round(float(((trace.at(3) - trace.at(2)) ** 2).sum() ** 0.5), 6)  # the length of a step
+    0.1
     """
 
     step_size: float = field(metadata=STEP_SIZE)
@@ -153,36 +139,25 @@ class GradientDescent(_Paced):
         self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
     ) -> tuple[Parameters, Parameters]:
         """New parameters and running sums."""
-        pace = _find_pace(self, step)
+        step_size = _size_at(self, step)
         if self.normalized:
-            raised = [gradient * RAISED_SCALE[gradient.dtype] for gradient in gradients]
-            first, *further = ((gradient * gradient).sum((1, 2), keepdim=True) for gradient in raised)
+            scaled = [gradient * RAISED_SCALE[gradient.dtype] for gradient in gradients]
+            first, *further = ((gradient * gradient).sum((1, 2), keepdim=True) for gradient in scaled)
             norm = sum(further, first).sqrt()
-            gradients = tuple(gradient / norm for gradient in raised)
+            gradients = tuple(gradient / norm for gradient in scaled)
         if self.momentum:
             gradients = tuple(self.momentum * old + new for old, new in zip(state, gradients, strict=True))
             state = gradients
         pairs = zip(parameters, gradients, strict=True)
-        return tuple(parameter - pace * move for parameter, move in pairs), state
+        return tuple(parameter - step_size * move for parameter, move in pairs), state
 
 
 def as_step(value: object) -> Step:
-    """The value itself if it is a step; a number is the step size of plain gradient descent.
-
-    Examples
-    --------
-    >>> as_step(0.5)
-    GradientDescent(step_size=0.5, normalized=False, momentum=0.0, schedule=None)
-    >>> as_step("adam")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnsupportedOption: step is 'adam'; give a step size such as 0.5,
-    GradientDescent(0.5), Adam(0.1), or another object with the methods begin and move
-    """
+    """The value itself if it is a step; a number is the step size of plain gradient descent."""
     if isinstance(value, Real):
         return GradientDescent(cast("float", value))
-    able = callable(getattr(value, "begin", None)) and callable(getattr(value, "move", None))
-    if not able or isinstance(value, type):
+    has_methods = callable(getattr(value, "begin", None)) and callable(getattr(value, "move", None))
+    if not has_methods or isinstance(value, type):
         raise UnsupportedOption(
             f"step is {show(value)}; give a step size such as 0.5, GradientDescent(0.5), Adam(0.1), or "
             "another object with the methods begin and move"
@@ -191,10 +166,9 @@ def as_step(value: object) -> Step:
 
 
 def _check_betas(betas: Any, name: str) -> tuple[float, ...]:
-    """Both decay rates of Adam."""
     pair: object = betas
     if not isinstance(pair, tuple | list) or len(betas) != 2:
-        raise UnsupportedOption(f"{name} is {show(betas)}; give two numbers")
+        raise UnsupportedOption(f"{name} is {show(betas)}; give two numbers such as (0.9, 0.999)")
     return tuple(real_number(beta, "a beta", least=0, below=1) for beta in betas)
 
 
@@ -202,24 +176,16 @@ def _check_betas(betas: Any, name: str) -> tuple[float, ...]:
 class Adam(Checked):
     """Adam (Kingma and Ba 2015), without weight decay.
 
-    Attributes
-    ----------
-    step_size : float
-        η.
-    betas : tuple of two floats
-        Decay rates of the running means of the gradient and of its square.
-    epsilon : float
-        Added to the root of the mean square. With 0, an entry that never had a gradient does not move.
-    schedule : callable, optional
-        Step number → factor of η, such as :class:`~attomaton.training.steps.Decay`.
+    ``step_size`` is η, ``betas`` are the decay rates of the running means of the gradient and of its square,
+    and ``epsilon`` is added to the root of the mean square; with 0, an entry that never had a gradient does
+    not move. ``schedule``, such as :class:`Decay`, maps a step number to a factor of η.
 
     Examples
     --------
-    >>> start, slope = (torch.zeros(1, 1, 2),), (torch.tensor([[[3.0, -0.001]]]),)
-    >>> step = Adam(0.1)
-    >>> moved, state = step.move(start, slope, step.begin(start), 0)
-    >>> [round(entry, 4) for entry in moved[0].flatten().tolist()]  # about η, whatever the gradient's size
-    [-0.1, 0.1]
+    >>> import attomaton as at
+    >>> samples, model = at.Samples.from_lists([[0, 1]], [0]), at.AttentionModel("orthonormal")
+    >>> at.train(samples, model, Adam(0.1), steps=1).at(1)[0].round(4).tolist()
+    [[0.0, 0.1], [0.0, -0.1]]
     """
 
     step_size: float = field(metadata=STEP_SIZE)
@@ -242,22 +208,22 @@ class Adam(Checked):
         squares = [
             beta_2 * old + (1 - beta_2) * new * new for old, new in zip(state[size:], gradients, strict=True)
         ]
-        pace = _find_pace(self, step)
+        step_size = _size_at(self, step)
         roots = (self._root(square / (1 - beta_2 ** (step + 1))) for square in squares)
-        moved = tuple(
-            parameter - pace * (mean / (1 - beta_1 ** (step + 1))) / root
+        updated = tuple(
+            parameter - step_size * (mean / (1 - beta_1 ** (step + 1))) / root
             for parameter, mean, root in zip(parameters, means, roots, strict=True)
         )
-        return moved, (*means, *squares)
+        return updated, (*means, *squares)
 
     def _root(self, square: Tensor) -> Tensor:
-        """The root with ε added; without ε, infinite where it is 0, so that nothing moves there."""
+        """√square + ε; without ε, infinity where the square is 0, so that nothing moves there."""
         root = square.sqrt()
         return root + self.epsilon if self.epsilon else root.masked_fill(root == 0, torch.inf)
 
 
 @dataclass(frozen=True)
-class _Steepest(_Paced):
+class _SteepestDescent(_Momentum):
     """W ← W − η_t D, where D is the direction of the gradient or of its running mean."""
 
     step_size: float = field(metadata=STEP_SIZE)
@@ -267,96 +233,71 @@ class _Steepest(_Paced):
     def move(
         self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
     ) -> tuple[Parameters, Parameters]:
-        pace, means = _find_pace(self, step), self._average(gradients, state)
+        step_size, means = _size_at(self, step), self._average(gradients, state)
         pairs = zip(parameters, means, strict=True)
-        moved = tuple(old - pace * self._direct(mean) for old, mean in pairs)
-        return moved, means if self.momentum else ()
+        updated = tuple(old - step_size * self._find_direction(mean) for old, mean in pairs)
+        return updated, means if self.momentum else ()
 
-    def _direct(self, mean: Tensor) -> Tensor:
-        """The D of norm 1 most aligned with these matrices."""
+    def _find_direction(self, mean: Tensor) -> Tensor:
+        """The D of norm 1 most aligned with each matrix of the mean gradient."""
         raise NotImplementedError
 
 
-class SignDescent(_Steepest):
+class SignDescent(_SteepestDescent):
     """W ← W − η_t sign(v), where v is the gradient or its running mean: steepest descent in the max norm.
 
-    Attributes
-    ----------
-    step_size : float
-        η: how far every entry with a nonzero gradient moves.
-    momentum : float
-        v ← momentum · v + (1 − momentum) · gradient; 0 means the gradient itself.
-    schedule : callable, optional
-        Step number → factor of η, such as :class:`Decay`.
+    The ``step_size`` η is how far every entry with a nonzero gradient moves. With ``momentum``, v ← momentum
+    · v + (1 − momentum) · gradient. ``schedule``, such as :class:`Decay`, maps a step number to a factor of
+    η.
 
     Examples
     --------
-    >>> start, slope = (torch.zeros(1, 1, 3),), (torch.tensor([[[3.0, -0.001, 0.0]]]),)
-    >>> step = SignDescent(0.1)
-    >>> moved, _ = step.move(start, slope, step.begin(start), 0)
-    >>> [round(entry, 4) for entry in moved[0].flatten().tolist()]
-    [-0.1, 0.1, 0.0]
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])
+    >>> at.train(samples, at.AttentionModel("orthonormal"), SignDescent(0.1), steps=1).at(1)[0].tolist()
+    [[0.0, 0.1], [0.0, -0.1]]
     """
 
-    def _direct(self, mean: Tensor) -> Tensor:
+    def _find_direction(self, mean: Tensor) -> Tensor:
         return mean.sign()
 
 
-class SpectralDescent(_Steepest):
+class SpectralDescent(_SteepestDescent):
     """W ← W − η_t U Vᵀ, where v = U Σ Vᵀ is the gradient or its running mean: steepest in the spectral norm.
 
-    :class:`Muon` approximates it with momentum.
-
-    Attributes
-    ----------
-    step_size : float
-        η: every nonzero singular value of a step.
-    momentum : float
-        v ← momentum · v + (1 − momentum) · gradient; 0 takes the gradient itself.
-    schedule : callable, optional
-        Step number → factor of η, such as :class:`~attomaton.training.steps.Decay`.
+    :class:`Muon` approximates it with momentum. The ``step_size`` η is every nonzero singular value of a
+    step; ``momentum`` and ``schedule`` are as in :class:`SignDescent`.
 
     Examples
     --------
-    >>> start, slope = (torch.zeros(1, 2, 2),), (torch.tensor([[[3.0, 0.0], [0.0, -0.001]]]),)
-    >>> step = SpectralDescent(0.1)
-    >>> moved, _ = step.move(start, slope, step.begin(start), 0)
-    >>> [round(entry, 4) + 0.0 for entry in moved[0].flatten().tolist()]
-    [-0.1, 0.0, 0.0, 0.1]
+    >>> import attomaton as at, numpy as np
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])
+    >>> trace = at.train(samples, at.AttentionModel("orthonormal"), SpectralDescent(0.1), steps=1)
+    >>> round(float(np.linalg.norm(trace.at(1)[0], 2)), 6)  # the largest singular value
+    0.1
     """
 
-    def _direct(self, mean: Tensor) -> Tensor:
-        return flatten_spectrum(mean)
+    def _find_direction(self, mean: Tensor) -> Tensor:
+        return polar_factor(mean)
 
 
 @dataclass(frozen=True)
-class Muon(_Paced):
+class Muon(_Momentum):
     """Muon (Jordan 2024), without weight decay: spectral descent with momentum, U Vᵀ by five products.
 
     The formulas are those of ``torch.optim.Muon``: v ← momentum · v + (1 − momentum) · gradient, Nesterov's
-    lookahead, and a polynomial instead of U Vᵀ that brings singular values between about 0.7 and 1.2, not
-    to 1. Here all trials move at once, in the precision of the parameters, and for gradients of any size.
-    PyTorch takes one matrix at a time, rounds it to bfloat16, and shortens steps where the gradient's
-    norm is below 1e-7.
-
-    Attributes
-    ----------
-    step_size : float
-        η.
-    momentum : float
-        Decay rate of the running mean.
-    nesterov : bool
-        Whether the gradient is mixed in once more before the step.
-    schedule : callable, optional
-        Step number → factor of η, such as :class:`~attomaton.training.steps.Decay`.
+    lookahead (the gradient is mixed in once more) if ``nesterov``, and a polynomial instead of U Vᵀ that
+    brings singular values to about 0.7 … 1.2 instead of 1. PyTorch rounds each matrix to bfloat16, and
+    shortens steps where the gradient's norm is below 1e-7; here steps have the precision of the parameters,
+    for gradients of any size. ``step_size``, ``momentum`` and ``schedule`` are as in :class:`SignDescent`.
 
     Examples
     --------
-    >>> start, slope = (torch.zeros(1, 2, 2),), (torch.tensor([[[3.0, 0.0], [0.0, -1.0]]]),)
-    >>> step = Muon(0.1)
-    >>> moved, _ = step.move(start, slope, step.begin(start), 0)
-    >>> [round(entry, 2) + 0.0 for entry in moved[0].flatten().tolist()]
-    [-0.08, 0.0, 0.0, 0.11]
+    >>> import attomaton as at, numpy as np
+    >>> samples, model = at.Samples.from_lists([[0, 1]], [0]), at.AttentionModel("orthonormal")
+    >>> weights = at.train(samples, model, Muon(0.1), steps=1).at(1)[0]
+    >>> round(float(np.linalg.norm(weights, 2)), 2)  # the largest singular value, η times 0.7 to 1.2
+    0.07
     """
 
     step_size: float = field(metadata=STEP_SIZE)
@@ -372,37 +313,38 @@ class Muon(_Paced):
         self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
     ) -> tuple[Parameters, Parameters]:
         """New parameters and running means."""
-        pace = _find_pace(self, step)
+        step_size = _size_at(self, step)
         means = self._average(gradients, state)
-        ahead = self._average(gradients, means) if self.nesterov else means
-        pairs = zip(parameters, ahead, strict=True)
-        return tuple(old - pace * _tall_scale(old) * near_spectrum(mean) for old, mean in pairs), means
+        looked_ahead = self._average(gradients, means) if self.nesterov else means
+        pairs = zip(parameters, looked_ahead, strict=True)
+        return tuple(
+            old - step_size * _tall_scale(old) * approximate_polar_factor(mean) for old, mean in pairs
+        ), means
 
 
-def flatten_spectrum(matrices: Tensor) -> Tensor:
+def polar_factor(matrices: Tensor) -> Tensor:
     """U Vᵀ of each matrix U Σ Vᵀ of a batch, shape (b, m, n): every nonzero singular value becomes 1."""
     largest = matrices.abs().amax((1, 2), keepdim=True)
-    svd: Any = cast("Any", torch.linalg).svd(_unit(matrices, largest), full_matrices=False)
+    svd: Any = cast("Any", torch.linalg).svd(_divide_by_size(matrices, largest), full_matrices=False)
     left, values, right = cast("tuple[Tensor, Tensor, Tensor]", tuple(svd))
     positive = (values > NEGLIGIBLE_VALUE * values[:, :1]).to(matrices.dtype)
     return (left * positive[:, None]) @ right
 
 
-def near_spectrum(matrices: Tensor) -> Tensor:
+def approximate_polar_factor(matrices: Tensor) -> Tensor:
     """Each matrix after five iterations of the polynomial: singular values from 0.7 to 1.2."""
-    wide = matrices.shape[1] <= matrices.shape[2]
-    flat = matrices if wide else matrices.transpose(1, 2)
-    raised = flat * RAISED_SCALE[flat.dtype]  # else the squares of small gradients underflow
-    flat = _unit(raised, (raised * raised).sum((1, 2), keepdim=True).sqrt())
+    is_wide = matrices.shape[1] <= matrices.shape[2]
+    wide = matrices if is_wide else matrices.transpose(1, 2)
+    scaled = wide * RAISED_SCALE[wide.dtype]  # else the squares of small gradients underflow
+    wide = _divide_by_size(scaled, (scaled * scaled).sum((1, 2), keepdim=True).sqrt())
     first, third, fifth = POLYNOMIAL
     for _ in range(POLYNOMIAL_ROUNDS):
-        gram = flat @ flat.transpose(1, 2)
-        flat = first * flat + (third * gram + fifth * gram @ gram) @ flat
-    return flat if wide else flat.transpose(1, 2)
+        gram = wide @ wide.transpose(1, 2)
+        wide = first * wide + (third * gram + fifth * gram @ gram) @ wide
+    return wide if is_wide else wide.transpose(1, 2)
 
 
-def _unit(matrices: Tensor, sizes: Tensor) -> Tensor:
-    """Each matrix divided by its size; a matrix of size 0 stays 0."""
+def _divide_by_size(matrices: Tensor, sizes: Tensor) -> Tensor:
     return matrices / torch.where(sizes > 0, sizes, torch.ones_like(sizes))
 
 

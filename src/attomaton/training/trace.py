@@ -42,75 +42,79 @@ class StepRecord(NamedTuple):
     losses: Float64
 
 
-def _stack(records: Sequence[StepRecord]) -> tuple[Int64, Float64, Float64]:
-    """Steps, weights and losses of all records."""
+def stack_records(records: Sequence[StepRecord]) -> tuple[Int64, Float64, Float64]:
+    """The steps (n_records,), weights (n_records, n_trials, …) and losses (n_records, n_trials)."""
     steps, weights, losses = zip(*records, strict=True)
     return np.array(steps, np.int64), np.stack(weights), np.stack(losses)
 
 
 class _Recorded(Tabular):
-    """Common to traces: records of all trials by step, with plots, tables and files."""
+    """Records of all trials by step, with plots, tables and files; ``about`` are the settings of the run."""
 
     steps: Int64
     losses: Float64
     about: Mapping[str, Any]
-    _holds: ClassVar[str]
-    """The content type in the file's metadata."""
+    _content: ClassVar[str]
+    """What the metadata of a file calls this kind of trace."""
 
     def _norms(self) -> Float64:
-        """The norm of the weights, shape (n_records, n_trials)."""
         raise NotImplementedError
 
     def pack(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Arrays and metadata to write."""
+        """The arrays and the metadata of the file."""
         raise NotImplementedError
 
     @classmethod
-    def _assemble(cls, arrays: Mapping[str, Any], about: Mapping[str, str], record: dict[str, Any]) -> Self:
+    def _unpack(cls, arrays: Mapping[str, Any], metadata: Mapping[str, str], about: dict[str, Any]) -> Self:
         raise NotImplementedError
 
     @property
     def n_trials(self) -> int:
         return self.losses.shape[1]
 
+    def _mean_losses(self) -> tuple[float, float]:
+        return float(self.losses[0].mean()), float(self.losses[-1].mean())
+
     def _check_steps(self) -> Int64:
         steps = check_int64(self.steps, "steps")
         if not len(steps):
-            raise MismatchedParts("a trace needs at least one record; train some steps")
+            raise MismatchedParts("the trace has no record; give at least one step with its weights")
         check_rising(steps, "steps")
         check_ids(steps[:1], int(steps[-1]) + 1, "the first step")
         return steps
 
     def row_of(self, step: int) -> int:
-        """The index of a step among the records; raises if it was not recorded."""
-        row = np.flatnonzero(self.steps == step)
-        if not len(row):
-            raise UnknownToken(f"step {step} was not recorded; trace.steps lists the records")
-        return int(row[0])
+        rows = np.flatnonzero(self.steps == step)
+        if not len(rows):
+            raise UnknownToken(f"step {step} was not recorded; give one of the steps in trace.steps")
+        return int(rows[0])
 
-    def _restore(self, name: str, kinds: tuple[type[Any], ...]) -> Any:
+    def _restore(self, setting: str, kinds: tuple[type[Any], ...]) -> Any:
         try:
-            value = restore_settings(self.about[name])
+            value = restore_settings(self.about[setting])
         except (AttributeError, KeyError, TypeError) as error:
-            raise CorruptRun(f"the trace does not name its {name} ({error}); {RESTORE_ARRAYS}") from error
+            raise CorruptRun(f"the trace does not name its {setting} ({error}); {RESTORE_ARRAYS}") from error
         if not isinstance(value, kinds):
-            raise CorruptRun(f"the trace names {value!r} as its {name}, which is invalid; {RESTORE_ARRAYS}")
+            raise CorruptRun(
+                f"the trace names {value!r} as its {setting}, which is invalid; {RESTORE_ARRAYS}"
+            )
         return value
 
     def _table(self) -> pa.Table:
         """Columns step, trial (int64), loss and norm of the weights (float64); a row per record and trial."""
-        columns = {
-            "step": np.repeat(self.steps, self.n_trials),
-            "trial": np.tile(np.arange(self.n_trials), len(self.steps)),
-            "loss": self.losses.ravel(),
-            "norm": self._norms().ravel(),
-        }
-        return table_of(columns)
+        return table_of(
+            {
+                "step": np.repeat(self.steps, self.n_trials),
+                "trial": np.tile(np.arange(self.n_trials), len(self.steps)),
+                "loss": self.losses.ravel(),
+                "norm": self._norms().ravel(),
+            }
+        )
 
     def plot(self, ax: Any = None) -> Any:
         """Draw loss and norm of the weights by step, mean ± standard deviation over trials.
 
-        Returns the two matplotlib axes, which are ``ax`` if given.
+        Returns the two matplotlib axes, ``ax`` if it is not None.
         """
         with house_axes(ax, height=2 * PANEL_HEIGHT, n=2) as pair:
             trials = f", mean ± std of {self.n_trials:,} trials" if self.n_trials > 1 else ""
@@ -122,7 +126,7 @@ class _Recorded(Tabular):
         return pair
 
     def save(self, path: str | Path) -> Path:
-        """Write one safetensors file, atomically; of existing files, only a trace is replaced."""
+        """Write one safetensors file; an existing file is replaced only if it is a trace."""
         return save_arrays(path, *self.pack())
 
     @classmethod
@@ -130,43 +134,42 @@ class _Recorded(Tabular):
         """Read a file written by :meth:`save`; a truncated or altered file raises ``CorruptRun``."""
         file = given_path(path, "path")
         if file.is_dir():
-            training = file / "training" / "trace.safetensors"
-            advice = str(training) if training.is_file() else f"a file that {cls.__name__}.save wrote"
+            of_run = file / "training" / "trace.safetensors"
+            advice = str(of_run) if of_run.is_file() else f"a file that {cls.__name__}.save wrote"
             raise UnsupportedOption(f"{file} is a folder, but a trace is a file; give {advice}")
-        arrays, about = read_arrays(file)
-        if about.get("holds") != cls._holds:
-            raise CorruptRun(f"{path} is not a {cls._holds}; give a file that {cls.__name__}.save wrote")
+        arrays, metadata = read_arrays(file)
+        if metadata.get("holds") != cls._content:
+            raise CorruptRun(f"{path} is not a {cls._content}; give a file that {cls.__name__}.save wrote")
         try:
-            record = json.loads(about["about"])
-            if not isinstance(record, dict):
+            about = json.loads(metadata["about"])
+            if not isinstance(about, dict):
                 raise TypeError("its metadata is not an object")
-            return cls._assemble(arrays, about, cast("dict[str, Any]", record))
+            return cls._unpack(arrays, metadata, cast("dict[str, Any]", about))
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             reason = str(error).partition(";")[0]
-            raise CorruptRun(f"{path} does not hold a complete trace ({reason}); {RESTORE_ARRAYS}") from error
+            raise CorruptRun(f"{path} is not a complete trace ({reason}); {RESTORE_ARRAYS}") from error
 
 
 def _draw_curves(axes: Any, steps: Int64, values: Float64, *, log: bool) -> None:
-    moved = steps > 0 if (steps > 0).sum() > 1 else np.ones(len(steps), bool)
-    at, drawn = steps[moved], values[moved]
-    log = log and bool((drawn > 0).all())
-    if log:
-        with np.errstate(invalid="ignore"):
-            drawn = np.log(drawn)
-    mean, spread = drawn.mean(axis=1), drawn.std(axis=1)
-    middle, lower, upper = (np.exp(line) if log else line for line in (mean, mean - spread, mean + spread))
-    if values.shape[1] > 1:
-        axes.fill_between(at, lower, upper, color=BLUE, alpha=0.2, linewidth=0)
-    axes.plot(at, middle, color=BLUE, marker="o" if len(at) == 1 else None)
-    if len(at) > 1 and at[0] > 0:
+    """Mean ± standard deviation over trials; without step 0, which a logarithmic axis cannot show."""
+    if (steps > 0).sum() > 1:
+        steps, values = steps[steps > 0], values[steps > 0]
         axes.set_xscale("log")
+    log = log and bool((values > 0).all())
     if log:
         axes.set_yscale("log")
+        with np.errstate(invalid="ignore"):
+            values = np.log(values)
+    mean, spread = values.mean(axis=1), values.std(axis=1)
+    middle, lower, upper = (np.exp(line) if log else line for line in (mean, mean - spread, mean + spread))
+    if values.shape[1] > 1:
+        axes.fill_between(steps, lower, upper, color=BLUE, alpha=0.2, linewidth=0)
+    axes.plot(steps, middle, color=BLUE, marker="o" if len(steps) == 1 else None)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trace(_Recorded):
-    """Recorded weights and losses.
+    """Recorded weights and losses of a training run.
 
     Attributes
     ----------
@@ -185,18 +188,11 @@ class Trace(_Recorded):
 
     Examples
     --------
-    >>> import tempfile, attomaton as at
-    >>> from attomaton.training.models.embeddings import Orthonormal
-    >>> samples = at.Samples.from_lists([[0, 1]], [0])
-    >>> model, step = at.AttentionModel(Orthonormal()), at.GradientDescent(1.0)
-    >>> watch = at.training.Watch(every=50)
-    >>> trace = at.train(samples, model, step, steps=100, trials=2, watch=watch)
+    >>> import attomaton as at
+    >>> samples, model = at.Samples.from_lists([[0, 1]], [0]), at.AttentionModel("orthonormal")
+    >>> trace = at.train(samples, model, 1.0, steps=100, trials=2, watch=at.training.Watch(every=50))
     >>> trace, trace.steps.tolist(), trace.at(100).shape
     (Trace(2 trials, 3 records to step 100), [0, 50, 100], (2, 2, 2))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     loaded = Trace.load(trace.save(f"{folder}/trace.safetensors"))
-    >>> loaded.model == model, loaded.step
-    (True, GradientDescent(step_size=1.0, normalized=False, momentum=0.0, schedule=None))
     """
 
     steps: Int64
@@ -206,13 +202,12 @@ class Trace(_Recorded):
     samples: tuple[Samples, ...]
     about: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    _holds = "trace"
+    _content = "trace"
 
     def __post_init__(self) -> None:
-        """Refuse parts whose shapes do not match."""
         steps, n_trials = self._check_steps(), len(self.samples)
         if not n_trials:
-            raise MismatchedParts("a trace needs at least one trial; train one")
+            raise MismatchedParts("the trace has no trial; give the samples of at least one trial")
         dim = np.shape(self.weights)[-1] if np.ndim(self.weights) else 0
         shape = (len(steps), n_trials, dim, dim)
         weights = check_floats(self.weights, shape, "weights", finite=False)
@@ -220,23 +215,14 @@ class Trace(_Recorded):
         sizes = {samples.n_tokens for samples in self.samples}
         tables = check_floats(self.embeddings, (n_trials, max(sizes), dim), "embeddings")
         if np.abs(tables).max(initial=0.0) > LARGEST_COORDINATE:
-            raise MismatchedParts(f"embeddings hold numbers above {LARGEST_COORDINATE:.0e}; {RESTORE_ARRAYS}")
+            raise MismatchedParts(
+                f"the embeddings have a coordinate above {LARGEST_COORDINATE:.0e}; {RESTORE_ARRAYS}"
+            )
         if len(sizes) > 1:
             raise MismatchedParts(
-                "the trials of a trace have vocabularies of different sizes; trace them separately"
+                "the trials have vocabularies of different sizes; train those of one size together"
             )
         settle(self, steps=steps, weights=weights, losses=losses, embeddings=tables)
-
-    @classmethod
-    def from_records(
-        cls,
-        records: Sequence[StepRecord],
-        embeddings: Float64,
-        samples: Sequence[Samples],
-        about: Mapping[str, Any],
-    ) -> "Trace":
-        """A trace from a sequence of records."""
-        return cls(*_stack(records), embeddings, tuple(samples), about)
 
     def __repr__(self) -> str:
         return f"Trace({self.n_trials:,} trials, {len(self.steps):,} records to step {self.steps[-1]:,})"
@@ -246,7 +232,7 @@ class Trace(_Recorded):
 
     def summary(self) -> dict[str, Any]:
         """Counts, and mean losses and norm over the trials; None for numbers that are not finite."""
-        first, last = (float(self.losses[row].mean()) for row in (0, -1))
+        first, last = self._mean_losses()
         norms = [float((weights**2).sum() ** 0.5) for weights in self.weights[-1]]
         return {
             "samples": len(self.samples[0]),
@@ -270,15 +256,13 @@ class Trace(_Recorded):
 
     @cached_property
     def model(self) -> AttentionModel:
-        """The layer that was trained."""
         model: AttentionModel = self._restore("model", (AttentionModel,))
-        if isinstance(model.embeddings, EmbeddingTable):  # the record holds only its digest
+        if isinstance(model.embeddings, EmbeddingTable):  # the record has only the digest of the table
             return replace(model, embeddings=EmbeddingTable(self.embeddings[0]))
         return model
 
     @cached_property
     def step(self) -> Step:
-        """The step that was used."""
         return self._restore("step", STORED_STEPS)
 
     def at(self, step: int) -> Float64:
@@ -286,48 +270,44 @@ class Trace(_Recorded):
         return self.weights[self.row_of(step)]
 
     def pack(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Arrays and metadata to write; corpora shared by several trials are stored once."""
+        """The arrays and the metadata of the file; a corpus of several trials is stored once."""
         corpora = list({id(samples): samples for samples in self.samples}.values())
-        number = {id(samples): index for index, samples in enumerate(corpora)}
+        corpus_index = {id(samples): index for index, samples in enumerate(corpora)}
         arrays: dict[str, Any] = {name: getattr(self, name) for name in TRACE_ARRAYS}
-        arrays["corpus_of_trial"] = np.array([number[id(samples)] for samples in self.samples], np.int64)
+        arrays["corpus_of_trial"] = np.array(
+            [corpus_index[id(samples)] for samples in self.samples], np.int64
+        )
         for index, samples in enumerate(corpora):
             for name in ("values", "starts", "stops", "labels"):
                 arrays[f"corpora/{index}/{name}"] = getattr(samples, name)
         sizes = [samples.n_tokens for samples in corpora]
-        about = {"holds": self._holds, "n_tokens": json.dumps(sizes), "about": json.dumps(dict(self.about))}
-        return arrays, about
+        metadata = {
+            "holds": self._content,
+            "n_tokens": json.dumps(sizes),
+            "about": json.dumps(dict(self.about)),
+        }
+        return arrays, metadata
 
     @classmethod
-    def _assemble(
-        cls, arrays: Mapping[str, Any], about: Mapping[str, str], record: dict[str, Any]
+    def _unpack(
+        cls, arrays: Mapping[str, Any], metadata: Mapping[str, str], about: dict[str, Any]
     ) -> "Trace":
-        corpora = read_corpora(arrays, about)
-        owners = check_int64(arrays["corpus_of_trial"], "corpus_of_trial")
-        check_ids(owners, len(corpora), "corpus_of_trial")
-        numbers: list[int] = owners.tolist()
-        samples = tuple(corpora[number] for number in numbers)
-        return cls(samples=samples, about=record, **{name: arrays[name] for name in TRACE_ARRAYS})
+        corpora = read_corpora(arrays, metadata)
+        corpus_of_trial = check_int64(arrays["corpus_of_trial"], "corpus_of_trial")
+        check_ids(corpus_of_trial, len(corpora), "corpus_of_trial")
+        samples = tuple(corpora[int(index)] for index in corpus_of_trial)
+        return cls(samples=samples, about=about, **{name: arrays[name] for name in TRACE_ARRAYS})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DeepTrace(_Recorded):
     """Recorded weights and losses of a deep model.
 
-    Attributes
-    ----------
-    steps : int64 array, shape (n_records,)
-        Steps taken before each record; the first is 0.
-    numbers : float64 array, shape (n_records, n_trials, n_numbers)
-        All weights, parameter after parameter; :meth:`at` gives them by name.
-    losses : float64 array, shape (n_records, n_trials)
-        The mean of −ln p(next token) over all positions.
-    sequences : int64 array, shape (n_trials, n_sequences, window + 1)
-        The sequences of each trial.
-    n_tokens : int
-        Size of the vocabulary.
-    about : mapping
-        Model, step and seed as a JSON record.
+    ``steps`` (n_records,) are the steps taken before each record, and ``numbers`` (n_records, n_trials,
+    n_numbers) all weights, parameter after parameter, which :meth:`at` returns by name. ``losses``
+    (n_records, n_trials) are the means of −ln p(next token) over all positions. ``sequences`` (n_trials,
+    n_sequences, window + 1) are those of each trial, with tokens below ``n_tokens``. ``about`` is a JSON
+    record of model, step and seed.
     """
 
     steps: Int64
@@ -337,13 +317,14 @@ class DeepTrace(_Recorded):
     n_tokens: int
     about: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    _holds = "deep trace"
+    _content = "deep trace"
 
     def __post_init__(self) -> None:
-        """Refuse parts whose shapes do not match."""
         steps, tokens = self._check_steps(), np.asarray(self.sequences)
         if tokens.ndim != 3 or not tokens.size:
-            raise MismatchedParts("a trace needs sequences for at least one trial")
+            raise MismatchedParts(
+                "the trace has no sequences; give an array of shape (n_trials, n_sequences, window + 1)"
+            )
         check_ids(check_int64(tokens.ravel(), "sequences"), self.n_tokens, "sequences")
         shape = (len(steps), len(tokens))
         size = np.shape(self.numbers)[-1] if np.ndim(self.numbers) else 0
@@ -351,35 +332,24 @@ class DeepTrace(_Recorded):
         losses = check_floats(self.losses, shape, "losses", finite=False)
         settle(self, steps=steps, numbers=numbers, losses=losses, sequences=tokens.astype(np.int64))
 
-    @classmethod
-    def from_records(
-        cls, records: Sequence[StepRecord], sequences: Int64, n_tokens: int, about: Mapping[str, Any]
-    ) -> "DeepTrace":
-        """A trace from a sequence of records; their weights have shape (n_trials, n_numbers)."""
-        return cls(*_stack(records), sequences, n_tokens, about)
-
     def __repr__(self) -> str:
         sizes = f"{self.n_trials:,} trials, {self.model.n_layers:,} layers"
         return f"DeepTrace({sizes}, {len(self.steps):,} records to step {self.steps[-1]:,})"
 
     @property
     def window(self) -> int:
-        """The longest context."""
         return self.sequences.shape[2] - 1
 
     @cached_property
     def model(self) -> DeepModel:
-        """The model that was trained."""
         return self._restore("model", (DeepModel,))
 
     @cached_property
     def step(self) -> Any:
-        """The step that was used."""
         return self._restore("step", (object,))
 
     @property
     def step_size(self) -> float:
-        """η."""
         return float(self.step.step_size)
 
     def at(self, step: int) -> DeepWeights:
@@ -390,7 +360,7 @@ class DeepTrace(_Recorded):
         return np.linalg.norm(self.numbers, axis=2)
 
     def _blocks(self) -> list[Block]:
-        first, last = (float(self.losses[row].mean()) for row in (0, -1))
+        first, last = self._mean_losses()
         rows = [
             ("trials", f"{self.n_trials:,}"),
             ("sequences per trial", f"{self.sequences.shape[1]:,} of {self.window:,} tokens"),
@@ -404,16 +374,16 @@ class DeepTrace(_Recorded):
         return [Grid("Training of a deep model", ["", ""], rows), *unstable]
 
     def pack(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Arrays and metadata to write."""
+        """The arrays and the metadata of the file."""
         arrays = {name: getattr(self, name) for name in ("steps", "numbers", "losses", "sequences")}
-        n_tokens, record = json.dumps(self.n_tokens), json.dumps(dict(self.about))
-        return arrays, {"holds": self._holds, "n_tokens": n_tokens, "about": record}
+        n_tokens, about = json.dumps(self.n_tokens), json.dumps(dict(self.about))
+        return arrays, {"holds": self._content, "n_tokens": n_tokens, "about": about}
 
     @classmethod
-    def _assemble(
-        cls, arrays: Mapping[str, Any], about: Mapping[str, str], record: dict[str, Any]
+    def _unpack(
+        cls, arrays: Mapping[str, Any], metadata: Mapping[str, str], about: dict[str, Any]
     ) -> "DeepTrace":
-        n_tokens = json.loads(about["n_tokens"])
+        n_tokens = json.loads(metadata["n_tokens"])
         if not isinstance(n_tokens, int):
-            raise TypeError("its metadata is not an object")
-        return cls(about=record, n_tokens=n_tokens, **arrays)
+            raise TypeError("n_tokens is not a whole number")
+        return cls(about=about, n_tokens=n_tokens, **arrays)

@@ -20,14 +20,20 @@ MOST_BASIS_ENTRIES = 50_000_000
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Orthonormal axes of the subspace that training can move."""
+    """Orthonormal axes of the subspace in which training can move W; the first ``n_cyclic`` are cyclic.
 
-    nodes: Float64  # (n_nodes, n_axes): the score of every node along each axis
-    n_cyclic: int  # the first axes, which span the cyclic subspace
-    axes: Float64  # (n_axes, r·q), in the coordinates of ``left`` and ``right``
-    left: Float64  # (r, dim): orthonormal rows that span the tokens in use
-    right: Float64  # (q, dim): the same for queries
-    scale: float  # of the embeddings; weights in their units are divided by its square
+    ``nodes`` (n_nodes, n_axes) has the score of every node along each axis. Axes are matrices r × q,
+    flattened in ``axes`` (n_axes, r·q), between ``left`` (r, dim) and ``right`` (q, dim), orthonormal rows
+    that span the embeddings of the tokens and of the queries in use. Embeddings are divided by ``scale``
+    first.
+    """
+
+    nodes: Float64
+    n_cyclic: int
+    axes: Float64
+    left: Float64
+    right: Float64
+    scale: float
 
     def weights(self, point: Float64) -> Float64:
         """W for coordinates, shape (dim, dim), in the units of the given embeddings."""
@@ -35,16 +41,12 @@ class Basis:
         return self.left.T @ inner @ self.right / self.scale**2
 
     def coordinates(self, weights: Float64) -> Float64:
-        """The coordinates of W's part in the span, shape (n_axes,)."""
+        """The coordinates of W, projected to the span, shape (n_axes,)."""
         return self.axes @ (self.left @ (weights * self.scale**2) @ self.right.T).ravel()
 
 
 def find_basis(components: Components, embeddings: Float64) -> Basis:
-    """The basis for these embeddings, shape (n_tokens, dim).
-
-    Components that the embeddings cannot separate must already be merged
-    (:func:`~attomaton.graphs.separation.separate`).
-    """
+    """The basis for embeddings (n_tokens, dim), which must separate the components."""
     unit, scale = scale_rows(embeddings)
     n_tokens, n_queries = (
         min(len(np.unique(ids)), embeddings.shape[1])
@@ -53,14 +55,14 @@ def find_basis(components: Components, embeddings: Float64) -> Basis:
     if len(components.token_of_node) * n_tokens * n_queries > MOST_BASIS_ENTRIES:
         raise UnsupportedOption(
             f"{len(components.token_of_node):,} (query, token) pairs in {n_tokens} × {n_queries} dimensions "
-            "are too many to follow all queries together; take fewer tokens or queries, or no embeddings"
+            "are too many to follow all queries together; leave out tokens or queries, or give no embeddings"
         )
     features, (left, right) = node_features(components, unit)
     first, second = find_ties(components)
     cyclic = find_span(features[first] - features[second])
     above, below = find_ends(components)
-    priorities = features[above] - features[below]
-    axes = np.vstack([cyclic, find_span(priorities - (priorities @ cyclic.T) @ cyclic)])
+    edges = features[above] - features[below]
+    axes = np.vstack([cyclic, find_span(edges - (edges @ cyclic.T) @ cyclic)])
     return Basis(features @ axes.T, len(cyclic), axes, left, right, scale)
 
 
@@ -69,6 +71,5 @@ def find_span(directions: Float64) -> Float64:
     if not directions.size:
         return np.zeros((0, directions.shape[1]))
     _, singular, axes = np.linalg.svd(directions, full_matrices=False)
-    return axes[
-        singular > NEGLIGIBLE_RATIO * max(1.0, float(singular.max()))
-    ]  # embeddings have length about 1
+    smallest = NEGLIGIBLE_RATIO * max(1.0, float(singular.max()))  # embeddings have length about 1
+    return axes[singular > smallest]

@@ -19,7 +19,7 @@ PATH_SCHEMA = pa.schema([(name, pa.float64()) for name in CURVES])
 
 
 class WeightPath(Tabular, ABC):
-    """Weights for every step of plain gradient descent, with the curves derived from them."""
+    """The weights W(t) at every step t of plain gradient descent, with curves derived from them."""
 
     loss: TrainingLoss
 
@@ -44,16 +44,15 @@ class WeightPath(Tabular, ABC):
 
         Returns a table with the columns step, norm, correlation, loss and error, all float64.
         """
-        rows = np.array([self._measure(real_number(step, "step"), direction) for step in steps]).reshape(
-            -1, len(CURVES)
-        )
-        return make_table(PATH_SCHEMA, dict(zip(CURVES, rows.T, strict=True)))
+        rows = [self._measure(real_number(step, "step"), direction) for step in steps]
+        columns = np.array(rows).reshape(-1, len(CURVES)).T
+        return make_table(PATH_SCHEMA, dict(zip(CURVES, columns, strict=True)))
 
     def _measure(self, step: float, direction: Float64 | csc_array) -> tuple[float, ...]:
         weights = self.weights_at(step)
         if weights.shape != direction.shape:
             raise MismatchedParts(
-                f"the direction has shape {direction.shape}, the weights {weights.shape}; "
+                f"the direction has shape {direction.shape}, but the weights have shape {weights.shape}; "
                 "give hard.weights, solved with the same embeddings"
             )
         norm, length = inner(weights, weights) ** 0.5, inner(direction, direction) ** 0.5

@@ -36,16 +36,9 @@ CONVERGED_GRADIENT = 1e-8
 class Expansion(WeightPath):
     """W(t) = ln t·W_svm + W_fin + R, from :func:`expand`.
 
-    Attributes
-    ----------
-    direction, finite, residual : float arrays, shape (dim, dim), or sparse, shape (n_tokens, n_tokens)
-        W_svm, W_fin and R.
-    third : Residual
-        R and its ingredients: tight edges, their flow, the remaining gradient.
-    edge : StabilityEdge
-        The step size beyond which gradient descent does not converge and the expansion fails.
-    start : Start, optional
-        W(0), if it is not zero.
+    ``direction``, ``finite`` and ``residual`` are W_svm, W_fin and R, shape (dim, dim), or sparse (n_tokens,
+    n_tokens); ``third`` is R with the tight edges and the flow on them. The expansion fails beyond the
+    ``edge`` of stability. ``start`` is W(0), if it is not zero.
 
     Examples
     --------
@@ -54,14 +47,8 @@ class Expansion(WeightPath):
     >>> expansion = expand(at.learn(samples), samples)
     >>> expansion.weights_at(1e6).toarray().round(3).tolist()  # ± ½ ln(2 η t)
     [[0.0, 7.254], [0.0, -7.254]]
-    >>> expansion.residual.toarray()[:, 1].round(4).tolist()  # R: the 2 in it
-    [0.3466, -0.3466]
-    >>> expansion.error_at(1e6) < 1e-3, round(expansion.loss_at(1e6) * 1e6, 2), len(expansion.scores_at(1e6))
-    (True, 0.5, 2)
-    >>> expansion.table().to_pylist()[0]["direction"], expansion.table().column_names
-    (0.5, ['query', 'token', 'constant', 'direction'])
-    >>> (expansion.weights_along(0.0) - expansion.residual).nnz  # W_fin is zero: nothing ties
-    0
+    >>> expansion.error_at(1e6) < 1e-3, round(expansion.loss_at(1e6) * 1e6, 2)
+    (True, 0.5)
     """
 
     def __init__(
@@ -72,12 +59,11 @@ class Expansion(WeightPath):
         edge: StabilityEdge,
         start: "Start | None" = None,
     ) -> None:
-        largest = float(np.abs(third.scores).max(initial=0.0))
-        enough = CONVERGED_GRADIENT * max(1.0, float(third.flow.max(initial=0.0)))
-        if not (np.isfinite(largest) and third.gradient <= enough):
+        tolerance = CONVERGED_GRADIENT * max(1.0, float(third.flow.max(initial=0.0)))
+        if not (np.isfinite(third.scores).all() and third.gradient <= tolerance):
             raise UncertifiedSolution(
-                f"the third term did not converge (gradient {third.gradient:.1e}), perhaps because "
-                "embeddings are nearly dependent; use fast_forward, which does not need this term"
+                f"the term R did not converge (gradient {third.gradient:.1e}), perhaps because embeddings "
+                "are nearly dependent; use fast_forward, which does not need R"
             )
         self.loss = setting.loss
         self.edge = edge
@@ -97,7 +83,7 @@ class Expansion(WeightPath):
         return f"Expansion({self.loss.pairs.num_rows:,} scores: {outlook})"
 
     def _table(self) -> pa.Table:
-        """Each score as a + b ln t: query, token, constant (a) and direction (b)."""
+        """Each score as constant + direction · ln t, with the columns query, token, constant, direction."""
         direction, constant = (scores[self.loss.nodes] for scores in self._scores)
         pairs = {name: column(self.loss.pairs, name) for name in ("query", "token")}
         return table_of({**pairs, "constant": constant, "direction": direction})
@@ -122,7 +108,7 @@ class Expansion(WeightPath):
 
     @property
     def caveat(self) -> str:
-        """A sentence if data alone do not determine all, or if the step size is too large; else empty."""
+        """What the data alone do not determine, and whether the step size is too large; empty if nothing."""
         caveats = [str(self.edge)] if self.edge.passed else []
         if self.path_dependent.any():
             caveats.append(f"R depends on the path in {int(self.path_dependent.sum()):,} components")
@@ -132,7 +118,6 @@ class Expansion(WeightPath):
 
     @cached_property
     def settling(self) -> float:
-        """λ: the slowest rate at which the tight edges settle."""
         return self.third.settling()
 
     @property
@@ -156,18 +141,18 @@ class Expansion(WeightPath):
         return score_table(self.loss.pairs, (_log_of_step(step) * hard + constant)[self.loss.nodes])
 
     def error_at(self, step: float) -> float:
-        """Estimated ‖error‖ of W(t), infinite where the data alone do not determine something.
+        """Estimated ‖error‖ of W(t), Frobenius norm; infinite if there is a :attr:`caveat`.
 
-        It is the distance to :func:`~attomaton.trajectory.forward.fast_forward` at that step plus the error
-        there; the first call computes the trajectory. Where that is impossible, it is infinite.
+        It is the distance to :func:`fast_forward` at this step plus the estimated error there, and infinite
+        where the trajectory cannot be computed. The first call computes the trajectory.
         """
         step = max(real_number(step, "step"), 1.0)
         if self.caveat:
             return float("inf")
         try:
             trajectory = self._trajectory
-            apart: Any = self.weights_at(step) - trajectory.weights_at(step)
-            return inner(apart, apart) ** 0.5 + trajectory.error_at(step)
+            difference: Any = self.weights_at(step) - trajectory.weights_at(step)
+            return inner(difference, difference) ** 0.5 + trajectory.error_at(step)
         except (UncertifiedSolution, UnsupportedOption):
             return float("inf")
 
@@ -178,10 +163,13 @@ class Expansion(WeightPath):
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """The part of W(0) that stays: training moves weights only in the span of the edge directions."""
+    """What W(0) adds to W(t) at all steps: the component outside the span in which training moves weights.
 
-    weights: Float64  # (dim, dim): the part of W(0) outside the span
-    scores: Float64  # (n_nodes,): the scores that it gives the nodes
+    ``weights`` has shape (dim, dim); ``scores`` (n_nodes,) are what it gives the nodes.
+    """
+
+    weights: Float64
+    scores: Float64
 
 
 def expand(
@@ -205,7 +193,7 @@ def expand(
     embeddings : float array, shape (n_tokens, dim), optional
         The embeddings that the automaton was learned with.
     start : float array, shape (dim, dim), optional
-        W(0); needs embeddings. None means zero. Its part outside the span of the edge directions stays.
+        W(0); needs embeddings. None means zero. Training leaves its component outside the span of the edges.
 
     Returns
     -------
@@ -233,14 +221,15 @@ def expand(
     step_size = real_number(step_size, "step_size", least=1e-290, most=1e290)
     if (embeddings is None) == automaton.embedded:
         raise MismatchedParts(
-            "expand() needs the embeddings that the automaton was learned with, or none if it had none"
+            "the automaton was learned with other embeddings; give expand the embeddings of learn, or no "
+            "embeddings if learn had none"
         )
     automaton.hard.expect()
     automaton.soft.expect()
     loss = training_loss(samples, automaton.components)
     if embeddings is None:
         if start is not None:
-            raise UnsupportedOption("a start needs embeddings; give embeddings=np.eye(n_tokens) too")
+            raise UnsupportedOption("start needs embeddings; give embeddings=np.eye(n_tokens) too")
         hard, soft = column(automaton.hard.scores, "score"), column(automaton.soft.scores, "score")
         priorities = find_priorities(loss, hard, soft, step_size=step_size, atol=TIGHT_ORTHONORMAL)
         multipliers = column(automaton.hard.multipliers, "multiplier")
@@ -255,11 +244,12 @@ def _expand_embedded(solved: Solved, setting: DescentSetting) -> Expansion:
     from attomaton.trajectory.basis import find_basis
 
     loss, table, start = setting.loss, np.asarray(setting.embeddings), setting.start
-    weights = np.asarray(solved.hard.weights)
-    nodes = solved.hard.scores
+    weights, nodes = np.asarray(solved.hard.weights), solved.hard.scores
     scores = _node_scores(nodes, table, weights)
     if not np.allclose(scores, column(nodes, "score"), atol=1e-6 * (1.0 + np.abs(scores).max(initial=0.0))):
-        raise MismatchedParts("these are not the embeddings that the automaton was learned with")
+        raise MismatchedParts(
+            "these are not the embeddings that the automaton was learned with; give the embeddings of learn"
+        )
     basis = find_basis(loss.components, table)
     scaled_step = setting.step_size * basis.scale**4  # for embeddings of length about 1
     hard, soft = column(solved.hard.scores, "score"), column(solved.soft.scores, "score")
@@ -279,5 +269,4 @@ def _node_scores(nodes: pa.Table, table: Float64, weights: Float64) -> Float64:
 
 
 def _log_of_step(step: float) -> float:
-    step = real_number(step, "step (the expansion holds for large ones)", least=1)
-    return float(np.log(step))
+    return float(np.log(real_number(step, "step of an expansion", least=1)))

@@ -1,4 +1,4 @@
-"""The trajectory of gradient descent itself, in O(ln t): a warm-up of plain steps, then gradient flow."""
+"""The weights of gradient descent at any step t, in O(ln t): a warm-up of plain steps, then gradient flow."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +29,8 @@ from attomaton.trajectory.sharpness import STABILITY_LIMIT, StabilityEdge, bound
 
 if TYPE_CHECKING:
     from attomaton.trajectory.basis import Basis
-    from attomaton.trajectory.flow.track import LossFlow, Track
+    from attomaton.trajectory.flow.implicit import LossFlow
+    from attomaton.trajectory.flow.track import Track
 
 LARGEST_PLAIN_STEP = 1e100
 """The largest step size; the smallest is its inverse. Beyond them float64 products overflow."""
@@ -59,8 +60,6 @@ class Trajectory(WeightPath):
     >>> trajectory = fast_forward(samples, to=1e9)
     >>> [round(float(trajectory.weights_at(step)[0, 1]), 3) for step in (1e3, 1e6, 1e9)]  # ½ ln(2 η t)
     [3.801, 7.254, 10.708]
-    >>> trajectory.scores_at(1e9).select(["query", "token"]).to_pylist()
-    [{'query': 1, 'token': 0}, {'query': 1, 'token': 1}]
     >>> trajectory.error_at(1e9) < 1e-3, round(1e9 * trajectory.loss_at(1e9), 3)
     (True, 0.5)
     """
@@ -85,7 +84,6 @@ class Trajectory(WeightPath):
         return min((track.reached for _, track in self._tracks), default=0.0)
 
     def _table(self) -> pa.Table:
-        """The scores at the last step computed."""
         return self.scores_at(self._reached)
 
     def weights_at(self, step: float) -> Float64 | csc_array:
@@ -97,13 +95,11 @@ class Trajectory(WeightPath):
         return self._frame.scores(self._point_at(step))
 
     def error_at(self, step: float) -> float:
-        """Estimated ‖error‖ of W(t), Frobenius norm.
+        """Estimated ‖error‖ of W(t), Frobenius norm; not a proof, see the page "What is promised".
 
-        Beyond the edge of stability it is infinite, except during the first steps, which are taken exactly.
-
-        Below the edge, errors at most add up: those of the integration, of the correction from flow to
-        gradient descent, of oscillations that remained when the warm-up ended, and the rounding of all steps.
-        It is not a proof: the page "What is promised" reports how often it was too small.
+        It is the sum of the errors of integration, of the correction from flow to gradient descent, of
+        oscillations that remained when the warm-up ended, and of rounding. Beyond the edge of stability it is
+        infinite, except during the first steps, which are taken one by one.
         """
         step = real_number(step, "step", least=0)
         states = [track.at(step) for _, track in self._tracks]
@@ -114,12 +110,11 @@ class Trajectory(WeightPath):
 
     @cached_property
     def edge(self) -> StabilityEdge:
-        """The edge of stability, 2/λ_max of the curvature in the limit."""
         return find_edge(self.loss, self._step_size, self._frame.basis)
 
     @property
     def caveat(self) -> str:
-        """A sentence on why nothing is known after the first steps; empty if something is."""
+        """Why weights after the first steps are unknown; empty if they are known."""
         if all(np.isfinite(track.at(track.reached).error).all() for _, track in self._tracks):
             return ""
         return str(self.edge) if self.edge.passed else f"{self.edge}, but {UNSETTLED}"
@@ -145,8 +140,7 @@ def fast_forward(
 ) -> Trajectory:
     """Compute the weights of plain gradient descent at any step, without taking the steps.
 
-    After a warm-up of plain steps, dW/dτ = −η e^τ ∇L(W) with τ = ln t is integrated implicitly, with
-    gradients and curvatures that are free of cancellation.
+    After a warm-up of plain steps, dW/dτ = −η e^τ ∇L(W) with τ = ln t is integrated implicitly.
 
     Parameters
     ----------
@@ -154,10 +148,8 @@ def fast_forward(
         The corpus, or its whole-context choices, ``extract_choices(samples)``; these need ``components``.
     embeddings : float array, shape (n_tokens, dim), optional
         E. None means orthonormal; then every query is followed separately, at any corpus size.
-    step_size : float
-        η, for the loss that is the mean over realisable samples.
-    to : float
-        Compute up to this step now; later steps on demand.
+    step_size, to : float
+        η, for the mean loss over realisable samples; and the step to compute up to, later steps on demand.
     start : float array, shape (dim, dim), optional
         W(0). None means zero. With orthonormal embeddings: shape (n_tokens, n_tokens), dense or sparse.
     components : Components, optional
@@ -170,8 +162,8 @@ def fast_forward(
     Returns
     -------
     Trajectory
-        Beyond its ``edge``, the step size at which gradient descent stops converging, ``error_at`` is
-        infinite, and ``weights_at`` returns the last plain step.
+        If the step size is beyond the ``edge`` of stability, ``error_at`` is infinite and ``weights_at``
+        returns the last plain step.
 
     Examples
     --------
@@ -185,7 +177,9 @@ def fast_forward(
     to, rtol = real_number(to, "to", above=0), real_number(rtol, "rtol", above=0, below=1)
     if components is None:
         if isinstance(samples, ChoiceTable):
-            raise UnsupportedOption("a ChoiceTable does not record the number of samples; give components")
+            raise UnsupportedOption(
+                "samples is a ChoiceTable, which does not record the number of samples; give components too"
+            )
         components = find_components(extract_edges(samples))
     table = None if embeddings is None else check_embeddings(embeddings, components.edges.n_tokens)
     if table is not None:
@@ -196,12 +190,16 @@ def fast_forward(
 
 @dataclass(frozen=True, eq=False)
 class DescentSetting:
-    """The inputs that determine the path of plain gradient descent."""
+    """The inputs that determine the path of plain gradient descent.
 
-    loss: TrainingLoss  # its components are those that the embeddings separate
+    The components of ``loss`` are those that the embeddings (n_tokens, dim) separate; None means orthonormal
+    embeddings. ``start`` is W(0), and None means zero.
+    """
+
+    loss: TrainingLoss
     step_size: float
-    embeddings: Float64 | None = None  # (n_tokens, dim); None means orthonormal
-    start: Float64 | csc_array | None = None  # W(0); None means zero
+    embeddings: Float64 | None = None
+    start: Float64 | csc_array | None = None
 
 
 def follow_descent(
@@ -218,29 +216,36 @@ def follow_descent(
     tracks: list[tuple[Int64, Track]] = []
     trajectory = Trajectory(loss, frame, tracks, step_size)
     safe = step_size * bound_sharpness(loss, frame.basis) < STABILITY_LIMIT
-    pace = step_size * frame.unit**-2  # the step size in the coordinates of the frame
     settles = safe or not trajectory.edge.passed
+    scaled_step = step_size * frame.unit**-2  # in the coordinates of the frame
 
-    def run(batch: _QueryBatch) -> tuple[Int64, Track]:
-        options = {"safe": safe, "settles": settles}
-        track = Track(batch.flow, batch.start, step_size=pace, rtol=rtol, reach=pace * batch.reach, **options)
+    def follow(batch: _QueryBatch) -> tuple[Int64, Track]:
+        track = Track(
+            batch.flow,
+            batch.start,
+            step_size=scaled_step,
+            rtol=rtol,
+            reach=scaled_step * batch.reach,
+            safe=safe,
+            settles=settles,
+        )
         track.advance(to)
         return batch.rows, track
 
     with ThreadPoolExecutor(min(len(batches), count_processors()) or 1) as threads:
-        for track in threads.map(run, batches):  # kernels hold no lock
-            tracks.append(track)
+        for rows_and_track in threads.map(follow, batches):  # kernels release the interpreter lock
+            tracks.append(rows_and_track)
             progress(f"followed {len(tracks)} of {len(batches)} batches of queries to step {to:.3g}")
     return trajectory
 
 
 @dataclass(frozen=True, eq=False)
 class _OrthonormalFrame:
-    """Coordinates for orthonormal embeddings: the scores themselves."""
+    """Coordinates for orthonormal embeddings: the scores; ``outside`` is W(0) where no sample reads it."""
 
     loss: TrainingLoss
     n_tokens: int
-    outside: csc_array | None  # the part of W(0) that no sample concerns
+    outside: csc_array | None
     unit: float = 1.0
     basis: None = None
 
@@ -254,12 +259,12 @@ class _OrthonormalFrame:
 
 @dataclass(frozen=True, eq=False)
 class _EmbeddedFrame:
-    """Coordinates for embedded tokens: those of W in a basis."""
+    """Coordinates for given embeddings: those of W in a basis; ``outside`` (dim, dim) is what W(0) adds."""
 
     loss: TrainingLoss
     basis: "Basis"
     table: Float64
-    outside: Float64  # the part of W(0) that training cannot move, shape (dim, dim)
+    outside: Float64
 
     @property
     def unit(self) -> float:
@@ -275,80 +280,77 @@ class _EmbeddedFrame:
 
 @dataclass(frozen=True, eq=False)
 class _QueryBatch:
-    """A flow on some of the coordinates, and its start."""
+    """A flow on the coordinates ``rows``; a step of size 1 moves a score by at most ``reach``."""
 
     rows: Int64
     flow: "LossFlow"
     start: Float64
-    reach: float  # a step of size 1 moves a score by at most this
+    reach: float
 
 
 def _prepare_orthonormal(
     loss: TrainingLoss, start: Float64 | csc_array | None
 ) -> tuple[_OrthonormalFrame, list[_QueryBatch]]:
-    """Every query separately, in batches of similar size."""
     component = loss.component
     n_tokens, point, outside = loss.components.edges.n_tokens, np.zeros(len(component)), None
     if start is not None:
-        whole = csc_array(_check_start(start, n_tokens))
+        weights = csc_array(_check_start(start, n_tokens))
         if len(point):
-            point = np.asarray(whole[loss.token, loss.query], np.float64)
-        outside = csc_array(whole - sparse_weights(score_table(loss.pairs, point), n_tokens))
+            point = np.asarray(weights[loss.token, loss.query], np.float64)
+        outside = csc_array(weights - sparse_weights(score_table(loss.pairs, point), n_tokens))
     batches: list[_QueryBatch] = []
-    for queries, share in _batch_queries(loss):
-        rows, problem = loss.problem.restrict(queries)
+    for is_in_batch, reach in _batch_queries(loss):
+        rows, problem = loss.problem.restrict(is_in_batch)
         flow = orthonormal_flow(problem, component[rows], loss.n_samples)
-        batches.append(_QueryBatch(rows, flow, point[rows], share))
+        batches.append(_QueryBatch(rows, flow, point[rows], reach))
     return _OrthonormalFrame(loss, n_tokens, outside), batches
 
 
 def _check_start(start: Any, dim: int) -> Any:
-    """W(0), if it is finite and of the right shape."""
     shape = np.shape(start)
     if shape != (dim, dim) or not np.isfinite(csc_array(start).sum()):
-        has = f"shape {shape}" if shape != (dim, dim) else "values that are not finite"
-        raise UnsupportedOption(f"start has {has}; give finite numbers, shape ({dim}, {dim})")
+        fault = f"shape {shape}" if shape != (dim, dim) else "values that are not finite"
+        raise UnsupportedOption(f"start has {fault}; give finite numbers, shape ({dim}, {dim})")
     return start
 
 
 def _batch_queries(loss: TrainingLoss) -> list[tuple[Bool, float]]:
     """Batches of queries of similar size, largest first, and how far a step of size 1 moves a score there.
 
-    That is at most a query's share of the samples; small problems get the full warm-up anyway.
+    It moves a score by at most the share of the query in the samples; small problems get the full warm-up.
     """
     problem = loss.problem
     query = problem.component[problem.winner]
     entries = np.bincount(query, np.diff(problem.offsets), problem.n_components)
-    counts = np.bincount(query, problem.count, problem.n_components) / loss.n_samples
+    shares = np.bincount(query, problem.count, problem.n_components) / loss.n_samples
+    is_large = len(problem.alternative) >= WORTH_BATCHES
+    n_batches = N_BATCHES if is_large else 1
     largest_first = np.argsort(-entries, kind="stable")
-    large = len(problem.alternative) >= WORTH_BATCHES
-    n_batches = N_BATCHES if large else 1
     sizes = entries[largest_first]
     middles = np.cumsum(sizes) - 0.5 * sizes  # of each query, among all entries
     batch = np.empty(len(entries), np.int64)
     batch[largest_first] = n_batches * middles // max(sizes.sum(), 1)
-    masks = [batch == number for number in np.unique(batch)]
-    return [(mask, float(counts[mask].max()) if large else 1.0) for mask in masks]
+    masks = [batch == index for index in np.unique(batch)]
+    return [(mask, float(shares[mask].max()) if is_large else 1.0) for mask in masks]
 
 
 def _prepare_embedded(
     loss: TrainingLoss, table: Float64, start: Float64 | None
 ) -> tuple[_EmbeddedFrame, list[_QueryBatch]]:
-    """All queries together, in the coordinates that training can move."""
     from attomaton.trajectory.basis import find_basis
 
     basis = find_basis(loss.components, table)
     if len(basis.axes) > MOST_AXES:
         raise UnsupportedOption(
             f"with these embeddings training moves {len(basis.axes):,} coordinates, more than {MOST_AXES:,}; "
-            "take fewer tokens or queries, or no embeddings"
+            "leave out tokens or queries, or give no embeddings"
         )
     point, outside = np.zeros(len(basis.axes)), np.zeros((table.shape[1],) * 2)
     if start is not None:
-        whole: Float64 = _check_start(start, table.shape[1])
-        point = basis.coordinates(whole)
-        outside = whole - basis.weights(point)
+        weights: Float64 = _check_start(start, table.shape[1])
+        point = basis.coordinates(weights)
+        outside = weights - basis.weights(point)
     frame = _EmbeddedFrame(loss, basis, table, outside)
-    if not len(point):  # no label has been chosen from anything
+    if not len(point):  # no context has a second token
         return frame, []
-    return frame, [_QueryBatch(np.arange(len(point)), embedded_flow(loss, basis), point, 1.0)]
+    return frame, [_QueryBatch(np.arange(len(point)), embedded_flow(loss, basis), point, reach=1.0)]

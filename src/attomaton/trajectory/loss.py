@@ -15,18 +15,11 @@ from attomaton.solvers.soft.likelihood import LuceProblem, context_problem
 
 @dataclass(frozen=True, eq=False)
 class TrainingLoss:
-    """L(s) = (1/n) Σ −ln p(label), one score per (query, token) pair.
+    """L(s) = (1/n) Σ −ln p(label), with one score s per (query, token) pair.
 
-    Attributes
-    ----------
-    components : Components
-        The components of the corpus.
-    pairs : pyarrow.Table
-        The (query, token) pairs that occur in a choice set, sorted.
-    problem : LuceProblem
-        The choices from whole contexts, over the pairs.
-    nodes : int64 array, shape (n_pairs,)
-        The row of each pair in ``components.nodes``.
+    ``pairs`` is the sorted table of (query, token) pairs that occur in a context, ``problem`` the choices
+    from whole contexts over these pairs, and ``nodes`` (n_pairs,) the row of each pair in the nodes of
+    ``components``, the components of the corpus.
     """
 
     components: Components
@@ -41,17 +34,14 @@ class TrainingLoss:
 
     @property
     def query(self) -> Int32:
-        """The query of each pair."""
         return column(self.pairs, "query")
 
     @property
     def token(self) -> Int32:
-        """The token of each pair."""
         return column(self.pairs, "token")
 
     @property
     def component(self) -> Int64:
-        """The component of each pair."""
         return self.components.component_of_node[self.nodes]
 
     def at(self, scores: Float64) -> float:
@@ -60,7 +50,7 @@ class TrainingLoss:
 
 
 def training_loss(samples: Samples | ChoiceTable, components: Components) -> TrainingLoss:
-    """The loss of a corpus, or of its whole-context choices, ``extract_choices(samples)``."""
+    """The training loss of a corpus, or of its whole-context choices, ``extract_choices(samples)``."""
     choices = samples if isinstance(samples, ChoiceTable) else extract_choices(samples)
     pairs, problem = context_problem(choices)
     nodes, is_node = components.rows(column(pairs, "query"), column(pairs, "token"))
@@ -70,7 +60,6 @@ def training_loss(samples: Samples | ChoiceTable, components: Components) -> Tra
     if not (is_node.all() and np.array_equal(compared, counted)):
         raise MismatchedParts(
             "the samples and the components are from different corpora; give the samples that the components "
-            "were found from, with no edges left out (min_support=1), or their choices from whole contexts, "
-            "extract_choices(samples)"
+            "were found from, with no edges left out (min_support=1), or extract_choices(samples)"
         )
     return TrainingLoss(components, pairs, problem, nodes)

@@ -1,9 +1,9 @@
 """The edge of stability: the largest curvature of the training loss, and the step size that it allows.
 
-Near a minimum with curvature λ a step of plain gradient descent multiplies the distance by 1 − η λ. Beyond
-η = 2/λ it never converges: it oscillates without end. The curvature that remains in the limit is that within
-components, so the edge is 2/λ_max of the loss on reduced contexts, at W_fin; every formula for W(t) holds
-only below it.
+Near a minimum with curvature λ, a step of plain gradient descent of size η multiplies the distance by 1 − η
+λ. Beyond η = 2/λ descent oscillates without end. In the limit only the curvature within components is left.
+So the edge is 2/λ_max of the loss on reduced contexts, at W_fin. Every formula for W(t) needs a step size
+below it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ from attomaton.trajectory.loss import TrainingLoss, training_loss
 DENSE_ALTERNATIVES = 1_500
 """Largest block of alternatives whose curvature is computed as a matrix; Lanczos handles larger ones."""
 
-PROBED = 1e-6
+LANCZOS_TOLERANCE = 1e-6
 """Relative accuracy of Lanczos; its residual is added to the result."""
 
 STABILITY_LIMIT = 2.0
@@ -41,14 +41,9 @@ EDGE_ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class StabilityEdge:
-    """The edge of stability of plain gradient descent, and the side of it on which a step size lies.
+    """Whether the ``step_size`` η of plain gradient descent is beyond the edge of stability, 2/λ_max.
 
-    Attributes
-    ----------
-    sharpness : float
-        λ_max: the largest curvature of the loss in the limit; zero if nothing ties.
-    step_size : float
-        η of the run.
+    ``sharpness`` is λ_max, the largest curvature of the loss in the limit; zero if nothing ties.
     """
 
     sharpness: float
@@ -68,15 +63,17 @@ class StabilityEdge:
         if self.passed:
             return (
                 f"the step size {self.step_size:.6g} is beyond the edge of stability, 2/λ_max = "
-                f"{self.largest:.6g}: descent oscillates without end"
+                f"{self.largest:.6g}, so gradient descent oscillates without end"
             )
-        return f"the step size {self.step_size:.6g} is below the edge of stability, {self.largest:.6g}"
+        return (
+            f"the step size {self.step_size:.6g} is below the edge of stability, 2/λ_max = {self.largest:.6g}"
+        )
 
 
 def find_edge(
     loss: TrainingLoss, step_size: float, basis: Basis | None = None, finite: Float64 | None = None
 ) -> StabilityEdge:
-    """The edge of stability for a step size; if no basis is given, for orthonormal embeddings.
+    """The edge of stability for the embeddings of a basis, or orthonormal ones if the basis is None.
 
     ``finite`` is W_fin, if known: weights, shape (dim, dim), or without a basis the scores of all nodes.
     """
@@ -92,22 +89,19 @@ def find_edge(
     if not len(problem.winner):
         return StabilityEdge(0.0, step_size)
     scores = Newton().solve(problem) if finite is None else finite[loss.nodes]
-    steepest = _find_steepest(problem, problem.probabilities(scores), problem.component)
-    return StabilityEdge(steepest / loss.n_samples, step_size)
+    curvature = _find_largest_curvature(problem, problem.probabilities(scores), problem.component)
+    return StabilityEdge(curvature / loss.n_samples, step_size)
 
 
 def reduce_choices(loss: TrainingLoss) -> LuceProblem:
-    """The choices on reduced contexts, which contain only the label's component.
-
-    Alternatives are those of the loss; choices with a single alternative are left out too.
-    """
+    """The choices on reduced contexts, which contain only the label's component, if two tokens are left."""
     problem, component = loss.problem, loss.component
     choice = rows_of(problem.offsets)
-    inside = component[problem.alternative] == component[problem.winner][choice]
-    several = np.bincount(choice[inside], minlength=len(problem.winner)) > 1
-    smaller = select_choices(problem, inside & several[choice], several)
+    is_inside = component[problem.alternative] == component[problem.winner][choice]
+    is_choice = np.bincount(choice[is_inside], minlength=len(problem.winner)) > 1
+    reduced = select_choices(problem, is_inside & is_choice[choice], is_choice)
     groups = np.unique(component, return_inverse=True)[1]
-    return trusted(LuceProblem, **{**vars(smaller), "component": groups})
+    return trusted(LuceProblem, **{**vars(reduced), "component": groups})
 
 
 def bound_sharpness(loss: TrainingLoss, basis: Basis | None = None) -> float:
@@ -128,23 +122,23 @@ def bound_sharpness(loss: TrainingLoss, basis: Basis | None = None) -> float:
 def bound_curvatures(problem: LuceProblem, probabilities: Float64, block: Int64, *, enough: float) -> Float64:
     """Upper bounds on the largest eigenvalue of Σ count (diag p − p pᵀ) in each block, shape (n_blocks,).
 
-    Values that are at most ``enough`` may be rough.
+    ``block`` (n_alternatives,) is the block of each alternative. Bounds up to ``enough`` may be rough.
     """
     bounds = _rough_bounds(problem, probabilities, block)
-    for number in np.flatnonzero(bounds > enough):
-        rows = np.flatnonzero(block == number)
-        bounds[number] = min(bounds[number], _largest_eigenvalue(problem, probabilities, rows))
+    for index in np.flatnonzero(bounds > enough):
+        members = np.flatnonzero(block == index)
+        bounds[index] = min(bounds[index], _find_eigenvalue(problem, probabilities, members))
     return bounds
 
 
-def _find_steepest(problem: LuceProblem, probabilities: Float64, block: Int64) -> float:
-    """The largest eigenvalue in any block: blocks are examined, highest bound first."""
+def _find_largest_curvature(problem: LuceProblem, probabilities: Float64, block: Int64) -> float:
+    """The largest eigenvalue in any block; blocks with the highest bounds are examined first."""
     bounds, largest = _rough_bounds(problem, probabilities, block), 0.0
-    for number in np.argsort(-bounds, kind="stable"):
-        if bounds[number] <= largest:
+    for index in np.argsort(-bounds, kind="stable"):
+        if bounds[index] <= largest:
             break
-        rows = np.flatnonzero(block == number)
-        largest = max(largest, min(float(bounds[number]), _largest_eigenvalue(problem, probabilities, rows)))
+        members = np.flatnonzero(block == index)
+        largest = max(largest, min(float(bounds[index]), _find_eigenvalue(problem, probabilities, members)))
     return largest
 
 
@@ -154,55 +148,50 @@ def _rough_bounds(problem: LuceProblem, probabilities: Float64, block: Int64) ->
     return largest_of(block, 2.0 * problem.curvature_diagonal(probabilities), size, least=0.0)
 
 
-def _largest_eigenvalue(problem: LuceProblem, probabilities: Float64, rows: Int64) -> float:
-    """Keep the part of the curvature among alternatives that choices connect."""
-    number = np.full(problem.n_alternatives, len(rows))
-    number[rows] = np.arange(len(rows))
-    inside = np.flatnonzero(number[problem.alternative] < len(rows))
-    choice = rows_of(problem.offsets)[inside]
-    choices, row = np.unique(choice, return_inverse=True)
-    cell, weight = (row, number[problem.alternative[inside]]), probabilities[inside] * problem.count[choice]
-    shares: Any = csr_array((probabilities[inside], cell), shape=(len(choices), len(rows)))
-    weighted: Any = csr_array((weight, cell), shape=shares.shape)
-    diagonal = sum_at(cell[1], weight, len(rows))
-    if len(rows) <= DENSE_ALTERNATIVES:
+def _find_eigenvalue(problem: LuceProblem, probabilities: Float64, members: Int64) -> float:
+    """The largest eigenvalue of Σ count (diag p − p pᵀ) among these alternatives, or slightly more."""
+    size = len(members)
+    row_of = np.full(problem.n_alternatives, size)  # of each alternative; ``size`` for those of other blocks
+    row_of[members] = np.arange(size)
+    inside = np.flatnonzero(row_of[problem.alternative] < size)
+    choice, row = rows_of(problem.offsets)[inside], row_of[problem.alternative[inside]]
+    choices, choice_index = np.unique(choice, return_inverse=True)
+    weight = probabilities[inside] * problem.count[choice]
+    cells, shape = (choice_index, row), (len(choices), size)
+    shares: Any = csr_array((probabilities[inside], cells), shape=shape)
+    weighted: Any = csr_array((weight, cells), shape=shape)
+    diagonal = sum_at(row, weight, size)
+    if size <= DENSE_ALTERNATIVES:
         dense = np.diag(diagonal) - (weighted.T @ shares).toarray()
         return float(np.linalg.eigvalsh(dense)[-1])
 
-    def bend(direction: Float64) -> Float64:
+    def multiply(direction: Float64) -> Float64:
         return diagonal * direction.ravel() - weighted.T @ (shares @ direction.ravel())
 
-    first = np.random.default_rng(0).normal(size=len(rows))
+    start = np.random.default_rng(0).normal(size=size)
     from scipy.sparse.linalg import LinearOperator, eigsh  # a tenth of the start-up time
 
-    operator = LinearOperator((len(rows),) * 2, matvec=bend, dtype=np.float64)
-    values, vectors = eigsh(operator, k=1, which="LA", v0=first, tol=PROBED)
-    residual = float(np.linalg.norm(bend(vectors[:, 0]) - values[0] * vectors[:, 0]))
-    return float(values[0]) * (1.0 + PROBED) + residual
-
-
-ORTHONORMAL = 0.5
-"""No mean over samples of diag p − p pᵀ has a larger eigenvalue."""
+    operator = LinearOperator((size, size), matvec=multiply, dtype=np.float64)
+    values, vectors = eigsh(operator, k=1, which="LA", v0=start, tol=LANCZOS_TOLERANCE)
+    residual = float(np.linalg.norm(multiply(vectors[:, 0]) - values[0] * vectors[:, 0]))
+    return float(values[0]) * (1.0 + LANCZOS_TOLERANCE) + residual
 
 
 def bound_any_sharpness(table: Float64) -> float:
     """A bound on the curvature of the mean log-loss for these embeddings, for all samples and weights.
 
-    It is a mean of covariances of (e_x)e_kᵀ over contexts: at most a quarter of the largest squared distance,
-    (2 ‖e‖)²‖e‖², and ½ for orthonormal embeddings.
+    The curvature is a mean of covariances of e_x e_kᵀ over contexts: at most a quarter of the largest squared
+    distance, (2 ‖e‖)²‖e‖². With orthonormal embeddings no diag p − p pᵀ has an eigenvalue above ½.
     """
     if is_orthonormal(table):
-        return ORTHONORMAL
+        return 0.5
     return float(np.sum(table**2, axis=1).max(initial=0.0)) ** 2
 
 
 def find_trial_edge(
     samples: Samples, step_size: float, table: Float64, components: Components | None = None
 ) -> StabilityEdge:
-    """The edge of one trial, computed only as precisely as its step size requires.
-
-    Below the edge, ``sharpness`` may be an upper bound that suffices to show it.
-    """
+    """The edge of a trial; for a step size below it, ``sharpness`` may be an upper bound."""
     edge = StabilityEdge(bound_any_sharpness(table), step_size)
     if not edge.passed:
         return edge
@@ -222,7 +211,7 @@ def find_passed(
     step_size: float,
     components: Sequence[Components] | None = None,
 ) -> Iterator[tuple[int, StabilityEdge]]:
-    """The trials whose step size is beyond the edge, each with its edge; equal trials are examined once."""
+    """The trials whose step size is beyond the edge, with the edge; equal trials are examined once."""
     edges: dict[tuple[int, bytes], StabilityEdge] = {}
     for trial, (samples, table) in enumerate(zip(corpora, tables, strict=True)):
         key = id(samples), table.tobytes()

@@ -40,7 +40,7 @@ class ProjectsTokens(HeadModel, Protocol):
 
     Examples
     --------
-    >>> from attomaton.heads.own import watch_layer
+    >>> from attomaton.heads.trained import watch_layer
     >>> layer: ProjectsTokens = watch_layer(np.eye(3), np.zeros((3, 3)))
     >>> queries, keys = layer.project_tokens(0)
     >>> queries.shape, keys.shape
@@ -140,7 +140,7 @@ def measure_edges(
     Examples
     --------
     >>> from attomaton.graphs import extract_edges
-    >>> from attomaton.heads.own import watch_layer
+    >>> from attomaton.heads.trained import watch_layer
     >>> samples = Samples.from_lists([[1, 0, 2], [0, 1, 2], [1, 2]], [0, 0, 1])  # 0 beats 1 and 2, 1 beats 2
     >>> likes_small = np.zeros((3, 3))
     >>> likes_small[:, 2] = [2.0, 1.0, 0.0]

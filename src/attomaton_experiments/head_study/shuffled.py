@@ -93,7 +93,7 @@ def compare_shuffled(
 
     Examples
     --------
-    >>> from attomaton.heads.own import watch_layer
+    >>> from attomaton.heads.trained import watch_layer
     >>> documents = [[0, 1, 0, 1, 2, 1, 0, 1, 2, 2, 1, 0], [1, 2, 1, 1, 0, 1, 0, 0, 1, 2]]
     >>> found = compare_shuffled(watch_layer(np.eye(3), np.eye(3)), documents, window=3)
     >>> found.of_text.obeyed.shape, found.shuffled.obeyed.shape

@@ -8,7 +8,7 @@ import attomaton as at
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.native import count_obeyed, score_pairs
 from attomaton.heads.opening import open_model
-from attomaton.heads.own import watch_layer
+from attomaton.heads.trained import watch_layer
 from attomaton_experiments.head_study import edges as counting
 from attomaton_experiments.head_study.edges import measure_edges, obeyed_by_definition, randomise_heads
 from tests.heads import made

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attomaton.base.errors import InvalidSamples
-from attomaton.heads.own import watch_layer
+from attomaton.heads.trained import watch_layer
 from attomaton_experiments.head_study.shuffled import compare_shuffled, shuffle_documents
 
 N = 24

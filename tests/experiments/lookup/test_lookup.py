@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 import attomaton as at
 from attomaton.base.errors import InvalidSamples, MismatchedParts
 from attomaton.graphs.bags import count_all_tokens, count_tokens
-from attomaton.training.models.attention import AttentionModel, combine, lay_out, split
+from attomaton.training.models.attention import AttentionModel, combine_factors, lay_out, split_gradient
 from attomaton.training.models.embeddings import Orthonormal
 from attomaton_experiments.lookup.lookup import find_pairs, lay_out_lookups
 from attomaton_experiments.lookup.parametrisations import Dense, Factored, IndexedPairs, PerQuery, Shared
@@ -44,8 +44,8 @@ def test_loss_and_gradient_are_those_of_embedded_contexts(samples, parametrisati
     found = parametrisation.pull_back(parameters, places, slopes)
     assert [one.shape for one in found] == [one.shape for one in parameters]
     if isinstance(parametrisation, Factored):
-        gradient, _ = batch.gradient(combine(parameters))
-        for one, other in zip(found, split(parameters, gradient), strict=True):
+        gradient, _ = batch.gradient(combine_factors(parameters))
+        for one, other in zip(found, split_gradient(parameters, gradient), strict=True):
             torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
 
 

@@ -18,7 +18,7 @@ from attomaton.heads.audit.rungs import plain_rungs
 from attomaton.heads.audit.saved import read_saved
 from attomaton.heads.audit.steps import ModelStep, find_steps
 from attomaton.heads.opening import open_model
-from attomaton.heads.own import watch_trace
+from attomaton.heads.trained import watch_trace
 from tests.heads.audit.standin import StandIn, draw_documents
 from tests.heads.made import write
 

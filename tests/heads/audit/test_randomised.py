@@ -9,7 +9,7 @@ import torch
 from attomaton.base.errors import UnsupportedOption
 from attomaton.heads.arrays import from_arrays
 from attomaton.heads.audit.randomised import permute_weights, rotate_beside, rotate_heads
-from attomaton.heads.own import watch_layer
+from attomaton.heads.trained import watch_layer
 from tests.heads.audit.standin import StandIn
 
 RNG = np.random.default_rng(0)

@@ -137,7 +137,7 @@ def test_numbers_that_are_not_finite_are_named(tmp_path):
     tensors = made.write(tmp_path, "gpt2")
     tensors["ln_f.bias"][3] = float("nan")
     safetensors.torch.save_file(tensors, tmp_path / "model.safetensors")
-    with pytest.raises(UnreadableModel, match=r"'ln_f\.bias' holds numbers that are not finite"):
+    with pytest.raises(UnreadableModel, match=r"'ln_f\.bias' contains numbers that are not finite"):
         read_folder(tmp_path)
 
 

@@ -87,7 +87,7 @@ def test_angles_are_divided_by_the_file_s_numbers_and_linearly(width, tmp_path):
     [
         (
             "blk.0.post_attention_norm.weight",
-            r"'blk\.0\.(ffn|post_attention)_norm\.weight' and .* the same part",
+            r"'blk\.0\.(ffn|post_attention)_norm\.weight' and .* the same role",
         ),
         ("model.norm.weight", "'model.norm.weight' does not belong to a model of this architecture"),
     ],
@@ -181,7 +181,7 @@ def test_sentence_pieces_are_merged_by_their_scores(tmp_path):
 def test_other_tokenizers_are_refused_with_the_way_round(tmp_path):
     path = tmp_path / "model.gguf"
     write(path, "llama", made.make("llama"))
-    with pytest.raises(UnreadableModel, match=r"tokens is no list.*--tokenizer"):
+    with pytest.raises(UnreadableModel, match=r"tokens is not a list.*--tokenizer"):
         read_tokenizer(path)
     tokens = {
         "tokenizer__ggml__model": ("gpt2", gguf.GGUFValueType.STRING),
@@ -230,7 +230,7 @@ BROKEN = {
         lambda whole: whole[:8] + struct.pack("<Q", 1 << 60) + whole[16:],
         "more than any file has",
     ),
-    "a cut header": (lambda whole: whole[:300], "ends before its end"),
+    "a cut header": (lambda whole: whole[:300], "ends within its header"),
     "cut weights": (lambda whole: whole[:-4000], "does not fit in the file"),
     "another kind of model": (lambda whole: whole.replace(b"llama", b"bloom"), "is 'bloom'.*gguf_file="),
     "no such key": (lambda whole: whole.replace(b"block_count", b"flock_count"), "num_hidden_layers is None"),
@@ -238,7 +238,7 @@ BROKEN = {
         lambda whole: whole.replace(b"blk.1.attn_q", b"blk.1.attn_z"),
         "attn_z.weight' does not belong",
     ),
-    "the same tensor": (lambda whole: whole.replace(b"blk.1.", b"blk.0."), "is there twice"),
+    "the same tensor": (lambda whole: whole.replace(b"blk.1.", b"blk.0."), "occurs twice"),
 }
 
 

@@ -67,7 +67,7 @@ def test_a_model_that_is_not_supported_is_not_fetched(hub):
 
 def test_what_the_library_raises_is_told(hub):
     (hub.there / "model.safetensors").unlink()
-    with pytest.raises(UnreadableModel, match=r"cannot be fetched.*check the spelling"):
+    with pytest.raises(UnreadableModel, match=r"cannot be downloaded.*check the spelling"):
         open_model("owner/name", revision=COMMIT)
 
 
@@ -75,7 +75,7 @@ def test_ids_that_are_none_are_refused_before_anything_is_asked(hub):
     for wrong in ("a/b/c", "../x", "a b/c", "https://x/y", ""):
         with pytest.raises(UnreadableModel):
             open_model(wrong, revision=COMMIT)
-    with pytest.raises(UnreadableModel, match="for a model of the hub, a branch"):
+    with pytest.raises(UnreadableModel, match="for a model on the hub, a commit, branch"):
         open_model("owner/name")
     assert hub.asked == []
 

@@ -6,8 +6,20 @@ import torch
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from attomaton.base.errors import InvalidEmbeddings, InvalidSamples
-from attomaton.training.models.attention import AttentionModel, _Pairs, combine, lay_out, split
-from attomaton.training.models.embeddings import EmbeddingTable, Equicorrelated, Orthonormal, RandomUnit
+from attomaton.training.models.attention import (
+    AttentionModel,
+    _Pairs,
+    combine_factors,
+    lay_out,
+    split_gradient,
+)
+from attomaton.training.models.embeddings import (
+    EmbeddingTable,
+    Equicorrelated,
+    Orthonormal,
+    RandomUnit,
+    as_embeddings,
+)
 from attomaton.training.models.heads import EmbeddingDistance, Tied, TokenId, Untied
 from attomaton.training.models.losses import CorrelationLoss, LogLoss, SquaredLoss
 from tests.strategies import many, read_samples, realisable_sets, sample_sets, unit_rows, vectors
@@ -92,11 +104,11 @@ def test_losses_and_gradients_are_those_of_autograd(head, loss, by, corpora, tab
 def test_gradients_by_factors_are_those_of_autograd(corpora, table, drawn):
     batch = lay_out(AttentionModel(EmbeddingTable(table), rank=2), corpora, [table] * 3)
     factors = tuple(torch.as_tensor(one) for one in drawn)
-    gradient, _ = batch.gradient(combine(factors))
-    moves = split(factors, gradient)
+    gradient, _ = batch.gradient(combine_factors(factors))
+    moves = split_gradient(factors, gradient)
     for one in factors:
         one.requires_grad_(True)
-    batch.loss(combine(factors)).sum().backward()
+    batch.loss(combine_factors(factors)).sum().backward()
     for one, move in zip(factors, moves, strict=True):
         torch.testing.assert_close(move, one.grad, rtol=1e-10, atol=1e-12)
 
@@ -105,7 +117,7 @@ def test_gradients_by_factors_are_those_of_autograd(corpora, table, drawn):
 @given(sample_sets(max_tokens=3, max_samples=3), unit_rows(3, 3))
 def test_samples_without_a_label_in_its_context_are_refused(samples, table):
     assume(not any(label in context for context, label in samples))
-    with pytest.raises(InvalidSamples, match="no realisable sample"):
+    with pytest.raises(InvalidSamples, match="trial 0 has no sample whose label"):
         lay_out(AttentionModel(), [samples], [table[: samples.n_tokens]])
 
 
@@ -147,3 +159,10 @@ def test_embeddings_are_as_named_and_refuse_what_does_not_fit():
     for wrong in (Orthonormal(2), Equicorrelated(2, 0.1), Equicorrelated(5, -0.6), EmbeddingTable(np.eye(2))):
         with pytest.raises(InvalidEmbeddings):
             wrong.draw(3, rng)
+
+
+def test_embeddings_are_taken_from_tables_and_names():
+    assert as_embeddings([[1.0, 0.0], [0.6, 0.8]]).table.tolist() == [[1.0, 0.0], [0.6, 0.8]]
+    assert as_embeddings(None) == as_embeddings("orthonormal") == Orthonormal()
+    with pytest.raises(InvalidEmbeddings, match="a table with one row per token"):
+        as_embeddings(8)

@@ -104,11 +104,11 @@ def test_weights_are_unpacked_by_name():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ([np.array([0, 1])], "give whole numbers"),
-        ([np.array([[0.5, 1.0]])], "give whole numbers"),
+        ([np.array([0, 1])], "array of whole numbers"),
+        ([np.array([[0.5, 1.0]])], "array of whole numbers"),
         ([np.array([[0]])], "a query and a label"),
-        ([np.array([[0, -1]])], "from 0"),
-        ([np.array([[0, 7]])], "larger n_tokens"),
+        ([np.array([[0, -1]])], "tokens from 0"),
+        ([np.array([[0, 7]])], "n_tokens=8 or more"),
         ([np.array([[0, 1]]), np.array([[0, 1], [1, 0]])], "different shapes"),
     ],
 )

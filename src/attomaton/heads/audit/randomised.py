@@ -17,9 +17,9 @@ from torch import Tensor
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.heads.model import HeadModel, RotatableModel
-from attomaton.heads.own import TheoryLayer
 from attomaton.heads.parts import Linear
 from attomaton.heads.rotations import make_generator
+from attomaton.heads.trained import TheoryLayer
 from attomaton.heads.transformer import Transformer
 
 MOST_DRAWS = 100  # the largest number of draws of random heads in an audit

@@ -15,8 +15,8 @@ import numpy as np
 from attomaton.base.errors import MismatchedParts, UnreadableModel, UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.heads.model import HeadModel, ModelShape
-from attomaton.heads.opening import is_run, open_checkpoint, open_model, read_any_trace
-from attomaton.heads.own import watch_trace
+from attomaton.heads.opening import open_model
+from attomaton.heads.trained import is_run, open_checkpoint, read_any_trace, watch_trace
 
 # A number whose prefix says what it counts.
 NAMED_NUMBER = re.compile(

@@ -1,5 +1,5 @@
 """Trained models from files: weights and configuration are treated as data; no model code is ever run.
 
-``headers`` checks the header of a safetensors file, ``files`` maps it into memory, ``configs`` checks
-``config.json``, ``families`` builds the supported models, ``folders`` and ``hub`` find the files.
+``folders`` finds the files of a folder or the hub, ``files`` maps safetensors into memory, ``configs`` checks
+``config.json``, and ``families`` builds the models; ``gguf`` and ``mingpt`` read other formats.
 """

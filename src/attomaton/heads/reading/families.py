@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from itertools import accumulate
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -27,38 +28,37 @@ FOUR_NORMS = {
     ),
     "olmo2": (None, None, "post_attention_layernorm", "post_feedforward_layernorm"),
 }
-"""Family → the norms before attention and the feed-forward part, and of what each of them adds."""
+"""Family → the norms before attention and the feed-forward layer, and after both."""
 
 CHECKED_AT_ONCE = 1 << 24
-"""Numbers that are checked at once."""
+"""Numbers of a tensor that are checked at once, to bound memory."""
 
 
 class NamedTensors:
-    """Tensors by name: each is checked when taken, and none may be left over at the end."""
+    """Tensors by name: each is checked when it is used, and at the end all must have been used."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self._tensors = tensors
-        self._left = set(tensors)
+        self._unused = set(tensors)
 
     def __contains__(self, name: str) -> bool:
         return name in self._tensors
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """A tensor of this shape, with finite floats."""
         if name not in self._tensors:
-            raise UnreadableModel(f"there is no tensor {name!r}, which its configuration requires")
+            raise UnreadableModel(f"there is no tensor {name!r}, which the configuration requires")
         tensor = self._tensors[name].detach()
-        self._left.discard(name)
+        self._unused.discard(name)
         if tuple(tensor.shape) != shape:
             raise UnreadableModel(
                 f"tensor {name!r} has shape {list(tensor.shape)} but the configuration requires {list(shape)}"
             )
         if not tensor.dtype.is_floating_point:
-            raise UnreadableModel(f"tensor {name!r} holds {tensor.dtype}; weights must be floats")
+            raise UnreadableModel(f"tensor {name!r} has the type {tensor.dtype}; weights must be floats")
         flat = tensor.reshape(-1)
         for first in range(0, len(flat), CHECKED_AT_ONCE):
             if not bool(torch.isfinite(flat[first : first + CHECKED_AT_ONCE]).all()):
-                raise UnreadableModel(f"tensor {name!r} holds numbers that are not finite")
+                raise UnreadableModel(f"tensor {name!r} contains numbers that are not finite")
         return tensor
 
     def linear(self, name: str, n_in: int, n_out: int, *, biased: bool) -> Linear:
@@ -67,7 +67,7 @@ class NamedTensors:
         return Linear(weight, self.take(f"{name}.bias", n_out) if biased else None)
 
     def norm(self, name: str, settings: Settings, size: int | None = None) -> Normalisation:
-        """A LayerNorm; in the Llama family an RMSNorm, which has no shift. Gemma stores gain − 1."""
+        """A LayerNorm in GPT families, otherwise an RMSNorm, which has no shift. Gemma stores gain − 1."""
         centred = settings.family in ("gpt2", "gpt_neo", "gpt_neox")
         gain = self.take(f"{name}.weight", settings.dim if size is None else size)
         if settings.family == "gemma3_text":
@@ -76,7 +76,6 @@ class NamedTensors:
         return Normalisation(centred=centred, eps=settings.eps, gain=gain, shift=shift)
 
     def decoder(self, name: str, embedding: Tensor, settings: Settings) -> Linear:
-        """The decoder, or the embedding if the two are tied."""
         if name in self and not settings.tied:
             return Linear(self.take(name, settings.n_tokens, settings.dim).T)
         if not settings.tied:
@@ -86,8 +85,8 @@ class NamedTensors:
         return Linear(embedding.T)
 
     def finish(self) -> None:
-        """Raise if a tensor was not used: the model would differ from the one that was trained."""
-        unused = sorted(name for name in self._left if not BUFFERS.search(name))
+        """Raise an error if a tensor was not used: the model would differ from the trained model."""
+        unused = sorted(name for name in self._unused if not BUFFERS.search(name))
         if unused:
             raise UnreadableModel(
                 f"tensor {brief(unused[0])!r} does not belong to a model of this configuration "
@@ -98,29 +97,31 @@ class NamedTensors:
 def build_model(
     settings: Settings, tensors: Mapping[str, Tensor], name: str, dtype: torch.dtype = torch.float32
 ) -> Transformer:
-    weights, size, dim = NamedTensors(tensors), settings.n_tokens, settings.dim
-    stem, table, inner, last, build = NAMES.get(settings.family, LLAMA)
-    stem = stem if f"{stem}{table}" in weights else ""
-    embedding = weights.take(f"{stem}{table}", size, dim)
-    of_positions = settings.family in ("gpt2", "gpt_neo")
-    position_embeddings = weights.take(f"{stem}wpe.weight", settings.longest, dim) if of_positions else None
-    layers = [
-        build(settings, weights, f"{stem}{inner}.{number}.", number) for number in range(settings.n_layers)
-    ]
-    in_files = settings.family == "gpt_neox" and "lm_head.weight" not in weights
+    """The model with these settings and tensors, which have the names that ``transformers`` gives them."""
+    weights, names = NamedTensors(tensors), FAMILY_NAMES.get(settings.family, LLAMA)
+    stem = names.stem if f"{names.stem}{names.embedding}" in weights else ""
+    embedding = weights.take(f"{stem}{names.embedding}", settings.n_tokens, settings.dim)
+    position_embeddings = None
+    if settings.family in ("gpt2", "gpt_neo"):
+        position_embeddings = weights.take(f"{stem}wpe.weight", settings.longest, settings.dim)
+    layers = tuple(
+        names.build(settings, weights, f"{stem}{names.layers}.{number}.", number)
+        for number in range(settings.n_layers)
+    )
+    is_old_neox = settings.family == "gpt_neox" and "lm_head.weight" not in weights
     model = Transformer(
         name,
-        settings.n_heads,
-        settings.n_groups,
-        embedding,
-        tuple(layers),
-        weights.decoder("embed_out.weight" if in_files else "lm_head.weight", embedding, settings),
-        weights.norm(f"{stem}{last}", settings),
-        position_embeddings,
-        settings.rotary,
-        settings.parallel,
-        settings.longest,
-        dtype,
+        n_heads=settings.n_heads,
+        n_groups=settings.n_groups,
+        embedding=embedding,
+        layers=layers,
+        decoder=weights.decoder("embed_out.weight" if is_old_neox else "lm_head.weight", embedding, settings),
+        final_norm=weights.norm(f"{stem}{names.final_norm}", settings),
+        position_embeddings=position_embeddings,
+        rotary=settings.rotary,
+        parallel=settings.parallel,
+        longest=settings.longest,
+        dtype=dtype,
         embedding_scale=settings.embedding_scale,
     )
     weights.finish()
@@ -135,13 +136,9 @@ def _gpt2_layer(settings: Settings, weights: NamedTensors, stem: str, number: in
             weights.take(f"{stem}{name}.weight", n_in, n_out), weights.take(f"{stem}{name}.bias", n_out)
         )
 
-    whole = linear("attn.c_attn", dim, 3 * dim)
-    assert whole.bias is not None  # noqa: S101  made above
-    thirds = [slice(first, first + dim) for first in (0, dim, 2 * dim)]
-    query, key, value = (Linear(whole.weight[:, third], whole.bias[third]) for third in thirds)
-    scale = (settings.width**-0.5 if settings.scaled else 1.0) / (
-        number + 1 if settings.scaled_by_layer else 1
-    )
+    query, key, value = _split(linear("attn.c_attn", dim, 3 * dim), [dim, dim, dim])
+    scale = settings.width**-0.5 if settings.scaled else 1.0
+    scale /= number + 1 if settings.scaled_by_layer else 1
     attention = AttentionMaps(query, key, value, linear("attn.c_proj", dim, dim), scale)
     feed = FeedForward(linear("mlp.c_fc", dim, inner), linear("mlp.c_proj", inner, dim), settings.activation)
     norms = [weights.norm(f"{stem}{name}", settings) for name in ("ln_1", "ln_2")]
@@ -150,12 +147,12 @@ def _gpt2_layer(settings: Settings, weights: NamedTensors, stem: str, number: in
 
 def _neox_layer(settings: Settings, weights: NamedTensors, stem: str, _: int) -> Layer:
     dim, inner, width, biased = settings.dim, settings.inner, settings.width, settings.biased
-    whole = weights.linear(f"{stem}attention.query_key_value", dim, 3 * dim, biased=biased)
-    by_head = whole.weight.reshape(dim, settings.n_heads, 3, width)  # query, key and value of each head
-    biases = None if whole.bias is None else whole.bias.reshape(settings.n_heads, 3, width)
+    joint = weights.linear(f"{stem}attention.query_key_value", dim, 3 * dim, biased=biased)
+    by_head = joint.weight.reshape(dim, settings.n_heads, 3, width)  # query, key and value of each head
+    biases = None if joint.bias is None else joint.bias.reshape(settings.n_heads, 3, width)
     query, key, value = (
-        Linear(by_head[:, :, which].flatten(1), None if biases is None else biases[:, which].flatten())
-        for which in range(3)
+        Linear(by_head[:, :, role].flatten(1), None if biases is None else biases[:, role].flatten())
+        for role in range(3)
     )
     output = weights.linear(f"{stem}attention.dense", dim, dim, biased=biased)
     feed = FeedForward(
@@ -181,38 +178,33 @@ def _gpt_neo_layer(settings: Settings, weights: NamedTensors, stem: str, number:
 
 
 def _llama_layer(settings: Settings, weights: NamedTensors, stem: str, number: int) -> Layer:
-    """A layer of Llama and of what was made after it: of Mistral, Qwen, Gemma 3, OLMo 2 and Phi-3."""
+    """A layer of Llama, and of the families that follow it: Mistral, Qwen, Gemma 3, OLMo 2 and Phi-3."""
     family, dim, inner, width = settings.family, settings.dim, settings.inner, settings.width
-    query_width, shared = settings.n_heads * width, settings.n_groups * width
+    query_width, group_width = settings.n_heads * width, settings.n_groups * width
+    sizes = [query_width, group_width, group_width]
     biased = settings.biased or family == "qwen2"  # which has no bias after its heads
     if family == "phi3":
-        together = weights.linear(f"{stem}self_attn.qkv_proj", dim, query_width + 2 * shared, biased=False)
-        borders = [
-            slice(0, query_width),
-            slice(query_width, query_width + shared),
-            slice(query_width + shared, None),
-        ]
-        looks = [Linear(together.weight[:, border]) for border in borders]
-        both = weights.linear(f"{stem}mlp.gate_up_proj", dim, 2 * inner, biased=False)
-        gate, into = Linear(both.weight[:, :inner]), Linear(both.weight[:, inner:])
+        joint = weights.linear(f"{stem}self_attn.qkv_proj", dim, sum(sizes), biased=False)
+        query, key, value = _split(joint, sizes)
+        joint = weights.linear(f"{stem}mlp.gate_up_proj", dim, 2 * inner, biased=False)
+        gate, into = _split(joint, [inner, inner])
     else:
-        looks = [
+        query, key, value = (
             weights.linear(f"{stem}self_attn.{letter}_proj", dim, size, biased=biased)
-            for letter, size in (("q", query_width), ("k", shared), ("v", shared))
-        ]
+            for letter, size in zip("qkv", sizes, strict=True)
+        )
         gate, into = (
             weights.linear(f"{stem}mlp.{name}_proj", dim, inner, biased=settings.feed_biased)
             for name in ("gate", "up")
         )
-    query, key, value = looks
     output = weights.linear(f"{stem}self_attn.o_proj", query_width, dim, biased=settings.biased)
     out = weights.linear(f"{stem}mlp.down_proj", inner, dim, biased=settings.feed_biased)
     query_norm = key_norm = None
     if family in ("qwen3", "gemma3_text", "olmo2"):
-        sizes = (query_width, shared) if family == "olmo2" else (width, width)
+        norm_sizes = sizes[:2] if family == "olmo2" else [width, width]
         query_norm, key_norm = (
             weights.norm(f"{stem}self_attn.{letter}_norm", settings, size)
-            for letter, size in zip("qk", sizes, strict=True)
+            for letter, size in zip("qk", norm_sizes, strict=True)
         )
     attention = AttentionMaps(
         query,
@@ -225,22 +217,38 @@ def _llama_layer(settings: Settings, weights: NamedTensors, stem: str, number: i
         window=settings.window_of(number),
         rotary=None if settings.window_of(number) is None else settings.local_rotary,
     )
-    before, before_feed, after, after_feed = (
+    norm, feed_norm, output_norm, feed_output_norm = (
         None if name is None else weights.norm(f"{stem}{name}", settings)
         for name in FOUR_NORMS.get(family, (*NORM_NAMES, None, None))
     )
     feed = FeedForward(into, out, settings.activation, gate)
-    return Layer(attention, before, feed, before_feed, after, after_feed)
+    return Layer(attention, norm, feed, feed_norm, output_norm, feed_output_norm)
 
 
-Build = Callable[[Settings, NamedTensors, str, int], Layer]
-LLAMA: tuple[str, str, str, str, Build] = ("model.", "embed_tokens.weight", "layers", "norm", _llama_layer)
-NAMES: dict[str, tuple[str, str, str, str, Build]] = {
-    "gpt2": ("transformer.", "wte.weight", "h", "ln_f", _gpt2_layer),
-    "gpt_neo": ("transformer.", "wte.weight", "h", "ln_f", _gpt_neo_layer),
-    "gpt_neox": ("gpt_neox.", "embed_in.weight", "layers", "final_layer_norm", _neox_layer),
+def _split(joint: Linear, sizes: list[int]) -> list[Linear]:
+    outputs = [slice(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
+    return [
+        Linear(joint.weight[:, units], None if joint.bias is None else joint.bias[units]) for units in outputs
+    ]
+
+
+class _Names(NamedTuple):
+    """The names of tensors in a family, after the prefix ``stem``, and the function that builds a layer."""
+
+    stem: str
+    embedding: str
+    layers: str
+    final_norm: str
+    build: Callable[[Settings, NamedTensors, str, int], Layer]
+
+
+LLAMA = _Names("model.", "embed_tokens.weight", "layers", "norm", _llama_layer)
+FAMILY_NAMES = {
+    "gpt2": _Names("transformer.", "wte.weight", "h", "ln_f", _gpt2_layer),
+    "gpt_neo": _Names("transformer.", "wte.weight", "h", "ln_f", _gpt_neo_layer),
+    "gpt_neox": _Names("gpt_neox.", "embed_in.weight", "layers", "final_layer_norm", _neox_layer),
 }
-"""For each family: name prefixes, embedding, layers and last norm, and the function that builds a layer."""
+"""Families with other names than Llama."""
 
 
 def read_object(model: Any, *, dtype: torch.dtype = torch.float32) -> Transformer:
@@ -249,8 +257,6 @@ def read_object(model: Any, *, dtype: torch.dtype = torch.float32) -> Transforme
     Weights are shared, not copied.
     """
     config: Any = model.config
-    settings = parse_settings(
-        cast("dict[str, Any]", config if isinstance(config, dict) else config.to_dict())
-    )
+    settings = parse_settings(cast("Any", config if isinstance(config, dict) else config.to_dict()))
     tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
     return build_model(settings, tensors, type(model).__name__, dtype)

@@ -13,7 +13,7 @@ from attomaton.base.errors import UnreadableModel, UnreadableSource
 from attomaton.corpora.budgets import brief, open_regular
 
 READ_TYPES = ("F16", "BF16", "F32", "F64", "BOOL", "U8", "I8", "I16", "I32", "I64")
-"""The types that are read. Integers are masks in old files; weights are one of the first four."""
+"""Supported types. Integers are masks in old files; weights have one of the first four types."""
 
 CONFIG_BYTES = 1 << 24
 """Largest size of a config.json or an index: 16 MB. The largest index in use has about one."""
@@ -40,7 +40,6 @@ def map_file(path: Path) -> dict[str, Tensor]:
 
 
 def parse_json(text: bytes, subject: str) -> Any:
-    """Parse JSON without repeated names and without non-finite numbers."""
     try:
         return json.loads(text.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_no_constant)
     except RecursionError as error:
@@ -53,8 +52,8 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     if len(record) < len(pairs):
         names = set[str]()
-        twice = next(name for name, _ in pairs if name in names or names.add(name))
-        raise ValueError(f"{brief(twice)!r} occurs twice")
+        repeated = next(name for name, _ in pairs if name in names or names.add(name))
+        raise ValueError(f"{brief(repeated)!r} occurs twice")
     return record
 
 
@@ -74,7 +73,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def map_shards(folder: Path, weight_map: Mapping[str, str]) -> dict[str, Tensor]:
-    """The tensors of several files, by an index of which file holds which; the two must agree."""
+    """The tensors of several files, which must be those of the index (tensor → file)."""
     tensors: dict[str, Tensor] = {}
     for name in sorted(set(weight_map.values())):
         shard = map_file(folder / name)
@@ -89,20 +88,19 @@ def map_shards(folder: Path, weight_map: Mapping[str, str]) -> dict[str, Tensor]
 
 
 def parse_index(index: Mapping[str, Any], index_file: Path) -> dict[str, str]:
-    """The tensor → file map of an index, if all files are safetensors files beside it."""
+    """The map tensor → file in an index, if all files are safetensors files in the folder of the index."""
     weight_map = index.get("weight_map")
     files = cast("dict[str, Any]", weight_map) if isinstance(weight_map, dict) else {}
     wrong = [file for file in files.values() if not _is_plain(file)]
     if not files or wrong:
-        named = f": it names {brief(str(wrong[0]))!r}" if wrong else ""
+        fault = f": it names {brief(str(wrong[0]))!r}" if wrong else ""
         raise UnreadableModel(
-            f"{index_file} has no weight_map from tensors to safetensors files beside it{named}; {RESTORE}"
+            f"{index_file} has no weight_map to safetensors files in its folder{fault}; {RESTORE}"
         )
     return files
 
 
 def _is_plain(name: Any) -> bool:
-    """Whether it is the name of a safetensors file in the same folder."""
     return (
         isinstance(name, str)
         and name.endswith(".safetensors")
@@ -115,7 +113,6 @@ def _is_plain(name: Any) -> bool:
 
 @contextmanager
 def named(path: Path, problem: str) -> Generator[None]:
-    """Add the file's name and advice to errors."""
     try:
         yield
     except UnreadableModel as error:

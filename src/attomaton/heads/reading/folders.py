@@ -1,4 +1,4 @@
-"""A folder with ``config.json`` and safetensors files, as a model."""
+"""Models in a folder with ``config.json`` and safetensors files, on disk or on the hub."""
 
 import re
 from collections.abc import Callable
@@ -18,6 +18,10 @@ from attomaton.heads.transformer import Transformer
 
 TOKENIZER = "tokenizer.json"
 CONFIG_FILE, SINGLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
+COMMIT = re.compile(r"[0-9a-f]{40}")
+Download = TypeVar("Download")
 
 
 def read_folder(
@@ -42,31 +46,24 @@ def _map_weights(folder: Path) -> dict[str, Tensor]:
         return map_file(folder / SINGLE)
     if (folder / INDEX).exists():
         return map_shards(folder, parse_index(read_json(folder / INDEX), folder / INDEX))
-    pickled = sorted(file.name for kind in ("*.bin", "*.pt", "*.pth") for file in folder.glob(kind))
-    advice = f"; {pickled[0]} is a pickle, which is never opened; convert it" if pickled else f"; {RESTORE}"
-    raise UnreadableModel(f"{folder} has neither {SINGLE} nor {INDEX}{advice}")
-
-
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
-COMMIT = re.compile(r"[0-9a-f]{40}")
-Download = TypeVar("Download")
+    pickles = sorted(file.name for kind in ("*.bin", "*.pt", "*.pth") for file in folder.glob(kind))
+    unread = f"{pickles[0]} is a pickle, which is never opened; convert it to safetensors" if pickles else ""
+    raise UnreadableModel(f"{folder} has neither {SINGLE} nor {INDEX}; {unread or RESTORE}")
 
 
 def read_hub(repository: str, revision: str, *, dtype: torch.dtype = torch.float32) -> Transformer:
-    """A model on the hub at one commit, which is part of its name."""
+    """A model on the hub at a commit, branch or tag; the commit is in the name of the model."""
     commit, folder = _from_hub(repository, revision, _fetch)
     return read_folder(folder, name=f"{repository}@{commit}", dtype=dtype)
 
 
 def fetch_tokenizer(repository: str, revision: str) -> Path | None:
-    """The ``tokenizer.json`` of a model on the hub, if it has one."""
     return _from_hub(repository, revision, _fetch_tokenizer)[1]
 
 
 def _from_hub(
     repository: str, revision: str, fetch: Callable[[Any, str, str], Download]
 ) -> tuple[str, Download]:
-    """The commit of a revision, and what ``fetch`` downloads from it."""
     if not HUB_ID.fullmatch(repository):
         raise UnreadableModel(f"{brief(repository)!r} is not a model on the hub; give owner/name")
     with needing("a model on the hub"):
@@ -80,17 +77,16 @@ def _from_hub(
     except Exception as error:  # the library raises errors of several others
         reason = brief(str(error).strip() or type(error).__name__)
         raise UnreadableModel(
-            f"{repository} at {brief(revision)} cannot be fetched: {reason}; "
+            f"{repository} at {brief(revision)} cannot be downloaded: {reason}; "
             "check the spelling and the network, or give a folder"
         ) from error
 
 
 def _resolve(hub: Any, repository: str, revision: str) -> str:
-    """The commit that a branch or tag points to now."""
     commit = hub.HfApi().model_info(repository, revision=revision).sha
     if not isinstance(commit, str) or not COMMIT.fullmatch(commit):
         raise UnreadableModel(
-            f"the hub has no commit for {repository} at {brief(revision)}; give a commit, 40 digits"
+            f"the hub has no commit for {repository} at {brief(revision)}; give a commit of 40 digits"
         )
     return commit
 
@@ -102,7 +98,7 @@ def _fetch_tokenizer(hub: Any, repository: str, commit: str) -> Path | None:
 
 
 def _fetch(hub: Any, repository: str, commit: str) -> Path:
-    """Download the required files; the configuration is checked before the weights are fetched."""
+    """Download the required files; the configuration is checked before the weights are downloaded."""
 
     def fetch(name: str) -> Path:
         return Path(hub.hf_hub_download(repository, name, revision=commit))

@@ -1,12 +1,7 @@
-"""GGUF files (llama.cpp): their header, and their weights as ``transformers`` would name them.
-
-The header is parsed here, with every length checked against the file, because the reader of the ``gguf``
-package trusts them; that package undoes the quantisation.
-"""
+"""GGUF files (llama.cpp) as models: their settings, and their weights under the names of ``transformers``."""
 
 import mmap
-import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from os import PathLike
@@ -20,28 +15,17 @@ from torch import Tensor
 from attomaton.base.errors import UnreadableModel, needing
 from attomaton.base.tables import Float64
 from attomaton.corpora.budgets import brief, open_regular
-from attomaton.heads.reading.configs import IN_MEMORY, Settings, parse_settings
+from attomaton.heads.parts import Rotary
+from attomaton.heads.reading.configs import Settings, parse_settings
 from attomaton.heads.reading.families import build_model
 from attomaton.heads.reading.files import named
+from attomaton.heads.reading.gguf_header import HeaderReader, StoredTensor
+from attomaton.heads.reading.values import IN_MEMORY
 from attomaton.heads.transformer import Transformer
 
-ARCHITECTURES = {
-    "gemma3": "gemma3_text",
-    "llama": "llama",
-    "olmo2": "olmo2",
-    "phi3": "phi3",
-    "qwen2": "qwen2",
-    "qwen3": "qwen3",
-}
-"""Architectures of GGUF files that are read → their ``model_type``."""
-
-NUMBER_FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-"""Type of a value in the header → how it is stored."""
-
-TEXT, ARRAY = 8, 9
-
-MOST_HEADER_ENTRIES = 1 << 20
-"""Keys, and tensors, of a file: more than any has."""
+SAME_NAMES = ("llama", "olmo2", "phi3", "qwen2", "qwen3")
+ARCHITECTURES = {"gemma3": "gemma3_text", **{name: name for name in SAME_NAMES}}
+"""Supported architectures of GGUF files → their ``model_type``."""
 
 CONFIG_FIELDS = {
     "block_count": "num_hidden_layers",
@@ -64,10 +48,10 @@ READ_FIELDS = (
     "rope.scaling.original_context_length",
     "rope.scaling.type",
 )
-"""Other keys that are read, or that count for kinds of scaling alone which are refused."""
+"""Other keys that are read, or that matter only for kinds of scaling that are refused."""
 
 HARMLESS_FIELDS = ("attention.value_length", "mm.tokens_per_image", "rope.scaling.finetuned", "vocab_size")
-"""Keys that say what the shapes of the tensors say, or that change no number of a forward pass."""
+"""Keys that repeat what the shapes of the tensors say, or that do not change a forward pass."""
 
 NEUTRAL_FIELDS: dict[str, Any] = {
     "attention.causal": True,
@@ -80,7 +64,7 @@ NEUTRAL_FIELDS: dict[str, Any] = {
     "rope.scaling.attn_factor": 1.0,
     "use_parallel_residual": False,
 }
-"""Key → the value with which a file may have it: it changes nothing."""
+"""Key → the value that changes nothing."""
 
 MODEL_NAMES = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 
@@ -100,29 +84,20 @@ LAYER_NAMES = {
     "post_attention_norm": "post_attention_layernorm",
     "post_ffw_norm": "post_feedforward_layernorm",
 }
-"""Part of a layer → its name in ``transformers``."""
+"""Name of a module in a layer → its name in ``transformers``."""
 
 OWN_NAMES = {
     "gemma3": {"ffn_norm": "pre_feedforward_layernorm"},
     "phi3": {"ffn_up": "mlp.gate_up_proj"},
 }
-"""Architecture → names that differ from those."""
-
-
-@dataclass(frozen=True)
-class StoredTensor:
-    """Where a tensor is in a file: its shape as PyTorch has it, its type, and its first byte."""
-
-    shape: tuple[int, ...]
-    kind: int
-    start: int
+"""Architecture → names that differ from ``LAYER_NAMES``."""
 
 
 @dataclass(frozen=True, eq=False)
 class GGUFFile:
-    """A GGUF file: what its header says, and its bytes, mapped into memory.
+    """A GGUF file: ``fields`` and ``tensors`` in its header by name, and ``content`` mapped into memory.
 
-    ``fields`` has numbers, texts, lists of texts and numpy arrays of numbers by key.
+    A field is a number, a text, a list of texts or a numpy array of numbers.
     """
 
     path: Path
@@ -132,25 +107,22 @@ class GGUFFile:
 
     @property
     def architecture(self) -> str:
-        """What kind of model it holds."""
         return str(self.fields.get("general.architecture"))
 
     def get(self, key: str) -> Any:
-        """A value under the architecture's own name, or None."""
+        """The field of the architecture with this key, or None."""
         return self.fields.get(f"{self.architecture}.{key}")
 
     def texts(self, key: str) -> list[str] | None:
-        """A list of texts, or None."""
         value = self.fields.get(key)
         return cast("list[str]", value) if isinstance(value, list) else None
 
     def numbers(self, key: str) -> Float64 | None:
-        """An array of numbers, or None."""
         value = self.fields.get(key)
         return cast("Any", value).astype(np.float64) if isinstance(value, np.ndarray) else None
 
-    def kind(self, name: str) -> tuple[Any, int, int]:
-        """The type of a tensor, the numbers in one of its blocks, and the bytes of a block."""
+    def block_type(self, name: str) -> tuple[Any, int, int]:
+        """The type of a tensor, and how many numbers and bytes are in a block of this type."""
         with needing("a GGUF file"):
             import gguf
         library: Any = gguf
@@ -161,30 +133,28 @@ class GGUFFile:
         except (KeyError, ValueError) as error:
             raise UnreadableModel(
                 f"tensor {brief(name)!r} has the type {stored.kind}, which the installed gguf package does "
-                "not know; update it, or give a file with another quantisation, such as Q8_0"
+                "not know; update the package, or give a file with another quantisation, such as Q8_0"
             ) from error
 
     def stop(self, name: str) -> int:
-        """The first byte after a tensor, which must be in the file."""
-        stored, (_, block, block_bytes) = self.tensors[name], self.kind(name)
+        stored, (_, block, block_bytes) = self.tensors[name], self.block_type(name)
         stop = stored.start + prod(stored.shape) // block * block_bytes
         if stored.shape[-1] % block or stop > len(self.content):
             raise UnreadableModel(f"tensor {brief(name)!r}, {list(stored.shape)}, does not fit in the file")
         return stop
 
     def check_layout(self) -> None:
-        """Refuse tensors that share bytes: together they would take many times the memory of the file."""
-        last, reached = "", 0
+        """Refuse tensors that share bytes: together they could need many times the memory of the file."""
+        previous, end = "", 0
         for name, stored in sorted(self.tensors.items(), key=lambda item: item[1].start):
             stop = self.stop(name)
-            if stored.start < min(stop, reached):
-                raise UnreadableModel(f"tensors {brief(last)!r} and {brief(name)!r} overlap")
-            if stop > reached:
-                last, reached = name, stop
+            if stored.start < min(stop, end):
+                raise UnreadableModel(f"tensors {brief(previous)!r} and {brief(name)!r} overlap")
+            if stop > end:
+                previous, end = name, stop
 
     def read(self, name: str) -> Tensor:
-        """A tensor in float32, whatever its quantisation."""
-        stored, (kind, block, block_bytes) = self.tensors[name], self.kind(name)
+        stored, (kind, block, block_bytes) = self.tensors[name], self.block_type(name)
         packed = np.frombuffer(self.content, np.uint8, self.stop(name) - stored.start, stored.start)
         try:
             with needing("a GGUF file"):
@@ -194,36 +164,37 @@ class GGUFFile:
                 numbers = cast("Any", quants).dequantize(rows, kind)
         except (NotImplementedError, ValueError, AssertionError) as error:
             raise UnreadableModel(
-                f"tensor {brief(name)!r} of type {kind.name} cannot be turned into floats; give a file with "
+                f"tensor {brief(name)!r} of type {kind.name} cannot be converted to floats; give a file with "
                 "another quantisation, such as Q8_0"
             ) from error
         return torch.as_tensor(np.array(numbers, np.float32).reshape(stored.shape))
 
 
 def open_gguf(path: str | PathLike[str]) -> GGUFFile:
-    """The file, with its header read and checked."""
     file = Path(path)
-    with named(file, "is no GGUF file that can be read"), open_regular(file) as stream:
+    with named(file, "is not a readable GGUF file"), open_regular(file) as stream:
         content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-        walk = _Walk(content)
-        magic, version = walk.take("4s"), walk.take("I")
+        header = HeaderReader(content)
+        magic, version = header.number("4s"), header.number("I")
         if magic != b"GGUF":
             raise UnreadableModel("it does not begin with GGUF")
         if version not in (2, 3):
-            raise UnreadableModel(f"its version is {version}; supported are 2 and 3, little-endian")
-        n_tensors, n_fields = walk.count("tensors"), walk.count("keys")
-        fields = walk.named(n_fields, "key", lambda: walk.value(walk.take("I")))
-        tensors = walk.named(n_tensors, "tensor", walk.tensor)
-        step = fields.get("general.alignment", 32)
-        if type(step) is not int or not 0 < step <= 1 << 20:
-            raise UnreadableModel(f"general.alignment is {brief(repr(step))}; it is a number of bytes")
-        first = -(-walk.at // step) * step
-        moved = {name: replace(tensor, start=tensor.start + first) for name, tensor in tensors.items()}
-        return GGUFFile(file, fields, moved, content)
+            raise UnreadableModel(f"its version is {version}; supported are versions 2 and 3, little-endian")
+        n_tensors, n_fields = header.count("tensors"), header.count("keys")
+        fields = header.mapping(n_fields, "key", lambda: header.value(header.number("I")))
+        tensors = header.mapping(n_tensors, "tensor", header.tensor)
+        alignment = fields.get("general.alignment", 32)
+        if type(alignment) is not int or not 0 < alignment <= 1 << 20:
+            raise UnreadableModel(
+                f"general.alignment is {brief(repr(alignment))}; it must be a number of bytes"
+            )
+        first = -(-header.position // alignment) * alignment  # tensors are stored from here on
+        located = {name: replace(tensor, start=tensor.start + first) for name, tensor in tensors.items()}
+        return GGUFFile(file, fields, located, content)
 
 
 def read_gguf(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32) -> Transformer:
-    """The model of a GGUF file, in float32: four bytes for each of its numbers."""
+    """The model of a GGUF file, with weights in float32: four bytes per number."""
     file = open_gguf(path)
     with named(file.path, "cannot be read as a model"):
         file.check_layout()
@@ -231,7 +202,6 @@ def read_gguf(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32) 
 
 
 def parse_gguf(file: GGUFFile) -> Settings:
-    """What the header says of the model."""
     kind = file.architecture
     if kind not in ARCHITECTURES:
         raise UnreadableModel(
@@ -240,10 +210,19 @@ def parse_gguf(file: GGUFFile) -> Settings:
         )
     if file.get("expert_count"):
         raise UnreadableModel("it is a mixture of experts, which is not supported")
+    config = {name: value for name, value in _make_config(file).items() if value is not None}
+    settings = parse_settings(config)
+    _check_keys(file)
+    return replace(settings, rotary=_adapt_rotary(file, settings))
+
+
+def _make_config(file: GGUFFile) -> dict[str, Any]:
+    """The configuration that ``transformers`` would have for the file; None for missing values."""
+    kind = file.architecture
     config: dict[str, Any] = {"model_type": ARCHITECTURES[kind]}
     config |= {name: file.get(key) for key, name in CONFIG_FIELDS.items()}
     if isinstance(config["num_key_value_heads"], np.ndarray):
-        raise UnreadableModel("the number of its keys differs between layers, which is not supported")
+        raise UnreadableModel("its layers differ in the number of key heads, which is not supported")
     if config["num_key_value_heads"] is None:
         config["num_key_value_heads"] = config["num_attention_heads"]
     table = file.tensors.get("token_embd.weight")
@@ -263,30 +242,31 @@ def parse_gguf(file: GGUFFile) -> Settings:
         config["query_pre_attn_scalar"] = config["head_dim"]
         if config["num_hidden_layers"] == 62 and type(heads) is int and heads > 0 and type(dim) is int:
             config["query_pre_attn_scalar"] = dim // heads  # only Gemma 3 27B does so
-    n_rotated = file.get("rope.dimension_count")
-    settings = parse_settings({name: value for name, value in config.items() if value is not None})
-    rotary = settings.rotary
-    if rotary is not None and n_rotated is not None:
+    return config
+
+
+def _adapt_rotary(file: GGUFFile, settings: Settings) -> Rotary | None:
+    rotary, n_rotated = settings.rotary, file.get("rope.dimension_count")
+    if rotary is None:
+        return None
+    if n_rotated is not None:
         if type(n_rotated) is not int or not 0 < n_rotated <= settings.width or n_rotated % 2:
             raise UnreadableModel(
                 f"rope.dimension_count is {brief(repr(n_rotated))}; it must be even and at most "
                 f"{settings.width}"
             )
         rotary = replace(rotary, width=n_rotated, divisors=rotary.divisors[: n_rotated // 2])
-    if rotary is not None and "rope_freqs.weight" in file.tensors:  # of Llama 3.1 and later
-        divisors = file.read("rope_freqs.weight").flatten()
-        if len(divisors) != rotary.width // 2 or not bool((divisors.isfinite() & (divisors > 0)).all()):
-            raise UnreadableModel(
-                f"tensor 'rope_freqs.weight' does not have {rotary.width // 2} numbers above 0"
-            )
-        scales = rotary.divisors or (1.0,) * len(divisors)
-        rotary = replace(rotary, divisors=tuple(a * float(b) for a, b in zip(scales, divisors, strict=True)))
-    _check_keys(file)
-    return replace(settings, rotary=rotary)
+    if "rope_freqs.weight" not in file.tensors:
+        return rotary
+    factors = file.read("rope_freqs.weight").flatten()  # Llama 3.1 and later
+    if len(factors) != rotary.width // 2 or not bool((factors.isfinite() & (factors > 0)).all()):
+        raise UnreadableModel(f"tensor 'rope_freqs.weight' does not have {rotary.width // 2} numbers above 0")
+    divisors = rotary.divisors or (1.0,) * len(factors)
+    return replace(rotary, divisors=tuple(a * float(b) for a, b in zip(divisors, factors, strict=True)))
 
 
 def _check_keys(file: GGUFFile) -> None:
-    """Raise if a key of the architecture was not read and may change what the model computes."""
+    """Raise an error if a key of the architecture was not read and may change what the model computes."""
     read_keys = {*CONFIG_FIELDS, *READ_FIELDS, *HARMLESS_FIELDS}
     if file.architecture == "gemma3":
         read_keys.add("rope.freq_base_swa")
@@ -312,7 +292,7 @@ class GGUFWeights(Mapping[str, Tensor]):
             name = _rename(file.architecture, stored)
             if name in self._names:
                 raise UnreadableModel(
-                    f"tensors {brief(self._names[name])!r} and {brief(stored)!r} are the same part of it"
+                    f"tensors {brief(self._names[name])!r} and {brief(stored)!r} have the same role"
                 )
             self._names[name] = stored
 
@@ -324,7 +304,7 @@ class GGUFWeights(Mapping[str, Tensor]):
             heads = self._file.get(key) or self._file.get("attention.head_count")
             return _unpermute(weight, heads, stored)
         if self._file.architecture == "gemma3" and stored.endswith("norm.weight"):
-            return weight - 1  # it is stored as the gain
+            return weight - 1  # transformers adds 1
         return weight
 
     def __contains__(self, name: object) -> bool:
@@ -338,7 +318,6 @@ class GGUFWeights(Mapping[str, Tensor]):
 
 
 def _rename(architecture: str, name: str) -> str:
-    """The name of a tensor in ``transformers``."""
     stem, _, ending = name.rpartition(".")
     if stem in MODEL_NAMES:
         return f"{MODEL_NAMES[stem]}.{ending}"
@@ -355,62 +334,3 @@ def _unpermute(weight: Tensor, heads: Any, name: str) -> Tensor:
     if type(heads) is not int or heads < 1 or len(weight) % (2 * heads):
         raise UnreadableModel(f"tensor {brief(name)!r} has {len(weight)} rows for {brief(repr(heads))} heads")
     return weight.reshape(heads, -1, 2, *weight.shape[1:]).transpose(1, 2).reshape(weight.shape)
-
-
-class _Walk:
-    """Reads a header from its beginning, and nothing past the end of the file."""
-
-    def __init__(self, content: Any) -> None:
-        self.content, self.at = content, 0
-
-    def bytes(self, size: int) -> bytes:
-        if size > len(self.content) - self.at:
-            raise UnreadableModel("its header ends before its end")
-        self.at += size
-        return self.content[self.at - size : self.at]
-
-    def take(self, kind: str) -> Any:
-        return struct.unpack(f"<{kind}", self.bytes(struct.calcsize(f"<{kind}")))[0]
-
-    def count(self, entries: str) -> int:
-        number = self.take("Q")
-        if number > MOST_HEADER_ENTRIES:
-            raise UnreadableModel(f"it claims {number:,} {entries}, more than any file has")
-        return number
-
-    def text(self) -> str:
-        return self.bytes(self.take("Q")).decode("utf-8", "replace")
-
-    def named(self, count: int, entry: str, read: Callable[[], Any]) -> dict[str, Any]:
-        entries: dict[str, Any] = {}
-        for _ in range(count):
-            name = self.text()
-            if name in entries:
-                raise UnreadableModel(f"its {entry} {brief(name)!r} is there twice")
-            entries[name] = read()
-        return entries
-
-    def value(self, kind: int) -> Any:
-        if kind == TEXT:
-            return self.text()
-        if kind in NUMBER_FORMATS:
-            return self.take(NUMBER_FORMATS[kind])
-        if kind != ARRAY:
-            raise UnreadableModel(f"its header has a value of type {kind}, which is not known")
-        inner, length = self.take("I"), self.take("Q")
-        if inner == TEXT:
-            if length > (len(self.content) - self.at) // 8:
-                raise UnreadableModel("its header ends before its end")
-            return [self.text() for _ in range(length)]
-        if inner not in NUMBER_FORMATS:
-            raise UnreadableModel(f"its header has an array of type {inner}, which is not known")
-        dtype = np.dtype(NUMBER_FORMATS[inner]).newbyteorder("<")
-        return np.frombuffer(self.bytes(length * dtype.itemsize), dtype)
-
-    def tensor(self) -> StoredTensor:
-        n_axes = self.take("I")
-        if not 1 <= n_axes <= 4:
-            raise UnreadableModel(f"a tensor has {n_axes} axes; they have one to four")
-        sizes = [self.take("Q") for _ in range(n_axes)]
-        kind, start = self.take("I"), self.take("Q")
-        return StoredTensor(tuple(cast("list[int]", sizes[::-1])), kind, start)

@@ -1,4 +1,4 @@
-"""The tokenizer inside a GGUF file, as a vocabulary: byte-level BPE, or SentencePiece's BPE by its scores."""
+"""The tokenizer in a GGUF file as a vocabulary: byte-level BPE, or the BPE of SentencePiece by its scores."""
 
 from os import PathLike
 from typing import Any
@@ -24,39 +24,28 @@ QWEN_2 = rf"{ENDINGS}|{WORDS}|\p{{N}}|{PUNCTUATION_AND_SPACE}"
 GPT_2, GPT_2_DIGITS = "as GPT-2", "as GPT-2, digits apart"
 
 SPLITS = {
-    "default": GPT_2,
-    "gpt-2": GPT_2,
-    "gpt2": GPT_2,
-    "mpt": GPT_2,
-    "olmo": GPT_2,
-    "phi-2": GPT_2,
-    "codeshell": GPT_2_DIGITS,
-    "command-r": GPT_2_DIGITS,
-    "refact": GPT_2_DIGITS,
-    "smollm": GPT_2_DIGITS,
-    "starcoder": GPT_2_DIGITS,
-    "dbrx": LLAMA_3,
-    "llama-bpe": LLAMA_3,
-    "llama-v3": LLAMA_3,
-    "llama3": LLAMA_3,
-    "smaug-bpe": LLAMA_3,
-    "deepseek-r1-qwen": QWEN_2,
-    "qwen2": QWEN_2,
+    **dict.fromkeys(("default", "gpt-2", "gpt2", "mpt", "olmo", "phi-2"), GPT_2),
+    **dict.fromkeys(("codeshell", "command-r", "refact", "smollm", "starcoder"), GPT_2_DIGITS),
+    **dict.fromkeys(("dbrx", "llama-bpe", "llama-v3", "llama3", "smaug-bpe"), LLAMA_3),
+    **dict.fromkeys(("deepseek-r1-qwen", "qwen2"), QWEN_2),
 }
-"""``tokenizer.ggml.pre`` → how a text is split before merges: as GPT-2 does, or a regular expression."""
+"""``tokenizer.ggml.pre`` → how a text is split before merges: like GPT-2, or by a regular expression."""
 
 NORMAL, CONTROL, USER = 1, 3, 4
-"""Types of tokens."""
+"""Types of tokens in ``tokenizer.ggml.token_type``."""
 
 MOST_MERGES, MOST_ADDED = 1 << 20, 1 << 16
-"""Merges, and control and user tokens, of a vocabulary: Gemma 3 has 515 thousand and 6 thousand."""
+"""Limits of merges, and of control and user tokens: Gemma 3 has 515 thousand and 6 thousand."""
+
+LONGEST_MERGED = 64
+"""Longest token, in characters, whose merges are found from the scores of SentencePiece."""
 
 OTHERWISE = "give the model's tokenizer.json with --tokenizer, or token ids"
 
 
 def read_tokenizer(path: str | PathLike[str]) -> Vocabulary:
     file = open_gguf(path)
-    with named(file.path, "has no tokenizer that can be read"):
+    with named(file.path, "has no readable tokenizer"):
         try:
             definition = _define(file)
             return Vocabulary(subword_encoder(HUGGING_FACE, definition).tokens(), HUGGING_FACE, definition)
@@ -65,13 +54,12 @@ def read_tokenizer(path: str | PathLike[str]) -> Vocabulary:
 
 
 def _define(file: GGUFFile) -> str:
-    """The tokenizer as a ``tokenizer.json``."""
     with needing("the tokenizer of a GGUF file"):
         import tokenizers
     library: Any = tokenizers
     kind, tokens = file.fields.get("tokenizer.ggml.model"), file.texts("tokenizer.ggml.tokens")
     if tokens is None or len(set(tokens)) != len(tokens) or len(tokens) > VOCABULARY_SIZE:
-        raise UnreadableModel("tokenizer.ggml.tokens is no list of tokens that are all different")
+        raise UnreadableModel("tokenizer.ggml.tokens is not a list of different tokens")
     kinds = file.numbers("tokenizer.ggml.token_type")
     if kinds is None or len(kinds) != len(tokens):
         kinds = np.full(len(tokens), NORMAL, np.float64)
@@ -85,19 +73,19 @@ def _define(file: GGUFFile) -> str:
         raise UnreadableModel(
             f"tokenizer.ggml.model is {brief(repr(kind))}; 'gpt2' and 'llama' are supported"
         )
-    for special, number in ((True, CONTROL), (False, USER)):
-        added = [tokens[index] for index in np.flatnonzero(kinds == number).tolist()]
+    for special, added_kind in ((True, CONTROL), (False, USER)):
+        added = [
+            library.AddedToken(tokens[index], special=special, normalized=False)
+            for index in np.flatnonzero(kinds == added_kind).tolist()
+        ]
         with running("its tokens cannot be added"):
-            tokenizer.add_tokens(
-                [library.AddedToken(token, special=special, normalized=False) for token in added]
-            )
-    begin = file.fields.get("tokenizer.ggml.bos_token_id")
-    if type(begin) is not int or not 0 <= begin < len(tokens):
-        begin = None  # some converters write -1 for none
-    if file.fields.get("tokenizer.ggml.add_bos_token") is True and begin is not None:
+            tokenizer.add_tokens(added)
+    begin: Any = file.fields.get("tokenizer.ggml.bos_token_id")
+    has_begin = type(begin) is int and 0 <= begin < len(tokens)  # some converters write -1 for none
+    if file.fields.get("tokenizer.ggml.add_bos_token") is True and has_begin:
         tokenizer.post_processor = library.processors.TemplateProcessing(
             single=["begin", "$A"],
-            special_tokens=[{"id": "begin", "ids": [begin], "tokens": [tokens[begin]]}],
+            special_tokens=[{"id": "begin", "ids": [begin], "tokens": [tokens[int(begin)]]}],
         )
     return tokenizer.to_str()
 
@@ -105,7 +93,7 @@ def _define(file: GGUFFile) -> str:
 def _byte_level(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
     merges, pre = file.texts("tokenizer.ggml.merges"), file.fields.get("tokenizer.ggml.pre", "default")
     if merges is None:
-        raise UnreadableModel("tokenizer.ggml.merges is no list")
+        raise UnreadableModel("tokenizer.ggml.merges is not a list")
     if not isinstance(pre, str) or pre not in SPLITS:
         raise UnreadableModel(f"tokenizer.ggml.pre is {brief(repr(pre))}; supported are {', '.join(SPLITS)}")
     split, ids = SPLITS[pre], {token: index for index, token in enumerate(tokens)}
@@ -115,13 +103,15 @@ def _byte_level(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
             raise UnreadableModel(f"the merge {brief(' '.join(pair))!r} does not make one token of two")
     with running("its merges and tokens do not fit together"):
         model = library.models.BPE(vocab=ids, merges=pairs, ignore_merges=split == LLAMA_3)
-    tokenizer, before = library.Tokenizer(model), library.pre_tokenizers
-    byte_level = before.ByteLevel(add_prefix_space=False, use_regex=split in (GPT_2, GPT_2_DIGITS))
-    first = {GPT_2: [], GPT_2_DIGITS: [before.Digits(individual_digits=True)]}
-    splitters = first.get(split)
-    if splitters is None:
-        splitters = [before.Split(library.Regex(split), behavior="isolated")]
-    tokenizer.pre_tokenizer = before.Sequence([*splitters, byte_level])
+    tokenizer, pre_tokenizers = library.Tokenizer(model), library.pre_tokenizers
+    splitters = list[Any]()
+    if split == GPT_2_DIGITS:
+        splitters.append(pre_tokenizers.Digits(individual_digits=True))
+    elif split != GPT_2:
+        splitters.append(pre_tokenizers.Split(library.Regex(split), behavior="isolated"))
+    use_regex = split in (GPT_2, GPT_2_DIGITS)
+    splitters.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=use_regex))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(splitters)
     if split == QWEN_2:
         tokenizer.normalizer = library.normalizers.NFC()
     tokenizer.decoder = library.decoders.ByteLevel()
@@ -129,7 +119,7 @@ def _byte_level(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
 
 
 def _sentence_piece(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
-    """SentencePiece's BPE: of the pairs that make a token, that of the best score is merged first."""
+    """The BPE of SentencePiece: a pair of tokens whose joint token has a better score is merged earlier."""
     scores = file.numbers("tokenizer.ggml.scores")
     if scores is None or len(scores) != len(tokens):
         raise UnreadableModel("tokenizer.ggml.scores does not have a number for each token")
@@ -138,22 +128,21 @@ def _sentence_piece(library: Any, file: GGUFFile, tokens: list[str]) -> Any:
     merges: list[tuple[str, str]] = []
     for index in np.argsort(-scores, kind="stable"):
         token = tokens[int(index)]
-        pairs = [(token[:cut], token[cut:]) for cut in range(1, min(len(token), 64))]
+        pairs = [(token[:cut], token[cut:]) for cut in range(1, min(len(token), LONGEST_MERGED))]
         mergeable = [(left, right) for left, right in pairs if left in ids and right in ids]
         merges += sorted(mergeable, key=lambda pair: (ids[pair[0]], ids[pair[1]]))
         if len(merges) > MOST_MERGES:
             raise UnreadableModel(f"its tokens make more than {MOST_MERGES:,} merges")
-    named_unknown = tokens[unknown] if type(unknown) is int and 0 <= unknown < len(tokens) else None
+    unknown_token = tokens[unknown] if type(unknown) is int and 0 <= unknown < len(tokens) else None
     with running("its tokens do not fit together"):
         model = library.models.BPE(
-            vocab=ids, merges=merges, unk_token=named_unknown, fuse_unk=True, byte_fallback=True
+            vocab=ids, merges=merges, unk_token=unknown_token, fuse_unk=True, byte_fallback=True
         )
-    tokenizer = library.Tokenizer(model)
-    prefixed = file.fields.get("tokenizer.ggml.add_space_prefix", True)
-    space = library.normalizers.Replace(" ", "▁")
-    first = [library.normalizers.Prepend("▁")] if prefixed else []
-    tokenizer.normalizer = library.normalizers.Sequence([*first, space])
-    decoders = library.decoders
-    steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
-    tokenizer.decoder = decoders.Sequence([*steps, *([decoders.Strip(" ", 1, 0)] if prefixed else [])])
+    tokenizer, normalizers, decoders = library.Tokenizer(model), library.normalizers, library.decoders
+    normal = [normalizers.Replace(" ", "▁")]
+    decode = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    if file.fields.get("tokenizer.ggml.add_space_prefix", True):
+        normal.insert(0, normalizers.Prepend("▁"))
+        decode.append(decoders.Strip(" ", 1, 0))
+    tokenizer.normalizer, tokenizer.decoder = normalizers.Sequence(normal), decoders.Sequence(decode)
     return tokenizer

@@ -1,12 +1,14 @@
 """Deep attention over one-hot tokens: layers, heads, relative positions, values and a decoder.
 
-hˡ = hˡ⁻¹ + Σ_heads softmax(mask(hˡ⁻¹ W hˡ⁻¹ᵀ + D(P))) hˡ⁻¹ V, logits = hᴸ W_O (arXiv 2601.19208); with a
-feed-forward layer hˡ ← hˡ + relu(hˡ U) U' after each layer if enabled. h⁰ are the one-hot tokens.
+The stream of a sequence begins as its one-hot tokens h⁰, shape (t, n_tokens). Layer l adds what its heads
+read, hˡ = hˡ⁻¹ + Σ_heads softmax(hˡ⁻¹ W hˡ⁻¹ᵀ + D(P)) hˡ⁻¹ V. D(P) adds P_{i−j} to the score of key j for
+query i, and masks later keys. A feed-forward layer then makes it hˡ + relu(hˡ U) U'. The logits of the next
+token are hᴸ W_O (arXiv 2601.19208).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -22,21 +24,33 @@ MOST_LAYERS = 1_000
 BLOCK_NUMBERS = 3_000_000
 """Numbers of one activation in memory at once; longer corpora are processed in blocks of sequences."""
 
+Matrix = TypeVar("Matrix", Tensor, Float64)
+
+
+class HeadParameters(NamedTuple, Generic[Matrix]):
+    """W and V of a head, shape (…, n_tokens, n_tokens), and P, shape (…, 1, window), if it has positions."""
+
+    attention: Matrix
+    positions: Matrix | None
+    values: Matrix
+
+
+class LayerParameters(NamedTuple, Generic[Matrix]):
+    """The heads of a layer, and the two factors (U, U') of its feed-forward layer, if it has one."""
+
+    heads: list[HeadParameters[Matrix]]
+    feed_forward: tuple[Matrix, Matrix] | None
+
 
 @dataclass(frozen=True, eq=False)
 class DeepWeights:
-    """The weights of all trials at one step.
+    """The weights of all trials at one step, as float64 arrays.
 
-    Attributes
-    ----------
-    attention : float64 array, shape (n_trials, n_layers, n_heads, n_tokens, n_tokens)
-        W: rows are queries, columns keys.
-    positions : float64 array, shape (n_trials, n_layers, n_heads, window)
-        P: added to the score of the key at each lag before the query; zero without positions.
-    values : float64 array, shape (n_trials, n_layers, n_heads, n_tokens, n_tokens)
-        V: rows are tokens read, columns tokens written.
-    output : float64 array, shape (n_trials, n_tokens, n_tokens)
-        W_O: rows are entries of the last layer's stream, columns next tokens.
+    ``attention`` has W (rows are queries, columns keys) and ``values`` has V (rows are tokens read, columns
+    tokens written), shape (n_trials, n_layers, n_heads, n_tokens, n_tokens). ``positions`` has P, shape
+    (n_trials, n_layers, n_heads, window): what is added to the score of the key at each lag before the query,
+    zero without positions. ``output`` has W_O, shape (n_trials, n_tokens, n_tokens): its rows are entries of
+    the last layer's stream, its columns next tokens.
     """
 
     attention: Float64
@@ -51,26 +65,22 @@ class DeepModel(Checked):
 
     Attributes
     ----------
-    n_layers : int
-        L.
-    n_heads : int
-        Heads per layer, whose outputs are summed. Heads with equal initial weights stay equal: they get
-        the same gradient.
+    n_layers, n_heads : int
+        Layers, and heads per layer, whose outputs are summed. Heads that start equal stay equal.
     hidden : int, optional
         Width of a feed-forward layer after each attention layer. None means no such layer. If both of its
         factors start at zero, they stay zero.
     positions : bool
         Whether relative positions P are trained.
     start : float
-        Standard deviation of the Gaussian initial weights; with 0 all weights start at zero.
+        Standard deviation of the Gaussian initial weights; 0 means zero weights.
     device : str
         The PyTorch device; all numbers are float64.
 
     Examples
     --------
-    >>> model = DeepModel(n_layers=2, n_heads=2)
-    >>> len(model.shapes(n_tokens=5, window=3))  # W, P and V of four heads, and W_O
-    13
+    >>> DeepModel(n_layers=2, n_heads=2, hidden=16).hidden
+    16
     """
 
     n_layers: int = field(default=1, metadata=checked(whole_number, least=1, most=MOST_LAYERS))
@@ -81,14 +91,11 @@ class DeepModel(Checked):
     device: str = "cpu"
 
     def shapes(self, n_tokens: int, window: int) -> list[tuple[int, int]]:
-        """The shape of each parameter in order: layer by layer, and W_O last.
-
-        A layer has W, P and V of each head, and the two factors of its feed-forward layer.
-        """
+        """The shape of each parameter: in each layer W, P and V of every head, then U and U'; W_O last."""
         square = (n_tokens, n_tokens)
         head = [square, (1, window), square] if self.positions else [square, square]
-        fed = [] if self.hidden is None else [(n_tokens, self.hidden), (self.hidden, n_tokens)]
-        return [*(head * self.n_heads + fed) * self.n_layers, square]
+        feed_forward = [] if self.hidden is None else [(n_tokens, self.hidden), (self.hidden, n_tokens)]
+        return [*(head * self.n_heads + feed_forward) * self.n_layers, square]
 
     def draw_start(self, n_tokens: int, window: int, rng: np.random.Generator) -> list[Float64]:
         """The initial parameters, in the order of :meth:`shapes`."""
@@ -96,38 +103,46 @@ class DeepModel(Checked):
         return [rng.normal(0.0, self.start, shape) if self.start else np.zeros(shape) for shape in shapes]
 
     def unpack(self, numbers: Float64, *, n_tokens: int, window: int) -> DeepWeights:
-        """The weights from all numbers of each trial, parameter after parameter.
-
-        Parameters
-        ----------
-        numbers : float64 array, shape (n_trials, n_numbers)
-            As in :attr:`DeepTrace.numbers <attomaton.training.loop.DeepTrace>`.
-        n_tokens, window : int
-            Sizes of the vocabulary and of the longest context.
-        """
-        shapes = self.shapes(n_tokens, window)
-        ends = np.cumsum([rows * columns for rows, columns in shapes])
-        if numbers.ndim != 2 or numbers.shape[1] != ends[-1]:
-            raise UnsupportedOption(
-                f"numbers have shape {numbers.shape}; this model has {ends[-1]:,} per trial"
-            )
-        matrices = [
-            matrix.reshape(len(numbers), *shape)
-            for matrix, shape in zip(np.split(numbers, ends[:-1], axis=1), shapes, strict=True)
-        ]
-        kinds = 3 if self.positions else 2
-        every = kinds * self.n_heads + (0 if self.hidden is None else 2)
+        """The weights by name, from all numbers of each trial, shape (n_trials, n_numbers)."""
+        layers, output = group_parameters(self, split_parameters(self, numbers, n_tokens, window))
+        heads = [head for layer in layers for head in layer.heads]
         grid = (len(numbers), self.n_layers, self.n_heads)
-
-        def gather(kind: int) -> Float64:
-            firsts = [
-                every * layer + kinds * head for layer in range(self.n_layers) for head in range(self.n_heads)
-            ]
-            return np.stack([matrices[first + kind] for first in firsts], axis=1)
-
-        lags = gather(1).reshape(*grid, window) if self.positions else np.zeros((*grid, window))
         square = (*grid, n_tokens, n_tokens)
-        return DeepWeights(gather(0).reshape(square), lags, gather(kinds - 1).reshape(square), matrices[-1])
+        lags = [head.positions for head in heads if head.positions is not None]
+        return DeepWeights(
+            attention=np.stack([head.attention for head in heads], axis=1).reshape(square),
+            positions=np.stack(lags, axis=1).reshape(*grid, window) if lags else np.zeros((*grid, window)),
+            values=np.stack([head.values for head in heads], axis=1).reshape(square),
+            output=output,
+        )
+
+
+def group_parameters(
+    model: DeepModel, parameters: Sequence[Matrix]
+) -> tuple[list[LayerParameters[Matrix]], Matrix]:
+    """Parameters in the order of :meth:`DeepModel.shapes`, grouped by layer and head; and W_O."""
+    following, layers = iter(parameters), list[LayerParameters[Matrix]]()
+    for _ in range(model.n_layers):
+        heads = [
+            HeadParameters(next(following), next(following) if model.positions else None, next(following))
+            for _ in range(model.n_heads)
+        ]
+        feed_forward = None if model.hidden is None else (next(following), next(following))
+        layers.append(LayerParameters(heads, feed_forward))
+    return layers, next(following)
+
+
+def split_parameters(model: DeepModel, numbers: Float64, n_tokens: int, window: int) -> list[Float64]:
+    """The parameters, shape (n_trials, rows, columns) each, from all numbers (n_trials, n_numbers)."""
+    shapes = model.shapes(n_tokens, window)
+    ends = np.cumsum([rows * columns for rows, columns in shapes])
+    if numbers.ndim != 2 or numbers.shape[1] != ends[-1]:
+        raise UnsupportedOption(
+            f"numbers have shape {numbers.shape}, but this model has {ends[-1]:,} numbers per trial; give "
+            f"an array of shape (n_trials, {ends[-1]})"
+        )
+    flat = np.split(numbers, ends[:-1], axis=1)
+    return [matrix.reshape(-1, *shape) for matrix, shape in zip(flat, shapes, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +150,7 @@ class DeepTrials:
     """The sequences of all trials as tensors; each trial has its own, all of one shape.
 
     In ``tokens`` (n_trials, n_sequences, window + 1) every token but the last of a sequence is a query, and
-    every token but the first a label.
+    every token but the first the label of the query before it.
     """
 
     model: DeepModel
@@ -146,72 +161,63 @@ class DeepTrials:
     def device(self) -> torch.device:
         return self.tokens.device
 
-    def recorded(self, parameters: Sequence[Tensor]) -> Tensor:
-        """All parameters one after the other, shape (n_trials, n_numbers)."""
-        return torch.cat([parameter.flatten(1) for parameter in parameters], dim=1)
-
     @property
     def window(self) -> int:
         return self.tokens.shape[2] - 1
 
-    @cached_property
-    def _lags(self) -> Tensor:
-        """The distance of each key before the query, shape (window, window); undefined for later keys."""
-        positions = torch.arange(self.window, device=self.tokens.device)
-        return positions[:, None] - positions
+    def recorded(self, parameters: Sequence[Tensor]) -> Tensor:
+        """All parameters one after the other, shape (n_trials, n_numbers)."""
+        return torch.cat([parameter.flatten(1) for parameter in parameters], dim=1)
 
     def evaluate(self, parameters: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Callable[[], Tensor]]:
-        """∇L with respect to each parameter, and the mean losses, shape (n_trials,), if called; in blocks."""
-        trials, count, _ = self.tokens.shape
-        size = max(BLOCK_NUMBERS // (trials * self.window * self.n_tokens), 1)
-        total = torch.zeros(trials, dtype=torch.float64, device=self.tokens.device)
-        summed: tuple[Tensor, ...] = ()
-        for first in range(0, count, size):
+        """∇L by each parameter, and a function that returns the mean losses, shape (n_trials,)."""
+        n_trials, n_sequences, _ = self.tokens.shape
+        n_at_once = max(BLOCK_NUMBERS // (n_trials * self.window * self.n_tokens), 1)
+        mean_losses = torch.zeros(n_trials, dtype=torch.float64, device=self.device)
+        gradients: tuple[Tensor, ...] = ()
+        for first in range(0, n_sequences, n_at_once):
+            block = self.tokens[:, first : first + n_at_once]
             with torch.enable_grad():
                 leaves = tuple(parameter.detach().requires_grad_() for parameter in parameters)
-                losses = self._losses(leaves, self.tokens[:, first : first + size]) / (count * self.window)
-                gradients = torch.autograd.grad(losses.sum(), leaves)
-            summed = tuple(map(torch.add, summed, gradients)) if summed else gradients
-            total = total + losses.detach()
-        return summed, lambda: total
+                losses = self._sum_losses(leaves, block) / (n_sequences * self.window)
+                of_block = torch.autograd.grad(losses.sum(), leaves)
+            gradients = tuple(map(torch.add, gradients, of_block)) if gradients else of_block
+            mean_losses = mean_losses + losses.detach()
+        return gradients, lambda: mean_losses
 
-    def _losses(self, parameters: Sequence[Tensor], tokens: Tensor) -> Tensor:
-        """The sum over positions of −ln p(label) of each trial, shape (n_trials,)."""
-        stream = self.run(parameters, tokens[:, :, :-1])
-        logits = _multiply(stream, parameters[-1])
-        right = logits.gather(3, tokens[:, :, 1:, None])[..., 0]
-        return (logits.logsumexp(3) - right).sum((1, 2))
+    def _sum_losses(self, parameters: Sequence[Tensor], tokens: Tensor) -> Tensor:
+        logits = _multiply(self.run(parameters, tokens[:, :, :-1]), parameters[-1])
+        label_logits = logits.gather(3, tokens[:, :, 1:, None])[..., 0]
+        return (logits.logsumexp(3) - label_logits).sum((1, 2))
 
     def run(self, parameters: Sequence[Tensor], tokens: Tensor) -> Tensor:
         """The stream after the last layer, shape (n_trials, n, t, n_tokens), for tokens (n_trials, n, t)."""
         stream = torch.nn.functional.one_hot(tokens, self.n_tokens).to(parameters[0].dtype)
-        remaining, first = list(parameters), True
-        for _ in range(self.model.n_layers):
+        layers, _ = group_parameters(self.model, parameters)
+        for depth, layer in enumerate(layers):
             written = stream
-            for _ in range(self.model.n_heads):
-                weights = remaining.pop(0)
-                lags = remaining.pop(0) if self.model.positions else None
-                values = remaining.pop(0)
-                scores = (
-                    _pair_scores(weights, tokens)
-                    if first
-                    else _multiply(stream, weights) @ stream.transpose(2, 3)
-                )
-                read = _look_up_rows(values, tokens) if first else _multiply(stream, values)
-                written = written + self._attend(scores, lags) @ read
-            if self.model.hidden is not None:
-                written = written + _multiply(
-                    torch.relu(_multiply(written, remaining.pop(0))), remaining.pop(0)
-                )
-            stream, first = written, False
+            for head in layer.heads:
+                if depth == 0:  # rows of the stream are one-hot: look up what a product would give
+                    scores = _look_up_pairs(head.attention, tokens)
+                    values = _look_up_rows(head.values, tokens)
+                else:
+                    scores = _multiply(stream, head.attention) @ stream.transpose(2, 3)
+                    values = _multiply(stream, head.values)
+                written = written + _attend(scores, head.positions) @ values
+            if layer.feed_forward is not None:
+                into, out = layer.feed_forward
+                written = written + _multiply(torch.relu(_multiply(written, into)), out)
+            stream = written
         return stream
 
-    def _attend(self, scores: Tensor, lags: Tensor | None) -> Tensor:
-        """softmax over the keys up to the query, shape (n_trials, n, t, t)."""
-        distance = self._lags[: scores.shape[2], : scores.shape[2]]
-        if lags is not None:
-            scores = scores + lags[:, 0][:, distance.clamp(min=0)][:, None]
-        return torch.softmax(scores.masked_fill(distance < 0, -torch.inf), 3)
+
+def _attend(scores: Tensor, positions: Tensor | None) -> Tensor:
+    """softmax(scores + D(P)) over the keys up to each query, shape (n_trials, n, t, t)."""
+    index = torch.arange(scores.shape[2], device=scores.device)
+    lags = index[:, None] - index  # of each key before the query, negative for later keys
+    if positions is not None:
+        scores = scores + positions[:, 0][:, lags.clamp(min=0)][:, None]
+    return torch.softmax(scores.masked_fill(lags < 0, -torch.inf), 3)
 
 
 def _multiply(stream: Tensor, matrix: Tensor) -> Tensor:
@@ -220,15 +226,15 @@ def _multiply(stream: Tensor, matrix: Tensor) -> Tensor:
     return (stream.reshape(b, n * t, k) @ matrix).reshape(b, n, t, -1)
 
 
-def _pair_scores(weights: Tensor, tokens: Tensor) -> Tensor:
-    """X W Xᵀ of one-hot tokens, shape (b, n, t, t)."""
+def _look_up_pairs(weights: Tensor, tokens: Tensor) -> Tensor:
+    """X W Xᵀ of one-hot tokens X, shape (b, n, t, t)."""
     b, n, t = tokens.shape
     pairs = tokens[..., :, None] * weights.shape[2] + tokens[..., None, :]
     return weights.flatten(1).gather(1, pairs.reshape(b, -1)).reshape(b, n, t, t)
 
 
 def _look_up_rows(values: Tensor, tokens: Tensor) -> Tensor:
-    """X V of one-hot tokens, shape (b, n, t, k)."""
+    """X V of one-hot tokens X, shape (b, n, t, k)."""
     b, n, t = tokens.shape
     shifts = torch.arange(b, device=tokens.device)[:, None, None] * values.shape[1]
     return torch.nn.functional.embedding(tokens + shifts, values.flatten(0, 1)).reshape(b, n, t, -1)
@@ -236,28 +242,33 @@ def _look_up_rows(values: Tensor, tokens: Tensor) -> Tensor:
 
 def lay_out_sequences(model: DeepModel, sequences: Sequence[Integers], n_tokens: int) -> DeepTrials:
     """The sequences of each trial, arrays of shape (n_sequences, window + 1), as tensors."""
-    tables = [
-        _check_sequences(array, f"the sequences of trial {trial}") for trial, array in enumerate(sequences)
-    ]
+    tables = [_check_sequences(array, trial, n_tokens) for trial, array in enumerate(sequences)]
     if len({table.shape for table in tables}) != 1:
-        raise InvalidSamples("the trials have sequences of different shapes; cut all to one shape")
-    for trial, table in enumerate(tables):
-        if table.max() >= n_tokens:
-            raise InvalidSamples(
-                f"the sequences of trial {trial} hold token {table.max()}, but n_tokens is {n_tokens}; "
-                "give a larger n_tokens"
-            )
+        raise InvalidSamples(
+            "the trials have sequence arrays of different shapes; give arrays of equal shape, or train the "
+            "trials one by one"
+        )
     return DeepTrials(model, torch.as_tensor(np.stack(tables), device=model.device), n_tokens)
 
 
-def _check_sequences(sequences: object, name: str) -> Int64:
+def _check_sequences(sequences: object, trial: int, n_tokens: int) -> Int64:
     table = np.asarray(sequences)
     if table.ndim != 2 or not np.issubdtype(table.dtype, np.integer) or min(table.shape, default=0) < 1:
         raise InvalidSamples(
-            f"{name} are {show(sequences)}; give whole numbers, shape (n_sequences, window + 1)"
+            f"the sequences of trial {trial} are {show(sequences)}; give an array of whole numbers, shape "
+            "(n_sequences, window + 1)"
         )
     if table.shape[1] < 2:
-        raise InvalidSamples(f"{name} have {table.shape[1]} token each; give at least 2, a query and a label")
+        raise InvalidSamples(
+            f"the sequences of trial {trial} have a single token each; give at least 2, a query and a label"
+        )
     if table.min() < 0:
-        raise InvalidSamples(f"{name} hold {table.min()}; tokens must be whole numbers from 0")
+        raise InvalidSamples(
+            f"the sequences of trial {trial} contain token {table.min()}; number tokens from 0"
+        )
+    if table.max() >= n_tokens:
+        raise InvalidSamples(
+            f"the sequences of trial {trial} contain token {table.max()}, but n_tokens is {n_tokens}; give "
+            f"n_tokens={table.max() + 1} or more"
+        )
     return table.astype(np.int64)

@@ -12,7 +12,7 @@ from attomaton.base.tables import Float64
 
 
 class Embeddings(Protocol):
-    """An object that draws an embedding table."""
+    """Draws the embedding table of a trial."""
 
     def draw(self, n_tokens: int, rng: np.random.Generator) -> Float64:
         """A table, shape (n_tokens, dim)."""
@@ -21,7 +21,7 @@ class Embeddings(Protocol):
 
 @dataclass(frozen=True)
 class Orthonormal(Checked):
-    """The first ``n_tokens`` rows of the identity; ``dim`` is ``n_tokens`` if None.
+    """Use the first ``n_tokens`` rows of the identity; ``dim`` None means ``n_tokens`` dimensions.
 
     Examples
     --------
@@ -36,20 +36,15 @@ class Orthonormal(Checked):
         dim = n_tokens if self.dim is None else self.dim
         if dim < n_tokens:
             raise InvalidEmbeddings(
-                f"{n_tokens} orthonormal rows do not fit into {dim} dimensions; give a larger dim, or "
-                "RandomUnit"
+                f"{n_tokens} orthonormal rows do not fit into {dim} dimensions; give dim={n_tokens} or more, "
+                "or RandomUnit(dim)"
             )
         return np.eye(n_tokens, dim)
 
 
 @dataclass(frozen=True)
 class RandomUnit(Checked):
-    """Rows drawn uniformly from the unit sphere.
-
-    Attributes
-    ----------
-    dim : int
-        Length of each row; if below ``n_tokens``, rows are linearly dependent.
+    """Draw rows of length ``dim`` uniformly from the unit sphere; below ``n_tokens`` they are dependent.
 
     Examples
     --------
@@ -68,14 +63,7 @@ class RandomUnit(Checked):
 
 @dataclass(frozen=True)
 class Equicorrelated(Checked):
-    """Unit rows with equal pairwise inner products, randomly rotated.
-
-    Attributes
-    ----------
-    dim : int
-        Length of each row, at least ``n_tokens``.
-    correlation : float
-        The inner product of any two rows.
+    """Draw unit rows of length ``dim`` ≥ n_tokens, any two with the inner product ``correlation``.
 
     Examples
     --------
@@ -95,23 +83,12 @@ class Equicorrelated(Checked):
                 f"dimensions; give dim ≥ {n_tokens} and a correlation above −1/(n_tokens − 1) and below 1"
             )
         gram = np.full((n_tokens, n_tokens), self.correlation) + (1.0 - self.correlation) * np.eye(n_tokens)
-        turn, _ = np.linalg.qr(rng.normal(size=(self.dim, n_tokens)))
-        return np.asarray(np.linalg.cholesky(gram) @ turn.T, np.float64)
+        frame, _ = np.linalg.qr(rng.normal(size=(self.dim, n_tokens)))
+        return np.asarray(np.linalg.cholesky(gram) @ frame.T, np.float64)
 
 
 def as_embeddings(value: object) -> Embeddings:
-    """An object that draws a table: the value itself, a table of numbers, or ``"orthonormal"`` (or None).
-
-    Examples
-    --------
-    >>> as_embeddings([[1.0, 0.0], [0.6, 0.8]]).table.tolist(), as_embeddings(None)
-    ([[1.0, 0.0], [0.6, 0.8]], Orthonormal(dim=None))
-    >>> as_embeddings(8)
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.InvalidEmbeddings: embeddings is 8; give a table with one row per token,
-    'orthonormal', RandomUnit(8), or another object with the method draw
-    """
+    """The value itself if it draws tables, a table of numbers as such an object, or ``Orthonormal()``."""
     if value is None or (isinstance(value, str) and value.lower() == "orthonormal"):
         return Orthonormal()
     if not isinstance(value, type) and callable(getattr(value, "draw", None)):
@@ -129,12 +106,12 @@ def as_embeddings(value: object) -> Embeddings:
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingTable:
-    """A table of your own, shape (n_tokens, dim).
+    """Use a table of your own, shape (n_tokens, dim), in every trial.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> EmbeddingTable(np.array([[1.0, 0.0], [0.6, 0.8]])).draw(2, rng).tolist()  # the same in every trial
+    >>> EmbeddingTable(np.array([[1.0, 0.0], [0.6, 0.8]])).draw(2, rng).tolist()
     [[1.0, 0.0], [0.6, 0.8]]
     """
 

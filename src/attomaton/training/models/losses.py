@@ -1,4 +1,4 @@
-"""Losses ℓ(u) of the value u that the head gives to the label; small u is bad."""
+"""Losses ℓ(u) of the value u that the readout gives to the label, and their derivatives ℓ'(u)."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,34 +12,33 @@ from attomaton.base.options import named_instance
 class Loss(Protocol):
     """A decreasing function of u, with its derivative."""
 
-    def value(self, right: Tensor) -> Tensor:
+    def value(self, label_values: Tensor) -> Tensor:
         """ℓ(u)."""
         ...
 
-    def slope(self, right: Tensor) -> Tensor:
+    def slope(self, label_values: Tensor) -> Tensor:
         """ℓ'(u)."""
         ...
 
 
 @dataclass(frozen=True)
 class LogLoss:
-    """ℓ(u) = −ln u. With a softmax head this is cross-entropy.
+    """ℓ(u) = −ln u, with a softmax readout the cross-entropy.
 
     Examples
     --------
-    >>> import torch
-    >>> right = torch.tensor([0.5, 0.25])
-    >>> LogLoss().value(right).exp().round(decimals=4).tolist(), LogLoss().slope(right).tolist()
-    ([2.0, 4.0], [-2.0, -4.0])
+    >>> import attomaton as at
+    >>> at.AttentionModel(loss="log").loss
+    LogLoss()
     """
 
-    def value(self, right: Tensor) -> Tensor:
+    def value(self, label_values: Tensor) -> Tensor:
         """ℓ(u)."""
-        return -right.log()
+        return -label_values.log()
 
-    def slope(self, right: Tensor) -> Tensor:
+    def slope(self, label_values: Tensor) -> Tensor:
         """ℓ'(u)."""
-        return -right.reciprocal()
+        return -label_values.reciprocal()
 
 
 @dataclass(frozen=True)
@@ -48,19 +47,18 @@ class SquaredLoss:
 
     Examples
     --------
-    >>> import torch
-    >>> right = torch.tensor([0.5, 0.25])
-    >>> SquaredLoss().value(right).tolist(), SquaredLoss().slope(right).tolist()
-    ([0.25, 0.5625], [-1.0, -1.5])
+    >>> import attomaton as at
+    >>> at.AttentionModel(loss="squared").loss
+    SquaredLoss()
     """
 
-    def value(self, right: Tensor) -> Tensor:
+    def value(self, label_values: Tensor) -> Tensor:
         """ℓ(u)."""
-        return (1.0 - right) ** 2
+        return (1.0 - label_values) ** 2
 
-    def slope(self, right: Tensor) -> Tensor:
+    def slope(self, label_values: Tensor) -> Tensor:
         """ℓ'(u)."""
-        return -2.0 * (1.0 - right)
+        return -2.0 * (1.0 - label_values)
 
 
 @dataclass(frozen=True)
@@ -69,19 +67,18 @@ class CorrelationLoss:
 
     Examples
     --------
-    >>> import torch
-    >>> right = torch.tensor([0.5, 0.25])
-    >>> CorrelationLoss().value(right).tolist(), CorrelationLoss().slope(right).tolist()
-    ([-0.5, -0.25], [-1.0, -1.0])
+    >>> import attomaton as at
+    >>> at.AttentionModel(loss="correlation").loss
+    CorrelationLoss()
     """
 
-    def value(self, right: Tensor) -> Tensor:
+    def value(self, label_values: Tensor) -> Tensor:
         """ℓ(u)."""
-        return -right
+        return -label_values
 
-    def slope(self, right: Tensor) -> Tensor:
+    def slope(self, label_values: Tensor) -> Tensor:
         """ℓ'(u)."""
-        return right * 0.0 - 1.0
+        return label_values * 0.0 - 1.0
 
 
 LOSSES: dict[str, type[Any]] = {"log": LogLoss, "squared": SquaredLoss, "correlation": CorrelationLoss}
@@ -89,16 +86,8 @@ LOSSES: dict[str, type[Any]] = {"log": LogLoss, "squared": SquaredLoss, "correla
 
 
 def slope_at(loss: Loss, value: float) -> float:
-    """ℓ'(u) at one value."""
     return float(loss.slope(torch.tensor(value, dtype=torch.float64)))
 
 
 def as_loss(value: object) -> Loss:
-    """The loss of this name, or the value itself if it is a loss.
-
-    Examples
-    --------
-    >>> as_loss("squared"), as_loss(LogLoss())
-    (SquaredLoss(), LogLoss())
-    """
     return named_instance(value, "loss", LOSSES, ["value", "slope"])

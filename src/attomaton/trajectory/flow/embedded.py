@@ -18,27 +18,39 @@ from attomaton.base.tables import Float64, Int64
 from attomaton.trajectory.basis import Basis
 from attomaton.trajectory.loss import TrainingLoss
 
-solve: Any = np.linalg.solve
 MAX_NEWTON_STEPS = 50
 """Maximum number of Newton steps for one minimum."""
 
 SOFTEST = 1e-12
 """Stiffness, relative to the curvature, that restrains only coordinates in which the loss is flat."""
 
-SETTLED_STEP, TINY_STIFFNESS = 1e-9, 1e-300
+LEAST_STIFFNESS = 1e-300  # where there is no curvature at all
+SETTLED_STEP = 1e-9
+"""Newton's method for the minimum without stiffness ends with a step this small."""
+
+SMALL_CHANGE = 1e-6
+"""Newton steps along which logits differ by at most this are taken in full."""
+
+_linalg: Any = np.linalg
 
 
 class Losers(NamedTuple):
-    """The losing tokens of each choice, concatenated over choices."""
+    """The tokens of each choice that are not the label, concatenated over choices.
 
-    directions: Float64  # (n_losers, n_coordinates): loser's score minus the label's, as a form
-    log_odds: Float64  # (n_losers,): ln m_x − ln m_y
-    offsets: Int64  # (n_choices + 1,)
-    weight: Float64  # (n_choices,): count / n
+    ``directions`` (n_losers, n_coordinates) times coordinates is the score of a loser minus that of the
+    label, ``log_odds`` (n_losers,) is ln m_x − ln m_y for their multiplicities. The losers of choice i are
+    those from ``offsets[i]`` to ``offsets[i + 1]``; ``weight`` (n_choices,) is its count divided by the
+    number of samples.
+    """
+
+    directions: Float64
+    log_odds: Float64
+    offsets: Int64
+    weight: Float64
 
 
 class LossExpansion:
-    """Slope and curvature of the loss at one point after another, with work arrays."""
+    """Slope and curvature of the loss at one point after another, in two work arrays."""
 
     def __init__(self, losers: Losers) -> None:
         self._losers, size = losers, losers.directions.shape[1]
@@ -59,9 +71,9 @@ class EmbeddedFlow:
 
     def descend(self, point: Float64, step_size: float, n_steps: int) -> Float64:
         """The point that plain gradient descent reaches in ``n_steps`` steps."""
-        moved = self._check(point).copy()
-        descend_embedded(self.losers, moved, step_size, n_steps)
-        return moved
+        end = self._check(point).copy()
+        descend_embedded(self.losers, end, step_size, n_steps)
+        return end
 
     @np.errstate(all="ignore")
     def minimise(self, anchor: Float64, stiffness: float, start: Float64, atol: float) -> Float64:
@@ -76,9 +88,9 @@ class EmbeddedFlow:
         for _ in range(MAX_NEWTON_STEPS):
             slope, curvature = expansion.at(point)
             curvature.flat[:: len(point) + 1] += stiffness
-            step = solve(curvature, stiffness * (anchor - point) - slope)
-            reach = 2.0 * float(np.abs(self.losers.directions @ step).max(initial=0.0))
-            point += step * (math.log1p(reach) / reach if reach > 1e-6 else 1.0)
+            step = _linalg.solve(curvature, stiffness * (anchor - point) - slope)
+            change = 2.0 * float(np.abs(self.losers.directions @ step).max(initial=0.0))
+            point += step * (math.log1p(change) / change if change > SMALL_CHANGE else 1.0)
             if np.abs(step).max(initial=0.0) <= atol:
                 return point
         return np.full_like(start, np.nan)
@@ -89,7 +101,8 @@ class EmbeddedFlow:
         point, move = self._check(point), self._check(move)
         if not (np.isfinite(point).all() and np.isfinite(move).all()):
             return np.full_like(move, np.nan)
-        return solve(np.eye(len(point)) + LossExpansion(self.losers).at(point)[1] / stiffness, move)
+        _, curvature = LossExpansion(self.losers).at(point)
+        return _linalg.solve(np.eye(len(point)) + curvature / stiffness, move)
 
     def bound_sharpness(self) -> float:
         """A bound on the curvature at any point, from the longest direction of a loser."""
@@ -98,15 +111,14 @@ class EmbeddedFlow:
         return float(self.losers.weight @ largest_of(choice, squares, n_choices, least=0.0))
 
     def settle(self) -> Float64:
-        """The approximate minimiser of the loss, where it has one; NaN if it is not found."""
-        nowhere = np.zeros(self.losers.directions.shape[1])
-        return self.minimise(
-            nowhere, SOFTEST * max(self.bound_sharpness(), TINY_STIFFNESS), nowhere, SETTLED_STEP
-        )
+        """The approximate minimiser of the loss, if it has one; NaN if it is not found."""
+        origin = np.zeros(self.losers.directions.shape[1])
+        stiffness = SOFTEST * max(self.bound_sharpness(), LEAST_STIFFNESS)
+        return self.minimise(origin, stiffness, origin, SETTLED_STEP)
 
     @np.errstate(all="ignore")
     def sharpness(self, point: Float64, enough: float = 0.0) -> Float64:
-        """A bound on the largest eigenvalue of the curvature, shape (1,); a rough bound if that is enough."""
+        """A bound on the largest eigenvalue of the curvature, shape (1,); rough if at most ``enough``."""
         curvature = LossExpansion(self.losers).at(self._check(point))[1]
         if not np.isfinite(curvature).all():
             return np.array([np.inf])
@@ -116,12 +128,10 @@ class EmbeddedFlow:
         return np.array([max(bound, 0.0)])
 
     def _check(self, values: Float64) -> Float64:
-        """One number for each coordinate, contiguous for kernels."""
         size = self.losers.directions.shape[1]
         return np.ascontiguousarray(check_floats(values, (size,), "the state of a flow", finite=False))
 
     def lengths(self, move: Float64) -> Float64:
-        """The length of a change, shape (1,)."""
         return np.array([np.linalg.norm(move)], np.float64)
 
     def spread(self, values: Float64) -> Float64:
@@ -137,12 +147,12 @@ def embedded_flow(loss: TrainingLoss, basis: Basis, *, inside: bool = False) -> 
     problem, component = loss.problem, loss.component
     lengths = np.diff(problem.offsets)
     winner = np.repeat(problem.winner, lengths)
-    loses = problem.alternative != winner
-    odds = problem.log_multiplicity - np.repeat(problem.log_multiplicity[~loses], lengths)
-    loser, winner = problem.alternative[loses], winner[loses]
+    is_loser = problem.alternative != winner
+    odds = problem.log_multiplicity - np.repeat(problem.log_multiplicity[~is_loser], lengths)
+    loser, winner = problem.alternative[is_loser], winner[is_loser]
     directions = basis.nodes[loss.nodes[loser]] - basis.nodes[loss.nodes[winner]]
-    same = component[loser] == component[winner]
-    directions[same, basis.n_cyclic :] = 0.0
+    is_tie = component[loser] == component[winner]
+    directions[is_tie, basis.n_cyclic :] = 0.0
     weight = problem.count / loss.n_samples
-    log_odds = np.where(same, odds[loses], -np.inf) if inside else odds[loses]
+    log_odds = np.where(is_tie, odds[is_loser], -np.inf) if inside else odds[is_loser]
     return EmbeddedFlow(Losers(np.ascontiguousarray(directions), log_odds, offsets_of(lengths - 1), weight))

@@ -23,41 +23,42 @@ from attomaton.trajectory.sharpness import bound_curvatures
 
 @dataclass(frozen=True, eq=False)
 class OrthonormalFlow:
-    """The training loss as a function of all scores; one block per query."""
+    """The training loss as a function of all scores; one block per query.
 
-    groups: Groups  # the choices by query, counts divided by the number of samples
-    wholes: tuple[Int64, Int64]  # the component of each alternative, and the size of each component
+    ``groups`` are the choices by query, with counts divided by the number of samples; ``components`` are the
+    component of each alternative, and the size of each component.
+    """
+
+    groups: Groups
+    components: tuple[Int64, Int64]
 
     def descend(self, point: Float64, step_size: float, n_steps: int) -> Float64:
-        """The point that plain gradient descent reaches in ``n_steps`` steps."""
-        moved = self._check(point).copy()
-        descend_queries(self._queries, moved, step_size, n_steps)
-        return moved
+        end = self._check(point).copy()
+        descend_queries(self._queries, end, step_size, n_steps)
+        return end
 
     def minimise(self, anchor: Float64, stiffness: float, start: Float64, atol: float) -> Float64:
         """The minimum of L(x) + ½ stiffness ‖x − anchor‖²; NaN if Newton's method does not converge."""
-        moved, anchor = self._check(start).copy(), self._check(anchor)
-        converged = minimise_queries(self._queries, anchor, stiffness, moved, atol)
-        return moved if converged else np.full(len(moved), np.nan)
+        point, anchor = self._check(start).copy(), self._check(anchor)
+        converged = minimise_queries(self._queries, anchor, stiffness, point, atol)
+        return point if converged else np.full(len(point), np.nan)
 
     def damp(self, point: Float64, stiffness: float, move: Float64) -> Float64:
-        """(1 + H / stiffness)⁻¹ move."""
         damped, point = self._check(move).copy(), self._check(point)
         damp_queries(self._queries, point, stiffness, damped)
         return damped
 
     def sharpness(self, point: Float64, enough: float = 0.0) -> Float64:
-        """Bounds on the largest eigenvalue of each query's curvature; those up to ``enough`` may be rough."""
+        """Bounds on the largest eigenvalue of each query's curvature; rough where at most ``enough``."""
         blocks = self.spread(np.arange(len(self.groups.borders) - 1))
         problem = problem_of(self.groups.choices, blocks)
         return bound_curvatures(problem, problem.probabilities(self._check(point)), blocks, enough=enough)
 
     @property
     def _queries(self) -> tuple[Choices, tuple[Int64, Int64], tuple[Int64, Int64]]:
-        return self.groups.choices, self.groups.starts, self.wholes
+        return self.groups.choices, self.groups.starts, self.components
 
     def _check(self, values: Float64) -> Float64:
-        """One number per score, contiguous for kernels."""
         size = len(self.groups.alternatives)
         return np.ascontiguousarray(check_floats(values, (size,), "the state of a flow", finite=False))
 
@@ -73,17 +74,15 @@ class OrthonormalFlow:
 
 def orthonormal_flow(problem: LuceProblem, component: Int64, n_samples: int) -> OrthonormalFlow:
     """The flow of whole-context choices, sorted by query; ``component`` gives that of each alternative."""
-    _check_wholes(problem, check_int64(component, "component"))
+    _check_components(problem, check_int64(component, "component"))
     groups = sort_by_group(problem)
     shared = groups.choices._replace(count=groups.choices.count / n_samples)
-    number = np.unique(component, return_inverse=True)[1]
-    return OrthonormalFlow(
-        Groups(shared, groups.alternatives, groups.borders, groups.choice_borders),
-        (number, np.bincount(number)),
-    )
+    numbers = np.unique(component, return_inverse=True)[1]
+    by_query = Groups(shared, groups.alternatives, groups.borders, groups.choice_borders)
+    return OrthonormalFlow(by_query, (numbers, np.bincount(numbers)))
 
 
-def _check_wholes(problem: LuceProblem, component: Int64) -> None:
+def _check_components(problem: LuceProblem, component: Int64) -> None:
     """Check that queries are contiguous and their components numbered in order."""
     check_lengths("alternatives and their components", query=problem.component, component=component)
     if not len(component):
@@ -94,6 +93,6 @@ def _check_wholes(problem: LuceProblem, component: Int64) -> None:
     sorted_queries = bool((np.diff(query) >= 0).all())
     if not (sorted_queries and (lowest == component[first]).all() and (lowest[1:] > highest[:-1]).all()):
         raise MismatchedParts(
-            "these choices and components are from different corpora: a query's components are not numbered "
-            "by their first tokens; give results of find_components and extract_choices"
+            "the choices and the components are from different corpora: the components of a query are not "
+            "numbered by their first tokens; give results of find_components and extract_choices"
         )

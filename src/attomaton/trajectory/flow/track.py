@@ -1,29 +1,22 @@
-"""Follow one flow through time: plain steps first, then integration, with one saved state per decade.
+"""Gradient descent at any step: plain steps first, then gradient flow, with one saved state per decade.
 
-Plain gradient descent is not a flow. With u = η ∇L along the flow, each of its steps differs from it by −½ η
-H u. While u keeps its direction this adds up to W_descent = W_flow + ½ ln(‖u‖/‖u₀‖)·u, with u₀ at the start
-of the flow: zero while the gradient stays constant, half a step ahead for each factor e by which it has
-fallen. States are saved along the flow and corrected when read. The correction omits ½ ‖u‖ dθ per step, θ the
-angle by which u has rotated, and terms of the next order, about ½ ‖η H u‖ d ln‖u‖. Below the edge of
-stability no step of descent moves two points further apart, so the error is at most their sum.
+Plain gradient descent is not a flow. With u = η ∇L along the flow and H the curvature, a step of descent
+differs from the flow by −½ η H u. While u keeps its direction this adds up to W_descent = W_flow + ½
+ln(‖u‖/‖u₀‖)·u, with u₀ at the start of the flow: zero while the gradient stays constant, half a step ahead
+for each factor e by which it has fallen. States are saved along the flow and corrected when read. The
+correction omits ½ ‖u‖ dθ per step, with θ the angle by which u has rotated, and terms of the next order,
+about ½ ‖η H u‖ d ln‖u‖. Below the edge of stability no step of descent moves two points further apart, so the
+error is at most the sum of what is omitted.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.tables import Bool, Float64
-from attomaton.trajectory.flow.embedded import EmbeddedFlow
-from attomaton.trajectory.flow.orthonormal import OrthonormalFlow
+from attomaton.trajectory.flow.implicit import FlowState, LossFlow, integrate
 from attomaton.trajectory.sharpness import STABILITY_LIMIT
-
-LossFlow = OrthonormalFlow | EmbeddedFlow
-"""The gradient flow of a training loss, in coordinates in which it has the form dx/dt = −η ∇L(x).
-
-Coordinates fall into independent blocks.
-"""
 
 WARM_UP = 1_000
 """Plain steps before the flow takes over, if a step can move scores by about 1."""
@@ -43,8 +36,8 @@ FALLING = 0.9
 ROUNDING_ERROR, ROUNDING_FACTOR = 1e-15, 10.0
 """Size of a rounding error, and factor on the distance of a second descent to bound its effect."""
 
-FIRST_WIDTH, SMALLEST_WIDTH = 0.1, 1e-6
-"""The first step in ln t, and the one below which the flow is given up."""
+FIRST_WIDTH = 0.1
+"""The first step in ln t."""
 
 SMALLEST_GRADIENT = 1e-300
 """Gradients are taken to be at least this, so that they have a logarithm."""
@@ -52,91 +45,13 @@ SMALLEST_GRADIENT = 1e-300
 CAUTION = 2.0
 """Factor on the rotation of the gradient between two states as error: it may rotate back and forth."""
 
-GAMMA = 0.25
-"""The diagonal of the method below."""
-
-STAGES = (
-    (),
-    (1 / 2,),
-    (17 / 50, -1 / 25),
-    (371 / 1360, -137 / 2720, 15 / 544),
-    (25 / 24, -49 / 48, 125 / 16, -85 / 12),
-)
-STAGE_TIMES = (1 / 4, 3 / 4, 11 / 20, 1 / 2, 1.0)
-FOURTH_ORDER = (25 / 24, -49 / 48, 125 / 16, -85 / 12, 1 / 4)
-THIRD_ORDER = (59 / 48, -17 / 96, 225 / 32, -85 / 12, 0.0)
-"""A singly diagonally implicit method of order 4 with one of order 3 inside, L-stable and stiffly accurate
-(Hairer and Wanner, Solving Ordinary Differential Equations II, section IV.6)."""
-
-
-@dataclass(frozen=True)
-class FlowState:
-    """The state of the flow at one step.
-
-    The loss is convex, so two solutions never move apart, and no error grows afterwards.
-    """
-
-    step: float
-    point: Float64  # (n_coordinates,)
-    error: Float64  # (n_blocks,): the sum of the estimated errors of all steps so far
-    width: float  # the step in ln t to try next
-
-
-def integrate(
-    flow: LossFlow, state: FlowState, to: float, *, step_size: float, rtol: float
-) -> Iterator[FlowState]:
-    """The states after each accepted step, the last one at step ``to``.
-
-    In each block, the estimated error of a step is at most ``rtol`` · max(1, norm of its coordinates).
-    """
-    while state.step < to:
-        remaining = float(np.log(to / state.step))
-        width = remaining if state.width > 0.999 * remaining else state.width
-        point, estimate = _step_implicitly(flow, state, width, step_size, rtol)
-        error = float(np.max(estimate / np.maximum(1.0, flow.lengths(point)), initial=0.0)) / rtol
-        if not error <= 1.0:
-            shorter = width * (max(0.2, 0.9 * error**-0.25) if np.isfinite(error) else 0.2)
-            if shorter < SMALLEST_WIDTH:
-                raise UncertifiedSolution(
-                    f"gradient flow could not be followed beyond step {state.step:.3g} with rtol={rtol:.0e}; "
-                    "end earlier, use a larger rtol, or use a smaller step_size if descent itself oscillates"
-                )
-            state = FlowState(state.step, state.point, state.error, shorter)
-            continue
-        wider = max(
-            width * min(3.0, 0.9 * max(error, 1e-8) ** -0.25), state.width if width == remaining else 0.0
-        )
-        step = to if width == remaining else state.step * float(np.exp(width))
-        state = FlowState(step, point, state.error + estimate, wider)
-        yield state
-
-
-def _step_implicitly(
-    flow: LossFlow, state: FlowState, width: float, step_size: float, rtol: float
-) -> tuple[Float64, Float64]:
-    """One step of ``width`` in ln t, and its estimated error by block (NaN if a stage was not solved)."""
-    slopes: list[Float64] = []
-    point, stiffness = state.point, 1.0
-    for row, time in zip(STAGES, STAGE_TIMES, strict=True):
-        anchor = state.point + width * _combine(row, slopes)
-        pace = step_size * state.step * float(np.exp(time * width))
-        stiffness = 1.0 / (GAMMA * width * pace)
-        guess = anchor + GAMMA * width * slopes[-1] if slopes else anchor
-        rounding = 1e-13 * max(1.0, float(np.abs(guess).max(initial=0.0)))
-        point = flow.minimise(anchor, stiffness, guess, max(1e-3 * rtol, rounding))
-        if not np.isfinite(point).all():
-            return point, flow.lengths(point)
-        slopes.append((point - anchor) / (GAMMA * width))
-    difference = [fourth - third for fourth, third in zip(FOURTH_ORDER, THIRD_ORDER, strict=True)]
-    return point, flow.lengths(flow.damp(point, stiffness, width * _combine(difference, slopes)))
-
-
-def _combine(weights: tuple[float, ...] | list[float], slopes: list[Float64]) -> Float64:
-    return np.asarray(sum(weight * slope for weight, slope in zip(weights, slopes, strict=True)), np.float64)
-
 
 class Track:
-    """The state of plain gradient descent at any step."""
+    """The state of plain gradient descent at any step, computed on demand.
+
+    A plain step moves a score by at most ``reach``. ``safe`` says that the step size is below the edge of
+    stability at any weights, ``settles`` that it is below the edge in the limit.
+    """
 
     def __init__(
         self,
@@ -159,7 +74,6 @@ class Track:
 
     @property
     def reached(self) -> float:
-        """The last step computed so far."""
         return self._states[-1].step
 
     def at(self, step: float) -> FlowState:
@@ -229,7 +143,6 @@ class Track:
         return oscillation <= CALM * np.maximum(1.0, self._flow.lengths(point))
 
     def _is_stable(self, point: Float64) -> Bool:
-        """Whether curvature is below the edge, by block."""
         if self._safe:
             return np.ones(len(self._flow.lengths(point)), np.bool_)
         enough = STABILITY_LIMIT / self._step_size
@@ -264,7 +177,6 @@ class Track:
 
 
 def _goals(first: float, last: float) -> Iterator[float]:
-    """The powers of ten between two steps, and the last one."""
     decade = 10.0 ** (np.floor(np.log10(first)) + 1.0)
     while decade < last:
         yield decade

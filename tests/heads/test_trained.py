@@ -8,7 +8,7 @@ import attomaton as at
 from attomaton.base.errors import MismatchedParts, UnknownToken, UnreadableModel, UnsupportedOption
 from attomaton.heads.model import Head
 from attomaton.heads.opening import open_model
-from attomaton.heads.own import watch_deep, watch_layer, watch_trace
+from attomaton.heads.trained import watch_deep, watch_layer, watch_trace
 from attomaton.training.models.attention import lay_out
 from attomaton.training.models.deep import lay_out_sequences
 from attomaton.training.models.heads import Untied
@@ -78,7 +78,7 @@ def test_what_is_no_model_is_named():
         open_model("x", dtype="int8")
     with pytest.raises(UnreadableModel, match="does not exist"):
         open_model("./a/b/c")
-    with pytest.raises(MismatchedParts, match=r"give .n_tokens, dim. and .dim, dim"):
+    with pytest.raises(MismatchedParts, match=r"give embeddings of shape .n_tokens, dim."):
         watch_layer(np.eye(3), np.eye(2))
     layer = watch_layer(np.eye(3), np.eye(3))
     assert open_model(layer) is layer

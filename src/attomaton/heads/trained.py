@@ -1,0 +1,246 @@
+"""Models trained with attomaton, whose heads can be recorded: the theory's layer, and deep attention.
+
+They are opened from traces, from run folders of ``attomaton train``, and from checkpoints.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attomaton.base.artifacts import MANIFEST, TRAINING, read_manifest
+from attomaton.base.errors import CorruptRun, MismatchedParts, UnreadableModel
+from attomaton.base.options import whole_number
+from attomaton.base.tables import Float64, Integers
+from attomaton.heads.model import (
+    Head,
+    ModelShape,
+    OutputEdit,
+    PatternEdit,
+    Watched,
+    check_contexts,
+    check_head,
+    check_tokens,
+    keep_shape,
+)
+from attomaton.heads.parts import AttentionMaps, FeedForward, Layer, Linear
+from attomaton.heads.rotations import draw_frame, make_generator
+from attomaton.heads.transformer import Transformer
+from attomaton.training.checkpoints import (
+    CHECKPOINTS,
+    TRACE_FILE,
+    TRAINING_FOLDER,
+    read_checkpoint,
+    read_trace,
+)
+from attomaton.training.models.attention import combine_factors
+from attomaton.training.models.deep import DeepModel, LayerParameters, group_parameters, split_parameters
+from attomaton.training.models.heads import Tied, TokenId, Untied
+from attomaton.training.trace import DeepTrace, Trace
+
+
+@dataclass(frozen=True, eq=False)
+class TheoryLayer:
+    """The theory's layer f_W(X) = Xᵀ softmax(X W x̄) with its decoder, at every position of a context.
+
+    ``embeddings`` (n_tokens, dim) are E, ``weights`` (dim, dim) is W. The value u of each token is Σ a_i ·
+    decoder[x_i]: row x of ``decoder`` (n_tokens, n_tokens) is what key token x writes. Logits are u divided
+    by the ``temperature``, or without one ln u, which is −∞ where u is zero.
+    """
+
+    name: str
+    embeddings: Tensor = field(repr=False)
+    weights: Tensor = field(repr=False)
+    decoder: Tensor = field(repr=False)
+    temperature: float | None = None
+
+    @property
+    def shape(self) -> ModelShape:
+        return ModelShape(1, 1, len(self.embeddings))
+
+    def rotate(self, *, seed: int) -> "TheoryLayer":
+        """The layer with O W O' for W, where O and O' are random rotations."""
+        draw, size = make_generator(seed), len(self.weights)
+        left, right = (draw_frame(size, size, draw) for _ in range(2))
+        name = f"{self.name} with rotated heads, seed {seed}"
+        return replace(self, name=name, weights=left @ self.weights @ right)
+
+    def watch(
+        self,
+        tokens: Integers | Tensor,
+        *,
+        edit_patterns: PatternEdit | None = None,
+        edit_outputs: OutputEdit | None = None,
+    ) -> Watched:
+        ids = check_contexts(tokens, self.shape)
+        read = self.embeddings[ids]
+        scores = (read @ self.weights.T @ read.transpose(1, 2))[:, None]
+        positions = torch.arange(ids.shape[1])
+        pattern = torch.softmax(scores.masked_fill(positions > positions[:, None], -torch.inf), -1)
+        applied = pattern
+        if edit_patterns is not None:
+            applied = keep_shape(edit_patterns(0, pattern), pattern, "edit_patterns")
+        outputs = applied @ self.decoder[ids][:, None]
+        if edit_outputs is not None:
+            outputs = keep_shape(edit_outputs(0, outputs), outputs, "edit_outputs")
+        return Watched(self._find_logits(outputs[:, 0]), (pattern,))
+
+    def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:  # noqa: ARG002
+        check_head(head, self.shape)
+        query_rows, key_rows = (
+            self.embeddings[check_tokens(tokens, self.shape)] for tokens in (queries, keys)
+        )
+        return (key_rows @ self.weights @ query_rows.T).numpy()
+
+    def project_tokens(self, layer: int, *, lag: int = 0) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+        """Queries E Wᵀ and keys E, shape (n_tokens, 1, dim) each."""
+        check_head(Head(layer, 0), self.shape)
+        return (self.embeddings @ self.weights.T)[:, None], self.embeddings[:, None]
+
+    def write_logits(self, head: Head, tokens: Integers) -> Float64:
+        check_head(head, self.shape)
+        written = self.decoder[check_tokens(tokens, self.shape)]
+        return (written if self.temperature is None else written / self.temperature).numpy()
+
+    def _find_logits(self, masses: Tensor) -> Tensor:
+        if self.temperature is not None:
+            return masses / self.temperature
+        is_positive = masses > 0
+        return torch.where(is_positive, torch.where(is_positive, masses, 1.0).log(), -torch.inf)
+
+
+def watch_trace(
+    trace: Trace | DeepTrace, *, trial: int = 0, step: int | None = None
+) -> "TheoryLayer | Transformer":
+    """The model of a trial at a recorded step of ``attomaton train``; None means the last step."""
+    step = int(trace.steps[-1]) if step is None else whole_number(step, "step")
+    recorded = trace.numbers if isinstance(trace, DeepTrace) else trace.weights
+    return watch_weights(trace, recorded[trace.row_of(step)], step=step, trial=trial)
+
+
+def watch_weights(
+    trace: Trace | DeepTrace, weights: Float64, *, step: int, trial: int = 0
+) -> "TheoryLayer | Transformer":
+    """The model of a trial with given weights of all trials, in the form in which the trace records them."""
+    trial = whole_number(trial, "trial", most=trace.n_trials - 1)
+    shape = (trace.numbers if isinstance(trace, DeepTrace) else trace.weights).shape[1:]
+    if np.shape(weights) != shape:
+        raise MismatchedParts(
+            f"the weights have shape {np.shape(weights)}, but this run has weights of shape {shape}; give "
+            "weights of this run"
+        )
+    moment = f"trial {trial} at step {step:,}"
+    if isinstance(trace, DeepTrace):
+        n_tokens, window = trace.n_tokens, trace.window
+        return watch_deep(trace.model, weights[trial], n_tokens, window=window, name=f"DeepModel, {moment}")
+    table = trace.embeddings[trial]
+    return watch_layer(table, weights[trial], trace.model.head, name=f"AttentionModel, {moment}")
+
+
+def watch_layer(
+    embeddings: Float64, weights: Float64, head: Any = None, *, name: str = "AttentionModel"
+) -> TheoryLayer:
+    """The layer with embeddings (n_tokens, dim), W (dim, dim) and a readout, ``TokenId()`` by default."""
+    table = torch.tensor(np.asarray(embeddings, np.float64))
+    if table.ndim != 2 or np.shape(weights) != (table.shape[1],) * 2:
+        raise MismatchedParts(
+            f"embeddings have shape {tuple(table.shape)} and weights {np.shape(weights)}; give embeddings of "
+            "shape (n_tokens, dim) and weights of shape (dim, dim)"
+        )
+    head = TokenId() if head is None else head
+    temperature = None
+    if isinstance(head, TokenId):
+        written = torch.eye(len(table), dtype=torch.float64)
+    elif isinstance(head, Tied):
+        written = table @ torch.as_tensor(np.linalg.pinv(table.numpy()))
+        temperature = head.temperature
+    elif isinstance(head, Untied):
+        written, temperature = table @ table.T, head.temperature
+    else:
+        raise MismatchedParts(
+            f"the readout is a {type(head).__name__}, which has no decoder; give TokenId, Tied or Untied"
+        )
+    return TheoryLayer(name, table, torch.tensor(np.asarray(weights, np.float64)), written, temperature)
+
+
+def watch_deep(
+    model: DeepModel, numbers: Float64, n_tokens: int, *, window: int, name: str = "DeepModel"
+) -> Transformer:
+    """A deep model as a :class:`Transformer`, from the numbers of a trial as ``DeepTrace`` records them."""
+    matrices = split_parameters(model, np.asarray(numbers, np.float64)[None], n_tokens, window)
+    layers, output = group_parameters(model, [torch.as_tensor(matrix[0]) for matrix in matrices])
+    identity = torch.eye(n_tokens, dtype=torch.float64)
+
+    def build(layer: LayerParameters[Tensor]) -> Layer:
+        lags = [head.positions for head in layer.heads if head.positions is not None]
+        attention = AttentionMaps(
+            query=Linear(torch.cat([head.attention for head in layer.heads], 1)),
+            key=Linear(identity.repeat(1, model.n_heads)),
+            value=Linear(torch.cat([head.values for head in layer.heads], 1)),
+            output=Linear(identity.repeat(model.n_heads, 1)),
+            scale=1.0,
+            lag_biases=torch.cat(lags) if lags else None,
+        )
+        if layer.feed_forward is None:
+            return Layer(attention)
+        into, out = layer.feed_forward
+        return Layer(attention, feed=FeedForward(Linear(into), Linear(out), "relu"))
+
+    return Transformer(
+        name,
+        n_heads=model.n_heads,
+        n_groups=model.n_heads,
+        embedding=identity,
+        layers=tuple(map(build, layers)),
+        decoder=Linear(output),
+        longest=window if model.positions else None,
+        dtype=torch.float64,
+    )
+
+
+def is_run(folder: Path) -> bool:
+    if (folder / "config.json").exists():
+        return False
+    return (folder / TRAINING_FOLDER).is_dir() or (folder / MANIFEST).is_file()
+
+
+def read_any_trace(folder: str | PathLike[str]) -> Trace | DeepTrace:
+    training = Path(folder) / TRAINING_FOLDER
+    if (training / TRACE_FILE).is_file():
+        settings = read_manifest(training, TRAINING).get("settings")
+        model = cast("dict[str, object]", settings).get("model") if isinstance(settings, dict) else None
+        kind = cast("dict[str, object]", model).get("kind") if isinstance(model, dict) else None
+        if kind == "DeepModel":
+            return DeepTrace.load(training / TRACE_FILE)
+    return read_trace(folder if isinstance(folder, str) else Path(folder))
+
+
+def open_checkpoint(
+    file: str | PathLike[str], *, read: Callable[[Path], Trace | DeepTrace] = read_any_trace
+) -> "TheoryLayer | Transformer":
+    """The first trial of a run at the step of a checkpoint; ``read`` returns the trace of the run folder."""
+    path = Path(file).absolute()
+    if path.parent.name != CHECKPOINTS or path.parent.parent.name != TRAINING_FOLDER:
+        raise UnreadableModel(
+            f"{file} is a file; give a folder with config.json and safetensors files, or a checkpoint "
+            "RUN/training/checkpoints/STEP.safetensors of attomaton"
+        )
+    trace, checkpoint = read(path.parents[2]), read_checkpoint(path)
+    parameters = [torch.as_tensor(parameter) for parameter in checkpoint.parameters]
+    if not parameters:
+        raise CorruptRun(f"{file} contains no parameters; restore it, or train again")
+    try:
+        if isinstance(trace, DeepTrace):
+            weights = torch.cat([parameter.flatten(1) for parameter in parameters], 1)
+        else:
+            weights = combine_factors(parameters)
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise CorruptRun(
+            f"the shapes of the parameters in {file} do not fit; restore the file, or train again"
+        ) from error
+    return watch_weights(trace, cast("Float64", weights.numpy()), step=checkpoint.step)
