@@ -37,6 +37,7 @@ from attomaton.base.artifacts import (
 from attomaton.base.artifacts.files import show_path
 from attomaton.base.artifacts.manifests import FORMAT
 from attomaton.base.artifacts.ownership import PARTIAL, Lock, is_partial, take_stock
+from attomaton.base.artifacts.partials import drop_partial, find_partials
 from attomaton.base.borders import check_floats, check_int64
 from attomaton.base.errors import CorruptRun, MismatchedParts, UnwritablePlace
 from attomaton.base.options import Checked, checked, given_path, whole_number
