@@ -44,7 +44,6 @@ class Assessment(Tabular):
         return next(value for value in vars(self).values() if isinstance(value, pa.Table))
 
     def _shown(self, items: str) -> tuple[list[dict[str, Any]], list[str]]:
-        """The first rows of the table, and a line about the others."""
         n_hidden = len(self._table()) - SHOWN_PAIRS
         rows: Any = self._table().slice(0, SHOWN_PAIRS).to_pylist()
         return rows, [f"and {n_hidden:,} more {items}; .table() has all"] if n_hidden > 0 else []
@@ -248,7 +247,6 @@ def _predict_left_out(
 
 
 def _calibrate(alternatives: Float64, predicted: Float64, happened: Float64) -> pa.Table:
-    """The table of calibration, from sums over the alternatives in each bin."""
     filled = np.flatnonzero(alternatives)
     return table_of(
         {
@@ -288,7 +286,6 @@ def assess(
 
 
 def measure_deviance(cells: Int64, counts: Float64, expected: Float64) -> tuple[float, float]:
-    """The deviance and Pearson's statistic of the cells."""
     observed, predicted = np.bincount(cells, counts), np.bincount(cells, expected)
     occurred, possible = observed > 0, predicted > 0
     deviance = 2.0 * float((observed[occurred] * np.log(observed[occurred] / predicted[occurred])).sum())
@@ -302,7 +299,6 @@ def _count_tail(statistic: float, drawn: Float64) -> float:
 
 
 def _list_pairs(fitted: FittedChoices, items: tuple[Any, ...]) -> pa.Table:
-    """Observed and expected wins of each pair, the most surprising first."""
     pairs, expected = fitted.pairs, fitted.expected
     wins, losses = pairs.count_wins(fitted.problem.counts)
     expected_wins, expected_losses = pairs.count_wins(expected)

@@ -99,7 +99,6 @@ def compare_judges(table: Any, *, cluster: Any, task: Any = None, **options: Any
     Returns
     -------
     JudgeComparison
-        Print it for a table.
 
     Examples
     --------

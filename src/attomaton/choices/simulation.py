@@ -54,7 +54,6 @@ class FittedChoices:
 
     @property
     def expected(self) -> Float64:
-        """The expected count of each row, by maximum likelihood, shape (n_rows,)."""
         return self.problem.situations.spread(self.problem.totals) * self.fit.probabilities
 
     def draw(self, n_draws: int, rng: np.random.Generator) -> Float64:
@@ -168,7 +167,6 @@ class FittedChoices:
 
     @cached_property
     def pairs(self) -> "MetPairs":
-        """The pairs of different items that were offered together."""
         rows = self._meetings
         members = self.members[rows]
         use = (members >= 0).all(axis=0) & (members[0] != members[1])
@@ -215,7 +213,6 @@ def _solve_each(information: Float64, gradient: Float64) -> Float64:
 
 
 def split_by_size(situations: Situations) -> Iterator[tuple[Int64, Int64]]:
-    """The situations of each size, and their rows, shape (n_situations, size)."""
     sizes = np.diff(situations.starts)
     for size in np.unique(sizes).tolist():
         chosen = np.flatnonzero(sizes == size)

@@ -177,7 +177,6 @@ class ClusterErrors:
 
     @cached_property
     def _is_heavy(self) -> Bool:
-        """Whether tr M_g is above the limit, shape (n_clusters,)."""
         problem, rows = self.problem, self.problem.rows
         if isinstance(rows, BattleRows):
             root = self._root / problem.scale[:, None]

@@ -37,7 +37,6 @@ def sparse_null_vectors(basis: Float64, scale: Float64) -> Float64:
 
 
 def _round_digits(values: Float64) -> Float64:
-    """Round numbers to eight significant digits."""
     mantissa, exponent = np.frexp(values)
     power: Float64 = 10.0 ** np.floor(exponent * np.log10(2.0))
     digits: Float64 = np.round(mantissa * (2.0**exponent / power), 8)

@@ -51,7 +51,6 @@ class Situations:
 
     @cached_property
     def of_row(self) -> Int64:
-        """The situation of each row, shape (n_rows,)."""
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.starts))
 
     def sum(self, values: Float64) -> Float64:
@@ -141,7 +140,6 @@ class DenseRows:
         return total if sums is None else sums.T @ sums
 
     def take(self, rows: Int64) -> Float64:
-        """These rows as a dense matrix."""
         return self.matrix[rows]
 
     def pick(self, rows: Int64) -> Any:
@@ -159,7 +157,6 @@ class DenseRows:
         return sparse_arcs(csr_array(self.matrix))
 
     def arrays(self) -> dict[str, Any]:
-        """The arrays that :mod:`~attomaton.choices.logit.folders` stores."""
         return {"matrix": self.matrix, "starts": self.situations.starts}
 
     def _blocks(self) -> list[tuple[int, int, slice]]:
