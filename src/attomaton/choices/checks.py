@@ -163,10 +163,8 @@ class CrossValidation(Assessment):
         )
         notes = list[str]()
         if self.n_impossible:
-            notes.append(
-                f"{self.n_impossible:,} choices left out had probability 0; "
-                'penalty="firth" gives none the probability 0'
-            )
+            avoided = 'which penalty="firth" avoids'
+            notes.append(f"{self.n_impossible:,} choices left out had probability 0, {avoided}")
         if self.n_open:
             notes.append(f"{self.n_open:,} choices left out do not count: their probabilities are open")
         rows: Any = self.calibration.to_pylist()

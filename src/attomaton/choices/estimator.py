@@ -175,9 +175,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         _validation.check_is_fitted(self)
         if self.penalty and robust:
             raise UnsupportedOption("there are no robust errors under Firth's penalty; leave robust out")
-        if self.penalty:
-            return self.firth_
-        return self.fit_.summary(robust=robust)
+        return self.firth_ if self.penalty else self.fit_.summary(robust=robust)
 
     def predict_proba(self, X: Any, groups: Any = None) -> Float64:  # noqa: N803
         """The limit of the probability of each class for the rows of ``X``, shape (n_samples, n_classes).

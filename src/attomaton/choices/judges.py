@@ -148,7 +148,8 @@ class Votes(NamedTuple):
         """Add up weights by unit and judge, as unit · n_judges + judge, and by loss, tie and win."""
         keys, row = np.unique(self.unit * n_judges + self.judge, return_inverse=True)
         entry = row.ravel() * 3 + (2 * self.score).astype(np.int64)
-        return keys, np.bincount(entry, weights, 3 * len(keys)).reshape(-1, 3)
+        sums: Any = np.bincount(entry, weights, 3 * len(keys)).reshape(-1, 3)
+        return keys, sums
 
 
 def _read_votes(

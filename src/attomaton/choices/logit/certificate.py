@@ -274,7 +274,8 @@ def _find_spectrum(problem: ChoiceProblem, probability: Float64, finite: Span) -
     rows = problem.weighted_rows(probability, basis / scale[:, None])
     if rows is None:
         matrix = basis.T @ (information / np.outer(scale, scale)) @ basis
-        return Spectrum(*linalg.eigh(matrix, check_finite=False), basis, scale, matrix, None)
+        values, vectors = linalg.eigh(matrix, check_finite=False)
+        return Spectrum(values, vectors, basis, scale, matrix, None)
     # the Gram matrix would square the condition
     singular, right = linalg.svd(rows, full_matrices=False, check_finite=False)[1:]
     return Spectrum(singular[::-1] ** 2, right[::-1].T, basis, scale, matrix, rows)

@@ -153,7 +153,7 @@ class ClusterErrors:
         n_heavy, n_coordinates = len(self._heavy), white.shape[1]
         n_products = n_heavy * n_coordinates * min(n_heavy, n_coordinates) * independent.size
         is_exact = n_products <= MOST_PRODUCTS
-        sums = ClusterSums(*np.zeros((4, *independent.shape)))
+        sums = ClusterSums(*(np.zeros_like(independent) for _ in range(4)))
         for cluster in self._heavy:
             sums = ClusterSums(*map(np.add, sums, _cluster_terms(cluster, white, form, is_exact=is_exact)))
         square_trace = sums.squares
@@ -221,7 +221,8 @@ class ClusterErrors:
             rows, score_of_batch = self._weigh_rows(batch)
             gram += rows.T @ rows
             score += score_of_batch
-        return *np.linalg.eigh(gram), score
+        values, vectors = np.linalg.eigh(gram)
+        return values, vectors, score
 
     def _weigh_rows(self, situations: Int64) -> tuple[Float64, Float64]:
         """√(N p) (x − x̄) of the rows of these situations, and their score, in white coordinates."""

@@ -58,7 +58,8 @@ def describe_aliases(vectors: Float64, names: Sequence[str]) -> tuple[str, ...]:
             sentences.append(f"{names[members[0]]} never differs between the alternatives of a comparison")
         elif (row[members] == 1).all():
             more = f", … {len(members) - SHOWN_NAMES} more" if len(members) > SHOWN_NAMES else ""
-            groups.append("{" + ", ".join(names[k] for k in members[:SHOWN_NAMES].tolist()) + more + "}")
+            shown = [names[int(k)] for k in members[:SHOWN_NAMES]]
+            groups.append("{" + ", ".join(shown) + more + "}")
         else:
             equation = relate(row, names)
             sentences.append(f"{equation} in all comparisons, up to a constant for all alternatives")
