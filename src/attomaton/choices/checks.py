@@ -26,11 +26,8 @@ from attomaton.choices.logit.rows import Situations
 from attomaton.choices.simulation import NUMBERS_AT_ONCE, FittedChoices
 
 ENOUGH_EXPECTED = 5.0  # choices expected in every cell from which the chi-square distribution is used
-
 SHOWN_PAIRS = 5  # pairs or cycles that are printed
-
 MOST_IN_CYCLES = 500  # most items among which cycles are counted
-
 BINS = 10  # intervals of predicted probabilities, equally wide, whose choices are counted
 
 

@@ -34,7 +34,6 @@ from attomaton.graphs.edges import EdgeTable
 ALIAS_ENTRY = 1e-6
 
 MOST_ALIASED = 8  # maximum number of columns that the sentence about an aliased feature lists
-
 UNITS = ("information", "robust", "clustered", "weighted")  # the kinds of standard errors
 
 

@@ -26,7 +26,6 @@ from attomaton.choices.result import ChoiceFit
 from attomaton.choices.sequences import ChoiceData, PairChoices
 
 MOST_JUDGES = 1_000  # most judges, since the choices are fitted again without each
-
 SCORE = np.array([1.0, 0.0, 0.5])  # the score of the first of a pair, by outcome
 
 

@@ -26,7 +26,6 @@ from attomaton.choices.uncertainty import LuceScores
 linalg: Any = np.linalg
 
 MOST_ALTERNATIVES = 200_000  # most alternatives of all situations that are drawn again
-
 NUMBERS_AT_ONCE = 1 << 22  # numbers in memory up to which the maxima of many draws are found together
 
 # Most Newton steps for draws, and the decrement at which they stop, which separated draws never reach.

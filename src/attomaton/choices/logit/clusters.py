@@ -37,9 +37,7 @@ FEWEST_CLUSTERS = 3  # fewest clusters with errors
 LIGHT = 0.01
 
 ALONE = 1e-7  # a direction with 1 − λ below this depends on one cluster alone
-
 MOST_ALONE = 0.01  # share of the variance of a contrast that may come from such directions
-
 LEAST_EIGENVALUE = 1e-12  # eigenvalues of M_g up to this are rounding
 
 # A variance below this share of the independent one is rounding: the fit leaves no residuals.

@@ -11,7 +11,6 @@ from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import Span
 
 SHOWN_NAMES = 8  # names of a group that a sentence lists
-
 ROUNDING = 1e-8  # entries of the echelon form below this are rounding errors
 
 

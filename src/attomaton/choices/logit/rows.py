@@ -17,9 +17,7 @@ from attomaton.base.tables import Float64, Int64
 from attomaton.choices.logit.untyped import csr_array
 
 BLOCK_ENTRIES = 1 << 17  # entries of a block of dense rows that are weighted at once: they stay in the cache
-
 FEW_ALTERNATIVES = 12  # alternatives per situation up to which sums run over columns instead of over segments
-
 CACHED_ITEMS = 256  # items up to which a sum for each pair of them stays in the cache
 
 # The rounding error of a residual in units of that of float64, as long as utilities are below 10.
