@@ -51,7 +51,6 @@ class LikelihoodRatio(NamedTuple):
 
     @property
     def p_value(self) -> float:
-        """The probability of a statistic at least this large, by the chi-square distribution."""
         from scipy.special import chdtrc
 
         return float(chdtrc(self.degrees, self.statistic))
@@ -75,8 +74,7 @@ class AssessedItems(OrderedItems):
     def outcomes(self, first: Any, second: Any, *, moved_first: Any = None) -> Outcomes:
         """The probabilities that ``first`` wins, that neither item wins, and that ``second`` wins.
 
-        ``moved_first`` names the item that moves first; None means neither. Features are equal for both
-        items. Without ties as outcomes (Davidson), the probability of a tie is 0.
+        Features are equal for both items, and ``moved_first`` names the item that moves first, if any.
         """
         a, b = self._lookup([first, second])
         if a == b:
@@ -128,8 +126,7 @@ class AssessedItems(OrderedItems):
 
         Returns
         -------
-        float64 array, shape (n_rows, 3)
-            NaN where the choices leave a probability open.
+        float64 array, shape (n_rows, 3), NaN where the choices leave a probability open
         """
         if (first is None) != (second is None):
             raise UnsupportedOption("only one of first= and second= is given; give both, or neither")
@@ -145,7 +142,6 @@ class AssessedItems(OrderedItems):
         return self._predict_pairs(a, b, read_covariates(parsed, options, columns, names).features)
 
     def _fitted_features(self) -> list[str]:
-        """The features of the fit, which are columns of new pairs."""
         parameters = () if self.logit is None else self.logit.problem.names
         fitted = [name for name in self.model.coefficients if name in parameters and name not in EFFECTS]
         relative = next((name for name in fitted if name.endswith(RELATIVE)), None)
@@ -157,7 +153,6 @@ class AssessedItems(OrderedItems):
         return fitted
 
     def _read_items(self, column: Any) -> Int64:
-        """The number of the item in each row of a column."""
         number, distinct = number_values(column)
         return np.array(self._lookup(distinct), np.int64)[number]
 
@@ -184,11 +179,7 @@ class AssessedItems(OrderedItems):
 
     @property
     def log_likelihood(self) -> float:
-        """Σ ln p of the choices, or its supremum where gaps are infinite.
-
-        A tie adds half of the log probability of each item to win where ties are half wins, and the log
-        probability of a tie where ties are outcomes.
-        """
+        """Σ ln p of the choices, or its supremum where gaps are infinite; a half win adds ½ ln p."""
         self.model.expect()
         return self.model.log_likelihood
 
@@ -199,11 +190,7 @@ class AssessedItems(OrderedItems):
 
     @property
     def aic(self) -> float:
-        """Akaike's information criterion, 2 · n_parameters − 2 · log_likelihood.
-
-        Where gaps are infinite, the likelihood is its supremum, and only finite parameters count. Fits with
-        half wins, a ridge, a prior or a penalty raise ``UnsupportedOption``.
-        """
+        """Akaike's information criterion, 2 · n_parameters − 2 · log_likelihood, of finite parameters."""
         return 2.0 * self.n_parameters - 2.0 * self._maximum("AIC")
 
     @property
@@ -213,7 +200,6 @@ class AssessedItems(OrderedItems):
         return size * self.n_parameters - 2.0 * self._maximum("BIC")
 
     def _maximum(self, criterion: str) -> float:
-        """The log-likelihood, if it is at its maximum or its supremum."""
         why = self.model.why_no_aic
         if why:
             raise UnsupportedOption(
@@ -223,13 +209,7 @@ class AssessedItems(OrderedItems):
         return self.log_likelihood
 
     def likelihood_ratio(self, nested: "AssessedItems") -> LikelihoodRatio:
-        """Test this fit against a smaller one of the same choices, such as one without a feature.
-
-        Parameters
-        ----------
-        nested : ChoiceFit
-            A fit of the same choices with fewer coefficients.
-        """
+        """Test this fit against the ``nested`` fit of the same choices with fewer coefficients."""
         for model in (self.model, nested.model):
             why = model.why_no_aic
             if not why and model.clustered:
@@ -260,15 +240,9 @@ class AssessedItems(OrderedItems):
     ) -> "GoodnessOfFit":
         """Test whether the model fits the choices: deviance, Pearson's statistic and residuals by pair.
 
-        Parameters
-        ----------
-        method : str, optional
-            "chi-square", or "bootstrap" for choices that are drawn from the model and fitted again. The
-            default is chi-square if there are no features and every cell has 5 expected choices or more.
-        n_draws : int
-            The number of draws for the bootstrap.
-        seed : int
-            The seed of the draws.
+        The ``method`` is "chi-square", or "bootstrap" for choices that are drawn from the model ``n_draws``
+        times, with this ``seed``, and fitted again. The default is chi-square if there are no features and
+        every cell has 5 expected choices or more.
         """
         from attomaton.choices.checks import assess  # a tenth of the start-up time
 
@@ -277,12 +251,7 @@ class AssessedItems(OrderedItems):
     def intransitivity(self, *, n_draws: int = 499, seed: int = 0) -> "Intransitivity":
         """Test whether there are more cycles (a beats b, b beats c, c beats a) than the model predicts.
 
-        Parameters
-        ----------
-        n_draws : int
-            The number of draws from the model, which are fitted again.
-        seed : int
-            The seed of the draws.
+        Choices are drawn from the model ``n_draws`` times, with this ``seed``, and fitted again.
         """
         from attomaton.choices.checks import count_cycles
 
@@ -291,15 +260,9 @@ class AssessedItems(OrderedItems):
     def cross_validate(self, *, n_folds: int = 10, seed: int = 0) -> "CrossValidation":
         """Measure how well the model predicts choices that it was not fitted to: log loss and calibration.
 
-        Choices, or whole clusters, are left out in turn, and the model is fitted to the others, with the
-        penalty of this fit. Each step of a ranking is one choice.
-
-        Parameters
-        ----------
-        n_folds : int
-            The number of folds.
-        seed : int
-            The seed that assigns choices or clusters to folds.
+        Choices, or whole clusters, are divided into ``n_folds`` with this ``seed``. Each fold is left out in
+        turn, and the model is fitted to the others, with the penalty of this fit. Each step of a ranking is
+        one choice.
         """
         from attomaton.choices.checks import cross_validate
         from attomaton.choices.logit.prediction import predict_rows

@@ -26,11 +26,8 @@ from attomaton.choices.logit.rows import Situations
 from attomaton.choices.simulation import NUMBERS_AT_ONCE, FittedChoices
 
 ENOUGH_EXPECTED = 5.0  # choices expected in every cell from which the chi-square distribution is used
-
 SHOWN_PAIRS = 5  # pairs or cycles that are printed
-
 MOST_IN_CYCLES = 500  # most items among which cycles are counted
-
 BINS = 10  # intervals of predicted probabilities, equally wide, whose choices are counted
 
 
@@ -44,7 +41,6 @@ class Assessment(Tabular):
         return next(value for value in vars(self).values() if isinstance(value, pa.Table))
 
     def _shown(self, items: str) -> tuple[list[dict[str, Any]], list[str]]:
-        """The first rows of the table, and a line about the others."""
         n_hidden = len(self._table()) - SHOWN_PAIRS
         rows: Any = self._table().slice(0, SHOWN_PAIRS).to_pylist()
         return rows, [f"and {n_hidden:,} more {items}; .table() has all"] if n_hidden > 0 else []
@@ -164,10 +160,8 @@ class CrossValidation(Assessment):
         )
         notes = list[str]()
         if self.n_impossible:
-            notes.append(
-                f"{self.n_impossible:,} choices left out had probability 0; "
-                'penalty="firth" gives none the probability 0'
-            )
+            avoided = 'which penalty="firth" avoids'
+            notes.append(f"{self.n_impossible:,} choices left out had probability 0, {avoided}")
         if self.n_open:
             notes.append(f"{self.n_open:,} choices left out do not count: their probabilities are open")
         rows: Any = self.calibration.to_pylist()
@@ -248,7 +242,6 @@ def _predict_left_out(
 
 
 def _calibrate(alternatives: Float64, predicted: Float64, happened: Float64) -> pa.Table:
-    """The table of calibration, from sums over the alternatives in each bin."""
     filled = np.flatnonzero(alternatives)
     return table_of(
         {
@@ -288,7 +281,6 @@ def assess(
 
 
 def measure_deviance(cells: Int64, counts: Float64, expected: Float64) -> tuple[float, float]:
-    """The deviance and Pearson's statistic of the cells."""
     observed, predicted = np.bincount(cells, counts), np.bincount(cells, expected)
     occurred, possible = observed > 0, predicted > 0
     deviance = 2.0 * float((observed[occurred] * np.log(observed[occurred] / predicted[occurred])).sum())
@@ -302,7 +294,6 @@ def _count_tail(statistic: float, drawn: Float64) -> float:
 
 
 def _list_pairs(fitted: FittedChoices, items: tuple[Any, ...]) -> pa.Table:
-    """Observed and expected wins of each pair, the most surprising first."""
     pairs, expected = fitted.pairs, fitted.expected
     wins, losses = pairs.count_wins(fitted.problem.counts)
     expected_wins, expected_losses = pairs.count_wins(expected)

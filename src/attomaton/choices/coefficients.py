@@ -38,7 +38,6 @@ def check_classes(
     reference: Any,
     note: str,
 ) -> "SeparationCheck":
-    """Check a binary or multinomial logistic regression."""
     labels, outcome = read_labels(regression.y, len(matrix))
     offset = None if regression.offset is None else regression.offset[times > 0]
     if not times.all():  # leave out cases that were not observed
@@ -152,7 +151,6 @@ class SeparationCheck(Tabular):
 
     @cached_property
     def kinds(self) -> dict[str, str]:
-        """The class of each coefficient, by name."""
         return {contrast.label: contrast.kind.value for contrast in self.coefficients}
 
     @cached_property
@@ -180,7 +178,6 @@ class SeparationCheck(Tabular):
         return "" if contrast is None or contrast.kind not in INFINITE else self._tell(contrast)
 
     def _tell(self, contrast: Contrast) -> str:
-        """Why a coefficient is infinite."""
         column, among, cases = self._cases_of(contrast.label)
         if contrast.kind is ContrastKind.MINUS:
             cases = cases.swapped
@@ -297,10 +294,7 @@ class SeparationCheck(Tabular):
     def summary(self, *, robust: bool = False) -> LogitSummary:
         """The table that statsmodels prints, with reasons and bounds of infinite coefficients in words.
 
-        Parameters
-        ----------
-        robust : bool
-            Whether to use sandwich standard errors (HC0 of statsmodels); for logistic regression only.
+        ``robust`` uses sandwich standard errors (HC0), for logistic regression only.
         """
         if robust and not self.labels:
             raise UnsupportedOption("robust errors are for logistic regression only; leave robust out")
@@ -355,7 +349,6 @@ def _word(label: Any) -> str:
 
 
 def describe_alias(row: Float64, names: Sequence[str]) -> str:
-    """Describe a null vector as a sentence about columns."""
     members = np.flatnonzero(row).tolist()
     if len(members) == 1:
         return f"{names[members[0]]} is 0 in every case"
@@ -363,7 +356,6 @@ def describe_alias(row: Float64, names: Sequence[str]) -> str:
 
 
 def _reference(labels: tuple[Any, ...], label: Any) -> int | None:
-    """The index of the label whose coefficients are 0."""
     if label is not None:
         if label not in labels:
             raise InvalidSamples(f"no case has the reference label {show(label)}; give another label")

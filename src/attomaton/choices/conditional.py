@@ -34,7 +34,6 @@ from attomaton.graphs.edges import EdgeTable
 ALIAS_ENTRY = 1e-6
 
 MOST_ALIASED = 8  # maximum number of columns that the sentence about an aliased feature lists
-
 UNITS = ("information", "robust", "clustered", "weighted")  # the kinds of standard errors
 
 
@@ -83,7 +82,6 @@ class LogitScores:
 
     @property
     def _component(self) -> Int64:
-        """The component of each item, shape (n_items,)."""
         return self.components.component_of_node[: self.n_items]
 
     @property
@@ -91,7 +89,6 @@ class LogitScores:
         return self.logit.problem.parameters(self.logit.evidence.beta)
 
     def predict(self, rows: Any, situations: Situations) -> Float64:
-        """The limit of the probability of each row of new situations; NaN where the data leave it open."""
         return predict_rows(self.logit, rows, situations, leave_open=True)
 
     def predict_pairs(self, first: Int64, second: Int64, features: Mapping[str, Float64]) -> Float64:
@@ -130,7 +127,6 @@ class LogitScores:
         return self.logit.certificate.verdict
 
     def expect(self) -> None:
-        """Raise ``UncertifiedSolution`` if the fit is not certified."""
         self.logit.expect()
 
     @cached_property
@@ -163,7 +159,6 @@ class LogitScores:
         )
 
     def covariance(self, numbers: Int64) -> Float64:
-        """The covariance of these items, NaN between components, shape (n_items, n_items)."""
         return self._centre(self._covariance, numbers)
 
     def _centre(self, covariance: Float64, numbers: Int64) -> Float64:
@@ -199,7 +194,6 @@ class LogitScores:
         return BoardErrors(independent, self._spread, differences)
 
     def difference_error(self, first: int, second: int) -> tuple[float, float]:
-        """The standard error of the difference of two scores of one component, and its degrees of freedom."""
         contrast = np.zeros(len(self.logit.problem.names))
         contrast[[first, second]] = 1.0, -1.0
         return self._error(contrast)
@@ -221,7 +215,6 @@ class LogitScores:
         return float(score @ score) ** 0.5, np.inf
 
     def errors(self) -> Float64:
-        """The standard error of the score of each item; NaN for an item alone in its component."""
         if self._spread is not None:
             return self._spread.error
         return np.sqrt(np.diag(self.covariance(np.arange(self.n_items))))
@@ -294,7 +287,6 @@ class LogitScores:
         return notes
 
     def _describe_clusters(self, n_clusters: int, spread: Spread) -> str:
-        """How errors follow from clusters or weighted rows, or why there are none."""
         unit = "cluster" if self.units.kind == "clustered" else "row"
         units = f"{n_clusters:,} {unit}{'s' * (n_clusters != 1)}"
         weights = "counts with fractions are weights of rows, each of which is one choice; " * (unit == "row")
@@ -338,7 +330,6 @@ def fit_conditional(parsed: ParsedChoices, side: Covariates, ties: str) -> Logit
 def _fit_alternatives(
     parsed: ParsedChoices, choices: SetChoices | Alternatives, side: Covariates, names: Sequence[str]
 ) -> LogitScores:
-    """Fit choices from sets of two or more alternatives."""
     if isinstance(choices, SetChoices):
         alternatives, counts, offsets = _spread_sets(parsed, choices)
     else:
@@ -392,7 +383,6 @@ def _group_clusters(units: Units, cluster: Int64 | None, origin: Int64 | None) -
 def _fit_pairs(
     parsed: ParsedChoices, pairs: PairChoices, side: Covariates, ties: str, names: Sequence[str]
 ) -> LogitScores:
-    """Fit choices between two items."""
     first, second, outcome, row = pairs
     tied = outcome == TIE
     rule = ties if tied.any() else ""

@@ -106,13 +106,11 @@ class Sandwich:
             self._slopes += batch.add_up(squares, size)
 
     def covariance(self, positions: Int64) -> Float64:
-        """The covariance of the scores at these positions about the mean of all."""
         columns = self._information.solve(_unit_columns(self._slopes.shape[0], positions))
         covariance = columns.T @ (self._slopes @ columns + self._ridge * columns)
         return (covariance + covariance.T) / 2
 
     def variance(self, contrast: Float64) -> float:
-        """The variance of Σ contrast · score, whose contrast sums to 0."""
         deviation = self._information.solve(contrast[:, None])
         return float((deviation * (self._slopes @ deviation + self._ridge * deviation)).sum())
 

@@ -88,9 +88,6 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
     [1.2247]
     >>> model.predict_proba([[0], [1], [2]]).round(4).tolist()
     [[0.6667, 0.3333], [0.0, 1.0], [0.0, 1.0]]
-    >>> finite = LogisticRegression(penalty="firth").fit([[0], [0], [0], [1], [1]], [0, 1, 0, 1, 1])
-    >>> finite.coef_.round(4).tolist()
-    [[2.1203]]
 
     Three trips, each with two offers:
 
@@ -174,29 +171,16 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         self.coef_, self.coef_standard_errors_ = estimates[:, has_intercept:], errors[:, has_intercept:]
 
     def summary(self, *, robust: bool = False) -> LogitSummary | FirthFit:
-        """The table that statsmodels prints: estimates, standard errors, z, p-values and intervals.
-
-        Parameters
-        ----------
-        robust : bool
-            Whether to use sandwich standard errors (HC0 of statsmodels); not available with a penalty.
-        """
+        """The table that statsmodels prints; ``robust`` uses sandwich standard errors (HC0)."""
         _validation.check_is_fitted(self)
         if self.penalty and robust:
             raise UnsupportedOption("there are no robust errors under Firth's penalty; leave robust out")
-        if self.penalty:
-            return self.firth_
-        return self.fit_.summary(robust=robust)
+        return self.firth_ if self.penalty else self.fit_.summary(robust=robust)
 
     def predict_proba(self, X: Any, groups: Any = None) -> Float64:  # noqa: N803
-        """The limit of the probability of each class, shape (n_samples, n_classes).
+        """The limit of the probability of each class for the rows of ``X``, shape (n_samples, n_classes).
 
-        Parameters
-        ----------
-        X : array or scipy sparse array, shape (n_samples, n_features)
-            The features.
-        groups : sequence, shape (n_samples,), optional
-            The choice that each row is an alternative of, if the model was fitted with groups.
+        A model that was fitted with groups needs the ``groups`` of these rows.
         """
         matrix = self._read(X)
         if not self.has_groups_:
@@ -214,15 +198,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         return np.column_stack([1.0 - chosen, chosen])
 
     def predict(self, X: Any, groups: Any = None) -> NDArray[Any]:  # noqa: N803
-        """The most probable class of each row; with groups, the most probable row of each group is chosen.
-
-        Parameters
-        ----------
-        X : array or scipy sparse array, shape (n_samples, n_features)
-            The features.
-        groups : sequence, shape (n_samples,), optional
-            The choice that each row is an alternative of, if the model was fitted with groups.
-        """
+        """The most probable class of each row of ``X``; with ``groups``, the most probable row of each."""
         probability = self.predict_proba(X, groups)
         if not self.has_groups_:
             return self.classes_[probability.argmax(axis=1)]
@@ -234,7 +210,6 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         return self.classes_[is_chosen]
 
     def _predict(self, rows: Any, situations: Situations) -> Float64:
-        """The probability of each row of new situations."""
         if not self.penalty:
             return predict_rows(self.fit_, rows, situations, descent=self.undecided == "descent")
         probability = self.firth_.predict(rows, situations)
@@ -257,7 +232,6 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         return _validation.validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
 
     def _with_constant(self, matrix: Any) -> Any:
-        """The matrix, after a column of ones with an intercept."""
         if not self.fit_intercept:
             return matrix
         constant = np.ones((matrix.shape[0], 1))
@@ -279,7 +253,6 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
     def _choose_in_groups(
         self, matrix: Any, number: Any, groups: Any, weights: Float64 | None, names: list[str] | None
     ) -> ChoiceProblem:
-        """The choice of one row from each group."""
         if len(self.classes_) != 2:
             raise InvalidSamples(
                 f"y has {len(self.classes_)} labels; with groups, mark the chosen row of each group with 1 "

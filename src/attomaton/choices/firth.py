@@ -77,7 +77,8 @@ class FirthScores(LogitScores):
     def gaps(self, component: Int64, above: Int64, below: Int64) -> Gaps:  # noqa: ARG002
         """No gaps, since none is infinite."""
         nothing = np.zeros(0, np.int64)
-        return OpenGaps(lambda *_: None, nothing, nothing, int(component.max(initial=-1)) + 1)
+        n_components = int(component.max(initial=-1)) + 1
+        return OpenGaps(lambda above, below, level: None, nothing, nothing, n_components)  # noqa: ARG005
 
     @property
     def log_likelihood(self) -> float:

@@ -133,7 +133,6 @@ class RiskSets(NamedTuple):
 
 
 def check_hazards(regression: Regression, matrix: Float64, names: list[str], target: str) -> "HazardCheck":
-    """Check a Cox regression."""
     if regression.counts is not None:
         raise UnsupportedOption("counts= is not supported for Cox regression; give one row for each case")
     size = len(matrix)

@@ -27,7 +27,6 @@ from attomaton.choices.result import ChoiceFit
 from attomaton.choices.sequences import ChoiceData
 
 MOST_JUDGES = 1_000  # most judges, since the choices are fitted again without each
-
 SCORE = np.array([1.0, 0.0, 0.5])  # the score of the first of a pair, by outcome
 
 
@@ -100,7 +99,6 @@ def compare_judges(table: Any, *, cluster: Any, task: Any = None, **options: Any
     Returns
     -------
     JudgeComparison
-        Print it for a table.
 
     Examples
     --------
@@ -150,7 +148,8 @@ class Votes(NamedTuple):
         """Add up weights by unit and judge, as unit · n_judges + judge, and by loss, tie and win."""
         keys, row = np.unique(self.unit * n_judges + self.judge, return_inverse=True)
         entry = row.ravel() * 3 + (2 * self.score).astype(np.int64)
-        return keys, np.bincount(entry, weights, 3 * len(keys)).reshape(-1, 3)
+        sums: Any = np.bincount(entry, weights, 3 * len(keys)).reshape(-1, 3)
+        return keys, sums
 
 
 def _read_votes(

@@ -62,7 +62,6 @@ def check_separation(
     Returns
     -------
     SeparationCheck
-        Print it for an answer in words; ``.exists`` is the answer as a truth value.
 
     Examples
     --------
@@ -75,13 +74,6 @@ def check_separation(
     >>> print(answer.explain())
     The estimate does not exist (quasi-complete separation): treated[T.yes] → +∞ (all 2 cases with treated =
     yes had y = 1). The other coefficient is finite: intercept.
-
-    No treated case had a count above 0:
-
-    >>> answer = at.check_separation({"treated": [0, 0, 0, 1, 1]}, [2, 0, 1, 0, 0], model="poisson")
-    >>> print(answer.explain())
-    The estimate does not exist (quasi-complete separation): treated → −∞ (all 2 cases with treated = 1 had y
-    = 0). The other coefficient is finite: intercept.
     """
     regression = Regression(X, y, names, model, intercept, counts, event, strata).read()
     matrix, columns = read_regressors(regression.X, regression.names)

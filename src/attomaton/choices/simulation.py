@@ -26,7 +26,6 @@ from attomaton.choices.uncertainty import LuceScores
 linalg: Any = np.linalg
 
 MOST_ALTERNATIVES = 200_000  # most alternatives of all situations that are drawn again
-
 NUMBERS_AT_ONCE = 1 << 22  # numbers in memory up to which the maxima of many draws are found together
 
 # Most Newton steps for draws, and the decrement at which they stop, which separated draws never reach.
@@ -54,7 +53,6 @@ class FittedChoices:
 
     @property
     def expected(self) -> Float64:
-        """The expected count of each row, by maximum likelihood, shape (n_rows,)."""
         return self.problem.situations.spread(self.problem.totals) * self.fit.probabilities
 
     def draw(self, n_draws: int, rng: np.random.Generator) -> Float64:
@@ -168,7 +166,6 @@ class FittedChoices:
 
     @cached_property
     def pairs(self) -> "MetPairs":
-        """The pairs of different items that were offered together."""
         rows = self._meetings
         members = self.members[rows]
         use = (members >= 0).all(axis=0) & (members[0] != members[1])
@@ -215,7 +212,6 @@ def _solve_each(information: Float64, gradient: Float64) -> Float64:
 
 
 def split_by_size(situations: Situations) -> Iterator[tuple[Int64, Int64]]:
-    """The situations of each size, and their rows, shape (n_situations, size)."""
     sizes = np.diff(situations.starts)
     for size in np.unique(sizes).tolist():
         chosen = np.flatnonzero(sizes == size)

@@ -62,11 +62,7 @@ class ScoreDifference(NamedTuple):
     limits: Any = None
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """The confidence interval, for an approximately normal estimate.
-
-        An infinite difference has one infinite end. The other is the bound beyond which what happened has a
-        probability of less than 1 − level.
-        """
+        """The confidence interval; beyond its finite end, what happened has a probability below 1 − level."""
         level = real_number(level, "level", above=0, below=1)
         if self.limits is not None:
             return self.limits.interval(level)
@@ -75,11 +71,7 @@ class ScoreDifference(NamedTuple):
 
     @property
     def p_value(self) -> float:
-        """The two-sided p-value of a difference of 0, by Wald's test (with clusters, by Student's t).
-
-        For an infinite difference it is an upper bound: twice the likelihood ratio between a difference of 0
-        and the infinite one.
-        """
+        """The two-sided p-value of a difference of 0; for an infinite difference, an upper bound on it."""
         if self.limits is not None:
             return float(self.limits.p_value)
         return two_sided(self.value / self._error, self.degrees) if self.value else 1.0
@@ -128,10 +120,9 @@ def join_components(graph: Components) -> Components:
 class LuceScores:
     """The scores of a Luce model, and the covariances within each component, computed on demand.
 
-    ``values`` are the scores of the items, with mean 0 in each component of ``components``: those of the
-    ``graph`` of wins, or all items together with a prior. Items in the component of the winner are the
-    options of a choice. Counts are multiplied by ``denominator``, so that fractions of choices (of ties,
-    which are half wins) are whole numbers.
+    ``values`` are the scores of the items, with mean 0 in each of the ``components``, which are those of the
+    ``graph`` of wins, or with a prior all items together. Counts are multiplied by ``denominator``, so that
+    fractions of choices (of ties, which are half wins) are whole numbers.
     """
 
     logit = None
@@ -219,7 +210,6 @@ class LuceScores:
         return tell_accuracy("rating", f"{SCORES_WITHIN:.0e}", infinite=apart)
 
     def expect(self) -> None:
-        """Raise ``UncertifiedSolution`` if the scores are not certified."""
         if not self.certified:
             raise UncertifiedSolution(
                 f"these scores are not certified: {self.proof}; fit with a ridge, which makes them easier to "
@@ -233,7 +223,6 @@ class LuceScores:
 
     @property
     def n_parameters(self) -> int:
-        """Σ (items − 1) over the components."""
         return int((self.components.sizes[:-1] - 1).sum())
 
     @property
@@ -246,7 +235,6 @@ class LuceScores:
 
     @property
     def why_no_aic(self) -> str:
-        """Why the likelihood has no AIC; empty if it has."""
         if self._penalty:
             return "a ridge or a prior moves the fit away from it"
         return "" if self.rankings is None else "half a win has no likelihood"
@@ -291,7 +279,6 @@ class LuceScores:
         return self._inside(component).variance(contrast) ** 0.5, np.inf
 
     def errors(self) -> Float64:
-        """The standard error of the score of each item, shape (n_items,)."""
         if self._split is None:
             errors = np.zeros(len(self.values))
             errors[self._scored] = score_errors(self._problem, self._solved.scores, ridge=self._penalty)

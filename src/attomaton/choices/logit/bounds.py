@@ -18,7 +18,6 @@ from attomaton.choices.logit.curvature import solve_information
 from attomaton.choices.logit.spans import span_of_vectors
 
 DOUBLINGS = 64  # how often a point is doubled until all that happened is probable enough there
-
 BOUND_STEPS = 200  # Newton steps, and changes of the price, in the search for a bound
 
 # The most that a step raises the log odds of a row, unless they are below the second number.

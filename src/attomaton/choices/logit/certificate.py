@@ -102,7 +102,6 @@ class LogitCertificate:
 
     @property
     def converged(self) -> bool:
-        """Whether the finite part is proved."""
         return self.decrement < CONVERGED and self.least_information > LEAST_INFORMATION
 
     @property
@@ -111,7 +110,6 @@ class LogitCertificate:
 
     @property
     def verdict(self) -> str:
-        """What is proved, in one sentence; the numbers of the proof if it is incomplete."""
         if not self.certified:
             return f"not certified: {self.details}"
         distance = f"{CONVERGED**0.5:.0e} standard errors"
@@ -122,7 +120,6 @@ class LogitCertificate:
 
     @property
     def details(self) -> str:
-        """The numbers of the proof in words."""
         dying = f"dying pairs rise by {self.rise:.2g} or more, others by {self.leak:.1g} at most"
         surviving = {
             "Newton step": f"survival by a Newton step (fall {self.fall:.2g} < {LARGEST_FALL})",
@@ -277,7 +274,8 @@ def _find_spectrum(problem: ChoiceProblem, probability: Float64, finite: Span) -
     rows = problem.weighted_rows(probability, basis / scale[:, None])
     if rows is None:
         matrix = basis.T @ (information / np.outer(scale, scale)) @ basis
-        return Spectrum(*linalg.eigh(matrix, check_finite=False), basis, scale, matrix, None)
+        values, vectors = linalg.eigh(matrix, check_finite=False)
+        return Spectrum(values, vectors, basis, scale, matrix, None)
     # the Gram matrix would square the condition
     singular, right = linalg.svd(rows, full_matrices=False, check_finite=False)[1:]
     return Spectrum(singular[::-1] ** 2, right[::-1].T, basis, scale, matrix, rows)

@@ -37,9 +37,7 @@ FEWEST_CLUSTERS = 3  # fewest clusters with errors
 LIGHT = 0.01
 
 ALONE = 1e-7  # a direction with 1 − λ below this depends on one cluster alone
-
 MOST_ALONE = 0.01  # share of the variance of a contrast that may come from such directions
-
 LEAST_EIGENVALUE = 1e-12  # eigenvalues of M_g up to this are rounding
 
 # A variance below this share of the independent one is rounding: the fit leaves no residuals.
@@ -153,7 +151,7 @@ class ClusterErrors:
         n_heavy, n_coordinates = len(self._heavy), white.shape[1]
         n_products = n_heavy * n_coordinates * min(n_heavy, n_coordinates) * independent.size
         is_exact = n_products <= MOST_PRODUCTS
-        sums = ClusterSums(*np.zeros((4, *independent.shape)))
+        sums = ClusterSums(*(np.zeros_like(independent) for _ in range(4)))
         for cluster in self._heavy:
             sums = ClusterSums(*map(np.add, sums, _cluster_terms(cluster, white, form, is_exact=is_exact)))
         square_trace = sums.squares
@@ -177,7 +175,6 @@ class ClusterErrors:
 
     @cached_property
     def _is_heavy(self) -> Bool:
-        """Whether tr M_g is above the limit, shape (n_clusters,)."""
         problem, rows = self.problem, self.problem.rows
         if isinstance(rows, BattleRows):
             root = self._root / problem.scale[:, None]
@@ -222,7 +219,8 @@ class ClusterErrors:
             rows, score_of_batch = self._weigh_rows(batch)
             gram += rows.T @ rows
             score += score_of_batch
-        return *np.linalg.eigh(gram), score
+        values, vectors = np.linalg.eigh(gram)
+        return values, vectors, score
 
     def _weigh_rows(self, situations: Int64) -> tuple[Float64, Float64]:
         """√(N p) (x − x̄) of the rows of these situations, and their score, in white coordinates."""

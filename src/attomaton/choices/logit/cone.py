@@ -117,7 +117,6 @@ class Cone:
 
     @cached_property
     def units(self) -> Float64:
-        """The directions of dying pairs, equal ones once, shape (n_units, n_directions)."""
         return distinct_directions(self.slopes)[0]
 
 

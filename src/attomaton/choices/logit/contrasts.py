@@ -138,7 +138,6 @@ def weights_of(names: tuple[Any, ...]) -> dict[str, float]:
 
 
 def describe_contrast(weights: Mapping[str, float]) -> str:
-    """A contrast in words: ``a - b``, ``2 a + c``."""
     return add_up(dict(sorted(weights.items(), key=lambda entry: entry[1] < 0)))
 
 

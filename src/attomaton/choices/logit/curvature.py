@@ -49,11 +49,9 @@ class DenseCurvature:
         return np.diag(self.matrix)
 
     def times(self, vector: Float64) -> Float64:
-        """H u."""
         return self.matrix @ vector
 
     def solve(self, gradient: Float64) -> Float64:
-        """A solution u of H u = g."""
         return solve_information(self.matrix, gradient)
 
 
@@ -70,7 +68,6 @@ class WideColumns(NamedTuple):
     vectors: Float64  # (n_wide, n_wide)
 
     def solve(self, right: Float64) -> Float64:
-        """S⁺ b."""
         large = self.values > ALIASED
         vectors = self.vectors[:, large]
         return (vectors @ ((vectors.T @ (right / self.scale)) / self.values[large])) / self.scale
@@ -95,7 +92,6 @@ class GraphCurvature:
         return np.concatenate([self._degree, np.diag(self._corner)]) / self._scale**2
 
     def times(self, vector: Float64) -> Float64:
-        """H u."""
         items, wide = np.split(vector / self._scale, [self._n_items])
         image = self._degree * items - self._adjacency @ items + self._border @ wide
         return np.concatenate([image, items @ self._border + self._corner @ wide]) / self._scale
@@ -169,7 +165,6 @@ class GraphCurvature:
 
     @cached_property
     def _diagonal(self) -> Float64:
-        """The diagonal of G, shape (n_items,)."""
         diagonal = self._degree.copy()
         diagonal[self._roots] *= 2.0
         return np.where(diagonal > 0, diagonal, 1.0)

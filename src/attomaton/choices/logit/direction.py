@@ -32,7 +32,6 @@ class HardDirection:
 
     @property
     def certified(self) -> bool:
-        """Whether v is proved to be the shortest."""
         return self.margin > 1 - 1e-7 and self.leak < 1e-7 and abs(self.gap) < 1e-6
 
 

@@ -16,11 +16,8 @@ from attomaton.choices.logit.face import find_balance
 from attomaton.choices.logit.problem import ChoiceProblem
 
 MOST_FRACTIONS = 20_000  # entries of the distinct differences up to which fractions are used
-
 LARGEST_ENTRY = 2.0**20  # up to this size, halves count as exact and not as rounded numbers
-
 DENOMINATOR = 1 << 20  # the largest denominator of the fractions that vectors of a fit are rounded to
-
 REPEATS = 50  # how many times larger the differences may be than the distinct differences among them
 
 # Entries of the distinct differences up to which a contrast is classified in fractions.

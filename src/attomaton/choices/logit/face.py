@@ -25,16 +25,13 @@ unique: Any = np.unique  # their stubs leave types unknown
 round_off: Any = np.round
 
 PATIENCE = 6  # Newton steps without a proof before a linear program is solved
-
 CUTS = (0.5, 0.1, 0.02)  # a guess takes a pair as surviving if Newton's step moves it by no more than this
 
 # Up to these numbers of columns and rows the linear program is solved at once, without a guess.
 FEW_PARAMETERS, FEW_ROWS = 20, 200_000
 
 ATTEMPTS = 4  # how often the face is guessed
-
 PROGRAM_CHUNK = 2_000  # rows by which a large linear program grows
-
 MOST_MERGED_ENTRIES = 4_000_000  # entries of directions up to which equal directions are merged
 
 # A direction is straightened only if it still raises every row that dies by more than this.

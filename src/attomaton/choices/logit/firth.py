@@ -142,7 +142,6 @@ class FirthClimb:
         return PenalisedPoint(position, probability, log_likelihood, value, gradient, factor)
 
     def _leverages(self, probability: Float64, factor: Any) -> Float64:
-        """The leverage of each row, shape (n_rows,)."""
         problem = self.problem
         root = self.basis @ linalg.solve_triangular(factor[0], np.eye(len(factor[0])), lower=True).T
         total = np.zeros(len(probability))
@@ -183,11 +182,9 @@ class Profile:
 
     @property
     def estimate(self) -> float:
-        """The contrast at the maximum of ℓ*."""
         return float(self._contrast @ self._top.position)
 
     def p_value(self) -> float:
-        """The p-value of 0, by the chi-square distribution of twice the fall of ℓ*."""
         from scipy.special import chdtrc
 
         return float(chdtrc(1, self.drop(-self.estimate / self.error))) if self.error else 1.0
@@ -219,7 +216,6 @@ class FirthContrast:
 
     @cached_property
     def p_value(self) -> float:
-        """The p-value of the value 0, by the ratio of penalised likelihoods."""
         return np.nan if self.profile is None else self.profile.p_value()
 
 
@@ -259,7 +255,6 @@ class FirthFit(Tabular):
 
     @property
     def log_likelihood(self) -> float:
-        """Σ n ln p at the estimates, without the penalty."""
         return self.top.log_likelihood
 
     @property
@@ -268,14 +263,9 @@ class FirthFit(Tabular):
         return self.top.value - self.top.log_likelihood
 
     def contrast(self, *names: Any, unit: float = 1.0) -> FirthContrast:
-        """The estimate of a contrast of parameters.
+        """The estimate of one parameter, of the difference of two, or of a mapping from names to weights.
 
-        Parameters
-        ----------
-        *names : str, or one mapping
-            One name; two names for their difference; or a mapping from names to weights.
-        unit : float
-            The factor of estimate, error and interval, as for Elo points.
+        Estimate, error and interval are multiplied by ``unit``, as for Elo points.
         """
         maximum = self.maximum(*names)
         scaled = self.problem.scaled(self.problem.weigh_parameters(weights_of(names)))
@@ -302,7 +292,6 @@ class FirthFit(Tabular):
 
     @cached_property
     def contrasts(self) -> tuple[FirthContrast, ...]:
-        """The contrast of each parameter."""
         return tuple(self.contrast(name) for name in self.problem.names)
 
     def _table(self) -> pa.Table:

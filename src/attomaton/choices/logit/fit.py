@@ -60,7 +60,6 @@ def fit_logit(problem: ChoiceProblem) -> "LogitFit":
     Returns
     -------
     LogitFit
-        Print it for a table; ``contrast`` returns any difference of parameters.
 
     Examples
     --------
@@ -292,7 +291,6 @@ class LogitFit(Tabular):
 
     @property
     def bic(self) -> float:
-        """The Bayesian information criterion, treated as in :attr:`aic`."""
         return float(np.log(self.problem.n_choices)) * self.n_parameters - 2.0 * self.log_likelihood
 
     @cached_property
@@ -340,11 +338,8 @@ class LogitFit(Tabular):
     def robust_covariance(self, clusters: Any = None) -> Float64:
         """The sandwich covariance, shape (n_parameters, n_parameters), for finite contrasts.
 
-        Parameters
-        ----------
-        clusters : sequence, optional
-            The cluster (such as the judge) of each situation, for CR2, which needs at least three clusters.
-            None means that every choice is a cluster, or every situation if counts are fractions.
+        ``clusters`` has the cluster (such as the judge) of each situation, for CR2, which needs at least
+        three. By default every choice is a cluster, or every situation if counts are fractions.
         """
         self.expect()
         problem = self.problem
@@ -370,7 +365,6 @@ class LogitFit(Tabular):
 
     @cached_property
     def _robust(self) -> Float64:
-        """The sandwich without clusters, in scaled coordinates."""
         self._check()
         problem, bread = self.problem, self.scaled_covariance
         meat = problem.rows.scores(self._residuals, None)
@@ -467,17 +461,7 @@ class LogitFit(Tabular):
         )
 
     def classify(self, weights: Any) -> Any:
-        """Decide the classes of many contrasts at once.
-
-        Parameters
-        ----------
-        weights : float array, shape (n_contrasts, n_parameters)
-            One contrast in each row.
-
-        Returns
-        -------
-        array of ContrastKind, shape (n_contrasts,)
-        """
+        """The :class:`ContrastKind` of each of many contrasts, the rows of ``weights``."""
         self._check()
         scaled = self.problem.scaled(np.asarray(weights, np.float64))
         return classify_all(scaled, self.finite, self.identified, self._cone)
@@ -513,17 +497,10 @@ class LogitFit(Tabular):
 
     @cached_property
     def contrasts(self) -> tuple[Contrast, ...]:
-        """The contrast of each parameter."""
         return tuple(self.contrast(name) for name in self.problem.names)
 
     def summary(self, *, robust: bool = False) -> LogitSummary:
-        """The table that statsmodels prints, with the bounds of infinite parameters in words.
-
-        Parameters
-        ----------
-        robust : bool
-            Whether to use sandwich standard errors, as for ties that count as half wins.
-        """
+        """The table that statsmodels prints; ``robust`` uses sandwich standard errors."""
         notes = (*self.aliases, self.certificate.verdict)
         head = f"{self._head}, log-likelihood {self._at_limit[1]:.4f}"
         readings = tuple(row.reading for row in self.contrasts)

@@ -51,20 +51,20 @@ def unpack_fit(run: Run) -> tuple[ChoiceProblem, LogitEvidence, str, int]:
     if len(names) != size or len(set(names)) != size:
         raise ValueError("names.json does not name each column once")
     offsets = optional.get("offsets")
-    sources = {name: check_int64(optional[name], name) for name in SOURCES if name in optional}
+    sources = [check_int64(optional[name], name) if name in optional else None for name in SOURCES]
     problem = ChoiceProblem(
         rows,
         counts,
         names,
         None if offsets is None else check_floats(offsets, (n_rows,), "offsets"),
+        *sources,
         centring=_unpack_centring(optional, size),
-        **sources,
     )
-    vectors = (check_floats(arrays[f"evidence/{name}"], (size,), name) for name in VECTORS)
+    beta, direction, witness = (check_floats(arrays[f"evidence/{name}"], (size,), name) for name in VECTORS)
     dying = check_floats(arrays["evidence/dying"], (n_rows,), "dying") != 0
     multipliers = optional.get("evidence/multipliers")
     multipliers = None if multipliers is None else check_floats(multipliers, (None,), "multipliers")
-    evidence = LogitEvidence(dying, *vectors, multipliers)
+    evidence = LogitEvidence(dying, beta, direction, witness, multipliers)
     return problem, evidence, str(manifest["method"]), int(manifest["program_rows"])
 
 

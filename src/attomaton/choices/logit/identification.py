@@ -11,7 +11,6 @@ from attomaton.choices.logit.problem import ChoiceProblem
 from attomaton.choices.logit.spans import Span
 
 SHOWN_NAMES = 8  # names of a group that a sentence lists
-
 ROUNDING = 1e-8  # entries of the echelon form below this are rounding errors
 
 
@@ -37,7 +36,6 @@ def sparse_null_vectors(basis: Float64, scale: Float64) -> Float64:
 
 
 def _round_digits(values: Float64) -> Float64:
-    """Round numbers to eight significant digits."""
     mantissa, exponent = np.frexp(values)
     power: Float64 = 10.0 ** np.floor(exponent * np.log10(2.0))
     digits: Float64 = np.round(mantissa * (2.0**exponent / power), 8)
@@ -59,7 +57,8 @@ def describe_aliases(vectors: Float64, names: Sequence[str]) -> tuple[str, ...]:
             sentences.append(f"{names[members[0]]} never differs between the alternatives of a comparison")
         elif (row[members] == 1).all():
             more = f", … {len(members) - SHOWN_NAMES} more" if len(members) > SHOWN_NAMES else ""
-            groups.append("{" + ", ".join(names[k] for k in members[:SHOWN_NAMES].tolist()) + more + "}")
+            shown = [names[int(k)] for k in members[:SHOWN_NAMES]]
+            groups.append("{" + ", ".join(shown) + more + "}")
         else:
             equation = relate(row, names)
             sentences.append(f"{equation} in all comparisons, up to a constant for all alternatives")

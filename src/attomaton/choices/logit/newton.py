@@ -52,7 +52,6 @@ class Iterate(NamedTuple):
 
     @property
     def proves_survival(self) -> bool:
-        """Whether this step proves that no pair of the face dies."""
         return (
             self.fall < LARGEST_FALL
             and self.least_probability >= LEAST_PROBABILITY

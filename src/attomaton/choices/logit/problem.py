@@ -195,7 +195,6 @@ class ChoiceProblem:
 
     @cached_property
     def totals(self) -> Float64:
-        """The number of choices in each situation, shape (n_situations,)."""
         return self.situations.sum(self.counts)
 
     @property
@@ -204,7 +203,6 @@ class ChoiceProblem:
 
     @cached_property
     def is_whole(self) -> bool:
-        """Whether all counts are whole numbers."""
         return bool((self.counts % 1 == 0).all())
 
     @property

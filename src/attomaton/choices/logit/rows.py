@@ -17,9 +17,7 @@ from attomaton.base.tables import Float64, Int64
 from attomaton.choices.logit.untyped import csr_array
 
 BLOCK_ENTRIES = 1 << 17  # entries of a block of dense rows that are weighted at once: they stay in the cache
-
 FEW_ALTERNATIVES = 12  # alternatives per situation up to which sums run over columns instead of over segments
-
 CACHED_ITEMS = 256  # items up to which a sum for each pair of them stays in the cache
 
 # The rounding error of a residual in units of that of float64, as long as utilities are below 10.
@@ -51,7 +49,6 @@ class Situations:
 
     @cached_property
     def of_row(self) -> Int64:
-        """The situation of each row, shape (n_rows,)."""
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.starts))
 
     def sum(self, values: Float64) -> Float64:
@@ -141,7 +138,6 @@ class DenseRows:
         return total if sums is None else sums.T @ sums
 
     def take(self, rows: Int64) -> Float64:
-        """These rows as a dense matrix."""
         return self.matrix[rows]
 
     def pick(self, rows: Int64) -> Any:
@@ -159,7 +155,6 @@ class DenseRows:
         return sparse_arcs(csr_array(self.matrix))
 
     def arrays(self) -> dict[str, Any]:
-        """The arrays that :mod:`~attomaton.choices.logit.folders` stores."""
         return {"matrix": self.matrix, "starts": self.situations.starts}
 
     def _blocks(self) -> list[tuple[int, int, slice]]:

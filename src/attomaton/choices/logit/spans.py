@@ -47,11 +47,9 @@ class DenseSpan(NamedTuple):
         return self.complement
 
     def project(self, vector: Float64) -> Float64:
-        """Project a vector onto the span."""
         return self.basis @ (self.basis.T @ vector)
 
     def reject(self, vector: Float64) -> Float64:
-        """Project a vector onto the complement."""
         return self.complement @ (self.complement.T @ vector)
 
 
@@ -73,7 +71,6 @@ class GraphSpan:
 
     @cached_property
     def _squares(self) -> Float64:
-        """The squared length of the vector of each component."""
         squares: Any = np.bincount(self.component, self.scale[: len(self.component)] ** 2)
         return squares
 
