@@ -206,8 +206,9 @@ def _local_directions(evidence: Evidence) -> Float64:
 def _find_local(evidence: Evidence) -> Angles:
     """The angles to the directions of the selected tokens, and their bounds from the first half of the run.
 
-    While W = level · direction + a bounded term, the tangent halves when the level doubles; otherwise it does
-    not fall. With log-loss and a mass head the direction is W_svm in the limit, and its bound is known.
+    While W = level · direction + a bounded term, the tangent is halved when the level grows twofold;
+    otherwise it does not fall. With log-loss and a mass head the direction is W_svm in the limit, and its
+    bound is known.
     """
     trace, middle, decided = evidence.trace, evidence.middle, evidence.once(_decided)
     directions = np.where(decided[:, None, None], evidence.once(_local_directions), 1.0)
