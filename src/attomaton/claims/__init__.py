@@ -1,4 +1,4 @@
-"""Theorems as claims with their assumptions, and measurements of a training run to judge them."""
+"""Test training runs against the claims of theorems, and measure the runs."""
 
 from typing import TYPE_CHECKING
 

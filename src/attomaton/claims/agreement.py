@@ -1,4 +1,4 @@
-"""The weights of a run of a deep model beside their forecasts: cosine, size and error at every record."""
+"""Compare the weights of a deep model at every record with their forecasts: cosine, size and error."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,10 +31,10 @@ AWAY = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Near:
-    """How near one kind of weights is to its forecast; arrays have the shape (n_records, n_trials, L, heads).
+    """The distance of one kind of weights from its forecast, shape (n_records, n_trials, L, heads) each.
 
-    ``cosine`` is that of weights and forecast, NaN if either is zero; ``size`` the norm of the weights / that
-    of the forecast, NaN if that is zero; ``error`` the Frobenius norm of their difference.
+    ``cosine`` is the cosine of weights and forecast (NaN if either is zero), ``size`` the norm of the weights
+    divided by the norm of the forecast, and ``error`` the Frobenius norm of their difference.
     """
 
     cosine: Float64
@@ -44,10 +44,10 @@ class Near:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Agreement(Tabular):
-    """The run ``trace`` of a deep model compared with the forecast from its corpora, record by record.
+    """Every recorded weight of the run ``trace`` of a deep model compared with its forecast.
 
-    ``beginnings`` is the forecast from each trial's corpus. ``near`` has ``"attention"`` (W), ``"positions"``
-    (P), ``"values"`` (V) and ``"output"`` (W_O, with a single layer and head).
+    ``beginnings`` has the forecast from each trial's corpus. ``near`` has the keys ``"attention"`` (W),
+    ``"positions"`` (P), ``"values"`` (V) and ``"output"`` (W_O, which has a single layer and head).
     """
 
     trace: DeepTrace
@@ -59,7 +59,7 @@ class Agreement(Tabular):
 
     @cached_property
     def bounds(self) -> list[TheoremBounds]:
-        """The theorem's bounds at each record, from the first trial, since all have the same sizes."""
+        """The theorem's bounds at each record; they are equal for all trials."""
         model, start = self.trace.model, "small" if self.trace.model.start else "zero"
         return [
             self.beginnings[0].bounds_at(step, self.trace.step_size, n_layers=model.n_layers, start=start)
@@ -73,7 +73,7 @@ class Agreement(Tabular):
 
     @cached_property
     def turns(self) -> Float64:
-        """The step at which cos(W, Q̄) falls below ½, shape (n_trials, L, H); NaN if it does not."""
+        """The step at which cos(W, Q̄) falls below ½, shape (n_trials, L, H); NaN if it never falls below."""
         return find_crossings(self.trace.steps, self.near["attention"].cosine, AWAY)
 
     def _table(self) -> pa.Table:
@@ -96,10 +96,7 @@ class Agreement(Tabular):
 
 
 def find_crossings(steps: Int64, curves: Float64, level: float) -> Float64:
-    """The step at which each curve, shape (n_records, …), first falls below a level that it had reached.
-
-    Linear interpolation between records; NaN where a curve does not fall below.
-    """
+    """The step at which each curve first falls below a level that it had reached; NaN if it never does."""
     below = (curves < level) & np.maximum.accumulate(curves >= level, axis=0)
     after = below.argmax(axis=0)
     before = np.maximum(after - 1, 0)
@@ -111,7 +108,9 @@ def find_crossings(steps: Int64, curves: Float64, level: float) -> Float64:
 
 
 def begin_from(sequences: Int64, n_tokens: int) -> Beginning:
-    """The forecast from sequences, shape (n_sequences, window + 1); each sequence is one document.
+    """Forecast the first steps of training from sequences, each treated as one document.
+
+    ``sequences`` has window + 1 token ids in each row; ``n_tokens`` is the size of the vocabulary.
 
     Examples
     --------
@@ -124,15 +123,10 @@ def begin_from(sequences: Int64, n_tokens: int) -> Beginning:
 def compare_beginning(
     trace: DeepTrace, beginnings: Beginning | Sequence[Beginning] | None = None
 ) -> Agreement:
-    """Compare every recorded weight of a run with its forecast.
+    """Compare the weights of a run with the forecast of the first steps, at every record.
 
-    Parameters
-    ----------
-    trace : DeepTrace
-        The run.
-    beginnings : Beginning or sequence of Beginning, optional
-        The forecast from the corpus of all trials, or one for each trial; computed from the sequences of the
-        trace if not given.
+    The run is ``trace``; ``beginnings`` is one forecast for all trials or one for each trial. By default, the
+    forecasts are computed from the sequences of the run.
 
     Examples
     --------
@@ -160,14 +154,10 @@ def compare_beginning(
 
 
 def compare_course(trace: DeepTrace, courses: ForecastCourse | Sequence[ForecastCourse]) -> dict[str, Near]:
-    """Compare every recorded weight of a run with a forecast course at the same records.
+    """Compare the weights of a run with forecast courses (:func:`~attomaton.theories.follow_course`).
 
-    Parameters
-    ----------
-    trace : DeepTrace
-        The run.
-    courses : ForecastCourse or sequence of ForecastCourse
-        One for all trials, or one per trial (:func:`~attomaton.theories.beginning.course.follow_course`).
+    The run is ``trace``; ``courses`` is one course for all trials or one for each trial. Run and courses must
+    be recorded at the same steps.
 
     Examples
     --------
@@ -194,7 +184,6 @@ def compare_course(trace: DeepTrace, courses: ForecastCourse | Sequence[Forecast
 
 
 def _measure_all(trace: DeepTrace, forecasts: Mapping[int, Sequence[Any]]) -> dict[str, Near]:
-    """Cosine, size and error at all records, for forecasts by step and trial."""
     weights = {step: trace.at(step) for step in forecasts}
     near: dict[str, Near] = {}
     for name in WEIGHT_SIGNS:
@@ -211,7 +200,7 @@ def _measure_all(trace: DeepTrace, forecasts: Mapping[int, Sequence[Any]]) -> di
 def _measure_weights(
     weights: Float64, forecasts: Sequence[Float64], name: str
 ) -> tuple[Float64, Float64, Float64]:
-    """Cosine, size and error, shape (n_trials, L, H); one forecast per layer, or one for all."""
+    """Cosine, size and error, shape (n_trials, L, H), for one forecast per layer or one for all layers."""
     n_trials = len(weights)
     flat = weights.reshape(n_trials, *((1, 1) if name == "output" else weights.shape[1:3]), -1)
     forecast = np.stack(forecasts).reshape(n_trials, -1, 1, flat.shape[3])

@@ -1,9 +1,8 @@
-"""Claims about where gradient descent converges: norm, direction, finite part, retrieval and composition.
+"""Judge where gradient descent converges: norm, direction, finite part, retrieval and composition.
 
-A theorem is about the limit, but a run ends. So each claim about a limit has a bound that does not depend on
-the run: at its end the run must be as near to the limit as the computed path
-(:mod:`~attomaton.claims.computed_path`) is at half of the steps. If that is not near at all, the run is too
-short to be judged.
+A theorem is about the limit, but a run ends. So at its end the run must be at least as near to the limit as
+the computed path (:mod:`~attomaton.claims.computed_path`) is at half of the steps. If the computed path is
+still far from the limit there, the run is too short to be judged.
 """
 
 from collections.abc import Callable
@@ -38,13 +37,12 @@ def tangent_of(correlation: float) -> float:
 
 
 def find_worst(shortfall: Float64, judged: Bool) -> int:
-    """The trial with the largest shortfall, of those that are judged; of all if none is."""
+    """The trial with the largest shortfall among the judged trials; among all trials if none is judged."""
     counted = judged if judged.any() else np.ones_like(judged)
     return int(np.where(counted, np.nan_to_num(shortfall, nan=np.inf), -np.inf).argmax())
 
 
 def name_trials(meaning: str, worst: int, reached: Bool, judged: Bool) -> str:
-    """What was measured in the worst trial, and how many trials reach their bounds, if there are several."""
     if len(judged) == 1:
         return meaning
     n_left = len(judged) - int(judged.sum())
@@ -55,7 +53,7 @@ def name_trials(meaning: str, worst: int, reached: Bool, judged: Bool) -> str:
 
 @dataclass(frozen=True, eq=False)
 class ApproachBounds:
-    """The bound of each trial, which trials can be judged, shape (n_trials,) each, and why none, if so."""
+    """Bounds of the trials and whether they can be judged, shape (n_trials,); ``reason`` if none can."""
 
     bound: Float64
     judged: Bool
@@ -64,7 +62,7 @@ class ApproachBounds:
     def judge(
         self, values: Float64, bounds: Float64, reached: Bool, shortfall: Float64, meaning: str
     ) -> Judgement:
-        """The trial with the largest shortfall, and how many of those judged reach their bounds."""
+        """Judge by the trial with the largest shortfall; count the judged trials that reach their bounds."""
         worst = find_worst(shortfall, self.judged)
         meaning = name_trials(meaning, worst, self.judged & reached, self.judged)
         return Judgement(float(values[worst]), float(bounds[worst]), bool(reached[worst]), meaning)
@@ -72,13 +70,13 @@ class ApproachBounds:
     def judge_below(
         self, values: Float64, meaning: str, show: Callable[[Float64], Float64] = np.asarray
     ) -> Judgement:
-        """Whether values are at most the bounds, both reported through ``show``; worst: value / bound."""
+        """Judge whether values are at most the bounds, and report both through ``show``."""
         shortfall = values / np.maximum(self.bound, np.finfo(float).tiny)
         return self.judge(show(values), show(self.bound), values <= self.bound, shortfall, meaning)
 
 
 def need_bound(find: Callable[..., ApproachBounds], *arguments: object) -> Callable[[Evidence], str]:
-    """Condition: some trial is near enough to the limit at half of the steps to be judged by these bounds."""
+    """Condition: the bounds can judge some trial, because its path is near the limit at half of the steps."""
 
     def need(evidence: Evidence) -> str:
         bounds = evidence.once(find, *arguments)
@@ -88,23 +86,22 @@ def need_bound(find: Callable[..., ApproachBounds], *arguments: object) -> Calla
 
 
 def _path_and_reach(evidence: Evidence) -> tuple[ComputedPath, Float64]:
-    """The computed path, and how far from it a sound run may be: its error plus the oscillation of steps."""
+    """The computed path, and the largest distance of a sound run from it: error plus oscillation of steps."""
     path = evidence.once(compute_path)
     return path, path.error + swings_of(evidence) + NEGLIGIBLE
 
 
 def swings_of(evidence: Evidence) -> float:
-    """How far steps of constant length keep a run from W_fin, at most; 0 for steps that shrink."""
+    """The largest distance at which steps of constant length keep a run from W_fin; otherwise 0."""
     return SWINGS * evidence.step_size if evidence.normalized else 0.0
 
 
 def _longest_embedding(evidence: Evidence) -> Float64:
-    """max ‖e‖² of each trial: a score difference moves by at most twice that times ‖ΔW‖."""
+    """max ‖e‖² of each trial: if W changes by ΔW, a score difference changes by at most 2 max ‖e‖² ‖ΔW‖."""
     return np.sum(evidence.trace.embeddings**2, axis=2).max(axis=1)
 
 
 def need_known_path(evidence: Evidence) -> str:
-    """Condition: the path of some trial can be computed."""
     path = evidence.once(compute_path)
     return "" if path.is_known.any() else f"the path of the run is unknown ({path.reason})"
 
@@ -114,7 +111,7 @@ def _safe_directions(evidence: Evidence) -> Float64:
 
 
 def bound_direction(evidence: Evidence) -> ApproachBounds:
-    """The tangent to W_svm of the computed path at half of the steps, if it is near and decreasing."""
+    """The tangent of the angle between W_svm and the computed path at half of the steps."""
     path, reach = _path_and_reach(evidence)
     tangent, level = find_tangents(path.weights, _safe_directions(evidence))
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -137,7 +134,7 @@ def judge_direction(evidence: Evidence) -> Judgement:
 
 
 def bound_growth(evidence: Evidence) -> ApproachBounds:
-    """Half of the growth of the computed path in the second half; just 1 if steps are normalised."""
+    """Half of the growth of the computed path in the second half; 1 if steps are normalised."""
     path, _ = _path_and_reach(evidence)
     norm, normalized = path.curves.norm, evidence.normalized
     growth = norm[-1] / np.maximum(norm[0], np.finfo(float).tiny)
@@ -160,10 +157,7 @@ def judge_norm(evidence: Evidence) -> Judgement:
 
 
 def bound_finite(evidence: Evidence) -> ApproachBounds:
-    """The largest ‖Π_fin W − W_fin‖ of the computed path from half of the steps on, plus the oscillation.
-
-    Tokens below the best components must have lost their attention: otherwise W_fin is near by accident.
-    """
+    """The largest ‖Π_fin W − W_fin‖ of the computed path from half of the steps on, plus the oscillation."""
     path, reach = _path_and_reach(evidence)
     bound = path.curves.finite_distance.max(axis=0) + reach
     is_late = ~evidence.directed | (path.curves.missed[0] <= MISSED)

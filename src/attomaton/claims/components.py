@@ -1,9 +1,9 @@
-"""Components read off trained weights: score gaps that grow apart, and score gaps that converge.
+"""Recover components from trained weights: gaps between components grow, gaps inside a component converge.
 
-Under query k the gap of tokens i and j is (e_i − e_j)ᵀ W e_k. In the limit it is m ln t plus a constant, with
-m = 0 for tokens of one component and m at least 1, the margin of W_svm, across components. So between half of
-the steps and the last one a gap across components moves by at least ln 2, and a gap inside one by nothing.
-Only gaps between a label and another token of its context are read: no sample compares other tokens.
+Under query k the gap of tokens i and j is (e_i − e_j)ᵀ W e_k. It tends to m ln t plus a constant, where m = 0
+inside a component, and m ≥ 1 (the margin of W_svm) between components. So from half of the steps to the last,
+a gap between components moves by at least ln 2, and a gap inside a component hardly moves. Only gaps between
+a label and another token of its context are measured, since no sample compares other tokens.
 """
 
 from dataclasses import dataclass
@@ -32,11 +32,11 @@ TIME_ROUNDING = 10**0.125
 
 @dataclass(frozen=True)
 class ComponentCounts:
-    """How many of ``all`` components of the graph the weights of a trial have.
+    """The number of components of the graph (``all``), and how many of them the trained weights have.
 
-    A component is ``recovered`` if the weights have exactly this set of tokens, and every gap to other
-    components grows in the order of the graph. It is ``merged`` if the weights tie it to tokens of another
-    component, ``split`` if they separate its tokens.
+    A component is ``recovered`` if the weights have exactly this set of tokens, and every gap to another
+    component grows in the order of the graph. It is ``merged`` if the weights tie it to tokens of another
+    component, and ``split`` if they separate its tokens.
     """
 
     all: int
@@ -48,16 +48,10 @@ class ComponentCounts:
 def count_components(
     trace: Trace, components: Components, *, trial: int = 0, record: int = -1
 ) -> ComponentCounts:
-    """Read components off the weights at a record, and compare them with those of the graph.
+    """Count the components of the graph that can be recovered from the weights of a trial at a record.
 
-    Parameters
-    ----------
-    trace : Trace
-        The run. The gaps are compared with those at the record nearest to half of the steps.
-    components : Components
-        The components of the trial's samples.
-    trial, record : int
-        The trial and the record.
+    The score gaps at ``record`` of ``trial`` in ``trace`` are compared with the gaps at half of the steps.
+    ``components`` are those of the trial's samples.
 
     Examples
     --------
@@ -73,7 +67,7 @@ def count_components(
 
 
 def measure_gaps(components: Components, table: Float64, weights: Float64) -> Float64:
-    """The gap of every edge, winner over loser, shape (n_records, n_edges)."""
+    """The gap between winner and loser of every edge, shape (n_records, n_edges)."""
     query, winner, loser = list_edge_ends(components)
     keys = [table @ matrix for matrix in weights]
     return np.stack([np.sum((key[winner] - key[loser]) * table[query], axis=1) for key in keys])
@@ -86,7 +80,7 @@ def _end_nodes(components: Components) -> tuple[Int64, Int64]:
 
 
 def _compare(components: Components, gap_changes: Float64) -> ComponentCounts:
-    """Join tokens whose gaps moved by at most GROWTH, and compare the sets with the components."""
+    """Join tokens whose gaps moved by at most GROWTH, and compare the joined sets with the components."""
     winner, loser = _end_nodes(components)
     n_nodes, component = components.nodes.num_rows, components.component_of_node
     still = np.abs(gap_changes) <= GROWTH
@@ -104,7 +98,7 @@ def _compare(components: Components, gap_changes: Float64) -> ComponentCounts:
 
 
 def find_readable(evidence: Evidence) -> Bool:
-    """Trials whose gaps can be told apart by the end of the computed path, shape (n_trials,)."""
+    """Trials whose growing and converging gaps differ by the end of the computed path, shape (n_trials,)."""
     path = evidence.once(compute_path)
     readable = np.zeros(evidence.trace.n_trials, bool)
     for trial in np.flatnonzero(path.is_known).tolist():
@@ -113,10 +107,7 @@ def find_readable(evidence: Evidence) -> Bool:
 
 
 def _is_readable(evidence: Evidence, trial: int, halves: Float64, ends: Float64, error: float) -> bool:
-    """Whether every gap across components moves more, and every gap inside less, than GROWTH.
-
-    ``halves`` and ``ends`` are computed weights at half of the steps and at the end, one or more of each.
-    """
+    """Whether gaps between components move more than GROWTH, and gaps inside less, from halves to ends."""
     table, components = evidence.trace.embeddings[trial], evidence.automata[trial].components
     slack = 4.0 * float(np.sum(table**2, axis=1).max()) * (error + swings_of(evidence) + NEGLIGIBLE)
     before, after = (measure_gaps(components, table, weights) for weights in (halves, ends))
@@ -129,10 +120,6 @@ def _is_readable(evidence: Evidence, trial: int, halves: Float64, ends: Float64,
 
 
 def _find_halves(evidence: Evidence, trial: int) -> tuple[Float64, Float64, float]:
-    """The computed weights at half of the steps and at the end, and their error.
-
-    The time of normalised steps is that of their loss, which is known to a factor TIME_ROUNDING only.
-    """
     trace, path = evidence.trace, follow_trial(evidence, trial)
     if not evidence.normalized:
         computed = evidence.once(compute_path)
@@ -144,7 +131,7 @@ def _find_halves(evidence: Evidence, trial: int) -> tuple[Float64, Float64, floa
 
 
 def forecast_readable(evidence: Evidence, trial: int, steps: Int64) -> Bool:
-    """At which of these ascending steps of plain descent the gaps of a trial can be told apart."""
+    """Whether growing and converging gaps of a trial differ at each of these ascending steps."""
     path = follow_trial(evidence, trial)
     times = np.unique(np.concatenate([steps // 2, steps])).astype(float)
     weights = {time: dense(path.weights_at(time)) for time in times.tolist()}
@@ -159,13 +146,11 @@ def forecast_readable(evidence: Evidence, trial: int, steps: Int64) -> Bool:
 
 
 def need_readable(evidence: Evidence) -> str:
-    """Condition: the gaps of some trial can be told apart."""
     reason = "no trial is long enough to distinguish gaps that grow from gaps that converge"
     return "" if evidence.once(find_readable).any() else reason
 
 
 def judge_components(evidence: Evidence) -> Judgement:
-    """Claim: the weights have the components of the graph."""
     readable = evidence.once(find_readable)
     judged = readable if readable.any() else ~readable
     counts = {

@@ -1,7 +1,7 @@
-"""The path of gradient descent, computed without training, that a run should follow.
+"""Compute the path of gradient descent that a run should follow, without training.
 
-Plain descent is computed at any step. Normalised descent follows the same path at another speed; its loss at
-half of its steps shows how far along the path it is.
+Plain descent is computed at any step. Normalised descent follows the same path at another speed: the loss at
+half of the steps shows how far along the path the run is.
 """
 
 from bisect import bisect_left
@@ -51,10 +51,10 @@ LOSS_TOLERANCE = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class ComputedPath:
-    """Where the trials should be, from half of the steps on.
+    """Where the trials should be, from half of the steps on: weights and the curves measured on them.
 
-    ``curves`` and ``weights`` (n_times, n_trials, dim, dim) are computed, ``error`` (n_trials,) bounds
-    the error of the weights, infinite if the path is unknown, and ``reason`` explains the first such case.
+    ``weights`` have the shape (n_times, n_trials, dim, dim). ``error``, shape (n_trials,), bounds their
+    error; it is infinite if a path is unknown, and ``reason`` says why.
     """
 
     curves: Curves
@@ -64,7 +64,6 @@ class ComputedPath:
 
     @property
     def is_known(self) -> Bool:
-        """Trials whose path is known, shape (n_trials,)."""
         return np.isfinite(self.error)
 
 
@@ -91,10 +90,7 @@ def compute_path(evidence: Evidence) -> ComputedPath:
 
 
 def lengthen_run(evidence: Evidence, steps: int) -> Evidence:
-    """The run as it would be after more steps, at none, half and all of them, from its computed path.
-
-    Normalised steps are assumed to continue along the path as fast as in the second half of the run.
-    """
+    """Lengthen the run to this number of steps by its computed path, with records at start, half and end."""
     trace, halves = evidence.trace, np.array([steps // 2, steps])
     weights = np.zeros((3, *trace.weights.shape[1:]))
     losses = np.full(weights.shape[:2], np.nan)
@@ -123,10 +119,7 @@ def _times_ahead(evidence: Evidence, path: Trajectory, trial: int, steps: Int64)
 
 
 def look_ahead(evidence: Evidence, is_ready: Callable[[Evidence], bool]) -> int | str:
-    """About how many more steps a run of gradient descent needs, to two digits, or why this is unknown.
-
-    It is the shortest run, tried in factors of 2^¼, whose computed path can be judged.
-    """
+    """Estimate how many more steps a run needs until its computed path can be judged, or say why not."""
     missing = need_descent(evidence) or need_log_loss(evidence) or need_mass_head(evidence)
     if missing or not evidence.once(compute_path).is_known.any():
         missing = missing or evidence.once(compute_path).reason
@@ -151,7 +144,7 @@ def look_ahead(evidence: Evidence, is_ready: Callable[[Evidence], bool]) -> int 
 
 
 def follow_trial(evidence: Evidence, trial: int) -> Trajectory:
-    """Plain descent from a trial's W(0) with its step size; with a small one if its steps are normalised."""
+    """Follow plain descent from a trial's W(0), with a small step size if the run's steps are normalised."""
     key = (follow_trial, trial)
     if key in evidence.of_data:
         return evidence.of_data[key]
@@ -181,7 +174,7 @@ def _path_times(evidence: Evidence, path: Trajectory, trial: int) -> Float64:
 
 
 def find_time(path: Trajectory, loss: float) -> float:
-    """A step at which the path still has at least this loss, close to the last such; 0 if it never has."""
+    """A late step at which the path still has at least this loss; 0 if it never has."""
     least = loss + LOSS_TOLERANCE * max(abs(loss), 1.0)
     if not path.loss_at(1.0) >= least:
         return 0.0

@@ -1,4 +1,4 @@
-"""The realisable contexts of a trial, and the attention that the weights of its run give to their tokens."""
+"""Measure the attention that the weights of a run give to the tokens of its realisable contexts."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,17 +20,14 @@ MOST_MASSES = 20_000_000
 
 @dataclass(frozen=True, eq=False)
 class TrialContexts:
-    """The realisable contexts of one trial: (sample, token) pairs ``bags``, and the embeddings ``table``, E.
-
-    The pairs are sorted by sample and token, and have multiplicities.
-    """
+    """The realisable contexts of a trial: sorted (sample, token) pairs ``bags``, and embeddings ``table``."""
 
     bags: Bags
     table: Float64
 
     @cached_property
     def starts(self) -> Int64:
-        """The first pair of each sample; every context has one."""
+        """The index of the first pair of each sample."""
         return np.searchsorted(self.bags.sample, np.arange(len(self.bags.samples)))
 
     def masses(self, weights: Float64) -> Float64:
@@ -46,11 +43,11 @@ class TrialContexts:
         return ~is_node | (component[pair_nodes] != component[sample_nodes][self.bags.sample])
 
     def sums(self, values: Float64) -> Float64:
-        """Sums over the pairs of each sample, shape (…, n_samples)."""
+        """Sum values over the pairs of each sample; the last axis becomes n_samples."""
         return np.add.reduceat(values, self.starts, axis=-1)
 
     def mean_mass(self, weights: Float64, counted: Bool) -> Float64:
-        """The attention mass on the counted pairs, mean over the samples, shape (n_records,)."""
+        """The attention mass on the counted pairs, averaged over the samples, shape (n_records,)."""
         n_at_once = max(MOST_MASSES // max(len(counted), len(self.table) ** 2), 1)
         totals = [
             self.masses(weights[first : first + n_at_once])[:, counted].sum(1)
@@ -67,5 +64,4 @@ class TrialContexts:
 
 
 def read_contexts(samples: Samples, table: Float64) -> TrialContexts:
-    """The realisable contexts among these samples."""
     return TrialContexts(count_tokens(samples), table)

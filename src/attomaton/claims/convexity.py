@@ -1,6 +1,6 @@
-"""Claims about the Hessian of the loss: nowhere negative, and positive within the cyclic subspace.
+"""Judge claims about the Hessian of the loss: nowhere negative, and positive within the cyclic subspace.
 
-With log-loss on an attention mass both are proved. Hessians at random points test the proof, and are the only
+Both are proved for log-loss on an attention mass. Hessians at random points test the proof, and are the only
 evidence for other losses and heads.
 """
 
@@ -42,22 +42,14 @@ STRICT = f"{PROVED}, and none is 0 in the span of the edges, since every token o
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """Smallest eigenvalues of the Hessian at random points, relative to its largest.
-
-    ``least`` in all directions, ``least_cyclic`` within the cyclic subspace of trials that have one.
-    """
+    """Smallest relative eigenvalues of Hessians at random points: of all, and in the cyclic subspace."""
 
     least: Float64
     least_cyclic: Float64
 
 
 def draw_curvature(evidence: Evidence) -> Curvature:
-    """Hessians at points W with normal entries of size 0.1 to 3, spread over the trials.
-
-    A tied head computes the attention mass on the label as a sum in which large terms cancel, so where the
-    mass is small its Hessian has few digits: here the mass itself is read instead. Where attention has
-    settled in all samples, every eigenvalue is small, and is compared with what is not.
-    """
+    """Compute Hessians at random points W with normal entries of size 0.1 to 3, spread over the trials."""
     trace = evidence.trace
     model = replace(trace.model, head=TokenId()) if reads_mass(trace.model.head) else trace.model
     rng = np.random.default_rng(0)
@@ -86,7 +78,7 @@ def draw_curvature(evidence: Evidence) -> Curvature:
 
 
 def _is_sampled(evidence: Evidence) -> bool:
-    """Whether Hessians are computed: where they are small, and for losses and heads without a proof."""
+    """Whether Hessians are computed: always if they are small, otherwise only without a proof."""
     return evidence.trace.weights.shape[2] <= MOST_HESSIAN_DIMENSIONS or not _is_proved(evidence)
 
 
@@ -95,7 +87,6 @@ def _is_proved(evidence: Evidence) -> bool:
 
 
 def judge_convexity(evidence: Evidence) -> Judgement:
-    """Claim: no eigenvalue of the Hessian is below zero (proved, and up to rounding at random points)."""
     if not _is_sampled(evidence):
         return Judgement(0.0, 0.0, True, PROVED)
     least = float(evidence.once(draw_curvature).least.min())
@@ -106,7 +97,6 @@ def judge_convexity(evidence: Evidence) -> Judgement:
 
 
 def judge_strictness(evidence: Evidence) -> Judgement:
-    """Claim: every eigenvalue within the cyclic subspace is above zero: the ties span it, and are edges."""
     if _is_sampled(evidence):
         least = float(evidence.once(draw_curvature).least_cyclic.min(initial=np.inf))
         meaning = (
@@ -122,7 +112,7 @@ def judge_strictness(evidence: Evidence) -> Judgement:
 
 
 def _span_ties(evidence: Evidence, trial: int) -> float:
-    """How well the edges between tied tokens span the cyclic subspace of a trial; 0 if they do not."""
+    """The smallest relative eigenvalue of the ties in a trial's cyclic subspace; 0 if they do not span it."""
     components, table = evidence.automata[trial].components, evidence.trace.embeddings[trial]
     query, winner, loser = list_edge_ends(components)
     tied = components.components_of(query, winner) == components.components_of(query, loser)

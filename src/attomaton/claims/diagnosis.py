@@ -1,4 +1,4 @@
-"""Why a run departs from the theory: the cause, and what to change."""
+"""Diagnose why a run departs from the theory, and say what to change."""
 
 from collections.abc import Sequence
 
@@ -19,15 +19,16 @@ CROWDED = 2
 
 
 def diagnose(trace: Trace, automata: Sequence[Automaton]) -> list[str]:
-    """Known failures of a run, each with its cause and what to change; empty if there are none.
+    """List the known failures of a run, each with its cause and what to change.
+
+    ``automata`` are the automata of the trials of ``trace`` (:func:`~attomaton.claims.limits.solve_trials`).
 
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.training.models.embeddings import Orthonormal
     >>> corpus = at.Samples.from_lists([[0, 1]], [0])
-    >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1e-6), steps=100)
-    >>> diagnose(trace, [at.learn(corpus)])[0][:26]
+    >>> trace = at.train(corpus, at.AttentionModel(), at.GradientDescent(1e-6), steps=100)
+    >>> diagnose(trace, at.claims.solve_trials(trace))[0][:26]
     'the loss has hardly fallen'
     """
     evidence = Evidence(trace, tuple(automata))
@@ -43,7 +44,6 @@ def diagnose(trace: Trace, automata: Sequence[Automaton]) -> list[str]:
 
 
 def _in_trials(affected: Bool) -> str:
-    """In how many trials; empty if there is only one."""
     return f" in {int(affected.sum())} of {len(affected)} trials" if len(affected) > 1 else ""
 
 
@@ -71,7 +71,6 @@ def _too_large_steps(trace: Trace) -> str:
 
 
 def _too_small_steps(evidence: Evidence) -> str:
-    """The loss does not fall towards its limit."""
     trace = evidence.trace
     if need_log_loss(evidence) or need_mass_head(evidence):
         fallen = trace.losses[0] - trace.losses[-1]
@@ -90,7 +89,6 @@ def _too_small_steps(evidence: Evidence) -> str:
 
 
 def _wrong_priorities(evidence: Evidence) -> str:
-    """Most attention below the highest component, at the end."""
     trace = evidence.trace
     wrong = np.zeros(trace.n_trials, bool)
     for trial, (contexts, below) in enumerate(

@@ -1,4 +1,4 @@
-"""Beginning and end: whether a query ends with the tokens it attends to first.
+"""Compare beginning and end of training: whether a query ends with the tokens that it attends to first.
 
 For one layer of tied attention both ends follow from the corpus: row k of Q̄ is the attention of query k
 in the first steps, column k of W_svm its attention in the limit. If the two rank the tokens of the
@@ -39,12 +39,12 @@ ENDS_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ends(Tabular):
-    """How far the beginning and the end of training agree, for each query with enough tokens at both ends.
+    """Rank agreement between the beginning and the end of training, for each query with at least five tokens.
 
-    For each of ``queries``, shape (n,): ``sizes`` is the number of tokens ranked at both ends, ``samples``
-    how often the query occurs, ``agreements`` Spearman's rank correlation of Q̄'s row and the column of W_svm
-    over these tokens (NaN if one of them ranks all equally), and ``first`` and ``last`` the highest-ranked
-    token at each end, the smallest id among equals. ``vocabulary`` has the texts of the tokens.
+    Each array has one entry for each of the ``queries``. ``sizes`` is the number of ranked tokens,
+    ``samples`` the number of occurrences of the query. ``agreements`` is Spearman's rank correlation of Q̄'s
+    row and W_svm's column, NaN if one of them ranks all tokens equally. ``first`` and ``last`` are the
+    highest-ranked tokens in Q̄ and W_svm, named by the ``vocabulary``.
     """
 
     queries: Int64
@@ -64,21 +64,21 @@ class Ends(Tabular):
 
     @cached_property
     def _least_agreement(self) -> Float64:
-        """The agreement beyond which two orders of that many tokens are unlikely to be random."""
+        """The agreement beyond which two orders of this many tokens are unlikely to be random."""
         return SIGNIFICANT_DEVIATIONS / np.sqrt(self.sizes - 1)
 
     @property
     def keeps(self) -> Bool:
-        """Which queries end with the order they begin with, significantly."""
+        """Whether each query ends with the order that it begins with, beyond random agreement."""
         return np.nan_to_num(self.agreements) > self._least_agreement
 
     @property
     def turns(self) -> Bool:
-        """Which queries end with the opposite order, significantly."""
+        """Whether each query ends with the opposite order, beyond random agreement."""
         return np.nan_to_num(self.agreements) < -self._least_agreement
 
     def named(self, course: str, count: int) -> list[str]:
-        """The most frequent queries that ``"keep"`` or ``"turn"``, by name."""
+        """The names of the most frequent queries that ``"keep"`` or ``"turn"``."""
         chosen = np.flatnonzero(self.keeps if course == "keep" else self.turns)
         order = chosen[np.argsort(-self.samples[chosen], kind="stable")][:count]
         names = self.vocabulary.tokens if self.vocabulary is not None else None
@@ -103,14 +103,9 @@ class Ends(Tabular):
 
 
 def compare_ends(automaton: Automaton, beginning: Beginning) -> Ends:
-    """Rank agreement, for each query, of Q̄'s row (the beginning) and W_svm's column (the end).
+    """Compare, for each query, the order of tokens at the beginning of training (Q̄) with the end (W_svm).
 
-    Parameters
-    ----------
-    automaton : Automaton
-        The end of training, learned from the corpus with the same tokens.
-    beginning : Beginning
-        The beginning of training.
+    Both arguments must be computed from one corpus with one tokenizer.
 
     Examples
     --------
@@ -171,13 +166,13 @@ def _ranks(group: Int64, values: Float64) -> Float64:
 
 
 def _tops(group: Int64, values: Float64, n_groups: int) -> Int64:
-    """The index of the largest value of each group, the first among equals; groups are ascending."""
+    """The index of the largest value of each group, the first of equal values; groups are ascending."""
     order = np.lexsort((-np.arange(len(values)), values, group))
     return order[np.cumsum(np.bincount(group, minlength=n_groups)) - 1]
 
 
 def _gains_of(looks: Any, queries: Int64, tokens: Int64) -> Float64:
-    """Q̄ at these pairs; NaN if a pair does not occur in it."""
+    """Q̄ of these pairs; NaN if a pair has no entry."""
     entries = looks.copy()
     entries.data = np.ones_like(entries.data)
     gains, present = (np.asarray(table[queries, tokens]).ravel() for table in (looks, entries))

@@ -1,4 +1,4 @@
-"""The evidence for claims: a run, the automata of its trials, and what follows from both."""
+"""Evidence for claims: a run, the automata of its trials, and what follows from both."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -45,14 +45,12 @@ class Evidence:
 
     @cached_property
     def target(self) -> Target:
-        """The limit of the weights according to the automata."""
         if predict_target not in self.of_data:
             self.of_data[predict_target] = predict_target(self.trace, self.automata)
         return self.of_data[predict_target]
 
     @cached_property
     def curves(self) -> Curves:
-        """The run's curves relative to the automata."""
         return measure_against(self.trace, self.target)
 
     @property
@@ -77,7 +75,7 @@ class Evidence:
         return np.array([automaton.components.is_acyclic for automaton in self.automata])
 
     def once(self, find: "Callable[..., Result]", *arguments: Any) -> "Result":
-        """The result of a function on this evidence, computed once."""
+        """Call a function on this evidence, or return its earlier result."""
         if (find, arguments) not in self._results:
             self._results[find, arguments] = find(self, *arguments)
         return self._results[find, arguments]
@@ -88,12 +86,10 @@ class Evidence:
 
     @property
     def step_size(self) -> float:
-        """η of gradient descent (:func:`step_size_of`)."""
         return step_size_of(self.trace)
 
     @property
     def normalized(self) -> bool:
-        """Whether steps are those of normalised gradient descent."""
         step = self.trace.step
         return isinstance(step, GradientDescent) and step.normalized
 
@@ -109,7 +105,7 @@ def step_size_of(trace: Trace) -> float:
 
 
 def find_tangents(weights: Float64, directions: Float64) -> tuple[Float64, Float64]:
-    """Tangents of the angles between W and a direction, and the length of W along it."""
+    """Tangents of the angles between W and a direction, and the length of W along the direction."""
     unit = directions / np.linalg.norm(directions, axis=(1, 2), keepdims=True)
     level = np.einsum("rbij,bij->rb", weights, unit)
     perpendicular = np.linalg.norm(weights - level[..., None, None] * unit, axis=(2, 3))
@@ -118,12 +114,10 @@ def find_tangents(weights: Float64, directions: Float64) -> tuple[Float64, Float
 
 
 def correlation_of(tangent: Float64) -> Float64:
-    """The cosine of the angle with this tangent."""
     return 1.0 / np.sqrt(1.0 + tangent**2)
 
 
 def need_log_loss(evidence: Evidence) -> str:
-    """Condition: the loss is log-loss."""
     loss = evidence.trace.model.loss
     return "" if isinstance(loss, LogLoss) else f"the loss is {type(loss).__name__}, not log-loss"
 
@@ -151,13 +145,12 @@ def need_descent(evidence: Evidence) -> str:
 
 
 def need_start(evidence: Evidence) -> str:
-    """Condition: the first record is W(0)."""
     first = int(evidence.trace.steps[0])
     return f"the first record is at step {first:,}, not at W(0)" if first else ""
 
 
 def find_lost_digits(evidence: Evidence) -> tuple[str, Float64, float]:
-    """A message if weights are not finite, the attention left to move, and the least that float64 keeps."""
+    """A message if weights are not finite; the attention left to move; the least that float64 can resolve."""
     broken = ~np.isfinite(evidence.trace.weights).all(axis=(0, 2, 3))
     least = LEAST_MASS_TIED if isinstance(evidence.trace.model.head, Tied) else LEAST_MASS
     if broken.any():
@@ -182,7 +175,6 @@ def need_digits(evidence: Evidence) -> str:
 
 
 def need_records(evidence: Evidence) -> str:
-    """Condition: enough records for the steps taken to estimate the limit."""
     n_steps, n_records = int(evidence.trace.steps[-1]), len(evidence.trace.steps)
     if n_steps < FEWEST_STEPS or n_records >= FEWEST_RECORDS:
         return ""
@@ -190,13 +182,11 @@ def need_records(evidence: Evidence) -> str:
 
 
 def need_steps(evidence: Evidence) -> str:
-    """Condition: enough steps to estimate the limit."""
     n_steps = int(evidence.trace.steps[-1])
     return "" if n_steps >= FEWEST_STEPS else f"{n_steps:,} steps are too few to estimate a limit"
 
 
 def need_plain_descent(evidence: Evidence) -> str:
-    """Condition: gradient descent with the gradient itself."""
     return "steps are normalised" if evidence.normalized else need_descent(evidence)
 
 
@@ -222,17 +212,14 @@ def _describe_passed(evidence: Evidence) -> str:
 
 
 def need_direction(evidence: Evidence) -> str:
-    """Condition: some trial has a priority, so that W_svm ≠ 0."""
     return "" if evidence.directed.any() else "W_svm = 0: no token precedes another"
 
 
 def need_ties(evidence: Evidence) -> str:
-    """Condition: some trial has a cycle."""
     return "no trial has a cycle, so there is no finite part" if evidence.acyclic.all() else ""
 
 
 def need_independence(evidence: Evidence) -> str:
-    """Condition: some trial has linearly independent embeddings."""
     if evidence.independent.any():
         return ""
     n_tokens, dim = evidence.trace.embeddings.shape[1:]

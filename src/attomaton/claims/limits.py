@@ -1,4 +1,4 @@
-"""The limit of training that the theory predicts for each trial of a run, as its automaton."""
+"""Solve the limit of training that the theory predicts for each trial of a run."""
 
 from collections.abc import Sequence
 
@@ -14,24 +14,22 @@ from attomaton.training.trace import Trace
 
 
 def solve_trials(trace: Trace) -> list[Automaton]:
-    """The automaton of every trial: the limit of training for its samples and embeddings.
+    """Compute the limit of training for the samples and embeddings of every trial, as an automaton.
 
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.training.models.embeddings import Orthonormal
-    >>> corpus = Samples.from_lists([[0, 1]], [0])
-    >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=1000)
-    >>> automaton, = solve_trials(trace)
-    >>> dense(automaton.hard.weights).round(6).tolist()
-    [[0.0, 0.5], [0.0, -0.5]]
+    >>> samples = Samples.from_lists([[0, 1]], [0])
+    >>> trace = at.train(samples, at.AttentionModel(), at.GradientDescent(1.0), steps=1000)
+    >>> len(solve_trials(trace))
+    1
     """
     pairs = zip(trace.samples, trace.embeddings, strict=True)
     return [solve_trial(samples, embeddings_for_solvers(table)) for samples, table in pairs]
 
 
 def solve_trial(samples: Samples, embeddings: Float64 | None) -> Automaton:
-    """The automaton of one trial; None means orthonormal embeddings."""
+    """Compute the automaton of one trial; ``embeddings=None`` means orthonormal embeddings."""
     solved = solve_samples(samples, embeddings=embeddings)
     return Automaton(solved.components, solved.hard, solved.soft, samples=samples)
 
@@ -42,12 +40,10 @@ def embeddings_for_solvers(table: Float64) -> Float64 | None:
 
 
 def dense(weights: Float64 | csc_array) -> Float64:
-    """W of a solution, shape (dim, dim)."""
     return weights.toarray() if isinstance(weights, csc_array) else weights
 
 
 def check_automata(trace: Trace, automata: Sequence[Automaton]) -> None:
-    """Check for one automaton per trial, solved with its embeddings."""
     shape = trace.weights.shape[2:]
     if len(automata) != trace.n_trials or not all(a.hard.weights.shape == shape for a in automata):
         raise MismatchedParts(

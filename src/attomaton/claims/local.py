@@ -1,9 +1,7 @@
-"""Local convergence: the Graph-SVM of the tokens that the trained model itself selects.
+"""Judge local convergence by the Graph-SVM of the tokens that the trained model itself selects.
 
-With another loss or head, descent may settle on tokens outside the labels' components. Every token that
-still has attention is then treated as chosen, and the graph of these choices has its own direction.
-The claims about it, and about the regularisation path, are judged by how an angle decreases, since no path is
-computed for arbitrary losses and heads; the angle for comparison is from the first half.
+With another loss or head, descent may converge to tokens outside the labels' components. No path can be
+computed then, so claims are judged by how much the angle to the direction falls in the second half.
 """
 
 from dataclasses import dataclass
@@ -65,11 +63,10 @@ PATH_TRIALS = 10
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LocalSolutions:
-    """The limit of the weights of every trial, according to its selected tokens.
+    """The predicted limit of the weights of every trial, given the tokens that the model selects.
 
-    ``hard`` has the Graph-SVM of each pseudo-graph, zero if every token is selected in every context.
-    ``target`` is the predicted limit: its finite part is the stationary point nearest to W of the model's own
-    loss on the selected tokens.
+    ``hard`` has the Graph-SVM of the selected tokens of each trial. ``target`` has the predicted limits.
+    Their finite part is the stationary point, nearest to W, of the model's own loss on the selected tokens.
     """
 
     hard: tuple[HardSolution, ...]
@@ -85,7 +82,9 @@ class LocalSolutions:
 
 
 def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
-    """The pseudo-graph of every trial at a record (None means the last), its Graph-SVM and finite part.
+    """Solve the Graph-SVM and the finite part of the tokens that every trial of a run selects.
+
+    A token is selected if its attention mass is above 0.01 after the recorded ``step`` (by default the last).
 
     Examples
     --------
@@ -93,8 +92,6 @@ def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
     >>> from attomaton.training.models.embeddings import Orthonormal
     >>> corpus = at.Samples.from_lists([[0, 1, 2]], [0])
     >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=1000)
-    >>> solve_local(trace, step=0).directions[0].any()  # all three are still selected: they tie
-    np.False_
     >>> solve_local(trace).hard[0].scores.column("score").to_numpy().round(4).tolist()  # 0 beats the others
     [0.6667, -0.3333, -0.3333]
     """
@@ -118,7 +115,7 @@ def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
 
 
 def find_local_directions(trace: Trace, record: int | None = None) -> Float64:
-    """The directions of :func:`solve_local` at a record (None: the last), without the slow finite parts."""
+    """The directions of :func:`solve_local` at a record, by default the last, without the finite parts."""
     _, _, hard = _solve_selected(trace, trace.weights[-1 if record is None else record])
     return np.stack([dense(solution.weights) for solution in hard])
 
@@ -126,7 +123,7 @@ def find_local_directions(trace: Trace, record: int | None = None) -> Float64:
 def _solve_selected(
     trace: Trace, weights: Float64
 ) -> tuple[list[TrialContexts], list[Float64], list[HardSolution]]:
-    """For each trial its contexts, the mass of their tokens, and the Graph-SVM of the selected ones."""
+    """For each trial its contexts, their attention masses, and the Graph-SVM of the selected tokens."""
     contexts = [read_contexts(*pair) for pair in zip(trace.samples, trace.embeddings, strict=True)]
     masses = [pairs.masses(of_trial[None])[0] for pairs, of_trial in zip(contexts, weights, strict=True)]
     hard = [
@@ -139,10 +136,7 @@ def _solve_selected(
 
 
 def selected_edges(contexts: TrialContexts, mass: Float64) -> EdgeTable:
-    """Every selected token of a context beats all others there, so selected tokens tie.
-
-    Tokens that are neither selected nor clearly unselected are left out of the context.
-    """
+    """The edges from every selected token of a context to all other tokens there, so selected tokens tie."""
     bags = contexts.bags
     sizes = np.bincount(bags.sample, minlength=len(bags.samples))
     selected = np.flatnonzero(mass > SELECTED)
@@ -163,7 +157,7 @@ def selected_edges(contexts: TrialContexts, mass: Float64) -> EdgeTable:
 
 
 def _most_attended(contexts: TrialContexts, mass: Float64) -> Int64:
-    """The token with most attention in each sample; it is selected, unless a hundred share the mass."""
+    """The token with most attention in each sample."""
     order = np.lexsort((mass, contexts.bags.sample))
     last = np.append(contexts.starts[1:], len(mass)) - 1
     return contexts.bags.token[order[last]].astype(np.int64)
@@ -171,7 +165,7 @@ def _most_attended(contexts: TrialContexts, mass: Float64) -> Int64:
 
 @dataclass(frozen=True, eq=False)
 class Angles:
-    """Tangents at the end and at half of the path, their bounds, and the trials ``covered`` by the claim."""
+    """Tangents of angles at the end and at half of the path, their bounds, and the covered trials."""
 
     last: Float64
     half: Float64
@@ -180,12 +174,11 @@ class Angles:
 
     @property
     def judged(self) -> Bool:
-        """All except trials that approach but are not near yet: they may or may not arrive."""
+        """All covered trials except those whose angle falls, but is still wide."""
         early = (self.last <= self.bound) & ~(self.half <= tangent_of(NEAR_CORRELATION))
         return self.covered & ~early
 
     def judge(self, meaning: str) -> Judgement:
-        """Whether each judged trial reaches its bound."""
         worst = find_worst(self.last / self.bound, self.judged)
         return Judgement(
             float(correlation_of(self.last)[worst]),
@@ -207,16 +200,15 @@ def judge_local(evidence: Evidence) -> Judgement:
 
 
 def _local_directions(evidence: Evidence) -> Float64:
-    """The directions of the tokens selected at the end, shape (n_trials, dim, dim)."""
     return find_local_directions(evidence.trace)
 
 
 def _find_local(evidence: Evidence) -> Angles:
-    """The angles to the directions of the selected tokens; the angles for comparison are from the first half.
+    """The angles to the directions of the selected tokens, and their bounds from the first half of the run.
 
     While W = level · direction + a bounded term, the tangent is halved when the level grows twofold;
-    otherwise it does not fall. With log-loss and a mass head the direction is W_svm in the limit, and
-    its bound is known.
+    otherwise it does not fall. With log-loss and a mass head the direction is W_svm in the limit, and its
+    bound is known.
     """
     trace, middle, decided = evidence.trace, evidence.middle, evidence.once(_decided)
     directions = np.where(decided[:, None, None], evidence.once(_local_directions), 1.0)
@@ -237,12 +229,7 @@ def _alike(left: Float64, right: Float64) -> Bool:
 
 
 def _decided(evidence: Evidence) -> Bool:
-    """Trials that claim 6 covers: selected tokens keep their mass, the others lose theirs, and both exist.
-
-    The threshold of selection is independent of the limit: a token below it may keep a small mass forever,
-    and tokens just below it are left out of the graph. The tokens selected at half of the steps must be those
-    selected at the end, and the effect of W(0) must have vanished by then.
-    """
+    """Trials that claim 6 covers: selected tokens keep their mass, others lose theirs, W(0) is forgotten."""
     trace = evidence.trace
     settled = np.zeros(trace.n_trials, bool)
     for trial, contexts in enumerate(evidence.target.contexts):
@@ -261,8 +248,7 @@ def _decided(evidence: Evidence) -> Bool:
 def need_slope(evidence: Evidence) -> str:
     """Condition: the loss is not flat where the label has all attention.
 
-    Where it is, contexts that select their label have gradients e^{−2 gap}, others e^{−gap}, and margins that
-    differ by the factor 2, while the Graph-SVM of the selected tokens gives all of them 1.
+    Otherwise contexts that select their label have gradients e^{−2 gap}, others e^{−gap}, so margins differ.
     """
     head, loss = evidence.trace.model.head, evidence.trace.model.loss
     flat = reads_mass(head) and slope_at(loss, 1.0) == 0
@@ -272,7 +258,6 @@ def need_slope(evidence: Evidence) -> str:
 
 
 def need_decided(evidence: Evidence) -> str:
-    """Condition: some trial has decided, and is near its direction."""
     if not evidence.once(_decided).any():
         return (
             "no trial has decided: selected tokens lose attention, others keep theirs, or W(0) still "
@@ -283,7 +268,6 @@ def need_decided(evidence: Evidence) -> str:
 
 
 def judge_path(evidence: Evidence) -> Judgement:
-    """Claim: the regularisation path converges to the direction of W_svm."""
     meaning = (
         f"correlation of W_R with W_svm at R = {LEVELS[-1]:g} ‖W_svm‖; bound: {CLOSER:.0%} of the tangent of "
         f"the angle at R = {LEVELS[-2]:g} ‖W_svm‖"
@@ -292,7 +276,6 @@ def judge_path(evidence: Evidence) -> Judgement:
 
 
 def _follow_path(evidence: Evidence) -> Angles:
-    """The angles to W_svm at the last two radii."""
     trace = evidence.trace
     chosen: list[int] = np.flatnonzero(_on_path(evidence))[:PATH_TRIALS].tolist()
     directions = evidence.directions[chosen]
@@ -308,13 +291,12 @@ def _follow_path(evidence: Evidence) -> Angles:
 
 
 def _on_path(evidence: Evidence) -> Bool:
-    """Trials that claim 4 covers: with log-loss all, otherwise those without ties."""
+    """Trials that claim 4 covers: all with log-loss, otherwise those without ties."""
     ties_allowed = isinstance(evidence.trace.model.loss, LogLoss)
     return evidence.directed & (evidence.acyclic | ties_allowed)
 
 
 def need_path(evidence: Evidence) -> str:
-    """Condition: the data and the size allow the path."""
     dim = evidence.trace.weights.shape[2]
     if dim > MOST_PATH_DIMENSIONS:
         return f"the path is computed in at most {MOST_PATH_DIMENSIONS} dimensions, not {dim}"

@@ -1,9 +1,9 @@
-"""The share of the best margin that a run must have reached at its end, as far as half of its steps tell.
+"""Bound the share of the best margin that a run must reach at its end, from the first half of its steps.
 
 Plain gradient descent must have the share of its computed path at half of the steps. Steps of steepest
-descent in a norm (signs, spectral, normalised; without momentum) have a proved bound. With γ the best margin,
-R the largest change of a score difference by a W of norm 1, ψ(z) = eᶻ − 1 − z, and G the attention off the
-labels, summed over the contexts, a step of length η lowers the loss L, summed likewise, by at least
+descent in a norm (signs, spectral, normalised; without momentum) have a proved bound. Let γ be the best
+margin, R the largest change of a score difference by a W of norm 1, and ψ(z) = eᶻ − 1 − z. Let L be the loss
+and G the attention off the labels, both summed over the contexts. A step of length η lowers L by at least
 G (γη − ψ(Rη)), and G ≥ κL with κ = (1 − e^{−L})/L. So L falls exponentially in the summed steps while ‖W‖
 grows at most by their sum, and a small L means a large margin. For Adam, Muon and momentum the theorems have
 rates without usable constants, so such a run is compared with its own margin at half of the steps.
@@ -38,7 +38,6 @@ If it falls by more and stays above 0, it is too early: shares of Muon were seen
 
 
 def find_margins(evidence: Evidence, norm: Norm) -> Margins:
-    """The margins of the run in one norm."""
     return measure_margins(evidence.trace, evidence.automata, norm)
 
 
@@ -50,16 +49,13 @@ def is_proved(evidence: Evidence) -> bool:
 
 
 def find_ordered(evidence: Evidence) -> Bool:
-    """Trials with priorities, without cycles, whose embeddings can meet every priority, shape (n_trials,)."""
+    """Trials with priorities, without cycles, and with embeddings that can meet every priority."""
     met = [automaton.hard.kind is Kind.EVERY_PRIORITY for automaton in evidence.automata]
     return evidence.directed & evidence.acyclic & np.array(met)
 
 
 def find_reach(components: Components, table: Float64, norm: Norm) -> float:
-    """R, the largest change of a score difference by a W of norm 1: max ‖u‖‖v‖ over edges, in the dual norm.
-
-    The dual of the max norm is the sum of absolute values; that of the others is ‖u‖₂ ‖v‖₂ for u vᵀ.
-    """
+    """R: the largest change of a score difference by a W of norm 1, max ‖u‖‖v‖ in the dual norm."""
     query, winner, loser = find_strict(components)
     order = 1 if norm == "max" else 2
     lengths = np.linalg.norm(table[winner] - table[loser], order, axis=1)
@@ -69,31 +65,26 @@ def find_reach(components: Components, table: Float64, norm: Norm) -> float:
 def list_step_sizes(
     step_size: float, schedule: Callable[[int], float] | None, first: int, last: int
 ) -> Float64:
-    """η of the steps first, …, last − 1, counted from 0."""
+    """η of the steps first … last − 1, counted from 0."""
     if schedule is None:
         return np.full(last - first, step_size)
     return step_size * np.array([schedule(step) for step in range(first, last)])
 
 
 def find_last_scale(evidence: Evidence) -> float:
-    """The schedule's factor on the size of the last step."""
     last = max(int(evidence.trace.steps[-1]), 1)
     return float(list_step_sizes(1.0, getattr(evidence.trace.step, "schedule", None), last - 1, last)[0])
 
 
 def gains_per_step(step_sizes: Float64, *, best: float, reach: float) -> Float64:
-    """γη − ψ(Rη) of each step: the fall of the loss / G; below zero if the step is too long."""
+    """γη − ψ(Rη) of each step: times G, the least fall of the loss; negative if the step is too long."""
     return best * step_sizes - (np.expm1(reach * step_sizes) - reach * step_sizes)
 
 
 def bound_share(
     step_sizes: Float64, *, best: float, reach: float, norm: float, loss: float, odds: float
 ) -> float:
-    """The share of the best margin that these steps must reach; −inf if none is proved.
-
-    They begin at a W of this ``norm`` whose ``loss`` is L, summed over the contexts, and no context has a
-    token more than ``odds`` times.
-    """
+    """The share of the best margin that steps must reach from a W of this norm and loss; −inf if unproved."""
     gains = gains_per_step(step_sizes, best=best, reach=reach)
     if not len(step_sizes) or gains.min() < 0 or not 0 < loss < np.inf:
         return -np.inf
@@ -106,7 +97,6 @@ def bound_share(
 
 
 def bound_margin(evidence: Evidence, norm: Norm) -> ApproachBounds:
-    """The share of the best margin that each trial must reach."""
     bound = _bound_shares(evidence, norm, evidence.middle, int(evidence.trace.steps[-1]))
     judged = bound > 0
     if not is_proved(evidence) and not isinstance(evidence.trace.step, GradientDescent):
@@ -120,11 +110,7 @@ def bound_margin(evidence: Evidence, norm: Norm) -> ApproachBounds:
 
 
 def forecast_margin(evidence: Evidence, is_ready: Callable[[Evidence], bool], norm: Norm) -> int | str:
-    """About how many more steps until a margin can be judged, or why this is unknown.
-
-    Plain descent has its computed path. For other steps, the bound of a run of twice the steps is known,
-    since half of it is this run; and the proofs about steepest descent also apply to longer runs.
-    """
+    """Estimate how many more steps a run needs until its margin can be judged, or say why this is unknown."""
     last = int(evidence.trace.steps[-1])
     if not is_proved(evidence) and isinstance(evidence.trace.step, GradientDescent):
         return look_ahead(evidence, is_ready)
@@ -137,7 +123,7 @@ def forecast_margin(evidence: Evidence, is_ready: Callable[[Evidence], bool], no
 
 
 def count_averaged_steps(evidence: Evidence) -> float:
-    """Steps in the slowest running mean of an optimiser; one if a bound is proved or computed."""
+    """The steps in an optimiser's slowest running mean; 1 if a bound is proved or computed."""
     step = evidence.trace.step
     if is_proved(evidence) or not need_descent(evidence):
         return 1.0
@@ -146,7 +132,6 @@ def count_averaged_steps(evidence: Evidence) -> float:
 
 
 def _bound_shares(evidence: Evidence, norm: Norm, record: int, steps: int) -> Float64:
-    """The share that each trial must reach after this many steps, from its state at a record."""
     margins = evidence.once(find_margins, norm)
     bounds = np.full(evidence.trace.n_trials, -np.inf)
     for trial in np.flatnonzero(find_ordered(evidence) & np.isfinite(margins.best)).tolist():
@@ -160,7 +145,6 @@ def _bound_shares(evidence: Evidence, norm: Norm, record: int, steps: int) -> Fl
 
 
 def _bound_steepest(evidence: Evidence, margins: Margins, trial: int, record: int, steps: int) -> float:
-    """The share that steepest descent must reach after this many steps, from its state at a record."""
     trace, contexts = evidence.trace, evidence.target.contexts[trial]
     n_contexts, missed = len(contexts.bags.samples), float(evidence.curves.missed[record, trial])
     # Σ −ln(1 − m) is at most −ln(1 − Σ m), which keeps its digits where the masses m are small
@@ -182,7 +166,7 @@ def _bound_steepest(evidence: Evidence, margins: Margins, trial: int, record: in
 
 
 def _read_path(evidence: Evidence, margins: Margins, trial: int) -> float:
-    """The share of the computed path of plain descent at half of the steps, if it is increasing."""
+    """The share of the computed path of plain descent at half of the steps, if the share is increasing."""
     path, table = evidence.once(compute_path), evidence.trace.embeddings[trial]
     if not path.is_known[trial]:
         return -np.inf

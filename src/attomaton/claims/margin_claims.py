@@ -1,7 +1,7 @@
-"""Claims about margins: each optimiser maximises the margin in its own norm, on data without cycles.
+"""Judge margins: each optimiser maximises the margin in its own norm, on data without cycles.
 
-Margins are judged, never directions: the W of largest margin in the max norm or the spectral norm is not
-unique. What a run must reach is in :mod:`~attomaton.claims.margin_bounds`.
+Directions are not judged: the W of largest margin in the max norm or the spectral norm is not unique.
+:mod:`~attomaton.claims.margin_bounds` computes what a run must reach.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,6 @@ SMALL_EPSILON = 1e-3
 
 
 def need_moving(evidence: Evidence) -> str:
-    """Condition: weights are finite, and gradients did not vanish by rounding."""
     broken, missed, least = find_lost_digits(evidence)
     if broken or (missed >= least).all():
         return broken
@@ -57,7 +56,6 @@ def need_moving(evidence: Evidence) -> str:
 
 
 def need_covered_steps(evidence: Evidence) -> str:
-    """Condition: the theorem, or the computed path, covers these steps."""
     step = evidence.trace.step
     try:
         first = list_step_sizes(1.0, getattr(step, "schedule", None), 0, 1)[0]
@@ -78,7 +76,6 @@ def need_covered_steps(evidence: Evidence) -> str:
 
 
 def need_small_epsilon(evidence: Evidence) -> str:
-    """Condition: ε of Adam is small compared with the gradients of every trial, to the end."""
     step = evidence.trace.step
     if not isinstance(step, Adam) or not step.epsilon:
         return ""
@@ -92,7 +89,6 @@ def need_small_epsilon(evidence: Evidence) -> str:
 
 
 def need_order(evidence: Evidence) -> str:
-    """Condition: some trial with a priority has no cycle, and every priority can be met."""
     if find_ordered(evidence).any():
         return ""
     trial = int(evidence.directed.argmax())
@@ -108,13 +104,12 @@ def need_order(evidence: Evidence) -> str:
 
 
 def need_sound_path(evidence: Evidence) -> str:
-    """Condition: plain descent is below the edge of stability, and its path is known; other steps pass."""
+    """Condition: plain descent is below the stability limit, and its path is known; other steps pass."""
     plain = isinstance(evidence.trace.step, GradientDescent) and not evidence.normalized
     return (need_stable_step(evidence) or need_known_path(evidence)) if plain else ""
 
 
 def need_long_run(evidence: Evidence) -> str:
-    """Condition: half of the run is longer than the optimiser's averaging window, if no bound is proved."""
     window, half = count_averaged_steps(evidence), int(evidence.trace.steps[evidence.middle])
     if half >= window:
         return ""
@@ -123,7 +118,7 @@ def need_long_run(evidence: Evidence) -> str:
 
 @dataclass(frozen=True)
 class MarginClaim:
-    """The claim that margin(W)/‖W‖ tends to the best margin in a ``norm``, with conditions on that norm."""
+    """The claim that margin(W)/‖W‖ tends to the best margin in a ``norm``, with conditions on this norm."""
 
     norm: Norm
 
@@ -148,7 +143,7 @@ class MarginClaim:
         return Claim(f"margin-{self.norm}", assumptions, self.judge, ready, forecast)
 
     def report_share(self, need: Callable[[Evidence], str]) -> Callable[[Evidence], str]:
-        """The condition, whose reason also reports the measured share."""
+        """The condition, with the measured share added to its reason."""
 
         def need_and_report(evidence: Evidence) -> str:
             reason = need(evidence)
@@ -166,7 +161,6 @@ class MarginClaim:
         return f"; measured: {least:.3f} of the best margin in the {self.norm} norm{worst}"
 
     def need_own_norm(self, evidence: Evidence) -> str:
-        """Condition: the step maximises the margin in this norm, and W itself was trained."""
         step = evidence.trace.step
         norm = own_norm(step)
         if norm != self.norm:
@@ -175,7 +169,6 @@ class MarginClaim:
         return "W is a product of two factors, which were trained" if factored else ""
 
     def need_best(self, evidence: Evidence) -> str:
-        """Condition: the best margin of some trial without cycles is proved."""
         if np.isfinite(evidence.once(find_margins, self.norm).best[find_ordered(evidence)]).any():
             return ""
         n_tokens = evidence.trace.embeddings.shape[1]

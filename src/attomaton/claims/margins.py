@@ -1,8 +1,7 @@
-"""Margins of a run, in the norm that its optimiser keeps small, and the best margin of that norm.
+"""Measure the margins of a run in a norm, and the best margin in this norm.
 
-The margin of W is the smallest score difference of any priority, (e_i − e_j)ᵀ W e_k where token i precedes
-token j under query k. Divided by ‖W‖ it is at most the best margin, the inverse of the least norm of the
-Graph-SVM (:func:`~attomaton.solvers.norms.solve.solve_normed`).
+The margin of W is the smallest score difference (e_i − e_j)ᵀ W e_k of any priority. Divided by ‖W‖ it is at
+most the best margin, the inverse of the least norm of the Graph-SVM.
 """
 
 from collections.abc import Sequence
@@ -41,7 +40,7 @@ MOST_NORM_DIMENSIONS = 64
 
 
 def own_norm(step: Step) -> Norm | None:
-    """The norm in which training with this kind of step maximises the margin; None if no theory names one.
+    """Return the norm in which training with this kind of step maximises the margin, None if it is unknown.
 
     Examples
     --------
@@ -55,9 +54,9 @@ def own_norm(step: Step) -> Norm | None:
 class Margins:
     """The margins of a run in one ``norm``, at the recorded ``steps``, shape (n_records,).
 
-    ``margin`` is the smallest score difference of any priority, infinite in trials without priorities, and
-    ``size`` is ‖W‖, both of shape (n_records, n_trials). ``best`` is the largest margin that a W of norm 1
-    can have, shape (n_trials,); NaN if it is not proved.
+    ``margin`` is the smallest score difference of any priority (infinite without priorities) and ``size`` is
+    ‖W‖, both of shape (n_records, n_trials). ``best`` is the largest margin of a W of norm 1, shape
+    (n_trials,); it is NaN if it is not proved.
     """
 
     norm: Norm
@@ -68,32 +67,24 @@ class Margins:
 
     @property
     def share(self) -> Float64:
-        """The margin of W/‖W‖ as a share of the best, shape (n_records, n_trials); 0 if W = 0."""
+        """The margin of W/‖W‖ as a share of the best margin, shape (n_records, n_trials); 0 if W = 0."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self.size > 0, self.margin / self.size / self.best, 0.0)
 
 
 def measure_margins(trace: Trace, automata: Sequence[Automaton], norm: Norm) -> Margins:
-    """The margins of every record and trial, and the best margin of each trial in this norm.
+    """Measure the margin of every record and trial in a norm, and compute the best margin of each trial.
 
-    Parameters
-    ----------
-    trace : Trace
-        The run.
-    automata : sequence of Automaton
-        One per trial (:func:`~attomaton.claims.limits.solve_trials`).
-    norm : "frobenius", "max" or "spectral"
-        The norm of W.
+    ``automata`` are the automata of the trials of ``trace`` (:func:`~attomaton.claims.limits.solve_trials`).
+    ``norm`` is "frobenius", "max" or "spectral".
 
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.claims.limits import solve_trials
-    >>> from attomaton.training.models.embeddings import Orthonormal
-    >>> samples = at.Samples.from_lists([[0, 1]], [0])
-    >>> trace = at.train(samples, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=10)
-    >>> measure_margins(trace, solve_trials(trace), "max").share[-1].round(6).tolist()  # one priority
-    [1.0]
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])  # one priority
+    >>> trace = at.train(samples, at.AttentionModel(), at.GradientDescent(1.0), steps=10)
+    >>> measure_margins(trace, at.claims.solve_trials(trace), "max").share[-1].round(3).tolist()
+    [0.368]
     """
     check_automata(trace, automata)
     n_records, n_trials = trace.weights.shape[:2]
@@ -108,7 +99,7 @@ def measure_margins(trace: Trace, automata: Sequence[Automaton], norm: Norm) -> 
 
 
 def find_best(automaton: Automaton, table: Float64, norm: Norm) -> float:
-    """The best margin of a W of norm 1 for one trial; NaN if not proved, or if the problem is too large."""
+    """The best margin of a W of norm 1 for one trial; NaN if it is not proved or the problem is too large."""
     components = automaton.components
     if norm == "frobenius":
         squared = automaton.hard.certificate.upper

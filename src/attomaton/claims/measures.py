@@ -1,4 +1,4 @@
-"""Measurements of a training run: correlations, distances, attention masses, step by step."""
+"""Measure correlations, distances and attention masses at every record of a training run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -22,10 +22,10 @@ from attomaton.trajectory.basis import find_basis
 class Curves(Tabular):
     """One number for each of the recorded ``steps`` and trials, shape (n_records, n_trials) each.
 
-    ``norm`` is ‖W‖. ``correlation`` is ⟨W, W_svm⟩ / (‖W‖ ‖W_svm‖), NaN if one of them is zero, and
-    ``outside_correlation`` that of W_svm with Π⊥W = W − Π_fin W, Π_fin the projection onto the cyclic
-    subspace. ``finite_distance`` is ‖Π_fin W − W_fin‖. ``missed`` is 1 − the attention mass on the highest
-    component present in the context, mean over the samples. ``loss`` is the mean training loss.
+    ``norm`` is ‖W‖, and Π_fin the projection onto the cyclic subspace. ``correlation`` is
+    ⟨W, W_svm⟩ / (‖W‖ ‖W_svm‖), NaN if either is zero; ``outside_correlation`` uses W − Π_fin W instead of W.
+    ``finite_distance`` is ‖Π_fin W − W_fin‖. ``missed`` is the attention mass outside the highest component
+    present in the context, averaged over the samples. ``loss`` is the mean training loss.
     """
 
     steps: Int64
@@ -40,7 +40,6 @@ class Curves(Tabular):
         return f"Curves({len(self.steps):,} records of {self.norm.shape[1]:,} trials)"
 
     def _table(self) -> pa.Table:
-        """Columns step, trial (int64) and every measure (float64), one row per record and trial."""
         n_trials = int(self.norm.shape[1])
         names = [field.name for field in fields(self) if field.name != "steps"]
         columns: dict[str, Any] = {name: getattr(self, name).ravel() for name in names}
@@ -49,12 +48,12 @@ class Curves(Tabular):
 
     @property
     def retrieved(self) -> Float64:
-        """The attention mass on the highest component present, mean over the samples."""
+        """The attention mass on the highest component in the context, averaged over the samples."""
         return 1.0 - self.missed
 
     @property
     def surprise(self) -> Float64:
-        """−ln of that mass; stays precise when the mass is nearly 1."""
+        """−ln of the retrieved mass; precise even if the mass is nearly 1."""
         return -np.log1p(-self.missed)
 
     def summary(self) -> pa.Table:
@@ -68,16 +67,16 @@ class Curves(Tabular):
 
 
 def measure_trace(trace: Trace, automata: Sequence[Automaton]) -> Curves:
-    """All curves of a run relative to the automata of :func:`~attomaton.claims.limits.solve_trials`.
+    """Measure the norm, correlation, distance and attention curves of a run relative to its automata.
+
+    ``automata`` are the automata of the trials of ``trace`` (:func:`~attomaton.claims.limits.solve_trials`).
 
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.training.models.embeddings import Orthonormal
     >>> corpus = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
-    >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=1000)
-    >>> curves = measure_trace(trace, at.claims.solve_trials(trace))
-    >>> curves.missed[[0, -1], 0].round(3).tolist()  # mass on neither 0 nor 1: a third, then hardly any
+    >>> trace = at.train(corpus, at.AttentionModel(), at.GradientDescent(1.0), steps=1000)
+    >>> measure_trace(trace, at.claims.solve_trials(trace)).missed[[0, -1], 0].round(3).tolist()
     [0.333, 0.001]
     """
     return measure_against(trace, predict_target(trace, automata))
@@ -90,7 +89,7 @@ class Target:
     ``directions`` is W_svm, or another direction, perpendicular to the cyclic subspace, shape (n_trials, dim,
     dim). ``axes`` are orthonormal axes of the cyclic subspace, padded with zeros, shape (n_trials, n_axes,
     dim²), and ``finite_part`` the finite part along them, shape (n_trials, n_axes). ``contexts`` has the
-    (sample, token) pairs of each trial, and ``below`` which of these are below the highest component of their
+    (sample, token) pairs of each trial, and ``below`` marks those below the highest component of their
     context.
     """
 
@@ -117,7 +116,6 @@ class Target:
 
 
 def predict_target(trace: Trace, automata: Sequence[Automaton]) -> Target:
-    """The limit according to the automata of the trials."""
     check_automata(trace, automata)
     axes = cyclic_axes(trace, [automaton.components for automaton in automata])
     finite = np.stack([dense(automaton.soft.weights) for automaton in automata])
@@ -137,7 +135,6 @@ def predict_target(trace: Trace, automata: Sequence[Automaton]) -> Target:
 
 
 def measure_against(trace: Trace, target: Target) -> Curves:
-    """All curves of a run relative to its predicted limit."""
     norm = np.linalg.norm(trace.weights, axis=(2, 3))
     coordinates = cyclic_coordinates(target.axes, trace.weights)
     length = target.along_direction(trace.weights)
@@ -179,7 +176,6 @@ def cyclic_coordinates(axes: Float64, weights: Float64) -> Float64:
 
 
 def _axes(components: Components, table: Float64) -> Float64:
-    """Orthonormal axes of the cyclic subspace of one trial, shape (n_axes, dim²)."""
     if is_orthonormal(table):
         return _tie_axes(components)
     basis = find_basis(components, table)

@@ -1,9 +1,4 @@
-"""The claims of "Mechanics of Next Token Prediction with Self-Attention", the third term and margins, judged.
-
-A theorem is about the limit, but a run ends. So each claim about a limit is tested against a bound that
-depends on the data, W(0) and the step size only, or on the first half of the run
-(:mod:`attomaton.claims.approach`). A run that is too short for its bound to be informative is not judged.
-"""
+"""Judge the claims of "Mechanics of Next Token Prediction with Self-Attention", third term and margins."""
 
 from collections.abc import Callable, Sequence
 
@@ -58,23 +53,21 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
     Parameters
     ----------
     automata : Automaton or sequence of Automaton
-        The automata of the trials (:func:`~attomaton.claims.limits.solve_trials`), one per trial.
-        A single automaton must come from the corpus that all trials were trained on; it is solved again with
-        the embeddings of each.
+        One automaton per trial (:func:`~attomaton.claims.limits.solve_trials`). A single automaton must come
+        from the corpus of all trials; it is then solved again with the embeddings of each trial.
     trace : Trace
-        The run.
+        The training run.
 
     Returns
     -------
     Verdicts
-        One verdict per claim. Numbers are those of the worst trial.
+        One verdict per claim, with the numbers of the worst trial.
 
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.training.models.embeddings import Orthonormal
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1])
-    >>> trace = at.train(samples, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=2000)
+    >>> trace = at.train(samples, at.AttentionModel(), at.GradientDescent(1.0), steps=2000)
     >>> verify(at.learn(samples), trace).summary
     '13 hold, 3 not judged (3 do not apply here)'
     """
@@ -89,14 +82,12 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
 
 
 def _need_priorities(evidence: Evidence) -> str:
-    """Some trial with independent embeddings has a priority."""
     orders = zip(evidence.automata, evidence.independent, strict=True)
     any_order = any(counts and automaton.components.order.num_rows for automaton, counts in orders)
     return "" if any_order else "no token precedes another, so the Graph-SVM has no constraints"
 
 
 def judge_feasibility(evidence: Evidence) -> Judgement:
-    """Claim: every priority is met with a margin of 1."""
     least = np.inf
     for automaton, counts in zip(evidence.automata, evidence.independent, strict=True):
         if counts:

@@ -1,8 +1,7 @@
-"""The claims of "Scan and Snap" (arXiv 2305.16380), judged on the flow of Y and Z itself.
+"""Judge the claims of "Scan and Snap" (arXiv 2305.16380) on the flow of Y and Z itself.
 
-Numbers in brackets are those of the claims on the theory page. t₀' and t₀ are those of Theorem 4: between
-them it says nothing, so growth is judged before the first and after the second. Turn and snap are times of
-ours. Where a printed formula was corrected, the verdict reports what the printed one gives.
+Numbers in brackets are those of the claims on the theory page. t₀' and t₀ are the times of Theorem 4, which
+says nothing about the time between them. Turn and snap are our own times.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,18 +41,16 @@ class ScanEvidence:
 
     @cached_property
     def law(self) -> SnapLaw:
-        """The closed form for the same numbers of classes and tokens."""
         classes = self.flow.reduced.classes
         return SnapLaw(len(classes), classes.n_tokens, self.flow.rates)
 
     @cached_property
     def gain(self) -> Float64:
-        """Mean gain over the classes, shape (n_times,)."""
+        """Gain averaged over the classes, shape (n_times,)."""
         return measure_gain(self.flow).mean(axis=1)
 
     @cached_property
     def turn(self) -> float:
-        """The time of the largest gain."""
         return find_turn(self.flow.times, self.gain)
 
     @cached_property
@@ -63,30 +60,26 @@ class ScanEvidence:
 
     @cached_property
     def score_moves(self) -> Float64:
-        """How far scores move from one recorded time to the next, from 0: (n_times, n_queries, n_keys)."""
+        """Changes of the scores since the previous recorded time, shape (n_times, n_queries, n_keys)."""
         return np.diff(self.flow.scores, axis=0, prepend=0.0)
 
     @cached_property
     def growth(self) -> Float64:
-        """Mean of B over the classes, shape (n_times,)."""
+        """B averaged over the classes, shape (n_times,)."""
         return self.flow.growth.mean(axis=1)
 
 
 def verify_flow(flow: LayerFlow) -> Verdicts:
-    """Test a flow against claims 1 to 4; times should range from a fiftieth of the turn to 100 turns.
+    """Test a flow against claims 1 to 4 of "Scan and Snap".
+
+    Its times should range from a fiftieth of the turn (the time of the largest gain) to 100 turns.
 
     Examples
     --------
-    >>> from attomaton.theories.scansnap.classes import CorpusClasses
-    >>> weights = 0.95 * np.eye(10, 1000, k=1)  # ten classes: a distinct token each, and token 0 in common
-    >>> weights[:, 0] = 0.05
-    >>> star = CorpusClasses.from_table(np.arange(11, 21), np.arange(21, 31), weights)
-    >>> from attomaton.theories.scansnap.flow import solve_flow
-    >>> from attomaton.theories.scansnap.law import Rates
-    >>> times = np.geomspace(0.1, 1000, 300)
-    >>> verdicts = verify_flow(solve_flow(star, Rates(5.0, 0.5), times))
-    >>> [verdict.claim for verdict in verdicts if verdict.status.value != "holds"]
-    ['several common tokens shrink (2)', 'ratios (3)', 'order in time (3)']
+    >>> from attomaton.theories import Rates, draw_linear_classes, solve_flow
+    >>> flow = solve_flow(draw_linear_classes(n_queries=5), Rates(5.0, 0.5), np.geomspace(0.1, 100, 50))
+    >>> verify_flow(flow)[2].status.words
+    'holds'
     """
     evidence = ScanEvidence(flow)
     return Verdicts(claim.check(evidence) for claim in SCANSNAP_CLAIMS)
@@ -105,7 +98,7 @@ def _need_fast_decoder(evidence: ScanEvidence) -> str:
 
 
 def _need_decoder_beyond_vocabulary(evidence: ScanEvidence) -> str:
-    """The class's own term in Y is M − 1 times the others', so the effect of attention must not reach it."""
+    """A class's own term in Y is M − 1 times the others', so the effect of attention must not reach it."""
     ratio, size = evidence.flow.rates.ratio, evidence.law.n_tokens
     return f"η_Y/η_Z = {ratio:g} is below M = {size:,}" if ratio < size else ""
 
@@ -200,7 +193,7 @@ def _list_distinct(evidence: ScanEvidence) -> Iterator[tuple[Float64, Float64]]:
 
 
 def _judge_order(evidence: ScanEvidence) -> Judgement:
-    """At each record a token of larger P(l | n) has the larger score than its neighbour of smaller P."""
+    """Claim: at each record, of two tokens of a class the more probable one has the larger score."""
     least, n_pairs = np.inf, 0
     for law, scores in _list_distinct(evidence):
         order = np.argsort(law, kind="stable")
@@ -214,7 +207,7 @@ def _judge_order(evidence: ScanEvidence) -> Judgement:
 
 
 def _judge_ratios(evidence: ScanEvidence) -> Judgement:
-    """ln r(t) − ln r(0) against 2 (z_l(t) − z_l(0)), for the leading token and the others of its class."""
+    """Compare ln r(t) − ln r(0) with 2 (z_l(t) − z_l(0)) for the leading token l and others of its class."""
     worst = 0.0
     for law, scores in _list_distinct(evidence):
         final, leading = scores[-1], law.argmax()
@@ -286,25 +279,16 @@ def _judge_snap(evidence: ScanEvidence) -> Judgement:
 
 
 def judge_rates(flows: Sequence[LayerFlow]) -> Verdict:
-    """Test whether growth slows down earlier at a larger η_Y, on flows that differ in η_Y alone.
+    """Test whether growth slows down earlier at a larger η_Y.
 
-    Parameters
-    ----------
-    flows : sequence of LayerFlow
-        At least two, by ascending η_Y.
+    ``flows`` are at least two flows that differ in η_Y alone, sorted by η_Y.
 
     Examples
     --------
-    >>> from attomaton.theories.scansnap.classes import CorpusClasses
-    >>> from attomaton.theories.scansnap.flow import solve_flow
-    >>> from attomaton.theories.scansnap.law import Rates
-    >>> weights = 0.95 * np.eye(10, 1000, k=1)
-    >>> weights[:, 0] = 0.05
-    >>> star = CorpusClasses.from_table(np.arange(11, 21), np.arange(21, 31), weights)
-    >>> times = np.geomspace(0.1, 1000, 300)
-    >>> verdict = judge_rates([solve_flow(star, Rates(rate, 0.5), times) for rate in (2.0, 5.0)])
-    >>> verdict.status.words, round(verdict.value, 2)
-    ('holds', 0.4)
+    >>> from attomaton.theories import Rates, draw_linear_classes, solve_flow
+    >>> classes, times = draw_linear_classes(n_queries=5), np.geomspace(0.1, 1000, 100)
+    >>> judge_rates([solve_flow(classes, Rates(rate, 0.5), times) for rate in (2.0, 5.0)]).status.words
+    'holds'
     """
     snaps = np.array([ScanEvidence(flow).snap for flow in flows])
     largest = float((snaps[1:] / snaps[:-1]).max())

@@ -1,4 +1,4 @@
-"""Verdicts stored beside the training run that they judge, in the folder of a learned run."""
+"""Store verdicts in the folder of a learned run, beside the training run that they judge."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,7 @@ TRACE = Path("training", "trace.safetensors")
 
 
 def write_verdicts(run: str | Path, verdicts: Sequence[Mapping[str, Any]], trace: str | None) -> str:
-    """Store verdicts in ``run/verdicts.json``; returns why they were not stored, or an empty text.
-
-    ``trace`` is the digest of the trace they judge, taken before it was read (:func:`digest_trace`). A run
-    that cannot be written to, or that another process writes to, can still be judged.
-    """
+    """Store verdicts on the trace with this digest; return why they were not stored, or an empty text."""
     folder = Path(os.path.realpath(run))
     manifest = read_sealed(folder / MANIFEST)
     if manifest is None or manifest.get("kind") != "run":
@@ -55,6 +51,5 @@ def read_verdicts(run: str | Path) -> list[Mapping[str, Any]]:
 
 
 def digest_trace(run: Path) -> str | None:
-    """The current digest of a run's trace; None if there is none."""
     path = run / TRACE
     return digest_file(path) if path.is_file() else None

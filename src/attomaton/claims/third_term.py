@@ -1,7 +1,7 @@
-"""Claims that a run has the computed weights: by the expansion with its third term, and by fast-forward.
+"""Judge whether a run has the weights computed by the expansion with its third term, and by fast-forward.
 
-The expansion is W(t) = ln t · W_svm + W_fin + R + o(1), with R the third term. Each computation reports an
-error; the run must be within it.
+The expansion is W(t) = ln t · W_svm + W_fin + R + o(1), where R is the third term. Each computation reports
+an error; the distance of the run must be at most this error.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,6 @@ WEIGHT_ROUNDING = 1e-12
 
 
 def expand_trial(trace: Trace, automaton: Automaton, trial: int) -> Expansion:
-    """The expansion of one trial from its own W(0)."""
     start, table = trace.weights[0, trial], trace.embeddings[trial]
     sparse = isinstance(automaton.hard.weights, csc_array)
     if sparse and start.any():
@@ -51,17 +50,16 @@ def expand_trial(trace: Trace, automaton: Automaton, trial: int) -> Expansion:
 
 @dataclass(frozen=True, eq=False)
 class Misses:
-    """How far runs are from the computed weights, shape (n_trials,) each.
+    """The distance of runs from the computed weights, shape (n_trials,) each.
 
-    ``predicted`` are the trials with a sufficiently accurate prediction, ``share`` is the largest
-    ‖W − computed‖ of any record / the reported error.
+    ``predicted`` marks the trials with a sufficiently accurate prediction. ``share`` is the largest
+    ‖W − computed‖ of any record divided by the reported error.
     """
 
     predicted: Bool
     share: Float64
 
     def judge(self, measure: str) -> Judgement:
-        """Within the error in every trial with a prediction."""
         worst = find_worst(self.share, self.predicted)
         value = float(self.share[worst])
         meaning = name_trials(measure, worst, self.predicted & (self.share <= 1), self.predicted)
@@ -74,7 +72,6 @@ def _is_close(evidence: Evidence, trial: int, error: float) -> bool:
 
 
 def expand_once(evidence: Evidence, trial: int) -> Expansion:
-    """The expansion of one trial, computed once."""
     key = (expand_trial, trial)
     if key not in evidence.of_data:
         evidence.of_data[key] = expand_trial(evidence.trace, evidence.automata[trial], trial)
@@ -82,7 +79,7 @@ def expand_once(evidence: Evidence, trial: int) -> Expansion:
 
 
 def find_misses(evidence: Evidence) -> Misses:
-    """The end of the run compared with the expansion, in trials where data alone determine it."""
+    """Compare the end of the run with the expansion, in trials where data alone determine it."""
     trace, last = evidence.trace, float(evidence.trace.steps[-1])
     close, share = np.zeros(trace.n_trials, bool), np.full(trace.n_trials, np.inf)
     for trial in np.flatnonzero(evidence.directed).tolist():
@@ -96,38 +93,30 @@ def find_misses(evidence: Evidence) -> Misses:
 
 
 def need_data_alone(evidence: Evidence) -> str:
-    """Condition: the third term of some trial follows from data alone."""
     trials = np.flatnonzero(evidence.directed).tolist()
     caveats = [expand_once(evidence, trial).caveat for trial in trials]
     return "" if "" in caveats else f"in no trial does the third term follow from data alone: {caveats[0]}"
 
 
 def need_prediction(evidence: Evidence) -> str:
-    """Condition: the expansion of some trial is accurate by the end."""
     reason = "the expansion is not accurate yet by the end in any trial"
     return "" if evidence.once(find_misses).predicted.any() else reason
 
 
 def judge_third_term(evidence: Evidence) -> Judgement:
-    """Claim: W(t) is where the expansion predicts it, within its own error."""
     return evidence.once(find_misses).judge("‖W − predicted‖ at the end / error bound of the expansion")
 
 
 def need_late_records(evidence: Evidence) -> str:
-    """Condition: some record is late enough."""
     return "" if evidence.trace.steps[-1] >= LATE_STEP else f"training ended before step {LATE_STEP:,}"
 
 
 def count_to_late(evidence: Evidence, *_: object) -> int:
-    """The steps until the first that is late enough."""
     return LATE_STEP - int(evidence.trace.steps[-1])
 
 
 def need_steady_head(evidence: Evidence) -> str:
-    """Condition: rounding errors of the head do not grow; a tied head has more of them than token-id.
-
-    They grow where the loss is more curved along the path than the step allows, even if not in the limit.
-    """
+    """Condition: rounding errors of a tied head do not grow along the path."""
     trace = evidence.trace
     if not isinstance(trace.model.head, Tied):
         return ""
@@ -138,7 +127,7 @@ def need_steady_head(evidence: Evidence) -> str:
 
 
 def follow_run(evidence: Evidence) -> Misses:
-    """Late records compared with fast-forward from the same W(0)."""
+    """Compare late records with fast-forward from the same W(0)."""
     trace = evidence.trace
     late = np.flatnonzero(trace.steps >= LATE_STEP)
     late = late[np.unique(np.linspace(0, len(late) - 1, RECORDS if len(late) else 0).astype(int))]
@@ -158,12 +147,10 @@ def follow_run(evidence: Evidence) -> Misses:
 
 
 def need_followed(evidence: Evidence) -> str:
-    """Condition: fast-forward can predict some trial."""
     reason = "fast-forward cannot predict the end of any trial"
     return "" if evidence.once(follow_run).predicted.any() else reason
 
 
 def judge_fast_forward(evidence: Evidence) -> Judgement:
-    """Claim: from the same W(0), fast-forward has the weights of the run at every late record."""
     meaning = f"largest ‖W − computed‖ / error bound of fast-forward, from step {LATE_STEP:,} on"
     return evidence.once(follow_run).judge(meaning)

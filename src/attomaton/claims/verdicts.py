@@ -1,4 +1,4 @@
-"""A verdict on a claim: whether it holds, by which number, or why it does not apply."""
+"""Represent the verdict on a claim: whether it holds, by which number, or why it does not apply."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,12 +29,12 @@ AnyEvidence = TypeVar("AnyEvidence")
 
 
 class VerdictStatus(Enum):
-    """The outcome of a claim.
+    """Whether a claim holds, fails, needs a longer run, or does not apply.
 
     Examples
     --------
-    >>> VerdictStatus.TOO_EARLY.words, VerdictStatus.FAILS.good
-    ('too early', False)
+    >>> VerdictStatus.TOO_EARLY.words
+    'too early'
     """
 
     HOLDS = "holds"
@@ -44,12 +44,12 @@ class VerdictStatus(Enum):
 
     @property
     def words(self) -> str:
-        """The value as words."""
+        """The status in words, such as "too early"."""
         return self.value.replace("_", " ")
 
     @property
     def good(self) -> bool | None:
-        """Whether the outcome is good; None if the claim was not judged."""
+        """True if the claim holds, False if it fails, and None if it was not judged."""
         return {"holds": True, "fails": False}.get(self.value)
 
 
@@ -74,15 +74,15 @@ class Verdict:
     claim : str
         The name of the claim.
     status : VerdictStatus
-        Whether it holds; ``too_early`` if a longer run could be judged, ``not_applicable`` if one of its
-        assumptions is missing.
+        Whether the claim holds: ``too_early`` means that only a longer run can be judged, ``not_applicable``
+        that an assumption is not met.
     value, bound : float or None
-        The measured value and its bound, for the worst trial. If it is too early, there is no bound; if an
-        assumption is missing, there is neither.
+        The measured value of the worst trial and the bound for this value; both are None if not applicable. A
+        verdict of ``too_early`` has no bound.
     reason : str
-        What the numbers mean; or why it is too early, with what was measured; or which assumption is missing.
+        What the numbers mean, or why the claim was not judged.
     more_steps : int or None
-        About how many more steps a run that is too early needs; None if unknown.
+        About how many more steps are needed if it is too early; None if this is unknown.
 
     Examples
     --------
@@ -107,27 +107,27 @@ class Verdict:
 
     @property
     def numbers(self) -> str:
-        """The value and its bound in a few digits; empty if nothing was measured."""
+        """The measured value and its bound in four digits; an empty text if nothing was measured."""
         return self.shown_value + f" (bound {self.shown_bound})" * (self.bound is not None)
 
     @property
     def shown_value(self) -> str:
-        """The value in a few digits; empty if there is none."""
+        """The measured value in four digits; an empty text if there is none."""
         return "" if self.value is None else f"{self.value:.4g}"
 
     @property
     def shown_bound(self) -> str:
-        """The bound in a few digits; empty if there is none."""
+        """The bound in four digits; an empty text if there is none."""
         return "" if self.bound is None else f"{self.bound:.4g}"
 
     @property
     def fails(self) -> bool:
-        """Whether the claim applies and does not hold."""
+        """Whether the claim was judged and fails."""
         return self.status is VerdictStatus.FAILS
 
     @property
     def ratio(self) -> float | None:
-        """Value / bound, limited to 1/REACH … REACH for the plot; None if it is not meaningful."""
+        """The value divided by the bound, limited to 0.1 … 10 for the plot; None if it is not positive."""
         if self.value is None or not self.bound or not (isfinite(self.value) and isfinite(self.bound)):
             return None
         ratio = self.value / self.bound
@@ -139,12 +139,12 @@ class Verdicts(Tabular, list[Verdict]):
 
     @property
     def counts(self) -> dict[str, int]:
-        """The number of claims with each status, by its value."""
+        """The number of claims with each status."""
         return {status.value: sum(verdict.status is status for verdict in self) for status in VerdictStatus}
 
     @property
     def summary(self) -> str:
-        """How many claims hold, fail and were not judged, and how many of the latter need more steps."""
+        """A line with the number of claims that hold, that fail and that were not judged."""
         if not self:
             return "no claims"
         holds, fails, early, outside = self.counts.values()
@@ -172,7 +172,7 @@ class Verdicts(Tabular, list[Verdict]):
         return [summary, Grid("Verdicts", headers, rows)] if rows else ["No claim was judged."]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the ratio of each claim's value to its bound; returns the matplotlib axes."""
+        """Draw the ratio of each claim's value to its bound; return the matplotlib axes."""
         n_rows = max(len(self), 1)
         with house_axes(
             ax, height=VERDICT_HEIGHT * n_rows + REMAINING_HEIGHT, width=0.75 * TWO_COLUMNS
@@ -208,7 +208,7 @@ def _count_of(count: int, singular: str, plural: str) -> str:
 
 
 def verdict_record(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as a JSON record; non-finite numbers become null."""
+    """A verdict as a JSON record; numbers that are not finite become null."""
     numbers = (verdict.value, verdict.bound)
     value, bound = (None if number is None or not isfinite(number) else number for number in numbers)
     record = {"claim": verdict.claim, "status": verdict.status.value, "value": value, "bound": bound}
@@ -225,18 +225,17 @@ class Judgement:
     meaning: str
 
     def about(self, claim: str) -> Verdict:
-        """The verdict on a claim of this name."""
         status = VerdictStatus.HOLDS if self.enough else VerdictStatus.FAILS
         return Verdict(claim, status, self.value, self.bound, self.meaning)
 
 
 @dataclass(frozen=True)
 class Claim(Generic[AnyEvidence]):
-    """A theorem with its ``assumptions``; each returns what the evidence lacks, or an empty text.
+    """A theorem with its ``assumptions``; each assumption returns why it is not met, or an empty text.
 
-    ``ready`` are conditions too: each returns why the run must be longer. ``judge`` tests the evidence
-    regardless of both. ``forecast`` takes the evidence and a test of whether other evidence is ready, and
-    returns about how many more steps the run needs, or why this is unknown.
+    Each condition of ``ready`` returns why the run must be longer, or an empty text. ``judge`` tests the
+    evidence regardless of both. ``forecast`` estimates how many more steps the run needs until it is ready,
+    or says why this number is unknown.
     """
 
     name: str
@@ -246,7 +245,7 @@ class Claim(Generic[AnyEvidence]):
     forecast: Callable[[AnyEvidence, Callable[[AnyEvidence], bool]], int | str] | None = None
 
     def check(self, evidence: AnyEvidence) -> Verdict:
-        """Not applicable if an assumption is missing, too early if the run is short, else as judged."""
+        """Not applicable if an assumption is not met, too early if the run is short, otherwise as judged."""
         missing = _first_unmet(self.assumptions, evidence)
         if missing:
             return Verdict(self.name, VerdictStatus.NOT_APPLICABLE, None, None, missing)
@@ -267,10 +266,9 @@ class Claim(Generic[AnyEvidence]):
         return Verdict(self.name, VerdictStatus.TOO_EARLY, value, None, reason, steps if counted else None)
 
     def judge_anyway(self, evidence: AnyEvidence) -> Verdict:
-        """The judgement without checking the assumptions: a claim may then fail, and should be able to."""
+        """Judge without checking the assumptions: a claim may then fail, and should be able to."""
         return self.judge(evidence).about(self.name)
 
 
 def _first_unmet(needs: tuple[Callable[[AnyEvidence], str], ...], evidence: AnyEvidence) -> str:
-    """The first unmet need; empty if all are met."""
     return next(filter(None, (need(evidence) for need in needs)), "")

@@ -1,4 +1,4 @@
-"""The two corpus passes at scale: one kernel, and the engines that run it over token shards."""
+"""Run the two passes over a corpus at scale: one kernel, and the engines that run it over token shards."""
 
 from typing import TYPE_CHECKING
 

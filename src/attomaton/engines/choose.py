@@ -1,4 +1,4 @@
-"""Choosing the engine that runs the passes."""
+"""Choose the engine that runs the passes over a corpus."""
 
 import tempfile
 from collections.abc import Callable, Generator
@@ -54,26 +54,25 @@ class Engine(Checked):
     Attributes
     ----------
     name : str
-        ``"memory"``: everything in memory. ``"duckdb"``: over shards on disk, in partitions of the
-        queries, with bounded memory. ``"spark"``: the same on local processors or a cluster. ``"auto"``:
-        duckdb for a folder of shards that is unlikely to fit in memory, otherwise memory.
+        ``"memory"`` computes everything in memory. ``"duckdb"`` reads shards on disk, in partitions of the
+        queries, with bounded memory. ``"spark"`` does so on local processors or a cluster. ``"auto"`` means
+        duckdb for a folder of shards that is unlikely to fit in memory, and otherwise memory.
     memory : str or int, optional
-        Memory in which the duckdb engine sorts and merges, or that a local Spark may use, such as "2GB"; the
-        default is 60 % of the machine's. It is no limit of the process: tokenising a document, the tokens
-        that a thread works on and the largest query, which is never split, come on top.
+        The memory in which the duckdb engine sorts and merges, or which a local Spark session uses, such as
+        "2GB"; the default is 60 % of the machine's memory. The process needs more memory than this, for
+        documents that are tokenised, tokens that threads work on, and the largest query.
     threads : int, optional
         Threads for the engine and both solvers; by default one per processor. With embeddings, numpy's linear
         algebra uses its own setting.
     master : str, optional
-        Where Spark runs, such as ``"spark://host:7077"``; by default in the active session, or on local
+        The Spark master, such as ``"spark://host:7077"``; the default is the active session, or local
         processors.
 
     Examples
     --------
     >>> import attomaton as at
-    >>> engine = Engine("duckdb", memory="1GB", threads=1)
-    >>> engine.on_disk, at.learn([[0, 1, 0, 2, 0, 1]], window=3, engine=engine)
-    (True, Automaton(2 queries, 5 components, 3 tokens))
+    >>> at.learn([[0, 1, 0, 2, 0, 1]], window=3, engine=Engine("duckdb", memory="1GB", threads=1))
+    Automaton(2 queries, 5 components, 3 tokens)
     """
 
     name: str = field(default="auto", metadata=checked(_check_engine))
@@ -83,17 +82,17 @@ class Engine(Checked):
 
     @property
     def on_disk(self) -> bool:
-        """Whether the engine reads nothing but shards on disk."""
+        """Whether the engine reads only shards on disk."""
         return self.name in ("duckdb", "spark")
 
     def in_memory(self, corpus: Samples | Shards) -> bool:
-        """Whether the engine reads this corpus into memory; ``"auto"`` decides by the number of tokens."""
+        """Return whether the engine reads this corpus into memory; for ``"auto"`` it depends on the size."""
         if isinstance(corpus, Samples) or self.name != "auto":
             return not self.on_disk
         return BYTES_PER_TOKEN * sum(corpus.sizes) <= parse_memory(self.memory)
 
     def reads_text_in_memory(self, size: Callable[[], int]) -> bool:
-        """Whether the engine reads a corpus into memory; ``"auto"`` decides by the ``size`` of its text."""
+        """Return whether the engine reads text of ``size`` bytes into memory."""
         if self.name != "auto" or BYTES_PER_TEXT_BYTE * size() <= parse_memory(self.memory):
             return not self.on_disk
         import_duckdb("a corpus too large for memory")
@@ -101,7 +100,7 @@ class Engine(Checked):
 
 
 def as_engine(engine: object, corpus: object = None) -> Engine:
-    """The engine that a user names or gives; an error if it cannot read this corpus or is not installed."""
+    """Check that the engine of a user can read this corpus and is installed, and return it."""
     chosen = engine if isinstance(engine, Engine) else Engine(cast("str", engine))
     if chosen.on_disk and isinstance(corpus, Samples):
         raise UnsupportedOption(f"the engine {chosen.name} reads text and shards, not Samples; choose memory")
@@ -154,7 +153,7 @@ class Adder:
     def reading(
         self, corpus: Any, options: ReadingOptions, work: str | PathLike[str] | None
     ) -> Generator[tuple[Chunk | Shards, Vocabulary | None, dict[str, Any], AddUp]]:
-        """Yield whole documents, vocabulary, manifest entry, and the function that sums over them."""
+        """Yield whole documents, vocabulary, manifest entry, and the function that sums over documents."""
         reading, tokenizer = as_reading(options.get("reading")), options.get("tokenizer") or "word"
         with ExitStack() as stack:
             if work is None:

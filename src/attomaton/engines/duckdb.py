@@ -1,7 +1,7 @@
-"""The DuckDB engine: corpora larger than memory on one machine, resumable by shard.
+"""The DuckDB engine reads corpora larger than memory on one machine, and can be resumed by shard.
 
-The kernel turns chunks of the corpus into files, each sorted and counted. They are merged with
-bounded memory: edges and sums by DuckDB, which spills to disk if necessary, choices batch by batch.
+The kernel turns chunks of the corpus into files, each sorted and counted. They are merged with bounded
+memory: edges and sums by DuckDB, which spills to disk if necessary, choices batch by batch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,16 +40,16 @@ _arrow: Any = pa
 
 @dataclass(frozen=True, eq=False)
 class DuckDBEngine:
-    """Both passes over shards on disk, with bounded memory.
+    """Run the two corpus passes over shards on disk, with bounded memory.
 
     Attributes
     ----------
     shards : Shards
         The tokenised corpus.
     work : Path
-        A folder for unmerged files, spilled data and the result: new, empty, or that of an earlier run; one
-        run at a time. A run with the same shards and settings resumes an earlier one. Delete it when the
-        result is loaded or copied.
+        A folder for unmerged files, spilled data and the result, which must be new, empty, or the folder of
+        an earlier run. Only one run at a time can use it. A run with equal shards and settings resumes an
+        earlier run. Delete the folder when the result is loaded or copied.
     selection : Selection
         The queries and edges to keep.
     memory : str or int, optional
@@ -57,20 +57,16 @@ class DuckDBEngine:
     threads : int, optional
         Number of threads; by default one per processor.
     progress : callable
-        Called now and then with a stage, the amount done and the total.
+        A function that is called with the name of a stage, the amount done and the total.
 
     Examples
     --------
     >>> import tempfile
-    >>> from attomaton.graphs.components import find_components
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     ids, offsets = np.array([0, 2, 1, 1, 2, 0, 1, 2, 2], np.int32), np.array([0, 9])
     ...     shards = Shards.write(Path(folder, "shards"), ids, offsets, n_tokens=3)
-    ...     engine = DuckDBEngine(shards, Path(folder, "work"), Selection(window=3), memory="1GB")
-    ...     edges = engine.edges()
-    ...     choices = engine.choices(find_components(edges.load()))
-    >>> edges, choices
-    (EdgePartitions(8 edges in 1 partitions), ChoiceTable(3 distinct choices, 3 in all))
+    ...     DuckDBEngine(shards, Path(folder, "work"), Selection(window=3), memory="1GB").edges()
+    EdgePartitions(8 edges in 1 partitions)
     """
 
     shards: Shards
@@ -82,14 +78,14 @@ class DuckDBEngine:
 
     @cached_property
     def selected(self) -> Bool:
-        """Which queries are selected, shape (n_tokens,)."""
+        """Whether each token is a selected query, shape (n_tokens,)."""
         selected = self.selection.selected(self.shards.n_tokens)
         if self.selection.top is None:
             return selected
         return self.selection.largest(selected, count_realisable(self.shards, self.selection.reach, selected))
 
     def edges(self) -> EdgePartitions:
-        """First pass: every edge with its support, sorted, in Parquet files of whole queries."""
+        """First pass: count every edge, and write the edges to sorted Parquet files of whole queries."""
         digest = fingerprint(self.shards, {**self._settings, "min_support": self.selection.min_support})
         about = {"n_tokens": self.shards.n_tokens, "fingerprint": digest}
         with working_in(self.work) as work:
@@ -103,11 +99,11 @@ class DuckDBEngine:
                 return merger.edges(unmerged, min_support=self.selection.min_support, about=about)
 
     def choices(self, components: Components | None) -> ChoiceTable:
-        """Second pass: count the choices inside each label's component (None: in whole contexts)."""
+        """Second pass: count the choices inside each label's component, or in whole contexts for None."""
         return self.choice_partitions(components, np.array([0, self.shards.n_tokens])).load()
 
     def choice_partitions(self, within: Components | Ties | None, borders: Int64) -> ChoicePartitions:
-        """Count the choices; file ``i`` has those of the queries ``borders[i] … borders[i + 1] − 1``."""
+        """Count the choices; file ``i`` has the queries ``borders[i] … borders[i + 1] − 1``."""
         components = within.load() if isinstance(within, Ties) else within
         n_bytes = size_batches(self._bytes // self._threads, self._workshop.count_chunks(self.shards))
 
@@ -131,7 +127,7 @@ class DuckDBEngine:
                 return merger.choices(unmerged, borders, digest)
 
     def sums(self, count: Counting) -> dict[str, Sums]:
-        """Sum the counts of each chunk of whole documents, by key; a later run can resume."""
+        """Sum by key what ``count`` lists for each chunk of whole documents; the sum can be resumed."""
 
         def process(chunk: Chunk) -> Iterator[tuple[str, pa.Table]]:
             most = min(MOST_BATCH_SUMS, self._max_keys)
@@ -145,8 +141,8 @@ class DuckDBEngine:
     def run_partitions(self, stage: Stage, weights: Sequence[int]) -> list[Record]:
         """Run a stage on partitions 0, 1, 2 … of the queries; return the record of each, in order.
 
-        Finished partitions are recorded. Those of more ``weights`` (bytes) than a thread's share of memory
-        run one at a time.
+        Finished partitions are recorded. A partition with more ``weights`` (bytes) than a thread's share of
+        memory runs alone.
         """
         folder, total = self.work / stage.name, sum(weights)
 

@@ -231,7 +231,7 @@ class RunStage:
     """Task numbers → a stage run on a partition, and recorded; reports the number of the partition.
 
     A partition that an earlier run finished is reused. Several attempts may record a partition: each names
-    complete files with the same bytes.
+    complete files with equal bytes.
     """
 
     stage: Stage

@@ -1,6 +1,6 @@
 """The kernel of both corpus passes: a chunk of documents in, counted rows out.
 
-Every engine runs these functions and adds up their results; engines contain no other part of the theory.
+Every engine runs these functions and sums their results; engines contain no other part of the theory.
 """
 
 import numpy as np

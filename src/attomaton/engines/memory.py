@@ -1,4 +1,4 @@
-"""The in-memory engine: the kernel over samples or shards, summed with numpy; reference for the others."""
+"""The in-memory engine runs the kernel over samples or shards; it is the reference for the others."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -26,12 +26,12 @@ _NO_ROWS: Int64 = np.empty(0, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class MemoryEngine:
-    """Both passes in this process, everything in memory.
+    """Run the two corpus passes in this process, with everything in memory.
 
     Attributes
     ----------
     corpus : Samples or Shards
-        The corpus. For samples, which already have contexts, the window of the selection is ignored.
+        The corpus. Samples already have contexts, so the window of the selection is ignored for them.
     selection : Selection
         The queries and edges to keep.
     threads : int, optional
@@ -51,7 +51,7 @@ class MemoryEngine:
 
     @cached_property
     def selected(self) -> Bool:
-        """Which queries are selected, shape (n_tokens,)."""
+        """Whether each token is a selected query, shape (n_tokens,)."""
         selected = self.selection.selected(self.corpus.n_tokens)
         if self.selection.top is None:
             return selected
@@ -72,7 +72,7 @@ class MemoryEngine:
         return trimmed if self.selected.all() else trimmed.take(self.selected[trimmed.queries])
 
     def edges(self) -> EdgeTable:
-        """First pass: every edge with its support."""
+        """First pass: count every edge."""
         if self.samples is None:
             tables = merge_as_they_come(map(self._edges_of_chunk, self._chunks()), merge_edges)
             edges = merge_edges(tables) if tables else make_edges(self.corpus.n_tokens, *(_NO_ROWS,) * 5)
@@ -81,7 +81,7 @@ class MemoryEngine:
         return edges.filter(min_support=self.selection.min_support)
 
     def choices(self, components: Components | None) -> ChoiceTable:
-        """Second pass: count the choices inside each label's component (None: in whole contexts)."""
+        """Second pass: count the choices inside each label's component, or in whole contexts for None."""
         if self.samples is not None:
             return extract_choices(self.samples, components, threads=self.threads)
         counted = (
@@ -91,7 +91,7 @@ class MemoryEngine:
         return count_choices(merge_as_they_come(counted, count_choices))
 
     def sums(self, count: Counting) -> dict[str, Sums]:
-        """Sum the counts of each chunk of whole documents, by key; the corpus must be shards."""
+        """Sum by key what ``count`` lists for each chunk of whole documents; the corpus must be shards."""
         assert isinstance(self.corpus, Shards)  # noqa: S101  our own invariant
         return sum_chunks(self.corpus.chunks(DOCUMENT_CHUNK_TOKENS, None), count)
 

@@ -1,7 +1,7 @@
-"""Sorted files merged with bounded memory, edges by DuckDB.
+"""Merge sorted files with bounded memory, edges by DuckDB.
 
 An edge is one packed 63-bit key. Sorting keys and summing equal neighbours costs DuckDB about half as much as
-a hash aggregation, and the result is sorted. This is done in ranges of whole queries, so that little is
+a hash aggregation, and the result is sorted. Ranges of whole queries are merged separately, so that little is
 spilled and each range is a separate file.
 """
 

@@ -47,11 +47,11 @@ _arrow: Any = pa
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EdgePartitions:
-    """Result of an engine's first pass. :meth:`load` makes it one :class:`EdgeTable` if memory suffices.
+    """Edges on disk, in partitions of whole queries; :meth:`load` reads them into one :class:`EdgeTable`.
 
     ``queries`` is the number of samples read, by query (columns query, realisable, unrealisable), and
-    ``n_tokens`` the size of the vocabulary. For each partition of whole queries, ``files`` has the file of
-    its edges, ``sizes`` their number, and ``entries`` the record of the file from when it was written.
+    ``n_tokens`` the size of the vocabulary. Each partition has one file in ``files``, whose number of edges
+    is in ``sizes`` and whose record from the time of writing is in ``entries``.
     """
 
     queries: pa.Table
@@ -78,7 +78,7 @@ class EdgePartitions:
 
     @cached_property
     def borders(self) -> Int64:
-        """Partition ``i`` is the queries ``borders[i] … borders[i + 1] − 1``, shape (n_partitions + 1,)."""
+        """Partition ``i`` has the queries ``borders[i] … borders[i + 1] − 1``, shape (n_partitions + 1,)."""
         return cut_partitions(self.queries, self.n_tokens)
 
     def partition(self, number: int) -> EdgeTable:
@@ -138,7 +138,7 @@ def finish_edges(
 def open_edges(
     folder: Path, about: Mapping[str, Any], check: Callable[..., object] = check_files
 ) -> EdgePartitions:
-    """The result of :func:`finish_edges` with the same settings, after ``check`` of every file."""
+    """The result of :func:`finish_edges` with these settings, after ``check`` of every file."""
     record = read_sealed(folder / EDGES_MANIFEST)
     if record is None:
         raise CorruptRun(f"{folder} contains no finished edges; run the pass again")
@@ -192,10 +192,10 @@ def _read_edge_rows(file: Path) -> pa.Table:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChoicePartitions:
-    """Result of an engine's second pass. :meth:`load` makes it one :class:`ChoiceTable` if memory suffices.
+    """Choices on disk, in partitions of whole queries; :meth:`load` reads them into one :class:`ChoiceTable`.
 
-    Partition i is the queries from number i to number i + 1 of ``borders``; ``files`` are their choices, and
-    ``entries`` the records of the files from when they were written.
+    Partition i has the queries from number i to number i + 1 of ``borders``. ``files`` are the files of the
+    partitions, and ``entries`` the records of the files from the time of writing.
     """
 
     borders: Int64

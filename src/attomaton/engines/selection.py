@@ -1,4 +1,4 @@
-"""What a corpus pass keeps: the window, and limits on growth that leave every selected count exact."""
+"""Select what a corpus pass keeps: the window, and limits that leave every selected count exact."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -30,21 +30,21 @@ def _check_queries(value: object, name: str) -> tuple[int | str, ...] | int:
 
 @dataclass(frozen=True)
 class Selection(Checked):
-    """The contexts, queries and edges that a pass keeps. All counts stay exact.
+    """The contexts, queries and edges that a corpus pass keeps; all counts stay exact.
 
     Attributes
     ----------
     window : int, optional
-        Longest context; 32 by default.
+        The length of the longest context; 32 by default.
     max_window : int, optional
-        Contexts longer than this lose their oldest tokens, including those of given samples.
+        The number of last tokens that a context keeps, also in given samples.
     min_support : int
-        Edges shown by fewer samples are dropped after counting.
+        The number of samples that an edge needs; other edges are dropped after counting.
     queries : sequence of int or str, or int, optional
-        Only these queries, as ids or tokens; an int k keeps the k queries with the most realisable samples
+        The queries to keep, as ids or tokens. A number k keeps the k queries with the most realisable samples
         (ties go to the smaller id).
     sample_queries : float
-        Only this fraction of the queries, chosen by a hash of the id: the same on every engine.
+        The fraction of the queries to keep, chosen by a hash of the id, which is equal on every engine.
 
     Examples
     --------
@@ -63,11 +63,11 @@ class Selection(Checked):
 
     @property
     def top(self) -> int | None:
-        """The number of queries with the most samples to keep; None for no such limit."""
+        """The number of most frequent queries to keep; None if all queries are kept."""
         return self.queries if isinstance(self.queries, int) else None
 
     def with_ids(self, vocabulary: Vocabulary | None) -> "Selection":
-        """The selection with ids instead of queries that are named by their tokens."""
+        """Replace queries that are named by their tokens with token ids."""
         if self.queries is None or isinstance(self.queries, int):
             return self
         if vocabulary is None and any(isinstance(query, str) for query in self.queries):
@@ -82,16 +82,16 @@ class Selection(Checked):
 
     @property
     def longest(self) -> int:
-        """The longest context that is read."""
+        """The length of the longest context that is read."""
         return WINDOW if self.window is None else self.window
 
     @property
     def reach(self) -> int:
-        """The longest context after all limits."""
+        """The length of the longest context after all limits."""
         return self.longest if self.max_window is None else min(self.longest, self.max_window)
 
     def selected(self, n_tokens: int) -> Bool:
-        """Which queries a pass keeps before samples are counted, shape (n_tokens,)."""
+        """Return whether a pass keeps each query before samples are counted, shape (n_tokens,)."""
         every = self.sample_queries == 1
         selected = np.ones(n_tokens, bool) if every else hash_share(n_tokens) < self.sample_queries
         if self.queries is None or isinstance(self.queries, int):
@@ -107,7 +107,7 @@ class Selection(Checked):
         return selected & listed
 
     def largest(self, selected: Bool, realisable: Int64) -> Bool:
-        """The selected queries that are among the ``top`` with the most samples, shape (n_tokens,)."""
+        """Return which selected queries are among the ``top`` with the most samples, shape (n_tokens,)."""
         if self.top is None:
             return selected
         ids = np.flatnonzero(selected)
@@ -117,12 +117,12 @@ class Selection(Checked):
         return top
 
     def to_dict(self) -> Mapping[str, Any]:
-        """The settings as plain values, for manifests."""
+        """Return the settings as plain values, for manifests."""
         return {**asdict(self), "window": self.longest}
 
 
 def select(keep: object, window: int | None) -> Selection:
-    """The part of a corpus that a user keeps, with the window if that is given separately."""
+    """The selection of a user, with the window if it is given separately."""
     if keep is not None and not isinstance(keep, Selection):
         raise UnsupportedOption(f"keep is {type(keep).__name__}; give attomaton.Selection(…)")
     if keep is None or window is None:

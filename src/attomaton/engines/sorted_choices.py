@@ -1,8 +1,8 @@
-"""Sorted choices of chunks of the corpus on disk, and their merge.
+"""Write the choices of chunks of the corpus to sorted files, and merge the files.
 
-A file has record batches of about the same number of bytes, cut at the borders of the partitions. The merge
-of a partition has about one batch of each file in memory: all rows up to the smallest last row of these are
-complete, so they can be counted and written.
+A file has record batches of about equal size, cut at the borders of the partitions. The merge of a partition
+has about one batch of each file in memory: all rows up to the smallest last row of these are complete, so
+they can be counted and written.
 """
 
 from bisect import bisect_right

@@ -1,4 +1,4 @@
-"""Turning a user's source into an engine's input: samples in memory, or token shards on disk."""
+"""Turn a user's source into an engine's input: samples in memory, or token shards on disk."""
 
 from dataclasses import dataclass
 from pathlib import Path

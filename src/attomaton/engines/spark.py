@@ -1,11 +1,11 @@
-"""The Spark engine: both passes on a cluster, or on the processors of one machine.
+"""The Spark engine runs both passes on a cluster, or on the processors of one machine.
 
 The executors read the shards themselves, by their exact names: Spark's reader would interpret names as
 patterns, skip those that begin with ``_``, and turn folders such as ``x=1`` into columns. The kernel turns
 batches of documents into counted, packed edges; Spark sends them to the partition of their query and sorts
-them there, spilling to disk if necessary; executors sum equal neighbours and write the partitions. Stages
-are tasks too. The driver receives names, reads the records under them, and counts samples by query; rows stay
-on the executors.
+them there, spilling to disk if necessary; executors sum equal neighbours and write the partitions. Stages are
+tasks too. The driver receives names, reads the records under them, and counts samples by query; rows stay on
+the executors.
 """
 
 import json
@@ -72,27 +72,28 @@ _BatchFunction = Callable[[Iterable[Any]], Iterable[Any]]
 
 @dataclass(frozen=True, eq=False)
 class SparkEngine:
-    """Both passes over shards on Spark.
+    """Run the two corpus passes over shards on Spark.
 
     Attributes
     ----------
     shards : Shards
         The tokenised corpus, at the same paths on every machine.
     work : Path
-        A folder for results, at the same path on every machine; one run at a time. Finished passes and
-        partitions with the same shards and settings are reused. Copy the results before you delete this
-        folder: tables are read from it.
+        A folder for results, at the same path on every machine. Only one run at a time can use it. Finished
+        passes and partitions with equal shards and settings are reused. Copy the results before you delete
+        this folder, because tables are read from it.
     selection : Selection
         The queries and edges to keep.
     master : str, optional
-        ``local[2]``, ``spark://host:7077`` …; by default the active session, or else ``local``.
+        The Spark master, such as ``local[2]`` or ``spark://host:7077``; the default is the active session, or
+        ``local``.
     memory : str or int, optional
-        Memory of a local session; the default is 60 % of the machine's. The memory of a cluster is configured
-        on the cluster.
+        Memory of a local session; the default is 60 % of the machine's memory. The memory of a cluster is
+        configured on the cluster.
     threads : int, optional
         Threads of a local session; the default is all processors.
     progress : callable
-        Called now and then with a stage, the amount done and the total.
+        A function that is called with the name of a stage, the amount done and the total.
 
     Examples
     --------
@@ -101,10 +102,8 @@ class SparkEngine:
     >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
     ...     ids, offsets = np.array([0, 2, 1, 1, 2, 0, 1, 2, 2], np.int32), np.array([0, 9])
     ...     shards = Shards.write(Path(folder, "shards"), ids, offsets, n_tokens=3)
-    ...     engine = SparkEngine(shards, Path(folder, "work"), Selection(window=3))
-    ...     components = find_components(engine.edges().load())
-    ...     print(repr(components), repr(engine.choices(components)))
-    Components(8 components of 3 queries) ChoiceTable(3 distinct choices, 3 in all)
+    ...     SparkEngine(shards, Path(folder, "work"), Selection(window=3)).edges()
+    EdgePartitions(8 edges in 1 partitions)
     """
 
     shards: Shards
@@ -122,7 +121,7 @@ class SparkEngine:
 
     @cached_property
     def selected(self) -> Bool:
-        """Which queries are selected, shape (n_tokens,)."""
+        """Whether each token is a selected query, shape (n_tokens,)."""
         selected = self.selection.selected(self.shards.n_tokens)
         if self.selection.top is None:
             return selected
@@ -132,7 +131,7 @@ class SparkEngine:
         return self.selection.largest(selected, realisable)
 
     def edges(self) -> EdgePartitions:
-        """First pass: every edge with its support, sorted, in Parquet files of whole queries."""
+        """First pass: count every edge, and write the edges to sorted Parquet files of whole queries."""
         digest = self._fingerprint({**self._settings, "min_support": self.selection.min_support})
         about = {"n_tokens": self.shards.n_tokens, "fingerprint": digest}
         with working_in(self.work) as work:
@@ -155,11 +154,11 @@ class SparkEngine:
                 return finish_edges(folder, entries, {**counted, "name": QUERIES_FILE}, about)
 
     def choices(self, components: Components | None) -> ChoiceTable:
-        """Second pass: count the choices inside each label's component (None: in whole contexts)."""
+        """Second pass: count the choices inside each label's component, or in whole contexts for None."""
         return self.choice_partitions(components, self._borders).load()
 
     def choice_partitions(self, within: Components | Ties | None, borders: Int64) -> ChoicePartitions:
-        """Count the choices; file ``i`` has those of the queries ``borders[i] … borders[i + 1] − 1``."""
+        """Count the choices; file ``i`` has the queries ``borders[i] … borders[i + 1] − 1``."""
         digest = within.fingerprint if isinstance(within, Ties) else None
         if isinstance(within, Components):
             digest = digest_arrays(*(column(within.nodes, name) for name in within.nodes.schema.names))
@@ -188,7 +187,7 @@ class SparkEngine:
         return executors.StoredComponents(folder / name, self.shards.n_tokens)
 
     def sums(self, count: Counting) -> dict[str, Sums]:
-        """Sum the counts of each chunk of whole documents, by key; the driver keeps the sums."""
+        """Sum by key what ``count`` lists for each chunk of whole documents; the driver stores the sums."""
         with working_in(self.work) as work, explained(work):
             folder = work / count.name
             folder.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Finding or starting a Spark session, with errors that say what is missing."""
+"""Find or start a Spark session, with errors that say what is missing."""
 
 import atexit
 import os

@@ -1,7 +1,7 @@
-"""Exact sums by key over a whole corpus, of the numbers that a function lists for each chunk.
+"""Sum numbers by key over a whole corpus exactly.
 
 A number is two integers, ``high`` · 2⁻³⁰ + ``low`` · 2⁻⁶⁰, so that a sum does not depend on the order of its
-terms: every engine, cut and number of threads gives the same digits.
+terms: every engine, partition and number of threads gives identical digits.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

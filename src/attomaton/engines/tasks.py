@@ -1,4 +1,4 @@
-"""Work that engines run in threads: tasks over the chunks of a corpus, and stages over partitions.
+"""Run tasks over the chunks of a corpus and stages over its partitions in threads.
 
 A :class:`Task` turns each chunk into tables, which are sorted and counted and wait in files to be merged. The
 files are recorded by job: a few shards of about :data:`JOB_TOKENS` tokens, or one larger shard. A
@@ -176,7 +176,7 @@ def run_weighed(
     report: Callable[[int], object],
     stop: Event,
 ) -> list[Record]:
-    """Do ``work`` on partitions 0, 1, 2 … in threads; those heavier than ``max_weight`` one at a time.
+    """Do ``work`` on partitions 0, 1, 2 … in threads; partitions heavier than ``max_weight`` run alone.
 
     ``report`` gets the weight of what is done. If a partition fails, ``stop`` is set, so that others end
     early.

@@ -1,8 +1,8 @@
 """The work folder of an engine, and the records of what is finished in it.
 
-A later run resumes an interrupted one. Each finished job or partition has a record: a sealed JSON file,
-written last, with the digest of every file of the result. The folder is ours alone: we created it or found it
-empty, and put a marker in it.
+A later run resumes an interrupted run. Each finished job or partition has a record: a sealed JSON file,
+written last, with the digest of every file of the result. The folder belongs to the engine: it was created or
+found empty, and contains a marker.
 """
 
 import re

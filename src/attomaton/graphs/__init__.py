@@ -1,4 +1,4 @@
-"""Token-priority graphs of samples: edges, components, their order, and the choices inside them."""
+"""Build token-priority graphs from samples: edges, components, their order, and choices inside them."""
 
 from typing import TYPE_CHECKING
 

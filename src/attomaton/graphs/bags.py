@@ -1,4 +1,4 @@
-"""Contexts as bags of tokens, the realisable samples, and the loops over contexts.
+"""Represent contexts as bags of tokens, and find the realisable samples.
 
 Both corpus passes (edges and choices) start here, with the realisable samples only, and so does every
 prediction, with all samples. Loops that need a stream of tokens are in :mod:`attomaton.graphs.windows`.
@@ -33,8 +33,8 @@ def flatten(starts: Int64, stops: Int64) -> tuple[Int64, Int64]:
 class Bags:
     """Distinct (sample, token) pairs of the contexts of ``samples``, sorted by sample and token.
 
-    For each pair, ``sample`` is an index into ``samples``, ``token`` a token of that sample's context, and
-    ``multiplicity`` how often it occurs there.
+    For each pair, ``sample`` is an index into ``samples``, ``token`` a token of the sample's context, and
+    ``multiplicity`` the number of its occurrences there.
     """
 
     samples: Samples
@@ -48,7 +48,7 @@ class Bags:
 
 
 def count_tokens(samples: Samples) -> Bags:
-    """Count the tokens of each realisable context; other samples are left out.
+    """Count the tokens of each realisable context (a context that contains its label); omit other samples.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def count_all_tokens(samples: Samples) -> Bags:
 
 
 def find_realisable(samples: Samples) -> Bool:
-    """Which samples have their label in the context, shape (n_samples,). Assumption B of the theory."""
+    """Whether each sample has its label in the context, shape (n_samples,). Assumption B of the theory."""
     values, labels = np.ascontiguousarray(samples.values), np.ascontiguousarray(samples.labels)
     starts, stops = np.ascontiguousarray(samples.starts), np.ascontiguousarray(samples.stops)
     return find_labels(values, starts, stops, labels)

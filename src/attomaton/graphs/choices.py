@@ -1,4 +1,4 @@
-"""Choice sets: the tokens from which each label was chosen, in its component or in the whole context.
+"""Count choice sets: the tokens from which each label was chosen, in its component or in the whole context.
 
 Inside components this is the reduced data of the soft problem: each realisable context is restricted to the
 tokens of the label's component. Whole contexts give the training loss itself. Either way a sample left with
@@ -72,19 +72,18 @@ CHOICE_FILE: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChoiceTable(RowTable):
-    """Counted choices.
+    """The distinct choices of labels from their choice sets, with their counts.
 
     Attributes
     ----------
     rows : pyarrow.Table
-        Columns query, winner (int32), tokens, multiplicities (lists of int32: the choice set, sorted, and how
-        often each token occurs in the context) and count (int64, the number of samples equal to this row).
-        Sorted by query, winner and choice set.
+        One row per distinct choice, sorted by query, winner and choice set. ``query`` and ``winner`` are
+        int32. ``tokens`` and ``multiplicities`` are lists of int32: the sorted choice set, and the number of
+        occurrences of each token in the context. ``count`` (int64) is the number of equal samples.
 
     Examples
     --------
-    >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
-    >>> choices = extract_choices(samples)
+    >>> choices = extract_choices(Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1]))
     >>> choices, choices["winner"].tolist(), (choices + choices)["count"].tolist()
     (ChoiceTable(2 distinct choices, 4 in all), [0, 1], [6, 2])
     """
@@ -126,14 +125,14 @@ class ChoiceTable(RowTable):
 def extract_choices(
     samples: Samples, components: Components | None = None, *, threads: int | None = None
 ) -> ChoiceTable:
-    """Count the choices inside each label's component, or in whole contexts.
+    """Count the choices of labels inside their components, or in whole contexts.
 
     Parameters
     ----------
     samples : Samples
         The corpus; samples whose label is not in the context are left out.
     components : Components, optional
-        Choice sets are restricted to the label's component. None means whole realisable contexts.
+        The components to which choice sets are restricted. None means whole contexts.
     threads : int, optional
         Number of threads; by default one per processor.
 

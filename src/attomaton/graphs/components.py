@@ -1,7 +1,7 @@
-"""Strongly connected components of every query's graph, and the order between them.
+"""Find the strongly connected components of every query's graph, and the order between them.
 
-Tokens of one component tie (i ≍ j); component A precedes component B (i ⇒ j) if a path leads from A to B.
-All queries are handled in one call: node (k, i) is token i in the graph of query k.
+Tokens of one component tie (i ≍ j); component A precedes component B (i ⇒ j) if a path leads from A to B. All
+queries are handled in one call: node (k, i) is token i in the graph of query k.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ ORDER_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Components(Tabular):
-    """The components of all queries and the order between them.
+    """The strongly connected components of all queries' graphs, and the order between them.
 
     Components are numbered by query, then by their smallest token.
 
@@ -58,8 +58,9 @@ class Components(Tabular):
         Columns query, token (int32), component (int64), sorted by query and token. The nodes of a query are
         the tokens with an edge, and the query itself.
     order : pyarrow.Table
-        The condensation: columns above, below (components), edges (how many data edges lead from one to the
-        other) and support (the sum of their supports), all int64, sorted by above and below.
+        One row for each pair of components with an edge between them, sorted by ``above`` and ``below``, the
+        two components. ``edges`` is the number of edges between them, and ``support`` the sum of the edges'
+        supports. All columns are int64.
 
     Examples
     --------
@@ -68,8 +69,6 @@ class Components(Tabular):
     >>> comps = at.find_components(at.extract_edges(samples))
     >>> comps.sizes.tolist(), comps.component(query=2, token=1), comps.tokens(0).tolist()
     ([2, 1], 0, [0, 1])
-    >>> comps.bridges_of(0).to_pylist()[0]  # a single sample makes them tie
-    {'component': 0, 'query': 2, 'winner': 1, 'loser': 0, 'support': 1}
     """
 
     edges: EdgeTable
@@ -119,7 +118,7 @@ class Components(Tabular):
 
     @cached_property
     def sizes(self) -> Int64:
-        """Tokens in each component, shape (n_components,)."""
+        """The number of tokens in each component, shape (n_components,)."""
         return np.bincount(self.component_of_node)
 
     @cached_property
@@ -154,19 +153,19 @@ class Components(Tabular):
 
     @cached_property
     def tied(self) -> tuple[Int64, Int32, Int64]:
-        """Tied tokens and their components: rows ``borders[k] … borders[k + 1] − 1`` are those of query k."""
+        """``(borders, tokens, components)`` of the tied tokens; query k has the rows from borders[k] on."""
         number, borders = self.component_of_node, group_borders(self.query_of_node, self.edges.n_tokens)
         tied = self.sizes[number] > 1
         return offsets_of(tied.astype(np.int64))[borders], self.token_of_node[tied], number[tied]
 
     @cached_property
     def below(self) -> tuple[Int64, Int64]:
-        """``(offsets, components)``: the components directly below component c (compressed rows)."""
+        """``(offsets, components)``: the components directly below each component, as compressed rows."""
         return group_borders(column(self.order, "above"), len(self)), column(self.order, "below")
 
     @cached_property
     def heights(self) -> Int64:
-        """Length of the longest chain of components below each component, shape (n_components,)."""
+        """The length of the longest chain of components below each component, shape (n_components,)."""
         return find_heights(*self.below)
 
     @cached_property
@@ -180,17 +179,17 @@ class Components(Tabular):
 
     @property
     def is_acyclic(self) -> bool:
-        """Whether no query has a tie: every component is a single token."""
+        """Whether every component is a single token, so that no query has a tie."""
         return len(self) == self.nodes.num_rows
 
     def tokens(self, component: int) -> Int32:
-        """The tokens of a component, sorted."""
+        """Return the sorted tokens of a component."""
         component = whole_number(component, "component", most=max(len(self) - 1, 0))
         offsets, rows = self.members
         return self.token_of_node[rows[offsets[component] : offsets[component + 1]]]
 
     def component(self, query: int, token: int) -> int:
-        """The component of ``token`` under ``query``."""
+        """Return the number of the component of ``token`` under ``query``."""
         query, token = whole_number(query, "query"), whole_number(token, "token")
         rows, is_node = self.rows(np.array([query]), np.array([token]))
         if not is_node[0]:
@@ -200,11 +199,11 @@ class Components(Tabular):
         return int(self.component_of_node[rows[0]])
 
     def bridges_of(self, component: int) -> pa.Table:
-        """The rows of :func:`measure_robustness`'s ``bridges`` for one component, weakest first."""
+        """Return the edges that would split a component if removed alone, weakest first."""
         return measure_robustness(self, [component]).bridges
 
     def rows(self, queries: Integers, tokens: Integers) -> tuple[Int64, Bool]:
-        """The row of ``nodes`` of each (query, token), and which pairs are nodes; else rows mean nothing."""
+        """Return the row of ``nodes`` of each (query, token), and whether it exists; otherwise any row."""
         in_range = (tokens >= 0) & (tokens < self.edges.n_tokens)
         if in_range.all() and (queries[1:] >= queries[:-1]).all():
             pairs = queries.astype(np.int32), tokens.astype(np.int32)
@@ -214,7 +213,7 @@ class Components(Tabular):
         return rows, is_node & in_range
 
     def components_of(self, queries: Integers, tokens: Integers) -> Int64:
-        """The component of each (query, token); all pairs must be nodes, as those of edges are."""
+        """Return the component of each (query, token) pair; every pair must be a node."""
         rows, is_node = self.rows(queries, tokens)
         if not is_node.all():
             first = int(np.argmin(is_node))
@@ -232,7 +231,7 @@ class Components(Tabular):
 def find_components(edges: EdgeTable, *, threads: int | None = None) -> Components:
     """Find the components of every query's graph, and the order between them.
 
-    Shares of the queries run on ``threads`` threads, by default one per processor.
+    ``threads`` is the number of threads, by default one per processor.
 
     Examples
     --------
@@ -240,8 +239,6 @@ def find_components(edges: EdgeTable, *, threads: int | None = None) -> Componen
     >>> comps = find_components(at.extract_edges(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])))
     >>> comps.nodes.column("component").to_pylist()  # 0 and 1 beat each other, and both beat the query 2
     [0, 0, 1]
-    >>> comps.order.to_pylist()
-    [{'above': 0, 'below': 1, 'edges': 2, 'support': 2}]
     """
     threads, n_edges = check_threads(threads), len(edges)
     n_shares = min(SHARES_PER_THREAD * (threads or count_processors()), n_edges // SMALLEST_SHARE) or 1

@@ -1,4 +1,4 @@
-"""The token-priority graph G^(k) of every query k as one table of edges.
+"""Represent the token-priority graph G^(k) of every query k as one table of edges.
 
 Each realisable sample with query k and label y gives an edge y → x for every other token x of the context:
 the winner y was chosen where the loser x could have been.
@@ -82,8 +82,6 @@ class EdgeTable(RowTable):
     Examples
     --------
     >>> edges = extract_edges(Samples.from_lists([[1, 0, 2], [0, 1, 2], [1, 2]], [0, 0, 1]))
-    >>> edges, edges["winner"].tolist(), edges["support"].tolist()
-    (EdgeTable(3 edges, 1 queries, 3 samples), [0, 0, 1], [2, 2, 1])
     >>> edges.filter(min_support=2), (edges + edges)["support"].tolist()
     (EdgeTable(2 edges, 1 queries, 3 samples), [4, 4, 2])
     """
@@ -121,11 +119,11 @@ class EdgeTable(RowTable):
 
     @property
     def n_unrealisable(self) -> int:
-        """The number of samples left out because their label is not in their context."""
+        """The number of samples that were left out because their label is not in their context."""
         return int(column(self.queries, "unrealisable").sum())
 
     def filter(self, *, min_support: int = 1, queries: Iterable[int] | None = None) -> "EdgeTable":
-        """Keep only the edges with at least ``min_support`` samples and, if given, those of these queries."""
+        """Keep the edges with a support of at least ``min_support``, under these queries only if given."""
         min_support = whole_number(min_support, "min_support", least=1)
         if min_support == 1 and queries is None:
             return self
@@ -155,10 +153,10 @@ def check_queries(queries: pa.Table, n_tokens: int) -> None:
 
 
 def extract_edges(samples: Samples, *, threads: int | None = None) -> EdgeTable:
-    """Count every edge of every query's token-priority graph, as :func:`edges_by_definition`, but fast.
+    """Count every edge of every query's token-priority graph; see :func:`edges_by_definition`.
 
-    Contexts may be ragged and repeat tokens; samples whose label is not in the context are left out and
-    counted. ``threads`` defaults to one per processor.
+    Contexts may have different lengths and repeat tokens. A sample whose label is not in its context has no
+    edges, but is counted. ``threads`` is the number of threads, by default one per processor.
 
     Examples
     --------

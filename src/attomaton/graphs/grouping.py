@@ -1,4 +1,4 @@
-"""Sorting and counting of integer keys, the primitive behind every table of this package."""
+"""Sort and count integer keys, the primitive behind every table of this package."""
 
 from collections.abc import Callable, Iterable, Sequence, Sized
 from itertools import pairwise
@@ -35,7 +35,7 @@ def distinct_keys(keys: Int64) -> Int64:
 
 
 def count_keys(keys: Int64) -> tuple[Int64, Int64]:
-    """The distinct keys, sorted, and how often each occurs."""
+    """The distinct keys, sorted, and the number of occurrences of each."""
     if not len(keys):
         return keys, keys
     ordered = np.sort(keys)
@@ -102,7 +102,7 @@ def find_rows(ordered: Int64, keys: Int64) -> tuple[Int64, Bool]:
 def merge_as_they_come(
     tables: Iterable[SizedTable], merge: Callable[[list[SizedTable]], SizedTable]
 ) -> list[SizedTable]:
-    """Merge tables as they come, neighbours of similar size, as in a merge sort; a few remain."""
+    """Merge tables as they arrive, neighbours of similar size, as in a merge sort; a few remain."""
     waiting: list[SizedTable] = []
     for table in tables:
         waiting.append(table)

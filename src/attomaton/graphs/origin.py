@@ -1,4 +1,4 @@
-"""The samples behind a run folder: a run and a training share a folder only if they have the same samples."""
+"""Check that a run and a training in one folder have equal samples."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ HASHED_TOKENS = 4_000_000
 
 
 def describe_origin(samples: Samples) -> dict[str, Any]:
-    """The manifest entry of samples: how many are realisable, over how many tokens, and their digest."""
+    """The manifest entry of samples: the number of realisable samples and tokens, and a digest."""
     realisable = samples.take(find_realisable(samples))
     digest = hashlib.sha256(np.asarray(realisable.n_tokens, np.int64).tobytes())
     digest.update(np.ascontiguousarray(realisable.lengths, np.int64).data)
@@ -36,8 +36,8 @@ def describe_origin(samples: Samples) -> dict[str, Any]:
 def check_origin(run: str | Path, samples: Samples, name: Path | None = None) -> None:
     """Refuse a training on these samples in the folder of a run that was learned from others.
 
-    A run learned in memory records the digest of its samples; any other is compared by its edges. Errors show
-    ``name``, if given.
+    A run learned in memory records the digest of its samples; other runs are compared by their edges. Errors
+    show ``name``, if given.
     """
     folder = Path(run)
     manifest: dict[str, Any] = read_manifest(folder)
@@ -61,7 +61,7 @@ def check_origin(run: str | Path, samples: Samples, name: Path | None = None) ->
 
 
 def check_training(run: Path, folder: Path) -> None:
-    """Refuse a new run in ``folder`` if it holds a finished training on other samples."""
+    """Refuse a new run in ``folder`` if it contains a finished training on other samples."""
     file = folder / "training" / "trace.safetensors"
     arrays, about = read_arrays(file) if file.is_file() else ({}, {})
     if about.get("holds") == "trace":

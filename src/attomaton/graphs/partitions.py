@@ -1,7 +1,7 @@
-"""Partitions of a corpus by query, and the components of edges that arrive in several tables.
+"""Cut a corpus into partitions by query, and find the components of edges that arrive in several tables.
 
 The partitions depend only on the samples, not on memory, threads or engine. So all engines that work
-partition by partition do the same arithmetic and write the same bytes.
+partition by partition do identical arithmetic and write identical bytes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -55,7 +55,7 @@ def slice_edges(edges: EdgeTable, first: int, stop: int) -> EdgeTable:
 
 
 def number_components(partitions: Sequence[Components], edges: EdgeTable) -> Components:
-    """The components of all queries, from those of the partitions in order, and the edges of all."""
+    """The components of all queries, from the components of the partitions in order, and all edges."""
     firsts = offsets_of(np.array([len(partition) for partition in partitions], np.int64))[:-1]
     numbered = list(zip(partitions, firsts, strict=True))
     nodes = [add_to_columns(partition.nodes, first, "component") for partition, first in numbered]

@@ -1,4 +1,4 @@
-"""The evidence behind one query's order: paths between components and the data edges of each step."""
+"""Find the evidence behind one query's order: paths between components and the data edges of each step."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

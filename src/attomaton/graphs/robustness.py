@@ -1,8 +1,8 @@
-"""The edges on which each component depends.
+"""Find the edges on which each component depends.
 
-Edges are existential: one noisy sample can tie two tokens that all other samples keep apart. Two questions
-measure how sensitive a component is to this. Which single edges hold it together? And how large can
-``min_support`` be before it falls apart?
+One noisy sample can tie two tokens that all other samples keep apart. Two questions measure how sensitive a
+component is to this. Which single edges connect it? And how large can ``min_support`` be before it falls
+apart?
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ ROBUSTNESS_SCHEMA = pa.schema([("component", pa.int64()), ("query", pa.int32()),
 
 @runtime_checkable
 class Grouped(Protocol):
-    """Edges with tokens grouped under each query: :class:`~attomaton.graphs.components.Components`."""
+    """A protocol for edges with tokens grouped under each query, such as :class:`Components`."""
 
     @property
     def edges(self) -> EdgeTable: ...
@@ -53,12 +53,13 @@ class Grouped(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Robustness(Tabular):
-    """The edges that hold the components of more than one token together.
+    """The edges that connect the components of more than one token.
 
-    ``rows`` has a row for each component: component (int64), query (int32), size (tokens), edges (data edges
-    inside), bridges (how many of these edges would, if removed alone, split it) and support (the largest
-    ``min_support`` at which it is still one component), all int64. ``bridges`` lists these edges: component
-    (int64), query, winner, loser (int32), support (int64), by component, weakest first.
+    ``rows`` has a row for each component, with int64 columns: component, query (int32), size (the number of
+    tokens), edges (the number of edges inside), bridges (the number of edges that would split the component
+    if removed alone) and support (the largest ``min_support`` at which it is still one component).
+    ``bridges`` lists the bridges, with component (int64), query, winner, loser (int32) and support (int64),
+    by component, weakest first.
     """
 
     rows: pa.Table
@@ -95,11 +96,12 @@ class _Links:
 
 
 def measure_robustness(components: Grouped, numbers: Sequence[int] | None = None) -> Robustness:
-    """Find the edges on which all components, or those with the given ``numbers``, depend.
+    """Find the edges on which components depend, and the largest ``min_support`` that leaves them connected.
 
-    Components of a single token have no edges, and no row; components merged by embeddings are refused. The
-    bridges of a strongly connected graph are the bridges of its flow graph from any one token, and those of
-    its reverse (Italiano, Laura and Santaroni, 2012). The support is found by bisection.
+    ``components`` is the result of :func:`find_components` without embeddings. ``numbers`` are the components
+    to measure, by default all. Components of a single token are left out. The bridges of a strongly connected
+    graph are the bridges of its flow graph from any token, and of its reverse (Italiano, Laura and Santaroni,
+    2012).
 
     Examples
     --------

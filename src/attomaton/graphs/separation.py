@@ -1,4 +1,4 @@
-"""Which priorities the given embeddings can separate.
+"""Find the priorities that given embeddings can separate.
 
 With linearly dependent embeddings (always if dim < n_tokens) some priorities contradict each other: their
 directions (e_i − e_j)e_kᵀ, with positive weights, sum to zero. Then no W ranks them all, and gradient descent
@@ -6,8 +6,8 @@ treats them as ties: they are "effectively cyclic". One linear program finds the
 
     max Σ u_c  subject to  ⟨D, (e_i − e_j)e_kᵀ⟩ ≥ u_c, 0 ≤ u_c ≤ 1, and ties kept equal;
 
-u_c is 1 if a priority can be met, together with all others that can, and 0 if it cannot. The dual solution
-is the proof (Farkas): positive weights on every priority that cannot be met, whose weighted sum vanishes.
+u_c is 1 if a priority can be met, together with all others that can, and 0 if it cannot. The dual solution is
+the proof (Farkas): positive weights on every priority that cannot be met, whose weighted sum vanishes.
 """
 
 from dataclasses import dataclass
@@ -69,13 +69,13 @@ def bound_singular(rows: Float64) -> float:
 class Separation:
     """The priorities that embeddings can meet and those that they cannot, with the proof.
 
-    ``components`` are the given ones after every priority that cannot be met became a tie; these priorities
-    are marked in ``inseparable``, shape (n_order,). The ``multipliers``, shape (n_order,), are Farkas weights
-    ≥ 0, positive on every inseparable edge that no longer path replaces. With free weights on ties they leave
-    on each node the net weight ``forces``, shape (n_nodes,), and Σ forces e_token e_queryᵀ vanishes:
-    ``residual`` is its norm relative to its terms. ``independent`` says whether the embeddings in use are
-    linearly independent, so that every priority can be met. ``decided`` is False if there are too many nodes
-    to decide.
+    ``components`` are the given components after every priority that cannot be met became a tie; these
+    priorities are marked in ``inseparable``, shape (n_order,). The ``multipliers``, shape (n_order,), are
+    Farkas weights ≥ 0, positive on every inseparable edge that no longer path replaces. With free weights on
+    ties they leave on each node the net weight ``forces``, shape (n_nodes,), and Σ forces e_token e_queryᵀ
+    vanishes: ``residual`` is its norm relative to its terms. ``independent`` says whether the embeddings in
+    use are linearly independent, so that every priority can be met. ``decided`` is False if there are too
+    many nodes to decide.
     """
 
     components: Components
@@ -98,9 +98,9 @@ class Separation:
 
 
 def separate(components: Components, embeddings: object) -> Separation:
-    """Split the priorities into those that some W meets simultaneously and those that no W can meet.
+    """Find which priorities some W can meet together with given embeddings, and which no W can meet.
 
-    ``embeddings`` are E, of any rank, shape (n_tokens, dim).
+    ``embeddings`` has one row per token, shape (n_tokens, dim); the rows may be linearly dependent.
 
     Examples
     --------
@@ -109,8 +109,6 @@ def separate(components: Components, embeddings: object) -> Separation:
     >>> comps = at.find_components(at.extract_edges(samples))
     >>> separate(comps, [[1.0], [-1.0]]).feasible  # e_0 = −e_1: one query requires what the other forbids
     False
-    >>> separate(comps, [[1.0, 0.0], [0.0, 1.0]]).feasible
-    True
     """
     table = scale_rows(check_embeddings(embeddings, components.edges.n_tokens))[0]
     n_order, n_nodes = components.order.num_rows, components.nodes.num_rows

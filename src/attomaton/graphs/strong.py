@@ -1,4 +1,4 @@
-"""Strong components of a directed graph, the order between them, and the fewest edges that connect all."""
+"""Find strong components of a directed graph, their order, and the fewest edges that connect all."""
 
 from collections.abc import Sequence
 

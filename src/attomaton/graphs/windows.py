@@ -1,4 +1,4 @@
-"""Edges of sliding windows, directly from the token stream.
+"""Count the edges of sliding windows directly from the token stream.
 
 The contexts of neighbouring positions share all but one token: a token is the last of its kind before
 position i exactly if it does not recur before i. The plain definition is

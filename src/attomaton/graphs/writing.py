@@ -1,4 +1,4 @@
-"""Heads that write a token other than the one they attend to: which labels they can reach.
+"""Measure which labels a head can reach if it writes a token other than the one it attends to.
 
 A head that writes n(x) where it attends to x can reach a label y if some token of the context writes it. With
 n the identity this is the theory's own realisable label. For an injective n, graph, components and both
@@ -21,8 +21,8 @@ from attomaton.graphs.bags import find_realisable
 class Reach:
     """The fraction of ``n_samples`` samples whose label a head can reach, depending on what it writes.
 
-    ``identity`` is the fraction with the label in the context, ``written`` with a token in the context that
-    writes the label, and ``either`` with at least one of the two.
+    ``identity`` is the fraction with the label in the context, ``written`` the fraction with a token in the
+    context that writes the label, and ``either`` the fraction with at least one of the two.
     """
 
     n_samples: int
@@ -45,15 +45,15 @@ class Reach:
 
 
 def measure_reach(samples: Samples, writes: Integers | Mapping[int, int]) -> Reach:
-    """Measure how many labels a head can reach if it writes ``writes[x]`` where it attends to x.
+    """Measure how many labels an attention head can reach if it writes ``writes[x]`` when it attends to x.
 
-    A token missing from the mapping is mapped to itself.
+    ``writes`` is an array with one token id per token, or a mapping. A token missing from the mapping is
+    mapped to itself.
 
     Examples
     --------
     >>> stream = [0, 1, 2, 0, 1, 3, 0]
-    >>> samples = Samples.from_windows(stream, window=1)
-    >>> measure_reach(samples, find_successors(stream)).written  # 1 → 3 was not seen first
+    >>> measure_reach(Samples.from_windows(stream, window=1), find_successors(stream)).written
     0.8333333333333334
     """
     return Reach.from_masks(find_realisable(samples), find_realisable(apply_writes(samples, writes)))
@@ -94,14 +94,15 @@ def check_writes(writes: Integers | Mapping[int, int], n_tokens: int) -> Int32:
 def find_successors(
     ids: Integers, documents: Integers | None = None, *, n_tokens: int | None = None
 ) -> Int32:
-    """The token that most often follows each token, shape (n_tokens,); ties go to the one seen first.
+    """Find the token that most often follows each token, shape (n_tokens,).
 
-    A token without a successor is mapped to itself.
+    If several tokens follow equally often, the first one in the text is taken. A token without a successor is
+    mapped to itself.
 
     Parameters
     ----------
     ids : integers, shape (n_values,)
-        The token stream.
+        The token ids of the text.
     documents : integers, shape (n_documents + 1,), optional
         Offsets of the documents in ``ids``; by default one document. Successors do not cross documents.
     n_tokens : int, optional

@@ -1,4 +1,4 @@
-"""The Graph-SVM in every norm (hard) and the Luce model (soft), each with its certificate."""
+"""Solve the Graph-SVM in every norm (hard) and the Luce model (soft), each with a certificate."""
 
 from typing import TYPE_CHECKING
 

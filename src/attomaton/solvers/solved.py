@@ -1,4 +1,4 @@
-"""The pipeline from samples to solutions: edges → components → hard and soft solutions, as one value."""
+"""Solve a corpus: edges → components → hard and soft solutions, as one value."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -36,10 +36,10 @@ from attomaton.solvers.soft.tied import TieScores, group_choices, solve_groups
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Solved:
-    """The theory's result for a corpus: its components with their hard and soft solutions.
+    """The components of a corpus with their hard and soft solutions.
 
-    ``components`` are merged where dependent embeddings cannot separate them. ``hard`` is W_svm, the
-    direction in which weights grow; ``soft`` is W_fin, their finite part.
+    ``components`` that dependent embeddings cannot separate are merged. ``hard`` is W_svm, the direction in
+    which weights grow; ``soft`` is W_fin, their finite part.
     """
 
     components: Components
@@ -47,7 +47,6 @@ class Solved:
     soft: SoftSolution
 
     def __post_init__(self) -> None:
-        """Check that both solutions belong to these components."""
         nodes = self.components.nodes.select(["query", "token"])
         kinds: dict[type[Solution], object] = {HardSolution: self.hard, SoftSolution: self.soft}
         for kind, solution in kinds.items():
@@ -91,20 +90,21 @@ def solve_edges(
     progress: Progress = silent,
     threads: int | None = None,
 ) -> Solved:
-    """Solve the hard and the soft problem from edges; choices are extracted once the components are known.
+    """Solve the hard and the soft problem of a corpus from its edges.
 
     Parameters
     ----------
     edges : EdgeTable
         The edges winner → loser.
     extract : callable
-        Components → the choices inside them: the second pass over the corpus.
+        A function that counts the choices inside given components, in a second pass over the corpus.
     embeddings : float array, shape (n_tokens, dim), optional
-        None means orthonormal. Components that dependent rows cannot separate are merged.
+        The embeddings of the tokens; None means orthonormal. Components that linearly dependent rows cannot
+        separate are merged.
     atol : float
-        Largest gradient entry at which the soft solution counts as certified.
+        The largest gradient entry up to which the soft solution counts as certified.
     progress : callable
-        Called when a stage begins, with its name, 0 and 0.
+        A function that is called at the beginning of each stage, with its name, 0 and 0.
     threads : int, optional
         Threads for the solvers; by default one per processor.
 
@@ -138,7 +138,7 @@ def find_partitions(edges: EdgeTable, embeddings: object, threads: int | None) -
 def solve_hard(
     partitions: Sequence[Components], edges: EdgeTable, embeddings: object, threads: int | None
 ) -> HardSolution:
-    """The hard side of all partitions, and their components together."""
+    """The hard solution of all partitions, and their joined components."""
     if len(partitions) == 1:
         return solve_graph_svm(partitions[0], embeddings=embeddings, threads=threads)
     solved = divide_work(partial(solve_graph_svm, threads=1), partitions, threads)
@@ -162,7 +162,7 @@ def solve_soft(
     *,
     atol: float = 1e-8,
 ) -> SoftSolution:
-    """The soft side of all partitions, whose components together are ``components``."""
+    """The soft solution of all partitions, whose joined components are ``components``."""
     if embeddings is not None:
         return solve_luce(choices, components, embeddings=embeddings, atol=atol, threads=threads)
 
@@ -191,7 +191,7 @@ def solve_ties(components: Components, choices: ChoiceTable, atol: float, thread
 
 
 def spread_scores(components: Components, tie_scores: Float64) -> Float64:
-    """The scores of all nodes, shape (n_nodes,), from those of the nodes that tie."""
+    """The scores of all nodes, shape (n_nodes,), from the scores of the nodes that tie."""
     scores = np.zeros(components.nodes.num_rows)
     scores[components.sizes[components.component_of_node] > 1] = tie_scores
     return scores

@@ -1,7 +1,7 @@
-"""Proofs for the Graph-SVM: a lower and an upper bound on ‖W_svm‖², from the vectors alone.
+"""Prove bounds on ‖W_svm‖² for the Graph-SVM, from the vectors alone.
 
-Any feasible point gives an upper bound; any multipliers, after clipping and scaling, give a lower one (weak
-duality). A solver's own verdict is never used.
+Any feasible point gives an upper bound. Any multipliers, after clipping and scaling, give a lower bound (weak
+duality). A solver's own status is never used.
 """
 
 from collections.abc import Sequence
@@ -52,8 +52,8 @@ class ExactCheck:
 class _BlockWalk(NamedTuple):
     """All blocks, each walked along tight edges from its root outwards.
 
-    ``nodes`` lists the nodes in that order. Node i was entered from ``parent[i]`` by the edge ``entry[i]`` (a
-    root: itself, None), and ``offset[i]`` is its position minus that of ``root[i]``.
+    ``nodes`` lists the nodes in this order. Node i was entered from ``parent[i]`` by the edge ``entry[i]`` (a
+    root from itself, by None), and ``offset[i]`` is its position minus that of ``root[i]``.
     """
 
     nodes: list[int]
@@ -151,7 +151,7 @@ def _walk_blocks(size: int, tight: Sequence[tuple[int, int, int]]) -> _BlockWalk
 
 @dataclass(frozen=True)
 class BoundsCertificate:
-    """Two bounds on a norm, and by how much an answer violates its constraints."""
+    """Two bounds on a norm, and the largest violation of a constraint by the answer."""
 
     lower: float
     upper: float
@@ -161,7 +161,7 @@ class BoundsCertificate:
 
     @property
     def certified(self) -> bool:
-        """Whether all numbers are finite, and gap and violation within tolerance; bounds must not cross."""
+        """Whether all numbers are finite, gap and violation are within tolerance, and bounds do not cross."""
         finite = np.isfinite([self.lower, self.upper, self.gap, self.violation]).all()
         return bool(finite and abs(self.gap) <= self.rtol and self.violation <= FEASIBLE_VIOLATION)
 
@@ -176,14 +176,14 @@ class BoundsCertificate:
 
 @dataclass(frozen=True)
 class HardCertificate(BoundsCertificate):
-    """Bounds on ‖W_svm‖²: it is from ``lower`` to ``upper``, certified if they agree to ``rtol``.
+    """The bounds ``lower`` ≤ ‖W_svm‖² ≤ ``upper``, certified if they agree to ``rtol``.
 
-    ``upper`` is the squared norm of the answer, infinite if it is not feasible, and ``violation`` its largest
-    constraint violation. ``gap`` is the largest relative gap of any query, or of all together with
-    embeddings. ``exact`` says whether optimality was proved in integers (None: not requested).
-    ``inseparable`` counts the priorities that the embeddings cannot meet and that count as ties; ``farkas``
-    is the residual of the sum that proves it, relative to its terms. ``closest`` names two embeddings that
-    nearly coincide, if nothing could be proved because of them.
+    ``upper`` is the squared norm of the answer, infinite if the answer is not feasible, and ``violation`` its
+    largest constraint violation. ``gap`` is the largest relative gap of any query, or of all queries together
+    with embeddings. ``exact`` says whether optimality was proved in integers (None: not requested).
+    ``inseparable`` counts the priorities that the embeddings cannot meet and that count as ties. ``farkas``
+    is the residual of the sum that proves this, relative to its terms. ``closest`` names two nearly equal
+    embeddings that prevent a proof.
     """
 
     exact: bool | None = None
@@ -193,7 +193,7 @@ class HardCertificate(BoundsCertificate):
 
     @property
     def certified(self) -> bool:
-        """Whether all numbers are finite, and gap, violation and Farkas sum within tolerance."""
+        """Whether all numbers are finite, and gap, violation and Farkas sum are within tolerance."""
         return super().certified and self.farkas <= FEASIBLE_VIOLATION
 
     def __str__(self) -> str:
@@ -216,7 +216,7 @@ def join_hard(certificates: Sequence[HardCertificate]) -> HardCertificate:
 
 
 def repair_positions(problem: OrderProblem, positions: Float64) -> Float64:
-    """Scale each group to a smallest gap of 1; one with a gap that is not positive stays unchanged."""
+    """Scale each group to a smallest gap of 1; a group with a gap that is not positive stays unchanged."""
     smallest = np.full(problem.n_groups, np.inf)
     np.minimum.at(smallest, problem.group[problem.above], problem.gaps(positions))
     usable = np.where(smallest > 0, smallest, 1.0)
@@ -261,10 +261,10 @@ def certify_forces(
 ) -> HardCertificate:
     """Bounds from the forces a of a point and any flow f ≥ 0 on the edges (embedded).
 
-    They come from Gram matrices and tell a solver when to stop; the returned answer is proved from rows
-    (:func:`attomaton.solvers.hard.rows.certify_answer`). Upper: aᵀQa of the point scaled to a smallest margin
-    of 1. Lower: (Σf)² / bᵀQb, where b is a with each component's sum set to div f: then b is the force of f
-    and some free multipliers of the ties on the nodes.
+    The bounds are computed from Gram matrices and tell a solver when to stop; the returned answer is proved
+    from rows (:func:`attomaton.solvers.hard.rows.certify_answer`). Upper: aᵀQa of the point scaled to a
+    smallest margin of 1. Lower: (Σf)² / bᵀQb, where b is a with each component's sum set to div f, so that b
+    is the force of f and some multipliers of the ties.
     """
     if not max(float(np.max(np.abs(values), initial=0.0)) for values in (forces, flow)) < DIVERGED:
         return HardCertificate(0.0, np.inf, np.inf, np.inf, rtol)
@@ -284,7 +284,7 @@ def certify_forces(
 
 
 def bound_groups(problem: OrderProblem, positions: Float64, flow: Float64) -> tuple[Float64, Float64, float]:
-    """Lower and upper bound of each group, and by how much the smallest gap misses 1."""
+    """Lower and upper bound of each group, and the largest violation of a gap of 1."""
     positions = check_floats(positions, (len(problem.sizes),), "positions", finite=False)
     flow = check_floats(flow, (len(problem.above),), "the flow on the edges", finite=False)
     sums = np.zeros((3, problem.n_groups))

@@ -1,4 +1,4 @@
-"""Dense solvers for small problems: least distance, and a dual active-set method on the rows themselves.
+"""Solve small problems by dense methods: least distance, and a dual active-set method on the rows.
 
 Neither inverts Gram matrices, so both handle linearly dependent embeddings; their time grows with the cube of
 the number of nodes.
@@ -39,9 +39,9 @@ _solve_triangle: Any = solve_triangular
 class LeastDistance:
     """Least distance by non-negative least squares (Lawson and Hanson).
 
-    With y the coordinates of W in the subspace left free by ties and B the directions of the edges in it, min
-    ‖y‖ subject to B y ≥ 1 is solved by u = argmin ‖[Bᵀ; 1ᵀ] u − [0; 1]‖ over u ≥ 0: with ρ the residual, y =
-    −ρ_y / ρ_1.
+    With y the coordinates of W in the subspace that the ties leave free and B the directions of the edges in
+    it, min ‖y‖ subject to B y ≥ 1 is solved by u = argmin ‖[Bᵀ; 1ᵀ] u − [0; 1]‖ over u ≥ 0: with ρ the
+    residual, y = −ρ_y / ρ_1.
     """
 
     max_steps: int = 10
@@ -110,7 +110,6 @@ class _Frame:
         return np.divide(margins, lengths, out=np.zeros_like(lengths), where=lengths > 0)
 
     def missed(self, point: Float64) -> Float64:
-        """The violation of each priority, shape (n_constraints,); 0 for ties."""
         short = self.required - self.directions @ point
         return np.asarray(np.where(self.constraints.tie, 0.0, short) * self.constraints.lengths, np.float64)
 
@@ -194,7 +193,7 @@ def _add_constraint(frame: _Frame, state: _ActiveState, added: int) -> _ActiveSt
 
 
 def _refine_answer(frame: _Frame, span: _Span) -> RowProof:
-    """W in double-double, a sum of the tight constraints' directions, that meets these to its rounding."""
+    """W in double-double precision as a sum of the tight constraints' directions, which meets all of them."""
     constraints, rows = frame.constraints, span.rows
     target, lengths = np.where(constraints.tie, 0.0, 1.0)[rows], constraints.lengths[rows]
     multipliers, carry = np.zeros(len(constraints.plus)), np.zeros(len(constraints.plus))

@@ -1,8 +1,8 @@
-"""The joint solver: the Graph-SVM of all queries at once, embedded.
+"""Solve the Graph-SVM of all queries at once, with embeddings.
 
 The unknown is a force a on every (query, token) node; the scores are s = Q a, with Q the Kronecker product of
 the Gram matrices of tokens and queries, which is never formed. With C the set of scores that respect every
-tie and priority, a is optimal exactly if s is the point of C nearest to s − τ a, for any τ > 0. Finding that
+tie and priority, a is optimal exactly if s is the point of C nearest to s − τ a, for any τ > 0. Finding this
 point is an order problem, which the block solver solves exactly and which shows the tight edges. Given these,
 forces sum to zero on each rigid block and the scores inside it are known up to a shift: a linear system,
 solved by conjugate gradients. Alternating the two is Newton's method; if it cycles, proximal steps with a
@@ -40,7 +40,7 @@ class Nearest(NamedTuple):
 
 
 class Projector:
-    """Projects scores onto the order of a problem; each call starts from the tight edges of the last."""
+    """Projects scores onto the order of a problem; each call starts from the tight edges of the last call."""
 
     def __init__(self, problem: EmbeddedProblem) -> None:
         order = problem.order
@@ -68,17 +68,16 @@ class JointState(NamedTuple):
 
 @dataclass(frozen=True)
 class Joint:
-    """Solve the Graph-SVM of all queries at once until the certificate's relative gap is at most ``rtol``.
+    """Solve the Graph-SVM of all queries at once, with embeddings.
 
-    It takes at most ``max_stages`` proximal steps, with at most ``max_products`` matrix–vector products for
-    each linear system.
+    The solver stops if the certificate's relative gap is at most ``rtol``, or after ``max_stages`` proximal
+    steps. Each linear system uses at most ``max_products`` matrix–vector products.
 
     Examples
     --------
     >>> import attomaton as at
     >>> comps = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1]], [0])))
-    >>> solver = Joint(rtol=1e-8)
-    >>> hard = at.solve_graph_svm(comps, embeddings=[[1.0, 0.0], [0.5, 1.0]], solver=solver).expect()
+    >>> hard = at.solve_graph_svm(comps, embeddings=[[1.0, 0.0], [0.5, 1.0]], solver=Joint(rtol=1e-8))
     >>> hard.multipliers.column("multiplier").to_numpy().round(4).tolist()
     [0.64]
     """
@@ -88,7 +87,7 @@ class Joint:
     max_products: int = 1000
 
     def solve_embedded(self, problem: EmbeddedProblem) -> tuple[Float64, Float64]:
-        """Forces, shape (n_nodes,), and edge multipliers, shape (n_edges,)."""
+        """Return forces on the nodes, shape (n_nodes,), and edge multipliers, shape (n_edges,)."""
         projector = Projector(problem)
         state = JointState(np.zeros(len(problem.token)), np.zeros(len(problem.token)))
         best, smallest = (state.forces, np.zeros(len(problem.order.above))), np.inf

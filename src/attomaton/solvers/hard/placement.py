@@ -1,7 +1,7 @@
-"""The block solver: exact positions with gaps of 1, for many small orders at once and for one deep one.
+"""Solve order problems exactly by blocks, for many small orders at once and for one deep order.
 
 Graph drawing calls this problem "variable placement with separation constraints" (Dwyer, Marriott, Stuckey).
-Each part starts with an initial forest of tight edges ("planting"), then pivots until every gap is met.
+The solver starts with a forest of tight edges, then pivots until every gap is met.
 """
 
 from dataclasses import dataclass
@@ -17,10 +17,11 @@ from attomaton.solvers.hard.problem import OrderProblem
 
 @dataclass(frozen=True)
 class Placement:
-    """Place the blocks of all groups on ``threads`` threads, by default one per processor.
+    """Solve the Graph-SVM of every query exactly, for orthonormal embeddings.
 
-    Edges violated by less than ``rtol`` times the levels of their group count as met. A sweep adds the edges
-    whose violation is at least ``greed`` times the worst.
+    ``threads`` is the number of threads, by default one per processor. An edge counts as met if its violation
+    is less than ``rtol`` times the levels of its query. A sweep adds the edges whose violation is at least
+    ``greed`` times the largest violation.
 
     Examples
     --------
@@ -35,7 +36,7 @@ class Placement:
     threads: int | None = None
 
     def solve_order(self, problem: OrderProblem) -> tuple[Float64, Float64]:
-        """Positions, shape (n_components,), and edge multipliers, shape (n_edges,)."""
+        """Return component positions, shape (n_components,), and edge multipliers, shape (n_edges,)."""
         if not len(problem.above):
             return np.zeros(len(problem.sizes)), np.zeros(0)
         weight = problem.sizes.astype(np.float64)

@@ -1,4 +1,4 @@
-"""The Graph-SVM as a value, in its two forms.
+"""The Graph-SVM as data, with orthonormal and with other embeddings.
 
 W_svm = argmin ‖W‖ subject to (e_i − e_j)ᵀ W e_k = 0 for ties i ≍ j and ≥ 1 for i ⇒ j, for every query k.
 """
@@ -63,7 +63,7 @@ class OrderProblem:
         return nodes, np.searchsorted(self.above, nodes)
 
     def gaps(self, positions: Float64) -> Float64:
-        """p_A − p_B of every edge, shape (n_edges,)."""
+        """The gap p_A − p_B of every edge, shape (n_edges,)."""
         return positions[self.above] - positions[self.below]
 
     def divergence(self, flow: Float64) -> Float64:
@@ -77,13 +77,13 @@ class EmbeddedProblem:
     """The embedded problem: queries couple through the Gram matrix.
 
     The answer is W = Eᵀ A F with E the embeddings of the tokens in use, F those of the queries, and A a
-    matrix of forces, zero except at the nodes (query, token). With a the forces at the nodes, the scores
-    there are s = Q a, Q_(i,k),(j,l) = (e_i·e_j)(f_k·f_l), and the problem is
+    matrix of forces, zero except at the nodes (query, token). With a the forces at the nodes, the scores at
+    the nodes are s = Q a, Q_(i,k),(j,l) = (e_i·e_j)(f_k·f_l), and the problem is
 
         min aᵀ Q a  subject to  s equal inside each component, and ≥ 1 apart along each edge of ``order``.
 
-    ``token_gram`` is E Eᵀ and ``query_gram`` F Fᵀ. For each node, ``token`` is its row in one, ``query`` its
-    row in the other, and ``component`` its component.
+    ``token_gram`` is E Eᵀ and ``query_gram`` F Fᵀ. For each node, ``token`` is its row of ``token_gram``,
+    ``query`` its row of ``query_gram``, and ``component`` its component.
     """
 
     token_gram: Float64
@@ -110,17 +110,17 @@ class EmbeddedProblem:
         settle(self, **nodes)
 
     def combine(self, forces: Float64) -> Float64:
-        """A, shape (n_tokens_used, n_queries)."""
+        """The forces as the matrix A, shape (n_tokens_used, n_queries)."""
         combined = np.zeros((len(self.token_gram), len(self.query_gram)))
         combined[self.token, self.query] = forces
         return combined
 
     def scores(self, forces: Float64) -> Float64:
-        """Q a, shape (n_nodes,), by two products with Gram matrices; Q itself is never formed."""
+        """The scores Q a, shape (n_nodes,), by two products with Gram matrices; Q itself is never formed."""
         return (self.token_gram @ self.combine(forces) @ self.query_gram)[self.token, self.query]
 
     def kernel(self) -> Float64:
-        """Q itself, dense, shape (n_nodes, n_nodes): the definition, for small problems."""
+        """The dense matrix Q, shape (n_nodes, n_nodes): the definition, for small problems."""
         return (
             self.token_gram[np.ix_(self.token, self.token)] * self.query_gram[np.ix_(self.query, self.query)]
         )
@@ -149,6 +149,5 @@ def embedded_problem(components: Components, embeddings: Float64) -> EmbeddedPro
 
 
 def multiplier_table(order: pa.Table, multipliers: Float64) -> pa.Table:
-    """The multipliers of the edges of the order, with negative rounding errors set to 0."""
     columns = {name: column(order, name) for name in ("above", "below")}
     return make_table(MULTIPLIER_SCHEMA, {**columns, "multiplier": np.maximum(multipliers, 0.0)})

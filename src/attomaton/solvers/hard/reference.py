@@ -1,4 +1,4 @@
-"""The reference solver: Clarabel, a general interior-point method, called once for all queries."""
+"""Solve the Graph-SVM by Clarabel, a general interior-point method, as a reference."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ clarabel: Any = _clarabel  # ships no types
 class Clarabel:
     """Solve the Graph-SVM with the interior-point solver Clarabel.
 
-    ``rtol`` is its tolerance on gap and feasibility, ``max_steps`` the largest number of iterations.
+    ``rtol`` is its tolerance for gap and feasibility, ``max_steps`` the largest number of iterations.
 
     Examples
     --------
@@ -35,7 +35,7 @@ class Clarabel:
     max_steps: int = 200
 
     def solve_order(self, problem: OrderProblem) -> tuple[Float64, Float64]:
-        """Positions, shape (n_components,), and edge multipliers, shape (n_edges,)."""
+        """Return component positions, shape (n_components,), and edge multipliers, shape (n_edges,)."""
         n_edges, n_components = len(problem.above), len(problem.sizes)
         if not n_edges:
             return np.zeros(n_components), np.zeros(0)
@@ -48,10 +48,7 @@ class Clarabel:
         return self._minimise(quadratic, np.zeros(n_components), constraints, np.full(n_edges, -1.0))
 
     def solve_embedded(self, problem: EmbeddedProblem) -> tuple[Float64, Float64]:
-        """Forces, shape (n_nodes,), and edge multipliers, shape (n_edges,), from a dense dual.
-
-        Row c of R is +1 and −1 at the nodes of constraint c; the forces are Rᵀα.
-        """
+        """Return forces on the nodes, shape (n_nodes,), and edge multipliers, shape (n_edges,)."""
         order, n_edges = problem.order, len(problem.order.above)
         if not n_edges:
             return np.zeros(len(problem.token)), np.zeros(0)
@@ -75,7 +72,7 @@ class Clarabel:
     def _minimise(
         self, quadratic: Any, linear: Float64, constraints: Any, bounds: Float64
     ) -> tuple[Float64, Float64]:
-        """Minimise ½xᵀPx + qᵀx subject to Ax ≤ b; returns x and the multipliers of the constraints."""
+        """Minimise ½xᵀPx + qᵀx subject to Ax ≤ b; return x and the multipliers of the constraints."""
         settings: Any = clarabel.DefaultSettings()
         settings.verbose = False
         settings.max_iter = self.max_steps

@@ -1,8 +1,8 @@
-"""The constraints of the Graph-SVM written with the rows of the embeddings, and proofs from these.
+"""Write the constraints of the Graph-SVM with the rows of the embeddings, and prove answers from these.
 
 Every tie and every priority is about a difference of two rows, (e_i − e_j)ᵀ W e_k. If two rows nearly
-coincide, a Gram matrix has lost that difference. So here sums carry bounds on their rounding errors, and if
-these are too wide, differences are taken first, exactly, and summed in double-double arithmetic (pairs of
+coincide, this difference is lost in a Gram matrix. So here sums have bounds on their rounding errors, and if
+these are too wide, differences are computed exactly, and summed in double-double arithmetic (pairs of
 float64).
 """
 
@@ -89,7 +89,7 @@ class RowConstraints:
 
     @cached_property
     def lengths(self) -> Float64:
-        """‖e_plus − e_minus‖ ‖e_query‖, shape (n_constraints,); differences are taken first."""
+        """‖e_plus − e_minus‖ ‖e_query‖, shape (n_constraints,), from exact differences."""
         lengths = np.linalg.norm(self.keys[self.plus] - self.keys[self.minus], axis=1)
         return lengths * np.linalg.norm(self.queries, axis=1)[self.query]
 
@@ -99,7 +99,7 @@ class RowConstraints:
         return len(self.queries) * self.keys.shape[1] ** 2
 
     def press(self, weights: Float64) -> Float64:
-        """Σ weight (e_plus − e_minus) e_queryᵀ, shape (dim, dim, 2), in pairs as the weights."""
+        """Σ weight (e_plus − e_minus) e_queryᵀ as pairs of float64, shape (dim, dim, 2)."""
         weights = check_floats(weights, (len(self.plus), 2), "weights of constraints")
         return press_ropes(self.tables, self.ends, weights)
 
@@ -112,7 +112,7 @@ class RowConstraints:
         return single.differences(weights).sum(axis=1)
 
     def differences(self, weights: Float64) -> Float64:
-        """(e_plus − e_minus)ᵀ W e_query, shape (n_constraints, 2), with W and answer in pairs."""
+        """(e_plus − e_minus)ᵀ W e_query as pairs of float64, shape (n_constraints, 2), from W in pairs."""
         dim = self.keys.shape[1]
         return stretch_ropes(self.tables, self.ends, check_floats(weights, (dim, dim, 2), "weights in pairs"))
 
@@ -178,7 +178,6 @@ def _smallest_clear(apart: Float64, queries: Float64) -> float:
 
 
 def in_pairs(values: Float64) -> Float64:
-    """Numbers as pairs of float64, with zeros in a new last axis."""
     return np.stack([values, np.zeros_like(values)], axis=-1)
 
 
@@ -217,7 +216,7 @@ class RowProof:
 def certify_answer(constraints: RowConstraints, answer: RowProof, *, rtol: float) -> HardCertificate:
     """Bounds on ‖W_svm‖² that include rounding errors; double-double sums if they are too wide.
 
-    Upper: W is moved until all ties hold, by at most their violation divided by ``least_singular``, and
+    Upper: W is changed until all ties are met, by at most their violation divided by ``least_singular``, and
     scaled until the smallest margin is 1. Lower: (Σf)² / ‖Σ f (e_i − e_j)e_kᵀ + ties‖² with f = max(f, 0), by
     weak duality.
     """

@@ -1,4 +1,4 @@
-"""The Graph-SVM of all queries: the direction of the attention weights in training."""
+"""Solve the Graph-SVM of all queries: the direction in which training moves the attention weights."""
 
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -53,24 +53,24 @@ SMALL_PROBLEM = 600
 
 @runtime_checkable
 class OrderSolver(Protocol):
-    """A solver of the orthonormal problem."""
+    """A solver for orthonormal embeddings."""
 
     def solve_order(self, problem: OrderProblem) -> tuple[Float64, Float64]:
-        """Positions, shape (n_components,), and edge multipliers, shape (n_edges,)."""
+        """Return component positions, shape (n_components,), and edge multipliers, shape (n_edges,)."""
         ...
 
 
 @runtime_checkable
 class EmbeddedSolver(Protocol):
-    """A solver of the embedded problem."""
+    """A solver for embeddings that are not orthonormal."""
 
     def solve_embedded(self, problem: EmbeddedProblem) -> tuple[Float64, Float64]:
-        """Forces, shape (n_nodes,), and edge multipliers, shape (n_edges,)."""
+        """Return forces on the nodes, shape (n_nodes,), and edge multipliers, shape (n_edges,)."""
         ...
 
 
 class Kind(Enum):
-    """Which problem was solved; the value of a member says so in words.
+    """Whether every priority is met, or only the priorities that the embeddings can separate.
 
     Examples
     --------
@@ -84,12 +84,12 @@ class Kind(Enum):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HardSolution(Solution):
-    """W_svm as scores and weights, with bounds on its squared norm.
+    """The solution W_svm of the Graph-SVM as scores and weights, with bounds on its squared norm.
 
     Attributes
     ----------
     certificate : HardCertificate
-        ``lower ≤ ‖W_svm‖² ≤ upper``.
+        The bounds ``lower ≤ ‖W_svm‖² ≤ upper``.
     components : Components
         The given components, after merging those that the embeddings cannot separate.
     multipliers : pyarrow.Table
@@ -103,8 +103,6 @@ class HardSolution(Solution):
     >>> hard = solve_graph_svm(at.find_components(at.extract_edges(samples))).expect()
     >>> hard.weights.toarray()[:, 2].round(4).tolist(), hard.kind.name
     ([0.6667, -0.3333, -0.3333], 'EVERY_PRIORITY')
-    >>> hard.multipliers.column("multiplier").to_numpy().round(4).tolist()
-    [0.3333, 0.3333]
     """
 
     certificate: HardCertificate
@@ -126,7 +124,7 @@ class HardSolution(Solution):
 
     @property
     def kind(self) -> Kind:
-        """Whether every priority is met, or only those that the embeddings can separate."""
+        """Whether every priority is met, or only the priorities that the embeddings can separate."""
         return Kind.GENERALISED if self.certificate.inseparable else Kind.EVERY_PRIORITY
 
 
@@ -162,22 +160,21 @@ def solve_graph_svm(
     solver: "OrderSolver | EmbeddedSolver | InteriorPoint | None" = None,
     threads: int | None = None,
 ) -> "HardSolution | FactoredSolution":
-    """Solve the Graph-SVM of every query: min ‖W‖ s.t. ties score equal and priorities score ≥ 1 apart.
+    """Find the weights W of least norm that score tied tokens equal, and priorities at least 1 apart.
 
     Parameters
     ----------
     components : Components
         The components and their order.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None means orthonormal; with the Frobenius norm, queries then do not interact. Priorities that
-        contradict each other under E count as ties (:func:`~attomaton.graphs.separation.separate`); see
-        ``.kind``.
+        The embeddings of the tokens; None means orthonormal. Priorities that contradict each other under the
+        embeddings count as ties (:func:`~attomaton.graphs.separation.separate`); see ``.kind``.
     norm : "frobenius" or "nuclear"
-        The norm to minimise: the one that gradient descent on W keeps small, or the nuclear norm, which
-        weight decay on the factors of W = K Qᵀ keeps small (up to about 64 tokens).
+        The norm to minimise. Gradient descent on W keeps the Frobenius norm small; weight decay on the
+        factors of W = K Qᵀ keeps the nuclear norm small (for up to about 64 tokens).
     rtol : float, optional
-        Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 for
-        orthonormal embeddings, and 1e-6 for others and for the nuclear norm.
+        The relative gap between the certificate's bounds up to which the answer counts as certified. The
+        default is 1e-12 for orthonormal embeddings with the Frobenius norm, otherwise 1e-6.
     solver : optional
         The solver to use: by default ``Placement`` for orthonormal embeddings, ``Joint`` for others, and
         ``InteriorPoint`` for the nuclear norm.
@@ -187,8 +184,8 @@ def solve_graph_svm(
     Returns
     -------
     HardSolution or FactoredSolution
-        Check it with ``.expect()``. ``norm="nuclear"`` returns a FactoredSolution; an automaton accepts only
-        a HardSolution.
+        The solution; ``.expect()`` raises an error if it is not certified. ``norm="nuclear"`` returns a
+        FactoredSolution, from which no automaton can be built.
 
     Examples
     --------
@@ -196,9 +193,6 @@ def solve_graph_svm(
     >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])))
     >>> solve_graph_svm(components).expect().scores.column("score").to_pylist()
     [0.5, -0.5, 0.5, -0.5]
-    >>> nuclear = solve_graph_svm(components, norm="nuclear").expect()
-    >>> nuclear.rank, nuclear.scores.column("score").to_numpy().round(4).tolist()  # one column serves both
-    (1, [0.6667, -0.3333, 0.6667, -0.3333])
     """
     if norm == "nuclear":
         from attomaton.solvers.norms.solve import solve_factored

@@ -1,1 +1,1 @@
-"""The Graph-SVM in norms that couple queries: least nuclear norm, spectral norm, or largest entry."""
+"""Solve the Graph-SVM in norms that couple queries: nuclear norm, spectral norm, or largest entry."""

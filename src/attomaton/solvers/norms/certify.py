@@ -1,12 +1,11 @@
-"""Proofs for the Graph-SVM in norms that couple queries: bounds on the least norm, from the vectors alone.
+"""Prove bounds on the least norm of the Graph-SVM in norms that couple queries.
 
 Weak duality, with the dual norm ‖D‖° = max ⟨W, D⟩ over ‖W‖ ≤ 1: for any W that meets the constraints and any
 multipliers, f ≥ 0 on priorities and free on ties, with D = Σ_c α_c u_c v_cᵀ,
 
     Σ f ≤ Σ_c α_c ⟨W, u_c v_cᵀ⟩ = ⟨W, D⟩ ≤ ‖D‖° ‖W‖.
 
-The max norm is dual to the sum of absolute entries; the spectral and the nuclear norm are dual to each
-other.
+The max norm is dual to the sum of absolute entries; the spectral and the nuclear norm are dual to each other.
 """
 
 from dataclasses import dataclass
@@ -30,10 +29,10 @@ ORDERS: dict[str, Any] = {"nuclear": "nuc", "frobenius": "fro", "spectral": 2}
 class NormCertificate(BoundsCertificate):
     """Bounds on the least norm of a W with margins of 1; the best margin of a W of norm 1 is its inverse.
 
-    min ‖W‖ is from ``lower`` to ``upper``, certified if their relative ``gap`` is at most ``rtol``. ``upper``
-    is the norm of the answer, infinite if it is not feasible, and ``violation`` its largest constraint
-    violation. ``norm`` is "nuclear" (the sum of W's singular values), "spectral" (the largest of them) or
-    "max" (the largest absolute entry of W).
+    The least norm is from ``lower`` to ``upper``, certified if their relative ``gap`` is at most ``rtol``.
+    ``upper`` is the norm of the answer, infinite if the answer is not feasible, and ``violation`` its largest
+    constraint violation. ``norm`` is "nuclear" (the sum of W's singular values), "spectral" (the largest
+    singular value) or "max" (the largest absolute entry of W).
     """
 
     norm: WeightNorm
@@ -43,7 +42,7 @@ class NormCertificate(BoundsCertificate):
 
 
 def repair_weights(problem: FactoredProblem, weights: Float64) -> Float64:
-    """Weights that violate no tie, scaled to a smallest margin of 1; unscaled if that is not positive."""
+    """Weights that violate no tie, scaled to a smallest margin of 1 if that is positive."""
     settled = problem.settle_ties(weights)
     smallest = float(margins(problem.nodes, problem.scores(settled)).min(initial=np.inf))
     return settled / smallest if 0 < smallest < np.inf else settled

@@ -1,14 +1,9 @@
-"""The Graph-SVM in the max norm: a closed form for orthonormal embeddings, otherwise a linear program.
+"""Solve the Graph-SVM in the max norm: in closed form for orthonormal embeddings, else as a linear program.
 
 With orthonormal embeddings W is the matrix of scores, and each query has its own column. A path of h edges
-through the components of a query spreads its scores over at least h, so that one of them is at least h/2 in
-absolute value; and (longest path downwards) − h/2 is a solution whose scores are no larger. Hence
-
-    min ‖W‖_max = h/2,   h the longest path of any query,
-
-and the best margin of a W with ‖W‖_max = 1 is 2/h.
-
-The solution is not unique: judge a W by its margin, never by its direction.
+through the components of a query spreads its scores over at least h, so that one score is at least h/2 in
+absolute value; and (longest path downwards) − h/2 is a solution whose scores are no larger. So min ‖W‖_max is
+h/2, with h the longest path of any query. The solution is not unique: judge a W by its margin.
 """
 
 from typing import Any

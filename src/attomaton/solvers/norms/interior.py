@@ -1,4 +1,4 @@
-"""The interior-point method for the nuclear and the spectral norm, as semidefinite programs.
+"""Solve the Graph-SVM in the nuclear and the spectral norm as semidefinite programs.
 
 On the central path the product of primal and dual matrix is μI, and that of each priority's slack s_c and
 multiplier f_c is μ; μ decreases to 0. A predictor step finds how far μ can decrease, a corrector step aims
@@ -37,7 +37,6 @@ class Point(NamedTuple):
 
     @property
     def flow(self) -> Float64:
-        """f, the multipliers of the priorities."""
         return self.multipliers[: len(self.slack)]
 
     def move(self, step: "Point", primal: float, dual: float) -> "Point":
@@ -66,7 +65,7 @@ def follow_path(
     rtol: float,
     max_steps: int,
 ) -> tuple[Float64, Float64]:
-    """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,): the best found."""
+    """Follow the central path; return the weights and multipliers with the smallest gap."""
     n_rows = problem.tokens.shape[1]
     weights, upper = np.zeros((n_rows, problem.queries.shape[1])), np.inf
     multipliers, lower = np.zeros(len(problem.above)), 0.0
@@ -104,7 +103,6 @@ def _step_along_path(point: Point, equations: "NuclearEquations | SpectralEquati
 
 
 def first_scale(problem: FactoredProblem) -> float:
-    """The scale of an initial point well inside the boundary."""
     norms = np.linalg.norm(problem.left, axis=1) * np.linalg.norm(problem.right, axis=1)
     return 10.0 / min(1.0, max(float(norms[: problem.n_priorities].min()), 1e-6))
 
@@ -130,9 +128,10 @@ NUCLEAR_REFINEMENTS = 3
 
 @dataclass(frozen=True)
 class InteriorPoint:
-    """Minimise the nuclear norm until the relative gap is ``rtol``, in at most ``max_steps`` steps.
+    """Minimise the nuclear norm by an interior-point method.
 
-    Time grows with the cube of the number of constraints (priorities and ties), memory with the square.
+    The solver stops if the relative gap is at most ``rtol``, or after ``max_steps`` steps. Its time grows
+    with the cube of the number of constraints (priorities and ties), its memory with the square.
 
     Examples
     --------
@@ -146,7 +145,7 @@ class InteriorPoint:
     max_steps: int = 60
 
     def solve_factored(self, problem: FactoredProblem) -> tuple[Float64, Float64]:
-        """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,): the best found."""
+        """Return the best weights found, shape (n_rows, n_columns), and one multiplier per constraint."""
         method = NuclearMethod(problem)
         return follow_path(problem, method, norm="nuclear", rtol=self.rtol, max_steps=self.max_steps)
 
@@ -194,7 +193,7 @@ class NuclearMethod:
 
 
 class NuclearEquations(NamedTuple):
-    """Newton's equations at a point."""
+    """Newton's equations at a point of the nuclear-norm problem."""
 
     problem: FactoredProblem
     point: Point
@@ -224,7 +223,6 @@ class NuclearEquations(NamedTuple):
 
 
 def _dual_step(problem: FactoredProblem, multipliers: Float64) -> Float64:
-    """[[0, −D], [−Dᵀ, 0]]."""
     pressed = problem.press(multipliers)
     n_rows, n_columns = pressed.shape
     return np.block([[np.zeros((n_rows, n_rows)), -pressed], [-pressed.T, np.zeros((n_columns, n_columns))]])
@@ -251,15 +249,16 @@ SPECTRAL_REFINEMENTS = 2
 
 @dataclass(frozen=True)
 class SpectralInterior:
-    """Minimise the spectral norm until the relative gap is ``rtol``, in at most ``max_steps`` steps.
+    """Minimise the spectral norm by an interior-point method.
+
+    The solver stops if the relative gap is at most ``rtol``, or after ``max_steps`` steps.
 
     Examples
     --------
     >>> import attomaton as at
     >>> from attomaton.solvers.norms.problem import factored_problem
     >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])))
-    >>> problem, _, _ = factored_problem(components, np.eye(3))
-    >>> SpectralInterior().solve_spectral(problem)[1].round(4).tolist()  # one multiplier for each priority
+    >>> SpectralInterior().solve_spectral(factored_problem(components, np.eye(3))[0])[1].round(4).tolist()
     [0.2549, 0.2549]
     """
 
@@ -267,14 +266,14 @@ class SpectralInterior:
     max_steps: int = 60
 
     def solve_spectral(self, problem: FactoredProblem) -> tuple[Float64, Float64]:
-        """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,): the best found."""
+        """Return the best weights found, shape (n_rows, n_columns), and one multiplier per constraint."""
         method = SpectralMethod(problem)
         return follow_path(problem, method, norm="spectral", rtol=self.rtol, max_steps=self.max_steps)
 
 
 @dataclass(frozen=True)
 class SpectralMethod:
-    """‖W‖_op is the least t with S = [[tI, W], [Wᵀ, tI]] ⪰ 0, the ``primal`` matrix; ties always hold.
+    """‖W‖_op is the least t with S = [[tI, W], [Wᵀ, tI]] ⪰ 0, the ``primal`` matrix, where W meets all ties.
 
     The multipliers α obey ‖D‖_* ≤ 1: there is X ⪰ 0 of trace 1, the ``dual``, with −2 X₁₂ = D. Each step
     solves a symmetric system in (t, W); with Y = S⁻¹, its entries for two entries of W are
@@ -316,7 +315,7 @@ class SpectralMethod:
 
 
 class SpectralEquations(NamedTuple):
-    """Newton's equations at a point."""
+    """Newton's equations at a point of the spectral-norm problem."""
 
     frame: "ConstraintFrame"
     shape: tuple[int, int]  # of W
@@ -351,7 +350,7 @@ class SpectralEquations(NamedTuple):
 
 
 class ConstraintFrame(NamedTuple):
-    """The constraints as rows, and the subspace in which all ties hold."""
+    """The constraints as rows, and the subspace in which all ties are met."""
 
     priorities: Float64  # u_c v_cᵀ of every priority, (n_priorities, n_rows · n_columns)
     fixed: Float64  # an orthonormal basis of the subspace fixed by ties, (n_rows · n_columns, n_ties)

@@ -1,7 +1,7 @@
 """The Graph-SVM in weight space, for norms of W that do not separate over queries.
 
-Each constraint c, a priority or a tie between tokens i and j under query k, is a matrix of rank one:
-⟨W, u_c v_cᵀ⟩ with u_c = e_i − e_j and v_c = e_k.
+Each constraint c, a priority or a tie between tokens i and j under query k, is a matrix of rank one: ⟨W, u_c
+v_cᵀ⟩ with u_c = e_i − e_j and v_c = e_k.
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ DEPENDENT_TIE = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class FactoredProblem:
-    """min ‖W‖_* subject to ⟨W, u_c v_cᵀ⟩ ≥ 1 for priorities and = 0 for ties.
+    """The problem of least nuclear norm: ⟨W, u_c v_cᵀ⟩ ≥ 1 for priorities and = 0 for ties.
 
     W is written in orthonormal bases of the span of the embeddings in use; products and norms do not change.
     ``tokens``, shape (n_tokens_used, n_rows), are the embeddings E of the tokens in use in these coordinates,
@@ -73,19 +73,19 @@ class FactoredProblem:
         return self.queries[self.query]
 
     def scores(self, weights: Float64) -> Float64:
-        """E W Fᵀ at the nodes, shape (n_nodes,)."""
+        """The scores E W Fᵀ at the nodes, shape (n_nodes,)."""
         return (self.tokens @ weights @ self.queries.T)[self.nodes.token, self.nodes.query]
 
     def differences(self, weights: Float64) -> Float64:
-        """⟨W, u_c v_cᵀ⟩, shape (n_constraints,)."""
+        """The value ⟨W, u_c v_cᵀ⟩ of each constraint, shape (n_constraints,)."""
         return np.sum((self.left @ weights) * self.right, axis=1)
 
     def press(self, multipliers: Float64) -> Float64:
-        """D = Σ_c α_c u_c v_cᵀ, shape (n_rows, n_columns)."""
+        """The sum D = Σ_c α_c u_c v_cᵀ over the constraints, shape (n_rows, n_columns)."""
         return self.left.T @ (multipliers[:, None] * self.right)
 
     def settle_ties(self, weights: Float64) -> Float64:
-        """The nearest W (in ‖·‖_F) for which all ties hold: W − Σ_ties y_c u_c v_cᵀ."""
+        """The nearest W (in ‖·‖_F) that meets all ties: W − Σ_ties y_c u_c v_cᵀ."""
         from scipy.linalg import cho_solve  # a tenth of the start-up time
 
         size = len(self.above)

@@ -1,8 +1,4 @@
-"""The Graph-SVM in the nuclear, max and spectral norms: the best margins that optimisers can reach.
-
-:func:`~attomaton.solvers.hard.solve.solve_graph_svm` handles the Frobenius norm, which gradient descent
-keeps small, and is the public function for the nuclear norm.
-"""
+"""Solve the Graph-SVM in the nuclear, max and spectral norms: the best margins that optimisers can reach."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -35,25 +31,24 @@ NEGLIGIBLE_SINGULAR = 1e-5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FactoredSolution(Solution):
-    """The W of least nuclear norm as scores and weights, with bounds on that norm.
+    """The weights W of least nuclear norm, with scores and bounds on the norm.
 
     Attributes
     ----------
     weights : float64 array, shape (dim, dim)
-        W; shape (n_tokens, n_tokens) if orthonormal. Not sparse: it also has scores outside the nodes.
+        W, with shape (n_tokens, n_tokens) for orthonormal embeddings. All entries may be nonzero.
     certificate : NormCertificate
-        ``lower ≤ min ‖W‖_* ≤ upper``.
+        The bounds ``lower ≤ min ‖W‖_* ≤ upper``.
     multipliers : pyarrow.Table
         Columns above, below (components) and multiplier (float64), one row per edge of the order. The
-        multipliers add up to the lower bound.
+        multipliers sum to the lower bound.
 
     Examples
     --------
     >>> import attomaton as at
     >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])  # 0 beats 1 under 1, and 2 under 2
-    >>> factored = solve_factored(at.find_components(at.extract_edges(samples))).expect()
-    >>> factored.rank, np.abs(factored.weights[:, 0]).max().round(4).item()  # query 0 has no constraints
-    (1, 0.0)
+    >>> solve_factored(at.find_components(at.extract_edges(samples))).expect().rank
+    1
     """
 
     weights: Float64
@@ -74,23 +69,24 @@ def solve_factored(
     rtol: float = 1e-6,
     solver: "InteriorPoint | None" = None,
 ) -> FactoredSolution:
-    """Solve min ‖W‖_* s.t. ties score equal and priorities score ≥ 1 apart, for all queries together.
+    """Find the W of least nuclear norm that scores tied tokens equal, and priorities at least 1 apart.
 
-    ‖W‖_*, the sum of the singular values, is the least ½‖K‖² + ½‖Q‖² with K Qᵀ = W, which weight decay on the
-    two factors keeps small. It couples all queries. Time grows with the cube of the number of priorities and
-    ties: use it for up to about 64 tokens.
+    The nuclear norm is the sum of the singular values, the least ½‖K‖² + ½‖Q‖² with K Qᵀ = W. Weight decay on
+    the two factors keeps it small. Time grows with the cube of the number of priorities and ties, so the
+    problem should have at most about 64 tokens.
 
     Parameters
     ----------
     components : Components
         The components and their order.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None means orthonormal. Dependent rows may make priorities contradict each other; then nothing is
-        certified. To treat those as ties, pass ``separate(components, embeddings).components``.
+        The embeddings of the tokens; None means orthonormal. If linearly dependent rows make priorities
+        contradict each other, nothing is certified. To treat these priorities as ties, pass
+        ``separate(components, embeddings).components``.
     rtol : float
-        Relative gap between the certificate's bounds at which the answer counts as certified.
+        The relative gap between the certificate's bounds up to which the answer counts as certified.
     solver : InteriorPoint, optional
-        By default one that aims at a tenth of ``rtol``.
+        The solver; by default an ``InteriorPoint`` with a tenth of ``rtol``.
 
     Examples
     --------
@@ -142,25 +138,22 @@ def _solve_norm(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NormedSolution(Solution):
-    """A W of least norm as scores and weights, with bounds on that norm. There may be other such W.
-
-    The weights are sparse for the max norm with orthonormal embeddings.
+    """Weights W of least max or spectral norm, with scores and bounds on the norm; W may not be unique.
 
     Attributes
     ----------
     certificate : NormCertificate
-        ``lower ≤ min ‖W‖ ≤ upper``.
+        The bounds ``lower ≤ min ‖W‖ ≤ upper``.
     multipliers : pyarrow.Table
         Columns above, below (components) and multiplier (float64), one row per edge of the order. The
-        multipliers add up to the lower bound.
+        multipliers sum to the lower bound.
 
     Examples
     --------
     >>> import attomaton as at
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])  # under 2, 0 beats 1 and 1 beats 2
-    >>> normed = solve_normed(at.find_components(at.extract_edges(samples)), norm="max").expect()
-    >>> normed.norm, normed.best_margin, normed.scores.column("score").to_pylist()
-    ('max', 1.0, [1.0, 0.0, -1.0])
+    >>> solve_normed(at.find_components(at.extract_edges(samples)), norm="max").expect().best_margin
+    1.0
     """
 
     certificate: NormCertificate
@@ -173,31 +166,31 @@ class NormedSolution(Solution):
 
     @property
     def best_margin(self) -> float:
-        """The largest margin that a W of norm 1 can give every priority; infinite if there is none."""
+        """The largest margin that a W of norm 1 can give every priority; infinite if there is no priority."""
         return 1.0 / self.certificate.upper if self.certificate.upper > 0 else np.inf
 
 
 def solve_normed(
     components: Components, *, norm: WeightNorm, embeddings: object = None, rtol: float | None = None
 ) -> NormedSolution:
-    """Solve min ‖W‖ s.t. ties score equal and priorities score ≥ 1 apart, in the max or the spectral norm.
+    """Find a W of least max or spectral norm that scores tied tokens equal, and priorities at least 1 apart.
 
-    Sign descent and Adam seek the largest margin in the max norm, spectral descent and Muon in the spectral
-    norm, on data without cycles. With orthonormal embeddings the least max norm is half the longest path of
-    any query; other problems can have up to about 32 tokens.
+    On data without cycles, sign descent and Adam maximise the margin in the max norm, and spectral descent
+    and Muon in the spectral norm. With orthonormal embeddings the least max norm is half the longest path of
+    any query; other problems should have at most about 32 tokens.
 
     Parameters
     ----------
     components : Components
         The components and their order.
     norm : "max" or "spectral"
-        The largest absolute entry of W, or its largest singular value.
+        The norm to minimise: the largest absolute entry of W, or its largest singular value.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None means orthonormal. If dependent rows make priorities contradict each other, nothing is
-        certified.
+        The embeddings of the tokens; None means orthonormal. If linearly dependent rows make priorities
+        contradict each other, nothing is certified.
     rtol : float, optional
-        Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 for the
-        closed form, else 1e-6.
+        The relative gap between the certificate's bounds up to which the answer counts as certified. The
+        default is 1e-12 for the max norm with orthonormal embeddings, otherwise 1e-6.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Soft composition: the Luce choice model inside components, the finite part of the weights."""
+"""Fit the Luce choice model inside components: the finite part of the weights."""

@@ -1,7 +1,7 @@
-"""Proof for the Luce problem: how far the returned scores can be from the optimum.
+"""Prove how far the scores of a Luce problem can be from the optimum.
 
-Let g be the gradient at the scores s, λ the smallest eigenvalue of the Hessian there (over the directions
-in which scores may move), and δ the step to the optimum. The third derivative of a log-sum-exp along δ is the
+Let g be the gradient at the scores s, λ the smallest eigenvalue of the Hessian there (over the directions in
+which scores may move), and δ the step to the optimum. The third derivative of a log-sum-exp along δ is the
 third central moment of δ under p, at most d times its variance, where d is the range of δ. So the curvature
 along the step decays no faster than e^{−d t}, and since the slope at its end is 0,
 
@@ -11,10 +11,10 @@ With d ≤ κ‖δ‖ (κ = √2 for free scores: the range of a vector is at mo
 
     ‖δ‖ ≤ −ln(1 − κ‖g‖/λ)/κ   where κ‖g‖/λ < 1.
 
-This is ‖g‖/λ to first order, but it also holds far from the optimum. Near it, and without a ridge, entries of
-the gradient bound the error of each score more closely, because rounding errors of different tokens do not
-add up: with v > 0 as in :mod:`~attomaton.solvers.soft.curvature`, no score moves by more than
-max_i |g_i| / (L_r v)_i · max v (the kernel proves it with the change of L_r on the way).
+Near the optimum, and without a ridge, entries of the gradient bound the error of each score more closely,
+because rounding errors of different tokens do not add up: with v > 0 as in
+:mod:`~attomaton.solvers.soft.curvature`, no score moves by more than max_i |g_i| / (L_r v)_i · max v (the
+kernel proves it with the change of L_r on the way).
 """
 
 from collections.abc import Sequence
@@ -32,14 +32,14 @@ SCORES_WITHIN = 1e-6
 
 @dataclass(frozen=True)
 class SoftCertificate:
-    """Gradient, curvature and the resulting error bound of the scores; the worst of all components.
+    """Gradient, curvature and the resulting error bound of the scores, for the worst of all components.
 
-    ``gradient_norm`` is the largest absolute entry of the gradient of the summed loss: 0 means optimal.
-    ``excess`` is that entry minus its possible rounding error (8 units in the last place for each choice of
-    its component), and ``atol`` the tolerance on the excess. ``curvature`` is a proven lower bound on the
-    smallest eigenvalue of the Hessian over scores with mean zero in each component; None means that no
+    ``gradient_norm`` is the largest absolute entry of the gradient of the summed loss, which is 0 at the
+    optimum. ``excess`` is this entry minus its possible rounding error (8 units in the last place for each
+    choice of its component), and ``atol`` the tolerance on the excess. ``curvature`` is a proved lower bound
+    on the smallest eigenvalue of the Hessian over scores with mean zero in each component; None means that no
     component has two tokens. Every score is within ``error_bound`` of the optimum; None means that nothing
-    could be proven.
+    was proved.
     """
 
     gradient_norm: float
@@ -50,7 +50,7 @@ class SoftCertificate:
 
     @property
     def certified(self) -> bool:
-        """Whether the gradient is within tolerance and the scores are proven to 1e-6."""
+        """Whether the gradient is within tolerance and score errors are proved to be at most 1e-6."""
         proven = self.error_bound is not None and self.error_bound <= SCORES_WITHIN
         return bool(self.excess <= self.atol) and proven
 
@@ -63,7 +63,7 @@ class SoftCertificate:
 
 
 def join_soft(certificates: Sequence[SoftCertificate]) -> SoftCertificate:
-    """The certificate of all components from those of separately solved partitions: the worst."""
+    """The worst certificate of separately solved partitions."""
     if len(certificates) == 1:
         return certificates[0]
     curvatures = [certificate.curvature for certificate in certificates if certificate.curvature is not None]
@@ -102,7 +102,7 @@ def certify_slopes(slopes: Slopes, rounding: Float64, *, atol: float) -> SoftCer
 def certify_coordinates(
     problem: LuceProblem, features: Float64, coordinates: Float64, *, atol: float
 ) -> SoftCertificate:
-    """The certificate of the scores features @ coordinates among all of that form."""
+    """The certificate of the scores features @ coordinates among all scores of this form."""
     scores = features @ coordinates
     gradient = features.T @ problem.gradient(scores)
     norm = float(np.max(np.abs(gradient), initial=0.0))

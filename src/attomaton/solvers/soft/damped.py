@@ -2,9 +2,7 @@
 
 Along a step that changes logits by amounts differing by at most d, the curvature of sums of exponentials
 changes at most by the factor e^d (generalised self-concordance). So the fraction ln(1 + d)/d of Newton's step
-lowers the function; it tends to 1.
-
-The kernels of ``soft/newton`` and ``trajectory/flow`` repeat the loop, each around a step of its own.
+lowers the function; it tends to 1. The kernels of ``soft/newton`` and ``trajectory/flow`` repeat the loop.
 """
 
 from collections.abc import Callable
@@ -38,7 +36,7 @@ def minimise(
     max_steps: int,
     patience: int | None = None,
 ) -> tuple[Float64, float]:
-    """The point where no entry of the slope exceeds ``atol``, or else the best point before steps end."""
+    """The point where no entry of the slope exceeds ``atol``, or the best point within ``max_steps``."""
     point = best = start.copy()
     least, stuck = np.inf, 0
     for number in range(max_steps + 1):
@@ -90,7 +88,7 @@ def solve_systems(
 
 @dataclass(frozen=True)
 class Subspace:
-    """The Luce model on the span of (e_i − e_j)e_kᵀ over all ties, if dependent embeddings couple scores."""
+    """The Luce model on the span of (e_i − e_j)e_kᵀ over all ties, for dependent embeddings."""
 
     atol: float = 1e-10
     max_steps: int = 200

@@ -38,9 +38,9 @@ MOST_ODDS = float(np.log(2**31 - 1))
 class LuceProblem:
     """Choices over numbered alternatives; the loss is a function of one score per alternative.
 
-    Entries ``offsets`` [i] … [i + 1] − 1 of ``alternative`` are the members of choice set i, and those of
-    ``log_multiplicity`` are ln m_j, their known offsets. In set i, alternative ``winner`` [i] was chosen
-    ``count`` [i] times. ``component`` is the component of each alternative: no choice set spans two
+    Choice set i has the entries ``offsets``[i] … ``offsets``[i + 1] − 1 of ``alternative``, its members, and
+    of ``log_multiplicity``, their known offsets ln m_j. In set i, the alternative ``winner``[i] was chosen
+    ``count``[i] times. ``component`` is the component of each alternative; no choice set spans two
     components.
     """
 
@@ -167,7 +167,7 @@ def luce_problem(
 ) -> tuple[Int64, LuceProblem]:
     """The rows of ``components.nodes`` that tie with others, and the Luce problem over them.
 
-    With ``connected``, the choices must strongly connect every component, so that the optimum is finite.
+    If ``connected``, the choices must strongly connect every component, so that the optimum is finite.
     """
     offsets, tokens = ragged_column(choices.rows, "tokens")
     member, is_node = components.rows(np.repeat(choices["query"], np.diff(offsets)), tokens)

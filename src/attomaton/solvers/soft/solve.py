@@ -1,4 +1,4 @@
-"""The Luce choice model inside every component: the finite part of the attention weights."""
+"""Fit the Luce choice model inside every component: the finite part of the attention weights."""
 
 import warnings
 from dataclasses import dataclass
@@ -34,22 +34,22 @@ MOST_WEIGHT_REFINEMENTS = 6
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SoftSolution(Solution):
-    """W_fin as scores and weights, with the remaining gradient.
+    """The finite part W_fin of the attention weights as scores and weights, with a certificate.
 
     Attributes
     ----------
     certificate : SoftCertificate
-        Largest gradient entry of the summed loss.
+        The largest gradient entry of the summed loss, and bounds on the error of the scores.
     loss : float
-        The summed loss −Σ ln p over all counted choices: n times the limit of the training loss.
+        The summed loss −Σ ln p over all counted choices, which is n times the limit of the training loss.
     choices : ChoiceTable
-        The choices to which it was fitted.
+        The choices to which the scores were fitted.
     components : Components
-        The components inside which it was fitted: those given, merged if the embeddings cannot separate them.
+        The given components, after merging those that the embeddings cannot separate.
     ridge : float
         Strength of the regulariser; 0 means none.
     free : bool
-        Whether scores inside components are free, as they are unless dependent embeddings couple them.
+        Whether scores inside components are independent; dependent embeddings couple them.
 
     Examples
     --------
@@ -79,10 +79,10 @@ class SoftSolution(Solution):
             )
 
     def standard_errors(self) -> Float64:
-        """The standard error of each score relative to the mean of its component, shape (n_scores,).
+        """Return the standard error of each score relative to the mean of its component, shape (n_scores,).
 
-        From the observed information: the square roots of the diagonal of the Hessian's pseudo-inverse over
-        scores with mean zero in each component. A token alone in its component has standard error 0.
+        The errors are computed from the observed information, the Hessian of the summed loss. A token alone
+        in its component has standard error 0.
         """
         if not self.free:
             raise UnsupportedOption(
@@ -106,20 +106,23 @@ def solve_luce(
 ) -> SoftSolution:
     """Fit the Luce model p(y | X) = m_y e^{s_y} / Σ_{j∈X} m_j e^{s_j} inside every component.
 
+    Choices are compared only inside a component, so the optimum is finite without a regulariser. Scores have
+    mean zero in each component; a token alone in its component has score 0.
+
     Parameters
     ----------
     samples : Samples or ChoiceTable
         The corpus, or its counted choices if already extracted.
     components : Components
-        Choices are compared only inside a component, so the optimum is always finite and needs no
-        regulariser. Scores have mean zero in each component; tokens alone in theirs have score 0.
+        The components of the samples.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None means orthonormal. With dependent rows, components that E cannot separate count as one
-        (:func:`~attomaton.graphs.separation.separate`) and W_fin is the best W in the span of the ties.
+        The embeddings of the tokens; None means orthonormal. Components that linearly dependent rows cannot
+        separate are merged (:func:`~attomaton.graphs.separation.separate`), and W_fin is the best W in the
+        span of the ties.
     atol : float
-        Largest entry of the gradient of the summed loss at which the answer counts as certified.
+        The largest entry of the gradient of the summed loss up to which the answer counts as certified.
     ridge : float
-        Adds ½ ridge Σ s² to the summed loss. The default, 0, means no regulariser.
+        Adds ½ ridge Σ s² to the summed loss; 0 means no regulariser.
     threads : int, optional
         Threads for the solver and the certificate; by default one per processor.
 
@@ -128,9 +131,8 @@ def solve_luce(
     >>> import attomaton as at
     >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
     >>> soft = solve_luce(samples, at.find_components(at.extract_edges(samples))).expect()
-    >>> odds = np.exp(soft.scores.column("score").to_numpy())
-    >>> round(float(odds[0] / odds[1]), 6)
-    3.0
+    >>> np.exp(soft.scores.column("score").to_numpy()).round(4).tolist()
+    [1.7321, 0.5774, 1.0]
     """
     ridge, atol = real_number(ridge, "ridge", least=0), real_number(atol, "atol", least=0)
     threads = check_threads(threads)
@@ -197,7 +199,7 @@ def _embed_ties(components: Components, scores: Float64, table: Float64) -> tupl
     """W in the span of the ties with the differences of ``scores`` inside components, and all its scores.
 
     W = Σ β_t (e_i − e_j) e_kᵀ over a chain of ties; β solves Q β = s_i − s_j with the ties' kernel Q. The
-    residual of W is refined until that no longer helps.
+    residual of W is refined until it no longer decreases.
     """
     from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
 

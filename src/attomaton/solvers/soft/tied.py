@@ -1,8 +1,4 @@
-"""The soft problem of ties, directly from counted choices: eight bytes for each member of a choice set.
-
-:func:`attomaton.solvers.soft.solve.solve_luce`, the definition, keeps several copies of the problem in
-memory.
-"""
+"""Solve the soft problem of ties from counted choices, with eight bytes per member of a choice set."""
 
 from dataclasses import dataclass
 

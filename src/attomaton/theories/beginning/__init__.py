@@ -1,1 +1,1 @@
-"""The first steps of deep attention: corpus statistics, and the weights of every layer."""
+"""Forecast the first steps of deep attention: corpus statistics, and the weights of every layer."""

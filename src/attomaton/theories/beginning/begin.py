@@ -1,4 +1,4 @@
-"""``begin``: from a corpus to the first weights of every layer of a deep attention model."""
+"""Compute the first weights of every layer of a deep attention model from a corpus."""
 
 from collections.abc import Callable
 from os import PathLike
@@ -34,21 +34,21 @@ def begin(
 ) -> Beginning:
     """Compute what deep attention learns first from a corpus.
 
-    Every document is cut, from its beginning, into sequences of ``window`` tokens, each of which predicts its
-    next tokens at all positions; the remainder at the end is left out. No sequence crosses the border of a
-    document.
+    Every document is cut into sequences of ``window`` tokens, and a next token is predicted at every
+    position. No sequence crosses the border of a document; the remainder at the end of a document is left
+    out.
 
     Parameters
     ----------
     corpus : path, glob, URL, Documents, sequence of token ids or documents, frame, or dataset
         Any source of :func:`~attomaton.learn` except samples, which lack the order of the text.
     most_frequent : int, optional
-        Keep this number of most frequent tokens; all others become one token, ``<rest>``.
+        The number of most frequent tokens to distinguish; all others become one token, ``<rest>``.
     engine : str or Engine
-        As in :func:`~attomaton.learn`; the results are equal to the last bit.
+        Where the corpus is read, as in :func:`~attomaton.learn`. All engines give identical results.
     work : path, optional
-        A folder for the intermediate files of duckdb and spark; an interrupted call resumes there. By default
-        a temporary folder. Spark on several machines needs a shared one.
+        A folder for the intermediate files of duckdb and spark, by default a temporary folder. An interrupted
+        call with this folder can be resumed. Spark on several machines needs a shared folder.
     progress : bool or callable
         True prints the name of each stage on stderr as it begins; a callable is called with that name.
     **options
@@ -60,8 +60,7 @@ def begin(
 
     Examples
     --------
-    >>> beginning = begin(["to be or not to be that is the question"], window=3)
-    >>> beginning
+    >>> begin(["to be or not to be that is the question"], window=3)
     Beginning(3 sequences of 3 tokens, vocabulary of 8)
     """
     most_frequent = check_texts(corpus, options, most_frequent)
@@ -76,7 +75,6 @@ def begin(
 
 
 def check_texts(corpus: Any, options: ReadingOptions, most_frequent: int | None) -> int | None:
-    """The number of tokens that keep their names, if corpus and options are those of documents."""
     check_options(options)
     if isinstance(corpus, Samples):
         raise UnsupportedOption(
@@ -88,7 +86,7 @@ def check_texts(corpus: Any, options: ReadingOptions, most_frequent: int | None)
 def find_frequent(
     n_tokens: int, most_frequent: int | None, add_up: AddUp, vocabulary: Vocabulary | None
 ) -> tuple[Frequent | None, Vocabulary | None]:
-    """The tokens that keep their own ids, and the names of all resulting tokens; None if all do."""
+    """The tokens that keep their own ids (None if all do), and the names of all resulting tokens."""
     if most_frequent is None or n_tokens <= most_frequent:
         return None, vocabulary
     counted = add_up(CountTokens(n_tokens))["tokens"]

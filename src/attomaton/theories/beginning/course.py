@@ -1,4 +1,4 @@
-"""Beyond the first steps: the weights of a deep model from tables of its corpus, without training.
+"""Compute the weights of a deep model beyond the first steps from tables of its corpus, without training.
 
 The theorem's forecast is the first order of each weight, with uniform attention and all next tokens equally
 likely. It ends when the decoder has learned bigrams: the residual is then no longer R = Y − 1/V. Here the
@@ -7,9 +7,9 @@ residual of a position t with current token x is expanded to first order around 
     p_t ≈ p_x + (s_t − M̂_x) Ω J̄,    p_x = softmax(W_O[x] + M̂_x Ω),    Ω = (Σ_l V_l) W_O,
 
 with s_t the smoothed context A₀X at t, M̂_x its mean where the current token is x, and J̄ the mean Jacobian
-of the softmax. What a layer reads of earlier layers enters at second order, hᴸ ≈ X + A₀X ΣV + A₀²X Σ_{k<l}
-V_k V_l. So every gradient consists of tables of pairs of tokens, and of lookups in them by pairs of
-positions. A step costs O(V³ + N T³) per layer, a training step O(N T V²).
+of the softmax. Earlier layers affect a layer at second order, hᴸ ≈ X + A₀X ΣV + A₀²X Σ_{k<l} V_k V_l. So
+every gradient consists of tables of pairs of tokens, and of lookups in them by pairs of positions. A step
+costs O(V³ + N T³) per layer, a training step O(N T V²).
 """
 
 from dataclasses import dataclass
@@ -32,9 +32,9 @@ POSITIONS_IN_MEMORY = 4_096
 class CourseWeights:
     """The forecast weights at one step.
 
-    Of each layer: ``attention`` is W, query × key, shape (n_layers, n_tokens, n_tokens); ``positions`` is P,
-    by lag, shape (n_layers, window); ``values`` is V, token read × token written, shaped like W. ``output``
-    is W_O, token × next token.
+    ``attention`` is W of each layer, query × key, shape (n_layers, n_tokens, n_tokens). ``positions`` is P of
+    each layer, by lag, shape (n_layers, window). ``values`` is V of each layer, token read × token written,
+    with the shape of W. ``output`` is W_O, token × next token.
     """
 
     attention: Float64
@@ -57,7 +57,7 @@ class ForecastCourse(Printed):
         return f"Course({len(self.steps):,} records to {size}, {layers:,} layers)"
 
     def at(self, step: int) -> CourseWeights:
-        """The weights after ``step`` steps, if that was recorded."""
+        """The weights after a recorded ``step``."""
         steps: list[int] = self.steps.tolist()
         if step not in steps:
             raise UnknownToken(f"step {step} was not recorded; course.steps lists the records")
@@ -75,18 +75,10 @@ class ForecastCourse(Printed):
 def follow_course(
     sequences: Integers, n_tokens: int, *, step_size: float, steps: int, n_layers: int = 1, every: int = 1
 ) -> ForecastCourse:
-    """Follow the weights of a deep model under plain gradient descent from zero, without training it.
+    """Compute the weights of a deep model under plain gradient descent from zero, without training it.
 
-    Parameters
-    ----------
-    sequences : int array, shape (n_sequences, window + 1)
-        The corpus.
-    n_tokens : int
-        Size of the vocabulary.
-    step_size : float
-        η.
-    steps, n_layers, every : int
-        The number of steps, L, and the steps between records.
+    ``sequences`` are rows of window + 1 token ids below ``n_tokens``. The model has ``n_layers`` layers and
+    is followed for ``steps`` steps of size ``step_size``, with a record of the weights every ``every`` steps.
 
     Examples
     --------
@@ -129,7 +121,6 @@ class _Corpus:
 
     @cached_property
     def uniform(self) -> Float64:
-        """A₀, shape (t, t)."""
         return np.tril(np.ones((self.window, self.window))) / np.arange(1, self.window + 1)[:, None]
 
     @cached_property
@@ -154,7 +145,7 @@ class _Corpus:
 
     @cached_property
     def tables(self) -> "_Tables":
-        """The tables, in batches of sequences; the spread is the second moment minus that of the means."""
+        """The tables, summed over batches of sequences."""
         size, eye = self.n_tokens, np.eye(self.n_tokens)
         counts = np.zeros((size, size))
         nexts, currents, moments = (np.zeros((n_tables, size, size)) for n_tables in (2, 2, 3))
@@ -204,12 +195,11 @@ class _Tables:
 
     @cached_property
     def shares(self) -> Float64:
-        """The frequency of each token as the current one, shape (n_tokens,)."""
         return self.counts.sum(axis=1)
 
     @cached_property
     def means(self) -> tuple[Float64, Float64]:
-        """M̂ and M̂': the mean of s and s' where the current token is the row."""
+        """M̂ and M̂': the mean of s and s' over positions of each current token."""
         share = np.where(self.shares > 0, self.shares, 1.0)
         return self.currents[0].T / share[:, None], self.currents[1].T / share[:, None]
 
@@ -227,10 +217,9 @@ def _check_sequences(sequences: Integers, n_tokens: int) -> _Corpus:
 
 @dataclass(frozen=True, eq=False)
 class _Residual:
-    """R = Y − p, to first order around the prediction from the current token.
+    """R = Y − p, to first order around the predictions p_x (``probabilities``) from the current token.
 
-    ``probabilities`` are p_x; ``omega`` and ``omega_twice`` are the contributions of s and s' to the logits;
-    ``jacobian`` is J̄.
+    ``omega`` and ``omega_twice`` are the contributions of s and s' to the logits; ``jacobian`` is J̄.
     """
 
     corpus: _Corpus
@@ -241,11 +230,9 @@ class _Residual:
 
     @cached_property
     def derivatives(self) -> tuple[Float64, Float64]:
-        """The derivatives of p by s and by s'."""
         return self.omega @ self.jacobian, self.omega_twice @ self.jacobian
 
     def over_tokens(self) -> Float64:
-        """XᵀR."""
         tables = self.corpus.tables
         return tables.counts - tables.shares[:, None] * self.probabilities
 
@@ -273,7 +260,7 @@ class _Residual:
 
 
 def _find_changes(corpus: _Corpus, weights: CourseWeights) -> CourseWeights:
-    """The change of each weight in a step of size 1: minus the gradient, to the order followed."""
+    """The change of each weight in a step of size 1: minus the gradient, to the computed order."""
     values, output = weights.values, weights.output
     # for each layer, the sums of the values of earlier and of later layers
     before = np.stack([np.zeros_like(output), *accumulate(values[:-1])])

@@ -1,10 +1,10 @@
-"""The gain of attending to a token, G = Σ_B Φ̄, for each next token and attended token.
+"""Compute the gain of attending to a token, G = Σ_B Φ̄, for each next token and attended token.
 
-B̄ are the centred bigrams, Σ_B = B̄ᵀB̄, and Φ̄ the centred next tokens by smoothed context. With C the counted
-bigrams (token × next), F the smoothed contexts (next × token), M = NT positions, V tokens, and the centring
-P = I − 𝟙𝟙ᵀ/V, they are B̄ = C P/M and Φ̄ = P F/M, so G = P Cᵀ C P F/M³. The columns of G already have mean 0,
-so the residuals of a sequence times G are a lookup in G. It is computed in blocks of columns, from sparse C
-and F.
+B̄ are the centred bigrams, Σ_B = B̄ᵀB̄, and Φ̄ the centred next tokens by smoothed context. With C the
+counted bigrams (token × next), F the smoothed contexts (next × token), M = NT positions, V tokens, and the
+centring P = I − 𝟙𝟙ᵀ/V, they are B̄ = C P/M and Φ̄ = P F/M, so G = P Cᵀ C P F/M³. The columns of G already
+have mean 0, so the residuals of a sequence times G are a lookup in G. G is computed in blocks of columns,
+from sparse C and F.
 """
 
 from dataclasses import dataclass
@@ -46,12 +46,11 @@ class Gain:
         return cls(pairs, column(table, "value"))
 
     def look_up(self, keys: Int64) -> Float64:
-        """G at these pairs, each of which occurs."""
         return self.values[keys if self.pairs is None else np.searchsorted(self.pairs, keys)]
 
     @cached_property
     def unit(self) -> float:
-        """A power of two that no |Q_i[t, u]| exceeds; sums are counted in units of it."""
+        """A power of two that no |Q_i[t, u]| exceeds; sums are counted in this unit."""
         largest = float(np.abs(self.values).max(initial=0.0))
         return float(np.ldexp(1.0, int(np.frexp(largest)[1]) + 1)) if largest else 1.0
 

@@ -1,10 +1,7 @@
-"""The passes over a corpus: the keys and values listed for each chunk, which an engine adds up.
+"""List the keys and values of each chunk of a corpus, which an engine sums.
 
-Documents are cut into the sequences of the theory. A sequence has ``window`` tokens, and the next token is
-predicted at each of its positions, so it takes ``window + 1`` tokens of a document. The next sequence begins
-with the last of them: no token is predicted twice. The remainder of a document, fewer than ``window + 1``
-tokens, is left out, because the mean of the theory is over sequences of one length; so is a document shorter
-than that.
+A sequence needs ``window + 1`` tokens of a document, and the next sequence begins with the last of them: no
+token is predicted twice. A remainder of fewer tokens is left out.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,8 +30,8 @@ def cut_sequences(documents: Int64, window: int) -> Int64:
 class Frequent:
     """The tokens that keep an id of their own, and one id for all others.
 
-    ``tokens`` are their old ids, the most frequent first; the index of each is its new id. ``ids`` has the
-    new id of every old one, which is ``len(tokens)`` for all others.
+    ``tokens`` has the old id for each new id, most frequent first. ``ids`` has the new id for each old id; it
+    is ``len(tokens)`` for all other tokens.
     """
 
     tokens: Int64
@@ -42,7 +39,7 @@ class Frequent:
 
     @classmethod
     def among(cls, counts: Int64, n_kept: int) -> "Frequent":
-        """The ``n_kept`` most frequent tokens; the smaller ids in a tie."""
+        """The ``n_kept`` most frequent tokens; ties go to the smaller id."""
         tokens = np.argsort(-counts, kind="stable")[:n_kept]
         ids = np.full(len(counts), len(tokens), np.int32)
         ids[tokens] = np.arange(len(tokens), dtype=np.int32)
@@ -54,7 +51,7 @@ class Frequent:
 
 
 def context_pairs(window: int, most: int) -> Iterator[tuple[Int64, Int64]]:
-    """The pairs of a position t and a position u ≤ t, both from 0, about ``most`` at a time, all u of a t."""
+    """The pairs of positions t and u ≤ t, about ``most`` at a time; all u of a position t come together."""
     start = 0
     while start < window:
         stop, n_pairs = start + 1, start + 1
@@ -77,7 +74,7 @@ Listed = tuple[str, Int64, Int64, Int64 | None]
 
 
 def count_read(chunk: Chunk) -> tuple[int, int, int]:
-    """The documents, tokens, and labels: tokens that have another before them in their document."""
+    """Count the documents, tokens, and labels (tokens with another before them in their document)."""
     sizes = np.diff(chunk.documents)
     return len(sizes), len(chunk.ids), int(np.maximum(sizes - 1, 0).sum())
 
@@ -95,7 +92,7 @@ class PlainPass:
 
 @dataclass(frozen=True)
 class CountTokens(PlainPass):
-    """The count of each token in the corpus."""
+    """Count each token of the corpus."""
 
     n_tokens: int
     name: str = field(default="tokens", init=False)
@@ -126,7 +123,7 @@ class Cutting:
         return {"window": self.window, "n_tokens": self.n_tokens, "frequent": digest}
 
     def sequences(self, chunk: Chunk) -> Iterator[Int64]:
-        """The sequences of a chunk with their last next token, shape (n, window + 1), in batches."""
+        """The sequences of a chunk in batches, shape (n, window + 1); the last token is only a next token."""
         at_once = max(1, 2 * PAIRS_AT_ONCE // (self.window * (self.window + 1)))
         starts = cut_sequences(chunk.documents, self.window)
         for first in range(0, len(starts), at_once):
@@ -134,7 +131,7 @@ class Cutting:
             yield (batch if self.frequent is None else self.frequent.ids[batch]).astype(np.int64)
 
     def pairs(self, chunk: Chunk) -> Iterator[tuple[Int64, Int64, Int64]]:
-        """Some sequences of a chunk with some positions t and u ≤ t, all u of a t together."""
+        """Some sequences of a chunk with some positions t and u ≤ t; all u of a position t come together."""
         for sequences in self.sequences(chunk):
             for t, u in context_pairs(self.window, PAIRS_AT_ONCE):
                 yield sequences, t, u
@@ -145,7 +142,7 @@ class Cutting:
 
 @dataclass(frozen=True, eq=False)
 class CountContexts(PlainPass):
-    """First pass: bigrams, and next tokens with the tokens of their smoothed context.
+    """First pass: count bigrams, and next tokens with the tokens of their smoothed contexts.
 
     Key ``x · V + y`` of ``bigrams`` counts next tokens y of x; key ``y · V + x`` of ``contexts`` sums 1/t
     over the occurrences of x up to the t-th position, whose next token is y.
@@ -178,9 +175,9 @@ class CountContexts(PlainPass):
 
 @dataclass(frozen=True, eq=False)
 class CountLooks:
-    """Second pass: the pull of the gain on attention, by query and key, and by lag.
+    """Second pass: sum the gain of attention, by query and key, and by lag.
 
-    Key ``q · V + k`` of ``looks`` and key ``m`` of ``lags`` sum up Q_i[t, u], divided by ``gain.unit``.
+    Key ``q · V + k`` of ``looks`` and key ``m`` of ``lags`` sum Q_i[t, u], divided by ``gain.unit``.
     """
 
     cutting: Cutting

@@ -39,7 +39,7 @@ _sparse: Any = sparse
 
 
 def unpack_beginning(run: Run) -> tuple[Statistics, Vocabulary | None, Skipped]:
-    """The contents of a stored beginning, checked; each array after those that it indexes."""
+    """Read and check the contents of a stored beginning."""
     size = check_size(run.manifest["n_tokens"], MAX_TOKENS, "n_tokens")
     tables = {name: _sparse_table(run, name, size) for name in STATISTICS_TABLES}
     lags = check_floats(run.arrays["lags"], (None,), "lags")
@@ -104,7 +104,6 @@ class EarlyWeights(Printed):
 
     @cached_property
     def bounds(self) -> TheoremBounds:
-        """Bounds on the error of these weights, and whether the theorem guarantees them."""
         return self.setting.bounds_at(self.step)
 
     @property
@@ -139,8 +138,8 @@ PRINTED_LAGS = 32
 class FirstLooks(Tabular):
     """The tokens that a ``query`` attends to first: a row of Q̄, most attractive token first.
 
-    ``tokens`` are all tokens that occur in a context of this query, shape (n,); for every other token Q̄ is
-    0. ``gains`` is Q̄ of each, descending: positive if attention turns to the token, negative if away from it.
+    ``tokens`` are the tokens that occur in a context of this query, shape (n,). ``gains`` has Q̄ of each of
+    these tokens, descending: attention turns to a token if it is positive, and away if it is negative.
     ``vocabulary`` has the names of the tokens.
     """
 
@@ -157,12 +156,12 @@ class FirstLooks(Tabular):
         return f"FirstLooks(query {named}: {len(self):,} tokens)"
 
     def most(self, count: int) -> list[str]:
-        """The names of the first ``count`` tokens."""
+        """The names of the ``count`` most attractive tokens."""
         count = whole_number(count, "count", least=0)
         return [name_token(self.vocabulary, token) for token in self.tokens[:count].tolist()]
 
     def to_dict(self, shown: int) -> dict[str, Any]:
-        """The query, and the tokens that it turns to and from, strongest first, as JSON values."""
+        """The query, and the tokens that attention turns to and away from, as JSON values."""
         shown = whole_number(shown, "shown", least=1)
         n_up, n_down = int((self.gains > 0).sum()), int((self.gains < 0).sum())
         return {
@@ -185,9 +184,9 @@ class FirstLooks(Tabular):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Lags(Tabular):
-    """The distances that attention looks back first: ``gains`` is Δ by lag, from 0 (the query itself).
+    """The distances at which attention looks back first: ``gains`` is Δ by lag, from 0 (the query itself).
 
-    Positive if attention turns to tokens at this distance, negative if away from them.
+    Attention turns to tokens at a distance if its gain is positive, and away if it is negative.
     """
 
     gains: Float64
@@ -204,16 +203,16 @@ class Lags(Tabular):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Beginning(Tabular):
-    """The first thing that every layer of a deep, residual, attention-only model learns from a corpus.
+    """What every layer of a deep, residual, attention-only model learns first from a corpus.
 
-    The model: one-hot tokens, L layers ``h ← h + softmax(h W hᵀ + D(P)) h V`` with a causal mask and relative
-    positions, logits ``h W_O``; mean cross-entropy over all positions, full-batch gradient descent from zero
-    or from very small weights. In the first steps all layers learn the same, determined by the corpus.
+    The model has one-hot tokens, L layers ``h ← h + softmax(h W hᵀ + D(P)) h V`` with a causal mask and
+    relative positions, and logits ``h W_O``. It is trained by full-batch gradient descent on the mean
+    cross-entropy.
 
     Attributes
     ----------
     statistics : Statistics
-        B̄, Φ̄, Q̄ and Δ of the corpus.
+        The tables B̄, Φ̄, Q̄ and Δ of the corpus, which determine the first steps.
     vocabulary : Vocabulary, optional
         The names of the tokens.
     skipped : Skipped
@@ -222,17 +221,8 @@ class Beginning(Tabular):
     Examples
     --------
     >>> import attomaton as at
-    >>> beginning = at.begin(["a b a c a b a c a"], window=4)
-    >>> beginning
-    Beginning(2 sequences of 4 tokens, vocabulary of 3)
-    >>> beginning.first_looks("c").most(1), len(beginning.lags)
-    (['b'], 4)
-    >>> beginning.table().column_names, beginning.queries.tolist()
-    (['query', 'token', 'gain'], [0, 1, 2])
-    >>> beginning.weights_at(10, step_size=0.1)
-    EarlyWeights(step 10 of size 0.1)
-    >>> beginning.bounds_at(10, step_size=0.1).reasons
-    ('the vocabulary needs at least 500 tokens, not 3',)
+    >>> at.begin(["a b a c a b a c a"], window=4).first_looks("c").most(1)
+    ['b']
     """
 
     statistics: Statistics
@@ -243,7 +233,7 @@ class Beginning(Tabular):
         return repr(self.statistics).replace("Statistics", "Beginning", 1)
 
     def first_looks(self, query: int | str) -> FirstLooks:
-        """The tokens that a query attends to first: its row of Q̄, most attractive token first."""
+        """Return the tokens that a query attends to first, most attractive token first."""
         number = self._id_of(query)
         table = self.statistics.looks
         start, stop = table.indptr[number], table.indptr[number + 1]
@@ -258,10 +248,10 @@ class Beginning(Tabular):
     def weights_at(
         self, step: int, step_size: float, *, n_layers: int = 1, start: str = "zero"
     ) -> EarlyWeights:
-        """The forecast weights of every layer after ``step`` steps of size ``step_size``.
+        """Return the forecast weights of every layer after ``step`` steps of size ``step_size``.
 
-        The forecast is the same for every layer and depth; ``n_layers`` and ``start`` (``"zero"``, or
-        ``"small"`` for small Gaussian numbers) matter only for the bounds.
+        All layers of a model of any depth have the same forecast. ``n_layers`` and ``start`` (``"zero"``, or
+        ``"small"`` for small Gaussian weights) affect only the error bounds.
         """
         setting = Setting(self.statistics.window, self.statistics.n_tokens, step_size, n_layers, start)
         return EarlyWeights(self.statistics, setting, whole_number(step, "step", least=0))
@@ -269,21 +259,21 @@ class Beginning(Tabular):
     def bounds_at(
         self, step: int, step_size: float, *, n_layers: int = 1, start: str = "zero"
     ) -> TheoremBounds:
-        """Bounds on the error of the forecast, and the unmet conditions of the theorem."""
+        """Return bounds on the error of the forecast, and the conditions of the theorem that are not met."""
         return self.weights_at(step, step_size, n_layers=n_layers, start=start).bounds
 
     def valid_until(self, step_size: float, *, n_layers: int = 1, start: str = "zero") -> int:
-        """The last step that the theorem covers; 0 if it covers none."""
+        """Return the last step that the theorem covers, or 0 if it covers no step."""
         return self.weights_at(0, step_size, n_layers=n_layers, start=start).valid_until
 
     @cached_property
     def queries(self) -> Int64:
-        """The queries by descending frequency, shape (n,)."""
+        """The queries by descending frequency, shape (n_queries,)."""
         counts = np.asarray(self.statistics.counts.sum(axis=1)).ravel()
         return np.argsort(-counts, kind="stable")[: int(np.count_nonzero(counts))]
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write statistics and vocabulary to a folder, atomically; ``overwrite`` replaces an earlier one."""
+        """Write statistics and vocabulary to a folder, atomically; ``overwrite`` replaces an existing one."""
         statistics = self.statistics
         arrays: dict[str, Any] = {"lags": statistics.lags}
         for name in STATISTICS_TABLES:
@@ -300,11 +290,11 @@ class Beginning(Tabular):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "Beginning":
-        """Read a folder that :meth:`save` wrote; altered files do not load."""
+        """Read a folder that :meth:`save` wrote; an altered file raises an error."""
         return cls(*load_run(path, BEGINNING, unpack_beginning))
 
     def to_dict(self, queries: Sequence[int | str] | None = None, *, shown: int = 5) -> dict[str, Any]:
-        """Sizes, lags and the first looks of some queries, by default the 8 most frequent, as JSON values."""
+        """Return sizes, lags and the first looks of queries (by default the most frequent) as JSON values."""
         chosen = self.queries[:PRINTED_ROWS].tolist() if queries is None else queries
         statistics = self.statistics
         return {
@@ -347,7 +337,6 @@ class Beginning(Tabular):
 
 
 def tell_beginning(beginning: Beginning, queries: Sequence[int | str] | None = None) -> list[Block]:
-    """The printed blocks, with the first looks of these queries; by default the most frequent."""
     statistics, record = beginning.statistics, beginning.to_dict(queries, shown=3)
     facts = [
         ("sequences", f"{statistics.n_sequences:,} of {statistics.window:,} tokens"),

@@ -1,4 +1,4 @@
-"""The statistics of the beginning: B̄, Φ̄, Q̄ and Δ of a corpus, by two passes over it."""
+"""Compute B̄, Φ̄, Q̄ and Δ of a corpus, which determine the first steps, in two passes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,12 +24,13 @@ _sparse: Any = sparse
 class Statistics:
     """The statistics of a corpus that determine the first steps of training.
 
-    All matrices are (n_tokens × n_tokens). Three are sparse CSR arrays: ``counts``, of each next token
-    (column) after each token (row); ``smoothed``, the sum of 1/t over the occurrences of a token (column) in
-    the context of position t, whose next token is the row; and ``looks``, Q̄, the initial gain of a query
-    (row) from attending to a key (column). ``lags`` is Δ, shape (window,): the initial gain from attending at
-    each lag, from 0 (the query itself) on. Of the corpus, ``n_documents`` and ``n_read`` tokens were read,
-    ``n_labels`` of which have another before them in their document, and ``n_sequences`` are counted.
+    All matrices are (n_tokens × n_tokens). Three are sparse CSR arrays: ``counts`` has the number of each
+    next token (column) after each token (row). ``smoothed`` has the sum of 1/t over the occurrences of a
+    token (column) in the context of position t, whose next token is the row. ``looks`` is Q̄, the initial
+    gain of a query (row) from attending to a key (column). ``lags`` is Δ, shape (window,), the initial gain
+    from attending at each lag, from 0 (the query itself) on. ``n_documents`` documents with ``n_read`` tokens
+    were read. ``n_labels`` of the tokens have another before them in their document. ``n_sequences``
+    sequences are counted.
 
     The centred tables B̄ and Φ̄ are computed on demand, for vocabularies of at most 10,000 tokens.
     """
@@ -51,22 +52,20 @@ class Statistics:
 
     @property
     def n_tokens(self) -> int:
-        """Size of the vocabulary, V."""
         return int(self.counts.shape[0])
 
     @property
     def window(self) -> int:
-        """Tokens of a sequence, T."""
         return len(self.lags)
 
     @property
     def n_positions(self) -> int:
-        """Positions over which means are taken, NT."""
+        """The number of positions in all sequences, NT."""
         return self.n_sequences * self.window
 
     @property
     def left_out(self) -> int:
-        """Labels that no sequence predicts: ends of documents, and documents that are too short."""
+        """Labels that no sequence predicts, at ends of documents and in documents that are too short."""
         return self.n_labels - self.n_positions
 
     @cached_property
@@ -139,6 +138,5 @@ def add_statistics(cutting: Cutting, add_up: AddUp, announce: Callable[[str], ob
 
 
 def _matrix(keys: Int64, values: Any, n_tokens: int) -> Any:
-    """Ascending keys ``row · n_tokens + column`` and their values as a CSR array."""
     borders = np.searchsorted(keys, np.arange(n_tokens + 1, dtype=np.int64) * n_tokens)
     return _sparse.csr_array((values, keys % n_tokens, borders), shape=(n_tokens, n_tokens))

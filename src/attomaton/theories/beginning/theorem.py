@@ -38,7 +38,7 @@ class Coefficients:
 
     @classmethod
     def at(cls, step: int, step_size: float) -> "Coefficients":
-        """After ``step`` steps of this size; the last is Σ_{r<s} r·C(r, 2) η⁴."""
+        """The factors after ``step`` steps of size ``step_size``; ``attention`` is Σ_{r<s} r·C(r, 2) η⁴."""
         return cls(
             step * step_size,
             comb(step, 2) * step_size**2,
@@ -51,7 +51,7 @@ class Setting(Checked):
     """The conditions of the theorem besides the statistics of the corpus.
 
     ``window`` is T, the tokens of a sequence; ``n_tokens`` is V, the size of the vocabulary; ``step_size`` is
-    η, and ``n_layers`` is L. If ``start`` is ``"zero"``, all weights begin at 0; if ``"small"``, at small
+    η, and ``n_layers`` is L. ``start`` is ``"zero"`` if all weights begin at 0, ``"small"`` if they are small
     Gaussian numbers.
     """
 
@@ -63,12 +63,12 @@ class Setting(Checked):
 
     @property
     def is_single(self) -> bool:
-        """Whether the theorem for one layer from zero applies, rather than that for any depth."""
+        """Whether the theorem for one layer from zero applies, instead of the theorem for any depth."""
         return self.n_layers == 1 and self.start == "zero"
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The unmet conditions of the theorem, one sentence each, independent of the step."""
+        """The conditions of the theorem that are not met, independent of the step."""
         if self.is_single:
             needed = [
                 (self.window, SMALLEST_WINDOW, "sequences need"),
@@ -90,7 +90,6 @@ class Setting(Checked):
 
     @property
     def longest(self) -> float:
-        """The limit on s, as a number of steps."""
         if self.is_single:
             return 3 / (8 * self.step_size * self.window ** (3 / 8))
         return min(5 / (8 * sqrt(self.window)), 1 / (12 * self.n_layers)) / self.step_size
@@ -101,7 +100,7 @@ class Setting(Checked):
         return 0 if self.missing else floor(self.longest * ROUNDING_GUARD)
 
     def bounds_at(self, step: int) -> "TheoremBounds":
-        """Bounds on the error of each forecast weight, in the Frobenius norm."""
+        """Bounds on the error of each forecast weight after ``step`` steps, in the Frobenius norm."""
         size = step * self.step_size
         value_factor, attention_factor = (4, 6) if self.is_single else (12, 13)
         attention = attention_factor * size**5 * self.window
@@ -115,7 +114,7 @@ class Setting(Checked):
 class TheoremBounds(Printed):
     """Bounds on the errors of the forecast weights, in the Frobenius norm, and whether they are proved.
 
-    ``output``, ``values``, ``attention`` and ``positions`` bound W_O, V, W and P; those of a layer hold for
+    ``output``, ``values``, ``attention`` and ``positions`` bound W_O, V, W and P; the last three apply to
     each layer. ``reasons`` says why the theorem does not guarantee the bounds; it is empty if it does.
     """
 

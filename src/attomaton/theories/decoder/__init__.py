@@ -1,1 +1,1 @@
-"""The decoder's own limit: contexts, their next tokens, and the result of gradient descent."""
+"""Compute the limit of a softmax decoder under gradient descent, from contexts and their next tokens."""

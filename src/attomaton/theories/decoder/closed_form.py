@@ -32,7 +32,7 @@ def squared_norm(supports: Supports) -> float:
 
 
 def asymptote(supports: Supports, number: int, step: float, step_size: float) -> Float64:
-    """The logits of one context at a large step t, by the law, shape (n_tokens,)."""
+    """The logits of one context at a large step t, shape (n_tokens,)."""
     pairs = supports.pairs_of(number)
     size, n_tokens = int(supports.sizes[number]), supports.n_tokens
     logs = np.log(supports.probabilities[pairs])

@@ -1,9 +1,9 @@
-"""Whether one W has the log-odds of every support at once, proved either way.
+"""Find whether one W has the log-odds of every support at once, with a proof of either answer.
 
-Compatible: some W has (e_z − e_z')ᵀ W h_j = ln(p_jz/p_jz') for all tokens z, z' in the support S_j of each
-context j, with features h_j and next-token law p_j; that W is the proof. If there is none, the equations
-contradict each other: weights c on them have Σ c (e_z − e_z')h_jᵀ = 0 although Σ c ln(p_jz/p_jz') is not 0
-(Fredholm's alternative). Those weights are the proof.
+The log-odds are compatible if some W has (e_z − e_z')ᵀ W h_j = ln(p_jz/p_jz') for all tokens z, z' in the
+support S_j of each context j, with features h_j and next-token probabilities p_j; this W is the proof.
+Otherwise some weights c on the equations have Σ c (e_z − e_z')h_jᵀ = 0 although Σ c ln(p_jz/p_jz') is not 0
+(Fredholm's alternative); these weights are the proof.
 """
 
 from dataclasses import dataclass
@@ -31,11 +31,11 @@ NEGLIGIBLE_FEATURE = 1e-10
 class Compatibility:
     """Whether one W has all log-odds, with the proof.
 
-    Each equation, shape (n_ties,), is a tie of the tokens z and z' that follow the same context: the pairs
-    ``first`` and ``second``, neighbours in a support. ``weights``, shape (n_tokens, dim), is the W closest to
-    the log-odds, and ``miss`` the largest |(e_z − e_z')ᵀ W h_j − ln(p_jz/p_jz')|, relative to the largest of
-    these logarithms, or 1. ``contradiction`` is c, shape (n_ties,), with Σ |c| = 1, or all 0 if the log-odds
-    are met; ``balance`` is ‖Σ c (e_z − e_z')h_jᵀ‖ relative to Σ ‖c (e_z − e_z')h_jᵀ‖, 0 up to rounding;
+    Each equation, shape (n_ties,), ties two tokens z and z' that follow one context: the pairs ``first`` and
+    ``second``, neighbours in a support. ``weights``, shape (n_tokens, dim), is the W closest to the log-odds,
+    and ``miss`` the largest |(e_z − e_z')ᵀ W h_j − ln(p_jz/p_jz')|, relative to the largest of these
+    logarithms, or 1. ``contradiction`` is c, shape (n_ties,), with Σ |c| = 1, or all 0 if the log-odds are
+    met. ``balance`` is ‖Σ c (e_z − e_z')h_jᵀ‖ relative to Σ ‖c (e_z − e_z')h_jᵀ‖, and 0 up to rounding.
     ``conflict`` is Σ c ln(p_jz/p_jz'), which every W would have to make 0.
     """
 
@@ -49,17 +49,15 @@ class Compatibility:
 
     @property
     def met(self) -> bool:
-        """Whether ``weights`` proves that the log-odds can be met."""
         return self.miss <= MET_TOLERANCE
 
     @property
     def decided(self) -> bool:
-        """Whether the proof of either answer holds."""
         return self.met or (self.balance <= BALANCED and self.conflict > 1e3 * BALANCED)
 
     @property
     def compatible(self) -> bool:
-        """Whether one W has all log-odds; raises ``UncertifiedSolution`` if that is not proved."""
+        """Whether one W has all log-odds; raises ``UncertifiedSolution`` if neither answer is proved."""
         if not self.decided:
             raise UncertifiedSolution(
                 "the features are too close to linear dependence to decide whether one W has all log-odds "
@@ -69,7 +67,6 @@ class Compatibility:
 
 
 def find_compatibility(supports: Supports, features: Float64) -> Compatibility:
-    """Find the W with the log-odds of every support, or a proof that there is none."""
     first = np.flatnonzero(np.diff(supports.row) == 0)  # adjacent tokens of a support
     second = first + 1
     log_odds = np.log(supports.probabilities[first] / supports.probabilities[second])

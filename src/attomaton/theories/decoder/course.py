@@ -1,8 +1,8 @@
-"""Gradient descent at any step, for one-hot contexts: the course of every context's logits.
+"""Compute gradient descent at any step for one-hot contexts.
 
-From W = 0 all tokens outside a support keep one logit, and so do those of a support with equal counts: a
-context consists of a few *levels*, each with its probability p, its number of tokens and its logit. Contexts
-with the same levels have the same course, so a corpus has few courses. With q the softmax,
+From W = 0 all tokens outside a support have equal logits, and so do tokens of a support with equal counts. So
+a context consists of a few *levels*, each with its probability p, its number of tokens and its logit.
+Contexts with equal levels have equal logits at every step, and share one course. With q the softmax,
 
     L ← L + f(L),   f = ηπ (p − q),
 
@@ -54,10 +54,10 @@ UNSTABLE = 4.0
 class Levels:
     """The levels of some courses, as ragged rows: those of a course, ascending in p, and then one with p = 0.
 
-    That last level of a course has all tokens outside the support. The levels of a course begin at its
+    The last level of a course has all tokens outside the support. The levels of a course begin at its
     ``offsets``, shape (n_courses + 1,). Each level has the probability ``probabilities`` of each of its
-    tokens, and their number ``tokens``, shape (n_levels,). Each course has ``contexts`` of equal counts, each
-    with the share ``shares`` of the positions, shape (n_courses,).
+    tokens, and their number ``tokens``, shape (n_levels,). Each course has ``contexts`` contexts with equal
+    counts, and each of them has the share ``shares`` of the positions, shape (n_courses,).
     """
 
     offsets: Int64
@@ -68,7 +68,7 @@ class Levels:
 
 
 def find_levels(supports: Supports) -> Levels:
-    """The distinct courses of a corpus: contexts with equal counts have one."""
+    """The distinct courses of a corpus; contexts with equal counts share one."""
     groups = _group_counts(supports, slice(None))
     once = np.ones(len(groups.offsets) - 1, np.int64)
     if max(groups.counts.max(initial=0), groups.sizes.max(initial=0)) > np.iinfo(np.int32).max:
@@ -80,7 +80,7 @@ def find_levels(supports: Supports) -> Levels:
 
 
 def list_levels(supports: Supports, number: int | None = None) -> tuple[Levels, Int64]:
-    """The course of every context, or of one, and the level of each (context, token) pair."""
+    """The course of every context, or of one context, and the level of each (context, token) pair."""
     pairs = slice(None) if number is None else supports.pairs_of(number)
     groups = _group_counts(supports, pairs)
     levels = _levels_of(groups, np.ones(len(groups.offsets) - 1, np.int64), supports)
@@ -110,7 +110,7 @@ def _group_counts(supports: Supports, pairs: slice) -> _CountGroups:
 
 
 def _levels_of(groups: _CountGroups, contexts: Int64, supports: Supports) -> Levels:
-    """A level for each group, and after those of each context the level of the tokens outside."""
+    """The levels of contexts: one for each group of tokens, then one for the tokens outside."""
     starts, ends = groups.offsets[:-1], groups.offsets[1:]
     totals = np.add.reduceat(groups.counts * groups.sizes, starts)
     n_outside = supports.n_tokens - np.add.reduceat(groups.sizes, starts)
@@ -134,7 +134,7 @@ class Moment:
 
     @property
     def logits(self) -> Float64:
-        """The logit of each level, shape (n_levels,); over all tokens of a context they sum to 0."""
+        """The logit of each level, shape (n_levels,); the logits of all tokens of a context sum to 0."""
         levels = self.levels
         logits = self.state + _log(levels.probabilities)
         sums = np.add.reduceat(np.stack([levels.tokens * logits, levels.tokens]), levels.offsets[:-1], axis=1)
@@ -152,9 +152,10 @@ class Moment:
 def follow_levels(
     levels: Levels, steps: Sequence[int], step_size: float, *, exact: int = 0
 ) -> Iterator[Moment]:
-    """The courses at these ascending steps of gradient descent; the first ``exact`` are taken one by one.
+    """Follow gradient descent to each of these ascending steps; the first ``exact`` are taken one by one.
 
-    Raises ``UnsupportedOption`` at the edge of stability, and near it if many steps at once are inaccurate.
+    Raises ``UnsupportedOption`` if the step size is unstable, or nearly unstable and steps at once are
+    inaccurate.
     """
     largest = step_size * float(levels.shares.max())
     if largest >= UNSTABLE:
@@ -184,12 +185,11 @@ def _split_levels(levels: Levels) -> Iterator[Levels]:
 
 
 def _log(probabilities: Float64) -> Float64:
-    """ln p of levels of a support, and 0 outside."""
     return np.log(np.where(probabilities > 0, probabilities, 1.0))
 
 
 class _Descent:
-    """Gradient descent on a batch of courses, from x of each level to x after one step or many."""
+    """Gradient descent on a batch of courses, from x of each level to x after one or more steps."""
 
     def __init__(self, levels: Levels, step_size: float) -> None:
         self._probabilities, self._tokens = levels.probabilities, levels.tokens
@@ -198,7 +198,6 @@ class _Descent:
         self._mass = levels.tokens * levels.probabilities
 
     def follow(self, steps: Sequence[int], exact: int) -> Iterator[Float64]:
-        """The state after each of these ascending steps; the first ``exact`` are taken one by one."""
         # allowed: the number of steps that the last error allows at once
         state, now, allowed = self._centre(-_log(self._probabilities)), 0, 0.0
         for step in steps:
@@ -229,7 +228,7 @@ class _Descent:
         return np.maximum(inside, 0.0) + self._tokens[self._outside] * np.exp(state[self._outside])
 
     def step(self, state: Float64, n_steps: float) -> Float64:
-        """``n_steps`` steps by one implicit step; a single one is gradient descent itself."""
+        """Take ``n_steps`` steps by one implicit step, which is gradient descent itself for a single step."""
         log_scale = -np.log1p(self.find_slack(state))
         pull = -self._probabilities * np.expm1(state + log_scale[self._course])
         softmax = self._probabilities - pull
@@ -242,7 +241,7 @@ class _Descent:
         return self._centre(state + damping * (move + stiffness * shift[self._course]))
 
     def extrapolate(self, state: Float64, n_steps: int) -> tuple[Float64, float]:
-        """``n_steps`` steps, and a bound on the error; infinite where too many steps overflow."""
+        """The state after ``n_steps`` steps, and a bound on the error; infinite if the steps overflow."""
         with np.errstate(over="ignore", invalid="ignore"):
             ahead, change = self._richardson(state, n_steps)
             squares = np.bincount(self._course, self._mass * change**2)
@@ -251,7 +250,7 @@ class _Descent:
         return ahead, float(np.nan_to_num(errors, nan=np.inf).max())
 
     def _richardson(self, state: Float64, n_steps: int) -> tuple[Float64, Float64]:
-        """``n_steps`` by 1, 2 … implicit steps, extrapolated to single ones, and the last order's change."""
+        """Take ``n_steps`` by 1, 2 … implicit steps, extrapolated to single steps; return the last change."""
         orders: list[Float64] = []
         for n_parts in range(1, EXTRAPOLATIONS + 1):
             ahead = state
@@ -275,7 +274,7 @@ class _Descent:
 class StoppedDecoder:
     """The logits of every context at one step: of each next token, and one for all tokens that never follow.
 
-    ``supports`` are the next tokens of each context, ``moment`` has the levels at that step, and
+    ``supports`` are the next tokens of each context, ``moment`` has the levels at this step, and
     ``level_of_pair`` the level of each (context, next token) pair, shape (n_pairs,). ``step_size`` is η.
     """
 
@@ -299,7 +298,7 @@ class StoppedDecoder:
 
     @property
     def outside_logits(self) -> Float64:
-        """The logit of all tokens outside each support, shape (n_contexts,)."""
+        """The common logit of all tokens outside each support, shape (n_contexts,)."""
         return self.moment.logits[self.moment.levels.offsets[1:] - 1]
 
     @property
@@ -310,14 +309,14 @@ class StoppedDecoder:
         return table
 
     def column(self, number: int) -> Float64:
-        """The logits of one context, by its index, shape (n_tokens,)."""
+        """The logits of the context with this index, shape (n_tokens,)."""
         pairs = self.supports.pairs_of(number)
         logits = np.full(self.supports.n_tokens, self.outside_logits[number])
         logits[self.supports.tokens[pairs]] = self.moment.logits[self.level_of_pair[pairs]]
         return logits
 
     def log_probabilities(self, contexts: Any, labels: Any) -> Float64:
-        """ln p of ``labels``, (n,), after ``contexts`` of ids, (n, width): −ln V if one never occurs."""
+        """ln p of ``labels``, shape (n,), after ``contexts`` of token ids, shape (n, width)."""
         supports = self.supports
         label_ids, width = check_int64(labels, "labels"), supports.contexts.shape[1]
         context_ids = check_int64(np.ravel(contexts), "contexts").reshape(-1, width)

@@ -1,8 +1,8 @@
-"""Contexts with given features: the limit of the decoder, with its proofs, by the solvers of attention.
+"""Compute the limit of the decoder for contexts with given features, with proofs.
 
-Contexts are queries, and supports are components above all other tokens. Tokens and contexts are the rows of
-one table of embeddings, tokens with the unit vectors of R^V and contexts with their features in an additional
-R^d, so that the block (tokens, contexts) of the solvers' W is the decoder's. Its direction is the NTP-SVM.
+Contexts are queries, and supports are components above all other tokens. Tokens are embedded as unit vectors
+of R^V and contexts as their features in an additional R^d, so that the block (tokens, contexts) of the
+solvers' W is the decoder's.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,6 @@ MOST_FEATURE_PAIRS = 100_000
 
 
 def check_features(features: object, n_rows: int, noun: str = "contexts") -> Float64:
-    """Check that features are a table of finite numbers with one row per context or label."""
     table = np.asarray(features)
     if table.ndim != 2 or table.dtype.kind not in "fiu" or not table.shape[1]:
         raise UnsupportedOption(f"features is not a table of numbers; give an array with {n_rows:,} rows")
@@ -64,11 +63,11 @@ class SolvedDecoder:
     """The direction and the finite part of a decoder, with all proofs.
 
     ``separation`` has the tokens that each context separates from its support, with Farkas weights for the
-    others. The block (tokens, contexts) of ``hard`` is W^mm, that of ``soft`` the finite part, both for
-    features divided by ``scale``: the typical length of a feature row, as a power of two, since solvers work
-    best at lengths of about 1. ``merged`` has the supports with the tokens that are inseparable from them,
-    and ``scores`` the finite scores of the tokens after each context, whatever the scale; both have the shape
-    (n_contexts, n_tokens).
+    others. The block (tokens, contexts) of ``hard`` is W^mm, the block of ``soft`` the finite part, both for
+    features divided by ``scale``: the typical length of a feature row, as a power of two, since solvers are
+    most accurate at lengths of about 1. ``merged`` marks the support and the tokens that are inseparable from
+    it, and ``scores`` has the finite scores for unscaled features; both have the shape (n_contexts,
+    n_tokens).
     """
 
     separation: Separation
@@ -161,12 +160,10 @@ class EmbeddedLimit(Printed):
     """The limit of softmax(W h) for contexts with given features h, under gradient descent from W = 0.
 
     If the features separate every support from the rest, and can meet its log-odds, the loss falls to the
-    entropy. Otherwise tokens that are inseparable from a support count as part of it, the finite part is the
-    best that the features allow, and the loss converges to a value above the entropy.
-
-    ``supports`` are the next tokens of each context, and ``features`` its h, shape (n_contexts, dim).
-    ``solved`` has the direction and the finite part with their certificates, ``compatibility`` whether one W
-    has all log-odds. ``vocabulary`` has the names of the tokens.
+    entropy. Otherwise tokens that are inseparable from a support count as part of it, and the loss converges
+    to a value above the entropy. ``supports`` are the next tokens of each context, and ``features`` its h,
+    shape (n_contexts, dim). ``solved`` has the direction and the finite part with their certificates.
+    ``compatibility`` says whether one W has all log-odds. ``vocabulary`` has the names of the tokens.
     """
 
     supports: Supports
@@ -184,7 +181,7 @@ class EmbeddedLimit(Printed):
 
     @property
     def separable(self) -> bool:
-        """Whether some W lifts every support above the rest; raises ``UncertifiedSolution`` if undecided."""
+        """Whether some W raises every support above the rest; raises ``UncertifiedSolution`` if undecided."""
         return self.solved.separation.feasible
 
     @property
@@ -194,7 +191,7 @@ class EmbeddedLimit(Printed):
 
     @property
     def certified(self) -> bool:
-        """Whether everything is proved: direction, finite part, the split, and compatibility."""
+        """Whether direction, finite part, separability and compatibility are all proved."""
         separation = self.solved.separation
         proofs = (self.solved.hard.certificate.certified, self.solved.soft.certificate.certified)
         return (
@@ -205,7 +202,7 @@ class EmbeddedLimit(Printed):
         )
 
     def expect(self) -> "EmbeddedLimit":
-        """Return the limit itself if it is certified; raise ``UncertifiedSolution`` if not."""
+        """Return the limit itself if it is certified; otherwise raise ``UncertifiedSolution``."""
         if self.certified:
             return self
         raise UncertifiedSolution(
@@ -229,7 +226,7 @@ class EmbeddedLimit(Printed):
 
     @property
     def loss(self) -> float:
-        """The limit of the loss; H if separable and compatible, above H otherwise."""
+        """The limit of the loss: the entropy if separable and compatible, otherwise above the entropy."""
         return self.solved.soft.loss / self.supports.n_positions
 
     @property
@@ -240,10 +237,9 @@ class EmbeddedLimit(Printed):
     def predict_proba(self, features: Any) -> Float64:
         """The probabilities of all next tokens in the limit, shape (n_tokens,).
 
-        After a context of the corpus, its support and the tokens inseparable from it share the limit, by the
-        finite scores of the solution itself. Elsewhere the token with the largest growing score has
-        probability 1. Raises ``UncertifiedSolution`` where the largest scores are closer than the error of
-        W^mm, unless the contexts of the corpus prove that they are equal and determine their finite scores.
+        After a context of the corpus, its support and the tokens inseparable from it have nonzero
+        probabilities. Elsewhere the token with the largest growing score has probability 1, or
+        ``UncertifiedSolution`` is raised.
         """
         vector = check_floats(np.asarray(features, np.float64), (self.features.shape[1],), "features")
         same = np.flatnonzero((self.features == vector).all(axis=1))
@@ -256,11 +252,7 @@ class EmbeddedLimit(Printed):
         return probabilities / probabilities.sum()
 
     def _extend(self, vector: Float64) -> tuple[Bool, Float64]:
-        """The tokens that share the limit for features that no context has, and their finite scores.
-
-        (e_z − e_z')hᵀ is a combination of ties if h is a combination of contexts that contain both z and z':
-        W^mm then gives both the same score, and the finite scores of these contexts combine likewise.
-        """
+        """The tokens that share the limit for features that no context has, and their finite scores."""
         growing = self.direction @ vector
         members = ~(growing < growing.max() - self._error * float(np.linalg.norm(vector)))
         law = law_of(self.supports)[:, members]
@@ -289,21 +281,21 @@ class EmbeddedLimit(Printed):
         )
 
     def weights_at(self, step: int, step_size: float = 1.0) -> Float64:
-        """W* + W^mm ln(ηt), shape (n_tokens, dim): W after many steps, up to bounded terms outside W*."""
+        """W after many steps, W* + W^mm ln(ηt), shape (n_tokens, dim), up to bounded terms outside W*."""
         step = whole_number(step, "step", least=1)
         return self.finite + self.direction * np.log(real_number(step_size, "step_size", above=0) * step)
 
     def excess_at(self, step: int, step_size: float = 1.0) -> float:
-        """The excess of the loss over its limit after many steps: ‖W^mm‖² / (ηt)."""
+        """The excess of the loss over its limit after many steps, ‖W^mm‖² / (ηt)."""
         step = whole_number(step, "step", least=1)
         return self.squared_norm / (real_number(step_size, "step_size", above=0) * step)
 
     def loss_at(self, step: int, step_size: float = 1.0) -> float:
-        """The loss after many steps: its limit and :meth:`excess_at`."""
+        """The loss after many steps: its limit plus :meth:`excess_at`."""
         return self.loss + self.excess_at(step, step_size)
 
     def explain(self, number: int) -> DecoderExplanation:
-        """Explain the limit probabilities after a context of the corpus, by its index."""
+        """Explain the limit probabilities after the context with this index."""
         number = whole_number(number, "number", most=len(self.supports) - 1)
         probabilities = self.predict_proba(self.features[number])
         members = np.flatnonzero(self.solved.merged[number])
@@ -357,23 +349,16 @@ def solve_decoder(
 ) -> EmbeddedLimit:
     """Compute the limit of a decoder over contexts with given features under gradient descent.
 
-    Parameters
-    ----------
-    supports : Supports
-        The next tokens of each context.
-    features : float array, shape (n_contexts, dim)
-        h_j of each, of any rank. Up to 100,000 pairs (context, token) can be solved, and up to 4,000 can be
-        decided where rows are dependent.
-    vocabulary : Vocabulary, optional
-        The names of the tokens.
+    ``supports`` has the next tokens of each context, ``features`` one feature vector per context, shape
+    (n_contexts, dim), and ``vocabulary`` the names of the tokens. Up to 100,000 pairs of context and token
+    can be solved; linearly dependent features can be decided for up to 4,000 pairs.
 
     Examples
     --------
-    >>> from attomaton.theories.decoder.supports import count_supports
-    >>> supports = count_supports([[0, 2, 0, 2, 1, 0]], 1)
-    >>> limit = solve_decoder(supports, np.eye(3)).expect()
-    >>> limit.separable, limit.compatible, limit.direction[:, 0].round(4).tolist()
-    (True, True, [-0.3333, -0.3333, 0.6667])
+    >>> from attomaton.theories import count_supports
+    >>> limit = solve_decoder(count_supports([[0, 2, 0, 2, 1, 0]], 1), np.eye(3)).expect()
+    >>> limit.direction[:, 0].round(4).tolist()
+    [-0.3333, -0.3333, 0.6667]
     """
     n_pairs = len(supports) * supports.n_tokens
     if n_pairs > MOST_FEATURE_PAIRS:

@@ -35,7 +35,7 @@ READ_SIZES = ("n_documents", "n_tokens", "n_labels")
 
 
 def unpack_decoder(run: Run) -> tuple[Supports, CorpusSizes, Vocabulary | None]:
-    """The contents of a stored decoder, checked; each array after those that it indexes."""
+    """Read and check the contents of a stored decoder."""
     offsets = check_int64(run.arrays["offsets"], "offsets")
     flat = check_int64(run.arrays["contexts"], "contexts")
     width = check_size(run.manifest["width"], 64, "width")
@@ -60,8 +60,8 @@ class DecoderLimit(Tabular):
     """The limit of a softmax decoder with one-hot contexts under gradient descent from W = 0.
 
     The decoder is softmax(W h) with one column of W per context. The loss falls to the entropy of the next
-    token given its context. W grows along the direction W^mm that lifts the support of each context (its next
-    tokens) above all other tokens. Within a support, logits differ by the log-odds of its tokens.
+    token given its context. W grows along the direction W^mm that raises the support of each context (its
+    next tokens) above all other tokens. Within a support, logits differ by the log-odds of its tokens.
 
     Attributes
     ----------
@@ -75,23 +75,8 @@ class DecoderLimit(Tabular):
     Examples
     --------
     >>> import attomaton as at
-    >>> limit = at.learn_decoder(["a b a c a b a b"])
-    >>> limit
-    DecoderLimit(3 contexts of 1 token, vocabulary of 3)
-    >>> limit.predict_proba("a").round(4).tolist(), round(limit.entropy, 4), limit.coverage
-    ([0.0, 0.75, 0.25], 0.3213, 1.0)
-    >>> limit.direction("a").round(4).tolist()
-    [-0.6667, 0.3333, 0.3333]
-    >>> round(limit.loss_at(1000), 4), limit.losses_at([0, 1000]).round(4).tolist()
-    (0.3234, [1.0986, 0.3234])
-    >>> limit.logits_at("a", 1000).round(3).tolist(), limit.asymptote_at("a", 1000).round(3).tolist()
-    ([-3.943, 2.521, 1.421], [-3.944, 2.522, 1.423])
-    >>> limit.table().slice(0, 1).to_pylist()
-    [{'context': ['a'], 'token': 'b', 'count': 3, 'probability': 0.75}]
-    >>> limit.weights_at(1000).shape, limit.at(1000)
-    ((3, 3), StoppedDecoder(step 1,000 of size 1))
-    >>> limit.explain("a").tokens
-    ('b', 'c')
+    >>> at.learn_decoder(["a b a c a b a b"]).logits_at("a", 1000).round(3).tolist()
+    [-3.943, 2.521, 1.421]
     """
 
     supports: Supports
@@ -110,17 +95,17 @@ class DecoderLimit(Tabular):
 
     @property
     def entropy(self) -> float:
-        """The limit of the loss, in nats per position; no decoder of these contexts goes below it."""
+        """The limit of the loss in nats per position, the lowest loss of any decoder over these contexts."""
         return self.supports.entropy
 
     @property
     def n_labels(self) -> int:
-        """The number of tokens that have another before them in their document."""
+        """The number of tokens that have another token before them in their document."""
         return self.read.n_labels if self.width else self.read.n_tokens
 
     @property
     def coverage(self) -> float:
-        """The share of ``n_labels`` with a full context; the first tokens of a document may lack one."""
+        """The share of labels with a full context; the first labels of a document may lack a full context."""
         return self.supports.n_positions / self.n_labels
 
     @property
@@ -129,9 +114,10 @@ class DecoderLimit(Tabular):
         return squared_norm(self.supports)
 
     def predict_proba(self, context: Any, *, step: int | None = None, step_size: float = 1.0) -> Float64:
-        """The probabilities of all next tokens, shape (n_tokens,): in the limit, or after ``step`` steps.
+        """Return the probabilities of all next tokens after a context, shape (n_tokens,).
 
-        In the limit they are those of the corpus. A context that never occurs keeps W = 0: all are equal.
+        The probabilities are those of the limit (by default), which equal those of the corpus, or those after
+        ``step`` steps. After a context that never occurs, all tokens have equal probabilities.
         """
         if step is not None:
             logits = self.logits_at(context, step, step_size)
@@ -147,24 +133,24 @@ class DecoderLimit(Tabular):
         return probabilities
 
     def direction(self, context: Any) -> Float64:
-        """The column of W^mm of a context, which grows like ln t, shape (n_tokens,)."""
+        """Return the column of W^mm of a context, which grows like ln t, shape (n_tokens,)."""
         return self._column(context, direct_column)
 
     def logits_at(self, context: Any, step: int, step_size: float = 1.0) -> Float64:
-        """The logits of a context after ``step`` steps of size ``step_size``, shape (n_tokens,)."""
+        """Return the logits of a context after ``step`` steps of size ``step_size``, shape (n_tokens,)."""
         return self._column(context, logits_of, *_check_step(step, step_size))
 
     def asymptote_at(self, context: Any, step: int, step_size: float = 1.0) -> Float64:
-        """The logits of a context by the law of large steps, in closed form (:func:`asymptote`)."""
+        """Return the logits of a context by the closed form for many steps (:func:`asymptote`)."""
         return self._column(context, asymptote, *_check_step(step, step_size, least=1))
 
     def at(self, step: int, step_size: float = 1.0) -> StoppedDecoder:
-        """The whole decoder after ``step`` steps of size ``step_size``."""
+        """Return the decoder with all contexts after ``step`` steps of size ``step_size``."""
         step, step_size = _check_step(step, step_size)
         return next(follow_decoder(self.supports, [step], step_size))
 
     def weights_at(self, step: int, step_size: float = 1.0) -> Float64:
-        """W after ``step`` steps, one column per context, shape (n_tokens, n_contexts)."""
+        """Return W after ``step`` steps, with one column per context, shape (n_tokens, n_contexts)."""
         size = self.supports.n_tokens * len(self.supports)
         if size > LARGEST_WEIGHTS:
             raise UnsupportedOption(
@@ -173,19 +159,15 @@ class DecoderLimit(Tabular):
         return self.at(step, step_size).weights
 
     def loss_at(self, step: int, step_size: float = 1.0) -> float:
-        """The mean cross-entropy after ``step`` steps of size ``step_size``, in nats per position."""
+        """Return the mean cross-entropy after ``step`` steps of size ``step_size``, in nats per position."""
         return float(self.losses_at(whole_number(step, "step", least=0), step_size))
 
     def losses_at(self, steps: int | Sequence[int], step_size: float = 1.0) -> Float64:
-        """The result of :meth:`loss_at` for ascending steps, shape (n_steps,), at the cost of the last."""
+        """Return the mean cross-entropy after each of these ascending steps, shape (n_steps,)."""
         return self.entropy + self.excesses_at(steps, step_size)
 
     def excesses_at(self, steps: int | Sequence[int], step_size: float = 1.0) -> Float64:
-        """The excess of the loss over the entropy after each of these ascending steps, shape (n_steps,).
-
-        Accurate to one part in 10⁵ at any step. Where all supports are full, the excess falls exponentially,
-        and is accurate to one part in 10⁴ down to 10⁻¹⁶.
-        """
+        """Return loss minus entropy after each of these ascending steps, to a relative error of 10⁻⁴."""
         array = np.asarray(steps, object)
         rising = [whole_number(step, "step", least=0) for step in array.ravel().tolist()]
         if rising != sorted(rising):
@@ -195,12 +177,12 @@ class DecoderLimit(Tabular):
         return np.array(excesses).reshape(array.shape)
 
     def explain(self, context: Any) -> DecoderExplanation:
-        """Explain the decoder's limit probabilities after a context."""
+        """Explain the limit probabilities of the next tokens after a context."""
         name, number = find_context(context, self.supports, self.vocabulary)
         return explain_support(name, number, self.supports, self.vocabulary)
 
     def to_dict(self) -> dict[str, Any]:
-        """The sizes, the limit of the loss and the most frequent contexts as plain JSON values."""
+        """Return the sizes, the limit of the loss and the most frequent contexts as JSON values."""
         return {
             "context_tokens": self.width,
             "contexts": len(self.supports),
@@ -214,7 +196,7 @@ class DecoderLimit(Tabular):
         }
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write supports and vocabulary to a folder, atomically; ``overwrite`` replaces an earlier one."""
+        """Write supports and vocabulary to a folder, atomically; ``overwrite`` replaces an existing one."""
         supports = self.supports
         contexts = supports.contexts.astype(np.int64).ravel()
         arrays = {**{name: getattr(supports, name) for name in SUPPORT_ARRAYS}, "contexts": contexts}
@@ -225,7 +207,7 @@ class DecoderLimit(Tabular):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "DecoderLimit":
-        """Read a folder that :meth:`save` wrote; altered files do not load."""
+        """Read a folder that :meth:`save` wrote; an altered file raises an error."""
         return cls(*load_run(path, DECODER, unpack_decoder))
 
     @cached_property
@@ -233,7 +215,6 @@ class DecoderLimit(Tabular):
         return find_levels(self.supports)
 
     def _column(self, context: Any, find_column: Callable[..., Float64], *arguments: Any) -> Float64:
-        """A column of weights of a context; all 0 for a context that never occurs."""
         number = self._index_of(context)
         size = self.supports.n_tokens
         return np.zeros(size) if number is None else find_column(self.supports, number, *arguments)
@@ -249,7 +230,7 @@ class DecoderLimit(Tabular):
         return self.supports.table()
 
     def to_pandas(self, vocabulary: Worded | None = None) -> Any:
-        """The table as a pandas DataFrame; contexts are tuples of tokens."""
+        """Return the table as a pandas DataFrame; contexts are tuples of tokens."""
         frame = super().to_pandas(vocabulary)
         frame["context"] = [tuple(context) for context in frame["context"]]
         return frame

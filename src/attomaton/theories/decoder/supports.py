@@ -1,4 +1,4 @@
-"""The next tokens of each context: its support, with counts, and the entropy, a lower bound on the loss."""
+"""The next tokens of each context (its support), with counts and entropy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ SUPPORTS = pa.schema(
 
 @dataclass(frozen=True)
 class CorpusSizes:
-    """What was read: ``n_documents``, their ``n_tokens``, and ``n_labels``: all but the first of each."""
+    """The sizes of a corpus: ``n_documents``, ``n_tokens``, and ``n_labels`` with a token before them."""
 
     n_documents: int
     n_tokens: int
@@ -44,9 +44,9 @@ class CorpusSizes:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Supports(Tabular):
-    """The tokens that follow each distinct context: its support, with counts.
+    """The tokens that follow each distinct context (its support), with counts.
 
-    ``contexts`` are the tokens of each context in the order of the text, shape (n_contexts, width), rows
+    ``contexts`` has the tokens of each context in the order of the text, shape (n_contexts, width), rows
     ascending; width is 0 for contexts defined only by features, and for the single empty context. The next
     tokens of a context begin at its ``offsets``, shape (n_contexts + 1,): ``tokens``, ascending within each
     support, and ``counts``, shape (n_pairs,). ``n_tokens`` is V, the size of the vocabulary.
@@ -99,7 +99,6 @@ class Supports(Tabular):
 
     @cached_property
     def sizes(self) -> Int64:
-        """s_j = |S_j|, shape (n_contexts,)."""
         return np.diff(self.offsets)
 
     @cached_property
@@ -127,7 +126,7 @@ class Supports(Tabular):
         return float((self.counts * -np.log(self.probabilities)).sum() / self.n_positions) + 0.0
 
     def pairs_of(self, number: int) -> slice:
-        """The pairs of a context."""
+        """The pairs of the context with this index."""
         return slice(int(self.offsets[number]), int(self.offsets[number + 1]))
 
     def find(self, context: Sequence[int] | Integers) -> int | None:
@@ -151,7 +150,7 @@ class Supports(Tabular):
 
 
 def pack_contexts(contexts: Int64, n_tokens: int) -> Int64:
-    """Each row of tokens as one number in base V, in the order of the rows, shape (n,)."""
+    """Each row of tokens as one number in base V, shape (n,); numbers sort like rows."""
     keys = np.zeros(len(contexts), np.int64)
     for column in range(contexts.shape[1]):
         keys = keys * n_tokens + contexts[:, column]
@@ -174,16 +173,10 @@ def supports_of(keys: Int64, counts: Int64, width: int, n_tokens: int) -> Suppor
 
 
 def count_supports(documents: Sequence[Sequence[int]], width: int, n_tokens: int | None = None) -> Supports:
-    """The supports of documents in memory, by definition: every position with ``width`` tokens before it.
+    """Count the next tokens of each context of ``width`` tokens, in documents in memory, by definition.
 
-    Parameters
-    ----------
-    documents : sequence of sequences of int
-        Token ids.
-    width : int
-        Tokens of a context.
-    n_tokens : int, optional
-        Size of the vocabulary; by default the largest id plus one.
+    ``documents`` are sequences of token ids. ``n_tokens`` is the size of the vocabulary, by default the
+    largest id plus one.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Explanations of a decoder's limit probabilities after a context."""
+"""Explain a decoder's limit probabilities after a context."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ from attomaton.theories.decoder.supports import Supports
 
 
 def find_context(context: Any, supports: Supports, vocabulary: Vocabulary | None) -> tuple[str, int | None]:
-    """The text of a context, the last tokens of what a user gave, and its index; None if it never occurs."""
+    """The text of the last tokens of a given context, and the context's index; None if it never occurs."""
     width = supports.contexts.shape[1]
     if not width:
         return "", 0
@@ -39,11 +39,11 @@ def find_context(context: Any, supports: Supports, vocabulary: Vocabulary | None
 class DecoderExplanation(Printed):
     """One context, and the tokens that follow it, most probable first.
 
-    ``context`` is the text of its tokens. For each token of its support, ``tokens`` is the name (no names if
-    the context never occurs), ``probabilities`` the limit, ``finite`` the log-odds relative to the mean of
-    the support, which are the limit of the finite part of W, and ``counts`` the count. ``n_tokens`` is the
-    size of the vocabulary. ``alike`` other contexts have the same support: in the limit their columns have
-    the same direction.
+    ``context`` is the text of its tokens. For each token of its support, ``tokens`` has the name,
+    ``probabilities`` the limit and ``counts`` the count. ``finite`` has the log-odds relative to the mean of
+    the support, which are the limit of the finite part of W. ``n_tokens`` is the size of the vocabulary.
+    ``alike`` is the number of other contexts with an equal support, whose columns of W have an equal
+    direction in the limit.
     """
 
     context: str
@@ -59,12 +59,11 @@ class DecoderExplanation(Printed):
 
     @property
     def support(self) -> int:
-        """The number of tokens that follow."""
         return len(self.tokens)
 
     @property
     def positions(self) -> int:
-        """The count of the context with a next token."""
+        """The number of positions with this context and a next token."""
         return int(self.counts.sum())
 
     def to_dict(self, *, shown: int = PRINTED_ROWS) -> dict[str, Any]:
@@ -114,7 +113,6 @@ class DecoderExplanation(Printed):
 def explain_support(
     name: str, number: int | None, supports: Supports, vocabulary: Vocabulary | None
 ) -> DecoderExplanation:
-    """Explain the context with this name and index, embedded as a unit vector."""
     if number is None:
         nothing = np.zeros(0), np.zeros(0), np.zeros(0, np.int64)
         return DecoderExplanation(name, (), *nothing, supports.n_tokens, 0)

@@ -1,8 +1,4 @@
-"""The assumptions of the second theory, measured on a corpus, each with a bound.
-
-The paper states its assumptions as limits (T → ∞, M ≫ K², η_Y ≫ η_Z, f_n·f_n' → 0). A corpus has numbers.
-Where a limit says "much", the bound here is a factor of ten.
-"""
+"""Measure the assumptions of the second theory on a corpus; where the paper says "much", a factor of ten."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -31,8 +27,8 @@ SLOW_DECODER = "η_Y/η_Z; a slower decoder has not learned the classes before a
 class Assumption:
     """Whether a corpus meets the assumption ``name``: the measured ``value``, compared with its ``bound``.
 
-    ``value`` is infinite for infinitely long sequences. ``met`` is the answer, and ``meaning`` says what the
-    numbers are and what follows where the assumption does not hold.
+    ``value`` is infinite for infinitely long sequences. ``met`` is the answer. ``meaning`` says what the
+    numbers are and what follows if the assumption is not met.
     """
 
     name: str
@@ -45,7 +41,6 @@ class Assumption:
 def check_assumptions(
     classes: CorpusClasses, rates: Rates | None = None, *, tolerance: float = 0.0
 ) -> tuple[Assumption, ...]:
-    """Test a corpus, and learning rates if given, against the paper's assumptions."""
     n_classes = len(classes)
     about_rates = [] if rates is None else [_at_least("fast decoder", rates.ratio, MUCH_LARGER, SLOW_DECODER)]
     return (
@@ -102,7 +97,6 @@ def _at_most(name: str, value: float, bound: float, meaning: str) -> Assumption:
 
 
 def _mean_effective_tokens(classes: CorpusClasses) -> float:
-    """The mean over sequences of 1/Σ P(l|n)²."""
     squares = np.add.reduceat(classes.probabilities**2, classes.offsets[:-1])
     return float(classes.shares @ (1 / squares))
 
@@ -119,10 +113,7 @@ def _share_of_distinct(classes: CorpusClasses, tolerance: float) -> float:
 
 
 def mean_overlap(classes: CorpusClasses) -> float:
-    """The mean of f_n·f_n' over two different classes drawn by their shares.
-
-    (‖Σ π_n f_n‖² − Σ π_n²)/(1 − Σ π_n²), which needs no sum over pairs; 0 for a single class.
-    """
+    """The mean of f_n·f_n' over two different classes drawn by their shares; 0 for a single class."""
     together = sum_at(classes.tokens, classes.shares[classes.rows] * classes.features, classes.n_tokens)
     same = float(classes.shares @ classes.shares)
     return 0.0 if len(classes) == 1 else max(float(together @ together) - same, 0.0) / (1 - same)

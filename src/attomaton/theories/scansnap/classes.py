@@ -1,8 +1,4 @@
-"""Classes of sequences: a query, a next token, and the frequency of each token before the query.
-
-Classes are defined by hand, drawn as in the paper's Figures 4 and 6, or counted in samples (a class is then a
-pair of query and label). The token at the last position is the query and is never a key.
-"""
+"""Classes of sequences: a query, a next token, and the frequency of each token before the query."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -40,32 +36,31 @@ TOKENS_AT_ONCE = 1 << 24
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CorpusClasses:
-    """Classes of sequences, sparse: class ``n`` has the entries ``offsets[n]:offsets[n + 1]``.
+    """Classes of sequences: a query, a next token, and the frequency of each token before the query.
+
+    Class ``n`` has the entries ``offsets[n]:offsets[n + 1]`` of ``tokens`` and ``probabilities``.
 
     Attributes
     ----------
     queries, labels : int32 arrays, shape (n_classes,)
-        ψ(n), the last token of its sequences, and the token that follows.
+        The last token of the sequences of each class, and the token that follows.
     shares : float64 array, shape (n_classes,)
-        π_n, the share of each class among all sequences; the shares add up to 1.
+        The share of each class among all sequences; the shares sum to 1.
     offsets : int64 array, shape (n_classes + 1,)
-        Start of the entries of each class.
+        The index of the first entry of each class.
     tokens, probabilities : int32 and float64 arrays, shape (n_entries,)
-        Tokens l before the query, ascending in each class, and P(l | n), which adds up to 1 in each class.
+        The tokens before the query, ascending, and their probabilities, which sum to 1 in each class.
     n_tokens : int
-        M, the size of the vocabulary.
+        The size of the vocabulary.
     lengths : float64 array, shape (n_classes,), optional
-        Mean number of tokens before the query; None if sequences are arbitrarily long.
+        The mean number of tokens before the query; None if sequences are arbitrarily long.
     n_samples : int
         The number of counted samples; 0 for classes that were not counted.
 
     Examples
     --------
-    >>> classes = CorpusClasses.from_table([3, 3], [4, 5], [[0.5, 0.5, 0, 0, 0, 0], [0.5, 0, 0.5, 0, 0, 0]])
-    >>> classes.distinct().tolist(), classes.common().tolist()
-    ([1, 2], [0])
-    >>> CorpusClasses.from_samples(Samples.from_lists([[0, 1, 3], [0, 0, 3], [2, 4]], [5, 5, 5]))
-    CorpusClasses(2 classes of 2 queries, 6 tokens)
+    >>> CorpusClasses.from_table([3, 3], [4, 5], [[0.5, 0.5, 0, 0, 0, 0], [0.5, 0, 0.5, 0, 0, 0]]).distinct()
+    array([1, 2])
     """
 
     queries: Int32
@@ -108,7 +103,10 @@ class CorpusClasses:
     def from_table(
         cls, queries: ArrayLike, labels: ArrayLike, weights: ArrayLike, *, shares: ArrayLike | None = None
     ) -> Self:
-        """Classes from ``weights`` of each token, (n_classes, n_tokens), by default equally frequent."""
+        """Make classes from the ``weights`` of each token, shape (n_classes, n_tokens).
+
+        ``queries`` and ``labels`` have one token id per class. ``shares`` are equal by default.
+        """
         query, label = np.asarray(queries, np.int32), np.asarray(labels, np.int32)
         table = np.asarray(weights, np.float64)
         share = np.ones(len(query)) if shares is None else np.asarray(shares, np.float64)
@@ -128,8 +126,7 @@ class CorpusClasses:
     def from_samples(cls, samples: Samples, *, min_samples: int = 1) -> Self:
         """Count the pairs of query and label in samples, with the tokens before the query.
 
-        Pairs with fewer than ``min_samples`` samples that have a token before the query are left out. P(l |
-        n) is the share of token l among all those tokens in the class.
+        A pair needs at least ``min_samples`` samples with a token before the query; other pairs are left out.
         """
         min_samples = whole_number(min_samples, "min_samples", least=1)
         inside = samples.take(samples.lengths > 1)
@@ -164,20 +161,20 @@ class CorpusClasses:
 
     @cached_property
     def dense(self) -> Float64:
-        """P(l | n) as a matrix, shape (n_classes, n_tokens); for small vocabularies."""
+        """Return P(l | n) as a matrix, shape (n_classes, n_tokens), for small vocabularies."""
         table = np.zeros((len(self), self.n_tokens))
         table[self.rows, self.tokens] = self.probabilities
         return table
 
     @cached_property
     def features(self) -> Float64:
-        """f_n = P(· | n)/‖P(· | n)‖ of every entry at the start, shape (n_entries,)."""
+        """Divide the probabilities of each class by their Euclidean norm, shape (n_entries,)."""
         squares = np.add.reduceat(self.probabilities**2, self.offsets[:-1])
         return self.probabilities / np.repeat(np.sqrt(squares), np.diff(self.offsets))
 
     @cached_property
     def concentration(self) -> Float64:
-        """The largest share of a token's occurrences in one class, shape (n_tokens,); 0 if it has none."""
+        """Return the largest share of each token's occurrences in one class, shape (n_tokens,), or 0."""
         mass = self.shares[self.rows] * self.probabilities
         most = largest_of(self.tokens, mass, self.n_tokens, least=0.0)
         total = sum_at(self.tokens, mass, self.n_tokens)
@@ -185,24 +182,24 @@ class CorpusClasses:
 
     @cached_property
     def n_classes_of(self) -> Int64:
-        """|Ω(l)|: the number of classes in which each token precedes the query, shape (n_tokens,)."""
+        """Count the classes in which each token precedes the query, shape (n_tokens,)."""
         return np.bincount(self.tokens, minlength=self.n_tokens).astype(np.int64)
 
     def distinct(self, tolerance: float = 0.0) -> Int64:
-        """Tokens that occur in one class only, but for a share of ``tolerance`` of their occurrences."""
+        """Return the tokens with at most a share of ``tolerance`` of their occurrences outside one class."""
         return np.flatnonzero(self.is_distinct(tolerance))
 
     def common(self, tolerance: float = 0.0) -> Int64:
-        """Tokens of several classes: they occur and are not distinct."""
+        """Return the tokens before a query that are not distinct."""
         return np.flatnonzero((self.n_classes_of > 0) & ~self.is_distinct(tolerance))
 
     def is_distinct(self, tolerance: float = 0.0) -> Bool:
-        """Whether each token is distinct, shape (n_tokens,)."""
+        """Return whether each token is distinct, shape (n_tokens,)."""
         tolerance = real_number(tolerance, "tolerance", least=0, below=1)
         return (self.n_classes_of == 1) | ((self.n_classes_of > 1) & (self.concentration >= 1 - tolerance))
 
     def of_queries(self, queries: ArrayLike) -> Self:
-        """The classes of these queries only, with shares rescaled to sum to 1."""
+        """Return the classes of these queries only, with shares rescaled to sum to 1."""
         indices = np.flatnonzero(np.isin(self.queries, np.asarray(queries)))
         if not len(indices):
             raise InvalidSamples("none of these tokens is the query of a class; see .queries")
@@ -210,7 +207,7 @@ class CorpusClasses:
         return replace(chosen, shares=chosen.shares / chosen.shares.sum())
 
     def take(self, indices: Int64) -> Self:
-        """The classes with these indices, with their shares in the whole corpus."""
+        """Return the classes with these indices, with their shares in the whole corpus."""
         entries = ranges_of(self.offsets[indices], np.diff(self.offsets)[indices])
         return type(self)(
             queries=self.queries[indices],
@@ -225,7 +222,7 @@ class CorpusClasses:
         )
 
     def query_shares(self) -> tuple[Int64, Float64]:
-        """The queries and their shares of all sequences, most frequent first."""
+        """Return the queries and their shares of all sequences, most frequent first."""
         queries = distinct_keys(self.queries.astype(np.int64))
         row = find_keys(queries, self.queries.astype(np.int64))
         share: Float64 = np.bincount(row, weights=self.shares).astype(np.float64)
@@ -242,19 +239,12 @@ def draw_linear_classes(
     common_weight: float = 1.0,
     distinct_weights: tuple[float, float] = (0.1, 1.0),
 ) -> CorpusClasses:
-    """Classes of the paper's Figures 4 and 6, all equally frequent.
+    """Make the equally frequent classes of Figures 4 and 6 of the paper.
 
-    All share ``n_common`` tokens of equal weight. Each has ``n_distinct`` tokens of its own, whose weights
-    increase linearly. Ids are given to common tokens first, then to distinct tokens by class, queries and
-    labels; M is the number of all these tokens.
-
-    Parameters
-    ----------
-    n_queries, classes_per_query, n_common, n_distinct : int
-        How many queries, labels per query, tokens that all classes share, and tokens that each class has to
-        itself.
-    common_weight, distinct_weights : float, and two floats
-        The weight of each common token; the smallest and largest weight of a distinct one.
+    Each of the ``n_queries`` queries has ``classes_per_query`` classes. All classes share ``n_common`` tokens
+    of weight ``common_weight``. Each class has ``n_distinct`` tokens of its own, whose weights increase
+    linearly between the two ``distinct_weights``. Ids are given to common tokens, distinct tokens by class,
+    queries and labels.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The training dynamics: one layer of attention under gradient flow on infinitely long sequences.
+"""Training dynamics: one layer of attention under gradient flow on infinitely long sequences.
 
 With attention c_n of class n, c_{l|n} ∝ P(l|n) e^{z_{ψ(n) l}}, and g_n = −∂L/∂c_n of the head
 (:mod:`~attomaton.theories.scansnap.heads`), the scores z_m of query m follow
@@ -12,8 +12,7 @@ default is the second paper's head, with f_n = c_n/‖c_n‖, the one-hot next t
     ż_m = η_Z Σ_{n: ψ(n) = m} π_n diag(f_n) (I − f_n f_nᵀ) Y (x_n − α_n)
 
 from Y = Z = 0 (Equations 4 and 5 of the paper). Only rows of tokens that precede a query ever move, and all
-columns of tokens that are never a label are equal, so one is stored: the state has n_keys × (n_labels + 1) +
-n_queries × n_keys numbers, whatever the vocabulary. This is exact.
+columns of tokens that are never a label are equal, so one column is stored for them. This is exact.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,11 +46,7 @@ def integrate_flow(
     atol: float,
     most_slopes: int | None = None,
 ) -> Float64:
-    """Solve ẋ = slope(x), x(0) = 0; return x at ascending times, shape (n_times, size).
-
-    By scipy's LSODA, which switches to stiff steps where needed. With ``most_slopes`` it gives up after that
-    number of evaluations: some equations would take hours.
-    """
+    """Solve ẋ = slope(x), x(0) = 0, by scipy's LSODA; return x at ascending times, shape (n_times, size)."""
     from scipy.integrate import solve_ivp
 
     if size > MAX_STATE:
@@ -94,7 +89,7 @@ class FlowEquation:
 
     Y has the shape (n_keys, n_labels + 1), but no columns if the head trains no decoder, and Z (n_queries,
     n_keys). B has one number for each of the classes ``followed``; ``leading`` is the key of the most
-    probable distinct token of each of them.
+    probable distinct token of each of these classes.
     """
 
     reduced: ReducedCorpus
@@ -137,9 +132,9 @@ class FlowEquation:
 class LayerFlow:
     """One layer of attention along its flow, at the recorded ``times``, shape (n_times,).
 
-    The corpus is ``reduced`` to the tokens in use, with learning rates ``rates`` and the ``head`` that reads
-    attention. ``decoder`` is Y, shape (n_times, n_keys, n_labels + 1): its last column is that of every token
-    that is not a label, and a head without a decoder leaves no columns. ``scores`` is Z, shape (n_times,
+    The corpus is ``reduced`` to the tokens in use; ``rates`` are the learning rates, and ``head`` reads
+    attention. ``decoder`` is Y, shape (n_times, n_keys, n_labels + 1), whose last column stands for all
+    tokens that are not a label; a head without a decoder has no columns. ``scores`` is Z, shape (n_times,
     n_queries, n_keys). ``growth`` is B_n, shape (n_times, n_classes): the integral of ż_l / f_{nl}² for the
     most probable distinct token l of class n, NaN if there is none or if it was not requested.
     """
@@ -160,7 +155,7 @@ class LayerFlow:
         return self.reduced.attention(self.scores)
 
     def entropy(self) -> Float64:
-        """Entropy of attention on distinct tokens, mean over the classes that have any, shape (n_times,)."""
+        """Entropy of attention on distinct tokens, averaged over classes that have any, shape (n_times,)."""
         return self.reduced.distinct_entropy(self.attention())
 
     def loss(self) -> Float64:
@@ -181,28 +176,31 @@ def solve_flow(
     atol: float = 1e-10,
     most_slopes: int | None = None,
 ) -> LayerFlow:
-    """Integrate the flow from Y = Z = 0 by scipy's LSODA, which switches to stiff steps where needed.
+    """Integrate the training dynamics of one attention layer from zero decoder and scores.
+
+    The solver is scipy's LSODA, which switches to stiff steps if necessary. The state is dense and should
+    have at most a few thousand numbers.
 
     Parameters
     ----------
     classes : CorpusClasses
-        The corpus. The state is dense, so it should have at most a few thousand numbers.
+        The classes of sequences of the corpus.
     rates : Rates
-        η_Y and η_Z.
+        The learning rates of decoder and attention.
     times : ascending, positive
         The times to record.
     head : MassHead, LearnedHead or TiedHead
         The head that reads attention; by default the learned decoder of the second paper.
     growth : bool
-        Whether to integrate B as well; it means little for classes that are single contexts.
+        Whether to integrate the growth factor B as well, which is meaningless for classes of single contexts.
     rtol, atol : float
-        Largest errors of one step of the integration, relative and absolute.
+        The largest relative and absolute error of one step of the integration.
     most_slopes : int, optional
-        Number of evaluations after which to give up (``UncertifiedSolution``); a stiff flow may need many.
+        The number of evaluations after which ``UncertifiedSolution`` is raised; stiff equations need many.
 
     Examples
     --------
-    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
+    >>> from attomaton.theories import draw_linear_classes
     >>> flow = solve_flow(draw_linear_classes(2), Rates(decoder=10.0, attention=1.0), [1.0, 100.0])
     >>> flow.attention()[:, 0, [0, 19]].round(3).tolist()  # a common token, and the best distinct one
     [[0.064, 0.065], [0.057, 0.089]]

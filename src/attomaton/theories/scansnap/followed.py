@@ -1,4 +1,4 @@
-"""Attention to the tokens of each query at the end of the exact flow, for corpora small enough to follow."""
+"""Compute attention to the tokens of each query at the end of the exact flow, for small corpora."""
 
 from dataclasses import dataclass
 
@@ -20,11 +20,10 @@ MAX_LAW = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class FollowedQuery:
-    """One query at the end of the flow, shape (n_keys,) for each array.
+    """One ``query`` at the end of the flow, shape (n_keys,) for each array.
 
-    ``tokens`` precede the token ``query``, the most lowered first, the most raised last. ``scores`` is z of
-    each, ``before`` and ``after`` the mean attention to it over the query's sequences, at the start and at
-    the end.
+    ``tokens`` precede the query, from the most lowered to the most raised. ``scores`` is z of each token.
+    ``before`` and ``after`` are its mean attention over the query's sequences, at the start and at the end.
     """
 
     query: int
@@ -35,7 +34,6 @@ class FollowedQuery:
 
 
 def can_follow(classes: CorpusClasses) -> bool:
-    """Whether Y and Z are small enough for :func:`follow_attention`."""
     n_used = len(np.union1d(classes.tokens, classes.labels))
     n_numbers = n_used * (len(np.unique(classes.labels)) + 1 + len(np.unique(classes.queries)))
     return n_numbers <= FEW_NUMBERS and len(classes) * n_used <= MAX_LAW

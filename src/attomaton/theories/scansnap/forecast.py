@@ -1,17 +1,12 @@
-"""Forecasts of the second theory for each query: its distinct tokens, the order of fading, and the times.
+"""Forecast for each query of the second theory: its distinct tokens, the order of fading, and the times.
 
-**Which tokens are distinct.** In running text a token precedes many labels, so by the paper's definition,
-over all classes, no token is distinct. But a query's attention only weighs tokens that precede that query. So
-here a token is distinct *under a query* if it belongs to one of the query's own classes only;
-:attr:`QueryForecast.everywhere` has the tokens that also meet the paper's definition. The narrower definition
-ignores the decoder, which all queries share; the order below accounts for that.
-
-**In which order they fade.** By the exact first movement of their scores, the pulls of
-:mod:`~attomaton.theories.scansnap.pulls`: the most lowered fade first, the most raised last. For tokens that
-meet the paper's definition this is, in each class, the order of P(l | n), as its claim 3 states.
-
-**When.** The decoder of class n learns at the rate η_Y π_n, so its gain peaks at the turn and ends at the
-snap, the times of a corpus of 1/π_n equal classes, by the closed form for slow attention (C₀ → ∞, B ∝ Γ).
+In running text a token precedes many labels, so over all classes no token is distinct. But a query's
+attention only weighs tokens that precede this query, so a token is distinct *under a query* if it belongs to
+one of the query's own classes only. Tokens fade in the order of their pulls, the exact first movement of
+their scores (:mod:`~attomaton.theories.scansnap.pulls`). For tokens that are distinct over all classes this
+is the order of P(l | n), as in claim 3 of the paper. The decoder of class n learns at the rate η_Y π_n, so
+turn and snap are those of a corpus of 1/π_n equal classes, by the closed form for slow attention (C₀ → ∞, B ∝
+Γ).
 """
 
 from dataclasses import dataclass
@@ -31,13 +26,13 @@ from attomaton.theories.scansnap.pulls import find_pulls
 class QueryForecast:
     """The forecast for one ``query``: its classes, and its tokens in the order of fading.
 
-    Arrays are of three kinds. For each class of the query, the most frequent first: ``labels`` (its next
-    token), ``class_shares`` (its share of the whole corpus), ``turns`` and ``snaps`` (its predicted times).
-    For each token before the query, in ascending order: ``tokens`` (its id) and ``pulls`` (the first movement
-    of its score, see :mod:`~attomaton.theories.scansnap.pulls`). For each distinct token, the first to fade
-    first: ``distinct`` (its id), ``owners`` (the index of its class in ``labels``) and ``probabilities``
-    (P(l | n) in that class). ``everywhere`` are those distinct tokens that occur in only one class of the
-    whole corpus, and ``share`` is the query's share of all sequences.
+    For each class of the query, most frequent first: ``labels`` (its next token), ``class_shares`` (its share
+    of the corpus), ``turns`` and ``snaps`` (its predicted times). For each token before the query, ascending:
+    ``tokens`` (its id) and ``pulls`` (the first movement of its score, see
+    :mod:`~attomaton.theories.scansnap.pulls`). For each distinct token, first to fade first: ``distinct``
+    (its id), ``owners`` (the index of its class in ``labels``) and ``probabilities`` (P(l | n) in this
+    class). ``everywhere`` has the distinct tokens that occur in only one class of the whole corpus. ``share``
+    is the query's share of all sequences.
     """
 
     query: int
@@ -61,7 +56,7 @@ class QueryForecast:
 
     @cached_property
     def common(self) -> Int64:
-        """Tokens of several of its classes, ascending."""
+        """Tokens of several classes of the query, ascending."""
         return np.setdiff1d(self.tokens, self.distinct, assume_unique=True)
 
     @property
@@ -80,16 +75,16 @@ class QueryForecast:
         return self.distinct[: len(self.distinct) // 2][:count]
 
     def last_to_stay(self, count: int) -> Int64:
-        """The last ``count`` distinct tokens to stay, from the second half, last to stay first."""
+        """The ``count`` distinct tokens to fade last, from the second half, last to fade first."""
         return self.distinct[len(self.distinct) // 2 :][::-1][:count]
 
     def lowered_first(self, count: int) -> Int64:
-        """The ``count`` tokens of any kind that are lowered most, strongest first."""
+        """The ``count`` tokens that are lowered most, distinct or not, most lowered first."""
         order = np.argsort(self.pulls, kind="stable")[:count]
         return self.tokens[order[self.pulls[order] < 0]]
 
     def raised_first(self, count: int) -> Int64:
-        """The ``count`` tokens of any kind that are raised most, strongest first."""
+        """The ``count`` tokens that are raised most, distinct or not, most raised first."""
         order = np.argsort(-self.pulls, kind="stable")[:count]
         return self.tokens[order[self.pulls[order] > 0]]
 
@@ -97,26 +92,18 @@ class QueryForecast:
 def forecast_queries(
     classes: CorpusClasses, rates: Rates, *, n_queries: int = 20, tolerance: float = 0.0
 ) -> tuple[QueryForecast, ...]:
-    """Forecasts for the most frequent queries.
+    """Forecast for the most frequent queries which tokens fade from attention, in which order and when.
 
-    Parameters
-    ----------
-    classes : CorpusClasses
-        The whole corpus.
-    rates : Rates
-        η_Y and η_Z.
-    n_queries : int
-        Number of queries, the most frequent first.
-    tolerance : float
-        A token is distinct if all but this share of its occurrences before the query are in one class.
+    ``classes`` are those of the whole corpus, ``rates`` the learning rates, and ``n_queries`` is the number
+    of queries. A token is distinct if one class has all its occurrences before the query except for a share
+    of ``tolerance``.
 
     Examples
     --------
-    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
-    >>> two = draw_linear_classes(1, classes_per_query=2)  # each with ten tokens of its own, and ten shared
-    >>> [forecast] = forecast_queries(two, Rates(decoder=10.0, attention=1.0))
-    >>> forecast
-    QueryForecast(query 30: 2 classes, 20 distinct and 10 common tokens)
+    >>> from attomaton.theories import draw_linear_classes
+    >>> classes = draw_linear_classes(1, classes_per_query=2)
+    >>> forecast_queries(classes, Rates(decoder=10.0, attention=1.0))
+    (QueryForecast(query 30: 2 classes, 20 distinct and 10 common tokens),)
     """
     tolerance = real_number(tolerance, "tolerance", least=0, below=1)
     n_queries = whole_number(n_queries, "n_queries", least=1)
@@ -153,10 +140,7 @@ def forecast_queries(
 
 
 def find_distinct(classes: CorpusClasses, tolerance: float = 0.0) -> tuple[Int64, Int64]:
-    """Distinct tokens of these classes, ascending, and the index of each among the entries of the classes.
-
-    A token is distinct if one class has all but ``tolerance`` of its occurrences.
-    """
+    """The distinct tokens of these classes, ascending, and the index of an entry of each."""
     if not len(classes.tokens):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     mass = classes.shares[classes.rows] * classes.probabilities

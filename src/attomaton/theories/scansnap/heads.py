@@ -1,13 +1,8 @@
-"""The heads of the two papers: what reads attention, gives a loss, and sends a gradient back.
+"""The heads of the two papers, which read attention, compute a loss, and return a gradient.
 
-Attention is the same in both papers: c_n ∝ P(l | n) e^{z_{ψ(n) l}} over the keys l of class n, ψ(n) its
-query. :class:`MassHead` reads the attention on the label (first paper); :class:`TiedHead` and
-:class:`LearnedHead` normalise c_n and decode it to logits (second paper), with Y = s·I fixed or Y trained
-from 0. Whether the query itself is a key is decided where classes are made from contexts
-(:func:`~attomaton.theories.scansnap.classes.classes_of_contexts`).
-
-Every head returns −∂L/∂c_n up to a multiple of the vector of ones, which the flow
-(:mod:`~attomaton.theories.scansnap.flow`) removes.
+:class:`MassHead` reads the attention on the label (first paper). :class:`TiedHead` and :class:`LearnedHead`
+normalise attention and decode it to logits (second paper), with Y = s·I fixed or Y trained from 0. Every head
+returns −∂L/∂c_n up to a multiple of the vector of ones, which the flow removes.
 """
 
 from dataclasses import dataclass
@@ -26,21 +21,20 @@ Slope = tuple[Float64, Float64, Float64]
 
 @dataclass(frozen=True)
 class MassHead:
-    """P(label) is the attention mass on it: the token-id head of the first paper, log-loss.
+    """The token-id head of the first paper: the probability of the label is the attention mass on it.
 
     Examples
     --------
-    >>> from attomaton.theories.scansnap.classes import CorpusClasses
-    >>> reduced = ReducedCorpus(CorpusClasses.from_table([2], [0], [[1, 3, 0]]))  # label 0: 1 of 4 keys
-    >>> losses, gain, _ = MassHead().slope(reduced, reduced.probabilities, np.zeros((2, 0)))
-    >>> losses.round(4).tolist(), gain.tolist()  # ln 4, and 1/c at the label
-    ([1.3863], [[4.0, 0.0]])
+    >>> from attomaton.theories import CorpusClasses, Rates, solve_flow
+    >>> classes = CorpusClasses.from_table([2], [0], [[1, 3, 0]])  # label 0 is one of four keys
+    >>> solve_flow(classes, Rates(1.0, 1.0), [10.0], head=MassHead()).loss().round(3).tolist()
+    [0.059]
     """
 
     trains_decoder: ClassVar[bool] = False
 
     def slope(self, reduced: ReducedCorpus, attention: Float64, decoder: Float64) -> Slope:
-        """Losses, −∂L/∂c, and an empty Ẏ."""
+        """Return the loss of each class, its derivative −∂L/∂c, and zeros for Y, which is not trained."""
         row = np.arange(len(attention))
         column = find_keys(reduced.keys, reduced.labels)[reduced.label_index]
         on_label = attention[row, column]
@@ -51,24 +45,20 @@ class MassHead:
 
 @dataclass(frozen=True)
 class LearnedHead:
-    """Logits Yᵀ c_n/‖c_n‖ over the whole vocabulary, Y trained from 0: the second paper.
+    """The head of the second paper: logits Yᵀ c_n/‖c_n‖ over the whole vocabulary, with Y trained from 0.
 
     Examples
     --------
-    >>> from attomaton.theories.scansnap.classes import CorpusClasses
-    >>> weights = np.eye(2, 10, k=1) + np.eye(1, 10)  # two classes: a distinct token each, and token 0
-    >>> reduced = ReducedCorpus(CorpusClasses.from_table([3, 4], [5, 6], weights))
-    >>> losses, gain, slope = LearnedHead().slope(reduced, reduced.probabilities, np.zeros((3, 3)))
-    >>> losses.round(4).tolist(), np.abs(gain).max().item()  # ln 10; while Y is 0 it gives nothing back
-    ([2.3026, 2.3026], 0.0)
-    >>> slope[1].round(3).tolist()  # Y of a distinct token: towards its label, away from all others
-    [0.318, -0.035, -0.035]
+    >>> from attomaton.theories import Rates, draw_linear_classes, solve_flow
+    >>> classes = draw_linear_classes(2)
+    >>> solve_flow(classes, Rates(10.0, 1.0), [1.0, 10.0], head=LearnedHead()).loss().round(3).tolist()
+    [0.729, 0.038]
     """
 
     trains_decoder: ClassVar[bool] = True
 
     def slope(self, reduced: ReducedCorpus, attention: Float64, decoder: Float64) -> Slope:
-        """Losses, −∂L/∂c, and Ẏ at η_Y = 1."""
+        """Return the loss of each class, its derivative −∂L/∂c, and the time derivative of Y for η_Y = 1."""
         decoded = decode_attention(attention, decoder, reduced.label_index, reduced.classes.n_tokens)
         decoder_slope = decoded.features.T @ (reduced.classes.shares[:, None] * decoded.missed)
         return decoded.losses, decoded.gain, decoder_slope
@@ -76,22 +66,21 @@ class LearnedHead:
 
 @dataclass(frozen=True)
 class TiedHead:
-    """The logits of the second paper with fixed Y = ``scale``·I: a token with all attention has that logit.
+    """The head of the second paper with a fixed decoder Y = ``scale``·I instead of a learned decoder.
 
     Examples
     --------
-    >>> from attomaton.theories.scansnap.classes import CorpusClasses
-    >>> reduced = ReducedCorpus(CorpusClasses.from_table([2], [0], [[1, 1, 0]]))  # label 0, one of two keys
-    >>> losses, gain, _ = TiedHead(3.0).slope(reduced, reduced.probabilities, np.zeros((2, 0)))
-    >>> bool(gain[0, 0] > 0 > gain[0, 1])  # towards the label
-    True
+    >>> from attomaton.theories import CorpusClasses, Rates, solve_flow
+    >>> classes = CorpusClasses.from_table([2], [0], [[1, 3, 0]])  # label 0 is one of four keys
+    >>> solve_flow(classes, Rates(1.0, 1.0), [10.0], head=TiedHead(3.0)).loss().round(3).tolist()
+    [0.118]
     """
 
     scale: float
     trains_decoder: ClassVar[bool] = False
 
     def slope(self, reduced: ReducedCorpus, attention: Float64, decoder: Float64) -> Slope:
-        """Losses, −∂L/∂c, and an empty Ẏ."""
+        """Return the loss of each class, its derivative −∂L/∂c, and zeros for Y, which is not trained."""
         tokens = reduced.tokens
         fixed = np.zeros((len(reduced.keys), len(tokens) + 1))
         fixed[np.arange(len(fixed)), find_keys(tokens, reduced.keys)] = self.scale
@@ -105,11 +94,11 @@ DecoderHead = MassHead | LearnedHead | TiedHead
 
 @dataclass(frozen=True, eq=False)
 class DecoderOutput:
-    """What the decoder makes of attention.
+    """The losses of a decoder and their derivatives by attention.
 
     ``losses`` is −ln α at the correct token, shape (n_classes,). Over the keys, shape (n_classes, n_keys),
     ``features`` is f_n = c_n/‖c_n‖, ``returned`` is Y (x_n − α_n), and ``gain`` is −∂L/∂c_n = (I − f_n f_nᵀ)
-    Y (x_n − α_n)/‖c_n‖. ``missed`` is x_n − α_n, shape (n_classes, n_columns): its last column is that of a
+    Y (x_n − α_n)/‖c_n‖. ``missed`` is x_n − α_n, shape (n_classes, n_columns); its last column is that of a
     single token without a column.
     """
 
@@ -121,25 +110,17 @@ class DecoderOutput:
 
 
 def decode_attention(attention: Float64, decoder: Float64, answer: Int64, n_tokens: int) -> DecoderOutput:
-    """Decode attention by Y.
+    """Compute the losses of a decoder Y that reads attention, and their derivatives by attention.
 
-    Parameters
-    ----------
-    attention : float64 array, shape (n_classes, n_keys)
-        c_n.
-    decoder : float64 array, shape (n_keys, n_columns)
-        Y; its last column is for all tokens that have no separate column, and stay alike.
-    answer : int64 array, shape (n_classes,)
-        The column of each class's label.
-    n_tokens : int
-        M.
+    ``attention`` has the shape (n_classes, n_keys), and ``decoder``, which is Y, (n_keys, n_columns). Its
+    last column applies to all of the ``n_tokens`` tokens that have no column of their own. ``answer`` has the
+    column of each class's label.
 
     Examples
     --------
     >>> decoder = np.array([[np.log(9), 0.0]])  # one key; a column for one label, one for the nine others
-    >>> decoded = decode_attention(np.array([[1.0]]), decoder, np.array([0]), 10)
-    >>> np.exp(-decoded.losses).round(6).tolist(), decoded.missed.round(4).tolist()
-    ([0.5], [[0.5, -0.0556]])
+    >>> decode_attention(np.array([[1.0]]), decoder, np.array([0]), 10).losses.round(4).tolist()
+    [0.6931]
     """
     norms = np.linalg.norm(attention, axis=1, keepdims=True)
     features, row = attention / norms, np.arange(len(attention))

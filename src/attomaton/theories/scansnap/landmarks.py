@@ -1,4 +1,4 @@
-"""Landmarks of a flow: the turn, where the gain is largest, the snap, where growth slows, and freezing."""
+"""Find the landmarks of a flow: the turn (largest gain), the snap (growth slows), and freezing."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def measure_gain(flow: LayerFlow) -> Float64:
 
 
 def find_turn(times: ArrayLike, gain: ArrayLike) -> float:
-    """The turn, where the gain is largest: vertex of a parabola through that value and its neighbours."""
+    """The time of the largest gain: vertex of a parabola through the largest value and its neighbours."""
     time, value = np.asarray(times, np.float64), np.asarray(gain, np.float64)
     top = int(value.argmax())
     if top in (0, len(value) - 1):
@@ -35,7 +35,7 @@ def find_turn(times: ArrayLike, gain: ArrayLike) -> float:
 
 
 def find_snap(times: ArrayLike, growth: ArrayLike, turn: float) -> float:
-    """The snap, where d ln B/d ln t has fallen to half its value at ``turn``/2; infinite if it never does."""
+    """The time when d ln B/d ln t has fallen to half its value at ``turn``/2; infinite if it never does."""
     clock = np.log(np.asarray(times, np.float64))
     steepness: Float64 = _numpy.gradient(np.log(np.asarray(growth, np.float64)), clock)
     half = float(_numpy.interp(np.log(turn / 2), clock, steepness)) / 2
@@ -51,8 +51,7 @@ def find_snap(times: ArrayLike, growth: ArrayLike, turn: float) -> float:
 def measure_freezing(flow: LayerFlow) -> Float64:
     """Share of the movement of attention since the start that falls into the last doubling of the time.
 
-    The mean over classes of ‖c(t) − c(t/2)‖₁/‖c(t) − c(0)‖₁ at each record. While scores grow like t², it is
-    ¾; while they grow like ln² t, it tends to 0 like 2 ln 2/ln t: attention never stops, but looks frozen.
+    It is ¾ while scores grow like t², and tends to 0 while they grow like ln² t: attention then looks frozen.
     """
     attention, times = flow.attention(), flow.times
     start = flow.reduced.attention(np.zeros_like(flow.scores[:1]))

@@ -5,8 +5,8 @@ class n are h·(M x_n − 1), with
 
     (M − 1) h + (e^{M h} − 1)/M = η_Y t / K,        γ = (M − 1)² h / (M − 1 + e^{M h})
 
-where γ is the gain that is back-propagated to attention, and Γ = η_Z ∫γ = (η_Z/η_Y) K (M − 1)² h²/2. With
-one common token the growth factor obeys Ḃ = η_Z γ e^{−4B}/C₀, so that
+where γ is the gain that is back-propagated to attention, and Γ = η_Z ∫γ = (η_Z/η_Y) K (M − 1)² h²/2. With one
+common token the growth factor obeys Ḃ = η_Z γ e^{−4B}/C₀, so that
 
     B = ¼ ln(1 + 4Γ/C₀).
 
@@ -19,10 +19,6 @@ a class occurs once in K. Hence Ḃ = η_Z γ cos²θ (K − 1) M/(K (M − 1)²
 tan²θ grows as e^{4B}; where it is large, this is the law above with C₀ = tan²θ₀ K (M − 1)²/((K − 1) M).
 Figure 3 has C₀ = 1/K, about M K tan²θ₀ times less. (Several classes of a query pull the common token
 together, and 4 becomes 2 (1 + number).)
-
-Theorem 4 names two times between which it says nothing: t₀' ends the scanning, t₀ begins the snapping. Here
-they are ``scan_end`` and ``snap_start``. Where the gain is largest (``turn``) and where growth has lost half
-of its steepness (``snap``) are times of ours.
 """
 
 from dataclasses import dataclass, field
@@ -46,19 +42,17 @@ SLOW_ATTENTION = 1e9
 
 @dataclass(frozen=True)
 class Rates(Checked):
-    """Learning rates of the two layers.
+    """The learning rates of decoder and attention.
 
     Attributes
     ----------
     decoder, attention : float
-        η_Y and η_Z of the flow, with any momentum included (:meth:`with_momentum`).
+        The learning rates η_Y and η_Z of the flow; they include any momentum (:meth:`with_momentum`).
 
     Examples
     --------
     >>> Rates(decoder=5.0, attention=0.5).ratio
     10.0
-    >>> Rates.with_momentum(1.0, 0.1, 0.9)  # what SGD with momentum amounts to
-    Rates(decoder=10.0, attention=1.0)
     """
 
     decoder: float = field(metadata=checked(real_number, least=SLOWEST, most=FASTEST))
@@ -66,22 +60,19 @@ class Rates(Checked):
 
     @classmethod
     def with_momentum(cls, decoder: float, attention: float, momentum: float) -> "Rates":
-        """The flow's equivalent of SGD with momentum: η/(1 − μ)."""
+        """Return the rates at which the flow matches SGD with momentum μ: η/(1 − μ)."""
         plain = cls(decoder, attention)
         scale = round(1 / (1 - real_number(momentum, "momentum", least=0, below=1)), 12)
         return cls(plain.decoder * scale, plain.attention * scale)
 
     @property
     def ratio(self) -> float:
-        """η_Y/η_Z."""
+        """The learning rate of the decoder divided by that of attention, η_Y/η_Z."""
         return self.decoder / self.attention
 
 
 def solve_exponent(clock: ArrayLike, n_tokens: int) -> Float64:
-    """w = M h at η_Y t/K = ``clock``: the root of (M − 1) w/M + (e^w − 1)/M = clock.
-
-    Newton's method from above, where the function is convex, so that no step overshoots.
-    """
+    """w = M h at η_Y t/K = ``clock``: the root of (M − 1) w/M + (e^w − 1)/M = clock."""
     target = np.asarray(clock, np.float64)
     if not (np.isfinite(target) & (target >= 0)).all():
         raise UnsupportedOption("times must be finite and at least 0")
@@ -103,21 +94,17 @@ class SnapLaw(Checked):
     Attributes
     ----------
     n_classes, n_tokens : int
-        K and M.
+        The number of classes K and the size of the vocabulary M.
     rates : Rates
-        η_Y and η_Z; for SGD with momentum see :meth:`Rates.with_momentum`.
+        The learning rates η_Y and η_Z; for SGD with momentum use :meth:`Rates.with_momentum`.
     start : float, optional
-        C₀; by default 1/K, as in the paper's Figure 3.
+        The constant C₀ of the start; by default 1/K, as in Figure 3 of the paper.
 
     Examples
     --------
     >>> law = SnapLaw(10, 1000, Rates(decoder=5.0, attention=0.5))
-    >>> law.growth(280.0).round(4).item(), law.growth_as_printed(280.0).round(4).item()
-    (1.9809, 1.4053)
-    >>> [law.gain(time).round(2).item() for time in (1.0, law.turn, 280.0)]  # largest at the turn
-    [0.5, 4.42, 0.09]
-    >>> round(law.turn, 2), round(law.snap, 2)
-    (11.28, 14.41)
+    >>> round(law.turn, 2), round(law.snap, 2), law.growth(280.0).round(4).item()
+    (11.28, 14.41, 1.9809)
     """
 
     n_classes: int = field(metadata=checked(whole_number, least=1))
@@ -127,60 +114,55 @@ class SnapLaw(Checked):
 
     @property
     def constant(self) -> float:
-        """C₀."""
         return 1 / self.n_classes if self.start is None else self.start
 
     def clock(self, time: ArrayLike) -> Float64:
-        """η_Y t/K."""
+        """Return the rescaled time η_Y t/K."""
         return self.rates.decoder * np.asarray(time, np.float64) / self.n_classes
 
     def exponent(self, time: ArrayLike) -> Float64:
-        """M h(t)."""
+        """Return M h(t), the logit of the label minus the logit of any other token."""
         return solve_exponent(self.clock(time), self.n_tokens)
 
     def gain(self, time: ArrayLike) -> Float64:
-        """γ(t)."""
+        """Return the gain γ(t) that is back-propagated to attention."""
         exponent, n_wrong = self.exponent(time), self.n_tokens - 1
         return n_wrong**2 / self.n_tokens * exponent / (n_wrong + np.exp(exponent))
 
     def integral(self, time: ArrayLike) -> Float64:
-        """Γ(t) = η_Z ∫γ."""
+        """Return Γ(t) = η_Z ∫γ."""
         scale = (self.n_tokens - 1) ** 2 / (2 * self.n_tokens**2)
         return self.n_classes / self.rates.ratio * scale * self.exponent(time) ** 2
 
     def growth(self, time: ArrayLike) -> Float64:
-        """B(t) = ¼ ln(1 + 4Γ/C₀)."""
+        """Return the growth factor of attention B(t) = ¼ ln(1 + 4Γ/C₀)."""
         return 0.25 * np.log1p(4 * self.integral(time) / self.constant)
 
     def growth_as_printed(self, time: ArrayLike) -> Float64:
-        """¼ ln(C₀ + 4Γ), as printed in the paper; too small by ¼ ln(1/C₀) later on, −∞ … at the start."""
+        """Return ¼ ln(C₀ + 4Γ), the growth factor as printed; too small by ¼ ln(1/C₀) at late times."""
         return 0.25 * np.log(self.constant + 4 * self.integral(time))
 
     @cached_property
     def turn(self) -> float:
-        """The turn, where γ is largest: (M h − 1) e^{M h} = M − 1, solved by Lambert's W."""
+        """The time of the largest gain, (M h − 1) e^{M h} = M − 1, solved by Lambert's W."""
         exponent = 1 + float(lambertw((self.n_tokens - 1) / np.e).real)
         clock = ((self.n_tokens - 1) * exponent + np.expm1(exponent)) / self.n_tokens
-        return clock * self.n_classes / self.rates.decoder
+        return float(clock * self.n_classes / self.rates.decoder)
 
     @property
     def scan_end(self) -> float:
-        """The paper's t₀' = K ln M/η_Y: until then e^{M h} ≤ M − 1, and e^{4B} − 1 grows like t²."""
+        """The time t₀' = K ln M/η_Y of Theorem 4; until then e^{4B} − 1 grows like t²."""
         return self.n_classes * np.log(self.n_tokens) / self.rates.decoder
 
     @cached_property
     def snap_start(self) -> float:
-        """The paper's t₀ = 2 (1 + ω₁) K ln M/η_Y (Theorem 4, Lemmas 8 and 9).
-
-        From then on e^{M h} ≥ (M − 1) M h, and e^{4B} − 1 grows like ln²(M η_Y t/K). (1 + ω₁) ln M is the
-        larger root of e^w = (M − 1) w.
-        """
+        """The time t₀ = 2 (1 + ω₁) K ln M/η_Y of Theorem 4; later e^{4B} − 1 grows like ln²(M η_Y t/K)."""
         root = -float(lambertw(-1 / max(self.n_tokens - 1, np.e), -1).real)
         return 2 * root * self.n_classes / self.rates.decoder
 
     @cached_property
     def snap(self) -> float:
-        """The snap, where d ln B/d ln t has fallen to half its value at half of the turn."""
+        """The time when d ln B/d ln t has fallen to half its value at half of the turn."""
         from scipy.optimize import brentq
 
         half = self.steepness(self.turn / 2) / 2
@@ -192,11 +174,7 @@ class SnapLaw(Checked):
 
     @cached_property
     def snap_of_slow_growth(self) -> float:
-        """The snap where 4Γ ≪ C₀, so that B ∝ Γ ∝ h²: half steepness is d ln h/d ln t = ½.
-
-        With w = M h and M large that is w = ln M + ln(w/(w − 2)) at t = (K/η_Y)(w + w/(w − 2)), which tends
-        to K (ln M + 1)/η_Y.
-        """
+        """The snap if 4Γ ≪ C₀ and M is large, t = (K/η_Y)(w + w/(w − 2)) with w = ln M + ln(w/(w − 2))."""
         logarithm = np.log(self.n_tokens)
         exponent = max(logarithm, 2.0) + 1.0
         for _ in range(200):
@@ -204,7 +182,7 @@ class SnapLaw(Checked):
         return (exponent + exponent / (exponent - 2)) * self.n_classes / self.rates.decoder
 
     def steepness(self, time: ArrayLike) -> Float64:
-        """d ln B/d ln t = t η_Z γ e^{−4B}/(C₀ B)."""
+        """Return d ln B/d ln t = t η_Z γ e^{−4B}/(C₀ B)."""
         grown = self.growth(time)
         pace = self.rates.attention * self.gain(time) * np.exp(-4 * grown) / self.constant
         return np.asarray(time, np.float64) * pace / grown

@@ -1,4 +1,4 @@
-"""The first movement of attention scores in any corpus, exactly: the pull on each token.
+"""Compute the pull on each token exactly: the first movement of its attention score, in any corpus.
 
 Class n has the query ψ(n), a next token, a share π_n and the features f_n = P(· | n)/‖P(· | n)‖; there are M
 tokens. At Y = Z = 0 every prediction is uniform, so the decoder begins with Ẏ = η_Y Σ_n π_n f_n (x_n − 1/M)ᵀ,
@@ -9,9 +9,7 @@ x_n the one-hot next token, and the scores of query m with
 
 So a token is raised under a query if it precedes the next token of that query's classes, anywhere in the
 corpus, more often than the other tokens of those classes do. This needs no assumption: no token need be
-distinct, no class orthogonal to another.
-
-For a token of a single class n of the whole corpus the pull is
+distinct, no class orthogonal to another. For a token of a single class n of the whole corpus the pull is
 
     p_l = π_n f_{nl}² ((1/M) Σ_{n' ≠ n} π_{n'} f_n·f_{n'} − Σ_{n' ≠ n, same next token} π_{n'} f_n·f_{n'}).
 
@@ -53,7 +51,6 @@ def find_pulls(classes: CorpusClasses, queries: Sequence[int] | Int64) -> list[t
 
 
 def _features_of(classes: CorpusClasses) -> Any:
-    """f_n as a CSR array, class × token."""
     entries = (classes.features, classes.tokens, classes.offsets)
     return _sparse.csr_array(entries, shape=(len(classes), classes.n_tokens))
 
@@ -61,11 +58,7 @@ def _features_of(classes: CorpusClasses) -> Any:
 def _find_pull(
     classes: CorpusClasses, query: int, label_of: Int64, label_features: Any, mean_features: Float64
 ) -> tuple[Int64, Float64]:
-    """The tokens of a query's classes, and p_m at each of them; rounding noise is set to 0.
-
-    ``label_of`` is the row of each class's next token in ``label_features``: Σ π_n f_n over the classes with
-    that next token. ``mean_features`` is (1/M) Σ π_n f_n over all classes; the difference is g_n.
-    """
+    """The tokens of a query's classes, and p_m at each of these tokens; rounding noise is set to 0."""
     rows = np.flatnonzero(classes.queries == query)
     if not len(rows):
         raise UnknownToken(f"token {query} is not the query of a class; see .queries")

@@ -1,8 +1,4 @@
-"""A corpus on the tokens, labels and queries in use, for the flow and the trained model.
-
-Only rows of keys, the tokens that precede a query, ever move, and the columns of all tokens that are never
-a label stay equal to each other; so neither has to be stored for the whole vocabulary.
-"""
+"""Reduce a corpus to the tokens, labels and queries in use, for the flow and the trained model."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +19,7 @@ class ReducedCorpus:
 
     @cached_property
     def keys(self) -> Int64:
-        """The n_keys tokens that precede a query."""
+        """The tokens that precede a query, shape (n_keys,)."""
         return distinct_keys(self.classes.tokens.astype(np.int64))
 
     @cached_property
@@ -48,7 +44,7 @@ class ReducedCorpus:
 
     @cached_property
     def padded_law(self) -> tuple[Int64, Float64]:
-        """Positions among the keys, and P(l | n), of each class's tokens, padded with 0 to one width."""
+        """Positions among the keys, and P(l | n), of each class's tokens, padded with 0 to equal width."""
         width = int(np.diff(self.classes.offsets).max())
         positions = np.argsort(-self.probabilities, axis=1, kind="stable")[:, :width]
         law = np.take_along_axis(self.probabilities, positions, axis=1)
@@ -56,12 +52,10 @@ class ReducedCorpus:
 
     @cached_property
     def query_index(self) -> Int64:
-        """Position of each class's query among the queries."""
         return find_keys(self.queries, self.classes.queries.astype(np.int64))
 
     @cached_property
     def label_index(self) -> Int64:
-        """Position of each class's label among the labels."""
         return find_keys(self.labels, self.classes.labels.astype(np.int64))
 
     @cached_property
@@ -76,7 +70,7 @@ class ReducedCorpus:
         return masses / masses.sum(axis=-1, keepdims=True)
 
     def sum_by_query(self, rows: Float64) -> Float64:
-        """Sums over the classes of each query, of rows (n_classes, n); shape (n_queries, n)."""
+        """Sum rows, shape (n_classes, n), over the classes of each query; shape (n_queries, n)."""
         order = np.argsort(self.query_index, kind="stable")
         return np.add.reduceat(rows[order], run_starts(self.query_index[order]), axis=0)
 
@@ -86,7 +80,7 @@ class ReducedCorpus:
         return (self.probabilities > 0) & ((self.probabilities > 0).sum(axis=0) == 1)
 
     def distinct_entropy(self, attention: Float64) -> Float64:
-        """Entropy of c_n on the distinct tokens of n, in nats, mean over the classes that have any."""
+        """Entropy of attention on distinct tokens in nats, averaged over the classes that have any."""
         has_distinct = self.is_distinct.any(axis=1)
         distinct = attention[..., has_distinct, :] * self.is_distinct[has_distinct]
         shares = distinct / distinct.sum(axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""The second theory on a corpus, in one call: classes, forecasts, assumptions, flow."""
+"""Apply the second theory to a corpus: classes, forecasts, assumptions, flow."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -71,12 +71,12 @@ Name = Callable[[int], str]
 class Survey(Tabular):
     """The second theory on one corpus; its table has the pull on each token before each query.
 
-    ``classes`` are pairs of query and label, with the law of the tokens before the query. Of the
-    ``n_samples`` samples read, ``classes.n_samples`` have a token before the query and are in a class;
-    documents that could not be read are ``skipped``. ``rates`` are η_Y and η_Z. ``forecasts`` has the most
-    frequent queries, ``assumptions`` those of the theory, measured. ``followed`` is attention at the time
-    ``until`` of the exact flow on the corpus's own contexts; empty, and 0, if that is too large.
-    ``vocabulary`` has the names of the tokens of a text.
+    ``classes`` are pairs of query and label, with the frequencies of the tokens before the query.
+    ``n_samples`` samples were read; ``classes.n_samples`` of them have a token before the query and are in a
+    class. ``skipped`` are the documents that could not be read. ``rates`` are the learning rates η_Y and η_Z.
+    ``forecasts`` has the most frequent queries, and ``assumptions`` the measured assumptions of the theory.
+    ``followed`` is attention at the time ``until`` of the exact flow; it is empty for large corpora.
+    ``vocabulary`` has the names of tokens.
     """
 
     classes: CorpusClasses
@@ -120,7 +120,7 @@ class Survey(Tabular):
         }
 
     def save(self, path: str | Path) -> Path:
-        """Write forecast.json, and ``SURVEY_SCHEMAS`` as Parquet files, into a folder; return its path."""
+        """Write ``forecast.json``, and tables as Parquet files, into a folder; return its path."""
         folder = given_path(path, "path")
         writers = {"forecast.json": json_writer(self.to_dict())}
         for table in SURVEY_SCHEMAS:
@@ -236,15 +236,15 @@ def survey_samples(
     samples : Samples, or any source of :func:`~attomaton.learn`
         The corpus; labels need not be in their contexts.
     rates : Rates
-        η_Y and η_Z.
-    n_queries, tolerance
-        As in :func:`forecast_queries`.
+        The learning rates of decoder and attention.
+    n_queries, tolerance : int, float
+        The number of forecast queries and the tolerance for distinct tokens, as in :func:`forecast_queries`.
     min_samples : int
-        Classes with fewer samples are left out; times are then those of training on the rest.
+        The number of samples that a class needs; forecast times are for training without smaller classes.
     announce : callable
-        Called with the name of each stage.
+        A function that is called with the name of each stage as it begins.
     **options
-        For a source other than samples: ``window``, ``tokenizer`` and ``reading``.
+        ``window``, ``tokenizer`` and ``reading``, for a source other than samples.
 
     Examples
     --------
