@@ -121,7 +121,7 @@ def test_the_text_names_the_strongest_differences():
     b = at.learn(at.Samples.from_lists(contexts, [1] * 5 + [1] * 2 + [4, 4, 4]))
     text = str(diff(a, b))
     lines = [" ".join(line.strip("│").split()) for line in text.splitlines()]
-    assert lines[0] == "6 of 7 pairs of tokens are related differently."
+    assert lines[0] == "6 of 7 pairs of tokens are related differently in a and b."
     assert "reversed │ 2 │ each corpus puts the other token first" in lines
     start = lines.index("Strongest reversed")
     assert lines[start + 4] == "2 │ 0 before 1 ×5 │ 1 before 0 ×5"

@@ -116,7 +116,7 @@ def test_the_order_of_what_stands_around_a_token_is_kept():
 def test_an_automaton_says_how_large_and_how_sure():
     auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1], n_tokens=4))
     read = Read(auto._repr_html_())
-    assert read.text.startswith("Automaton(1 queries, 2 components, 4 tokens)Coverage")
+    assert read.text.startswith("Automaton(1 query, 2 components, 4 tokens)Coverage")
     facts = dict(zip(read.cells[::2], read.cells[1::2], strict=False))
     assert facts["samples read"] == "3"
     assert facts["realisable (label in the context)"].strip() == "100.0%"

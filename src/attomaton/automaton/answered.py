@@ -1,4 +1,4 @@
-"""The share of contexts that each rule decides: in the corpus, and in a held-out tenth."""
+"""Measure the share of contexts that each rule decides, in the corpus and in a held-out tenth of it."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ MOST_LEARNED = 400_000  # samples from which an automaton is learned again, with
 
 @dataclass(frozen=True)
 class Answered:
-    """Shares of contexts by the rule that decides them, in the order of ``RULES``."""
+    """The share of contexts that each rule decides, in the order of ``RULES``."""
 
     n_contexts: int
     determined: float
@@ -35,7 +35,7 @@ def measure_answered(automaton: Automaton, samples: Samples) -> Answered:
 
 
 def measure_held_out(samples: Samples) -> Answered | None:
-    """The shares of the last tenth of the contexts, answered from the others; None if not measured."""
+    """The shares for the last tenth of the contexts, learned from the others; None if too few or too many."""
     cut = len(samples) - len(samples) // HELD_OUT
     if cut == len(samples) or len(samples) > MOST_LEARNED:
         return None

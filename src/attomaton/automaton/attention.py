@@ -1,8 +1,8 @@
 """What every attention layer can do with a context, whatever its scores: predict, generate, score, draw.
 
-:class:`~attomaton.automaton.automaton.Automaton` (the limit) and
-:class:`~attomaton.automaton.finite.FiniteAttention` (finite scores) define only how to predict a batch of
-contexts, and how to explain one prediction.
+A subclass defines only how to predict a batch of contexts and how to explain one prediction:
+:class:`~attomaton.automaton.automaton.Automaton` in the limit,
+:class:`~attomaton.automaton.finite.FiniteAttention` with finite scores.
 """
 
 from abc import ABC, abstractmethod
@@ -39,9 +39,9 @@ class Attention(ABC):
     A context is a text (with a vocabulary), a sequence of tokens as strings, or a sequence of token ids. It
     may be longer than the window of the corpus: nothing is cut off.
 
-    Words outside the vocabulary are unseen tokens, about which the samples contain nothing. The limit ignores
-    them; finite scores give them the background score 0. If there is no evidence about the query, they have
-    the same weight as any other position. An explanation lists them as ``unknown``.
+    A word outside the vocabulary is an unseen token: the samples contain nothing about it. The limit ignores
+    such words, and finite scores give them the background score 0. If there is no evidence about the query,
+    every position has equal weight, including theirs. An explanation lists them as ``unknown``.
     """
 
     vocabulary: Vocabulary | None
@@ -55,22 +55,22 @@ class Attention(ABC):
 
     @abstractmethod
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The probabilities of the tokens of many contexts, from the count of each token in each context."""
+        """Predict the next tokens of many contexts, from the count of each token in each context."""
 
     @abstractmethod
     def explain(self, context: Context) -> Explanation:
-        """The retrieved tokens, and the rule that decided."""
+        """Explain one context: which tokens are retrieved, and which rule decided."""
 
     def predict_samples(self, samples: Samples) -> BatchPrediction:
         """Predict the next token of every context; labels are ignored, and unknown ids are unseen tokens."""
         return self.predict_bags(count_all_tokens(samples))
 
     def predict(self, context: Context) -> dict[Any, float]:
-        """Token → the probability that it comes next, most probable first; tokens are strings or ids."""
+        """Map each possible next token, a text or an id, to its probability, the most probable one first."""
         return self.predict_batch([context])[0]
 
     def predict_batch(self, contexts: Iterable[Context]) -> list[dict[Any, float]]:
-        """The result of :meth:`predict` for each of many contexts of any length."""
+        """Apply :meth:`predict` to many contexts of any length."""
         check_many(contexts)
         read = [read_context(context, self.n_tokens, self.vocabulary) for context in contexts]
         prediction = self._predict_ids([ids for ids, _ in read])
@@ -84,7 +84,7 @@ class Attention(ABC):
         return answers
 
     def predict_proba(self, context: Context) -> Float64:
-        """The probability that each token comes next, shape (n_tokens,); unknown words have the rest."""
+        """The probability of each token to come next, shape (n_tokens,); unknown words have the remainder."""
         prediction = self._predict_one(context)[0]
         in_vocabulary = prediction.bags.token < self.n_tokens
         probabilities = np.zeros(self.n_tokens)
@@ -92,25 +92,25 @@ class Attention(ABC):
         return probabilities
 
     def attention(self, context: Context) -> Float64:
-        """The attention weight of every position, shape (len(context),)."""
+        """The attention weight of each position of the context, shape (len(context),)."""
         prediction = self._predict_one(context)[0]
         by_token = prediction.probabilities / prediction.bags.multiplicity
         return by_token[np.searchsorted(prediction.bags.token, prediction.bags.samples.values)]
 
     def retrieve(self, context: Context) -> Int32:
-        """The distinct context tokens with positive probability, ascending; unknown words are left out."""
+        """The distinct tokens of the context that may come next, ascending, without unknown words."""
         prediction = self._predict_one(context)[0]
         tokens = prediction.bags.token
         return tokens[(prediction.probabilities > 0) & (tokens < self.n_tokens)]
 
     def sample(self, context: Context, rng: np.random.Generator | int | None = None) -> int:
-        """Draw the next token, as an id; ``rng`` is a generator or a seed, None: another draw each time."""
+        """Draw the id of the next token; ``rng`` is a generator or a seed, None gives a fresh generator."""
         prediction = self._predict_one(context)[0]
         possible = (prediction.bags.token < self.n_tokens) & (prediction.probabilities > 0)
         if not possible.any():
             raise UnknownToken(
-                "only words outside the vocabulary have a positive probability, and none has an id; use "
-                "generate, which returns texts"
+                "only words outside the vocabulary can come next, and these have no id; use generate, which "
+                "returns texts"
             )
         tokens, probabilities = prediction.bags.token[possible], prediction.probabilities[possible]
         return int(make_rng(rng).choice(tokens, p=probabilities / probabilities.sum()))
@@ -126,13 +126,13 @@ class Attention(ABC):
     ) -> Generation:
         """Continue a prompt: draw the next token and append it, ``n`` times.
 
-        Attention only retrieves tokens of its context, so every token drawn is in the prompt. Where there is
-        no evidence about the last token (it is new, or was never a query), every position is equally likely,
-        by convention, and an unknown word may be copied; ``no_evidence`` of the result counts these draws.
+        Attention retrieves only tokens of its context, so every generated token is in the prompt. If there is
+        no evidence about the last token, every position is equally likely by convention, and an unknown word
+        may be copied. The attribute ``no_evidence`` of the result counts such draws.
 
-        ``seed`` is a generator or a seed; None means a different text at each call. With ``greedy``, take the
-        most probable token (the lowest id in a tie) instead of drawing one. With ``window``, attend only to
-        this number of last tokens.
+        ``seed`` is a generator or a seed; None gives a different text at each call. With ``greedy``, the most
+        probable token is chosen each time, the one with the lowest id in a tie. With ``window``, attention
+        sees only that many of the last tokens.
         """
         n = whole_number(n, "n", most=MOST_GENERATED)
         window = None if window is None else whole_number(window, "window", least=1)
@@ -160,9 +160,7 @@ class Attention(ABC):
         return draw_positions(names, self.attention(context).tolist(), explanation.rule.words, ax)
 
     @abstractmethod
-    def _ranking(self, query: int) -> Ranking:
-        """The tokens with evidence under a query, best first."""
-
+    def _ranking(self, query: int) -> Ranking: ...
     def _find_token(self, token: str | int) -> int:
         if not isinstance(token, str):
             self.name(token)
@@ -173,12 +171,12 @@ class Attention(ABC):
         return int(ids[0])
 
     def score(self, samples: Any, *, epsilon: float = 0.0, **options: Unpack["ReadingOptions"]) -> Score:
-        """The log-loss and the top-1 accuracy on the realisable samples among ``samples``.
+        """Compute the log-loss and the top-1 accuracy on the realisable samples among ``samples``.
 
-        The limit gives some labels of new text probability 0, which makes the log-loss infinite. With
-        ``epsilon``, the prediction is (1 − ε) · attention + ε · uniform over the context, which is our
-        addition to the theory (:func:`~attomaton.automaton.scoring.fit_epsilon` chooses ε). ``samples`` and
-        ``options`` are those of :meth:`read`, so new text will do.
+        ``samples`` may also be new text, which :meth:`read` reads with ``options``. In the limit some labels
+        of new text have probability 0, so the log-loss is infinite. With ``epsilon`` ε, the prediction is (1
+        − ε) · attention + ε · uniform over the context, which is our addition to the theory;
+        :func:`~attomaton.automaton.scoring.fit_epsilon` chooses ε.
         """
         read, unknown = self._read(samples, options)
         prediction = self.predict_bags(self._reachable(read))
@@ -188,9 +186,9 @@ class Attention(ABC):
         return count_tokens(samples)
 
     def read(self, source: Any, **options: Unpack["ReadingOptions"]) -> Samples:
-        """Read new text as samples, with the ids of this vocabulary; tokens outside it are unseen.
+        """Read new text as samples with the ids of this vocabulary; other tokens are unseen tokens.
 
-        The options are ``window`` (by default that of the samples) and ``reading``, as in
+        The options are ``window`` (by default the longest context of the samples) and ``reading``, as in
         :func:`~attomaton.learn`.
         """
         return self._read(source, options)[0]
@@ -202,8 +200,8 @@ class Attention(ABC):
             return corpus.read_samples(source, **options), ()
         if options.get("tokenizer") is not None and self.vocabulary is not None:
             raise UnsupportedOption(
-                f"the text is read with the tokenizer of the vocabulary ({self.vocabulary.tokenizer}); leave "
-                "tokenizer out"
+                f"the text must be read with the tokenizer of the vocabulary ({self.vocabulary.tokenizer}); "
+                "leave tokenizer out"
             )
         options = {"window": self.window or WINDOW, **options}
         if self.vocabulary is None:
@@ -229,9 +227,12 @@ class Attention(ABC):
 
 
 def check_many(contexts: Any) -> None:
-    """Reject anything but a sequence of contexts: a text, a frame, a mapping, a non-iterable."""
     if isinstance(contexts, str):
-        raise UnsupportedOption("contexts is a single text; give a list of texts, or call predict(text)")
+        raise UnsupportedOption(
+            "contexts is a single text, not a list; give a list of texts, or call predict(text)"
+        )
     kind = type(contexts).__name__
     if isinstance(contexts, Mapping) or hasattr(contexts, "columns") or not isinstance(contexts, Iterable):
-        raise UnsupportedOption(f"contexts is of type {kind}; give a list of texts, or one column of a frame")
+        raise UnsupportedOption(
+            f"contexts is of type {kind}, not a list; give a list of texts, or one column of a frame"
+        )

@@ -1,7 +1,8 @@
 """The automaton that a self-attention layer becomes under gradient descent: hard retrieval, soft composition.
 
-Under the query (the last context token) the highest component present is retrieved; the next token is then
-drawn from its tokens with Luce odds m_j e^{s_j}.
+Under the query (the last token of the context), the highest component in the context is retrieved. The next
+token is drawn from its tokens, token j with odds m_j e^{s_j}: its count in the context, times e to its soft
+score.
 """
 
 from collections.abc import Iterator, Mapping
@@ -53,39 +54,31 @@ WRITES = "writes"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Automaton(Tabular, Solved, Attention):
-    """Hard retrieval and soft composition for every query: what :func:`learn` returns.
+    """Hard retrieval and soft composition for every query: the result of :func:`learn`.
 
     Parameters
     ----------
     components : Components
-        Which tokens tie, and which precede others.
+        The components of each query, and the order between them.
     hard : HardSolution
         Hard scores, which decide between components that no path orders.
     soft : SoftSolution
-        Soft scores, which give the odds within a component.
+        Soft scores, which give the odds of the tokens in a component.
     vocabulary : Vocabulary, optional
-        Lets contexts be given as text.
+        The text of each token id. With a vocabulary, a context may be a text.
     samples : Samples, optional
-        The training samples, for :meth:`at`; not saved with the automaton.
+        The training samples, which :meth:`at` needs. They are not saved with the automaton.
     window : int, optional
-        The longest context of the samples; :meth:`score` cuts new text into contexts of this length.
+        The longest context of the samples. :meth:`score` cuts new text into contexts of this length.
 
     Examples
     --------
-    >>> import tempfile, attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1])
-    >>> auto = at.learn(samples)
-    >>> auto.predict_proba([1, 0, 2]).round(6).tolist(), auto.attention([1, 1, 0, 2]).round(3).tolist()
-    ([0.5, 0.5, 0.0], [0.333, 0.333, 0.333, 0.0])
-    >>> auto.explain([1, 0, 2]).rule.name, auto.sample([1, 2], np.random.default_rng(0))
-    ('DETERMINED', 1)
-    >>> auto.at(step=20).predict_proba([1, 0, 2]).round(2).tolist()  # training stopped early
-    [0.47, 0.51, 0.02]
-    >>> round(auto.score(samples).log_loss, 4)  # ln 2, ln 2 and 0
-    0.4621
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     at.Automaton.load(auto.save(folder))
-    Automaton(1 queries, 2 components, 3 tokens)
+    >>> import attomaton as at
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1]))
+    >>> auto.predict_proba([1, 0, 2]).round(6).tolist(), auto.explain([1, 0, 2]).rule.name
+    ([0.5, 0.5, 0.0], 'DETERMINED')
+    >>> auto
+    Automaton(1 query, 2 components, 3 tokens)
     """
 
     vocabulary: Vocabulary | None = None
@@ -96,8 +89,8 @@ class Automaton(Tabular, Solved, Attention):
         super().__post_init__()
         if self.vocabulary is not None and len(self.vocabulary) != self.n_tokens:
             raise MismatchedParts(
-                f"the vocabulary has {len(self.vocabulary)} tokens and the components {self.n_tokens}; give "
-                "one token for each id"
+                f"the vocabulary has {len(self.vocabulary)} tokens, but the components have {self.n_tokens}; "
+                "use the vocabulary and the components of the same corpus"
             )
         if self.window is not None:
             whole_number(self.window, "window", least=1)
@@ -107,7 +100,7 @@ class Automaton(Tabular, Solved, Attention):
 
     @property
     def scored_nodes(self) -> pa.Table:
-        """Columns query, token (int32), component (int64), hard and soft (float64), one row per node."""
+        """One row per node: its query and token, its component, its hard score and its soft score."""
         nodes: Any = self.components.nodes
         for name in ("hard", "soft"):
             nodes = nodes.append_column(name, getattr(self, name).scores.column("score"))
@@ -125,27 +118,28 @@ class Automaton(Tabular, Solved, Attention):
         return measure_coverage(self, self.vocabulary)
 
     def predict_proba(self, context: Context, *, step: float | None = None) -> Float64:
-        """The probability that each token comes next, shape (n_tokens,); after ``step`` steps if set."""
+        """The probability of each token to come next, shape (n_tokens,); ``step`` is that of :meth:`at`."""
         return super().predict_proba(context) if step is None else self.at(step).predict_proba(context)
 
     def at(self, step: float, *, samples: Samples | None = None, step_size: float = 1.0) -> FiniteAttention:
         """Attention after ``step`` steps of plain gradient descent from zero, instead of in the limit.
 
-        It needs the training ``samples`` if the automaton was loaded from a folder, and an automaton learned
-        with orthonormal embeddings and all edges. ``step_size`` is η, for the mean loss over realisable
-        samples. The trajectory (:func:`~attomaton.fast_forward`) is computed by the first call.
+        The automaton must have been learned with orthonormal embeddings and all edges. If it was loaded from
+        a folder, give the training ``samples``. ``step_size`` is the step size for the mean loss over
+        realisable samples. The first call computes the trajectory (:func:`~attomaton.fast_forward`), and
+        later calls use it.
         """
         step, step_size = real_number(step, "step", least=0), real_number(step_size, "step_size", above=0)
         corpus = self.samples if samples is None else samples
         if corpus is None:
             raise MismatchedParts(
-                "this automaton has no training samples (a run folder does not store them); give them as "
-                "at(step, samples=…)"
+                "this automaton has no training samples, since a run folder does not store them; pass them "
+                "as at(step, samples=…)"
             )
         if self.embedded:
             raise UnsupportedOption(
-                "at(step) needs an automaton learned without embeddings; use fast_forward(samples, "
-                "embeddings=…).scores_at(step)"
+                "at(step) needs an automaton learned without embeddings, and this one has embeddings; use "
+                "fast_forward(samples, embeddings=…).scores_at(step)"
             )
         cache = self._last_stop
         if cache.get("training") != (id(corpus), step_size):
@@ -163,45 +157,45 @@ class Automaton(Tabular, Solved, Attention):
         return cache["attention"]
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The probabilities of the tokens of many contexts, from the count of each token in each context."""
+        """Predict the next tokens of many contexts, from the count of each token in each context."""
         return predict_from_scores(bags, self.look_up(bags.samples.queries[bags.sample], bags.token))
 
     def look_up(self, queries: Integers, tokens: Integers) -> NodeScores:
-        """The component and the scores of each token under each query, both of shape (n_entries,)."""
+        """The component and the scores of each pair of a query and a token, arrays of shape (n_pairs,)."""
         return self._nodes.find(queries, tokens)
 
     def graph_of(self, query: int) -> QueryGraph:
-        """The graph of one query: its nodes, components, their order and the data edges."""
+        """The graph of one query: its nodes, its components, their order, and its edges."""
         return graph_of(self.components, whole_number(query, "query", most=max(self.n_tokens - 1, 0)))
 
     def explain(self, context: Context) -> Explanation:
-        """The retrieved tokens, those they beat and the evidence, and the rule that decided."""
+        """Explain one context: which tokens are retrieved, which tokens they beat, and which rule decided."""
         prediction, names = self._predict_one(context)
         return explain_prediction(prediction, names, names.unknown, self.graph_of)
 
     def of_queries(self, queries: Integers) -> "Automaton":  # noqa: ARG002
-        """An automaton in memory with these queries, and possibly others."""
+        """An automaton in memory that contains at least these queries."""
         return self
 
     def partitions(self) -> Iterator["Automaton"]:
-        """Yield automata in memory, each with some of the queries, in ascending order."""
+        """Yield automata in memory, each with a range of the queries, in ascending order."""
         yield self
 
     @cached_property
     def index(self) -> pa.Table:
-        """One row per query: its numbers of samples, and its number of rows in each table."""
+        """One row per query: the numbers of its samples, and of its rows in each table of a run."""
         return index_of(self.components, self.soft.choices)
 
     def outline(self, queries: Integers) -> Outline:  # noqa: ARG002
-        """Nodes, order and scores of these queries, and possibly others; edges may be missing."""
+        """The nodes, the order and the scores of at least these queries; edges may be missing."""
         return Outline(self.components, self._nodes.hard, self._nodes.soft, np.arange(len(self.components)))
 
     def outlines(self, queries: Integers) -> Iterator[tuple[Int64, Outline]]:
-        """Yield the ascending queries in blocks, each with the outline of its queries."""
+        """Yield the ascending queries in blocks, each block with the outline of its queries."""
         yield np.asarray(queries, np.int64), self.outline(queries)
 
     def scan(self, table: str, queries: Integers) -> Iterator[pa.Table]:  # noqa: ARG002
-        """Yield rows of ``"edges"``, ``"nodes"``, ``"order"`` or ``"choices"`` of at least these queries."""
+        """Yield rows of ``"edges"``, ``"nodes"``, ``"order"`` or ``"choices"`` for at least these queries."""
         if table == "nodes":
             yield self.scored_nodes
         elif table == "order":
@@ -214,22 +208,22 @@ class Automaton(Tabular, Solved, Attention):
     def save(
         self, path: str | AnyPath, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
     ) -> AnyPath:
-        """Write a run folder, new or empty, or replace an earlier run with ``overwrite``."""
+        """Write a run folder, which must be new or empty; with ``overwrite``, replace an earlier run."""
         with build_at(path, RUN, OWNED, overwrite=overwrite) as building:
             write_automaton(building, self, about or {})
         return as_path(path)
 
     @classmethod
     def load(cls, path: str | AnyPath, *, whole: bool = False) -> "Automaton":
-        """Open a run folder; its predictions equal those of the saved automaton to the last bit.
+        """Open a run folder. Its predictions equal those of the saved automaton to the last bit.
 
-        A large run is read on demand, query by query, unless ``whole``.
+        A large run is read on demand, query by query. With ``whole``, it is loaded into memory.
         """
         run = open_run(path)
         if WRITES in run.run.records:
             raise UnsupportedOption(
-                f"the run in {path} was learned with writes=; open it with "
-                "attomaton.automaton.load_attention, and use its .reads"
+                f"the run in {path} was learned with learn_writing; open it with "
+                "attomaton.automaton.load_attention, and use the attribute .reads of the result"
             )
         return open_automaton(run, whole=whole)
 
@@ -260,8 +254,7 @@ class Automaton(Tabular, Solved, Attention):
 
     @cached_property
     def _last_stop(self) -> dict[str, Any]:
-        """The last call of :meth:`at`: ``training``, ``samples``, ``path``, ``step`` and ``attention``."""
-        return {}
+        return {}  # of the last call of ``at``: training, samples, path, step, attention
 
 
 def write_automaton(
@@ -270,7 +263,6 @@ def write_automaton(
     about: Mapping[str, Any],
     records: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write an automaton, and further JSON records, into the run folder being built."""
     components, hard, soft = automaton.components, automaton.hard, automaton.soft
     edges = components.edges
     scores = column(hard.scores, "score"), column(soft.scores, "score")

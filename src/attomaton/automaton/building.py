@@ -1,4 +1,4 @@
-"""The folder of a run: checked before any work, then built, and described in its manifest."""
+"""Build the folder of a run: check it before any work, then write it."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ from attomaton.graphs.origin import check_training, describe_origin
 
 
 def check_run_target(out: str | PathLike[str], source: Any, *, overwrite: bool) -> None:
-    """Refuse a path or URL where no run can be written, before the corpus is read."""
+    """Refuse, before the corpus is read, a path or URL where no run can be written."""
     if not isinstance(url := as_path(out), Path):
         check_upload(url, overwrite=overwrite)
         return
@@ -46,7 +46,6 @@ def check_run_target(out: str | PathLike[str], source: Any, *, overwrite: bool) 
 
 @contextmanager
 def build_run(out: str | PathLike[str], *, overwrite: bool, resumable: bool = False) -> Generator[Building]:
-    """Build the run folder ``out``; a resumable engine works in its subfolder ``work``."""
     with build_at(out, RUN, OWNED, overwrite=overwrite, resumable=resumable) as building:
         yield building
         shutil.rmtree(building.folder / "work", ignore_errors=True)
@@ -63,7 +62,7 @@ def describe_run(
     threads: int | None = None,
     **more: str,
 ) -> dict[str, Any]:
-    """The manifest of a run: its corpus, the settings of learning, and the digest of its samples if known."""
+    """The manifest of a run: its corpus, its settings, and the digest of its samples if in memory."""
     digest = None if embeddings is None else digest_arrays(np.asarray(embeddings, np.float64))
     settings = {"documents": reading.documents, **more, "embeddings": digest}
     optional = {name: getattr(reading, name) for name in ("column", "format")}
@@ -72,6 +71,6 @@ def describe_run(
     if automaton is None or automaton.samples is None:
         return about
     samples = automaton.samples
-    # in another thread the coverage is measured, which is cached and written later
+    # a second thread meanwhile measures the coverage, which is cached and written later
     tasks: list[Callable[[], Any]] = [lambda: describe_origin(samples), lambda: automaton.coverage]
     return {**about, "samples": divide_work(lambda task: task(), tasks, threads)[0]}

@@ -1,8 +1,9 @@
-"""Which priorities differ between two corpora.
+"""Compare two corpora: under which queries they relate two tokens differently.
 
-Two tokens under a query are related in one of five ways: the first precedes the second (a path leads from it
-to the second and none back), follows it, ties with it (one component), is unordered with it (both are nodes,
-no path), or one of them is unseen (not a node). Pairs with an edge in either corpus are compared.
+Two tokens under a query are related in one of five ways. The first precedes the second: a path leads from the
+first to the second, and none back. It follows the second. It ties with the second: both are in one component.
+They are unordered: both are nodes, without a path. Or one of them is unseen: it is not a node. All pairs with
+an edge in either corpus are compared.
 """
 
 from collections.abc import Iterator
@@ -49,14 +50,10 @@ UNSEEN, UNORDERED, PRECEDES, FOLLOWS, TIED_RELATION = range(5)
 
 
 class Change(Enum):
-    """How the relation of two tokens differs between two corpora, a and b; the value describes it.
+    """A difference between two corpora, a and b, in the relation of two tokens; the value describes it.
 
     Examples
     --------
-    >>> import attomaton as at
-    >>> a, b = (at.learn(at.Samples.from_lists([[0, 1, 2]], [label])) for label in (0, 1))
-    >>> {change.name: count for change, count in at.diff(a, b).counts.items() if count}
-    {'REVERSED': 1, 'LOST': 1, 'GAINED': 1}
     >>> Change.REVERSED.value
     'each corpus puts the other token first'
     """
@@ -70,14 +67,13 @@ class Change(Enum):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Difference(Tabular):
-    """The pairs of tokens that two corpora relate differently.
+    """The pairs of tokens that two corpora relate differently, out of ``n_pairs`` that were compared.
 
-    ``rows`` has the columns query, token, rival (int32, token < rival), change (the name of a
-    :class:`Change`, lower case), in_a and in_b (the relation of ``token`` to ``rival``: precedes, follows,
-    ties, unordered or unseen), and wins_a, losses_a, wins_b, losses_b (int64: the support of the edges token
-    → rival and rival → token in each corpus). It is sorted by query, token and rival. ``n_pairs`` is the
-    number of compared pairs. ``tokens`` are the tokens by id, those of ``a`` first; their ids as text if
-    there is no vocabulary.
+    ``rows`` has a row for each such pair, sorted by query, token and rival. Its columns are query, token,
+    rival (token < rival); change (the name of a :class:`Change`, in lower case); in_a and in_b (the relation
+    of ``token`` to ``rival`` in each corpus: precedes, follows, ties, unordered or unseen); wins_a, losses_a,
+    wins_b and losses_b (the support of the edges token → rival and rival → token). ``tokens`` are the tokens
+    by id, as text if there is a vocabulary.
     """
 
     rows: pa.Table
@@ -106,9 +102,9 @@ class Difference(Tabular):
         return {change: int(np.count_nonzero(changes == change.name.lower())) for change in Change}
 
     def strongest(self, change: Change, limit: int) -> pa.Table:
-        """The first ``limit`` rows of one change, best supported first.
+        """The ``limit`` rows of one change that have the most support, in descending order.
 
-        A row counts with the smaller support of the two corpora; if lost or gained, with the larger.
+        The support of a row is the smaller one of the two corpora; if lost or gained, the larger one.
         """
         limit = whole_number(limit, "limit")
         rows = keep_rows(self.rows, column(self.rows, "change") == change.name.lower())
@@ -119,7 +115,7 @@ class Difference(Tabular):
         return rows.take(np.argsort(-support, kind="stable")[:limit])
 
     def describe(self, change: Change, limit: int) -> list[tuple[str, str, str]]:
-        """The strongest rows of one change in words: the query, and the relation in ``a`` and in ``b``."""
+        """The strongest rows of one change as text: the query, and the relation in each corpus."""
 
         def relation(row: dict[str, Any], corpus: str) -> str:
             token, rival = (self.tokens[int(row[name])] for name in ("token", "rival"))
@@ -136,16 +132,15 @@ def diff(a: Source, b: Source, **options: Any) -> Difference:
     Parameters
     ----------
     a, b : Automaton, run folder, or any source of :func:`learn`
-        Any other source is learned first, with the window and tokenizer of the other side if that is an
-        automaton or a run. Tokens are matched by their text if both have a vocabulary, by their ids if
-        neither has.
+        A corpus is learned first, with the window and the tokenizer of the other argument if that is an
+        automaton or a run. If both have a vocabulary, tokens are matched by their text; if neither has one,
+        by their ids.
     **options
-        For corpora, those of :func:`learn`.
+        Options of :func:`learn`, for a corpus.
 
     Examples
     --------
-    >>> difference = diff(["a b a", "b a b"], ["a b b", "b b a b"])
-    >>> difference
+    >>> diff(["a b a", "b a b"], ["a b b", "b b a b"])
     Difference(1 of 2 pairs)
     """
     if "out" in options or "overwrite" in options:
@@ -154,7 +149,7 @@ def diff(a: Source, b: Source, **options: Any) -> Difference:
         )
     if isinstance(a, WritingAutomaton) or isinstance(b, WritingAutomaton):
         raise UnsupportedOption(
-            "diff compares the tokens that heads read; for an automaton learned with writes=, give its .reads"
+            "diff compares the tokens that heads read; for an automaton of learn_writing, pass its .reads"
         )
     run_a, run_b = (source if isinstance(source, Automaton) else _load_run(source) for source in (a, b))
     in_a = _learn_like(run_b, a, options) if run_a is None else run_a
@@ -176,7 +171,6 @@ def _load_run(source: Source) -> Automaton | None:
 
 
 def _learn_like(reference: Automaton | None, source: Source, options: dict[str, Any]) -> Automaton:
-    """Learn from a corpus with the settings of the reference, except where the options set them."""
     options = {name: value for name, value in options.items() if value is not None}
     if reference is None:
         return learn(source, **options)
@@ -220,7 +214,7 @@ def _compare_sides(a: "_Side", b: "_Side", n_tokens: int) -> tuple[pa.Table, int
 def describe_difference(difference: Difference, most: int) -> list[Block]:
     rows = [(change.name.lower(), f"{n:,}", change.value) for change, n in difference.counts.items()]
     blocks: list[Block] = [
-        f"{len(difference):,} of {difference.n_pairs:,} pairs of tokens are related differently.",
+        f"{len(difference):,} of {difference.n_pairs:,} pairs of tokens are related differently in a and b.",
         Grid("Changes", ["change", "pairs", "meaning"], rows),
     ]
     for change in difference.counts:
@@ -251,7 +245,6 @@ class _Side:
         self._keys, self._support = keys[order], edges["support"][rows][order]
 
     def support(self, query: Int32, winner: Int32, loser: Int32) -> Int64:
-        """The support of each edge, shape (n_pairs,); 0 where there is none."""
         if not len(self._keys):
             return np.zeros(len(query), np.int64)
         keys = pack_edges(query, winner, loser)
@@ -300,8 +293,8 @@ def _name_changes(in_a: Int64, in_b: Int64) -> Integers:
 def _match_tokens(a: Automaton, b: Automaton) -> tuple[tuple[str, ...], Int32, Int32]:
     if (a.vocabulary is None) != (b.vocabulary is None):
         raise MismatchedParts(
-            "only one of the two automata has a vocabulary, so their tokens cannot be matched; learn both "
-            "from text, or both from token ids"
+            "only one of the two automata has a vocabulary, so tokens cannot be matched; learn both from "
+            "text, or both from token ids"
         )
     if a.vocabulary is None or b.vocabulary is None:
         size = max(a.n_tokens, b.n_tokens)
@@ -310,8 +303,8 @@ def _match_tokens(a: Automaton, b: Automaton) -> tuple[tuple[str, ...], Int32, I
     tokens, ids = number_strings((*a.vocabulary.tokens, *b.vocabulary.tokens))
     if len(tokens) > MAX_TOKENS:
         raise UnsupportedOption(
-            f"the two vocabularies have {len(tokens):,} tokens together, more than the limit of "
-            f"{MAX_TOKENS:,}; learn from smaller vocabularies"
+            f"together, the two vocabularies have {len(tokens):,} tokens, more than the limit of "
+            f"{MAX_TOKENS:,}; use a tokenizer with a smaller vocabulary"
         )
     return tokens, ids[: len(a.vocabulary)], ids[len(a.vocabulary) :]
 

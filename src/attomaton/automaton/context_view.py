@@ -1,4 +1,4 @@
-"""An explanation as one line of coloured tokens with bars below: what ``auto.show(context)`` displays."""
+"""Show an explanation as a line of coloured tokens with bars below, for ``auto.show(context)``."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ PATH_STEPS = 5  # steps of a path that are shown
 
 @dataclass(frozen=True, repr=False)
 class ContextView(Printed):
-    """Attention on one context: its tokens in a row, their probabilities as bars; long lists are cut."""
+    """The attention on one context: its tokens in a row, and their probabilities as bars."""
 
     explanation: Explanation
 
@@ -45,7 +45,6 @@ class ContextView(Printed):
         ]
 
     def _chips(self) -> Chips:
-        """The last positions of the context, and a note on the positions left out before them."""
         explanation = self.explanation
         times = Counter(explanation.context)
         weights = [explanation.probabilities.get(token, 0.0) / times[token] for token in explanation.context]

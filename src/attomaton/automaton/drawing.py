@@ -20,9 +20,9 @@ LONGEST_NAME = 16  # characters drawn of a token
 
 @dataclass(frozen=True)
 class Ranking:
-    """The best tokens of a query, best first, as bars: their names, lengths (scores), and notes at the end.
+    """The bars of the best tokens of a query, best first: their names, scores, and notes at their ends.
 
-    ``total`` is the number of tokens with evidence under the query; ``axis`` names the scores.
+    ``total`` is the number of tokens with evidence under the query, and ``axis`` names the scores.
     """
 
     query: str
@@ -36,13 +36,12 @@ class Ranking:
 def check_ranked(query: str, n_tokens: int) -> None:
     if not n_tokens:
         raise UnsupportedOption(
-            f"no sample with a label in its context has the query {shorten(query)!r}, so there is nothing to "
-            "draw; choose another query"
+            f"there is nothing to draw under the query {shorten(query)!r}, because no sample with this query "
+            "has its label in its context; choose another query"
         )
 
 
 def draw_ranking(ranking: Ranking, ax: Any = None) -> Any:
-    """Draw a bar for each token, best on top: blue is preferred, orange beaten; return the axes."""
     names = [drawable(name, LONGEST_NAME) for name in ranking.names]
     shown = f"{len(names)} of {ranking.total:,} tokens" if len(names) < ranking.total else "tokens"
     title = f"Under the query “{drawable(ranking.query, LONGEST_NAME)}”: {shown}, best first"
@@ -69,7 +68,6 @@ def draw_ranking(ranking: Ranking, ax: Any = None) -> Any:
 
 
 def draw_positions(names: Sequence[str], weights: Sequence[float], rule: str, ax: Any = None) -> Any:
-    """Draw a bar for the attention on each position; the last is the query; return the axes."""
     n_hidden = max(len(names) - MOST_POSITIONS, 0)
     hidden = f" ({n_hidden:,} earlier positions: {sum(weights[:n_hidden]):.1%})" if n_hidden else ""
     texts, heights = [drawable(name, LONGEST_NAME) for name in names[n_hidden:]], list(weights[n_hidden:])

@@ -33,47 +33,45 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     padding : int or None
-        The value of ``X`` that means "no token here", anywhere in the row. None means that every value is a
-        token. The masked entries of a numpy masked array are never tokens.
+        The value in ``X`` that marks the absence of a token, anywhere in a row. None means that every value
+        is a token. Masked entries of a numpy masked array are never tokens.
     min_support : int
-        Leave out edges (the winner was the label, the loser another token of the context) with fewer samples.
+        Ignore edges with fewer samples. A sample adds an edge from its label to every other token of its
+        context.
     embeddings : float array, shape (n_tokens, dim), optional
-        The embedding of each token id. None means orthonormal.
+        The embedding of each token id. None means orthonormal embeddings.
     atol : float
-        The soft side counts as certified if no gradient entry of its summed loss exceeds this. If the hard or
-        soft side is not certified, ``fit`` warns with scikit-learn's ``ConvergenceWarning``.
+        The soft side is certified if no gradient entry of its summed loss exceeds ``atol``. If the hard or
+        the soft side is not certified, ``fit`` warns with scikit-learn's ``ConvergenceWarning``.
 
     Attributes
     ----------
     classes_ : array, shape (n_classes,)
         The distinct labels, sorted.
     class_frequencies_ : float64 array, shape (n_classes,)
-        The share of samples with each label.
+        The share of the samples with each label.
     automaton_ : Automaton
-        The learned automaton, on the token ids of ``X``.
+        The automaton that was learned from the token ids in ``X``.
     n_unrealisable_ : int
-        Samples left out because their label is not in their context: attention alone cannot learn them.
+        The number of samples that were left out because their label is not in their context.
 
     Notes
     -----
-    Each row of ``X`` is a context: non-negative integers, the last of which is the query. Shorter contexts
-    are padded anywhere in the row, by custom on the left. A label is the token that came next. If no label is
-    in its context, there is nothing to learn, and ``fit`` warns.
+    Each row of ``X`` is a context of non-negative integers, the last of which is the query. Padding may be
+    anywhere in a row, usually on the left. The label is the token that came next. If no label is in its
+    context, ``fit`` learns nothing, and warns.
 
-    ``predict_proba`` distributes 1 over ``classes_``: tokens that were never a label have no column. So it
-    returns the automaton's probabilities conditional on retrieving one of the classes in the context. Three
-    cases are outside the theory. Classes without evidence under the query get 0 if another class has
-    evidence. If none has, each position of the context with a class has equal weight. If the context has no
+    ``predict_proba`` distributes probability over ``classes_`` only, so a token that was never a label has no
+    column. The probabilities are those of the automaton, given that it retrieves a class. Three cases are
+    outside the theory. If some class of the context has evidence under the query, classes without evidence
+    get 0. If no class has evidence, each position with a class has equal weight. If the context contains no
     class, the result is ``class_frequencies_``.
 
     Examples
     --------
     >>> X = [[0, 1, 2], [1, 0, 2], [-1, 1, 2]]  # the last context is shorter
-    >>> model = AttentionLimit().fit(X, [0, 1, 1])
-    >>> model.predict_proba([[1, 0, 2], [2, 1, 2]]).round(6).tolist()
+    >>> AttentionLimit().fit(X, [0, 1, 1]).predict_proba([[1, 0, 2], [2, 1, 2]]).round(6).tolist()
     [[0.5, 0.5], [0.0, 1.0]]
-    >>> model.predict([[2, 1, 2], [2, 0, 2]]).tolist()
-    [1, 0]
     """
 
     def __init__(
@@ -85,7 +83,7 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         self.atol = atol
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803  scikit-learn's name
-        """Learn from contexts ``X``, shape (n_samples, window), and labels ``y``, shape (n_samples,)."""
+        """Learn from contexts ``X``, shape (n_samples, window), and from labels ``y``, shape (n_samples,)."""
         filled, masked = _fill_masked(X)
         values, labels = _sklearn_validation.validate_data(self, filled, y)
         tokens, padded = self._read_tokens(values, masked)
@@ -105,15 +103,14 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         self.n_unrealisable_ = n_samples - n_realisable
         if not n_realisable:
             warnings.warn(
-                f"the labels of all {n_samples} samples are missing from their contexts, so attention has "
-                "nothing to learn and predictions are class frequencies; give as y the token that follows "
-                "each context",
+                f"none of the {n_samples} samples has its label in its context, so attention has nothing to "
+                "learn, and predictions are class frequencies; give as y the token that follows each context",
                 stacklevel=2,
             )
         return self
 
     def _make_samples(self, tokens: Int64, padded: Bool, class_of_sample: Int64) -> Samples:
-        """The samples whose label is a token; sets which tokens are classes, and the class of each token."""
+        """The samples whose label is a token; also stores which tokens are classes, and their classes."""
         is_token = np.zeros(len(self.classes_), bool)  # classes that are tokens: the whole numbers from 0 up
         if self.classes_.dtype.kind in "iuf":
             is_token = self.classes_ >= 0
@@ -134,7 +131,7 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         )
 
     def predict_proba(self, X: Any) -> Float64:  # noqa: N803
-        """The probability of every class to be the next token, shape (n_samples, n_classes)."""
+        """The probability of each class to be the next token, shape (n_samples, n_classes)."""
         prediction = self._predict(X)
         bags = prediction.bags
         probabilities = np.tile(self.class_frequencies_, (prediction.n_samples, 1))
@@ -143,7 +140,7 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         return probabilities
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        """The likeliest next token of every context, shape (n_samples,); in a tie, the first class."""
+        """The most probable next token of each context, shape (n_samples,); in a tie, the first class."""
         prediction = self._predict(X)
         best = np.full(prediction.n_samples, self.class_frequencies_.argmax())
         sample, token = prediction.most_likely()
@@ -191,19 +188,19 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
             n_tokens = len(np.atleast_1d(self.embeddings))
             if n_tokens <= largest:
                 raise TokenOutOfRange(
-                    f"the largest token id is {largest}, and embeddings have {n_tokens} rows; give one row "
-                    "for each id from 0 to the largest"
+                    f"the largest token id is {largest}, but embeddings have only {n_tokens} rows; give one "
+                    "row for each id from 0 to the largest"
                 )
         if n_tokens >= MAX_TOKENS:
             raise InvalidSamples(
-                f"the largest token id is {n_tokens - 1}, and ids must be below {MAX_TOKENS - 1:,}; renumber "
-                "the ids that occur to 0, 1, 2 …"
+                f"the largest token id is {n_tokens - 1}, but ids must be below {MAX_TOKENS - 1:,}; number "
+                "the tokens that occur 0, 1, 2 …"
             )
         return n_tokens
 
 
 def _fill_masked(X: Any) -> tuple[Any, Bool | bool]:  # noqa: N803
-    """The values of an array, 0 where it is masked, and where it is masked; False means nowhere."""
+    """The values of an array, with 0 for masked entries, and which entries are masked; False means none."""
     masked_array: Any = np.ma.MaskedArray
     if isinstance(X, masked_array):
         return X.filled(0), np.ma.getmaskarray(X)
@@ -216,8 +213,8 @@ def _check_token_ids(values: NDArray[Any], padded: Bool) -> None:
         row, column = np.argwhere(negative)[0]
         token = values[row, column]
         raise TokenOutOfRange(
-            f"Negative values in data: {token} in row {row}, column {column} of X; token ids start at 0; if "
-            f"this value marks padding, use AttentionLimit(padding={token})"
+            f"Negative values in data: {token} in row {row}, column {column} of X, but token ids start at 0; "
+            f"if this value marks padding, use AttentionLimit(padding={token})"
         )
     fractional = values != np.floor(values)
     if fractional.any():
@@ -229,6 +226,6 @@ def _check_token_ids(values: NDArray[Any], padded: Bool) -> None:
     empty = np.flatnonzero(padded.all(axis=1))
     if len(empty):
         raise EmptyContext(
-            f"row {empty[0]} of X has only padding ({len(empty)} such rows); drop it, since a context needs "
-            "at least one token, the query"
+            f"row {empty[0]} of X has only padding ({len(empty)} such rows), but a context needs at least "
+            "one token, the query; drop the row"
         )

@@ -1,4 +1,4 @@
-"""Why an automaton retrieves what it retrieves: the rule, the tokens beaten, the evidence."""
+"""Explain why an automaton retrieves certain tokens: the rule, the tokens they beat, and the evidence."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -19,33 +19,35 @@ STEP_EDGES = 3
 
 
 class Rule(Enum):
-    """The rule that decided which tokens are retrieved; the value says it in a sentence.
+    """The rule that decided which tokens are retrieved; the value states the rule in words.
 
     Examples
     --------
-    >>> import attomaton as at
-    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1], n_tokens=4))
-    >>> [auto.explain(context).rule.name for context in ([0, 1, 2], [0, 3, 2], [0, 1])]
-    ['DETERMINED', 'UNSEEN_IGNORED', 'NO_EVIDENCE']
+    >>> Rule.INCOMPARABLE.words
+    'incomparable'
     """
 
     DETERMINED = "one component precedes every other component of the context: the theorem decides"
-    INCOMPARABLE = "no component precedes all others: hard scores decide, soft scores break ties; no theorem"
+    INCOMPARABLE = (
+        "no component precedes all others, so hard scores decide, and soft scores in a tie; no theorem "
+        "applies"
+    )
     UNSEEN_IGNORED = (
         "tokens without evidence under this query get probability 0; the theorem decides among the others"
     )
-    NO_EVIDENCE = (
-        "no sample teaches anything about this query: every position has equal weight, by convention"
+    NO_EVIDENCE = "there is no evidence under this query, so every position has equal weight by convention"
+    SCORED = (
+        "every token of the context has a finite score under this query; their softmax is the probability"
     )
-    SCORED = "every token of the context has a finite score under this query: the softmax of these scores"
     UNSEEN_BACKGROUND = (
-        "tokens without evidence under this query keep their background score, by convention; no theorem"
+        "tokens without evidence under this query keep their background score by convention; no theorem "
+        "applies"
     )
-    BACKGROUND = "no sample teaches anything about this query: background scores decide, by convention"
+    BACKGROUND = "there is no evidence under this query, so background scores decide by convention"
 
     @property
     def words(self) -> str:
-        """The name of the rule with spaces, such as ``"no evidence"``."""
+        """The name of the rule in lower case, with spaces: ``"no evidence"``."""
         return self.name.lower().replace("_", " ")
 
 
@@ -55,11 +57,11 @@ THEOREM = (Rule.DETERMINED, Rule.UNSEEN_IGNORED)
 
 @dataclass(frozen=True)
 class Beaten:
-    """A component of the context that the retrieved one precedes.
+    """A component of the context that the retrieved component precedes.
 
     ``tokens`` are its tokens in the context. ``steps`` is the path from the retrieved component down to this
-    one: the data edges behind each step, edges between tokens of the context first, then the best supported
-    first.
+    one. A step is a list of data edges: first those between tokens of the context, then those with the most
+    support.
     """
 
     tokens: tuple[int, ...]
@@ -67,16 +69,16 @@ class Beaten:
 
     @property
     def support(self) -> int:
-        """The weakest link of the path: the fewest supporting (sample, loser) pairs among its steps."""
+        """The smallest support of a step of the path: its number of (sample, loser) pairs."""
         return min(sum(edge.support for edge in step) for step in self.steps)
 
     @property
     def path(self) -> str:
-        """The length of the path in words."""
+        """The length of the path as text."""
         return "direct" if len(self.steps) == 1 else f"{len(self.steps)} steps"
 
     def describe_edges(self, name: Callable[[int], str]) -> str:
-        """The best supported data edges of each step, with tokens shown by ``name``."""
+        """The data edges of each step with the most support, as text; ``name`` gives the text of a token."""
         return "; then ".join(_describe_step(step, name) for step in self.steps)
 
 
@@ -87,41 +89,23 @@ def _describe_step(step: tuple[Edge, ...], name: Callable[[int], str]) -> str:
 
 @dataclass(frozen=True)
 class Explanation(Tabular):
-    """The tokens retrieved from one context, and the reasons.
+    """The tokens that were retrieved from one context, and the reasons.
 
-    Attributes
-    ----------
-    context : tuple of int
-        The context; its last token is the query.
-    rule : Rule
-        The rule that decided.
-    retrieved : tuple of tuples of int
-        The tokens of each retrieved component that are in the context: one component, or several with the
-        same hard score.
-    probabilities : mapping of int to float
-        Token → probability that it comes next, for the retrieved tokens.
-    beaten : tuple of Beaten
-        The components that the retrieved one precedes, with the evidence.
-    incomparable : tuple of tuples of int
-        The tokens of components that are neither retrieved nor beaten: no path orders them and the retrieved
-        ones.
-    unseen : tuple of int
-        Tokens of the context that occur in no realisable sample with this query: not in its graph.
-    unknown : tuple of str
-        Words of the context that are not in the vocabulary; they are among ``unseen``, with ids that follow
-        those of the vocabulary.
-    name : callable
-        The text of each token id.
+    ``context`` are the token ids of the context, the query last, and ``rule`` is the rule that decided.
+    ``retrieved`` lists the retrieved components, each as its tokens in the context; several are retrieved
+    only if their hard scores are equal. ``probabilities`` maps each retrieved token to the probability that
+    it comes next. ``beaten`` are the components that every retrieved component precedes, with the evidence.
+    ``incomparable`` lists the components that were not retrieved although no path orders them below every
+    retrieved one. ``unseen`` are the tokens without evidence under the query: they are not in its graph.
+    ``unknown`` are the words outside the vocabulary; their ids, which follow those of the vocabulary, are
+    also in ``unseen``. ``name`` returns the text of a token id.
 
     Examples
     --------
     >>> import attomaton as at
-    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [0, 1, 2], [1, 2]], [0, 0, 1], n_tokens=4))
-    >>> explanation = auto.explain([3, 0, 1, 2])
-    >>> explanation.retrieved, explanation.probabilities, explanation.unseen
-    (((0,),), {0: 1.0}, (3,))
-    >>> [(beaten.tokens, beaten.support) for beaten in explanation.beaten]
-    [((1,), 2), ((2,), 2)]
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1], n_tokens=4))
+    >>> auto.explain([3, 0, 1, 2]).probabilities, auto.explain([3, 0, 1, 2]).unseen
+    ({0: 1.0}, (3,))
     """
 
     context: tuple[int, ...]
@@ -141,7 +125,7 @@ class Explanation(Tabular):
 
     @property
     def by_theorem(self) -> bool | None:
-        """True if the theorem decides; None if a convention does."""
+        """True if the theorem decides, None if a convention decides."""
         return True if self.rule in THEOREM else None
 
     @property
@@ -151,7 +135,7 @@ class Explanation(Tabular):
 
     @property
     def written_lines(self) -> list[str]:
-        """Lines about the written tokens, for a head that writes other tokens than it reads."""
+        """Sentences about the written tokens, if the head writes other tokens than it reads."""
         return []
 
     def _blocks(self) -> list[Block]:
@@ -194,7 +178,7 @@ class Explanation(Tabular):
         )
 
     def to_dict(self, name: Callable[[int], Any] = int) -> dict[str, Any]:
-        """Everything as JSON values, each token as ``name(id)``; ``name=explanation.name`` gives texts."""
+        """The explanation as JSON values; a token is ``name(id)``, such as ``explanation.name(id)``."""
 
         def names(tokens: tuple[int, ...]) -> list[Any]:
             return [name(token) for token in tokens]
@@ -226,19 +210,20 @@ class Explanation(Tabular):
 
 def describe_ties(explanation: Explanation) -> list[str]:
     n_retrieved = len(explanation.retrieved)
-    sentence = f"These are {n_retrieved} components of equal hard score; no path orders them."
+    sentence = (
+        f"The retrieved tokens are in {n_retrieved} components of equal hard score, which no path orders."
+    )
     return [sentence] if n_retrieved > 1 else []
 
 
 def describe_remaining(explanation: Explanation, incomparable: str, unseen: str, unknown: str) -> list[str]:
-    """Sentences on the tokens that were neither retrieved nor beaten; the texts list these tokens."""
     sentences: list[str] = []
     if explanation.incomparable:
         sentences.append(
-            f"Not retrieved, by their lower hard score only (no path orders them): {incomparable}"
+            f"Not retrieved because of a lower hard score, although no path orders them: {incomparable}"
         )
     if explanation.unseen and explanation.probabilities.keys().isdisjoint(explanation.unseen):
-        sentences.append(f"Ignored, without evidence under this query: {unseen}")
+        sentences.append(f"Ignored because there is no evidence about them under this query: {unseen}")
     if explanation.unknown:
         sentences.append(f"Not in the vocabulary: {unknown}")
     return sentences
@@ -250,7 +235,7 @@ def explain_prediction(
     unknown: tuple[str, ...],
     graph_of: Callable[[int], QueryGraph],
 ) -> Explanation:
-    """The explanation of one context, a batch of one; ``name`` gives the text of tokens."""
+    """The explanation of a prediction for one context; ``name`` gives the text of a token."""
     tokens, is_node = prediction.bags.token, prediction.is_node
     component = prediction.component[is_node]
     tokens_of = {
@@ -280,7 +265,7 @@ def explain_prediction(
 def _find_beaten(
     graph: QueryGraph, retrieved: list[int], others: list[int], context: set[int]
 ) -> dict[int, tuple[tuple[Edge, ...], ...]]:
-    """Component that every retrieved one precedes → the edges of each step of a path to it."""
+    """Each component that every retrieved component precedes → the edges of each step of a path to it."""
     order = QueryOrder(graph)
     searches = [order.search(top) for top in retrieved]
     beaten = [number for number in others if all(reached[order.local(number)] for reached, _ in searches)]

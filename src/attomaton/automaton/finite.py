@@ -1,7 +1,8 @@
 """Attention with finite scores: training stopped early, or regularised scores.
 
 The limit gives probability 0 to tokens that are not retrieved. Finite scores give every token of the context
-a positive one: p(y | X) = m_y e^{s_ky} / Σ_{j∈X} m_j e^{s_kj}, the layer itself at some weights.
+a positive probability, p(y | X) = m_y e^{s_ky} / Σ_{j∈X} m_j e^{s_kj}. This is the layer itself at some
+weights.
 """
 
 from dataclasses import dataclass
@@ -28,12 +29,10 @@ from attomaton.graphs.grouping import find_rows, pack_pairs
 class FiniteAttention(Tabular, Attention):
     """Softmax attention over a table of finite scores.
 
-    ``scores`` has the columns query, token (int32) and score (float64), sorted, one row for each pair with
-    evidence. ``background``, shape (n_tokens,), is the score of each token where the table has no row: zeros
-    (where training starts), or scores pooled over queries. So every context has an answer, by our convention.
-
-    ``vocabulary`` lets contexts be given as text; ``window`` is the longest context of the training samples,
-    and :meth:`score` cuts new text into contexts of this length.
+    ``scores`` has the columns query, token (int32) and score (float64), sorted, with a row for each pair with
+    evidence. ``background``, shape (n_tokens,), is the score of a token where the table has no row: zero,
+    where training starts, or a score pooled over queries. So every context has an answer, by our convention.
+    ``vocabulary`` and ``window`` are those of an automaton.
     """
 
     scores: pa.Table
@@ -46,11 +45,14 @@ class FiniteAttention(Tabular, Attention):
         rising = bool((np.diff(self._keys) > 0).all())
         if not rising or numbers.max(initial=-1) >= self.n_tokens or numbers.min(initial=0) < 0:
             raise MismatchedParts(
-                "the table of scores must be sorted by query and token, each pair once, with tokens below "
-                f"{self.n_tokens} (the length of background); give scores and background of the same corpus"
+                "the table of scores must be sorted by query and token, without repeated pairs, and its "
+                f"tokens must be below {self.n_tokens}, the length of background; use scores and background "
+                "of one corpus"
             )
         if not (np.isfinite(self._values).all() and np.isfinite(self.background).all()):
-            raise MismatchedParts("a score is not finite; use Automaton for the limit itself")
+            raise MismatchedParts(
+                "some scores are not finite; give finite scores, or use Automaton for the limit"
+            )
 
     def __repr__(self) -> str:
         return f"FiniteAttention({self.scores.num_rows:,} scores, {self.n_tokens:,} tokens)"
@@ -63,17 +65,17 @@ class FiniteAttention(Tabular, Attention):
 
     @property
     def n_tokens(self) -> int:
-        """Size of the vocabulary."""
+        """The size of the vocabulary."""
         return len(self.background)
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The probabilities of the tokens of many contexts; unseen tokens have the background score 0."""
+        """Predict the next tokens of many contexts; unknown words have the background score 0."""
         has_score, scores = self._scores_of(bags)
         probabilities = softmax(bags.sample, scores + np.log(bags.multiplicity), len(bags.samples))
         return BatchPrediction(bags, np.zeros(len(has_score), np.int64), has_score, probabilities)
 
     def explain(self, context: Context) -> Explanation:
-        """The rule, the probabilities, and the tokens without evidence; no component is retrieved."""
+        """Explain one context: the rule, the probabilities, and the tokens without evidence."""
         prediction, names = self._predict_one(context)
         tokens, has_score = prediction.bags.token, prediction.is_node
         rule = Rule.SCORED if has_score.all() else Rule.UNSEEN_BACKGROUND
@@ -102,7 +104,6 @@ class FiniteAttention(Tabular, Attention):
         return Ranking(self.name(query), names, lengths, notes, total, axis="score")
 
     def _scores_of(self, bags: Bags) -> tuple[Bool, Float64]:
-        """Which entries have a score of their own, and the score of each, shape (n_entries,)."""
         rows, has_score = find_rows(self._keys, pack_pairs(bags.samples.queries[bags.sample], bags.token))
         scores = np.zeros(len(bags.token))
         in_vocabulary = bags.token < self.n_tokens

@@ -1,6 +1,6 @@
 """Text generation: draw the next token, append it to the context, and repeat.
 
-Attention retrieves only tokens of its context, so the text contains no token that is not in the prompt.
+Attention retrieves only tokens of its context, so every generated token is in the prompt.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,12 +19,11 @@ MOST_CACHED_ODDS = 10_000_000  # over all queries of a generation
 
 @dataclass(frozen=True, repr=False)
 class Generation:
-    """The text generated after a prompt.
+    """The text generated after a prompt; ``prompt`` and ``tokens`` are ids.
 
-    ``prompt`` and ``tokens`` are ids; words outside the vocabulary are numbered after it. ``no_evidence``
-    counts the draws without evidence about the token before them: every position was equally likely (or, with
-    finite scores, had its background score). ``unknown`` are the words of the prompt that are not in the
-    vocabulary; ``name`` gives the text of each token id.
+    ``no_evidence`` counts the tokens drawn without evidence about the token before them: every position was
+    equally likely or, with finite scores, had its background score. ``unknown`` are the words of the prompt
+    outside the vocabulary, whose ids follow those of the vocabulary. ``name`` gives the text of a token id.
     """
 
     prompt: tuple[int, ...]
@@ -53,7 +52,7 @@ class Generation:
 
 
 class GrowingContext:
-    """A context that grows by a token at a time; odds are computed once per query and set of tokens."""
+    """A context that grows token by token; its odds are computed once per query and set of tokens."""
 
     def __init__(
         self, prompt: Sequence[int], predict: Callable[[Int32], BatchPrediction], window: int | None
@@ -68,7 +67,7 @@ class GrowingContext:
         self._odds_of: dict[tuple[int, bytes], tuple[Float64, bool]] = {}
 
     def run(self, n: int, rng: np.random.Generator | None) -> tuple[tuple[int, ...], int]:
-        """The next n tokens, drawn by ``rng`` or the most probable, and how many had no evidence."""
+        """Append ``n`` tokens, drawn by ``rng`` or the most probable; count those without evidence."""
         n_without_evidence = 0
         for _ in range(n):
             odds, lacks_evidence = self._odds(self._context[-1])
@@ -83,7 +82,7 @@ class GrowingContext:
             self._counts[self._index[self._context[-self._window - 1]]] -= 1.0
 
     def _odds(self, query: int) -> tuple[Float64, bool]:
-        """The probabilities if each distinct token occurred once, and whether they lack evidence."""
+        """The probabilities if each distinct token occurred once, and whether there is no evidence."""
         present = self._counts > 0
         key = query, present.tobytes() if self._window is not None else b""
         if key not in self._odds_of:
@@ -98,7 +97,6 @@ class GrowingContext:
 
 
 def choose(probabilities: Float64, rng: np.random.Generator | None) -> int:
-    """An index drawn with these probabilities, or without ``rng`` the first most probable one."""
     if rng is None:
         return int(np.argmax(probabilities >= (1 - PROBABILITY_TIE) * probabilities.max()))
     cumulative: Float64 = np.cumsum(probabilities)
@@ -112,7 +110,6 @@ def generate_by_definition(
     rng: np.random.Generator | None,
     window: int | None = None,
 ) -> tuple[int, ...]:
-    """:meth:`Attention.generate` by definition: recompute the probabilities at every step."""
     context = list(prompt)
     for _ in range(n):
         context.append(choose(predict_proba(context if window is None else context[-window:]), rng))

@@ -1,4 +1,4 @@
-"""From a corpus to the automaton in one call: one step per arrow of the picture in docs/architecture.md."""
+"""Learn an automaton from a corpus in one call, with a step for each arrow in docs/architecture.md."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 AnyAutomaton = TypeVar("AnyAutomaton", Automaton, "WritingAutomaton")
 Source = str | PathLike[str] | Samples | Documents | TokenizedCorpus | Sequence[Any] | Any
-"""Sources for :func:`learn`: a path, glob or URL, samples, token ids, documents, a frame or dataset."""
+"""Sources of :func:`learn`: a path, glob or URL, samples, token ids, documents, a frame or a dataset."""
 
 
 def learn(
@@ -50,51 +50,53 @@ def learn(
     Parameters
     ----------
     source : path, glob, URL, Samples, Documents, sequence of token ids or documents, frame, or dataset
-        Anything that :func:`~attomaton.read_corpus` reads, a folder written by
-        :func:`~attomaton.tokenize_corpus` or of Parquet shards with a column ``tokens``, samples, one
-        document as token ids, or a sequence of documents: texts, lists of tokens, lists of ids, records.
+        Anything that :func:`~attomaton.read_corpus` reads, a folder of Parquet shards with a column
+        ``tokens``, or samples. A sequence of ids is one document. A sequence of texts, of lists of tokens, of
+        lists of ids, or of records has one document in each element.
     window : int, optional
-        Longest context, in tokens: 32 unless this or ``keep`` sets it. Samples already have their contexts.
+        The longest context, in tokens; by default that of ``keep``, or 32. Samples already have their
+        contexts.
     tokenizer : str
-        ``"word"`` (white space, line end = ``<eos>``), ``"word-lower"`` (the same in lower case),
-        ``"word-punct"`` (with punctuation split off), ``"character"``, ``"byte"``, or the path of a
-        ``tokenizer.json`` or ``.tiktoken`` file. It applies only to text.
+        How to split text. ``"word"`` splits at white space, and a line end is the token ``<eos>``.
+        ``"word-lower"`` does so in lower case, and ``"word-punct"`` also splits punctuation off. Others are
+        ``"character"``, ``"byte"``, or the path of a ``tokenizer.json`` or ``.tiktoken`` file.
     embeddings : float array, shape (n_tokens, dim), optional
-        None means orthonormal. Components that linearly dependent rows cannot separate are merged.
+        The embedding of each token. None means orthonormal embeddings. Components that linearly dependent
+        embeddings cannot separate are merged.
     keep : Selection, optional
-        What to keep of the corpus: some queries, edges with enough samples, the last tokens of long contexts.
-        Results for what is kept are exact.
+        Which queries to keep, how many samples an edge needs, and how many last tokens of a context to keep.
+        The results for what is kept are exact.
     reading : Reading, optional
-        How to read files: their format, the column of the documents, whether a text file or each of its lines
-        is a document, and whether bad documents are skipped.
+        How to read files: their format, the column of the documents, whether each line of a text file is a
+        document, and whether to skip bad documents.
     engine : str or Engine
-        ``"memory"``; ``"duckdb"``: on disk, with bounded memory, resumable in ``out``; ``"spark"``: on disk,
-        with local processors or a cluster; ``"auto"``: duckdb for a corpus too large for memory, otherwise
-        memory. The results are equal to the last bit.
+        ``"memory"``; ``"duckdb"``, which works on disk with bounded memory and can resume in ``out``;
+        ``"spark"``, which works on disk on local processors or a cluster; or ``"auto"``, which chooses duckdb
+        if the corpus is too large for memory. All engines give equal results, to the last bit.
     out : path, optional
-        The run folder to write: new, empty, or with a training on the same samples, which is kept. It may be
-        in an object store, such as ``s3://bucket/run``.
+        The run folder to write, which may be in an object store, such as ``s3://bucket/run``. It must be new
+        or empty, or contain only a training on the same samples, which stays.
     overwrite : bool
         Whether to replace an earlier run in ``out``, including its training.
     progress : bool or callable
-        True prints the name of each stage on stderr. A callable is called with that name. If it has a method
-        ``advance``, the method is called with the finished and the total amount of work in the stage.
+        True prints the name of each stage on stderr. A callable is called with the name of each stage, and
+        its method ``advance``, if it has one, with the amount of work done and the total.
 
     Returns
     -------
     Automaton
-        With ``.coverage``, ``.samples`` (for :meth:`Automaton.at`, if learned in memory) and, for text,
-        ``.vocabulary``. A run learned on disk into ``out`` is read from there on demand.
+        The automaton, with ``.coverage`` and, for text, ``.vocabulary``. If it was learned in memory, it also
+        has ``.samples``, which :meth:`Automaton.at` needs. If it was learned on disk into ``out``, it is read
+        from there on demand.
 
     Warns
     -----
     NothingRealisable
-        If no label is in its context: then no prediction has evidence.
+        If no sample has its label in its context, so that no prediction has evidence.
 
     Examples
     --------
-    >>> auto = learn([0, 1, 0, 2, 0, 1, 0, 1], window=3)
-    >>> auto.predict_proba([1, 0]).tolist()
+    >>> learn([0, 1, 0, 2, 0, 1, 0, 1], window=3).predict_proba([1, 0]).tolist()
     [0.0, 1.0, 0.0]
     """
     settings, stages = as_engine(engine, source), as_stages(progress)
@@ -142,7 +144,7 @@ def learn(
 
 
 def warn_if_nothing_realisable(automaton: AnyAutomaton) -> AnyAutomaton:
-    """The automaton itself; warns if the theory does not apply to the corpus."""
+    """Return the automaton itself; warn if the theory does not apply to its corpus."""
     if automaton.coverage.note:
         warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=3)
     return automaton

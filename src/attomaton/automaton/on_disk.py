@@ -1,4 +1,4 @@
-"""Learning with an engine on disk, partition by partition, into the run folder or a temporary one."""
+"""Learn with an engine on disk, partition by partition, into the run folder or a temporary folder."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -57,7 +57,6 @@ def learn_on_disk(
 
 
 def _work_folder(building: Building | None) -> AbstractContextManager[str]:
-    """The folder in which an engine works: in the run folder, where a later run resumes, or temporary."""
     if building is None:
         return TemporaryDirectory(prefix="attomaton-")
     return nullcontext(str(building.folder / "work"))

@@ -1,4 +1,4 @@
-"""Probabilities for many contexts at once, one entry per distinct token of each context."""
+"""Predict many contexts at once: a probability for each distinct token of each context."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ HARD_TIE = 1e-9
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BatchPrediction(Tabular):
-    """The predictions for many contexts, one entry per distinct token of each context.
+    """The predictions for many contexts, one entry for each distinct token of each context.
 
-    ``bags`` says which: ``bags.sample`` is the context of each entry (ascending), ``bags.token`` the token
-    (ascending in each context), ``bags.multiplicity`` the count of the token. The other arrays have shape
-    (n_entries,): ``component`` of the token under the query, without meaning if scores are finite or
-    ``is_node`` is false (the token is no node under the query; a context without any node has no evidence),
-    and ``probabilities`` that the token comes next, which sum to 1 over each context that has entries.
+    ``bags`` describes the entries: each belongs to the context ``bags.sample`` (ascending) and to the token
+    ``bags.token`` (ascending in each context), which occurs ``bags.multiplicity`` times. The other arrays
+    have the shape (n_entries,). ``is_node`` is false if the token is no node under the query; a context
+    without any node has no evidence. ``component`` is the component of a node, without meaning if scores are
+    finite. ``probabilities`` sum to 1 over each context that has entries.
     """
 
     bags: Bags
@@ -39,36 +39,34 @@ class BatchPrediction(Tabular):
         return f"BatchPrediction({self.n_samples:,} contexts, {len(self.probabilities):,} probabilities)"
 
     def _table(self) -> pa.Table:
-        """Columns sample, token, multiplicity, is_node and probability, one row per entry."""
         bags = self.bags
         columns = {"sample": bags.sample, "token": bags.token, "multiplicity": bags.multiplicity}
         return table_of({**columns, "is_node": self.is_node, "probability": self.probabilities})
 
     @property
     def n_samples(self) -> int:
-        """The number of contexts."""
         return len(self.bags.samples)
 
     @property
     def no_evidence(self) -> Bool:
-        """Which samples have no node of their query's graph, shape (n_samples,)."""
+        """Which contexts have no node of the graph of their query, shape (n_samples,)."""
         return ~occurs(self.bags.sample[self.is_node], self.n_samples)
 
     def distribution(self) -> dict[int, float]:
-        """Token → probability, for tokens with positive probability; for a batch of one context."""
+        """Map each token with positive probability to it; for a batch of one context."""
         positive = self.probabilities > 0
         tokens, probabilities = self.bags.token[positive], self.probabilities[positive]
         return dict(zip(tokens.tolist(), probabilities.tolist(), strict=True))
 
     def of_labels(self) -> Float64:
-        """The probability of each sample's label, shape (n_samples,): 0 where it is not in the context."""
+        """The probability of the label of each sample, shape (n_samples,): 0 if it is not in the context."""
         is_label = self.bags.token == self.bags.samples.labels[self.bags.sample]
         probabilities = np.zeros(self.n_samples)
         probabilities[self.bags.sample[is_label]] = self.probabilities[is_label]
         return probabilities
 
     def most_likely(self) -> tuple[Int64, Int32]:
-        """The samples with entries, ascending, and the most probable token of each (ties: the lowest)."""
+        """The samples with entries, ascending, and the most probable token of each, the lowest in a tie."""
         sample = self.bags.sample
         if not len(sample):
             return sample, self.bags.token
@@ -79,7 +77,6 @@ class BatchPrediction(Tabular):
 
 
 def predict_from_scores(bags: Bags, nodes: NodeScores) -> BatchPrediction:
-    """The automaton's probabilities of the tokens of many contexts, from the scores of each entry."""
     size, is_node = len(bags.samples), nodes.is_node
     weights = bags.multiplicity.astype(np.float64)
     sample, hard = bags.sample[is_node], nodes.hard[is_node]
@@ -91,7 +88,6 @@ def predict_from_scores(bags: Bags, nodes: NodeScores) -> BatchPrediction:
 
 
 def predict_by_definition(solved: Solved, context: Sequence[int]) -> dict[int, float]:
-    """Token → probability that it comes next, for the retrieved tokens."""
     query, counts = context[-1], Counter(context)
     hard, soft = (
         {(row["query"], row["token"]): row["score"] for row in side.scores.to_pylist()}

@@ -1,7 +1,7 @@
-"""The rule that decides, for many contexts at once.
+"""Find the rule that decides each of many contexts.
 
-:meth:`Automaton.explain <attomaton.automaton.automaton.Automaton.explain>` is the plain definition for one
-context.
+The plain definition for one context is :meth:`Automaton.explain
+<attomaton.automaton.automaton.Automaton.explain>`.
 """
 
 import numpy as np
@@ -19,7 +19,6 @@ RULES = (Rule.DETERMINED, Rule.INCOMPARABLE, Rule.UNSEEN_IGNORED, Rule.NO_EVIDEN
 
 
 def find_rules(automaton: Automaton, prediction: BatchPrediction) -> Int64:
-    """The rule that decided each context, as an index of ``RULES``, shape (n_samples,)."""
     size, is_node = prediction.n_samples, prediction.is_node
     sample, component = prediction.bags.sample[is_node], prediction.component[is_node]
     is_retrieved = prediction.probabilities[is_node] > 0
@@ -37,14 +36,12 @@ def find_rules(automaton: Automaton, prediction: BatchPrediction) -> Int64:
 
 
 def _holds_for_all(sample: Int64, mask: Bool, size: int) -> Bool:
-    """Whether the mask is true for all entries of each sample, shape (size,)."""
-    return ~occurs(sample[~mask], size)
+    return ~occurs(sample[~mask], size)  # whether the mask is true for all entries of each sample
 
 
 def _precedes_all(automaton: Automaton, queries: Int32, borders: Int64, component: Int64, top: Int64) -> Bool:
-    """Whether the top component of each context precedes all others in it, shape (n_samples,)."""
-    n_nodes = np.diff(borders)  # ``component`` has those of context i from ``borders[i]`` on
-    precedes = np.zeros(len(top), bool)
+    n_nodes = np.diff(borders)  # the components of context i begin at ``borders[i]``
+    precedes = np.zeros(len(top), bool)  # whether the top component precedes all others
     for block, outline in automaton.outlines(np.unique(queries[n_nodes > 0])):
         rows = np.flatnonzero(np.isin(queries, block) & (n_nodes > 0))
         members = np.searchsorted(outline.number, component[ranges_of(borders[rows], n_nodes[rows])])
@@ -55,17 +52,16 @@ def _precedes_all(automaton: Automaton, queries: Int32, borders: Int64, componen
 
 
 def answer_bags(automaton: Automaton, bags: Bags) -> tuple[BatchPrediction, Int64]:
-    """Predict many contexts, and tell which rule decided each, as an index of ``RULES``.
+    """Predict many contexts, and find the rule that decided each, as an index into ``RULES``.
 
     Examples
     --------
     >>> import attomaton as at
     >>> from attomaton.graphs.bags import count_all_tokens
-    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1], n_tokens=4))
-    >>> new = at.Samples.from_lists([[0, 1, 2], [1, 3, 2]], [0, 1], n_tokens=4)
-    >>> prediction, rules = answer_bags(auto, count_all_tokens(new))
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1], n_tokens=4)
+    >>> prediction, rules = answer_bags(at.learn(samples), count_all_tokens(samples))
     >>> prediction.of_labels().tolist(), [RULES[number].name for number in rules]
-    ([1.0, 1.0], ['DETERMINED', 'UNSEEN_IGNORED'])
+    ([1.0, 1.0], ['DETERMINED', 'DETERMINED'])
     """
     prediction = automaton.predict_bags(bags)
     return prediction, find_rules(automaton, prediction)

@@ -1,4 +1,4 @@
-"""Scores of predictions on held-out labels: log-loss and top-1, over realisable samples.
+"""Score predictions on held-out labels: log-loss and top-1 accuracy over realisable samples.
 
 A label that is not in its context has probability 0 under any attention, so such samples are left out.
 """
@@ -27,11 +27,11 @@ PROBABILITY_TIE = 1e-9
 class Score(Tabular):
     """The scores of predictions on the labels of ``n_samples`` realisable samples.
 
-    ``log_loss`` is the mean of −ln p(label) in nats, infinite if any label has probability 0; ``zero_share``
-    is the share of such labels. ``top1`` is the share of samples whose label is the most probable token; a
-    tie of n tokens counts 1/n. ``unseen`` is the share of contexts with a token that has no evidence under
-    its query, ``no_evidence`` of those without any token that has. ``unknown`` are the words of the new text
-    that are not in the vocabulary, in order of first appearance.
+    ``log_loss`` is the mean of −ln p(label) in nats, which is infinite if some label has probability 0;
+    ``zero_share`` is the share of such labels. ``top1`` is the share of samples whose label is the most
+    probable token; in a tie of n tokens a sample counts 1/n. ``unseen`` is the share of contexts with some
+    token without evidence, and ``no_evidence`` the share of contexts with only such tokens. ``unknown`` are
+    the words outside the vocabulary, in order of first appearance.
     """
 
     n_samples: int
@@ -46,7 +46,7 @@ class Score(Tabular):
         rows = [
             ("realisable samples", f"{self.n_samples:,}"),
             ("log-loss, nats", f"{self.log_loss:.4f}"),
-            ("most probable token is the label", f"{self.top1:.1%}"),
+            ("label is the most probable token", f"{self.top1:.1%}"),
             ("labels with probability 0", f"{self.zero_share:.1%}"),
             ("contexts with a token without evidence", f"{self.unseen:.1%}"),
             ("contexts without any evidence", f"{self.no_evidence:.1%}"),
@@ -60,23 +60,20 @@ class Score(Tabular):
         return [*blocks, *describe_unknown(self.unknown)]
 
     def _table(self) -> pa.Table:
-        """One row, one column per number."""
         return table_of({name: [value] for name, value in self.to_dict().items() if name != "unknown"})
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values."""
+        """The scores as plain values."""
         return asdict(self)
 
 
 def describe_unknown(unknown: Sequence[str]) -> list[str]:
-    """A line that names words outside the vocabulary; no line if there are none."""
     shown, n_more = " ".join(unknown[:PRINTED_ROWS]), len(unknown) - PRINTED_ROWS
     more = f" and {n_more:,} more" if n_more > 0 else ""
-    return [f"Not in the vocabulary, so unseen: {shown}{more}"] if unknown else []
+    return [f"Words outside the vocabulary: {shown}{more}"] if unknown else []
 
 
 def score_prediction(prediction: BatchPrediction) -> Score:
-    """Log-loss and top-1 of predictions for realisable samples."""
     _check_samples(prediction)
     size, sample = prediction.n_samples, prediction.bags.sample
     probabilities = prediction.of_labels()
@@ -97,14 +94,14 @@ def score_prediction(prediction: BatchPrediction) -> Score:
 
 
 def mix_uniform(prediction: BatchPrediction, epsilon: float) -> BatchPrediction:
-    """(1 − ε) · prediction + ε · uniform over the context's positions. This is our addition to the theory."""
+    """(1 − ε) · prediction + ε · uniform over the positions of the context: our addition to the theory."""
     epsilon = real_number(epsilon, "epsilon", least=0, most=1)
     uniform = uniform_probabilities(prediction.bags)
     return replace(prediction, probabilities=(1.0 - epsilon) * prediction.probabilities + epsilon * uniform)
 
 
 def fit_epsilon(prediction: BatchPrediction, *, n_halvings: int = 60) -> float:
-    """The ε in 0 … 1 at which :func:`mix_uniform` has the least log-loss, by bisection of the slope."""
+    """The ε between 0 and 1 at which :func:`mix_uniform` has the smallest log-loss, by bisection."""
     n_halvings = whole_number(n_halvings, "n_halvings", least=1, most=1_000)
     _check_samples(prediction)
     bags, probabilities = prediction.bags, prediction.of_labels()
@@ -119,7 +116,7 @@ def fit_epsilon(prediction: BatchPrediction, *, n_halvings: int = 60) -> float:
 
 
 def uniform_probabilities(bags: Bags) -> Float64:
-    """Probabilities with equal weight on every position of a context, shape (n_pairs,): m_j / T."""
+    """The probabilities m_j / T of uniform attention over the T positions of a context."""
     return bags.multiplicity / bags.samples.lengths[bags.sample]
 
 
@@ -129,11 +126,11 @@ def _check_samples(prediction: BatchPrediction) -> None:
     realisable = len(run_starts(labels)) if len(labels) else 0
     if not realisable:
         raise InvalidSamples(
-            "no sample has its label in its context, and attention retrieves only tokens of the context; use "
-            "a longer window, or another text"
+            "no sample has its label in its context, so attention cannot predict any label; use a longer "
+            "window, or another text"
         )
     if realisable < prediction.n_samples:
         raise InvalidSamples(
-            f"{prediction.n_samples - realisable} of {prediction.n_samples} samples do not have their label "
-            "in their context; leave these out (attomaton.graphs.bags.count_tokens does)"
+            f"the labels of {prediction.n_samples - realisable} of {prediction.n_samples} samples are not in "
+            "their contexts; leave these samples out, as attomaton.graphs.bags.count_tokens does"
         )

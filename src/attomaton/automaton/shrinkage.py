@@ -1,8 +1,9 @@
 """Shrinkage: scores for each query, shrunk towards scores pooled over all queries. Not part of the theory.
 
-s_k minimises  Σ_{samples with query k} −ln p(label) + ½ r Σ_j (s_kj − u_j)²  over whole contexts, u being the
-Luce scores of all samples with the query ignored. A small strength r comes close to the limit, a large one to
-u; the best strength for new text lies between, and is chosen on held-out samples.
+The scores s_k of query k minimise Σ_{samples with query k} −ln p(label) + ½ r Σ_j (s_kj − u_j)² over whole
+contexts, where u are the Luce scores of all samples, whatever their query. With a small strength r the scores
+are close to the limit, with a large one close to u. The best r for new text is in between, and is chosen on
+held-out samples.
 """
 
 from collections.abc import Sequence
@@ -34,9 +35,9 @@ ATOL = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Shrinkage:
-    """Everything but the strength r: the choices in whole contexts, and the pooled scores u (``background``).
+    """The problem of finding shrunken scores, for every strength: the choices in whole contexts.
 
-    ``pairs`` are the (query, token) pairs whose scores s_kj are to be found.
+    ``pairs`` are the (query, token) pairs that get a score, and ``background`` are the pooled scores u.
     """
 
     pairs: pa.Table
@@ -44,7 +45,7 @@ class Shrinkage:
     background: Float64
 
     def solve(self, strength: float, *, vocabulary: Vocabulary | None = None) -> FiniteAttention:
-        """The attention whose scores are shrunk towards the pooled ones with strength r > 0."""
+        """The attention whose scores are shrunk towards the pooled scores with this strength above 0."""
         _check_positive(strength, "strength")
         pooled = self.background[column(self.pairs, "token")]
         scores = Newton(atol=ATOL).solve(self.problem, anchor=pooled, stiffness=strength)
@@ -64,7 +65,7 @@ class Tuning(Tabular):
 
     @property
     def best(self) -> float:
-        """The strength with the least log-loss."""
+        """The strength with the smallest log-loss."""
         return min(zip(self.scores, self.strengths, strict=True), key=lambda pair: pair[0].log_loss)[1]
 
 
@@ -75,28 +76,25 @@ def shrink(
     ridge: float = 1.0,
     vocabulary: Vocabulary | None = None,
 ) -> FiniteAttention:
-    """Attention that generalises: scores for each query, shrunk towards scores pooled over queries.
+    """Learn attention that generalises: the scores of each query are shrunk towards pooled scores.
 
     Parameters
     ----------
     samples : Samples
-        The corpus; samples whose label is not in the context are left out.
+        The corpus. Samples whose label is not in the context are ignored.
     strength : float, optional
         The strength of shrinkage. None chooses the best of nine values from 0.03 to 50 on the last tenth of
-        the samples, held out for that; the final scores come from all samples.
+        the samples, and then computes the scores from all samples.
     ridge : float
-        The ridge on the pooled scores, which makes them finite.
+        The ridge penalty on the pooled scores, which makes them finite.
     vocabulary : Vocabulary, optional
-        Lets contexts be given as text.
+        The text of each token id. With a vocabulary, a context may be a text.
 
     Examples
     --------
     >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
-    >>> attention = shrink(samples, strength=0.01)
-    >>> attention.predict_proba([1, 0, 2]).round(3).tolist()
+    >>> shrink(samples, strength=0.01).predict_proba([1, 0, 2]).round(3).tolist()
     [0.747, 0.248, 0.006]
-    >>> attention.explain([2, 0, 1]).rule.name  # 1 was never a query
-    'BACKGROUND'
     """
     _check_positive(ridge, "ridge")
     if strength is not None:
@@ -106,8 +104,8 @@ def shrink(
         training, held_back = samples.take(slice(0, cut)), samples.take(slice(cut, None))
         if not find_realisable(held_back).any():
             raise InvalidSamples(
-                "no strength can be chosen, because none of the samples held out for that (the last "
-                f"{len(held_back)}) has its label in its context; give strength="
+                f"no strength can be chosen: of the held-out last tenth ({len(held_back)} samples), none "
+                "has its label in its context; set strength"
             )
         strength = choose_strength(training, held_back, ridge=ridge).best
     return prepare_shrinkage(samples, ridge=ridge).solve(strength, vocabulary=vocabulary)
@@ -121,7 +119,7 @@ def choose_strength(
     ridge: float = 1.0,
 ) -> Tuning:
     if not len(strengths):
-        raise UnsupportedOption("strengths is empty; give the strengths to try")
+        raise UnsupportedOption("strengths is empty; give at least one strength to try")
     for strength in strengths:
         _check_positive(strength, "strength")
     shrinkage = prepare_shrinkage(samples, ridge=ridge)
@@ -135,10 +133,10 @@ def prepare_shrinkage(samples: Samples, *, ridge: float = 1.0) -> Shrinkage:
 
 
 def pool_scores(choices: ChoiceTable, n_tokens: int, *, ridge: float = 1.0) -> Float64:
-    """One Luce score per token, shape (n_tokens,): the minimum of Σ −ln p + ½ ridge Σ u²."""
+    """One Luce score per token over all queries, shape (n_tokens,): the minimum of Σ −ln p + ½ ridge Σ u²."""
     _check_positive(ridge, "ridge")
     return Newton(atol=ATOL).solve(pooled_problem(choices, n_tokens), stiffness=ridge)
 
 
 def _check_positive(number: float, name: str) -> None:
-    real_number(number, f"{name} (scores are finite only if it is positive)", above=0)
+    real_number(number, f"{name} (which must be positive to make scores finite)", above=0)

@@ -1,4 +1,4 @@
-"""A context to try an automaton on: taken from the corpus, as text that can be typed."""
+"""Suggest a context to try with ``attomaton explain``: from the corpus, as text that can be typed."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ MOST_CHARACTERS = 50  # so that the command fits on a terminal line
 
 
 def suggest_context(automaton: Automaton) -> str | None:
-    """A context that shows much, as text (ids without a vocabulary); None if none can be typed."""
+    """Choose a context that shows much, as text (ids without a vocabulary); None if none can be typed."""
     best, suggested = -2, None
     for ids in _candidates(automaton):
         n_reasons = _count_reasons(automaton, ids)
@@ -31,7 +31,6 @@ def suggest_context(automaton: Automaton) -> str | None:
 
 
 def _count_reasons(automaton: Automaton, ids: list[int]) -> int:
-    """The number of reasons to show a context, less one if it has a line end."""
     explanation = automaton.explain(ids)
     n_reasons = 0 if explanation.rule is Rule.NO_EVIDENCE else 1
     if explanation.rule is Rule.DETERMINED and len(set(ids)) > 1:

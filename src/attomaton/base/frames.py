@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.errors import MismatchedParts
-from attomaton.base.printing import PRINTED_ROWS, Block, Grid, Printed
+from attomaton.base.printing import PRINTED_ROWS, Block, Grid, Printed, count_noun
 from attomaton.base.tables import to_pandas, to_polars
 
 TOKEN_COLUMNS = ("query", "token", "winner", "loser", "rival", "label", "tokens", "context")
@@ -72,7 +72,7 @@ def first_rows(table: pa.Table, words: Worded | None = None, *, n_rows: int | No
     remaining = (table.num_rows if n_rows is None else n_rows) - PRINTED_ROWS
     rows = [[_frame_cell(value) for value in row.values()] for row in shown.to_pylist()]
     blocks: list[Block] = [Grid("", table.column_names, rows)] if rows else []
-    return blocks + ([f"and {remaining:,} more row{'s' * (remaining != 1)}"] if remaining > 0 else [])
+    return blocks + ([f"and {count_noun(remaining, 'more row')}"] if remaining > 0 else [])
 
 
 def name_tokens(table: pa.Table, tokens: Sequence[str]) -> pa.Table:

@@ -56,6 +56,11 @@ def show_count(count: float) -> str:
     return f"{count:,.{0 if float(count).is_integer() else 1}f}"
 
 
+def count_noun(count: int, noun: str, plural: str | None = None) -> str:
+    """A count with its noun: ``1 row``, ``2 rows``, ``1,234 queries``."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
 def tell_accuracy(noun: str, distance: str, *, infinite: bool) -> str:
     """A sentence about what a certificate proves: how far each estimate is from the best fit."""
     if not infinite:
@@ -286,7 +291,7 @@ def _html_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str
         styles[0] += f";{_QUIET}"
     body = "".join(f"{_ROW}{''.join(map(_html_table_cell, row, styles))}</tr>" for row in shown)
     hidden = len(rows) - len(shown)
-    more = f'<div style="{_QUIET}">and {hidden:,} more row{"s" * (hidden != 1)}</div>' if hidden else ""
+    more = f'<div style="{_QUIET}">and {count_noun(hidden, "more row")}</div>' if hidden else ""
     top = f"<thead>{_ROW}{head}</tr></thead>" if has_headers else ""
     return f'<table style="{_TABLE}">{top}<tbody>{body}</tbody></table>{more}'
 

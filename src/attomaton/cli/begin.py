@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from attomaton.base.printing import count_noun
 from attomaton.cli import output
 from attomaton.cli.progress import stages
 from attomaton.cli.sources import CorpusArgument, CorpusOptions, Master, Memory, Threads, reads
@@ -88,7 +89,7 @@ def begin(
         elif step_size is not None:
             output.print_line(
                 f"With step size {step_size:g}, the theorem's error bounds apply up to step "
-                f"{bounds['valid_until']:,} ({layers} layer{'s' * (layers > 1)})."
+                f"{bounds['valid_until']:,} ({count_noun(layers, 'layer')})."
             )
         output.print_written(out)
 

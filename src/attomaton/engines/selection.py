@@ -50,7 +50,7 @@ class Selection(Checked):
     --------
     >>> import attomaton as at
     >>> at.learn([[0, 1, 0, 2, 0, 1]], keep=Selection(window=3, queries=[1]))
-    Automaton(1 queries, 2 components, 3 tokens)
+    Automaton(1 query, 2 components, 3 tokens)
     """
 
     window: int | None = field(default=None, metadata=checked(whole_number, least=1))

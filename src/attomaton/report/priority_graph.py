@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attomaton.base.drawing import HOUSE_GREY, ONE_COLUMN, drawable, measure_text, paper_style, wrap_caption
+from attomaton.base.printing import count_noun
 from attomaton.report.figures import new_figure, save_figure
 from attomaton.report.page.packing import PageGraph
 
@@ -74,7 +75,7 @@ def lay_out_boxes(graph: PageGraph, name: Callable[[int], str]) -> tuple[list[Bo
         top = _add_boxes(labels, top, boxes) + LAYER_GAP
     n_hidden = len(graph.layers) - MOST_DRAWN_LAYERS
     if n_hidden > 0:
-        text = f"+ {n_hidden:,} layer{'s' * (n_hidden != 1)} below"
+        text = f"+ {count_noun(n_hidden, 'layer')} below"
         top = _add_boxes([Label(text, "note")], top, boxes) + LAYER_GAP
     return boxes, top - LAYER_GAP
 

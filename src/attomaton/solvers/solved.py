@@ -11,6 +11,7 @@ from attomaton.base.borders import trusted
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.machine import divide_work
 from attomaton.base.options import check_threads, real_number
+from attomaton.base.printing import count_noun
 from attomaton.base.progress import Progress, silent
 from attomaton.base.solutions import SCORE_SCHEMA, Solution, score_table
 from attomaton.base.tables import Float64, column
@@ -32,6 +33,11 @@ from attomaton.solvers.hard.solve import HardSolution, solve_graph_svm
 from attomaton.solvers.soft.certify import join_soft
 from attomaton.solvers.soft.solve import SoftSolution, solve_luce
 from attomaton.solvers.soft.tied import TieScores, group_choices, solve_groups
+
+
+def show_size(kind: str, n_queries: int, n_components: int, n_tokens: int) -> str:
+    counts = count_noun(n_queries, "query", "queries"), count_noun(n_components, "component")
+    return f"{kind}({', '.join(counts)}, {count_noun(n_tokens, 'token')})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,10 +72,8 @@ class Solved:
             )
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({len(self.components.queries):,} queries, {len(self.components):,} "
-            f"components, {self.n_tokens:,} tokens)"
-        )
+        n_queries, n_components = len(self.components.queries), len(self.components)
+        return show_size(type(self).__name__, n_queries, n_components, self.n_tokens)
 
     @property
     def n_tokens(self) -> int:
@@ -112,7 +116,7 @@ def solve_edges(
     --------
     >>> samples = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
     >>> solve_edges(extract_edges(samples), lambda components: extract_choices(samples, components))
-    Solved(1 queries, 2 components, 3 tokens)
+    Solved(1 query, 2 components, 3 tokens)
     """
     atol, threads = real_number(atol, "atol", least=0), check_threads(threads)
     progress("finding components", 0, 0)

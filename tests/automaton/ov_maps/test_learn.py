@@ -183,7 +183,7 @@ def test_what_cannot_be_done_is_refused(tmp_path):
         at.diff(auto, auto)
     with pytest.raises(UnsupportedOption, match="reads"):
         auto.plot("the")
-    with pytest.raises(InvalidSamples, match="writes"):
+    with pytest.raises(InvalidSamples, match="write the label"):
         at.automaton.learn_writing(TEXTS, writes={"cat": "dog"}).score(["cat ran"])
     with pytest.raises(AttomatonError):
         at.automaton.learn_writing(TEXTS, writes="successor", embeddings=np.eye(3))

@@ -64,7 +64,7 @@ def test_maps_of_texts_are_numbered():
     writing = find_writing({"a": "c", "never seen": "b"}, samples, vocabulary)
     assert writing.table.tolist() == [[2, 1, 2]]
     assert find_writing({"0": "2"}, samples).table.tolist() == [[2, 1, 2]]  # JSON has no numbers as keys
-    with pytest.raises(UnknownToken, match="does not occur in the corpus"):
+    with pytest.raises(UnknownToken, match="not in the corpus"):
         find_writing({"a": "z"}, samples, vocabulary)
     with pytest.raises(UnknownToken, match="no vocabulary"):
         find_writing({"a": "b"}, samples)
@@ -85,5 +85,5 @@ def test_maps_that_do_not_fit_are_refused(writes):
 def test_names_and_sizes_are_checked():
     with pytest.raises(UnsupportedOption, match="identity\\+successor"):
         check_named("successors")
-    with pytest.raises(TokenOutOfRange, match="give fewer ways"):
+    with pytest.raises(TokenOutOfRange, match="give fewer rows"):
         Writing(np.zeros((3, 1 << 20), np.int32))

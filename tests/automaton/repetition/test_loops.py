@@ -102,7 +102,7 @@ def test_a_loop_of_many_tokens_is_found_in_little_memory() -> None:
 
 def test_too_many_paths_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attomaton.automaton.repetition.loops.MOST_PATHS", 3)
-    with pytest.raises(UnsupportedOption, match="paths to try; give a shorter prompt"):
+    with pytest.raises(UnsupportedOption, match="paths to try; use a prompt"):
         find_loops(np.eye(4) + 1.0, window=3)
 
 

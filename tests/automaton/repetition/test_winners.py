@@ -153,7 +153,7 @@ def test_a_tie_that_grows_is_no_limit_however_near_the_start() -> None:
     found = at.winners([[1.0, 1.0], [1.0, 2.0]], [0] * 20_000 + [1])
     assert not found.settled
     assert [one.shares.tolist() for one in found.limits] == [[0.0, 1.0]]
-    assert "the prompt's own shares is not known" in str(found)
+    assert "the shares in the prompt is not known" in str(found)
     with pytest.raises(AttomatonError, match="no winner can be named"):
         _ = found.tokens
 
@@ -213,7 +213,7 @@ def test_a_limit_is_called_a_range_only_where_a_line_stands_still() -> None:
     table = np.array([[1.0, 1.0, 0.5], [1.0, 1.0, 0.5], [1.0, 1.0, 0.5]])
     limit = at.winners(table, starts=0).first
     assert limit.neutral
-    assert "a whole range of shares is stationary" in str(limit)
+    assert "one of a range of stationary shares" in str(limit)
     assert find_exponents(table, np.array([0.3, 0.7, 0.0]))[:2] == pytest.approx([1.0, 1.0])
 
 

@@ -1,6 +1,7 @@
 """How a corpus is read: what no reader can heed is refused, and folders that are no corpus are named."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import attomaton as at
@@ -40,6 +41,18 @@ def test_token_ids_take_no_options_of_files(options, tmp_path):
     with pytest.raises(UnsupportedOption, match=match):
         at.read_corpus(tmp_path / "tokens", reading=reading)
     assert at.learn(tmp_path / "tokens", window=5, reading=Reading(column="tokens", format="parquet"))
+
+
+@pytest.mark.parametrize("ids", [[1, 2, 1, 0, 3, 1, 3, 0], [0, 0, 1, 2, 1], [1, 2, 1]], ids=str)
+def test_a_separator_splits_ids_in_memory_as_in_a_file(ids, tmp_path):
+    reading = Reading(separator=0)
+    np.save(tmp_path / "ids.npy", np.array(ids))
+    expected = at.read_corpus(tmp_path / "ids.npy", reading=reading)
+    for source in (np.array(ids), ids, pa.array(ids)):
+        read = at.read_corpus(source, reading=reading)
+        assert (read.ids.tolist(), read.offsets.tolist()) == (ids, expected.offsets.tolist())
+    learned, from_file = (at.learn(source, reading=reading) for source in (ids, tmp_path / "ids.npy"))
+    assert learned.table().equals(from_file.table())
 
 
 def test_folders_of_other_kinds_are_no_corpus(tmp_path):

@@ -1,4 +1,4 @@
-"""The automaton of a head that writes other tokens than it reads, its coverage and its explanations."""
+"""The automaton of a head that writes other tokens than it reads, its coverage, and its explanations."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -27,7 +27,7 @@ from attomaton.base.borders import trusted
 from attomaton.base.errors import InvalidSamples, MismatchedParts, UnsupportedOption
 from attomaton.base.frames import Tabular, Worded
 from attomaton.base.options import whole_number
-from attomaton.base.printing import Bar, Block, Grid, blocks_of
+from attomaton.base.printing import Bar, Block, Grid, blocks_of, count_noun
 from attomaton.base.ragged import run_starts, sum_at
 from attomaton.base.remote import AnyPath, as_path
 from attomaton.base.tables import Float64, Int32, column
@@ -39,19 +39,19 @@ from attomaton.graphs.grouping import pack_pairs
 from attomaton.graphs.writing import Reach
 
 READ_ATTRIBUTES = ("components", "hard", "soft", "samples")
-"""Fields of an automaton that are not attributes of its class."""
+"""Fields of an :class:`Automaton` that the class itself does not have as attributes."""
 
 
 @dataclass(frozen=True)
 class WritingCoverage(Coverage):
-    """How much of a corpus a head that writes other tokens can write: the share ``realisable``.
+    """How much of a corpus a head can write if it writes other tokens than it reads.
 
     Attributes
     ----------
     reach : Reach
-        The number of labels in their context, and of labels that a context token writes.
+        The share of labels that are in their context, and of labels that a context token writes.
     settling : Settling
-        The choice among keys where several write a label.
+        The choice of the key where several keys write a label.
     """
 
     reach: Reach = field(default_factory=lambda: Reach(0, 0.0, 0.0, 0.0))
@@ -59,38 +59,41 @@ class WritingCoverage(Coverage):
 
     def _why_not(self) -> str:
         return (
-            f"This head can learn nothing: none of the {self.n_read:,} samples has a label that a token of "
-            "its context writes. Use a longer window, or a map under which context tokens write labels."
+            f"This head can learn nothing: in none of the {self.n_read:,} samples does a token of the "
+            "context write the label. Use a longer window, or another map of written tokens."
         )
 
     def _reached(self) -> list[tuple[str, object]]:
         settling, rounds = self.settling, self.settling.rounds
         n_realisable = round(self.realisable * self.n_read)
         ended = (
-            f"settled after {rounds} round{'s' * (rounds != 1)}"
+            f"final after {count_noun(rounds, 'round')}"
             if settling.settled
-            else f"not settled in {rounds}"
+            else f"not final after {count_noun(rounds, 'round')}"
         )
         return [
-            ("label in the context (identity)", show_share(self.reach.identity)),
-            ("realisable (label written by a context token)", show_share(self.realisable)),
-            ("of these, written by several keys", show_share(settling.n_several / max(n_realisable, 1))),
-            *([("choice among these keys (a local optimum)", ended)] if settling.n_several else []),
+            ("label in the context", show_share(self.reach.identity)),
+            ("realisable (a context token writes the label)", show_share(self.realisable)),
+            (
+                "of these, with several such keys",
+                show_share(settling.n_several / max(n_realisable, 1)),
+            ),
+            *([("choice among these keys, a local optimum", ended)] if settling.n_several else []),
         ]
 
 
 @dataclass(frozen=True)
 class WritingExplanation(Explanation):
-    """The tokens read in one context, the reasons, and the tokens written; other fields describe keys.
+    """The tokens read in one context, the reasons, and the tokens written; inherited fields describe keys.
 
     Attributes
     ----------
     written : mapping of int to float
-        Token → probability that it comes next.
+        The probability of each written token to come next.
     writes : mapping of int to int
-        Key that is read → the token that it writes.
+        The token that each key writes, for the keys that are read.
     token_name : callable
-        The text of each token id.
+        Returns the text of a token id.
     """
 
     written: Mapping[int, float] = field(default_factory=dict[int, float])
@@ -109,12 +112,11 @@ class WritingExplanation(Explanation):
     @property
     def written_lines(self) -> list[str]:
         return [
-            f"writes {token}: {probability:.6f}, where it reads {keys}"
+            f"writes {token} with probability {probability:.6f}, where it reads {keys}"
             for token, probability, keys in self._written_rows()
         ]
 
     def _table(self) -> pa.Table:
-        """Columns text, times, probability, became, and writes: the token that each key writes."""
         table: Any = super()._table()
         writes = {self.name(key): self.token_name(token) for key, token in self.writes.items()}
         written = [writes.get(text, "") for text in table.column("text").to_pylist()]
@@ -126,10 +128,10 @@ class WritingExplanation(Explanation):
             for token, probability, keys in self._written_rows()
         ]
         title, rule, *blocks = super()._blocks()
-        return [title, rule, Grid("Written", ["token", "probability", "where this is read"], rows), *blocks]
+        return [title, rule, Grid("Written", ["token", "probability", "keys that write it"], rows), *blocks]
 
     def to_dict(self, name: Callable[[int], Any] = int) -> dict[str, Any]:
-        """Everything as JSON values, keys shown by ``name`` and written tokens as texts or ids."""
+        """The explanation as JSON values, keys shown by ``name`` and written tokens as texts or ids."""
         tokens: Callable[[int], Any] = int if name is int else self.token_name
         written = [[tokens(token), probability] for token, probability in self.written.items()]
         return {**super().to_dict(name), "written": written}
@@ -137,13 +139,13 @@ class WritingExplanation(Explanation):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WritingAutomaton(Tabular, Attention):
-    """Hard retrieval and soft composition of a head that writes tokens other than those it reads.
+    """Hard retrieval and soft composition of a head that writes other tokens than it reads.
 
-    :meth:`predict`, :meth:`sample`, :meth:`generate` and :meth:`score` give *written* tokens;
-    :meth:`attention` and :meth:`retrieve` give tokens *read*, and :meth:`explain` shows both. ``reads`` is
-    the :class:`~attomaton.Automaton` whose tokens are keys; its certificates are for the convex problems
-    that remain once the key that was read is chosen. ``writing`` is the token that each key writes.
-    ``reach`` and ``settling`` are as in the coverage, ``vocabulary`` and ``window`` as in an automaton.
+    :meth:`predict`, :meth:`sample`, :meth:`generate` and :meth:`score` are about written tokens,
+    :meth:`attention` and :meth:`retrieve` about tokens read, and :meth:`explain` shows both. ``reads`` is the
+    :class:`~attomaton.Automaton` whose tokens are keys. Its certificates apply to the convex problems that
+    remain once a key is chosen for each sample. ``writing`` is the token that each key writes, ``reach`` and
+    ``settling`` are those of the coverage, and ``vocabulary`` and ``window`` those of an automaton.
     """
 
     reads: Automaton
@@ -156,24 +158,24 @@ class WritingAutomaton(Tabular, Attention):
     def __post_init__(self) -> None:
         if self.reads.n_tokens != self.writing.n_keys:
             raise MismatchedParts(
-                f"the automaton reads {self.reads.n_tokens} keys and the map has {self.writing.n_keys}; "
-                "give both from the same corpus"
+                f"the automaton reads {self.reads.n_tokens} keys, but the map of written tokens has "
+                f"{self.writing.n_keys}; use an automaton and a map of the same corpus"
             )
 
     def __repr__(self) -> str:
         size = repr(self.reads).partition("(")[2].rpartition(", ")[0]
-        return f"WritingAutomaton({self.writing.name}: {size}, {self.n_tokens:,} tokens)"
+        return f"WritingAutomaton({self.writing.name}: {size}, {count_noun(self.n_tokens, 'token')})"
 
     def __getattr__(self, name: str) -> Any:
-        """Point to ``reads`` for attributes that only an :class:`Automaton` has."""
         if not name.startswith("_") and (hasattr(Automaton, name) or name in READ_ATTRIBUTES):
             raise AttributeError(
-                f"a head learned with writes= has no {name}; that of the tokens it reads is .reads.{name}"
+                f"the automaton of a head that writes other tokens has no attribute {name}; use "
+                f".reads.{name}, which is about the tokens that the head reads"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def table(self, vocabulary: Worded | None = None) -> pa.Table:
-        """The table of ``reads``, with the column ``writes``: the token that each token, or key, writes."""
+        """The table of ``reads`` with the column ``writes``: the token that each key writes."""
         table: Any = self.reads.table(vocabulary)
         written = self.writing.write(column(self.reads.scored_nodes, "token"))
         words = self.vocabulary
@@ -185,25 +187,25 @@ class WritingAutomaton(Tabular, Attention):
 
     @property
     def n_tokens(self) -> int:
-        """Size of the vocabulary."""
+        """The size of the vocabulary."""
         return self.writing.n_tokens
 
     @cached_property
     def coverage(self) -> WritingCoverage:
-        """The share of the corpus that this head can write, and the share that it copies."""
+        """How much of the corpus this head can write."""
         shared = _fields_of(Coverage, self.reads.coverage)
         return WritingCoverage(**shared, reach=self.reach, settling=self.settling)
 
     def read_bags(self, bags: Bags) -> BatchPrediction:
-        """The probabilities that keys are read, for many contexts as bags of tokens."""
+        """Predict the keys read in many contexts, from the count of each token in each context."""
         return self.reads.predict_bags(self.writing.read_bags(bags))
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The probabilities that tokens are written, for many contexts as bags of tokens."""
+        """Predict the tokens written after many contexts, from the count of each token in each context."""
         return predict_written(self.read_bags(bags), self.writing)
 
     def attention(self, context: Context) -> Float64:
-        """The attention weight of every position, shape (len(context),), over all ways of reading it."""
+        """The attention weight of each position, shape (len(context),), over all ways of reading it."""
         ids, prediction, _ = self._predict_keys(context)
         bags = prediction.bags
         tokens, row = np.unique(self.writing.token_of(bags.token), return_inverse=True)
@@ -211,13 +213,13 @@ class WritingAutomaton(Tabular, Attention):
         return by_token[np.searchsorted(tokens, ids)]
 
     def retrieve(self, context: Context) -> Int32:
-        """The distinct tokens of the context that are read, ascending; unknown words have no id."""
+        """The distinct tokens of the context that are read, ascending, without unknown words."""
         _, prediction, _ = self._predict_keys(context)
         tokens = np.unique(self.writing.token_of(prediction.bags.token[prediction.probabilities > 0]))
         return tokens[tokens < self.n_tokens]
 
     def explain(self, context: Context) -> WritingExplanation:
-        """The tokens read, those they beat and the evidence, the rule, and the tokens written."""
+        """Explain one context: the tokens read, the tokens they beat, the rule, and the tokens written."""
         _, prediction, names = self._predict_keys(context)
         key_names = KeyNames(self.writing, names)
         explanation = explain_prediction(prediction, key_names, names.unknown, self.reads.graph_of)
@@ -230,12 +232,12 @@ class WritingAutomaton(Tabular, Attention):
         )
 
     def _reachable(self, samples: Samples) -> Bags:
-        """The samples whose label a token of the context writes; uniform attention is over all keys."""
         n_writers = count_writers(self.writing.read(samples), self.writing)
         reached = samples.take(n_writers > 0)
         if not len(reached):
             raise InvalidSamples(
-                "no sample has a label that a token of its context writes; give at least one sample that has"
+                "in no sample does a token of the context write the label; use a longer window, or another "
+                "text"
             )
         return count_all_tokens(reached)
 
@@ -253,22 +255,24 @@ class WritingAutomaton(Tabular, Attention):
     def save(
         self, path: str | AnyPath, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
     ) -> AnyPath:
-        """Write a run folder: that of ``reads``, and the map in ``writes.json``."""
+        """Write a run folder: that of ``reads``, with the map of written tokens in ``writes.json``."""
         with build_at(path, RUN, OWNED, overwrite=overwrite) as building:
             fill_writing(building, self, about or {})
         return as_path(path)
 
     @classmethod
     def load(cls, path: str | AnyPath, *, whole: bool = False) -> "WritingAutomaton":
-        """Open a run folder of a writing head; ``whole`` as in :meth:`Automaton.load`."""
+        """Open the run folder of such a head; ``whole`` is that of :meth:`Automaton.load`."""
         run = open_run(path)
         if WRITES not in run.run.records:
-            raise UnsupportedOption(f"the run in {path} has no map of written tokens; use Automaton.load")
+            raise UnsupportedOption(
+                f"the run in {path} has no map of written tokens; open it with Automaton.load"
+            )
         return open_writing(run, whole=whole)
 
     def _ranking(self, query: int) -> Ranking:
         raise UnsupportedOption(
-            "a head learned with a map of written tokens ranks the tokens it reads; plot those: "
+            "a head that writes other tokens has scores only for the tokens that it reads; draw these with "
             f".reads.plot({query})"
         )
 
@@ -282,7 +286,7 @@ def _fields_of(base: Any, result: Any) -> dict[str, Any]:
 
 
 def predict_written(key_prediction: BatchPrediction, writing: Writing) -> BatchPrediction:
-    """The probabilities of written tokens; each has the component of its most probable key."""
+    """The probabilities of written tokens; a token has the component of its most probable key."""
     bags = key_prediction.bags
     samples = trusted(
         Samples,
@@ -328,7 +332,7 @@ def open_writing(run: StoredRun, *, whole: bool = False) -> WritingAutomaton:
         words: Any = record["vocabulary"]
         vocabulary = run.vocabulary if words is None else Vocabulary.from_record(words)
         if vocabulary is not None and len(vocabulary) != writing.n_tokens:
-            raise MismatchedParts("the vocabulary in writes.json differs in size from its table")
+            raise MismatchedParts("the vocabulary and the table in writes.json have different sizes")
         reach, settling = Reach(**record["reach"]), Settling(**record["settling"])
         window: Any = record["window"]
         window = None if window is None else whole_number(window, "window", least=1)

@@ -1,4 +1,4 @@
-"""From a corpus to the automaton of a head that writes other tokens than those it reads."""
+"""Learn, from a corpus, the automaton of a head that writes other tokens than it reads."""
 
 from collections.abc import Callable
 from os import PathLike
@@ -38,26 +38,27 @@ def learn_writing(
     overwrite: bool = False,
     progress: bool | Callable[[str], object] = False,
 ) -> WritingAutomaton:
-    """Learn a head that writes tokens other than those it reads; everything is in memory.
+    """Learn, in memory, the automaton of a head that writes other tokens than it reads.
 
-    Where several tokens of a context write its label, the choice among them is a local optimum. If no label
-    can be written, ``NothingRealisable`` warns. :func:`~attomaton.automaton.load_attention` opens a run.
+    If several tokens of a context write the label, the choice among them is a local optimum. If no token of
+    any context writes the label, ``NothingRealisable`` warns. :func:`~attomaton.automaton.load_attention`
+    opens the run.
 
     Parameters
     ----------
     source : path, glob, URL, Samples, Documents, sequence of token ids or documents, frame, or dataset
-        As in :func:`learn`, except shards.
+        A source of :func:`learn`, except shards.
     writes : str, integers of shape (n_tokens,) or (n_ways, n_tokens), or mapping
-        The token that the head writes where it reads a token. ``"successor"``: the token that most often
-        follows it in this corpus. ``"identity+successor"``: its successor, or the token itself.
-        ``"identity"``: the token itself. Otherwise an array of the tokens that each token writes, or a
-        mapping of tokens to tokens; a token missing from the mapping is mapped to itself.
+        The token that the head writes where it reads a token. ``"identity"`` is the token itself;
+        ``"successor"`` is the token that most often follows it in this corpus; ``"identity+successor"`` is
+        either of these. An array has the token that each token writes. A mapping maps tokens to tokens; a
+        token missing from it is mapped to itself.
     window, tokenizer, embeddings, keep, reading
-        As in :func:`learn`.
+        Options of :func:`learn`.
     threads : int, optional
-        Number of threads for the solvers; by default all processors.
+        The number of threads of the solvers; by default, one for each processor.
     out, overwrite, progress
-        As in :func:`learn`.
+        Options of :func:`learn`.
 
     Examples
     --------
@@ -73,7 +74,7 @@ def learn_writing(
     corpus = read_source(source, selection, tokenizer=tokenizer, reading=options)
     if not isinstance(corpus.tokens, Samples):
         raise UnsupportedOption(
-            "writes= needs a corpus in memory, and this corpus is a folder of token shards; give the "
+            "learn_writing needs a corpus in memory, and this corpus is a folder of token shards; give "
             "text, documents, token ids or samples"
         )
     automaton = solve_writing(
@@ -104,7 +105,6 @@ def solve_writing(
     threads: int | None = None,
     progress: Progress = silent,
 ) -> WritingAutomaton:
-    """Learn which keys a head reads: the key that writes the label, or one of them, is the label."""
     progress("finding the tokens that write each label", 0, 0)
     trimmed = trim(samples, selection)
     keys = writing.read(trimmed)

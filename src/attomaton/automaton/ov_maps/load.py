@@ -1,4 +1,4 @@
-"""Load the automaton of a run folder, whether it writes the tokens that it reads or others."""
+"""Load a run folder, whether the head writes the tokens that it reads or other tokens."""
 
 from typing import TYPE_CHECKING, Union
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 def load_attention(path: str | AnyPath, *, whole: bool = False) -> Union[Automaton, "WritingAutomaton"]:
-    """Load the automaton of a run folder, whether it writes the tokens that it reads or others.
+    """Load the automaton of a run folder, whether the head writes the tokens that it reads or other tokens.
 
     Examples
     --------
     >>> import tempfile, attomaton as at
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     load_attention(at.learn([0, 1, 0, 2, 0, 1, 0, 1], window=3).save(folder))
-    Automaton(3 queries, 8 components, 3 tokens)
+    ...     load_attention(at.learn([0, 1, 0, 1], window=3).save(folder))
+    Automaton(2 queries, 4 components, 2 tokens)
     """
     run = open_run(path)
     if WRITES not in run.run.records:

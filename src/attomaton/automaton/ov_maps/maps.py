@@ -1,9 +1,9 @@
-"""The token that each token writes when it is read, in one or several ways; contexts as keys.
+"""Maps of written tokens: the token that a head writes where it reads a token, in one or several ways.
 
 A head attends to a *key*: a token together with the way in which it is read. In way w the token x writes
-``table[w, x]``, and the key is w · n_tokens + x. With one way keys are tokens. With the two ways identity and
-successor, a position with the token x offers two keys: one writes x, the other the token that most often
-follows x.
+``table[w, x]``, and its key is w · n_tokens + x. With one way, keys are tokens. With the two ways identity
+and successor, a position with the token x offers two keys: the first writes x, the second the token that most
+often follows x.
 """
 
 import json
@@ -42,9 +42,9 @@ Writes = str | Integers | Sequence[int] | Mapping[Any, Any]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Writing:
-    """The token that each token writes when it is read in each way, ``table`` of shape (n_ways, n_tokens).
+    """The token that each token writes in each way of reading it: ``table``, shape (n_ways, n_tokens).
 
-    ``name`` is that of the map: ``"successor"``, ``"identity+successor"`` or ``"given"``.
+    ``name`` is the name of the map: ``"successor"``, ``"identity+successor"`` or ``"given"``.
     """
 
     table: Int32
@@ -54,14 +54,14 @@ class Writing:
         rows: Any = np.asarray(self.table)
         if rows.ndim != 2 or not len(rows):
             raise MismatchedParts(
-                f"the table of written tokens has shape {rows.shape}, not (n_ways, n_tokens); give one row "
-                "for each way"
+                f"the table of written tokens has shape {rows.shape}; give an array of shape (n_ways, "
+                "n_tokens), with one row for each way of reading"
             )
         n_tokens = rows.shape[1]
         if rows.size > MAX_TOKENS:
             raise TokenOutOfRange(
-                f"{len(rows)} ways to read {n_tokens:,} tokens make {rows.size:,} keys, more than the limit "
-                f"of {MAX_TOKENS:,}; give fewer ways"
+                f"{len(rows)} ways to read {n_tokens:,} tokens make {rows.size:,} keys, and the limit is "
+                f"{MAX_TOKENS:,}; give fewer rows in writes"
             )
         checked = [check_writes(row, n_tokens) for row in rows]
         object.__setattr__(self, "table", np.array(checked, np.int32).reshape(rows.shape))
@@ -76,7 +76,6 @@ class Writing:
 
     @property
     def n_tokens(self) -> int:
-        """Size of the vocabulary."""
         return self.table.shape[1]
 
     @property
@@ -90,19 +89,19 @@ class Writing:
         return ~np.array(repeated).reshape(self.table.shape)
 
     def token_of(self, keys: Integers) -> Int32:
-        """The token that each key reads; keys of at least ``n_keys`` are unknown words."""
+        """The token that each key reads; keys from ``n_keys`` on are unknown words."""
         unknown = keys - (self.n_keys - self.n_tokens)
         return np.where(keys >= self.n_keys, unknown, keys % max(self.n_tokens, 1)).astype(np.int32)
 
     def write(self, keys: Integers) -> Int32:
-        """The token that each key writes; an unknown word is written as itself."""
+        """The token that each key writes; an unknown word writes itself."""
         if not self.n_keys:
             return self.token_of(keys)
         written = self.table.ravel()[np.minimum(keys, self.n_keys - 1)]
         return np.where(keys < self.n_keys, written, self.token_of(keys)).astype(np.int32)
 
     def read(self, samples: Samples) -> Samples:
-        """The samples with each position replaced by the keys that it offers; labels stay tokens."""
+        """The samples with each position replaced by the keys that it offers; labels remain tokens."""
         if self.n_ways == 1:
             return samples
         values, position = self._keys_of(samples.values)
@@ -126,7 +125,7 @@ class Writing:
         return Bags(self.read(bags.samples), sample[order], keys[order], bags.multiplicity[row[order]])
 
     def _keys_of(self, tokens: Int32) -> tuple[Int32, Any]:
-        """The keys that each token offers, later ways first, and the index of the token of each."""
+        """The keys that each token offers, later ways first, and the index of the token of each key."""
         in_vocabulary = tokens < self.n_tokens
         is_offered = np.zeros((len(tokens), self.n_ways), bool)
         is_offered[in_vocabulary] = self.offered.T[tokens[in_vocabulary], ::-1]
@@ -136,7 +135,7 @@ class Writing:
         return keys[is_offered].astype(np.int32), np.flatnonzero(is_offered) // self.n_ways
 
     def name_keys(self, vocabulary: Vocabulary | None) -> Vocabulary | None:
-        """A vocabulary of keys, named by :class:`KeyNames`; None if tokens have no texts."""
+        """A vocabulary of keys, with the names of :class:`KeyNames`; None if tokens have no texts."""
         if vocabulary is None or self.n_ways == 1:
             return vocabulary
         name = KeyNames(self, lambda token: name_token(vocabulary, token))
@@ -145,7 +144,7 @@ class Writing:
 
 @dataclass(frozen=True)
 class KeyNames:
-    """The text of each key: ``"x → y"``, or ``"x"`` if there is one way or the token writes itself."""
+    """Names a key ``"x → y"``, or ``"x"`` if there is only one way or the token writes itself."""
 
     writing: Writing
     name: Callable[[int], str]
@@ -167,25 +166,27 @@ def check_named(writes: Any) -> Writes:
 
 
 def read_map(path: str) -> dict[str, str | int]:
-    """Read a JSON object from token to token (texts, or ids if there is no vocabulary)."""
     try:
         record: Any = json.loads(Path(path).read_bytes())
     except OSError as error:
         reason = error.strerror or str(error)
         raise UnreadableSource(
-            f"writes is {show(path)}, which is none of {', '.join(NAMED_MAPS)} and not a file that can be "
-            f"read ({reason}); give one of these names, or a JSON file of token to token"
+            f"writes is {show(path)}, neither one of {', '.join(NAMED_MAPS)} nor a file that can be read "
+            f"({reason}); give one of these names, or a JSON file that maps tokens to tokens"
         ) from error
     except ValueError as error:
-        raise UnreadableSource(f"{path} is not JSON ({error}); write an object of token to token") from error
+        raise UnreadableSource(
+            f"{path} is not JSON ({error}); write an object that maps tokens to tokens"
+        ) from error
     pairs: dict[str, Any] = cast("dict[str, Any]", record) if isinstance(record, dict) else {"": None}
     if not all(isinstance(token, str | int) and not isinstance(token, bool) for token in pairs.values()):
-        raise UnreadableSource(f"{path} is not a map of tokens; write an object of token to token")
+        raise UnreadableSource(
+            f'{path} does not map tokens to tokens; write a JSON object such as {{"a": "b"}}'
+        )
     return pairs
 
 
 def find_writing(writes: Writes, samples: Samples, vocabulary: Vocabulary | None = None) -> Writing:
-    """The map that a user's ``writes`` means for a corpus; other tokens of a mapping map to themselves."""
     tokens = np.arange(samples.n_tokens, dtype=np.int32)
     if isinstance(writes, str):
         check_named(writes)
@@ -204,14 +205,14 @@ def _number_writes(writes: Mapping[Any, Any], vocabulary: Vocabulary | None) -> 
     if vocabulary is None:
         if all(str(token).isdecimal() for pair in writes.items() for token in pair):
             return {int(read): int(written) for read, written in writes.items()}
-        raise UnknownToken("writes names tokens as text, but the corpus has no vocabulary; give token ids")
+        raise UnknownToken("writes maps texts, but the corpus has no vocabulary; map token ids")
     ids = vocabulary.ids
     pairs = {str(read): str(written) for read, written in writes.items() if str(read) in ids}
     missing = [(read, written) for read, written in pairs.items() if written not in ids]
     if missing:
         read, written = missing[0]
         raise UnknownToken(
-            f"writes maps {show(read)} to {show(written)}, which does not occur in the corpus "
-            f"({len(missing)} such pairs); leave these pairs out"
+            f"writes maps {show(read)} to {show(written)}, a token that is not in the corpus ({len(missing)} "
+            "such pairs); leave these pairs out"
         )
     return {ids[read]: ids[written] for read, written in pairs.items()}

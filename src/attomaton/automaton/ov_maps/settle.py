@@ -1,20 +1,20 @@
-"""Which key was read where several write the label: choose, solve, and repeat until no choice changes.
+"""Which key was read, where several keys write the label: choose, solve, and repeat until no choice changes.
 
-Each round solves a convex problem that bounds the loss from above, and then chooses for every sample the
+Each round solves a convex problem that bounds the loss from above. Then it chooses for each sample the
 *writer* (a key that writes the label) with the largest mass in the limit. The new choice lowers the bound at
-the current scores, so the limit of the bound never rises from round to round, and where it does not fall
+the current scores. So from round to round the limit of the bound never rises, and where it does not fall
 W_svm does not grow. There are finitely many choices, so the rounds end. The result is a local optimum:
 another choice of writers may have a smaller loss. See docs/generation.md.
 
-Let A be the keys of a context X that write the label, R the others, and m_x the count of the key x. The loss
-of a sample at scores s is
+Let A be the keys of a context X that write the label, R the other keys, and m_x the count of the key x. At
+scores s the loss of a sample is
 
     −ln(Σ_{a∈A} m_a e^{s_a} / Σ_{x∈X} m_x e^{s_x}) = ln(1 + Σ_{x∈R} m_x e^{s_x} / Σ_{a∈A} m_a e^{s_a}),
 
 a difference of convex functions of the scores. For any a ∈ A it is at most ln(1 + Σ_{x∈R} m_x e^{s_x} / m_a
-e^{s_a}), which is convex: the loss of the sample with label a whose context lacks the rest of A. So once a
-key is chosen for every sample, edges and choices are the usual ones of these smaller samples: a beats every
-key that does not write the label, and the other keys that do are not compared.
+e^{s_a}), which is convex: it is the loss of the sample with label a whose context has no other key of A. So
+once a key a is chosen for every sample, edges and choices are those of these smaller samples: a beats every
+key that does not write the label, and is not compared with the other keys of A.
 """
 
 from collections import Counter
@@ -44,10 +44,10 @@ CHUNK_KEYS = 1 << 22  # keys counted at a time
 
 @dataclass(frozen=True)
 class Settling:
-    """How the keys that were read were chosen, in the ``n_several`` samples whose label several keys write.
+    """How the read keys were chosen, in the ``n_several`` samples whose label several keys write.
 
-    ``rounds`` is the number of rounds until no choice changed, 0 if there was nothing to choose. If
-    ``settled``, the choice is a local optimum, not certified as global.
+    ``rounds`` counts the rounds until no choice changed, 0 if there was nothing to choose. If ``settled``,
+    the choice is final: a local optimum, not certified as global.
     """
 
     n_several: int
@@ -56,16 +56,16 @@ class Settling:
 
     @property
     def certified(self) -> bool:
-        """Whether the certificates of both sides apply to the loss itself: nothing had to be chosen."""
+        """Whether there was nothing to choose, so that both certificates apply to the loss itself."""
         return self.n_several == 0
 
 
 @dataclass(frozen=True, eq=False)
 class WritingProblem:
-    """The samples of a corpus as keys, by the number of keys that write the label, and how to solve them.
+    """The samples of a corpus, with keys as contexts, and the options of the solvers.
 
-    ``alone``: one key, which is the label here. ``several``: several keys. ``lost``: no key; only the queries
-    of these samples are stored, to be counted.
+    ``alone`` are the samples whose label one key writes; this key is the label here. ``several`` are those
+    whose label several keys write. ``lost`` are the queries of the other samples, which are only counted.
     """
 
     alone: Samples
@@ -121,10 +121,10 @@ def choose_first(problem: WritingProblem) -> Int32:
 
 
 def choose_again(writers: Writers, chosen: Int32, nodes: NodeScores) -> Int32:
-    """The writers with the largest mass in the limit; a choice stays unless another has more.
+    """The writers with the largest mass in the limit; a choice stays unless another writer has more.
 
-    A writer has more mass if its hard score is higher or, where hard scores tie and some probability is lost
-    to keys that do not write the label, if m e^{soft} is larger.
+    The writer with the higher hard score has more mass. If hard scores tie, and keys that do not write the
+    label get some probability, the writer with the larger m e^{soft} has more mass.
     """
     bags, writes = writers.bags, writers.writes
     hard = np.where(nodes.is_node, nodes.hard, -np.inf)
@@ -146,7 +146,6 @@ def choose_again(writers: Writers, chosen: Int32, nodes: NodeScores) -> Int32:
 
 
 def settle_choice(problem: WritingProblem, progress: Callable[[str], object]) -> tuple[Int32, Settling]:
-    """The key that was read in each sample of ``problem.several``, and how it was chosen."""
     several = problem.several
     if not len(several):
         return np.empty(0, np.int32), Settling(0, 0, settled=True)
@@ -174,7 +173,6 @@ def settle_choice(problem: WritingProblem, progress: Callable[[str], object]) ->
 def written_edges_by_definition(
     samples: Samples, writing: Writing, chosen: Sequence[int]
 ) -> Counter[tuple[int, int, int]]:
-    """The edges, by definition: the chosen key beats every key that does not write the label."""
     edges: Counter[tuple[int, int, int]] = Counter()
     for (context, label), key in zip(samples, chosen, strict=True):
         for loser in set(context):

@@ -1,4 +1,4 @@
-"""Samples whose label several keys can write, and their edges and choices once a key is chosen."""
+"""Samples whose label several keys can write, and their edges and choices after a key is chosen."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,10 +18,10 @@ from attomaton.graphs.grouping import count_keys, distinct_keys, find_rows, pack
 
 @dataclass(frozen=True, eq=False)
 class Writers:
-    """Samples whose contexts are keys and whose label at least one key writes.
+    """Samples whose contexts are keys, and whose label at least one key writes.
 
-    ``bags`` has an entry for each distinct key of each context (``bags.token`` are keys), and ``writes``
-    tells which of the entries write the label. ``bags.samples`` have keys as values and tokens as labels.
+    ``bags`` has an entry for each distinct key (``bags.token``) of each context, and ``writes`` marks the
+    entries that write the label. The labels of ``bags.samples`` are tokens.
     """
 
     bags: Bags
@@ -56,7 +56,7 @@ class Writers:
         return replace(self.bags.samples, labels=chosen.astype(np.int32))
 
     def edges(self, chosen: Int32) -> EdgeTable:
-        """The edges if ``chosen`` (n_samples,) was read: it beats every key that does not write the label."""
+        """The edges if the keys ``chosen`` were read: each beats every key that does not write the label."""
         bags = self.bags
         sample_of_loser = bags.sample[~self.writes]
         losers = bags.token[~self.writes]
@@ -66,7 +66,7 @@ class Writers:
         return make_edges(bags.samples.n_tokens, *count_keys(packed), queries, realisable, nothing)
 
     def choices(self, chosen: Int32, components: Components | None) -> ChoiceTable:
-        """The choices within components if ``chosen`` was read; None means in whole contexts."""
+        """The choices if the keys ``chosen`` were read, within components or (None) in whole contexts."""
         bags = self.bags
         is_member = ~self.writes | (bags.token == chosen[bags.sample])
         if components is not None:
@@ -90,12 +90,10 @@ def _find_components(components: Components, queries: Int32, keys: Int32) -> tup
 
 
 def find_writers(keys: Samples, writing: Writing) -> Writers:
-    """The samples whose label some key of the context writes."""
     return _mark_writers(keys.take(count_writers(keys, writing) > 0), writing)
 
 
 def count_writers(keys: Samples, writing: Writing) -> Int64:
-    """The number of distinct keys of each context that write its label, shape (n_samples,)."""
     counts = (_mark_writers(chunk, writing).n_writers for chunk in keys.chunks(CHUNK_VALUES))
     return np.concatenate([np.zeros(0, np.int64), *counts])
 
@@ -106,11 +104,11 @@ def _mark_writers(keys: Samples, writing: Writing) -> Writers:
 
 
 def pull_first(samples: Sequence[Writers]) -> tuple[Int64, Float64]:
-    """The pairs (query, key) that are writers somewhere, packed, and how gradient descent changes each first.
+    """The pairs (query, key) that are writers in some sample, and how the first step changes their scores.
 
-    At zero scores the negative gradient of the sum of the losses is Σ m_x [x ∈ A] / m(A) − m_x / T over the
-    samples of a query, where A are the keys that write the label, m(A) is the number of their positions, and
-    T that of all positions.
+    The pairs are packed. At zero scores the negative gradient of the summed loss is Σ m_x [x ∈ A] / m(A) −
+    m_x / T over the samples of a query. A are the keys that write the label, m(A) is their number of
+    positions, and T that of all keys.
     """
     pairs_of = [pack_pairs(group.queries[group.bags.sample], group.bags.token) for group in samples]
     of_writers = [pairs[group.writes] for pairs, group in zip(pairs_of, samples, strict=True)]

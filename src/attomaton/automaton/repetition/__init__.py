@@ -1,1 +1,1 @@
-"""A layer that is fed its own output: the tokens it repeats in the end, and how fast the others fade."""
+"""A layer that reads its own output: which tokens it repeats in the end, and how fast the others fade."""

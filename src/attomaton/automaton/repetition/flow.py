@@ -1,10 +1,10 @@
-"""The flow that the shares of tokens follow when a layer continues its own text.
+"""The flow of the token shares while a layer continues its own text.
 
-After the token i the next is j with probability P_ij = w_ij x_j / Σ_l w_il x_l, where x_j is the share of
-token j in the text so far and w_ij the odds of j under the query i. Let q(x) be the stationary distribution
-of P at fixed shares x. In a long text of t tokens the shares follow dx_j / d ln t = q_j(x) − x_j, so the
-count of token j grows like t^ρ_j, with ρ_j = Σ_i x_i w_ij / Σ_l w_il x_l = q_j / x_j where the shares are
-stationary.
+After the token i the next token is j with probability P_ij = w_ij x_j / Σ_l w_il x_l, where x_j is the share
+of token j in the text so far and w_ij the odds of j under the query i. Let q(x) be the stationary
+distribution of P at fixed shares x. In a long text of t tokens the shares follow dx_j / d ln t = q_j(x) −
+x_j. So the count of token j grows like t^ρ_j, where ρ_j = Σ_i x_i w_ij / Σ_l w_il x_l, which is q_j / x_j
+where the shares are stationary.
 
 In all files of this folder ``odds`` is w, shape (K, K), and ``shares`` is x, shape (K,).
 """
@@ -30,18 +30,17 @@ Budget = Iterator[int]
 
 
 def allow_evaluations(n_tokens: int) -> Budget:
-    """The evaluations that several flows with this number of tokens share."""
     return iter(range(min(ALL_EVALUATIONS, 1_000 + MOST_ODDS_READ // n_tokens**2)))
 
 
 def find_exponents(odds: Float64, shares: Float64) -> Float64:
-    """ρ, shape (K,), at these shares; queries whose tokens have all faded do not count."""
+    """The exponents ρ at these shares, shape (K,); queries whose tokens have all faded are left out."""
     weights = np.divide(shares, odds @ shares, out=np.zeros(len(shares)), where=shares > 0)
     return weights @ odds
 
 
 def find_rates(log_odds: Float64, log_shares: Float64) -> Float64:
-    """d ln x_j / d ln t = q_j / x_j − 1, shape (K,)."""
+    """The rates d ln x_j / d ln t = q_j / x_j − 1, shape (K,)."""
     order = np.argsort(-log_shares)
     relative = np.maximum(log_shares[order] - log_shares[order[0]], LOWEST_LOG_SHARE)
     log_weights = log_odds[np.ix_(order, order)] + relative
@@ -53,7 +52,7 @@ def find_rates(log_odds: Float64, log_shares: Float64) -> Float64:
 
 
 def find_jacobian(odds: Float64, shares: Float64) -> Float64:
-    """The derivative of q(x) − x, shape (K, K): row j, column k is ∂(q_j − x_j)/∂x_k; all shares positive."""
+    """The derivative of q(x) − x, shape (K, K): entry (j, k) is ∂(q_j − x_j)/∂x_k; all shares positive."""
     sums = odds @ shares
     transitions = np.ascontiguousarray(odds * shares / sums[:, None])
     stationary = find_steady(transitions)
@@ -66,7 +65,7 @@ def find_jacobian(odds: Float64, shares: Float64) -> Float64:
 
 
 def follow_flow(odds: Float64, shares: Float64, times: Float64, budget: Budget | None = None) -> Float64:
-    """The shares at these values of ln t, shape (n_times, K), from ``shares`` at the first."""
+    """The shares at these values of ln t, shape (n_times, K), starting with ``shares`` at the first."""
     from scipy.integrate import solve_ivp
 
     with np.errstate(divide="ignore"):
@@ -76,8 +75,9 @@ def follow_flow(odds: Float64, shares: Float64, times: Float64, budget: Budget |
     def rates_at(_: float, log_shares: Float64) -> Float64:
         if next(evaluations, None) is None:
             raise UncertifiedSolution(
-                f"the shares of {len(odds):,} tokens take too long to follow, because they change at very "
-                "different rates; give fewer tokens, or the scores at an earlier step (auto.at(step))"
+                f"computing the shares of {len(odds):,} tokens takes too long, because they change at very "
+                "different rates; use a prompt with fewer tokens, or the scores of an earlier step "
+                "(auto.at(step))"
             )
         return find_rates(log_odds, log_shares)
 
@@ -90,16 +90,16 @@ def follow_flow(odds: Float64, shares: Float64, times: Float64, budget: Budget |
     log_shares: Float64 = solution.y.T
     if not solution.success or not np.isfinite(log_shares).all():
         raise UncertifiedSolution(
-            "the shares of the tokens cannot be followed in float64: the odds differ by too many orders of "
-            "magnitude, or there are too many tokens; give fewer tokens, or the scores at an earlier step "
-            "(auto.at(step))"
+            "the shares of the tokens cannot be computed in float64: the odds differ by too many orders of "
+            "magnitude, or there are too many tokens; use a prompt with fewer tokens, or the scores of an "
+            "earlier step (auto.at(step))"
         )
     followed = np.exp(log_shares - log_shares.max(axis=1, keepdims=True))
     return followed / followed.sum(axis=1, keepdims=True)
 
 
 def find_classes(odds: Float64, start: int | None = None) -> list[Int64]:
-    """The sets of tokens that a text never leaves, ascending; with ``start``, those it can reach."""
+    """The sets of tokens that a text never leaves, sorted; with ``start``, those that it can reach."""
     reach = (odds > 0) | np.eye(len(odds), dtype=np.bool_)
     while True:
         further = (reach.astype(np.float32) @ reach.astype(np.float32)) > 0

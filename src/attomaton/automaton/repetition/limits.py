@@ -1,15 +1,15 @@
 """The limits of the flow of token shares: found by following the flow, certified from the shares alone.
 
-The flow (:mod:`~attomaton.automaton.repetition.flow`) is followed far in ln t. The remaining tokens are taken
-as the winners, and Newton's method on ρ_j = 1 over the winners gives their shares to rounding. The
+The flow (:mod:`~attomaton.automaton.repetition.flow`) is followed far in ln t. The tokens that remain are the
+candidates for winners, and Newton's method on ρ_j = 1 over them gives their shares to rounding. The
 certificate is recomputed from the shares: ρ = 1 on the winners, ρ < 1 elsewhere, and nearby shares return.
 
 If some fading token also has ρ = 1, the first order does not decide. Let Z be these tokens and y their
-shares. Near the limit dy_j / d ln t = y_j ((A y)_j + O(y²)), where column k of A is the derivative of q_j /
-x_j along the direction d with d_k = 1, d = 0 on the rest of Z, Σ d = 0, in which the flow is stationary to
-first order. If the matrix with A's diagonal and the positive part of A elsewhere has its eigenvalues left of
-0, then it maps some u > 0 to a vector below 0, and max_j y_j / u_j falls like 1/ln t: all shares near the
-limit return. A single token in Z with A > 0 drives them away.
+shares. Near the limit dy_j / d ln t = y_j ((A y)_j + O(y²)). Column k of A is the derivative of q_j / x_j
+along the direction d in which the flow is stationary to first order, with d_k = 1, d = 0 on the other tokens
+of Z, and Σ d = 0. Take the matrix with the diagonal of A and, elsewhere, the positive part of A. If all its
+eigenvalues are left of 0, it maps some u > 0 to a vector below 0, and max_j y_j / u_j falls like 1/ln t, so
+all shares near the limit return. If Z is a single token with A > 0, shares move away from the limit.
 """
 
 from collections.abc import Iterator
@@ -30,6 +30,7 @@ from attomaton.automaton.repetition.flow import (
     follow_flow,
 )
 from attomaton.base.errors import UncertifiedSolution
+from attomaton.base.printing import count_noun
 from attomaton.base.tables import Bool, Float64, Int64
 
 EXACT_SHARE = 1e-9  # largest |ρ − 1| of a winner, and smallest 1 − ρ of others, of a certified limit
@@ -44,18 +45,18 @@ SPANS = (10.0, 100.0, 1_000.0, 10_000.0)  # values of ln t up to which the flow 
 class Limit:
     """Shares at which the flow is stationary, and whether nearby shares return to them.
 
-    ``shares`` are x, shape (K,), 0 for tokens that fade; ``exponents`` are ρ: 1 for winners, and the count of
-    any other token grows like t^ρ. ``residual`` is the largest |ρ − 1| of a winner, ``slack`` the smallest 1
-    − ρ of the other tokens (infinite if there are none).
+    ``shares`` are x, shape (K,), with 0 for tokens that fade. ``exponents`` are ρ, shape (K,): 1 for winners,
+    and the count of any other token grows like t^ρ. ``residual`` is the largest |ρ − 1| of a winner,
+    ``slack`` the smallest 1 − ρ of another token, infinite if there is none.
 
     ``rate`` is the largest real part of an eigenvalue of the flow: if it is negative, shares approach the
-    limit like t^rate. It is NaN if the winners fall into sets that do not reach each other. ``bend`` decides
-    where the rate is 0 because some fading tokens also have ρ = 1: if it is negative, all shares near the
-    limit return like 1/ln t. It is NaN where it is not needed or not available.
+    limit like t^rate. It is NaN if the winners form sets that do not reach each other. ``bend`` decides if
+    the rate is 0 because some fading tokens also have ρ = 1: if it is negative, all shares near the limit
+    return like 1/ln t. It is NaN if it is not needed or not available.
 
-    If ``neutral``, the limit is proved to lie on a line of stationary shares, so random draws decide which of
-    them a text ends with. If not ``returns``, some token that keeps recurring does not lead directly to a
-    winner: tokens may sustain each other away from the winners, and their exponents are unknown.
+    ``neutral`` means that the limit is proved to be on a line of stationary shares, so random draws decide at
+    which of them a text ends. ``returns`` is false if some token that keeps recurring does not lead directly
+    to a winner: such tokens may sustain each other, and their exponents are unknown.
     """
 
     shares: Float64
@@ -69,7 +70,7 @@ class Limit:
 
     @property
     def winners(self) -> Bool:
-        """Which tokens keep a share, shape (K,)."""
+        """Which tokens have a positive share, shape (K,)."""
         return self.shares > 0
 
     @property
@@ -79,45 +80,44 @@ class Limit:
 
     @property
     def decided(self) -> Float64:
-        """The exponents, NaN where first and second order do not determine the growth, shape (K,)."""
+        """The exponents, shape (K,); NaN if first and second order do not determine the growth."""
         return np.where(self.ties & (not self.slow), np.nan, self.exponents)
 
     @property
     def slow(self) -> bool:
-        """Whether shares return like 1/ln t, which is slower than any power of t."""
+        """Whether shares return like 1/ln t, more slowly than any power of t."""
         return self.bend < -BEND_MARGIN
 
     @property
     def certified(self) -> bool:
-        """Whether this is a fixed point to rounding that attracts every start near it."""
+        """Whether this is, to rounding, a fixed point that attracts all shares near it."""
         attracts = self.slow or (self.slack > EXACT_SHARE and self.rate < -EXACT_SHARE)
         return self.residual <= EXACT_SHARE and attracts and self.returns
 
     def __str__(self) -> str:
         n_fading, n_winners = int((~self.winners).sum()), int(self.winners.sum())
-        phrases = [f"ρ = 1 on {n_winners} winner{'s' * (n_winners > 1)} within {self.residual:.1e}"]
+        phrases = [f"ρ = 1 on {count_noun(n_winners, 'winner')} within {self.residual:.1e}"]
         if n_fading:
             n_ties = int(self.ties.sum())
             most = f"also ρ = 1 on {n_ties} of" if n_ties else f"ρ ≤ 1 − {self.slack:.3g} on"
-            phrases.append(f"{most} {n_fading} other{'s' * (n_fading > 1)}")
+            phrases.append(f"{most} {count_noun(n_fading, 'other token')}")
         return ", ".join([*phrases, self._approach()])
 
     def _approach(self) -> str:
         if self.certified:
-            return f"shares near their limit like {'1/ln t' if self.slow else f't^{self.rate:.3g}'}"
+            return f"nearby shares approach the limit like {'1/ln t' if self.slow else f't^{self.rate:.3g}'}"
         if self.neutral:
-            return "a whole range of shares is stationary"
+            return "the limit is one of a range of stationary shares"
         if not self.returns:
-            why = "some fading tokens lead to no winner"
+            why = "some fading tokens do not lead to a winner"
         elif self.bend > BEND_MARGIN:
-            why = "to second order some tokens with ρ = 1 grow"
+            why = "to second order, some fading tokens with ρ = 1 grow"
         else:
-            why = "the first and second order do not decide"
-        return f"the flow comes near, but convergence from all nearby shares is not proved: {why}"
+            why = "the first and the second order do not decide"
+        return f"it is not proved that all nearby shares approach the limit: {why}"
 
 
 def find_limit(odds: Float64, shares: Float64, budget: Budget | None = None) -> Limit | None:
-    """The limit of the flow from these shares; None if it does not converge."""
     budget = islice(allow_evaluations(len(odds)) if budget is None else budget, MOST_EVALUATIONS)
     with np.errstate(divide="ignore"):
         log_odds = np.log(odds)
@@ -140,7 +140,7 @@ def find_limit(odds: Float64, shares: Float64, budget: Budget | None = None) -> 
 
 
 def _refine_limit(odds: Float64, shares: Float64, winners: Bool) -> Limit | None:
-    """The fixed point with these winners, or fewer, near the shares, if it exists."""
+    """The fixed point near the shares with these winners, or with fewer; None if there is none."""
     refined = np.where(winners, shares, 0.0)
     while True:
         alive = refined > FADED_SHARE
@@ -185,7 +185,6 @@ def _solve_winners(odds: Float64, shares: Float64) -> Float64 | None:
 
 
 def judge_limit(odds: Float64, shares: Float64) -> Limit:
-    """The properties of shares as a limit, from the shares alone."""
     winners = shares > 0
     among_winners = odds[np.ix_(winners, winners)], shares[winners]
     exponents = find_exponents(odds, shares)
@@ -215,7 +214,7 @@ def judge_limit(odds: Float64, shares: Float64) -> Limit:
 
 
 def _find_bend(odds: Float64, shares: Float64, tied: Bool) -> float:
-    """The largest real part of an eigenvalue of A's diagonal plus the positive part of A elsewhere."""
+    """The largest real part of an eigenvalue of the matrix with the diagonal and the positive part of A."""
     involved = (shares > 0) | tied
     odds, shares, tied = odds[np.ix_(involved, involved)], shares[involved], tied[involved]
     jacobian, sums = find_jacobian(odds, shares), odds @ shares
@@ -233,7 +232,7 @@ def _find_bend(odds: Float64, shares: Float64, tied: Bool) -> float:
 
 
 def _is_on_line(odds: Float64, shares: Float64) -> bool:
-    """If all x + sv are stationary for some v ≠ 0: Σ v = 0, w v = 0 and Σ_i v_i w_ij / Σ_l x_l w_il = 0."""
+    """Whether all x + sv are stationary for some v ≠ 0: Σ v = 0, w v = 0, Σ_i v_i w_ij / Σ_l x_l w_il = 0."""
     scaled = odds / (odds @ shares)[:, None]
     system = np.vstack([scaled, scaled.T, np.ones(len(shares))])
     values: Any = np.linalg.svd(system, compute_uv=False)
@@ -252,7 +251,7 @@ def _find_rate(odds: Float64, shares: Float64) -> float:
 
 
 def _find_astray(odds: Float64, winners: Bool, exponents: Float64) -> Bool:
-    """Which tokens keep recurring through tokens that lead to no winner, shape (K,)."""
+    """Which tokens keep recurring through tokens that do not lead to a winner, shape (K,)."""
     no_winner_next = ~winners & ~(odds[:, winners] > 0).any(axis=1)
     recurs: Bool = ~winners & (exponents > 0)
     astray = np.zeros(len(winners), np.bool_)
@@ -264,7 +263,7 @@ def _find_astray(odds: Float64, winners: Bool, exponents: Float64) -> Bool:
 
 
 def find_single_limits(odds: Float64, tokens: Int64) -> Iterator[Limit]:
-    """Every limit in which only one of these tokens remains: it must prefer itself to all others."""
+    """The limits in which only one of these tokens remains: it must prefer itself to all others."""
     for token in tokens[odds[tokens, tokens] >= odds[tokens].max(axis=1)].tolist():
         limit = judge_limit(odds, np.eye(len(odds))[token])
         if limit.certified:

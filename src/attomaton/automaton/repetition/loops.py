@@ -1,4 +1,4 @@
-"""Loops of a layer that sees only its last T tokens: its text always ends in one.
+"""Loops of a layer that sees only its last T tokens: every text of such a layer ends in a loop.
 
 A token that has left the window cannot come back, so the set of tokens in the window only shrinks. Let A be
 the set that remains, and draw an edge i → j if j is retrieved under i when A is present. Every walk of T
@@ -39,13 +39,13 @@ LOST_PROBABILITY = 1e-6  # tolerance for negative probabilities, and for their s
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Loops:
-    """The loops in which the text of a layer with a window can end.
+    """The loops in which the text of a layer can end if the layer sees only ``window`` tokens.
 
-    The layer sees ``window`` tokens, and ``odds`` are its odds for the prompt's tokens. Each of ``loops`` has
-    token ids in the order of writing, the lowest id first. ``probabilities``, shape (n_loops,), are those
-    that the text after the prompt ends in each loop, and ``steps`` is the mean number of tokens written until
-    the window contains only tokens of the loop. Both are None without a prompt, if there are too many windows
-    to visit, or if float64 is too coarse.
+    ``odds`` are the odds of the layer for the tokens of the prompt. Each of ``loops`` lists the ids of its
+    tokens in order, the lowest id first. ``probabilities``, shape (n_loops,), are those of ending in each
+    loop after the prompt, and ``steps`` is the mean number of tokens before the window contains only tokens
+    of one loop. Both are None without a prompt, if there are too many windows to visit, or if float64 is not
+    precise enough.
     """
 
     odds: Odds
@@ -75,22 +75,18 @@ def find_loops(layer: RepeatedLayer, prompt: Context | None = None, *, window: i
     Parameters
     ----------
     layer : Attention or float array, shape (n_tokens, n_tokens)
-        An automaton, another attention, or odds with one row per query.
+        An automaton, another attention, or a table of odds with one row per query.
     prompt : str or sequence, optional
-        The first context; the text never contains other tokens. None means any prompt of the layer's tokens.
+        The first context; the text never contains other tokens. None means any prompt.
     window : int
-        The number of tokens that the layer sees. With finite scores every text ends in repeating one token,
-        after any length; in the limit of training longer loops are common.
+        The number of tokens that the layer sees. With finite scores every text ends with one repeated token,
+        however late; in the limit of training longer loops are common.
 
     Examples
     --------
-    >>> import attomaton as at
-    >>> auto = at.learn(["a b c a b c a", "b c a b c a b"])
-    >>> loops = find_loops(auto, "a b c a", window=3)
-    >>> [[auto.name(token) for token in loop] for loop in loops.loops]
-    [['a'], ['a', 'b', 'c'], ['b'], ['c']]
-    >>> loops.probabilities.tolist(), loops.steps
-    ([0.0, 1.0, 0.0, 0.0], 0.0)
+    >>> loops = find_loops([[0.0, 1.0], [1.0, 0.0]], [0, 1], window=2)
+    >>> loops.loops, loops.probabilities.tolist()
+    (((0, 1),), [1.0])
     """
     window = whole_number(window, "window", least=1)
     odds, indices = read_odds(layer, prompt)
@@ -101,21 +97,21 @@ def find_loops(layer: RepeatedLayer, prompt: Context | None = None, *, window: i
 
 
 def list_cycles(odds: Odds, window: int) -> list[WindowTokens]:
-    """The cycles of at most ``window`` indices in which each retrieves only the next one, sorted."""
+    """The cycles of at most ``window`` tokens in which each token retrieves only the next one, sorted."""
     cycles: list[WindowTokens] = []
     for n_paths, (path, closed) in enumerate(_extend_paths(odds.levels, window)):
         if closed:
             cycles.append(path)
         if len(cycles) > MOST_LOOPS or n_paths >= MOST_PATHS:
             raise UnsupportedOption(
-                f"there are more than {MOST_LOOPS:,} loops, or more than {MOST_PATHS:,} paths to try; give a "
-                "shorter prompt or a smaller window"
+                f"there are more than {MOST_LOOPS:,} loops, or more than {MOST_PATHS:,} paths to try; use a "
+                "prompt with fewer tokens, or a smaller window"
             )
     return sorted(cycles)
 
 
 def _extend_paths(levels: Float64, window: int) -> Iterator[tuple[WindowTokens, bool]]:
-    """Every path that may become a cycle, from its lowest index on, and whether it is one."""
+    """Every path that may become a cycle, from its lowest token on, and whether it is a cycle."""
     for lowest in range(len(levels)):
         waiting: list[tuple[WindowTokens, Bool]] = [((lowest,), np.arange(len(levels)) > lowest)]
         while waiting:
@@ -132,13 +128,12 @@ def _extend_paths(levels: Float64, window: int) -> Iterator[tuple[WindowTokens, 
 
 
 def _leads(level: Float64 | float, lower: Float64 | float) -> Bool:
-    """Whether a level is so far above another that, where both are present, it alone is retrieved."""
+    """Whether a token of one level, in a context with the other level, is retrieved alone."""
     with np.errstate(invalid="ignore"):
         return np.isfinite(level) & (np.subtract(level, lower) > HARD_TIE)
 
 
 def next_windows(odds: Odds, state: WindowTokens, window: int) -> dict[WindowTokens, float]:
-    """The windows that can follow one, with their probabilities."""
     counts = np.bincount(state, minlength=len(odds.tokens)).astype(np.float64)
     weights = counts * odds.among(counts > 0)[state[-1]]
     probabilities = weights / weights.sum()
@@ -173,7 +168,6 @@ def _absorb(
 def _is_caught(
     odds: Odds, state: WindowTokens, window: int, cycle_of_tokens: dict[frozenset[int], int]
 ) -> bool:
-    """Whether a window contains only the tokens of one cycle, and repeats it without end."""
     tokens = frozenset(state)
     if tokens not in cycle_of_tokens:
         return False
@@ -190,7 +184,7 @@ def _solve_absorption(
     steps: list[tuple[int, int, float]],
     cycle_of_tokens: dict[frozenset[int], int],
 ) -> tuple[Float64, float] | None:
-    """Probabilities and mean steps from the first window, by a sparse system; None if precision is lost."""
+    """Solve for the probabilities and the mean number of steps; None if precision is lost."""
     from scipy.sparse import diags_array, eye_array
     from scipy.sparse.linalg import gmres, spsolve
 
@@ -222,7 +216,7 @@ def _solve_absorption(
 
 
 def loops_by_definition(odds: Odds, window: int) -> list[WindowTokens]:
-    """The result of :func:`list_cycles`, by visiting all K^T windows: the sets that no text leaves."""
+    """The cycles by definition: visit all K^T windows, and find the sets that no text leaves."""
     size = len(odds.tokens)
     states = [tuple(tokens) for tokens in np.indices((size,) * window).reshape(window, -1).T.tolist()]
     number = {state: index for index, state in enumerate(states)}
@@ -236,7 +230,6 @@ def loops_by_definition(odds: Odds, window: int) -> list[WindowTokens]:
 
 
 def _cycle_of(odds: Odds, state: WindowTokens, window: int) -> WindowTokens:
-    """The cycle of tokens in a window of a closed set, lowest first."""
     walked = [state[-1]]
     for _ in range(len(odds.tokens) * window):
         (state,) = next_windows(odds, state, window)

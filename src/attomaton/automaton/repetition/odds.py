@@ -1,7 +1,7 @@
-"""The odds with which a layer draws the next token among those of a prompt.
+"""The odds with which a layer draws the next token from the tokens of a prompt.
 
-Attention points at its context, so a generated text never has a token that its prompt lacks. The layer
-therefore reduces to a square table: its ranking of the prompt's tokens under each of them.
+Attention retrieves only tokens of its context, so a generated text contains only tokens of its prompt. The
+layer then reduces to a square table: its scores for the tokens of the prompt under each of them.
 """
 
 from dataclasses import dataclass, field
@@ -26,13 +26,12 @@ RepeatedLayer = Any
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Odds:
-    """How a layer ranks K tokens, with each of them in turn as the query.
+    """How a layer ranks K tokens, with each of them as the query.
 
-    ``tokens`` are their ids, ascending, shape (K,); rows (queries) and columns (tokens) of the tables
-    ``levels`` and ``scores``, shape (K, K), are in this order. Under a query the tokens of the highest level
-    that are present are retrieved, and drawn with the odds m_j e^{score_j}, where m_j is the count of token j
-    in the context. The level is −∞ where no sample concerns the pair. ``name`` gives the text of each token
-    id.
+    ``tokens`` are their ids, ascending, shape (K,), and the rows (queries) and columns (tokens) of ``levels``
+    and ``scores``, shape (K, K), are in this order. Of the tokens in a context, those of the highest level
+    are retrieved, token j with odds m_j e^{score_j}, where m_j is its count. The level is −∞ if there is no
+    evidence about the pair. ``name`` gives the text of a token id.
     """
 
     tokens: Int32
@@ -44,7 +43,7 @@ class Odds:
         return f"Odds({len(self.tokens):,} tokens)"
 
     def among(self, present: Bool | None = None) -> Float64:
-        """w, shape (K, K), rows scaled to at most 1: the odds if the tokens ``present`` occur once each."""
+        """The odds w if each token in ``present`` occurs once, shape (K, K); rows are scaled to at most 1."""
         present = np.ones(len(self.tokens), np.bool_) if present is None else present
         levels: Float64 = np.where(present, self.levels, -np.inf)
         highest: Float64 = levels.max(axis=1, keepdims=True)
@@ -55,7 +54,7 @@ class Odds:
 
 
 def read_odds(layer: RepeatedLayer, prompt: Context | None) -> tuple[Odds, Int64]:
-    """The odds among the tokens of a prompt (None: all tokens), and the prompt as indices of these."""
+    """The odds among the tokens of a prompt (None: all tokens), and the prompt as indices of these tokens."""
     if isinstance(layer, Attention):
         n_tokens, vocabulary = layer.n_tokens, layer.vocabulary
     else:
@@ -63,14 +62,14 @@ def read_odds(layer: RepeatedLayer, prompt: Context | None) -> tuple[Odds, Int64
         n_tokens, vocabulary = len(layer), None
     if prompt is None and n_tokens > MOST_TOKENS:
         raise UnsupportedOption(
-            f"the layer has {n_tokens:,} tokens, and a text can use {MOST_TOKENS:,} of them; give a prompt"
+            f"the layer has {n_tokens:,} tokens, more than the limit of {MOST_TOKENS:,}; give a prompt"
         )
     ids, names = read_context(list(range(n_tokens)) if prompt is None else prompt, n_tokens, vocabulary)
     tokens, indices = np.unique(ids, return_inverse=True)
     if len(tokens) > MOST_TOKENS:
         raise UnsupportedOption(
-            f"the prompt has {len(tokens):,} different tokens, more than the limit of {MOST_TOKENS:,}; "
-            "give a shorter prompt"
+            f"the prompt has {len(tokens):,} different tokens, more than the limit of {MOST_TOKENS:,}; give "
+            "a shorter prompt"
         )
     levels, scores = _rank(layer, tokens.astype(np.int32))
     return Odds(tokens.astype(np.int32), levels, scores, names), indices.astype(np.int64)
@@ -113,5 +112,5 @@ def _check_odds(layer: RepeatedLayer) -> Float64:
             "or its odds as a square array whose rows are queries"
         )
     if not np.isfinite(odds).all() or (odds < 0).any():
-        raise MismatchedParts("some odds are negative or not finite; give e^score for each query and token")
+        raise MismatchedParts("some odds are negative or not finite; for each query and token, give e^score")
     return odds

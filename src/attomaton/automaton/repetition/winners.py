@@ -1,4 +1,4 @@
-"""The tokens that remain when a layer continues its own text, their shares, and how fast the others fade."""
+"""Find the tokens that remain when a layer continues its own text, and how fast the others fade."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from attomaton.base.drawing import HOUSE_GREY, drawable, house_axes
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import make_rng, whole_number
-from attomaton.base.printing import BLUE, GREEN, ORANGE, Block, Grid
+from attomaton.base.printing import BLUE, GREEN, ORANGE, Block, Grid, count_noun
 from attomaton.base.tables import Float64, Int64, table_of
 from attomaton.corpora.prompts import Context, Names
 from attomaton.corpora.samples import MAX_TOKENS
@@ -41,43 +41,28 @@ WINNER_COUNTS = ("n_starts", "unsettled", "settled", "n_classes")
 
 MOST_TOKENS_SHOWN = 20
 NO_END = (
-    "the predicted shares reach no limit up to t = e^10000, cannot be followed that far, or pass close to a "
-    "boundary between limits"
+    "up to t = e^10000 the predicted shares reach no limit, cannot be computed, or pass close to a boundary "
+    "between two limits"
 )
 """Why no limit is named for the prompt."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Winners(Tabular):
-    """The limit of a layer that continues its own text, with all of it as the context.
+    """The limit of a layer that continues its own text and sees all of it.
 
-    Attributes
-    ----------
-    odds : Odds
-        The layer's odds for the prompt's tokens, with each of them as the query.
-    prompt : int64 array, shape (length,)
-        The prompt, as indices into ``odds.tokens``.
-    limits : tuple of Limit
-        The limits that were found, beginning with that of the prompt's own shares.
-    n_starts : int
-        The number of shares from which the flow was followed.
-    unsettled : int
-        The number of starts that did not converge.
-    settled : bool
-        Whether the prompt's own shares, and shares a millionth away, converge to the same limit. If they do
-        not, random draws decide.
-    n_classes : int
-        The number of sets of tokens that a text never leaves: one, unless some odds are 0.
+    ``odds`` are the odds of the tokens of the prompt, with each of them as the query, and ``prompt`` is the
+    prompt as indices into ``odds.tokens``. ``limits`` are the limits that were found, the first from the
+    shares in the prompt. ``n_starts`` counts the starting shares from which the flow was followed, and
+    ``unsettled`` those from which it did not converge. ``settled`` is whether the flow reaches one limit from
+    the shares in the prompt and from shares that differ by a millionth; otherwise random draws decide.
+    ``n_classes`` is the number of sets of tokens that a text never leaves: one, unless some odds are 0.
 
     Examples
     --------
     >>> end = winners([[0.2, 0.8], [0.2, 0.8]])
-    >>> end
-    Winners(token 1; 1 limit from 3 starts)
-    >>> end.shares.tolist(), end.exponents.tolist(), end.certain
-    ([0.0, 1.0], [0.25, 1.0], True)
-    >>> end.shares_at([100, 10_000]).round(3).tolist()  # predicted, from one token each
-    [[0.031, 0.969], [0.001, 0.999]]
+    >>> end, end.shares.tolist(), end.exponents.tolist()
+    (Winners(token 1; 1 limit from 3 starts), [0.0, 1.0], [0.25, 1.0])
     """
 
     odds: Odds
@@ -89,16 +74,15 @@ class Winners(Tabular):
     n_classes: int
 
     def __repr__(self) -> str:
-        limits = f"{len(self.limits) or 'no'} limit{'s' * (len(self.limits) > 1)}"
+        limits = f"{count_noun(len(self.limits), 'limit')} from {count_noun(self.n_starts, 'start')}"
         if not self.settled:
-            return f"Winners(open; {limits} from {self.n_starts} starts)"
+            return f"Winners(open; {limits})"
         names = [self.odds.name(token) for token in self.tokens[:3]]
         more = f" and {len(self.tokens) - 3} more" * (len(self.tokens) > 3)
         word = "token" + "s" * (len(self.tokens) > 1)
-        return f"Winners({word} {', '.join(names)}{more}; {limits} from {self.n_starts} starts)"
+        return f"Winners({word} {', '.join(names)}{more}; {limits})"
 
     def _table(self) -> pa.Table:
-        """Columns limit, token, share, exponent and wins, one row per token of each limit."""
         n, size = len(self.limits), len(self.odds.tokens)
         shares = np.array([limit.shares for limit in self.limits]).ravel()
         exponents = np.array([limit.decided for limit in self.limits]).ravel()
@@ -109,7 +93,7 @@ class Winners(Tabular):
         return None if self.odds.name.vocabulary is None else self.odds.name
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write odds, prompt and limits to a folder, atomically; ``overwrite`` replaces an earlier one."""
+        """Write the odds, the prompt and the limits to a folder; ``overwrite`` replaces an earlier one."""
         odds, names = self.odds, self.odds.name
         shares = np.array([limit.shares for limit in self.limits]).reshape(-1, len(odds.tokens))
         arrays = {name: getattr(odds, name) for name in ("tokens", "levels", "scores")}
@@ -120,15 +104,15 @@ class Winners(Tabular):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "Winners":
-        """Read a folder that :meth:`save` wrote; limits are proved again from their shares."""
+        """Load a folder that :meth:`save` wrote. The limits are certified again, from their shares."""
         return cls(*load_run(path, WINNERS_FOLDER, _unpack_winners))
 
     def _blocks(self) -> list[Block]:
         blocks: list[Block] = [repr(self)]
         if not self.settled:
-            blocks.append(f"The limit of the prompt's own shares is not known: {NO_END}.")
+            blocks.append(f"The limit of the shares in the prompt is not known: {NO_END}.")
         if self.unsettled:
-            blocks.append(f"{self.unsettled} of {self.n_starts} starts reached no limit.")
+            blocks.append(f"From {self.unsettled} of {self.n_starts} starting shares, no limit was reached.")
         for number, limit in enumerate(self.limits):
             best = np.lexsort((-limit.exponents, -limit.shares))[:MOST_TOKENS_SHOWN]
             rows = [
@@ -143,11 +127,11 @@ class Winners(Tabular):
 
     @property
     def first(self) -> Limit:
-        """The limit of the prompt's own shares."""
+        """The limit of the shares in the prompt."""
         if not self.settled:
             raise UnsupportedOption(
-                f"no winner can be named, since the limit of the prompt's shares is not known: {NO_END}; "
-                "see .limits for the limits of other starts, or .shares_at(lengths) for predicted shares"
+                f"no winner is known, because the limit of the shares in the prompt is not known: {NO_END}; "
+                "see .limits for the limits of other shares, or .shares_at(lengths) for predicted shares"
             )
         return self.limits[0]
 
@@ -158,7 +142,7 @@ class Winners(Tabular):
 
     @property
     def exponents(self) -> Float64:
-        """ρ, shape (K,): the count of each token grows like t^ρ."""
+        """The exponent ρ of each token, shape (K,): its count grows like t^ρ."""
         return self.first.exponents
 
     @property
@@ -168,12 +152,12 @@ class Winners(Tabular):
 
     @property
     def certain(self) -> bool:
-        """Whether every start led to one certified limit, and there is a single closed set of tokens."""
+        """Whether every start led to the same certified limit, and there is a single closed set of tokens."""
         is_single = len(self.limits) == 1 and self.settled and not self.unsettled and self.n_classes == 1
         return is_single and self.limits[0].certified
 
     def shares_at(self, lengths: Sequence[int]) -> Float64:
-        """The predicted shares at these lengths of the text, prompt included, shape (n_lengths, K)."""
+        """Predict the shares at these lengths of the text, including the prompt: shape (n_lengths, K)."""
         checked = check_text_lengths(lengths, len(self.prompt))
         counts = count_prompt(self.prompt, len(self.odds.tokens))
         odds = self.odds.among()
@@ -187,13 +171,13 @@ class Winners(Tabular):
         return shares
 
     def slopes_between(self, first: int, last: int) -> Float64:
-        """The predicted d ln n / d ln t between two lengths, shape (K,); it tends to :attr:`exponents`."""
+        """Predict the slopes d ln n / d ln t between two lengths, shape (K,), which tend to ``exponents``."""
         shares = self.shares_at([first, last])
         with np.errstate(divide="ignore", invalid="ignore"):
             return 1.0 + np.log(shares[1] / shares[0]) / np.log(last / first)
 
     def plot(self, counts: TextCounts | None = None, ax: Any = None) -> Any:
-        """Draw the predicted shares over the length of the text, and those of ``counts``; return axes."""
+        """Draw the predicted shares, and those of ``counts``, over the text length; return the axes."""
         shortest = len(self.prompt)
         longest = max(10_000_000, 100 * shortest) if counts is None else int(counts.lengths[-1])
         lengths = np.unique(np.geomspace(shortest, longest, 200).round().astype(np.int64))
@@ -236,7 +220,7 @@ def _unpack_winners(run: Run) -> tuple[Any, ...]:
     check_ids(tokens, MAX_TOKENS if vocabulary is None else len(vocabulary) + len(unknown), "a token")
     square = levels.shape == scores.shape == (size, size)
     if not square or shares.ndim != 2 or shares.shape[1] != size or not len(prompt):
-        raise ValueError("the odds, the prompt and the shares have different tokens")
+        raise ValueError("the odds, the prompt and the shares have different numbers of tokens")
     odds = Odds(tokens, levels, scores, Names(vocabulary, unknown))
     limits = tuple(judge_limit(odds.among(), row) for row in shares)
     return odds, prompt, limits, *(run.manifest[name] for name in WINNER_COUNTS)
@@ -251,34 +235,31 @@ def winners(
 ) -> Winners:
     """Find which tokens remain when a layer continues its own text and sees all of it.
 
-    The next token is j with probability m_j w_ij / Σ_l m_l w_il, where i is the last token, w_ij the odds of
-    j under i, and m_l the count of token l so far. In a text of t tokens the shares x then follow dx/d ln t =
-    q(x) − x, where q(x) is the stationary distribution of that chain at fixed shares. At a limit, ρ_j = Σ_i
-    x_i w_ij / Σ_l x_l w_il is 1 for the winners and below 1 for all other tokens, whose counts grow like
-    t^ρ_j.
+    After the token i, the next token is j with probability m_j w_ij / Σ_l m_l w_il, where w_ij are the odds
+    of j under i, and m_l is the count of token l so far. In a text of t tokens the shares x then follow dx/d
+    ln t = q(x) − x, where q(x) is the stationary distribution of this chain at fixed shares. At a limit, ρ_j
+    = Σ_i x_i w_ij / Σ_l x_l w_il is 1 for the winners and below 1 for all other tokens, whose counts grow
+    like t^ρ_j.
 
     Parameters
     ----------
     layer : Attention or float array, shape (n_tokens, n_tokens)
-        An automaton, another attention (such as ``auto.at(step)``), or odds w with one row per query.
+        An automaton, another attention (such as ``auto.at(step)``), or a table of odds with one row per
+        query.
     prompt : str or sequence, optional
-        The first context; the text never contains other tokens. None means every token of the layer once.
+        The first context; the text never contains other tokens. None means each token of the layer once.
     starts : int
-        Number of shares from which to follow the flow, besides the prompt's: there may be several limits, and
-        random draws decide early which of them a text approaches. With more than 50 tokens fewer starts are
-        tried, so that the result takes seconds.
+        The number of starting shares to try in addition to those in the prompt. There may be several limits,
+        and early random draws decide which of them a text approaches. With more than 50 tokens, fewer
+        starting shares are tried, so that the computation takes seconds.
     seed : int or numpy.random.Generator, optional
-        The generator, or its seed; it draws the starts beyond one per token.
+        The random generator of the starting shares, or its seed.
 
     Examples
     --------
     >>> import attomaton as at
-    >>> auto = at.learn(["a b a c a b", "b a b c b a"])
-    >>> end = at.winners(auto.at(step=30), "a b c")
-    >>> [auto.name(token) for token in end.tokens], end.shares.round(3).tolist()
-    (['a', 'b'], [0.5, 0.5, 0.0])
-    >>> at.winners([[4.0, 1.0], [1.0, 4.0]])  # each token prefers itself: either may win
-    Winners(open; 2 limits from 3 starts)
+    >>> at.winners(at.learn(["a b a c a b", "b a b c b a"]).at(step=30), "a b c")
+    Winners(tokens a, b; 1 limit from 21 starts)
     """
     starts, rng = whole_number(starts, "starts"), make_rng(seed)
     odds, indices = read_odds(layer, prompt)
@@ -308,7 +289,6 @@ def winners(
 
 
 def _draw_starts(n_tokens: int, n_starts: int, rng: np.random.Generator) -> Iterator[Float64]:
-    """Initial shares: each token with nine tenths, then random ones; at most ``n_starts``."""
     if n_tokens == 1:
         return
     for number in range(n_starts):
@@ -321,7 +301,7 @@ def _draw_starts(n_tokens: int, n_starts: int, rng: np.random.Generator) -> Iter
 
 
 def _nudge(shares: Float64, rng: np.random.Generator) -> list[Float64]:
-    """Shares moved a little in a random direction, and in the opposite one."""
+    """The shares moved a little in a random direction, and in the opposite direction."""
     if len(shares) == 1:
         return []
     shift = NUDGE * rng.choice([-1.0, 1.0], len(shares)) * rng.uniform(0.5, 1.0, len(shares))
@@ -329,7 +309,6 @@ def _nudge(shares: Float64, rng: np.random.Generator) -> list[Float64]:
 
 
 def _find_limit_within(table: Float64, tokens: Int64, shares: Float64, budget: Budget) -> Limit | None:
-    """The limit from these shares of a closed set of tokens, as a limit of all tokens."""
     limit = find_limit(table[np.ix_(tokens, tokens)], shares, budget)
     if limit is None:
         return None
@@ -350,7 +329,6 @@ def _add_limit(limits: list[Limit], new: Limit | None) -> None:
 
 
 def _describe_growth(limit: Limit, token: int) -> str:
-    """How the count of a token grows with the length t of the text."""
     exponent = limit.decided[token]
     if np.isnan(exponent):
         return "not determined"

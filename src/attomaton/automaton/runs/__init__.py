@@ -1,1 +1,1 @@
-"""Runs on disk: their layout, reading on demand, and joining of parts."""
+"""Runs on disk: their files, reading on demand, and learning partition by partition."""

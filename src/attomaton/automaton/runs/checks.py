@@ -1,6 +1,6 @@
-"""Checks that the rows read from a run are those that its index promises.
+"""Check that the rows read from a run are those that its index lists.
 
-``counts`` is the index by token: the number of rows of each query in each table, arrays of shape (n_tokens,).
+``counts`` is the index by token: for each table the number of rows of each query, shape (n_tokens,).
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from attomaton.graphs.choices import ChoiceTable
 
 
 def check_rows(tables: Mapping[str, pa.Table], queries: Int64, counts: Mapping[str, Int64]) -> None:
-    """Reject tables that do not have all rows of exactly these ascending queries."""
+    """Refuse tables that do not contain all rows of exactly these ascending queries."""
     ids = queries.astype(np.int32)
     for name, table in tables.items():
         check_table(table, RUN_TABLES[name].schema, f"the table {name}")
@@ -31,8 +31,7 @@ def check_rows(tables: Mapping[str, pa.Table], queries: Int64, counts: Mapping[s
 
 
 def _count_components(local: Int32, n_nodes: Int64) -> Int64:
-    """The number of components of each query, from their local numbers; query i has ``n_nodes[i]`` nodes."""
-    counts = np.zeros(len(n_nodes), np.int64)
+    counts = np.zeros(len(n_nodes), np.int64)  # by query
     filled = n_nodes > 0
     if filled.any():
         counts[filled] = np.maximum.reduceat(local, offsets_of(n_nodes)[:-1][filled]).astype(np.int64) + 1
@@ -40,7 +39,7 @@ def _count_components(local: Int32, n_nodes: Int64) -> Int64:
 
 
 def check_batch(name: str, rows: pa.Table, queries: Int64, counts: Mapping[str, Int64]) -> None:
-    """Reject rows of a table that are of other queries, or have tokens or components that do not exist."""
+    """Refuse rows with other queries, or with tokens or components that do not exist."""
     layout, n_tokens = RUN_TABLES[name], len(counts[name])
     check_table(rows, layout.schema, f"the table {name}")
     query = column(rows, "query")

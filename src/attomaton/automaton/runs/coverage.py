@@ -1,4 +1,4 @@
-"""How much of a corpus the theory covers, in a dozen numbers."""
+"""Measure how much of a corpus the theory covers, in a dozen numbers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -26,8 +26,8 @@ N_TOKENS = 8  # tokens listed of each
 class LargeComponent:
     """One of the largest components: ``size`` tokens tie under ``query``.
 
-    ``tokens`` are the eight tokens with the most evidence; ``query_text`` and ``texts`` are the query and
-    these tokens as text (ids if there is no vocabulary).
+    ``tokens`` are the eight tokens with the most evidence. ``query_text`` and ``texts`` are the query and
+    these tokens as text (as ids if there is no vocabulary).
     """
 
     query: int
@@ -38,7 +38,7 @@ class LargeComponent:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "LargeComponent":
-        """The inverse of ``asdict``, from JSON."""
+        """The inverse of ``asdict``."""
         lists: dict[str, Any] = {name: tuple(record[name]) for name in ("tokens", "texts")}
         return cls(**{**record, **lists})
 
@@ -47,14 +47,13 @@ class LargeComponent:
 class Coverage(Tabular):
     """How much of a corpus the theory covers.
 
-    ``n_read`` is the number of samples of the selected queries, and ``realisable`` the share of them whose
-    label is in the context; only these can be learned by attention alone. ``n_queries``, ``n_edges`` and
-    ``n_components`` count queries with a graph, and distinct edges and components over all queries.
-
+    ``n_read`` is the number of samples of the selected queries. ``realisable`` is the share of them whose
+    label is in the context: only these can be learned by attention alone. ``n_queries``, ``n_edges`` and
+    ``n_components`` count the queries with a graph, and the edges and components of all queries.
     ``tied_queries`` is the share of queries with a component larger than one token, where soft composition
-    happens; ``ordered_queries`` the share whose components form one chain, so that every context of known
-    tokens is determined. ``largest`` are the largest components with more than one token. ``hard`` and
-    ``soft`` are the certificates, with the outcome in words under ``"status"``.
+    happens. ``ordered_queries`` is the share of queries whose components form one chain, so that the theorem
+    decides every context of known tokens. ``largest`` are the largest components of several tokens. ``hard``
+    and ``soft`` are the certificates, with their outcome under ``"status"``.
     """
 
     n_read: int
@@ -70,7 +69,7 @@ class Coverage(Tabular):
 
     @property
     def note(self) -> str:
-        """Why the theory does not apply, if it does not; otherwise empty."""
+        """Why the theory does not apply; empty if it applies."""
         return "" if self.realisable > 0 or not self.n_read else self._why_not()
 
     def _why_not(self) -> str:
@@ -119,7 +118,7 @@ class Coverage(Tabular):
         return table_of({name: [value] for name, value in row.items()})
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain JSON values."""
+        """The coverage as plain JSON values."""
         return asdict(self)
 
     @classmethod
@@ -139,7 +138,7 @@ def _proof(side: Mapping[str, Any], reached: str) -> Signal:
 
 
 class RankedComponent(NamedTuple):
-    """A large component, and its evidence: the total support of the edges of its tokens."""
+    """A large component with its evidence: the total support of the edges of its tokens."""
 
     evidence: int
     component: LargeComponent
@@ -147,7 +146,7 @@ class RankedComponent(NamedTuple):
 
 @dataclass(frozen=True)
 class Tally:
-    """What the queries of one partition contribute to the coverage report."""
+    """The contribution of the queries of one partition to the coverage report."""
 
     n_queries: int
     n_edges: int
@@ -167,7 +166,7 @@ class Tally:
 
 
 def tally_components(components: Components, gathered: Gathered | None = None) -> Tally:
-    """What the queries of these components contribute; ``gathered`` counts edges that are not in them."""
+    """Tally the queries of these components; ``gathered`` counts their edges if the components lack them."""
     n_edges = len(components.edges) if gathered is None else int(gathered.n_edges.sum())
     return Tally(
         n_queries=len(components.queries),
@@ -192,7 +191,6 @@ def join_tallies(
     proofs: tuple[HardCertificate, SoftCertificate],
     vocabulary: Vocabulary | None,
 ) -> Coverage:
-    """The coverage report from the tallies of all partitions, in ascending order of the queries."""
     n_read = n_realisable + n_unrealisable
     n_queries = sum(tally.n_queries for tally in tallies)
     largest = [ranked for tally in tallies for ranked in tally.largest]

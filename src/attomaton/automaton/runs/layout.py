@@ -1,11 +1,9 @@
 """The files of a run: four tables in partitions of whole queries, and an index of the queries.
 
-Each table is one Parquet file per partition, sorted by query:
+Each table has one Parquet file per partition, sorted by query:
 
-    edges      query, winner, loser, support
-    nodes      query, token, component, hard, soft
-    order      query, above, below, edges, support, multiplier
-    choices    query, winner, tokens, multiplicities, count
+    edges query, winner, loser, support nodes query, token, component, hard, soft order query, above, below,
+    edges, support, multiplier choices query, winner, tokens, multiplicities, count
 
 ``component``, ``above`` and ``below`` are local numbers of components
 (:mod:`~attomaton.automaton.runs.numbering`). The index (:mod:`~attomaton.automaton.runs.query_index`) has one
@@ -44,7 +42,7 @@ ORDER_FILE = {
 
 @dataclass(frozen=True)
 class TableLayout:
-    """The columns of a table in files, the Parquet options, and which columns have tokens or components."""
+    """The columns of a stored table, its Parquet options, and its columns of tokens and of components."""
 
     schema: pa.Schema
     options: dict[str, Any]

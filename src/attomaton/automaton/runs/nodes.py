@@ -1,4 +1,4 @@
-"""The nodes of some queries with their scores: all that a prediction needs."""
+"""The nodes of some queries with their scores, which are all that a prediction needs."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -19,9 +19,9 @@ RECENT_NODES, RECENT_QUERIES = 1 << 20, 256
 
 
 class NodeScores(NamedTuple):
-    """Component, hard and soft score of pairs (query, token), arrays of shape (n_entries,).
+    """The component, the hard score and the soft score of pairs (query, token), shape (n_pairs,).
 
-    Where ``is_node`` is false the token is not a node under the query, and the other values mean nothing.
+    If ``is_node`` is false, the token is not a node under the query, and the other values are meaningless.
     """
 
     is_node: Bool
@@ -48,14 +48,13 @@ class Nodes:
         return cls(*nodes, *scores, components.edges.n_tokens)
 
     def copied(self) -> "Nodes":
-        """A copy without views: columns that were read keep their whole row groups in memory."""
+        """A copy that owns its arrays: views of columns would keep whole row groups in memory."""
         ids = self.query.copy(), self.token.copy(), self.component.copy()
         return Nodes(*ids, self.hard.copy(), self.soft.copy(), self.n_tokens)
 
     @cached_property
     def keys(self) -> Int64:
-        """One ascending key per node: query and token packed."""
-        return pack_pairs(self.query, self.token)
+        return pack_pairs(self.query, self.token)  # ascending
 
     def find(self, queries: Integers, tokens: Integers) -> NodeScores:
         rows, is_node = find_rows(self.keys, pack_pairs(queries, tokens))
@@ -66,7 +65,7 @@ class Nodes:
 
 
 class RecentNodes:
-    """A cache of the nodes of recent queries; a thread that finds it in use reads without it."""
+    """A cache of the nodes of recent queries; a thread that finds the cache in use reads without it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -76,7 +75,6 @@ class RecentNodes:
         return RecentNodes, ()
 
     def find(self, query: int, read: Callable[[], Nodes]) -> Nodes:
-        """The nodes of a query, read if they are not cached."""
         if not self._lock.acquire(blocking=False):
             return read()
         try:
@@ -96,10 +94,10 @@ class RecentNodes:
 
 @dataclass(frozen=True, eq=False)
 class Outline:
-    """Nodes, order and scores of some queries.
+    """The nodes, the order and the scores of some queries.
 
     ``components`` has the nodes and the order; its edges may be missing. ``hard`` and ``soft`` are the scores
-    of its nodes; ``number`` is the number of each component among those of all queries, ascending.
+    of the nodes. ``number`` is the number of each component among those of all queries, ascending.
     """
 
     components: Components
@@ -109,5 +107,5 @@ class Outline:
 
     @cached_property
     def implied(self) -> Bool:
-        """Which pairs of the order a longer path replaces, shape (n_pairs,)."""
+        """Which pairs of the order follow from a longer path, shape (n_pairs,)."""
         return ~find_needed(self.components)

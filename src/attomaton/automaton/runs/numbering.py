@@ -1,8 +1,9 @@
 """Two numberings of components: local in files, overall in memory.
 
 In files the components of each query are numbered from 0, so that a partition can be written before the
-others are solved. In memory (:class:`~attomaton.graphs.components.Components`) they are numbered from 0 over
-all queries. The difference of the two is ``first``: the overall number of the first component of each query.
+others are solved. In memory (:class:`~attomaton.graphs.components.Components`) components are numbered from 0
+over all queries. The overall number is the local number plus ``first``, the overall number of the first
+component of the query.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,6 @@ from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 
 
 def nodes_to_store(components: Components, hard: Float64, soft: Float64) -> pa.Table:
-    """The nodes with their scores, components numbered locally."""
     query = components.query_of_node
     columns = {"query": query, "token": components.token_of_node, "hard": hard, "soft": soft}
     local = components.component_of_node - _first_components(components)[query]
@@ -26,7 +26,6 @@ def nodes_to_store(components: Components, hard: Float64, soft: Float64) -> pa.T
 
 
 def order_to_store(components: Components, multiplier: Float64) -> pa.Table:
-    """The order with its multipliers, components numbered locally."""
     order = {name: column(components.order, name) for name in ("above", "below", "edges", "support")}
     query = components.query_of[order["above"]]
     first = _first_components(components)[query]
@@ -39,7 +38,7 @@ def _first_components(components: Components) -> Int64:
 
 
 def restore_components(tables: Mapping[str, pa.Table]) -> tuple[pa.Table, pa.Table]:
-    """Nodes and order of checked tables, with components numbered over the queries of these tables."""
+    """Nodes and order from checked tables, with components numbered over the queries of these tables."""
     order, (nodes, first) = tables["order"], restore_nodes(tables["nodes"])
     first_of_row = first[np.minimum(column(order, "query"), len(first) - 1)]
     columns = {name: column(order, name) for name in ("edges", "support")}
@@ -58,7 +57,7 @@ def restore_nodes(nodes: pa.Table) -> tuple[pa.Table, Int64]:
 
 
 def number_overall(name: str, rows: pa.Table, first: Int64) -> pa.Table:
-    """Rows of a stored table, without multipliers, with components numbered over all queries of the run."""
+    """Rows of a stored table, without multipliers, with components numbered over all queries."""
     table: Any = rows.drop_columns(["multiplier"]) if name == "order" else rows
     first_of_row = first[column(rows, "query")]
     for component in RUN_TABLES[name].components:

@@ -1,4 +1,4 @@
-"""The index of a run: for each query the number of its samples, and of its rows in each table."""
+"""The index of a run: for each query, the numbers of its samples and of its rows in each table."""
 
 from collections.abc import Mapping
 
@@ -23,11 +23,11 @@ def _query_schema(*counts: str) -> pa.Schema:
 
 INDEX_SCHEMA = _query_schema("realisable", "unrealisable", *COUNTED)
 HARD_INDEX_SCHEMA = _query_schema(*HARD_COUNTS)
-"""The columns of the index that are known before the soft side of a partition is solved."""
+"""The index columns that are known before the soft side of a partition is solved."""
 
 
 def make_index(queries: pa.Table, counts: Mapping[str, Int64]) -> pa.Table:
-    """The index, from the samples by query and the counts of rows by token, arrays of shape (n_tokens,)."""
+    """Make the index from the samples by query and from the row counts by token, shape (n_tokens,) each."""
     query = column(queries, "query")
     samples = {name: column(queries, name) for name in QUERY_SCHEMA.names}
     for name in COUNTED:
@@ -43,7 +43,7 @@ def index_of(components: Components, choices: ChoiceTable) -> pa.Table:
 
 
 def count_hard_rows(components: Components, gathered: Gathered | None = None) -> pa.Table:
-    """The hard part of the index of a partition; ``gathered`` counts edges that components do not contain."""
+    """The index columns of the hard side; ``gathered`` counts edges that the components do not contain."""
     queries = components.queries
     ends = np.append(queries, components.edges.n_tokens)
     counts = {
@@ -64,7 +64,6 @@ def _query_of_row(components: Components) -> dict[str, Integers]:
 
 
 def check_query_index(index: pa.Table, n_tokens: int) -> dict[str, Int64]:
-    """The counts of the index by token, shape (n_tokens,) each, if the index is consistent."""
     check_table(index, INDEX_SCHEMA, "the index of queries")
     check_ids_of(index, {"query": n_tokens}, "the index of queries")
     query = column(index, "query")

@@ -1,8 +1,8 @@
-"""Learning on disk in two stages, and the run folder with their results.
+"""Learn on disk in two stages, and write their results to a run folder.
 
-An engine runs each stage for every partition of the queries: edges → components and the hard side; then, when
-all ties are known, choices → the soft side. Each partition is read, solved and written separately, so memory
-depends only on the largest.
+An engine runs each stage for every partition of the queries. The first stage goes from edges to components
+and the hard side; the second, once all ties are known, from choices to the soft side. Each partition is read,
+solved and written separately, so memory depends only on the largest partition.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,11 +38,11 @@ from attomaton.solvers.soft.tied import group_choices, solve_groups
 from attomaton.solvers.solved import spread_scores
 
 StageRecord = Mapping[str, Any]
-"""What a stage returns for a partition: the ``folder`` and the ``names`` of its files, by table, the entries
-of these files for the manifest (``files``), and the certificate."""
+"""The result of a stage for a partition: ``folder``, the ``names`` of its files by table, their manifest
+entries (``files``), and the certificate."""
 
 MOST_LOADED_EDGES = 1 << 22
-"""Maximum number of edges of a partition in memory; of a larger one only the condensation is."""
+"""Maximum number of edges of a partition in memory; a larger partition is reduced to its totals."""
 
 STAGE_FORMAT = 1  # version of the files that stages pass to each other
 BYTES_PER_EDGE, BYTES_PER_CHOICE, BYTES_PER_MEMBER = 120, 80, 25
@@ -51,7 +51,7 @@ BYTES_PER_EDGE, BYTES_PER_CHOICE, BYTES_PER_MEMBER = 120, 80, 25
 
 @dataclass(frozen=True, eq=False)
 class HardStage:
-    """Edges of a partition → its components and hard side."""
+    """The first stage: from the edges of a partition to its components and its hard side."""
 
     edges: EdgePartitions
     name: str = "hard"
@@ -59,18 +59,17 @@ class HardStage:
 
     @property
     def fingerprint(self) -> str:
-        """Digest of the edges, and of the samples by query, since some samples have no edge."""
+        """The digest of the edges and of the samples by query, since some samples have no edge."""
         counted = [column(self.edges.queries, name) for name in QUERY_SCHEMA.names]
         samples = [self.edges.n_tokens, self.edges.borders.tolist(), digest_arrays(*counted)]
         return digest_record([self.name, STAGE_FORMAT, samples, _digests(self.edges.entries)])
 
     @property
     def weights(self) -> list[int]:
-        """About how many bytes of memory each partition takes."""
-        return [BYTES_PER_EDGE * min(size + 1, MOST_LOADED_EDGES) for size in self.edges.sizes]
+        return [BYTES_PER_EDGE * min(size + 1, MOST_LOADED_EDGES) for size in self.edges.sizes]  # bytes
 
     def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
-        """Solve a partition; write nodes, order, ties and counts; return the certificate and the tally."""
+        """Solve a partition: write nodes, order, ties and row counts; return certificate and tally."""
         components, gathered = self._components(number)
         hard = solve_graph_svm(components, threads=1)
         score = column(hard.scores, "score")
@@ -97,7 +96,6 @@ class HardStage:
         }
 
     def _components(self, number: int) -> tuple[Components, Gathered | None]:
-        """The components of a partition; for a large one the edges are reduced to their totals."""
         if self.edges.sizes[number] > MOST_LOADED_EDGES:
             queries, n_tokens = self.edges.queries_of(number), self.edges.n_tokens
             gathered = gather_components(self.edges.scan(number), queries, n_tokens)
@@ -107,9 +105,9 @@ class HardStage:
 
 @dataclass(frozen=True, eq=False)
 class SoftStage:
-    """Choices of a partition and its nodes → its soft side.
+    """The second stage: from the choices of a partition and its nodes to its soft side.
 
-    ``nodes`` are the files of the hard stage, and ``before`` is the fingerprint of that stage.
+    ``nodes`` are the files of the first stage, and ``before`` is the fingerprint of that stage.
     """
 
     nodes: Sequence[Path]
@@ -133,7 +131,7 @@ class SoftStage:
         ]
 
     def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
-        """Solve a partition; write its nodes with both scores, and its number of choices by query."""
+        """Solve a partition: write its nodes with both scores; return the number of choices by query."""
         nodes = read_parquet(self.nodes[number].read_bytes())
         components = of_nodes(restore_nodes(nodes)[0], self.n_tokens)
         groups, counts = self._choices(number, components)
@@ -159,7 +157,6 @@ class SoftStage:
 
 
 def learn_by_partition(engine: Any, edges: EdgePartitions, progress: Progress = silent) -> "FinishedStages":
-    """Solve both sides of all partitions with the disk-based engine that counted the edges."""
     hard_stage = HardStage(edges)
     progress(hard_stage.title, 0, 0)
     hard = engine.run_partitions(hard_stage, hard_stage.weights)
@@ -178,7 +175,7 @@ def _path_of(record: StageRecord, table: str) -> Path:
 
 @dataclass(frozen=True, eq=False)
 class FinishedStages:
-    """Both stages of all partitions, with their results, ready to become a run folder."""
+    """The results of both stages for all partitions, ready to be written to a run folder."""
 
     edges: EdgePartitions
     choices: ChoicePartitions

@@ -38,7 +38,7 @@ SMALL_RUN_ROWS = 1 << 18  # up to this size a second thread does not speed up wr
 
 @dataclass(frozen=True)
 class Proofs:
-    """The certificates of both sides of a whole run; loss, ridge and free as in ``SoftSolution``."""
+    """The certificates of both sides of a run; loss, ridge and free are those of ``SoftSolution``."""
 
     hard: HardCertificate
     soft: SoftCertificate
@@ -52,7 +52,6 @@ def records_of_run(vocabulary: Vocabulary | None, coverage: Coverage) -> dict[st
 
 
 def write_tables(folder: Path, tables: Mapping[str, pa.Table], borders: Int64) -> dict[str, dict[str, Any]]:
-    """Write whole tables in partitions; return the manifest's entry of each file, by the file's name."""
     ranges = list(pairwise(borders.tolist()))
 
     def write(file: tuple[str, int]) -> dict[str, Any]:
@@ -77,7 +76,6 @@ def finish_run(
     records: Mapping[str, Any],
     about: Mapping[str, Any],
 ) -> None:
-    """Write the files of a run other than its tables, which are already in the folder."""
     manifest = {
         **about,
         "n_tokens": n_tokens,
@@ -89,7 +87,6 @@ def finish_run(
 
 
 def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> Solved:
-    """The components and both solutions of some queries, each checked by its constructor."""
     proofs = read_proofs(run.manifest)
     with _explained_as("the table edges"):
         edges = EdgeTable(tables["edges"], queries, run.manifest["n_tokens"])
@@ -130,7 +127,6 @@ def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> Sol
 
 
 def read_proofs(manifest: Mapping[str, Any]) -> Proofs:
-    """The certificates in a manifest, if all their values are numbers."""
     certificates: list[Any] = []
     for name, kind in (("hard", HardCertificate), ("soft", SoftCertificate)):
         kinds: dict[str, Any] = {field.name: field.type for field in fields(kind)}
@@ -140,7 +136,7 @@ def read_proofs(manifest: Mapping[str, Any]) -> Proofs:
 
 
 def read_window(manifest: Mapping[str, Any]) -> int | None:
-    """The longest context that a run was learned with, if its manifest records it."""
+    """The longest context with which a run was learned; None if its manifest does not record it."""
     config: Any = manifest.get("config")
     settings = cast("dict[str, Any]", config) if isinstance(config, dict) else {}
     windows: list[Any] = [settings.get(name) for name in ("window", "max_window")]
@@ -158,7 +154,7 @@ def _explained_as(files: str) -> Generator[None]:
 
 def _check_values(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
     if record.keys() != kinds.keys():
-        raise ValueError(f"manifest.json does not give exactly {', '.join(kinds)}")
+        raise ValueError(f"a record in manifest.json does not have exactly the fields {', '.join(kinds)}")
     for name, kind in kinds.items():
         value = record[name]
         is_flag = isinstance(value, bool)
@@ -166,7 +162,7 @@ def _check_values(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[s
             value = float(value)
         has_type = isinstance(value, kind) and (not is_flag or isinstance(True, kind))
         if not has_type or not (isinstance(value, str | None) or isfinite(value)):
-            raise ValueError(f"manifest.json gives {str(value)[:40]} as {name}")
+            raise ValueError(f"{name} is {str(value)[:40]} in manifest.json")
     return dict(record)
 
 

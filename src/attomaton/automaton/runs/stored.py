@@ -1,4 +1,4 @@
-"""A run folder that is read on demand, query by query."""
+"""An open run folder, read on demand, query by query."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -35,7 +35,7 @@ from attomaton.graphs.partitions import cut_queries, of_nodes
 from attomaton.graphs.paths import Edges, QueryGraph
 from attomaton.solvers.hard.solve import HardSolution
 from attomaton.solvers.soft.solve import SoftSolution
-from attomaton.solvers.solved import Solved
+from attomaton.solvers.solved import Solved, show_size
 
 SMALL_RUN_BYTES = 8_000_000  # a run up to this size is read completely when opened
 MOST_BLOCK_ROWS = 1 << 22  # rows in memory at a time, of a larger run
@@ -43,9 +43,9 @@ MOST_BLOCK_ROWS = 1 << 22  # rows in memory at a time, of a larger run
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StoredRun:
-    """An open run folder: all in memory except its tables, which are read on demand, query by query.
+    """An open run folder: its tables are read on demand, query by query, and everything else is in memory.
 
-    ``counts`` is the index by token: the number of samples and of rows of each query in each table.
+    ``counts`` is the index by token: the numbers of samples of each query and of its rows in each table.
     """
 
     run: Run
@@ -64,14 +64,13 @@ class StoredRun:
 
     @property
     def is_small(self) -> bool:
-        """Whether to read the run completely: it is small, or weights of embeddings join all queries."""
+        """Whether to load the whole run: it is small, or weights of embeddings join all queries."""
         size = sum(int(entry["bytes"]) for entry in self.run.partitions.values())
         return size <= SMALL_RUN_BYTES or bool(self.run.arrays)
 
     def __repr__(self) -> str:
         n_queries = int((self.counts["components"] > 0).sum())
-        size = f"{n_queries:,} queries, {int(self._first[-1]):,} components, {self.n_tokens:,} tokens"
-        return f"Automaton({size})"
+        return show_size("Automaton", n_queries, int(self._first[-1]), self.n_tokens)
 
     @property
     def index(self) -> pa.Table:
@@ -101,7 +100,6 @@ class StoredRun:
         return scores
 
     def graph_of(self, query: int) -> QueryGraph:
-        """The graph of one query; its edges are read on iteration."""
         query = whole_number(query, "query", most=max(self.n_tokens - 1, 0))
         nodes = self._nodes_of(np.array([query]))
         with self._explained():
@@ -112,7 +110,7 @@ class StoredRun:
             above, below = (column(order, name).astype(np.int64) for name in ("above", "below"))
             for numbers in (above, below):
                 check_ids(numbers, n_components, "a component of the order")
-            check_rising(above * max(n_components, 1) + below, "the order, by above and below,")
+            check_rising(above * max(n_components, 1) + below, "the order, sorted by above and below,")
             check_acyclic(above, below, n_components)
         edges = partial(self._edges_of, query)
         return QueryGraph(first, nodes.token, nodes.component, above + first, below + first, edges)
@@ -201,7 +199,7 @@ class StoredRun:
             query, token, number = (column(table, name) for name in ("query", "token", "component"))
             hard, soft = (check_floats(column(table, name), (None,), name) for name in ("hard", "soft"))
             check_ids(token, self.n_tokens, "a token of the nodes")
-            check_rising(pack_pairs(query, token), "the nodes, by query and token,")
+            check_rising(pack_pairs(query, token), "the nodes, sorted by query and token,")
         return Nodes(query, token, number + self._first[query], hard, soft, self.n_tokens)
 
     @cached_property
@@ -213,12 +211,11 @@ class StoredRun:
 
 
 def open_run(path: str | AnyPath) -> StoredRun:
-    """Open a run folder: read its manifest, index and vocabulary, but not its tables."""
     run = read_run(path)
     with explained_run(run.folder):
         n_tokens = run.manifest["n_tokens"]
         if not isinstance(n_tokens, int) or not 0 <= n_tokens <= MAX_TOKENS:
-            raise MismatchedParts(f"n_tokens in manifest.json is not a whole number up to {MAX_TOKENS:,}")
+            raise MismatchedParts(f"n_tokens in manifest.json is not a whole number from 0 to {MAX_TOKENS:,}")
         vocabulary = read_vocabulary(run.records, n_tokens)
         storage.read_proofs(run.manifest)
         counts = check_query_index(run.tables[storage.INDEX_TABLE], n_tokens)
@@ -231,7 +228,7 @@ def _open_tables(run: Run, counts: dict[str, Int64]) -> dict[str, PartedTable]:
     rises = len(borders) > 1 and borders[0] == 0 and borders[-1] == n_tokens
     if not rises or (n_tokens and (np.diff(borders) <= 0).any()):
         raise MismatchedParts(
-            "the query ranges of the partitions in manifest.json overlap, or leave out queries"
+            "the query ranges of the partitions in manifest.json overlap, or do not cover all queries"
         )
     folder = run.folder or Path()
 

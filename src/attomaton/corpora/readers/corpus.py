@@ -202,6 +202,7 @@ def read_documents_and_entry(
     path = path_of(source)
     if is_ids(source):
         refuse_reading(reading, "the sequence")
+    if is_ids(source) and reading.separator is None:
         samples = Samples.from_windows(source, window=1)
         documents = Documents(samples.values, np.array([0, len(samples.values)], np.int64), None)
         about: dict[str, Any] = {"kind": "ids", "sha256": digest_arrays(samples.values)}

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -95,6 +96,16 @@ def _checked_token(token: Any, number: int, location: str) -> str:
     if not token:
         raise UnreadableSource(f"{location} has an empty token at position {number}; leave it out")
     return checked_text(token, location)
+
+
+def split_stream(ids: Any, separator: int | None) -> list[Any]:
+    """The documents of a stream of ids; the separator ends a document, and belongs to it."""
+    if separator is None:
+        return [ids]
+    is_array = isinstance(ids, np.ndarray)
+    ends = ids == separator if is_array else [_is_id(token) and token == separator for token in ids]
+    borders: list[int] = [0, *(np.flatnonzero(ends) + 1).tolist(), len(ids)]
+    return [ids[start:stop] for start, stop in pairwise(borders) if start < stop]
 
 
 class RecordReader(FileReader):

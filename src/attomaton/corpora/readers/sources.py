@@ -34,7 +34,7 @@ from attomaton.corpora.readers.files import (
     text_cure,
 )
 from attomaton.corpora.readers.json_files import JsonLinesReader, JsonReader
-from attomaton.corpora.readers.records import DocumentsReader, MemoryReader
+from attomaton.corpora.readers.records import DocumentsReader, MemoryReader, split_stream
 from attomaton.corpora.readers.streams import StreamReader
 from attomaton.corpora.readers.texts import FastaReader, TextReader
 from attomaton.corpora.shards import TokenizedCorpus, is_tokenized, read_tokens
@@ -100,7 +100,7 @@ def _reader_in_memory(source: Any, reading: Reading) -> Reader:
     if tables.is_data_frame(source):
         return tables.read_frame(source, reading)
     if is_ids(source) and len(source):
-        return MemoryReader([source], reading)
+        return MemoryReader(split_stream(source, reading.separator), reading)
     kind = cast("type[Any]", type(source))
     if issubclass(kind, np.ndarray) and source.ndim > 0:
         return MemoryReader(source.tolist() if source.dtype.kind in "OUT" else list(source), reading)

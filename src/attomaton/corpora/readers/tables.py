@@ -25,7 +25,7 @@ from attomaton.corpora.readers.columns import (
     find_document_column,
 )
 from attomaton.corpora.readers.files import FileReader, TableReader, naming
-from attomaton.corpora.readers.records import MemoryReader
+from attomaton.corpora.readers.records import MemoryReader, split_stream
 
 COLUMN_BATCH_ROWS = 1000  # rows that are read at once, if they are not too large
 SAMPLE_ROWS = 100  # rows of a pandas column that show the type of its values
@@ -218,7 +218,7 @@ def read_frame(source: Any, reading: Reading) -> Reader:
     if isinstance(column, _arrow.Array):
         column = _arrow.chunked_array([column])
     if not is_table and _types.is_integer(column.type) and not column.null_count:
-        return MemoryReader([column.to_numpy()], reading, title)  # one document, as an array of ids is
+        return MemoryReader(split_stream(column.to_numpy(), reading.separator), reading, title)
     is_list = _types.is_list(column.type) or _types.is_large_list(column.type)
     if is_list and not _types.is_integer(column.type.value_type):
         return MemoryReader(column.to_pylist(), reading, title)
