@@ -61,7 +61,6 @@ def draw_boards(boards: Sequence[Sequence[BoardRow]], scale: str, title: str, ax
 
 
 def _draw_row(axes: Any, row: BoardRow, level: float, stub: float) -> None:
-    """One item: a point with its interval, or a triangle at its bound that points to the infinite rating."""
     if not isfinite(row["rating"]):
         sign = 1.0 if row["rating"] > 0 else -1.0
         bound = row["low"] if sign > 0 else row["high"]

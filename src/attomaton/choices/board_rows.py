@@ -110,7 +110,6 @@ def rating_format(scale: str) -> str:
 
 
 def row_cells(row: BoardRow, scale: str) -> list[str]:
-    """A row as text: rank, rank interval, item, rating, standard error, interval, games."""
     digits, low, high = rating_format(scale), row["low"], row["high"]
     if row["rating"] == np.inf:
         rating, interval = f"≥ {low:{digits}}" if isfinite(low) else "+inf", "-"

@@ -130,7 +130,6 @@ def as_list(values: Any) -> list[Any]:
 
 
 def as_sequence(names: Any) -> Sequence[Any]:
-    """Several names as a list, a single name as a list of it."""
     return list(cast("Sequence[Any]", names)) if isinstance(names, list | tuple) else [names]
 
 
@@ -286,7 +285,6 @@ def _number_in_arrow(arrays: Mapping[str, Any], by_row: Int64) -> tuple[tuple[An
 
 
 def _join_numbers(arrays: Sequence[Any]) -> Any:
-    """Columns of numbers, one after the other: as integers if all of them are whole."""
     values = np.concatenate(arrays)
     large = any(array.dtype.kind == "i" and (np.abs(array) >= 1 << 53).any() for array in arrays)
     if values.dtype.kind == "f" and large:
@@ -319,7 +317,6 @@ def _kind_of(arrow_type: Any) -> str:
 
 
 def _as_numbers(array: Any) -> Any:
-    """Numbers as 64-bit integers if all of them are whole, otherwise as floats."""
     values = numbers_of(array)
     if values.dtype.kind == "u" and len(values) and int(values.max()) >= 1 << 63:
         raise InvalidSamples(f"an item is {int(values.max())}, beyond 64-bit integers; give it as text")

@@ -50,10 +50,7 @@ def read_covariates(
     table: Mapping[Any, Any],
     contestants: tuple[Any, Any],
 ) -> Covariates:
-    """The covariates that ``options`` name: columns of the ``table``, or sequences.
-
-    ``contestants`` are the names of the columns of the two items of a pair.
-    """
+    """The covariates that ``options`` name; ``contestants`` are the columns of the two items of a pair."""
     choices = parsed.choices
     unfit = [name for name in ("features", "moved_first", "style") if name in options]
     if isinstance(choices, SetChoices) and unfit:
@@ -188,7 +185,6 @@ class _RowReader(NamedTuple):
         )
 
     def read_labels(self, name: str, source: Any) -> tuple[Int64, list[Any]]:
-        """The codes and the names of clusters or categories, equal in all rows of a situation."""
         role = f"{show(source)} ({name})" if isinstance(source, str) else name
         number, distinct = number_labels(self.take(source, name), role, self.n_rows)
         choices = self.parsed.choices

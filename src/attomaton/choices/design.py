@@ -53,7 +53,6 @@ class Regression(NamedTuple):
     target: str = ""
 
     def read(self) -> "Regression":
-        """The regression with the data of a formula or of a fit as columns."""
         if isinstance(self.X, str):
             return self._read_formula()
         if library_of(self.X) == "statsmodels":
@@ -133,7 +132,7 @@ class Regression(NamedTuple):
 
 
 def read_regressors(source: Any, names: Sequence[str] | None) -> tuple[Float64, list[str]]:
-    """The regressors as a matrix of numbers, and their names; text becomes a column of 0 and 1 per level."""
+    """A matrix of numbers and its names; text becomes a column of 0 and 1 for each level but the first."""
     columns = columns_of(source) if is_frame(source) else _columns_of_array(source)
     labels = list(map(str, columns if names is None else names))
     if len(labels) != len(columns):
@@ -246,7 +245,6 @@ def read_column(column: Any, name: str) -> Float64:
 
 
 def _check_integer(value: int, row: int, name: str) -> None:
-    """Refuse an integer that float64 would round to another."""
     if abs(value) > EXACT and int(float(value)) != value:
         raise InvalidSamples(
             f"column {show(name)} is {value} in row {row}, with more digits than float64 has; subtract the "
@@ -255,7 +253,6 @@ def _check_integer(value: int, row: int, name: str) -> None:
 
 
 def read_labels(source: Any, size: int) -> tuple[tuple[Any, ...], Any]:
-    """The labels in order, and the number of each case's label."""
     if is_frame(source):
         columns = list(columns_of(source).values())
         if len(columns) != 1:

@@ -37,13 +37,14 @@ def fit_choices(
     penalty: str | None = None,
     **columns: Unpack[Columns],
 ) -> ChoiceFit:
-    """Fit p(y | X) = m_y e^{s_y} / Σ_{j∈X} m_j e^{s_j} where the choices determine it.
+    """Rate items from choices between them, also where some items never lost or never won.
 
-    Finite scores exist exactly inside the strongly connected components of "beats"; between components an
-    order is returned and never a number. A sequence may be a list, a numpy array, a pandas or Polars Series,
-    or an Arrow array. A frame may be a pandas, Polars or narwhals frame, an Arrow table, a dataset of
-    ``datasets``, a DuckDB relation, a dict of columns, a list of records, or the path of a ``.csv``,
-    ``.tsv``, ``.parquet`` or ``.jsonl`` file.
+    The model is p(y | X) = m_y e^{s_y} / Σ_{j∈X} m_j e^{s_j}: item y with score s_y is chosen from the set X,
+    in which item j occurs m_j times. Finite scores exist exactly inside the strongly connected components
+    of "beats"; between components an order is returned and never a number. A sequence may be a list, a
+    numpy array, a pandas or Polars Series, or an Arrow array. A frame may be a pandas, Polars or narwhals
+    frame, an Arrow table, a dataset of ``datasets``, a DuckDB relation, a dict of columns, a list of
+    records, or the path of a ``.csv``, ``.tsv``, ``.parquet`` or ``.jsonl`` file.
 
     Parameters
     ----------

@@ -33,7 +33,6 @@ class NamedColumns(NamedTuple):
     tied: Any = None
 
     def name(self, role: str) -> Any:
-        """The name of the column with this role, or the names; the role itself by default."""
         return self.roles.get(role, role)
 
     def take(self, role: str) -> Any:
@@ -154,7 +153,6 @@ def _refuse_counts(frame: NamedColumns, reason: str) -> None:
 
 
 def _read_long(frame: NamedColumns) -> ParsedChoices:
-    """One row for each alternative of a situation, in any order."""
     _refuse_counts(frame, "chosen says how often each alternative was chosen")
     situation, _ = number_labels(frame.take("situation"), "situation")
     if not len(situation):

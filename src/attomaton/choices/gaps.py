@@ -215,10 +215,10 @@ class GapLimits(NamedTuple):
 def lost_in_sets(
     crossing: NumberedChoices, component: Int64, score: Float64, denominator: int, n_components: int
 ) -> LostRows:
-    """The lost alternatives of choices from sets: all items outside the component of the winner.
+    """The items of choice sets outside the component of the winner: one row per set and component.
 
-    ``crossing`` has the choices with such items, counted in units of 1 / ``denominator``, and ``score`` the
-    score of each item relative to the mean of its component. Items of one set and component make one row.
+    ``crossing`` has the choices with such items, counted in units of 1 / ``denominator``; scores are relative
+    to the mean of the component.
     """
     utility = np.log(crossing.multiplicity) + score[crossing.item]
     keys = crossing.choice * n_components + component[crossing.item]
@@ -239,10 +239,7 @@ def lost_in_sets(
 def lost_in_logit(
     fit: "LogitFit", component: Int64, score: Float64, n_components: int, clusters: Int64 | None
 ) -> LostRows:
-    """The lost alternatives of a conditional logit whose coefficients other than the items' are finite.
-
-    ``component`` and ``score`` belong to the items, which are the first parameters.
-    """
+    """The lost alternatives of a conditional logit with finite features, whose first parameters are items."""
     problem, rows = fit.problem, np.flatnonzero(fit.dying)
     situation, n_items = problem.situation_of(rows), len(component)
     reference = problem.reference[situation]

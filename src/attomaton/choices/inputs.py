@@ -63,7 +63,6 @@ def read_columns(path: str | PathLike[str], reading: Reading | None = None) -> F
 
 
 def split_column(columns: FileColumns, name: str | None, separator: str) -> FileColumns:
-    """The columns with one of them split into lists; whitespace around the entries is removed."""
     if name is None or not separator.strip():
         raise UnsupportedOption(
             "split is for a column of choice sets or rankings; name that column and the separator"
@@ -119,7 +118,6 @@ def parse_choices(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedC
 
 
 def _limit_pairs(parsed: ParsedChoices, most_per_pair: Any) -> ParsedChoices:
-    """Weights with which no pair of items counts as more than this number of comparisons."""
     most = real_number(most_per_pair, "most_per_pair", above=0)
     if not isinstance(parsed.choices, PairChoices):
         raise UnsupportedOption("most_per_pair= is for pairs; leave it out")

@@ -39,7 +39,6 @@ class BadRows(InvalidSamples):
         return self.locate(f"{self.noun} {self.rows[0]}")
 
     def locate(self, row: str) -> str:
-        """The message with another name of the row, such as ``line 5 of games.csv``."""
         return f"{self.before}{row}{self.after}"
 
 
@@ -69,7 +68,6 @@ def check_items(items: Sequence[Any]) -> None:
 
 
 def check_unrolled(n_entries: int, n_items: int, allowed: int) -> None:
-    """Reject large sets or rankings, as the alternatives of their choices are the square of their size."""
     most = max(allowed, 32 * n_items)
     if n_entries > most:
         raise InvalidSamples(

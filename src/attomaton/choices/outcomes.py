@@ -50,7 +50,6 @@ _NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
 def read_flags(values: Any) -> Bool:
-    """Truth values as tables spell them, shape (n_rows,)."""
     number, distinct = number_values(values)
     flags = [
         FLAGS.get(str(value).strip().lower(), FLAGS.get(str(value).removesuffix(".0"))) for value in distinct
@@ -90,9 +89,8 @@ def read_outcomes(
 ) -> tuple[Int64, str]:
     """How each pair ends: FIRST or SECOND if that item won, TIE if it is a tie, shape (n_rows,).
 
-    ``contestants`` are the names of the columns of both items, and ``title`` is the name of the outcome's
-    column. Outcomes that are dropped afterwards need not be readable. The text says how the column was read;
-    it is empty where outcomes are names of items, names of columns, or ties.
+    ``contestants`` are the names of the columns of both items, ``title`` that of the outcome. The text says
+    how words and scores were read. Outcomes that are dropped need not be readable.
     """
     number, distinct = number_values(values)
     if len(number) != len(pair[0]):
@@ -210,7 +208,6 @@ def _strip(word: str) -> str:
 
 
 def _score(value: Any) -> float | None:
-    """The score of the first of a pair, if the outcome is one."""
     score = SCORES.get(value.strip()) if isinstance(value, str) else value
     return score if score in (0, 0.5, 1) else None
 

@@ -43,7 +43,6 @@ class PairChoices(NamedTuple):
     row: Int64 | None = None  # (n_rows,), the row of the data that each comes from; None if all are there
 
     def number_pairs(self) -> Int64:
-        """The number of each row's pair of items, whichever of them is the first."""
         low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
         return np.unique(pack_pairs(low, high), return_inverse=True)[1].ravel()
 
@@ -202,7 +201,6 @@ class ParsedChoices(NamedTuple):
 
 
 def pair_rows(items: tuple[Any, ...], pairs: PairChoices, counts: Any) -> ParsedChoices:
-    """Pairs of different items."""
     if not len(pairs.first):
         raise InvalidSamples(NO_ROWS)
     same = pairs.first == pairs.second

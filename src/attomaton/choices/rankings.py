@@ -39,10 +39,7 @@ class Unrolled(NamedTuple):
 
 
 def unroll(rankings: Sequence[Any]) -> Unrolled:
-    """The choices of rankings, best first, in which a list contains tied items.
-
-    Tied items count as the average over all their orders: in a tie of two, each has half a win.
-    """
+    """The choices of rankings, best first; tied items, in a list, count as the average over their orders."""
     tiered = list[list[list[Any]]]()
     faults = dict[int, str]()
     for number, ranking in enumerate(rankings):
@@ -133,7 +130,6 @@ def table_rankings(tiered: Sequence[list[list[Any]]], items: Sequence[Any], coun
 
 
 def table_pairs(winner: Int64, loser: Int64, tied: Bool, count: Int64) -> pa.Table:
-    """Pairs as rankings of two, with the counts of equal pairs added up."""
     wins, win_counts = sum_by_key(pack_pairs(winner[~tied], loser[~tied]), count[~tied])
     low, high = np.minimum(winner[tied], loser[tied]), np.maximum(winner[tied], loser[tied])
     ties, tie_counts = sum_by_key(pack_pairs(low, high), count[tied])

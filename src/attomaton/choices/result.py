@@ -37,7 +37,7 @@ SHOWN_COMPARISONS = 12  # maximum number of comparisons and categories that a su
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChoiceFit(Tabular, AssessedItems):
-    """The fit of a set of choices: components, their order, scores and probabilities.
+    """Ratings of items from choices: components, their order, scores and probabilities.
 
     Attributes
     ----------

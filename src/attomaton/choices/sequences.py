@@ -72,7 +72,6 @@ def _read_choice_sets(data: ChoiceData) -> ParsedChoices:
 def number_sets(
     winners: Sequence[Any], choice_sets: Sequence[Any], counts: object = None
 ) -> tuple[tuple[Any, ...], SetChoices]:
-    """The items of winners and choice sets, which are Python objects, and the choices among them."""
     _check_columns(winners=winners, choice_sets=choice_sets, counts=counts)
     kinds: set[type[Any]] = set(map(type, choice_sets))
     unfit: set[type[Any]] = {
@@ -138,7 +137,6 @@ def _split_pairs(data: ChoiceData) -> ChoiceData:
 
 
 def _read_losers(data: ChoiceData) -> ParsedChoices:
-    """Winners and losers, one for each row; losers may also be lists."""
     for name, values in (("winners", data.winners), ("losers", data.losers)):
         if isinstance(values, str | bytes):
             raise InvalidSamples(f"{name} is the string {values!r}; give a list, [{values!r}] for one item")

@@ -69,10 +69,9 @@ class JudgeScore(NamedTuple):
 
 
 def pair_scores(named: NamedColumns) -> NamedColumns:
-    """Scores that a judge gave to several items, as a comparison of each two of them.
+    """Scores that a judge gave to several items, as comparisons; judges are clusters unless others are named.
 
-    ``scores`` lists one column per item, with one row per judge; or it names one column, with one row per
-    judge and item (``situation`` and ``alternative``). Judges are the clusters, unless others are named.
+    There is one row per judge and a column per item, or one row per judge (``situation``) and item.
     """
     scores, n_judges = _list_scores(named)
     pairs = [pair for scored in _scores_by_judge(scores, n_judges) for pair in combinations(scored, 2)]
@@ -98,11 +97,7 @@ def pair_scores(named: NamedColumns) -> NamedColumns:
 
 
 def list_alternatives(named: NamedColumns) -> NamedColumns:
-    """A survey with one row per choice, as a table with one row per alternative.
-
-    ``alternative`` lists the alternatives, ``chosen`` names the column with the chosen alternative or its
-    number from 1, ``available`` lists columns of 1 and 0, and each feature one column per alternative.
-    """
+    """A survey with one row per choice, and a column per alternative, as one row per alternative."""
     names = list(cast("Sequence[Any]", named.roles["alternative"]))
     position = _chosen_position(named.take("chosen"), names)
     n_choices, n_alternatives = len(position), len(names)
@@ -137,7 +132,6 @@ def list_alternatives(named: NamedColumns) -> NamedColumns:
 
 
 def _chosen_position(values: Any, names: Sequence[Any]) -> Int64:
-    """The position of the chosen alternative in each row, from its name or its number from 1."""
     number, distinct = number_values(values)
     position_of: dict[Any, int] = {key: k for k in range(len(names)) for key in (k + 1, str(k + 1))}
     position_of |= {name: k for k, name in enumerate(names)}
@@ -180,7 +174,6 @@ def _scores_by_judge(scores: Sequence[JudgeScore], n_judges: int) -> list[list[J
 
 
 def _repeat_labels(named: NamedColumns, rows: Int64) -> dict[str, Any]:
-    """The covariates of a table, with the clusters and categories of these rows."""
     repeated = dict(named.covariates)
     for name in ("cluster", "by"):
         if name in repeated:
@@ -191,7 +184,6 @@ def _repeat_labels(named: NamedColumns, rows: Int64) -> dict[str, Any]:
 
 
 def _flatten(named: NamedColumns, titles: Any, role: str, names: Sequence[Any], n_choices: int) -> Float64:
-    """One column per alternative as one column, row by row."""
     listed = as_sequence(titles)
     if len(listed) != len(names):
         raise InvalidSamples(

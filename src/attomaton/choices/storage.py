@@ -72,7 +72,6 @@ def pack_choice_fit(fit: StoredFit) -> Run:
 
 
 def unpack_choice_fit(run: Run) -> StoredFit:
-    """The fit in a folder; every array is checked before it is used as an index."""
     manifest = run.manifest
     items = tuple(_item_from_json(record) for record in run.records["items"])
     if len(set(items)) < len(items):
