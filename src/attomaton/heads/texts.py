@@ -85,7 +85,8 @@ def own_tokenizer(models: Sequence[Any], *, on_hub: bool = False) -> Any:
         return getattr(in_memory[0], "tokenizer", None)
     files: dict[str, Path] = {}
     for name in map(str, models):
-        file = fetch_tokenizer(*_split_revision(name)) if on_hub else _tokenizer_file(name)
+        repository, _, revision = name.partition("@")
+        file = fetch_tokenizer(repository, revision) if on_hub else _tokenizer_file(name)
         if file is not None:
             files[name] = file
     if not files:
@@ -118,11 +119,6 @@ def _as_tokenizer(tokenizer: Any) -> Any:
         )
     definition = str(backend.to_str())
     return Vocabulary(subword_encoder(HUGGING_FACE, definition).tokens(), HUGGING_FACE, definition)
-
-
-def _split_revision(name: str) -> tuple[str, str]:
-    repository, _, revision = name.partition("@")
-    return repository, revision
 
 
 def _identify(file: Path) -> str:

@@ -51,8 +51,7 @@ LINES = "trace.jsonl"
 TRAINING_FILES = (TRACE_FILE, LINES, f"{CHECKPOINTS}/{'[0-9]' * 12}.safetensors")
 """The files of a training run; checkpoints are named after their step."""
 
-NO_CHECKPOINT = "none"
-"""In place of a digest in the first checkpoint."""
+NO_CHECKPOINT = "none"  # in place of a digest in the first checkpoint
 
 
 @dataclass(frozen=True)

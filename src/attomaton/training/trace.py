@@ -28,8 +28,7 @@ from attomaton.training.models.deep import DeepModel, DeepWeights
 from attomaton.training.models.embeddings import EmbeddingTable
 from attomaton.training.steps import STORED_STEPS, Step
 
-TRACE_ARRAYS = ("steps", "weights", "losses", "embeddings")
-"""Fields of a trace that are stored unchanged."""
+TRACE_ARRAYS = ("steps", "weights", "losses", "embeddings")  # fields of a trace that are stored unchanged
 
 NOT_FINITE = "The loss is not finite. Try a smaller step size."
 

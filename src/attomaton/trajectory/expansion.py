@@ -23,14 +23,9 @@ from attomaton.trajectory.loss import training_loss
 from attomaton.trajectory.residual import Residual, find_priorities, solve_embedded, solve_orthonormal
 from attomaton.trajectory.sharpness import StabilityEdge, find_edge
 
-TIGHT_ORTHONORMAL = 1e-9
-"""Slack at which a priority counts as tight for orthonormal embeddings: hard scores are exact to rounding."""
-
-TIGHT_EMBEDDED = 1e-6
-"""Slack at which a priority counts as tight for given embeddings: hard scores are certified to 1e-10."""
-
-CONVERGED_GRADIENT = 1e-8
-"""Largest accepted gradient of the third term, relative to the largest flow."""
+TIGHT_ORTHONORMAL = 1e-9  # slack of a tight priority; hard scores are exact to rounding
+TIGHT_EMBEDDED = 1e-6  # the same for given embeddings; hard scores are certified to 1e-10
+CONVERGED_GRADIENT = 1e-8  # largest accepted gradient of the third term, relative to the largest flow
 
 
 class Expansion(WeightPath):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,21 +32,13 @@ if TYPE_CHECKING:
     from attomaton.trajectory.flow.implicit import LossFlow
     from attomaton.trajectory.flow.track import Track
 
-LARGEST_PLAIN_STEP = 1e100
-"""The largest step size; the smallest is its inverse. Beyond them float64 products overflow."""
-
-MOST_AXES = 1_000
-"""Maximum number of coordinates of embedded tokens: more are too many for dense steps."""
-
-N_BATCHES = 24
-"""Orthonormal: number of batches of queries of similar size, each with its own steps."""
-
-ALIGNED_STEPS = 1e6
-"""Steps whose rounding errors may all have one sign; over more steps they add up like a random walk."""
+LARGEST_PLAIN_STEP = 1e100  # the smallest is its inverse; beyond them float64 products overflow
+MOST_AXES = 1_000  # maximum number of coordinates of embedded tokens: more are too many for dense steps
+N_BATCHES = 24  # orthonormal: number of batches of queries of similar size, each with its own steps
+ALIGNED_STEPS = 1e6  # steps whose rounding errors may all have one sign; more are a random walk
 
 UNSETTLED = "gradient descent still oscillated, or the loss was too curved for it, when the warm-up ended"
-WORTH_BATCHES = 100_000
-"""Minimum number of entries in choice sets for which batches pay off."""
+WORTH_BATCHES = 100_000  # minimum number of entries in choice sets for which batches pay off
 
 
 class Trajectory(WeightPath):
@@ -218,17 +210,10 @@ def follow_descent(
     safe = step_size * bound_sharpness(loss, frame.basis) < STABILITY_LIMIT
     settles = safe or not trajectory.edge.passed
     scaled_step = step_size * frame.unit**-2  # in the coordinates of the frame
+    make_track = partial(Track, step_size=scaled_step, rtol=rtol, safe=safe, settles=settles)
 
     def follow(batch: _QueryBatch) -> tuple[Int64, Track]:
-        track = Track(
-            batch.flow,
-            batch.start,
-            step_size=scaled_step,
-            rtol=rtol,
-            reach=scaled_step * batch.reach,
-            safe=safe,
-            settles=settles,
-        )
+        track = make_track(batch.flow, batch.start, reach=scaled_step * batch.reach)
         track.advance(to)
         return batch.rows, track
 

@@ -18,11 +18,8 @@ from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.options import Checked, checked, real_number, show, whole_number
 from attomaton.base.tables import Float64, Int64, Integers
 
-MOST_LAYERS = 1_000
-"""The largest number of layers, or of heads per layer."""
-
-BLOCK_NUMBERS = 3_000_000
-"""Numbers of one activation in memory at once; longer corpora are processed in blocks of sequences."""
+MOST_LAYERS = 1_000  # the largest number of layers, or of heads per layer
+BLOCK_NUMBERS = 3_000_000  # numbers of an activation in memory; longer corpora are processed in blocks
 
 Matrix = TypeVar("Matrix", Tensor, Float64)
 
@@ -262,13 +259,10 @@ def _check_sequences(sequences: object, trial: int, n_tokens: int) -> Int64:
         raise InvalidSamples(
             f"the sequences of trial {trial} have a single token each; give at least 2, a query and a label"
         )
-    if table.min() < 0:
+    wrong = table[(table < 0) | (table >= n_tokens)]
+    if len(wrong):
         raise InvalidSamples(
-            f"the sequences of trial {trial} contain token {table.min()}; number tokens from 0"
-        )
-    if table.max() >= n_tokens:
-        raise InvalidSamples(
-            f"the sequences of trial {trial} contain token {table.max()}, but n_tokens is {n_tokens}; give "
-            f"n_tokens={table.max() + 1} or more"
+            f"the sequences of trial {trial} contain token {wrong[0]}, which is not in 0 … {n_tokens - 1}; "
+            "number tokens from 0, or give a larger n_tokens"
         )
     return table.astype(np.int64)
