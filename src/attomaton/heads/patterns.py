@@ -145,7 +145,7 @@ class PatternModel:
     def write_logits(self, head: Head, tokens: Integers) -> Float64:
         """Raise an error, since what a head writes needs weights."""
         del head, tokens
-        self._refuse("what a head writes")
+        self._refuse("the logits that a head writes")
 
     def _refuse(self, feature: str) -> NoReturn:
         raise UnsupportedOption(

@@ -58,17 +58,10 @@ NO_CHECKPOINT = "none"  # in place of a digest in the first checkpoint
 class Store(Checked):
     """Choose where a training run is stored, and what happens to an earlier run.
 
-    Attributes
-    ----------
-    path : str or Path
-        The run folder; files go to ``path/training``.
-    resume : bool
-        Resume from the last checkpoint, if there is one.
-    every : int, optional
-        Steps between checkpoints. None means a twentieth of the run.
-    overwrite : bool
-        Replace an earlier training run once this run is complete. Without this and without ``resume``, a
-        folder with a training run is refused.
+    Files go to the folder ``training`` in the run folder ``path``, with a checkpoint ``every`` so many steps
+    (None means a twentieth of the run). ``resume`` continues from the last checkpoint, if there is one;
+    ``overwrite`` replaces an earlier training run once this run is complete. If both are False, a folder with
+    a training run is refused.
 
     Examples
     --------

@@ -99,17 +99,10 @@ def _size_at(rule: "_Momentum | Adam", step: int) -> float:
 class GradientDescent(_Momentum):
     """W ← W − η_t v, where v is the gradient, its direction, or a running sum of it.
 
-    Attributes
-    ----------
-    step_size : float
-        η.
-    normalized : bool
-        Divide the gradient of each trial by its norm (over all its parameters). A zero gradient has no
-        direction: the weights of the trial become NaN, and claims are not judged.
-    momentum : float
-        v ← momentum · v + gradient.
-    schedule : callable, optional
-        Step number → factor of η, such as :class:`Decay`.
+    ``step_size`` is η. If ``normalized``, the gradient of each trial is divided by its norm over all
+    parameters; a zero gradient has no direction: the weights of the trial become NaN, and claims are not
+    judged. With ``momentum``, v ← momentum · v + gradient. ``schedule``, such as :class:`Decay`, maps a step
+    number to a factor of η.
 
     Examples
     --------

@@ -190,25 +190,17 @@ def expand(
     start : float array, shape (dim, dim), optional
         W(0); needs embeddings. None means zero. Training leaves its component outside the span of the edges.
 
-    Returns
-    -------
-    Expansion
-        Its ``caveat`` names what the data alone do not determine, and its ``edge`` the step size beyond which
-        gradient descent does not converge.
-
     Notes
     -----
-    R is perpendicular to the cyclic subspace and minimises
-    Σ_{tight A → B} κ_AB e^{R_B − R_A} + ⟨W_svm, R⟩ with
-    κ_AB = (η/n) Σ_{samples labelled in A} (Σ_{x∈B∩X} m_x e^{w_x}) / (Σ_{a∈A∩X} m_a e^{w_a}),
-    w the scores of W_fin.
+    R is perpendicular to the cyclic subspace and minimises Σ_{tight A → B} κ_AB e^{R_B − R_A} + ⟨W_svm, R⟩
+    with κ_AB = (η/n) Σ_{samples labelled in A} (Σ_{x∈B∩X} m_x e^{w_x}) / (Σ_{a∈A∩X} m_a e^{w_a}), w the
+    scores of W_fin. The ``caveat`` of the result names what the data alone do not determine.
 
     Examples
     --------
     >>> import attomaton as at
     >>> samples = at.Samples.from_lists([[0, 1]], [0])  # 0 precedes 1 under the query 1
-    >>> expansion = expand(at.learn(samples), samples)
-    >>> scores = expansion.scores_at(1e6).column("score").to_numpy()
+    >>> scores = expand(at.learn(samples), samples).scores_at(1e6).column("score").to_numpy()
     >>> float((scores[0] - scores[1]).round(3))  # ln(2 η t)
     14.509
     """

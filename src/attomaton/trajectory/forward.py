@@ -132,7 +132,9 @@ def fast_forward(
 ) -> Trajectory:
     """Compute the weights of plain gradient descent at any step, without taking the steps.
 
-    After a warm-up of plain steps, dW/dτ = −η e^τ ∇L(W) with τ = ln t is integrated implicitly.
+    After a warm-up of plain steps, dW/dτ = −η e^τ ∇L(W) with τ = ln t is integrated implicitly. If the step
+    size is beyond the edge of stability, ``error_at`` is infinite and ``weights_at`` returns the last plain
+    step.
 
     Parameters
     ----------
@@ -151,17 +153,10 @@ def fast_forward(
     progress : callable
         Called with occasional lines of text.
 
-    Returns
-    -------
-    Trajectory
-        If the step size is beyond the ``edge`` of stability, ``error_at`` is infinite and ``weights_at``
-        returns the last plain step.
-
     Examples
     --------
     >>> samples = Samples.from_lists([[0, 1]], [0])  # 0 precedes 1 under the query 1
-    >>> trajectory = fast_forward(samples, to=1e6)
-    >>> scores = trajectory.scores_at(1e6).column("score").to_numpy()
+    >>> scores = fast_forward(samples, to=1e6).scores_at(1e6).column("score").to_numpy()
     >>> float((scores[0] - scores[1]).round(3))  # e^gap = 2 η t + O(ln t)
     14.509
     """

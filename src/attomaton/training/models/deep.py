@@ -60,19 +60,11 @@ class DeepWeights:
 class DeepModel(Checked):
     """A deep attention-only model, optionally with feed-forward layers.
 
-    Attributes
-    ----------
-    n_layers, n_heads : int
-        Layers, and heads per layer, whose outputs are summed. Heads that start equal stay equal.
-    hidden : int, optional
-        Width of a feed-forward layer after each attention layer. None means no such layer. If both of its
-        factors start at zero, they stay zero.
-    positions : bool
-        Whether relative positions P are trained.
-    start : float
-        Standard deviation of the Gaussian initial weights; 0 means zero weights.
-    device : str
-        The PyTorch device; all numbers are float64.
+    It has ``n_layers`` layers of ``n_heads`` heads, whose outputs are summed; heads that start equal stay
+    equal. ``hidden`` is the width of a feed-forward layer after each attention layer, None means no such
+    layer; if both of its factors start at zero, they stay zero. ``positions`` says whether relative positions
+    P are trained, ``start`` is the standard deviation of the Gaussian initial weights, and ``device`` the
+    PyTorch device. All numbers are float64.
 
     Examples
     --------
