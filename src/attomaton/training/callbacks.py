@@ -23,8 +23,8 @@ class Watch(Checked):
 
     ``callbacks``, such as ``TensorBoard(…)`` or your own functions, are called with the number of steps and
     the mean losses (n_trials,); a resumed run repeats the calls for records after its last checkpoint. The
-    run ends with a record for which ``stop(steps, losses)`` is true. ``every`` is the number of steps between
-    records; None means 200 records in total.
+    run ends with a record for which ``stop``, called likewise, returns true. ``every`` is the number of steps
+    between records; None means 200 records in total.
 
     Examples
     --------
