@@ -200,7 +200,7 @@ def check_contexts(tokens: Integers | Tensor, shape: ModelShape) -> Tensor:
         ids = np.empty(0)
     if ids.ndim != 2 or not np.issubdtype(ids.dtype, np.integer) or not ids.size:
         raise InvalidSamples(
-            f"contexts are {show(tokens)}; give an array of whole numbers, shape (n, length), at least 1 × 1"
+            f"contexts are {show(tokens)}; give whole numbers of shape (n, length), at least one token each"
         )
     if shape.longest is not None and ids.shape[1] > shape.longest:
         raise InvalidSamples(

@@ -60,9 +60,9 @@ def read_for(
     documents, _ = read_documents_and_entry(corpus, splitter, as_reading(reading), limit)
     if chosen is None and documents.vocabulary is not None and not isinstance(corpus, Documents):
         raise UnsupportedOption(
-            "the corpus is text, but the model has no tokenizer beside it; give tokenizer= (a tokenizer of "
-            "transformers, or a tokenizer.json, .tiktoken or .bin file), or token ids as the corpus. For a "
-            "run folder, write its vocabulary first: `attomaton learn` with the same text and --out"
+            "the corpus is text, but the model has no tokenizer beside it; give the model's tokenizer by "
+            "tokenizer= (one of transformers, or a tokenizer.json, .tiktoken or .bin file), or token ids as the "
+            "corpus. For a run folder, write its vocabulary first, by `attomaton learn` with the text and --out"
         )
     return replace(documents, vocabulary=chosen) if documents.vocabulary is splitter else documents
 
