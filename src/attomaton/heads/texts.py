@@ -61,8 +61,9 @@ def read_for(
     if chosen is None and documents.vocabulary is not None and not isinstance(corpus, Documents):
         raise UnsupportedOption(
             "the corpus is text, but the model has no tokenizer beside it; give the model's tokenizer by "
-            "tokenizer= (one of transformers, or a tokenizer.json, .tiktoken or .bin file), or token ids as the "
-            "corpus. For a run folder, write its vocabulary first, by `attomaton learn` with the text and --out"
+            "tokenizer= (one of transformers, or a tokenizer.json, .tiktoken or .bin file), or token ids as "
+            "the corpus. For a run folder, write its vocabulary first, by `attomaton learn` with the text and "
+            "--out"
         )
     return replace(documents, vocabulary=chosen) if documents.vocabulary is splitter else documents
 
