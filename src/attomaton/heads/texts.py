@@ -62,8 +62,8 @@ def read_for(
         raise UnsupportedOption(
             "the corpus is text, but the model has no tokenizer beside it; give the model's tokenizer by "
             "tokenizer= (one of transformers, or a tokenizer.json, .tiktoken or .bin file), or token ids as "
-            "the corpus. For a run folder, write its vocabulary first, by `attomaton learn` with the text and "
-            "--out"
+            "the corpus. For a run folder, write its vocabulary first, by `attomaton learn` with the text "
+            "and --out"
         )
     return replace(documents, vocabulary=chosen) if documents.vocabulary is splitter else documents
 
