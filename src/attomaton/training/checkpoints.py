@@ -58,10 +58,10 @@ NO_CHECKPOINT = "none"  # in place of a digest in the first checkpoint
 class Store(Checked):
     """Choose where a training run is stored, and what happens to an earlier run.
 
-    Files go to the folder ``training`` in the run folder ``path``, with a checkpoint ``every`` so many steps
-    (None means a twentieth of the run). ``resume`` continues from the last checkpoint, if there is one;
-    ``overwrite`` replaces an earlier training run once this run is complete. If both are False, a folder with
-    a training run is refused.
+    Files go to the folder ``training`` in the run folder ``path``, with ``every`` steps from one checkpoint
+    to the next (None means a twentieth of the run). ``resume`` continues from the last checkpoint, if there
+    is one; ``overwrite`` replaces an earlier training run once this run is complete. If both are False, a
+    folder with a training run is refused.
 
     Examples
     --------
