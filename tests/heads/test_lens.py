@@ -129,7 +129,7 @@ def test_bridges_are_read_by_their_attributes_and_asked_for_logits(family, tmp_p
         ({"use_local_attn": True}, "use_local_attn is True"),
         (
             {"attention_dir": "bidirectional"},
-            "is 'bidirectional', which attomaton does not read; give",
+            "is 'bidirectional', which attomaton does not support; give",
         ),
         ({"n_layers": 3}, r"no tensor 'blocks\.2"),
     ],

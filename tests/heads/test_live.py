@@ -342,7 +342,7 @@ def test_models_that_are_not_causal_are_refused():
     mamba = transformers.MambaForCausalLM(
         transformers.MambaConfig(vocab_size=31, hidden_size=16, num_hidden_layers=1, state_size=4)
     )
-    with pytest.raises(UnreadableModel, match=r"Mamba.*models without attention have none"):
+    with pytest.raises(UnreadableModel, match=r"Mamba.*another model if it has no attention"):
         open_model(mamba)
 
 

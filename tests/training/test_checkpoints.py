@@ -119,7 +119,10 @@ def test_other_samples_models_and_steps_are_refused(tmp_path):
     store = Store(tmp_path, resume=True)
     for others, named in [
         ((paper_draw(1), model, step), "samples"),
-        ((paper_draw(0), AttentionModel(Orthonormal(7)), step), "model.embeddings.dim is None there and 7"),
+        (
+            (paper_draw(0), AttentionModel(Orthonormal(7)), step),
+            "model.embeddings.dim is None in the stored run and 7",
+        ),
         (
             (paper_draw(0), model, GradientDescent(0.4)),
             "step_size is 0.5 in the stored run and 0.4 here",

@@ -42,11 +42,8 @@ SUPPORTED_SETTINGS = {
 }
 """Settings that change what a model computes → the supported values."""
 
-BRIDGE_TOLERANCE = 1e-3
-"""How much the logits of a bridge may differ from those of its weights, relative to the largest or to 1."""
-
-PROBE_TOKENS = 16
-"""Tokens on which the logits of a bridge are compared."""
+BRIDGE_TOLERANCE = 1e-3  # largest difference of logits, relative to the largest or to 1
+PROBE_TOKENS = 16  # tokens on which the logits of a bridge are compared
 
 
 def read_lens(model: Any, *, name: str = "TransformerLens", dtype: torch.dtype | None = None) -> Transformer:

@@ -39,11 +39,9 @@ from attomaton.heads.units import HeadUnits, ModuleCall, SwappedWeights, Swaps, 
 MODULE_TOKENS, PADDED = 2048, 64
 """Tokens on which attention modules are run at once; contexts are padded to a multiple of ``PADDED``."""
 
-NOISE_CONTEXTS = 16
-"""Contexts of noise on which the units that heads read are found."""
+NOISE_CONTEXTS = 16  # contexts of noise on which the units that heads read are found
 
-ReadCall = Callable[[int, ModuleCall], object]
-"""Called with the number of each attention layer and the call of its module."""
+ReadCall = Callable[[int, ModuleCall], object]  # called with the number of a layer and the call of its module
 
 
 @dataclass(frozen=True, eq=False)

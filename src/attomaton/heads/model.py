@@ -21,8 +21,7 @@ OutputEdit = Callable[[int, Tensor], Tensor]
 """(layer, head outputs of shape (n, n_heads, length, head width)) → the outputs to pass on instead."""
 
 
-BATCH_BYTES = 1 << 27
-"""Memory for patterns and logits at once, in bytes, unless one context needs more."""
+BATCH_BYTES = 1 << 27  # memory for patterns and logits at once, in bytes, unless one context needs more
 
 HEAD_NAME = re.compile(r"[Ll]?([0-9]{1,9})(?:\.|[Hh])([0-9]{1,9})", re.ASCII)
 
@@ -136,8 +135,7 @@ Set 0 are the model's heads, set 1, 2, … random heads."""
 WriteReads = Callable[[int, Tensor], object]
 """Called with a layer and what its attention reads, shape (n, length, dim)."""
 
-Edits = dict[str, PatternEdit]
-"""Arguments of ``watch`` that edit patterns or outputs."""
+Edits = dict[str, PatternEdit]  # arguments of ``watch`` that edit patterns or outputs
 
 
 @runtime_checkable
@@ -202,7 +200,7 @@ def check_contexts(tokens: Integers | Tensor, shape: ModelShape) -> Tensor:
         ids = np.empty(0)
     if ids.ndim != 2 or not np.issubdtype(ids.dtype, np.integer) or not ids.size:
         raise InvalidSamples(
-            f"contexts are {show(tokens)}; give an array of whole numbers, shape (n, length), at least 1 × 1"
+            f"contexts are {show(tokens)}; give whole numbers of shape (n, length), at least one token each"
         )
     if shape.longest is not None and ids.shape[1] > shape.longest:
         raise InvalidSamples(

@@ -19,8 +19,7 @@ from attomaton.heads.reading.mingpt import read_mingpt
 from attomaton.heads.trained import is_run, open_checkpoint, read_any_trace, watch_trace
 from attomaton.training.trace import DeepTrace, Trace
 
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
-"""The floating-point types in which a model may compute."""
+DTYPES = {"float32": torch.float32, "float64": torch.float64}  # types of computation
 
 
 def open_model(source: Any, *, revision: str | None = None, dtype: str | None = None) -> HeadModel:

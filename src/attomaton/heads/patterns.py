@@ -29,8 +29,7 @@ PROBE = 11
 
 It is a prime, so that few sizes in a model are equal to it."""
 
-AHEAD, ROW_TOLERANCE = 1e-6, 0.05
-"""Largest attention to later tokens, and largest sum of a row above 1, by rounding (bfloat16 rounds much)."""
+AHEAD, ROW_TOLERANCE = 1e-6, 0.05  # largest attention to later tokens, and sum of a row above 1, by rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +145,7 @@ class PatternModel:
     def write_logits(self, head: Head, tokens: Integers) -> Float64:
         """Raise an error, since what a head writes needs weights."""
         del head, tokens
-        self._refuse("what a head writes")
+        self._refuse("the logits that a head writes")
 
     def _refuse(self, feature: str) -> NoReturn:
         raise UnsupportedOption(
@@ -155,8 +154,7 @@ class PatternModel:
         )
 
 
-WRAPPERS = (["_orig_mod"], ["module"])
-"""The children of modules that ``torch.compile`` and ``DataParallel`` return."""
+WRAPPERS = (["_orig_mod"], ["module"])  # the children of compiled and parallel modules
 
 
 def unwrap(source: Any) -> Any:

@@ -29,14 +29,9 @@ _interface: Any = AttentionInterface
 _masks: Any = AttentionMaskInterface
 _mask_functions: Any = masking_utils
 
-IMPLEMENTATION = "attomaton"
-"""The attention implementation of a model while it is tapped."""
-
-PATTERN_ROWS = 64
-"""Rows of attention that are computed at once where no pattern is edited."""
-
-SWITCH = "_attn_implementation_internal"
-"""The attribute of configurations that names the attention implementation."""
+IMPLEMENTATION = "attomaton"  # the attention implementation of a model while it is tapped
+PATTERN_ROWS = 64  # rows of attention that are computed at once where no pattern is edited
+SWITCH = "_attn_implementation_internal"  # the attribute of configurations that names it
 
 MATMUL = (torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm)
 SOFTMAX = (functional.softmax, torch.softmax, Tensor.softmax)
@@ -172,11 +167,8 @@ class Tap:
         return outputs.contiguous()
 
 
-_TAP: ContextVar[Tap | None] = ContextVar("tap", default=None)
-"""The tap of the run in this thread."""
-
-_RUN_LOCK = RLock()
-"""One tapped run at a time: models are switched for it, and threads may share one."""
+_TAP: ContextVar[Tap | None] = ContextVar("tap", default=None)  # the tap of the run in this thread
+_RUN_LOCK = RLock()  # one tapped run at a time: models are switched for it, and threads may share one
 
 
 def current_tap() -> Tap:

@@ -60,9 +60,10 @@ def read_for(
     documents, _ = read_documents_and_entry(corpus, splitter, as_reading(reading), limit)
     if chosen is None and documents.vocabulary is not None and not isinstance(corpus, Documents):
         raise UnsupportedOption(
-            "the corpus is text, but the model has no tokenizer beside it; give tokenizer= (a tokenizer of "
-            "transformers, or a tokenizer.json, .tiktoken or .bin file), or token ids as the corpus. For a "
-            "run folder, write its vocabulary first: `attomaton learn` with the same text and --out"
+            "the corpus is text, but the model has no tokenizer beside it; give the model's tokenizer by "
+            "tokenizer= (one of transformers, or a tokenizer.json, .tiktoken or .bin file), or token ids as "
+            "the corpus. For a run folder, write its vocabulary first, by `attomaton learn` with the text "
+            "and --out"
         )
     return replace(documents, vocabulary=chosen) if documents.vocabulary is splitter else documents
 
@@ -85,7 +86,8 @@ def own_tokenizer(models: Sequence[Any], *, on_hub: bool = False) -> Any:
         return getattr(in_memory[0], "tokenizer", None)
     files: dict[str, Path] = {}
     for name in map(str, models):
-        file = fetch_tokenizer(*_split_revision(name)) if on_hub else _tokenizer_file(name)
+        repository, _, revision = name.partition("@")
+        file = fetch_tokenizer(repository, revision) if on_hub else _tokenizer_file(name)
         if file is not None:
             files[name] = file
     if not files:
@@ -118,11 +120,6 @@ def _as_tokenizer(tokenizer: Any) -> Any:
         )
     definition = str(backend.to_str())
     return Vocabulary(subword_encoder(HUGGING_FACE, definition).tokens(), HUGGING_FACE, definition)
-
-
-def _split_revision(name: str) -> tuple[str, str]:
-    repository, _, revision = name.partition("@")
-    return repository, revision
 
 
 def _identify(file: Path) -> str:

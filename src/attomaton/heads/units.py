@@ -19,22 +19,17 @@ from attomaton.heads.taps import MATMUL, AttentionReading, StopAtAttention, Tap
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
 
-COUPLED = 0.1
-"""The least dependence of a head that reads a unit, relative to that of the head that depends on it most."""
+COUPLED = 0.1  # the least dependence of a head that reads a unit, relative to the strongest
 
 TRANSPOSE: Any = _torch.Tensor.T.__get__
 
 LINEAR: dict[Any, bool] = {functional.linear: False, torch.addmm: True, **dict.fromkeys(MATMUL, True)}
 """Functions that apply a linear map → whether its weight is transposed, of shape (dim, n_units)."""
 
-ROOTS = (torch.rsqrt, Tensor.rsqrt)
-"""Functions in norms, through which each head may depend on the units of all."""
+ROOTS = (torch.rsqrt, Tensor.rsqrt)  # in norms, where each head may depend on the units of all
+DAMPED = 1e-3  # factor on slopes through roots, which alone show a unit with a gain of zero
 
-DAMPED = 1e-3
-"""What slopes through roots are multiplied by: a unit with a gain of zero is seen through them alone."""
-
-Swaps = dict[int, Tensor]
-"""The id of a weight → the tensor that replaces it."""
+Swaps = dict[int, Tensor]  # the id of a weight → the tensor that replaces it
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,18 +21,10 @@ class Callback(Protocol):
 class Watch(Checked):
     """Choose when a run is recorded, and what happens at each record.
 
-    Callbacks and the stop condition receive the number of steps and the mean loss of each trial, shape
-    (n_trials,).
-
-    Attributes
-    ----------
-    callbacks : sequence of callables
-        Each is called with ``(step, losses)``: ``TensorBoard(…)``, ``WandB(…)``, ``Trackio(…)`` or your own.
-        A resumed run repeats the calls for records after its last checkpoint.
-    stop : callable, optional
-        The run ends with this record if ``stop(step, losses)`` is true.
-    every : int, optional
-        Steps between records; None means 200 records in total.
+    ``callbacks``, such as ``TensorBoard(…)`` or your own functions, are called with the number of steps and
+    the mean losses (n_trials,); a resumed run repeats the calls for records after its last checkpoint. The
+    run ends with a record for which ``stop``, called likewise, returns true. ``every`` is the number of steps
+    between records; None means 200 records in total.
 
     Examples
     --------

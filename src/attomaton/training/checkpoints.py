@@ -52,25 +52,17 @@ LINES = "trace.jsonl"
 TRAINING_FILES = (TRACE_FILE, LINES, f"{CHECKPOINTS}/{'[0-9]' * 12}.safetensors")
 """The files of a training run; checkpoints are named after their step."""
 
-NO_CHECKPOINT = "none"
-"""In place of a digest in the first checkpoint."""
+NO_CHECKPOINT = "none"  # in place of a digest in the first checkpoint
 
 
 @dataclass(frozen=True)
 class Store(Checked):
     """Choose where a training run is stored, and what happens to an earlier run.
 
-    Attributes
-    ----------
-    path : str or Path
-        The run folder; files go to ``path/training``.
-    resume : bool
-        Resume from the last checkpoint, if there is one.
-    every : int, optional
-        Steps between checkpoints. None means a twentieth of the run.
-    overwrite : bool
-        Replace an earlier training run once this run is complete. Without this and without ``resume``, a
-        folder with a training run is refused.
+    Files go to the folder ``training`` in the run folder ``path``, with ``every`` steps from one checkpoint
+    to the next (None means a twentieth of the run). ``resume`` continues from the last checkpoint, if there
+    is one; ``overwrite`` replaces an earlier training run once this run is complete. If both are False, a
+    folder with a training run is refused.
 
     Examples
     --------

@@ -17,8 +17,7 @@ from attomaton.training.models.heads import HEADS
 from attomaton.training.models.losses import LOSSES
 from attomaton.training.steps import STORED_STEPS, Decay
 
-ROUNDING_PACKAGES = ("attomaton", "numpy", "torch")
-"""Packages whose other versions may round differently."""
+ROUNDING_PACKAGES = ("attomaton", "numpy", "torch")  # packages whose other versions may round differently
 
 
 def describe(value: object) -> Any:

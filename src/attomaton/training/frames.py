@@ -14,22 +14,16 @@ from attomaton.base.tables import Float64
 from attomaton.corpora.samples import Samples
 from attomaton.training.models.attention import AttentionModel, Trials, lay_out
 
-LOSS_NOISE = 1e-13
-"""Differences of losses below this are rounding errors."""
-
-NEGLIGIBLE_AXIS = 1e-9
-"""Singular values below this, relative to the largest, count as zero."""
+LOSS_NOISE = 1e-13  # differences of losses below this are rounding errors
+NEGLIGIBLE_AXIS = 1e-9  # singular values below this, relative to the largest, count as zero
 
 SMALLEST_FLOAT = float(np.finfo(np.float64).tiny)
 
 _linalg: Any = torch.linalg
 _torch: Any = torch
 
-FLAT_CURVATURE = 1e-12
-"""Curvatures below this count as zero."""
-
-MOST_HALVINGS = 20
-"""After this many halvings of a step, 1e-6 of it, Newton's method has nothing to gain."""
+FLAT_CURVATURE = 1e-12  # curvatures below this count as zero
+MOST_HALVINGS = 20  # after this many halvings of a step, 1e-6 of it, Newton's method has nothing to gain
 
 
 @dataclass(frozen=True, eq=False)

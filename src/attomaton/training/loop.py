@@ -26,8 +26,7 @@ from attomaton.training.steps import GradientDescent, Step, as_step
 from attomaton.training.trace import DeepTrace, Trace, stack_records
 from attomaton.trajectory.sharpness import find_passed
 
-SMALL_BATCH, SMALL_DEEP = 200_000, 400_000
-"""Up to this many positions, or numbers in a deep activation, one thread is faster than several."""
+SMALL_BATCH, SMALL_DEEP = 200_000, 400_000  # positions, and numbers of an activation, for one thread
 
 
 class _Options(ReadingOptions, total=False):

@@ -28,14 +28,9 @@ from attomaton.training.frames import (
 from attomaton.training.models.attention import AttentionModel, lay_out
 from attomaton.training.models.losses import LogLoss
 
-MOST_PATH_DIMENSIONS = 64
-"""Largest dim: axes are dense, with dim² numbers each."""
-
-LONGEST_MOVE = 0.5
-"""Longest step of Newton's method, relative to the radius."""
-
-LEAST_CURVATURE = 1e-10
-"""Least curvature along the sphere, relative to ‖∇L‖/R."""
+MOST_PATH_DIMENSIONS = 64  # largest dim: axes are dense, with dim² numbers each
+LONGEST_MOVE = 0.5  # longest step of Newton's method, relative to the radius
+LEAST_CURVATURE = 1e-10  # least curvature along the sphere, relative to ‖∇L‖/R
 
 
 @dataclass(frozen=True, eq=False, repr=False)

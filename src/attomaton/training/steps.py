@@ -16,23 +16,13 @@ from torch import Tensor
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import Checked, checked, real_number, show
 
-Parameters = tuple[Tensor, ...]
-"""W, or K and Q: the first axis is the trial."""
+Parameters = tuple[Tensor, ...]  # W, or K and Q: the first axis is the trial
 
-LARGEST_STEP = 1e300
-"""The largest step size: above it, squares of the weights overflow at once."""
-
-NEGLIGIBLE_VALUE = 1e-9
-"""Singular values below this, relative to the largest, are rounding errors and left out of U Vᵀ."""
-
-POLYNOMIAL = (3.4445, -4.7750, 2.0315)
-"""The polynomial that, iterated, brings singular values near 1 (Jordan 2024), as in PyTorch."""
-
-POLYNOMIAL_ROUNDS = 5
-"""Number of times that the polynomial is applied."""
-
-RAISED_SCALE = {torch.float64: 2.0**400, torch.float32: 2.0**40}
-"""Gradients are scaled up by this power of 2 before squaring, so that small squares do not underflow."""
+LARGEST_STEP = 1e300  # the largest step size: above it, squares of the weights overflow at once
+NEGLIGIBLE_VALUE = 1e-9  # singular values below this, relative to the largest, are left out of U Vᵀ
+POLYNOMIAL = (3.4445, -4.7750, 2.0315)  # iterated, it brings singular values near 1 (Jordan 2024)
+POLYNOMIAL_ROUNDS = 5  # number of times that the polynomial is applied
+RAISED_SCALE = {torch.float64: 2.0**400, torch.float32: 2.0**40}  # keeps squares from underflow
 
 STEP_SIZE = checked(real_number, above=0, most=LARGEST_STEP)
 MOMENTUM = checked(real_number, least=0, below=1)
@@ -109,17 +99,10 @@ def _size_at(rule: "_Momentum | Adam", step: int) -> float:
 class GradientDescent(_Momentum):
     """W ← W − η_t v, where v is the gradient, its direction, or a running sum of it.
 
-    Attributes
-    ----------
-    step_size : float
-        η.
-    normalized : bool
-        Divide the gradient of each trial by its norm (over all its parameters). A zero gradient has no
-        direction: the weights of the trial become NaN, and claims are not judged.
-    momentum : float
-        v ← momentum · v + gradient.
-    schedule : callable, optional
-        Step number → factor of η, such as :class:`Decay`.
+    ``step_size`` is η. If ``normalized``, the gradient of each trial is divided by its norm over all
+    parameters; a zero gradient has no direction: the weights of the trial become NaN, and claims are not
+    judged. With ``momentum``, v ← momentum · v + gradient. ``schedule``, such as :class:`Decay`, maps a step
+    number to a factor of η.
 
     Examples
     --------

@@ -28,8 +28,7 @@ from attomaton.training.models.deep import DeepModel, DeepWeights
 from attomaton.training.models.embeddings import EmbeddingTable
 from attomaton.training.steps import STORED_STEPS, Step
 
-TRACE_ARRAYS = ("steps", "weights", "losses", "embeddings")
-"""Fields of a trace that are stored unchanged."""
+TRACE_ARRAYS = ("steps", "weights", "losses", "embeddings")  # fields of a trace that are stored unchanged
 
 NOT_FINITE = "The loss is not finite. Try a smaller step size."
 
@@ -171,20 +170,10 @@ def _draw_curves(axes: Any, steps: Int64, values: Float64, *, log: bool) -> None
 class Trace(_Recorded):
     """Recorded weights and losses of a training run.
 
-    Attributes
-    ----------
-    steps : int64 array, shape (n_records,)
-        Steps taken before each record; the first is 0.
-    weights : float64 array, shape (n_records, n_trials, dim, dim)
-        W.
-    losses : float64 array, shape (n_records, n_trials)
-        The mean loss over the realisable samples of each trial.
-    embeddings : float64 array, shape (n_trials, n_tokens, dim)
-        E of each trial.
-    samples : tuple of Samples
-        The samples of each trial.
-    about : mapping
-        Model, step and seed as a JSON record.
+    ``steps`` (n_records,) are the steps taken before each record, the first is 0; ``weights`` (n_records,
+    n_trials, dim, dim) are W, and ``losses`` (n_records, n_trials) the mean losses over the realisable
+    samples of each trial. ``embeddings`` (n_trials, n_tokens, dim) and ``samples`` are those of each trial;
+    ``about`` is a JSON record of model, step and seed.
 
     Examples
     --------

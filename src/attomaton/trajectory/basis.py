@@ -14,8 +14,7 @@ from attomaton.base.tables import Float64
 from attomaton.graphs.components import Components, find_ends, find_ties
 from attomaton.graphs.separation import NEGLIGIBLE_RATIO, node_features
 
-MOST_BASIS_ENTRIES = 50_000_000
-"""Maximum size of the table of features for dense coordinates."""
+MOST_BASIS_ENTRIES = 50_000_000  # maximum size of the table of features for dense coordinates
 
 
 @dataclass(frozen=True, eq=False)

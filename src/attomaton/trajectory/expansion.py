@@ -23,14 +23,9 @@ from attomaton.trajectory.loss import training_loss
 from attomaton.trajectory.residual import Residual, find_priorities, solve_embedded, solve_orthonormal
 from attomaton.trajectory.sharpness import StabilityEdge, find_edge
 
-TIGHT_ORTHONORMAL = 1e-9
-"""Slack at which a priority counts as tight for orthonormal embeddings: hard scores are exact to rounding."""
-
-TIGHT_EMBEDDED = 1e-6
-"""Slack at which a priority counts as tight for given embeddings: hard scores are certified to 1e-10."""
-
-CONVERGED_GRADIENT = 1e-8
-"""Largest accepted gradient of the third term, relative to the largest flow."""
+TIGHT_ORTHONORMAL = 1e-9  # slack of a tight priority; hard scores are exact to rounding
+TIGHT_EMBEDDED = 1e-6  # the same for given embeddings; hard scores are certified to 1e-10
+CONVERGED_GRADIENT = 1e-8  # largest accepted gradient of the third term, relative to the largest flow
 
 
 class Expansion(WeightPath):
@@ -195,25 +190,17 @@ def expand(
     start : float array, shape (dim, dim), optional
         W(0); needs embeddings. None means zero. Training leaves its component outside the span of the edges.
 
-    Returns
-    -------
-    Expansion
-        Its ``caveat`` names what the data alone do not determine, and its ``edge`` the step size beyond which
-        gradient descent does not converge.
-
     Notes
     -----
-    R is perpendicular to the cyclic subspace and minimises
-    Σ_{tight A → B} κ_AB e^{R_B − R_A} + ⟨W_svm, R⟩ with
-    κ_AB = (η/n) Σ_{samples labelled in A} (Σ_{x∈B∩X} m_x e^{w_x}) / (Σ_{a∈A∩X} m_a e^{w_a}),
-    w the scores of W_fin.
+    R is perpendicular to the cyclic subspace and minimises Σ_{tight A → B} κ_AB e^{R_B − R_A} + ⟨W_svm, R⟩
+    with κ_AB = (η/n) Σ_{samples labelled in A} (Σ_{x∈B∩X} m_x e^{w_x}) / (Σ_{a∈A∩X} m_a e^{w_a}), w the
+    scores of W_fin. The ``caveat`` of the result names what the data alone do not determine.
 
     Examples
     --------
     >>> import attomaton as at
     >>> samples = at.Samples.from_lists([[0, 1]], [0])  # 0 precedes 1 under the query 1
-    >>> expansion = expand(at.learn(samples), samples)
-    >>> scores = expansion.scores_at(1e6).column("score").to_numpy()
+    >>> scores = expand(at.learn(samples), samples).scores_at(1e6).column("score").to_numpy()
     >>> float((scores[0] - scores[1]).round(3))  # ln(2 η t)
     14.509
     """

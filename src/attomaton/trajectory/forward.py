@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,21 +32,13 @@ if TYPE_CHECKING:
     from attomaton.trajectory.flow.implicit import LossFlow
     from attomaton.trajectory.flow.track import Track
 
-LARGEST_PLAIN_STEP = 1e100
-"""The largest step size; the smallest is its inverse. Beyond them float64 products overflow."""
-
-MOST_AXES = 1_000
-"""Maximum number of coordinates of embedded tokens: more are too many for dense steps."""
-
-N_BATCHES = 24
-"""Orthonormal: number of batches of queries of similar size, each with its own steps."""
-
-ALIGNED_STEPS = 1e6
-"""Steps whose rounding errors may all have one sign; over more steps they add up like a random walk."""
+LARGEST_PLAIN_STEP = 1e100  # the smallest is its inverse; beyond them float64 products overflow
+MOST_AXES = 1_000  # maximum number of coordinates of embedded tokens: more are too many for dense steps
+N_BATCHES = 24  # orthonormal: number of batches of queries of similar size, each with its own steps
+ALIGNED_STEPS = 1e6  # steps whose rounding errors may all have one sign; more are a random walk
 
 UNSETTLED = "gradient descent still oscillated, or the loss was too curved for it, when the warm-up ended"
-WORTH_BATCHES = 100_000
-"""Minimum number of entries in choice sets for which batches pay off."""
+WORTH_BATCHES = 100_000  # minimum number of entries in choice sets for which batches pay off
 
 
 class Trajectory(WeightPath):
@@ -140,7 +132,9 @@ def fast_forward(
 ) -> Trajectory:
     """Compute the weights of plain gradient descent at any step, without taking the steps.
 
-    After a warm-up of plain steps, dW/dτ = −η e^τ ∇L(W) with τ = ln t is integrated implicitly.
+    After a warm-up of plain steps, dW/dτ = −η e^τ ∇L(W) with τ = ln t is integrated implicitly. If the step
+    size is beyond the edge of stability, ``error_at`` is infinite and ``weights_at`` returns the last plain
+    step.
 
     Parameters
     ----------
@@ -159,17 +153,10 @@ def fast_forward(
     progress : callable
         Called with occasional lines of text.
 
-    Returns
-    -------
-    Trajectory
-        If the step size is beyond the ``edge`` of stability, ``error_at`` is infinite and ``weights_at``
-        returns the last plain step.
-
     Examples
     --------
     >>> samples = Samples.from_lists([[0, 1]], [0])  # 0 precedes 1 under the query 1
-    >>> trajectory = fast_forward(samples, to=1e6)
-    >>> scores = trajectory.scores_at(1e6).column("score").to_numpy()
+    >>> scores = fast_forward(samples, to=1e6).scores_at(1e6).column("score").to_numpy()
     >>> float((scores[0] - scores[1]).round(3))  # e^gap = 2 η t + O(ln t)
     14.509
     """
@@ -218,17 +205,10 @@ def follow_descent(
     safe = step_size * bound_sharpness(loss, frame.basis) < STABILITY_LIMIT
     settles = safe or not trajectory.edge.passed
     scaled_step = step_size * frame.unit**-2  # in the coordinates of the frame
+    make_track = partial(Track, step_size=scaled_step, rtol=rtol, safe=safe, settles=settles)
 
     def follow(batch: _QueryBatch) -> tuple[Int64, Track]:
-        track = Track(
-            batch.flow,
-            batch.start,
-            step_size=scaled_step,
-            rtol=rtol,
-            reach=scaled_step * batch.reach,
-            safe=safe,
-            settles=settles,
-        )
+        track = make_track(batch.flow, batch.start, reach=scaled_step * batch.reach)
         track.advance(to)
         return batch.rows, track
 

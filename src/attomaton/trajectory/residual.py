@@ -24,17 +24,12 @@ from attomaton.solvers.soft.damped import minimise, solve_systems
 from attomaton.trajectory.basis import Basis, find_span
 from attomaton.trajectory.loss import TrainingLoss
 
-POSITIVE = 1e-9
-"""Orthonormal: multipliers below this count as zero; they are exact to rounding, and rational."""
-
-PRESSED = 1e-7
-"""Embedded: multipliers below this, relative to the largest, count as zero."""
-
+POSITIVE = 1e-9  # orthonormal: multipliers below this count as zero; they are exact to rounding, and rational
+PRESSED = 1e-7  # embedded: multipliers below this, relative to the largest, count as zero
 FEASIBLE_MULTIPLIER = 1e-10  # how far below 0 a multiplier may be, by rounding
 
 MAX_RESIDUAL_STEPS, MAX_EMBEDDED_STEPS = 200, 500
-DENSE_COMPONENTS = 400
-"""Maximum number of components of a block whose eigenvalues are computed densely."""
+DENSE_COMPONENTS = 400  # maximum number of components of a block whose eigenvalues are computed densely
 
 _linalg: Any = np.linalg
 

@@ -26,17 +26,10 @@ from attomaton.solvers.soft.newton import Newton
 from attomaton.trajectory.basis import Basis, find_basis
 from attomaton.trajectory.loss import TrainingLoss, training_loss
 
-DENSE_ALTERNATIVES = 1_500
-"""Largest block of alternatives whose curvature is computed as a matrix; Lanczos handles larger ones."""
-
-LANCZOS_TOLERANCE = 1e-6
-"""Relative accuracy of Lanczos; its residual is added to the result."""
-
-STABILITY_LIMIT = 2.0
-"""Step size times curvature at which gradient descent stops converging."""
-
-EDGE_ROUNDING = 1e-9
-"""Within this rounding of the edge, a step size counts as beyond it."""
+DENSE_ALTERNATIVES = 1_500  # largest block whose curvature is a dense matrix; else Lanczos
+LANCZOS_TOLERANCE = 1e-6  # relative accuracy of Lanczos; its residual is added to the result
+STABILITY_LIMIT = 2.0  # step size times curvature at which gradient descent stops converging
+EDGE_ROUNDING = 1e-9  # within this rounding of the edge, a step size counts as beyond it
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def test_an_audit_of_some_heads_is_resumed_as_such(tmp_path):
     [
         ({"layers": [0], "heads": ["0.1"]}, "layers and heads are both given"),
         ({"layers": [3]}, "layers is 3"),
-        ({"layers": []}, "name one at least"),
+        ({"layers": []}, "name at least one"),
         ({"heads": ["0.8"]}, "there is no head 0.8"),
         ({"heads": ["0.1", "L0H1"]}, "head 0.1 is given twice"),
         ({"limit": 0}, "limit is 0"),

@@ -107,8 +107,8 @@ def test_weights_are_unpacked_by_name():
         ([np.array([0, 1])], "array of whole numbers"),
         ([np.array([[0.5, 1.0]])], "array of whole numbers"),
         ([np.array([[0]])], "a query and a label"),
-        ([np.array([[0, -1]])], "tokens from 0"),
-        ([np.array([[0, 7]])], "n_tokens=8 or more"),
+        ([np.array([[0, -1]])], "number tokens from 0"),
+        ([np.array([[0, 7]])], "token 7, which is not in 0 … 2"),
         ([np.array([[0, 1]]), np.array([[0, 1], [1, 0]])], "different shapes"),
     ],
 )

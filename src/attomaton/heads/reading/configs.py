@@ -31,29 +31,22 @@ class _Family(NamedTuple):
     width: int | None = None
 
 
+_GPT_NEO = _Family(
+    layers="num_layers",
+    heads="num_heads",
+    eps=("layer_norm_epsilon", 1e-5),
+    activation=("activation_function", "gelu_new"),
+    tied=True,
+    inner_default=True,
+)
 FAMILIES = {
     "gemma3_text": _Family(
         activation=("hidden_activation", "gelu_pytorch_tanh"), tied=True, groups=4, width=256
     ),
-    "gpt2": _Family(
-        layers="n_layer",
-        heads="n_head",
-        dim="n_embd",
-        inner="n_inner",
-        longest="n_positions",
-        eps=("layer_norm_epsilon", 1e-5),
-        activation=("activation_function", "gelu_new"),
-        tied=True,
-        inner_default=True,
+    "gpt2": _GPT_NEO._replace(
+        layers="n_layer", heads="n_head", dim="n_embd", inner="n_inner", longest="n_positions"
     ),
-    "gpt_neo": _Family(
-        layers="num_layers",
-        heads="num_heads",
-        eps=("layer_norm_epsilon", 1e-5),
-        activation=("activation_function", "gelu_new"),
-        tied=True,
-        inner_default=True,
-    ),
+    "gpt_neo": _GPT_NEO,
     "gpt_neox": _Family(eps=("layer_norm_eps", 1e-5), activation=("hidden_act", "gelu")),
     "llama": _Family(),
     "mistral": _Family(groups=8),

@@ -30,8 +30,7 @@ FOUR_NORMS = {
 }
 """Family → the norms before attention and the feed-forward layer, and after both."""
 
-CHECKED_AT_ONCE = 1 << 24
-"""Numbers of a tensor that are checked at once, to bound memory."""
+CHECKED_AT_ONCE = 1 << 24  # numbers of a tensor that are checked at once, to bound memory
 
 
 class NamedTensors:

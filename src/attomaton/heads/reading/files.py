@@ -15,8 +15,7 @@ from attomaton.corpora.budgets import brief, open_regular
 READ_TYPES = ("F16", "BF16", "F32", "F64", "BOOL", "U8", "I8", "I16", "I32", "I64")
 """Supported types. Integers are masks in old files; weights have one of the first four types."""
 
-CONFIG_BYTES = 1 << 24
-"""Largest size of a config.json or an index: 16 MB. The largest index in use has about one."""
+CONFIG_BYTES = 1 << 24  # 16 MB for a config.json or an index; the largest index in use has about one
 
 RESTORE = "restore the file, or give another model"
 

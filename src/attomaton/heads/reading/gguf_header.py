@@ -15,8 +15,7 @@ NUMBER_FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?"
 
 TEXT, ARRAY = 8, 9
 
-MOST_HEADER_ENTRIES = 1 << 20
-"""Limit of keys, and of tensors, in a file."""
+MOST_HEADER_ENTRIES = 1 << 20  # limit of keys, and of tensors, in a file
 
 
 @dataclass(frozen=True)

@@ -31,14 +31,9 @@ SPLITS = {
 }
 """``tokenizer.ggml.pre`` → how a text is split before merges: like GPT-2, or by a regular expression."""
 
-NORMAL, CONTROL, USER = 1, 3, 4
-"""Types of tokens in ``tokenizer.ggml.token_type``."""
-
-MOST_MERGES, MOST_ADDED = 1 << 20, 1 << 16
-"""Limits of merges, and of control and user tokens: Gemma 3 has 515 thousand and 6 thousand."""
-
-LONGEST_MERGED = 64
-"""Longest token, in characters, whose merges are found from the scores of SentencePiece."""
+NORMAL, CONTROL, USER = 1, 3, 4  # types of tokens in ``tokenizer.ggml.token_type``
+MOST_MERGES, MOST_ADDED = 1 << 20, 1 << 16  # control and user tokens; Gemma 3 has 515 thousand and 6 thousand
+LONGEST_MERGED = 64  # longest token, in characters, whose merges are found from the scores of SentencePiece
 
 OTHERWISE = "give the model's tokenizer.json with --tokenizer, or token ids"
 

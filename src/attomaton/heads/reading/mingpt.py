@@ -17,8 +17,7 @@ from attomaton.heads.reading.families import build_model
 from attomaton.heads.reading.files import named, parse_json
 from attomaton.heads.transformer import Transformer
 
-MOST_MINGPT_BYTES = 1 << 28
-"""Largest size of a file: 256 MB. The only one in use has half a megabyte."""
+MOST_MINGPT_BYTES = 1 << 28  # 256 MB; the only file in use has half a megabyte
 
 MINGPT_SIZES = ("n_layer", "n_head", "n_embd", "vocab_size")
 

@@ -11,8 +11,7 @@ from attomaton.heads.parts import ACTIVATIONS
 IN_MEMORY = "load it with transformers and give the model itself, which then runs its own code"
 """What can be done with a model that is not supported."""
 
-LARGEST_SIZE = 1 << 20
-"""Limit of layers, heads and widths: above any real model, and small enough to multiply."""
+LARGEST_SIZE = 1 << 20  # of layers, heads and widths: above any real model, small enough to multiply
 
 HARMLESS_KEYS = frozenset(
     """

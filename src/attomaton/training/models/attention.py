@@ -22,11 +22,8 @@ from attomaton.training.models.embeddings import Embeddings, RandomUnit, as_embe
 from attomaton.training.models.heads import Readout, TokenId, as_head
 from attomaton.training.models.losses import LogLoss, Loss, as_loss
 
-FEWEST_ROWS = 8
-"""Distinct tokens and queries are padded to this many: PyTorch multiplies smaller matrices more slowly."""
-
-PAIRS_PER_POSITION = 24
-"""Scores are computed once per pair of token and query if there are at most this many pairs per position."""
+FEWEST_ROWS = 8  # tokens and queries are padded to this: PyTorch is slower with smaller matrices
+PAIRS_PER_POSITION = 24  # with at most this many pairs of token and query, scores are by pair
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,8 @@ from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.options import Checked, checked, real_number, show, whole_number
 from attomaton.base.tables import Float64, Int64, Integers
 
-MOST_LAYERS = 1_000
-"""The largest number of layers, or of heads per layer."""
-
-BLOCK_NUMBERS = 3_000_000
-"""Numbers of one activation in memory at once; longer corpora are processed in blocks of sequences."""
+MOST_LAYERS = 1_000  # the largest number of layers, or of heads per layer
+BLOCK_NUMBERS = 3_000_000  # numbers of an activation in memory; longer corpora are processed in blocks
 
 Matrix = TypeVar("Matrix", Tensor, Float64)
 
@@ -63,19 +60,11 @@ class DeepWeights:
 class DeepModel(Checked):
     """A deep attention-only model, optionally with feed-forward layers.
 
-    Attributes
-    ----------
-    n_layers, n_heads : int
-        Layers, and heads per layer, whose outputs are summed. Heads that start equal stay equal.
-    hidden : int, optional
-        Width of a feed-forward layer after each attention layer. None means no such layer. If both of its
-        factors start at zero, they stay zero.
-    positions : bool
-        Whether relative positions P are trained.
-    start : float
-        Standard deviation of the Gaussian initial weights; 0 means zero weights.
-    device : str
-        The PyTorch device; all numbers are float64.
+    It has ``n_layers`` layers of ``n_heads`` heads, whose outputs are summed; heads that start equal stay
+    equal. ``hidden`` is the width of a feed-forward layer after each attention layer, None means no such
+    layer; if both of its factors start at zero, they stay zero. ``positions`` says whether relative positions
+    P are trained, ``start`` is the standard deviation of the Gaussian initial weights, and ``device`` the
+    PyTorch device. All numbers are float64.
 
     Examples
     --------
@@ -262,13 +251,10 @@ def _check_sequences(sequences: object, trial: int, n_tokens: int) -> Int64:
         raise InvalidSamples(
             f"the sequences of trial {trial} have a single token each; give at least 2, a query and a label"
         )
-    if table.min() < 0:
+    wrong = table[(table < 0) | (table >= n_tokens)]
+    if len(wrong):
         raise InvalidSamples(
-            f"the sequences of trial {trial} contain token {table.min()}; number tokens from 0"
-        )
-    if table.max() >= n_tokens:
-        raise InvalidSamples(
-            f"the sequences of trial {trial} contain token {table.max()}, but n_tokens is {n_tokens}; give "
-            f"n_tokens={table.max() + 1} or more"
+            f"the sequences of trial {trial} contain token {wrong[0]}, which is not in 0 … {n_tokens - 1}; "
+            "number tokens from 0, or give a larger n_tokens"
         )
     return table.astype(np.int64)

@@ -122,5 +122,4 @@ class EmbeddingTable:
         return check_embeddings(self.table, n_tokens)
 
 
-EMBEDDINGS = (Orthonormal, RandomUnit, Equicorrelated, EmbeddingTable)
-"""The embeddings that a stored run can name."""
+EMBEDDINGS = (Orthonormal, RandomUnit, Equicorrelated, EmbeddingTable)  # those that a stored run can name

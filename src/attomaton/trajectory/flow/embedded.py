@@ -18,18 +18,11 @@ from attomaton.base.tables import Float64, Int64
 from attomaton.trajectory.basis import Basis
 from attomaton.trajectory.loss import TrainingLoss
 
-MAX_NEWTON_STEPS = 50
-"""Maximum number of Newton steps for one minimum."""
-
-SOFTEST = 1e-12
-"""Stiffness, relative to the curvature, that restrains only coordinates in which the loss is flat."""
-
+MAX_NEWTON_STEPS = 50  # maximum number of Newton steps for one minimum
+SOFTEST = 1e-12  # stiffness, relative to the curvature, that matters only where the loss is flat
 LEAST_STIFFNESS = 1e-300  # where there is no curvature at all
-SETTLED_STEP = 1e-9
-"""Newton's method for the minimum without stiffness ends with a step this small."""
-
-SMALL_CHANGE = 1e-6
-"""Newton steps along which logits differ by at most this are taken in full."""
+SETTLED_STEP = 1e-9  # Newton's method for the minimum without stiffness ends with a step this small
+SMALL_CHANGE = 1e-6  # Newton steps along which logits differ by at most this are taken in full
 
 _linalg: Any = np.linalg
 

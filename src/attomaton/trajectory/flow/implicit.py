@@ -16,14 +16,12 @@ LossFlow = OrthonormalFlow | EmbeddedFlow
 Coordinates fall into independent blocks.
 """
 
-SMALLEST_WIDTH = 1e-6
-"""The step in ln t below which the flow is given up."""
+SMALLEST_WIDTH = 1e-6  # the step in ln t below which the flow is given up
 
 SAFETY, LARGEST_GROWTH, LARGEST_CUT = 0.9, 3.0, 0.2
 """The next step in ln t is SAFETY · (tolerance/error)^¼ of the last, within these factors."""
 
-GAMMA = 0.25
-"""The diagonal of the method below."""
+GAMMA = 0.25  # the diagonal of the method below
 
 STAGES = (
     (),

@@ -18,32 +18,18 @@ from attomaton.base.tables import Bool, Float64
 from attomaton.trajectory.flow.implicit import FlowState, LossFlow, integrate
 from attomaton.trajectory.sharpness import STABILITY_LIMIT
 
-WARM_UP = 1_000
-"""Plain steps before the flow takes over, if a step can move scores by about 1."""
-
-FEWEST_PLAIN = 20
-"""Minimum number of plain steps before the flow takes over."""
-
-MOST_WARM_UPS = 32
-"""Maximum number of warm-ups, if gradient descent still oscillates at the end of one."""
-
-CALM = 1e-7
-"""Oscillations this small, relative to the norm of the coordinates, need no longer warm-up."""
-
-FALLING = 0.9
-"""Oscillations that do not fall to this share while the warm-up doubles do not die out."""
+WARM_UP = 1_000  # plain steps before the flow takes over, if a step can move scores by about 1
+FEWEST_PLAIN = 20  # minimum number of plain steps before the flow takes over
+MOST_WARM_UPS = 32  # maximum number of warm-ups, if gradient descent still oscillates at the end of one
+CALM = 1e-7  # oscillations this small, relative to the norm of the coordinates, need no longer warm-up
+FALLING = 0.9  # oscillations that do not fall to this share while the warm-up doubles do not die out
 
 ROUNDING_ERROR, ROUNDING_FACTOR = 1e-15, 10.0
 """Size of a rounding error, and factor on the distance of a second descent to bound its effect."""
 
-FIRST_WIDTH = 0.1
-"""The first step in ln t."""
-
-SMALLEST_GRADIENT = 1e-300
-"""Gradients are taken to be at least this, so that they have a logarithm."""
-
-CAUTION = 2.0
-"""Factor on the rotation of the gradient between two states as error: it may rotate back and forth."""
+FIRST_WIDTH = 0.1  # the first step in ln t
+SMALLEST_GRADIENT = 1e-300  # gradients are taken to be at least this, so that they have a logarithm
+CAUTION = 2.0  # factor on the rotation of the gradient, which may rotate back and forth
 
 
 class Track:
