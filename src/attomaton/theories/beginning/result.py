@@ -317,7 +317,9 @@ class Beginning(Tabular):
             number = whole_number(query, "query", least=0)
         inside = number < self.statistics.n_tokens
         if not inside or self.statistics.counts.indptr[number] == self.statistics.counts.indptr[number + 1]:
-            raise UnknownToken(f"{query!r} occurs in no sequence, so it attends to nothing; see .queries")
+            raise UnknownToken(
+                f"{query!r} occurs in no sequence, so it attends to nothing; use one of .queries"
+            )
         return number
 
     def _table(self) -> pa.Table:

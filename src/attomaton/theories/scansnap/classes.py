@@ -202,7 +202,7 @@ class CorpusClasses:
         """Return the classes of these queries only, with shares rescaled to sum to 1."""
         indices = np.flatnonzero(np.isin(self.queries, np.asarray(queries)))
         if not len(indices):
-            raise InvalidSamples("none of these tokens is the query of a class; see .queries")
+            raise InvalidSamples("none of these tokens is the query of a class; use one of .queries")
         chosen = self.take(indices)
         return replace(chosen, shares=chosen.shares / chosen.shares.sum())
 
