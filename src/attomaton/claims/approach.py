@@ -23,7 +23,7 @@ NEAR_CORRELATION = 0.9
 """A path with a lower correlation with W_svm at half of the steps is not near: it is 26° away."""
 
 MISSED = 0.1
-"""A path that leaves more attention than this below the best component at half of the steps is not near."""
+"""A path with more attention than this below the highest component at half of the steps is not near."""
 
 UNINFORMATIVE = 0.1
 """A difference from the Luce odds (total variation, at most 1) above this gives no information."""

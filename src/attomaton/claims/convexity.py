@@ -34,10 +34,8 @@ PROVED = (
     "proved: with log-loss on an attention mass the Hessian is the covariance of e_x e_kᵀ under attention, "
     "averaged over the contexts, so no eigenvalue is negative at any W"
 )
-"""Why the loss is convex, as a verdict says it."""
 
 STRICT = f"{PROVED}, and none is zero in the span of the edges, since every token of a context has attention"
-"""Why it is strictly convex in the cyclic subspace, as a verdict says it."""
 
 
 @dataclass(frozen=True, eq=False)

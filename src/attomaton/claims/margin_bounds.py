@@ -31,10 +31,7 @@ MOST_MULTIPLE = 64
 """Bounds of steepest descent are computed for runs of up to this multiple of the steps."""
 
 WOBBLE = 0.05
-"""A share without a proved bound may fall by this from half of the steps to the end: steps oscillate.
-
-If it falls by more and stays above 0, it is too early: shares of Muon were seen to fall by 0.15 at first.
-"""
+"""Steps oscillate: a share without a proved bound may fall by this from half of the steps to the end."""
 
 
 def find_margins(evidence: Evidence, norm: Norm) -> Margins:

@@ -42,7 +42,7 @@ from attomaton.claims.verdicts import Claim, Judgement
 from attomaton.training.steps import Adam, GradientDescent
 
 SMALL_EPSILON = 1e-3
-"""ε of Adam is small if it is below this share of the attention that is left to move."""
+"""ε of Adam is small if it is below this share of the attention outside the highest component."""
 
 
 def need_moving(evidence: Evidence) -> str:

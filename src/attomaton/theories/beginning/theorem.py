@@ -137,4 +137,3 @@ class TheoremBounds(Printed):
 
 
 WEIGHT_SIGNS = {"attention": "W", "positions": "P", "values": "V", "output": "W_O"}
-"""The names of the weights, and their letters."""

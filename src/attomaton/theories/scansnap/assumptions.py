@@ -14,13 +14,11 @@ from attomaton.theories.scansnap.law import Rates
 _sparse: Any = sparse
 
 MUCH_LARGER = 10.0
-"""The factor that counts as "much larger"."""
 
 MOST_COMPARED = 1000
 """Number of most frequent classes that are compared pair by pair."""
 
 SLOW_DECODER = "η_Y/η_Z; a slower decoder has not learned the classes before attention moves"
-"""The meaning of the ratio of learning rates."""
 
 
 @dataclass(frozen=True)

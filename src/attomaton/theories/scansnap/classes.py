@@ -124,10 +124,7 @@ class CorpusClasses:
 
     @classmethod
     def from_samples(cls, samples: Samples, *, min_samples: int = 1) -> Self:
-        """Count the pairs of query and label in samples, with the tokens before the query.
-
-        A pair needs at least ``min_samples`` samples with a token before the query; other pairs are left out.
-        """
+        """Count pairs of query and label with at least ``min_samples`` samples, and the keys of each pair."""
         min_samples = whole_number(min_samples, "min_samples", least=1)
         inside = samples.take(samples.lengths > 1)
         pair = pack_pairs(inside.queries, inside.labels)
@@ -305,10 +302,7 @@ def _check_classes(query: Int32, label: Int32, table: Float64, share: Float64) -
 
 
 def classes_of_contexts(samples: Samples, *, query_is_key: bool = False) -> CorpusClasses:
-    """One class for each distinct query, label and multiset of keys; samples without a key are left out.
-
-    In the first paper the last token of a context is a key (``query_is_key``); in the second it is masked.
-    """
+    """One class for each distinct query, label and multiset of keys; samples without a key are left out."""
     masked = 0 if query_is_key else 1
     usable = samples.take(samples.lengths > masked)
     if not len(usable):
