@@ -124,7 +124,10 @@ class CorpusClasses:
 
     @classmethod
     def from_samples(cls, samples: Samples, *, min_samples: int = 1) -> Self:
-        """Count pairs of query and label with at least ``min_samples`` samples, and the keys of each pair."""
+        """Count the pairs of query and label in samples, with the tokens before the query.
+
+        A pair with fewer than ``min_samples`` samples that have a token before the query is left out.
+        """
         min_samples = whole_number(min_samples, "min_samples", least=1)
         inside = samples.take(samples.lengths > 1)
         pair = pack_pairs(inside.queries, inside.labels)
