@@ -271,7 +271,9 @@ def _need_late(evidence: DecoderEvidence) -> str:
 def _count_to_late(evidence: DecoderEvidence, *_: object) -> int | str:
     """The steps until one-hot contexts are late, which is proportional to steps."""
     if evidence.limit is not None:
-        return "the number of steps is unknown, since the features determine how fast the loss settles"
+        return (
+            "the number of further steps is unknown, since the features determine how fast the loss settles"
+        )
     steps = evidence.trace.steps[-1]
     return math.ceil(steps * LATE / evidence.lateness) - steps
 

@@ -105,7 +105,7 @@ def test_margins_are_judged_after_so_many_more_steps(name, step, steps):
 def test_steps_of_one_length_that_are_too_long_are_not_a_matter_of_time():
     verdict = check("margin-max", ORDERED, SignDescent(3.0), 150)
     assert verdict.status is VerdictStatus.NOT_APPLICABLE
-    assert "use shorter steps" in verdict.reason
+    assert "use smaller steps" in verdict.reason
 
 
 def test_where_no_way_is_computed_no_number_is_given():
@@ -113,7 +113,7 @@ def test_where_no_way_is_computed_no_number_is_given():
     verdict = check("local direction", draws(1), GradientDescent(0.01), 100, model)
     assert verdict.status is VerdictStatus.TOO_EARLY
     assert verdict.more_steps is None
-    assert "the number of steps is unknown" in verdict.reason
+    assert "the number of further steps is unknown" in verdict.reason
     assert "CorrelationLoss" in verdict.reason
 
 

@@ -85,8 +85,8 @@ def test_what_the_theorem_does_not_speak_of_is_not_judged():
 
     assert "feed-forward" in reasons(DeepModel(hidden=3))["beginning-values"]
     assert "relative positions" in reasons(DeepModel(positions=False))["beginning-values"]
-    assert "stay equal" in reasons(DeepModel(n_heads=2))["beginning-output"]
-    assert "start Gaussian" in reasons(DeepModel(start=1e-9))["beginning-output"]
+    assert "equal initial weights" in reasons(DeepModel(n_heads=2))["beginning-output"]
+    assert "start with deviation" in reasons(DeepModel(start=1e-9))["beginning-output"]
     assert "500 tokens" in reasons(None, n_tokens=6)["beginning-output"]
     assert "plain gradient descent" in reasons(None, Adam(0.01))["beginning-direction"]
     assert "outgrown its start" in reasons(DeepModel(start=0.1))["beginning-direction"]
@@ -126,7 +126,7 @@ def test_crossings_are_interpolated_and_a_start_below_is_no_turn():
 
 def test_forecasts_of_other_sizes_are_refused():
     run = train_deep(np.array([[0, 1, 2, 0]]), steps=2)
-    with pytest.raises(MismatchedParts, match="other sizes"):
+    with pytest.raises(MismatchedParts, match="the forecasts differ"):
         compare_beginning(run, begin_from(np.array([[0, 1, 2]]), 3))
 
 

@@ -322,7 +322,7 @@ def test_a_trace_without_its_start_is_not_judged():
     for verdict in verify(solve_trials(cut), cut):
         if verdict.claim in campaign.RUN:
             assert verdict.status is VerdictStatus.NOT_APPLICABLE
-            assert "not at W(0)" in verdict.reason
+            assert "W(0) was not recorded" in verdict.reason
 
 
 @pytest.mark.parametrize(("head", "size", "word"), [("tied", 0.05, "fewer steps"), ("id", 2.0, "not finite")])

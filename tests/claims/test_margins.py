@@ -132,7 +132,7 @@ def halve(step):
     [
         (Adam(0.01), "step sizes that shrink"),
         (Adam(1.0, (0.9, 0.9), 1e-8, FALL), "is not small compared with the final gradients"),
-        (GradientDescent(0.1, momentum=0.5), "no momentum"),
+        (GradientDescent(0.1, momentum=0.5), "without momentum"),
         (GradientDescent(0.1, normalized=True, schedule=halve), "of which only the name is stored"),
         (SignDescent(0.1, schedule=halve), "of which only the name is stored"),
     ],

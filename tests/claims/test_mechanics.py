@@ -185,7 +185,7 @@ def test_one_automaton_serves_all_trials_of_its_corpus():
         VerdictStatus.NOT_APPLICABLE,
     }
     other = at.synthetic.draw_cyclic(np.random.default_rng(4))
-    with pytest.raises(at.AttomatonError, match="not learned"):
+    with pytest.raises(at.AttomatonError, match="learned from other samples"):
         verify(at.learn(other), trace)
 
 
@@ -196,7 +196,7 @@ def test_diagnoses_name_the_cause():
     cases = {
         "hardly fallen": train(draws(2), model, GradientDescent(1e-5), steps=50),
         "too large": train(draws(2), model, GradientDescent(3.0, normalized=True), steps=300),
-        "prefers tokens": local_run(),
+        "most attention on tokens": local_run(),
         "share 2 dimensions": train(draws(2), AttentionModel(RandomUnit(2)), GradientDescent(1.0), steps=300),
     }
     for words, trace in cases.items():

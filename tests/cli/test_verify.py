@@ -53,7 +53,7 @@ def test_a_run_that_goes_elsewhere_ends_with_1(run, tmp_path):
     assert shown.exit_code == 1
     record = json.loads(shown.stdout)
     assert "fails" in {one["status"] for one in record["verdicts"]}
-    assert any("prefers tokens" in line for line in record["diagnosis"])
+    assert any("most attention on tokens" in line for line in record["diagnosis"])
 
 
 def test_a_folder_without_training_is_refused(tmp_path):

@@ -75,7 +75,7 @@ def test_a_folder_of_shards(tmp_path):
 
 
 def test_samples_need_memory():
-    with pytest.raises(UnsupportedOption, match="not Samples; choose memory"):
+    with pytest.raises(UnsupportedOption, match="not Samples; use memory"):
         at.learn(samples_of([[0, 1, 0]], 2, 3), engine="duckdb")
 
 

@@ -67,7 +67,7 @@ def test_errors_name_file_and_document(make_engine, tmp_path):
     shards.paths[0].write_bytes(shards.paths[0].read_bytes()[:-9])
     with pytest.raises(UnreadableSource, match=r"000\.parquet"):
         make_engine(shards, tmp_path / "work", Selection(4)).edges()
-    with pytest.raises(UnsupportedOption, match="stop it, or use it as it is"):
+    with pytest.raises(UnsupportedOption, match="stop it, or use it"):
         SparkEngine(shards, tmp_path / "work", Selection(4), "local[7]").edges()
 
 

@@ -77,7 +77,7 @@ def test_too_many_failures_are_told_and_the_next_run_ends_well(shards, tmp_path)
     with session_on("local[2,2]"):
         engine = SparkEngine(shards, tmp_path / "work", SELECTION)
         every = failing_tasks(tmp_path / "log", rate=1.0, seed=1, only="WriteEdges")
-        with every, pytest.raises(at.AttomatonError, match="Spark could not finish"):
+        with every, pytest.raises(at.AttomatonError, match="Spark failed"):
             engine.edges()
         assert {path.name for path in (tmp_path / "work" / "edges").iterdir()} > {"queries.parquet"}
         assert digest(SparkEngine(shards, tmp_path / "work", SELECTION).edges()) == expected

@@ -252,7 +252,7 @@ def test_order_problems_are_checked(changed, match):
         ({"component": [0, 1]}, "alternatives of two components"),
         ({"component": [0, 2**62]}, "component is 4611686018427387904"),
         ({"count": [1.0, np.nan]}, "count is nan"),
-        ({"alternative": [0, 1, 0, 0]}, "contains its winner never or twice"),
+        ({"alternative": [0, 1, 0, 0]}, "does not contain its winner exactly once"),
     ],
 )
 def test_luce_problems_are_checked(changed, match):

@@ -143,8 +143,8 @@ def compare_beginning(
     sizes = {(forecast.statistics.window, forecast.statistics.n_tokens) for forecast in forecasts}
     if len(forecasts) != trace.n_trials or sizes != {(trace.window, trace.n_tokens)}:
         raise MismatchedParts(
-            f"the run has {trace.n_trials} trials with sequences of {trace.window} tokens, vocabulary "
-            f"{trace.n_tokens}, but the forecasts have other sizes; use one Beginning of the run's corpus"
+            f"the run has {trace.n_trials} trials, sequences of {trace.window} tokens and a vocabulary of "
+            f"{trace.n_tokens}, but the forecasts differ; compute the forecasts from the run's corpus"
         )
     forecasts_by_step = {
         step: [forecast.weights_at(step, trace.step_size) for forecast in forecasts]
@@ -176,7 +176,7 @@ def compare_course(trace: DeepTrace, courses: ForecastCourse | Sequence[Forecast
     )
     if len(forecasts) != trace.n_trials or not fits:
         raise MismatchedParts(
-            "the courses do not match the trace in trials, sizes or step size; compute them for this trace"
+            "courses and trace differ in trials, sizes or step size; compute the courses for this trace"
         )
     return _measure_all(
         trace, {step: [forecast.at(step) for forecast in forecasts] for step in trace.steps.tolist()}

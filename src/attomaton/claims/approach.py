@@ -23,7 +23,7 @@ NEAR_CORRELATION = 0.9
 """A path with a lower correlation with W_svm at half of the steps is not near: it is 26° away."""
 
 MISSED = 0.1
-"""A path that leaves more attention than this below the best component at half of the steps is not near."""
+"""A path with more attention than this below the highest component at half of the steps is not near."""
 
 UNINFORMATIVE = 0.1
 """A difference from the Luce odds (total variation, at most 1) above this gives no information."""
@@ -118,18 +118,17 @@ def bound_direction(evidence: Evidence) -> ApproachBounds:
         bound = np.where(level[0] > 0, tangent[0] + reach / level[0], np.inf)
     closing = tangent[-1] <= tangent[0] + NEGLIGIBLE
     is_near = bound <= tangent_of(NEAR_CORRELATION)
-    least = f"a correlation with W_svm of at least {NEAR_CORRELATION}"
     return ApproachBounds(
         bound,
         evidence.directed & path.is_known & closing & is_near,
-        f"in no trial does the computed path have {least} at half of the steps",
+        f"the computed path at half of the steps is far from W_svm (correlation below {NEAR_CORRELATION})",
     )
 
 
 def judge_direction(evidence: Evidence) -> Judgement:
     """Claim: W/‖W‖ → W_svm/‖W_svm‖."""
     (tangent,), _ = find_tangents(evidence.trace.weights[-1:], _safe_directions(evidence))
-    meaning = "correlation of W with W_svm at the end; bound: that of the computed path at half of the steps"
+    meaning = "correlation of W with W_svm at the end; bound: value on the computed path at half of the steps"
     return evidence.once(bound_direction).judge_below(tangent, meaning, show=correlation_of)
 
 
@@ -165,8 +164,8 @@ def bound_finite(evidence: Evidence) -> ApproachBounds:
     return ApproachBounds(
         bound,
         ~evidence.acyclic & path.is_known & is_late & is_near,
-        "at half of the steps the computed path is far from its limit in every trial: attention is off "
-        f"by more than {UNINFORMATIVE}",
+        "at half of the steps attention on the computed path differs from its limit by more than "
+        f"{UNINFORMATIVE} in every trial",
     )
 
 
@@ -201,7 +200,7 @@ def judge_composition(evidence: Evidence) -> Judgement:
         apart[trial] = 0.5 * contexts.sums(np.abs(shares[0] - shares[1])).max()
     finite = evidence.once(bound_finite)
     bounds = replace(finite, bound=0.5 * _longest_embedding(evidence) * finite.bound)
-    return bounds.judge_below(apart, "largest difference from the Luce odds in any context")
+    return bounds.judge_below(apart, "largest difference of attention from the Luce odds in any context")
 
 
 def bound_missed(evidence: Evidence) -> ApproachBounds:
@@ -214,12 +213,12 @@ def bound_missed(evidence: Evidence) -> ApproachBounds:
     return ApproachBounds(
         bound,
         evidence.directed & path.is_known & falling & (bound <= MISSED),
-        f"at half of the steps the computed path leaves more than {MISSED} of the attention below the best "
-        "component",
+        f"at half of the steps the computed path has more than {MISSED} of the attention below the highest "
+        "component in every trial",
     )
 
 
 def judge_retrieval(evidence: Evidence) -> Judgement:
     """Claim: the attention mass below the highest component vanishes."""
-    meaning = "mean attention below the best component at the end"
+    meaning = "mean attention below the highest component at the end"
     return evidence.once(bound_missed).judge_below(evidence.curves.missed[-1], meaning)

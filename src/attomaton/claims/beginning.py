@@ -58,20 +58,20 @@ def _need_plain_descent(agreement: Agreement) -> str:
 def _need_attention_only(agreement: Agreement) -> str:
     model = agreement.trace.model
     if model.hidden is not None:
-        return "the theorem covers attention alone, but this model has a feed-forward layer"
+        return "the theorem covers attention-only models, but this model has a feed-forward layer"
     if not model.positions:
-        return "the theorem covers models with relative positions, but this one has none"
+        return "the theorem covers models with relative positions, but this model has none"
     if model.n_heads > 1:
         return (
-            "the theorem covers one head per layer; heads that start equal stay equal, and each follows this "
-            "forecast"
+            f"the theorem covers one head per layer, not {model.n_heads}; heads with equal initial weights "
+            "follow this forecast"
         )
     return ""
 
 
 def _need_zero_start(agreement: Agreement) -> str:
     start = agreement.trace.model.start
-    reason = f"the weights start Gaussian with deviation {start:g}, but the bounds are for a start at zero"
+    reason = f"the weights start with deviation {start:g}, but the bounds are for a start at zero"
     return reason if start else ""
 
 
@@ -94,7 +94,7 @@ def _judge_bound(name: str, agreement: Agreement) -> Judgement:
     bounds = np.array([getattr(agreement.bounds[record], name) for record in records], np.float64)
     worst = int((errors / bounds).argmax())
     sign, step = WEIGHT_SIGNS[name], agreement.trace.steps[records[worst]]
-    meaning = f"Frobenius error of {sign} at step {step:,}, closest to its bound over all layers and steps"
+    meaning = f"Frobenius error of {sign} at step {step:,}, where it is largest relative to its bound"
     return Judgement(float(errors[worst]), float(bounds[worst]), bool((errors <= bounds).all()), meaning)
 
 
@@ -112,14 +112,14 @@ def _need_early_records(agreement: Agreement) -> str:
     if _early(agreement).any():
         return ""
     return (
-        "no record has a W that has outgrown its start and a loss that has fallen by at most 5 %; record "
-        "more often, or use smaller steps or a smaller start"
+        "at no record W has outgrown its start while the loss has fallen by at most 5 %; record more often, "
+        "or use smaller steps or smaller initial weights"
     )
 
 
 def _judge_direction(agreement: Agreement) -> Judgement:
     least = float(agreement.near["attention"].cosine.min(axis=(2, 3))[_early(agreement)].min())
-    meaning = "smallest cos(W, Q̄) of any layer while the loss has fallen by at most 5 % of its start"
+    meaning = "smallest cos(W, Q̄) of any layer while the loss has fallen by at most 5 %"
     return Judgement(least, NEAR_COSINE, least >= NEAR_COSINE, meaning)
 
 
@@ -136,8 +136,8 @@ def _judge_turning(agreement: Agreement) -> Judgement:
     by_layer = agreement.turns.transpose(1, 0, 2).reshape(agreement.trace.model.n_layers, -1)
     layers = ", ".join(_median(of_layer) for of_layer in by_layer)
     meaning = (
-        f"first step at which cos(W, Q̄) of a layer falls below {AWAY:g} (median by layer: {layers}); the "
-        "bound is the last step that the theorem covers"
+        f"first step at which cos(W, Q̄) of a layer falls below {AWAY:g} (median by layer: {layers}); "
+        "bound: the last step that the theorem covers"
     )
     return Judgement(first, float(until), first > until, meaning)
 
@@ -149,7 +149,7 @@ def _median(steps: Float64) -> str:
 
 def _need_two_layers(agreement: Agreement) -> str:
     layers = agreement.trace.model.n_layers
-    reason = f"a course is computed for at most two layers, not {layers}"
+    reason = f"the forecast course is computed for at most two layers, not {layers}"
     return reason if layers > 2 else ""
 
 
@@ -160,15 +160,15 @@ def judge_course(agreement: Agreement, near: Near) -> Verdict:
     name = "beginning-course"
     early = np.isfinite(near.cosine).all(axis=(2, 3)) & (agreement.fallen <= FOLLOWED)
     if missing or not early.any(axis=0).all():
-        reason = missing or "at every record W has not moved, or the loss has fallen by more than 40 %"
+        reason = missing or "at no record W has moved while the loss has fallen by at most 40 %"
         return Verdict(name, VerdictStatus.NOT_APPLICABLE, None, None, reason)
     cosines = near.cosine.min(axis=(2, 3))
     last = len(early) - 1 - early[::-1].argmax(axis=0)
     end = float(cosines[last, np.arange(len(last))].min())
     step, least = agreement.trace.steps[last.max()], cosines[early].min()
     meaning = (
-        f"cosine of W and its course in the worst layer at step {step:,}, the last record whose loss has "
-        f"fallen by at most 40 %; up to this step the cosine is at least {least:.2f}"
+        f"cosine of W and its forecast course in the worst layer at step {step:,}, the last record whose "
+        f"loss has fallen by at most 40 %; up to this step the cosine is at least {least:.2f}"
     )
     return Judgement(end, LEAST_COSINE, end >= LEAST_COSINE, meaning).about(name)
 

@@ -146,7 +146,7 @@ def forecast_readable(evidence: Evidence, trial: int, steps: Int64) -> Bool:
 
 
 def need_readable(evidence: Evidence) -> str:
-    reason = "no trial is long enough to distinguish gaps that grow from gaps that converge"
+    reason = "no trial is long enough to distinguish score gaps that grow from score gaps that converge"
     return "" if evidence.once(find_readable).any() else reason
 
 

@@ -123,10 +123,10 @@ def look_ahead(evidence: Evidence, is_ready: Callable[[Evidence], bool]) -> int 
     missing = need_descent(evidence) or need_log_loss(evidence) or need_mass_head(evidence)
     if missing or not evidence.once(compute_path).is_known.any():
         missing = missing or evidence.once(compute_path).reason
-        return f"the number of steps is unknown, since a longer run cannot be predicted ({missing})"
+        return f"the number of further steps is unknown, since a longer run cannot be predicted ({missing})"
     last = int(evidence.trace.steps[-1])
     if not last:
-        return "the number of steps is unknown, since none was taken"
+        return "the number of further steps is unknown, since no step was taken"
     # double the run until it can be judged, then try quarter powers of two in the last doubling
     short = max(last, FEWEST_STEPS // 2)
     while not is_ready(evidence.once(lengthen_run, 2 * short)):

@@ -31,13 +31,11 @@ FLAT = 1e-3
 """Share of the largest curvature that embeddings allow below which eigenvalues have few digits."""
 
 PROVED = (
-    "proved: with log-loss on a mass the Hessian is a mean over contexts of the covariance of e_x e_kᵀ under "
-    "attention, so at any W no eigenvalue is negative"
+    "proved: with log-loss on an attention mass the Hessian is the covariance of e_x e_kᵀ under attention, "
+    "averaged over the contexts, so no eigenvalue is negative at any W"
 )
-"""Why the loss is convex, as a verdict says it."""
 
-STRICT = f"{PROVED}, and none is 0 in the span of the edges, since every token of a context has attention"
-"""Why it is strictly convex in the cyclic subspace, as a verdict says it."""
+STRICT = f"{PROVED}, and none is zero in the span of the edges, since every token of a context has attention"
 
 
 @dataclass(frozen=True, eq=False)

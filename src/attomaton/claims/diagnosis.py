@@ -100,12 +100,12 @@ def _wrong_priorities(evidence: Evidence) -> str:
         return ""
     cause = need_log_loss(evidence) or need_mass_head(evidence)
     advice = (
-        f"{cause}, so training may settle on other tokens (see the claim 'local direction'); use "
+        f"{cause}, so training may converge to other tokens (see the claim 'local direction'); use "
         "log-loss with the token-id or tied head"
         if cause
         else "training is too short, or steps are too large; take more steps, or reduce step_size"
     )
-    return f"attention prefers tokens that labels beat{_in_trials(wrong)}: {advice}"
+    return f"some contexts have most attention on tokens that the label beats{_in_trials(wrong)}: {advice}"
 
 
 def _crowded(evidence: Evidence) -> str:
@@ -116,7 +116,7 @@ def _crowded(evidence: Evidence) -> str:
     lost = f"; some priorities cannot be met at all{_in_trials(merged)}" if merged.any() else ""
     return (
         f"{n_tokens} tokens share {dim} dimensions, so scores depend on each other and training is slow "
-        f"or unstable{lost}; give dim ≥ {n_tokens}, or fewer tokens"
+        f"or unstable{lost}; use dim ≥ {n_tokens}, or fewer tokens"
     )
 
 
@@ -127,5 +127,5 @@ def _left_out(trace: Trace) -> str:
         return ""
     return (
         f"{left:,} of {left + realisable:,} samples have a label outside their context and were left out; "
-        "use longer contexts, or state that the model covers the others only"
+        "use longer contexts, or report that the model covers only the other samples"
     )

@@ -28,7 +28,7 @@ FEWEST_STEPS, FEWEST_RECORDS = 100, 10
 
 
 LEAST_MASS = 1e-290
-"""If less attention than this is below the best component, it underflows and normalised steps are 0/0."""
+"""If less attention than this is below the highest component, it underflows: normalised steps are 0/0."""
 
 LEAST_MASS_TIED = 1e-20
 """The least mass with a tied head, whose C Eᵀ is the identity only up to rounding."""
@@ -138,15 +138,15 @@ def need_descent(evidence: Evidence) -> str:
     """Condition: gradient descent on W, plain or normalised, with a fixed step."""
     step = evidence.trace.step
     if not isinstance(step, GradientDescent) or step.momentum or step.schedule is not None:
-        return f"the step is {step}, not gradient descent with a fixed step and no momentum"
+        return f"the optimiser is {step}, not gradient descent with a fixed step size and without momentum"
     if evidence.trace.model.rank is not None:
-        return "W is a product of two factors, which were trained"
+        return "the theorem is about training W, but here two factors of W were trained"
     return ""
 
 
 def need_start(evidence: Evidence) -> str:
     first = int(evidence.trace.steps[0])
-    return f"the first record is at step {first:,}, not at W(0)" if first else ""
+    return f"W(0) was not recorded: the first record is at step {first:,}" if first else ""
 
 
 def find_lost_digits(evidence: Evidence) -> tuple[str, Float64, float]:
@@ -168,9 +168,9 @@ def need_digits(evidence: Evidence) -> str:
     if broken or not evidence.normalized or (missed >= least).all():
         return broken
     return (
-        f"at the end only {missed.min():.0e} of the attention is left to move (trial "
-        f"{int(missed.argmin())}), and below {least:.0e} rounding hides the gradient that normalised steps "
-        "follow: use fewer steps"
+        f"at the end only {missed.min():.0e} of the attention is outside the highest component (trial "
+        f"{int(missed.argmin())}); below {least:.0e} rounding hides the gradient of normalised steps: use "
+        "fewer steps"
     )
 
 
@@ -203,7 +203,7 @@ def _describe_passed(evidence: Evidence) -> str:
     try:
         passed = list(find_passed(trace.samples, list(trace.embeddings), evidence.step_size, components))
     except (UncertifiedSolution, UnsupportedOption) as problem:
-        return f"no step size is known to be small enough: {problem}"
+        return f"no stable step size is known: {problem}"
     if not passed:
         return ""
     (trial, edge), n_more = passed[0], len(passed) - 1

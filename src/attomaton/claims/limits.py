@@ -47,6 +47,6 @@ def check_automata(trace: Trace, automata: Sequence[Automaton]) -> None:
     shape = trace.weights.shape[2:]
     if len(automata) != trace.n_trials or not all(a.hard.weights.shape == shape for a in automata):
         raise MismatchedParts(
-            f"{len(automata)} automata for {trace.n_trials} trials with weights of shape {shape}; "
-            "give solve_trials(trace), one per trial, solved with its embeddings"
+            f"{len(automata)} automata do not fit {trace.n_trials} trials with weights of shape {shape}; "
+            "use solve_trials(trace), which solves one automaton per trial"
         )

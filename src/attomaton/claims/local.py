@@ -191,9 +191,9 @@ class Angles:
 def judge_local(evidence: Evidence) -> Judgement:
     """Claim: W/‖W‖ → the direction of the tokens that the model selects."""
     angles = evidence.once(_find_local)
-    bound = "that of the computed path at half of the steps"
+    bound = "the correlation of the computed path with W_svm at half of the steps"
     if need_log_loss(evidence) or need_mass_head(evidence):
-        bound = f"{CLOSER:.0%} of the tangent of the angle at which W had half of its mid-run length"
+        bound = f"an angle with {CLOSER:.0%} of the tangent at which W was half as long as in mid-run"
     return angles.judge(
         f"correlation of W with the Graph-SVM of the selected tokens at the end; bound: {bound}"
     )
@@ -260,8 +260,8 @@ def need_slope(evidence: Evidence) -> str:
 def need_decided(evidence: Evidence) -> str:
     if not evidence.once(_decided).any():
         return (
-            "no trial has decided: selected tokens lose attention, others keep theirs, or W(0) still "
-            "has an effect"
+            "in no trial is the selection of tokens final: selected tokens still lose attention, others keep "
+            "theirs, or W(0) still has an effect"
         )
     near = "W is not yet near the direction of the selected tokens in any trial"
     return "" if evidence.once(_find_local).judged.any() else near
@@ -269,8 +269,8 @@ def need_decided(evidence: Evidence) -> str:
 
 def judge_path(evidence: Evidence) -> Judgement:
     meaning = (
-        f"correlation of W_R with W_svm at R = {LEVELS[-1]:g} ‖W_svm‖; bound: {CLOSER:.0%} of the tangent of "
-        f"the angle at R = {LEVELS[-2]:g} ‖W_svm‖"
+        f"correlation of W_R with W_svm at R = {LEVELS[-1]:g} ‖W_svm‖; bound: an angle with {CLOSER:.0%} of "
+        f"the tangent at R = {LEVELS[-2]:g} ‖W_svm‖"
     )
     return evidence.once(_follow_path).judge(meaning)
 
@@ -299,8 +299,8 @@ def _on_path(evidence: Evidence) -> Bool:
 def need_path(evidence: Evidence) -> str:
     dim = evidence.trace.weights.shape[2]
     if dim > MOST_PATH_DIMENSIONS:
-        return f"the path is computed in at most {MOST_PATH_DIMENSIONS} dimensions, not {dim}"
+        return f"the regularisation path is computed in at most {MOST_PATH_DIMENSIONS} dimensions, not {dim}"
     if not _on_path(evidence).any():
         return "every trial has a cycle, and the loss is not log-loss"
-    near = f"the path approaches W_svm, but is not near W_svm at R = {LEVELS[-2]:g} ‖W_svm‖ in any trial"
+    near = f"the path approaches W_svm, but is not near it at R = {LEVELS[-2]:g} ‖W_svm‖ in any trial"
     return "" if evidence.once(_follow_path).judged.any() else near

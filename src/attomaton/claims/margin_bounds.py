@@ -31,10 +31,7 @@ MOST_MULTIPLE = 64
 """Bounds of steepest descent are computed for runs of up to this multiple of the steps."""
 
 WOBBLE = 0.05
-"""A share without a proved bound may fall by this from half of the steps to the end: steps oscillate.
-
-If it falls by more and stays above 0, it is too early: shares of Muon were seen to fall by 0.15 at first.
-"""
+"""Steps oscillate: a share without a proved bound may fall by this from half of the steps to the end."""
 
 
 def find_margins(evidence: Evidence, norm: Norm) -> Margins:
@@ -105,7 +102,7 @@ def bound_margin(evidence: Evidence, norm: Norm) -> ApproachBounds:
     return ApproachBounds(
         bound,
         judged,
-        "at half of the steps no margin is large enough to set a bound, or the margin falls for a while",
+        "at half of the steps no margin is large enough to give a bound, or margins are still falling",
     )
 
 
@@ -117,7 +114,7 @@ def forecast_margin(evidence: Evidence, is_ready: Callable[[Evidence], bool], no
     steps = max(2 * last, 2 * int(np.ceil(count_averaged_steps(evidence))), FEWEST_STEPS)
     while not (_bound_shares(evidence, norm, len(evidence.trace.steps) - 1, steps) > 0).any():
         if not is_proved(evidence) or steps > MOST_MULTIPLE * last:
-            return "the number of steps is unknown, since the theorem's constants are unknown so early"
+            return "the number of further steps is unknown, since the theorem has no bound so early"
         steps *= 2
     return steps - last
 

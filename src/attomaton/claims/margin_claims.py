@@ -42,7 +42,7 @@ from attomaton.claims.verdicts import Claim, Judgement
 from attomaton.training.steps import Adam, GradientDescent
 
 SMALL_EPSILON = 1e-3
-"""ε of Adam is small if it is below this share of the attention that is left to move."""
+"""ε of Adam is small if it is below this share of the attention outside the highest component."""
 
 
 def need_moving(evidence: Evidence) -> str:
@@ -50,8 +50,8 @@ def need_moving(evidence: Evidence) -> str:
     if broken or (missed >= least).all():
         return broken
     return (
-        f"at the end only {missed.min():.0e} of the attention is left to move, and rounding hides such small "
-        "gradients: use fewer steps"
+        f"at the end only {missed.min():.0e} of the attention is outside the highest component, and rounding "
+        "hides such small gradients: use fewer steps"
     )
 
 
@@ -84,7 +84,7 @@ def need_small_epsilon(evidence: Evidence) -> str:
         return ""
     return (
         f"ε = {step.epsilon:g} is not small compared with the final gradients ({missed:.0e} of the attention "
-        "is left to move): use epsilon=0"
+        "is outside the highest component): use epsilon=0"
     )
 
 
@@ -166,7 +166,7 @@ class MarginClaim:
         if norm != self.norm:
             return f"{type(step).__name__} maximises the margin in the {norm} norm: see margin-{norm}"
         factored = evidence.trace.model.rank is not None
-        return "W is a product of two factors, which were trained" if factored else ""
+        return "the theorem is about training W, but here two factors of W were trained" if factored else ""
 
     def need_best(self, evidence: Evidence) -> str:
         if np.isfinite(evidence.once(find_margins, self.norm).best[find_ordered(evidence)]).any():
@@ -187,16 +187,16 @@ class MarginClaim:
             reach = find_reach(components, table, self.norm)
             if gains_per_step(np.array([step_size]), best=float(best[trial]), reach=reach)[0] >= 0:
                 return ""
-        return f"nothing is proved about steps as long as {step_size:.3g}: use shorter steps"
+        return f"nothing is proved about steps of size {step_size:.3g}: use smaller steps"
 
     def judge(self, evidence: Evidence) -> Judgement:
         share = evidence.once(find_margins, self.norm).share[-1]
         bounds = evidence.once(bound_margin, self.norm)
-        source = "that of the run at half of the steps"
+        source = "the share of the run at half of the steps"
         if is_proved(evidence):
-            source = "what such steps must reach, starting from half of the steps"
+            source = "the share that these steps are proved to reach from half of the steps on"
         elif isinstance(evidence.trace.step, GradientDescent):
-            source = "that of the computed path at half of the steps"
+            source = "the share of the computed path at half of the steps"
         meaning = f"share of the best margin in the {self.norm} norm at the end; bound: {source}"
         reached = bounds.judged & (share >= bounds.bound)
         shortfall = np.maximum(bounds.bound, 0.0) - share  # −inf asks nothing of a trial that is not judged

@@ -33,7 +33,6 @@ NORM_OF_STEP: dict[type, Norm] = {
     SpectralDescent: "spectral",
     Muon: "spectral",
 }
-"""The norm in which each kind of step maximises the margin."""
 
 MOST_NORM_DIMENSIONS = 64
 """Size limit: larger problems in the spectral norm, or in the max norm with embeddings, take too long."""

@@ -74,7 +74,7 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
     if isinstance(automata, Automaton):
         for samples in {id(corpus): corpus for corpus in trace.samples}.values():
             if not extract_edges(samples).rows.equals(automata.components.edges.rows):
-                raise MismatchedParts("the automaton was not learned from the samples of this run")
+                raise MismatchedParts("the automaton was learned from other samples; use solve_trials(trace)")
         automata = solve_trials(trace)
     check_automata(trace, automata)
     evidence = Evidence(trace, tuple(automata))

@@ -88,7 +88,7 @@ def verify_flow(flow: LayerFlow) -> Verdicts:
 def _need_weak(evidence: ScanEvidence) -> str:
     classes = evidence.flow.reduced.classes
     weight = len(classes) * largest_overlap(classes)
-    reason = f"classes overlap: K max f_n·f_n' = {weight:.2g}, above {WEAK_OVERLAP:g}"
+    reason = f"classes overlap: K max f_n·f_n' is {weight:.2g}, above {WEAK_OVERLAP:g}"
     return reason if weight > WEAK_OVERLAP else ""
 
 
@@ -157,7 +157,7 @@ def fit_power(times: Float64, values: Float64) -> float:
 def _judge_rise(evidence: ScanEvidence) -> Judgement:
     early = evidence.flow.times < evidence.law.turn / 5
     power = fit_power(evidence.flow.times[early], evidence.gain[early])
-    meaning = "power of t at which the gain rises before a fifth of the turn"
+    meaning = "power of t with which the gain rises before a fifth of the turn"
     return _judge_near(power, 1.0, POWER_TOLERANCE, meaning)
 
 
@@ -167,7 +167,7 @@ def _judge_fall(evidence: ScanEvidence) -> Judgement:
     power = fit_power(clock, gain / np.log(evidence.law.n_tokens * clock))
     printed = fit_power(clock, gain / np.log(clock))
     meaning = (
-        f"power of t of γ/ln(M η_Y t/K) after 10 turns; with the ln(η_Y t/K) of Theorem 1 it is {printed:.3f}"
+        f"power of t in γ/ln(M η_Y t/K) after 10 turns; with the ln(η_Y t/K) of Theorem 1 it is {printed:.3f}"
     )
     return _judge_near(power, -1.0, POWER_TOLERANCE, meaning)
 
@@ -201,7 +201,7 @@ def _judge_order(evidence: ScanEvidence) -> Judgement:
         leads = np.diff(scores[:, order], axis=1)[:, rises]
         least, n_pairs = min(least, float(leads.min(initial=np.inf))), n_pairs + leads.shape[1]
     meaning = (
-        f"smallest lead of a token over the next less probable of its class at any record; {n_pairs} pairs"
+        f"smallest lead in score of a token over the next less probable token of its class; {n_pairs} pairs"
     )
     return Judgement(least, 0.0, least > 0, meaning)
 
@@ -238,7 +238,7 @@ def _judge_scanning(evidence: ScanEvidence) -> Judgement:
     law, times = evidence.law, evidence.flow.times
     early = times < law.scan_end / 5
     power = fit_power(times[early], np.expm1(4 * evidence.growth[early]))
-    meaning = "power of t at which e^{4B} − 1 grows before t₀'/5, t₀' = K ln M/η_Y"
+    meaning = "power of t with which e^{4B} − 1 grows before t₀'/5, where t₀' = K ln M/η_Y"
     return _judge_near(power, 2.0, 2 * POWER_TOLERANCE, meaning)
 
 
@@ -248,7 +248,7 @@ def _judge_snapping(evidence: ScanEvidence) -> Judgement:
     log_clock, growth = np.log(law.n_tokens * law.clock(times[late])), np.expm1(4 * evidence.growth[late])
     plain = fit_power(times[late], growth)
     meaning = (
-        f"power of ln(M η_Y t/K) at which e^{{4B}} − 1 grows after 3 t₀, t₀ = 2 (1 + ω₁) K ln M/η_Y; the "
+        f"power of ln(M η_Y t/K) with which e^{{4B}} − 1 grows after 3 t₀, t₀ = 2 (1 + ω₁) K ln M/η_Y; the "
         f"power of t is {plain:.2g}"
     )
     return _judge_near(fit_power(log_clock, growth), 2.0, 2 * TIME_TOLERANCE, meaning)
@@ -294,7 +294,7 @@ def judge_rates(flows: Sequence[LayerFlow]) -> Verdict:
     largest = float((snaps[1:] / snaps[:-1]).max())
     pairs = zip(flows, snaps.tolist(), strict=True)
     listed = ", ".join(f"{flow.rates.decoder:g}: {snap:.4g}" for flow, snap in pairs)
-    meaning = f"largest ratio of the measured snap at one η_Y to that at the next smaller one; snaps {listed}"
+    meaning = f"largest ratio of the snaps at two neighbouring η_Y, the larger to the smaller; snaps {listed}"
     return Judgement(largest, 1.0, largest < 1.0, meaning).about("larger η_Y: earlier (4)")
 
 

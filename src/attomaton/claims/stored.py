@@ -27,7 +27,7 @@ def write_verdicts(run: str | Path, verdicts: Sequence[Mapping[str, Any]], trace
             if digest_trace(folder) != trace:
                 return f"the training run in {run} was replaced in the meantime; run attomaton verify again"
             if os.path.lexists(path) and read_sealed(path) is None:
-                return f"{path} exists, but attomaton did not write it"
+                return f"attomaton did not write the existing {path}; delete or rename it"
             write_sealed(path, {**about, "verdicts": list(verdicts)}, draft=lock.draft)
     except UnwritablePlace as error:
         return str(error)

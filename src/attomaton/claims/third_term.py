@@ -99,7 +99,7 @@ def need_data_alone(evidence: Evidence) -> str:
 
 
 def need_prediction(evidence: Evidence) -> str:
-    reason = "the expansion is not accurate yet by the end in any trial"
+    reason = "the expansion is not yet accurate at the end of any trial"
     return "" if evidence.once(find_misses).predicted.any() else reason
 
 
@@ -123,7 +123,7 @@ def need_steady_head(evidence: Evidence) -> str:
     steepest = max(bound_any_sharpness(table) for table in trace.embeddings)
     if evidence.step_size * steepest < STABILITY_LIMIT:
         return ""
-    return "the head is tied, and its rounding errors may grow where the loss is too curved for the step"
+    return "the head is tied, and its rounding errors may grow where the loss is too curved for the step size"
 
 
 def follow_run(evidence: Evidence) -> Misses:

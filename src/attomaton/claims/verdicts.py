@@ -252,7 +252,7 @@ class Claim(Generic[AnyEvidence]):
         early = _first_unmet(self.ready, evidence)
         if not early:
             return self.judge_anyway(evidence)
-        steps = "the number of steps is unknown"
+        steps = "the number of further steps is unknown"
         if self.forecast is not None:
             steps = self.forecast(evidence, lambda longer: not _first_unmet(self.ready, longer))
         counted = isinstance(steps, int)

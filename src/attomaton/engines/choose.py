@@ -103,7 +103,7 @@ def as_engine(engine: object, corpus: object = None) -> Engine:
     """Check that the engine of a user can read this corpus and is installed, and return it."""
     chosen = engine if isinstance(engine, Engine) else Engine(cast("str", engine))
     if chosen.on_disk and isinstance(corpus, Samples):
-        raise UnsupportedOption(f"the engine {chosen.name} reads text and shards, not Samples; choose memory")
+        raise UnsupportedOption(f"the engine {chosen.name} reads text and shards, not Samples; use memory")
     if chosen.name == "spark":
         import_spark()
     if chosen.name == "duckdb":

@@ -115,7 +115,7 @@ class Merger:
         reason = str(error).splitlines()[0]
         if isinstance(error, full) and "disk" not in reason.lower():
             raise UnsupportedOption(
-                f"the memory limit is too small for this corpus ({reason}); give more memory"
+                f"the memory limit is too small for this corpus ({reason}); increase memory"
             ) from error
         raise unwritable(self._work, reason) from error
 

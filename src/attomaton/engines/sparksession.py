@@ -155,4 +155,4 @@ def _translated(text: str) -> AttomatonError:
     lines = [line for line in text.splitlines() if line.strip()] or ["no reason given"]
     atexit.unregister(_remove_logs)
     log = f" ({LOGS[-1]})" if LOGS else ""
-    return UnwritablePlace(f"Spark could not finish ({lines[0]}); see its log{log}, fix that and run again")
+    return UnwritablePlace(f"Spark failed ({lines[0]}); see its log{log}, correct the cause and run again")

@@ -99,7 +99,7 @@ class ChoiceTable(RowTable):
         times_offsets, multiplicities = ragged_column(self.rows, "multiplicities")
         if not np.array_equal(offsets, times_offsets):
             raise MismatchedParts(
-                "a choice set has more or fewer multiplicities than tokens; give one for each token"
+                "a choice set has more or fewer multiplicities than tokens; give one per token"
             )
         check_ids(tokens, MAX_TOKENS, "a token of the choice sets")
         check_count_range(multiplicities, 1, "a multiplicity of the choice sets")

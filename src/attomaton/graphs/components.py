@@ -194,7 +194,7 @@ class Components(Tabular):
         rows, is_node = self.rows(np.array([query]), np.array([token]))
         if not is_node[0]:
             raise UnknownToken(
-                f"token {token} is not in the graph of query {query}; give a token of its samples"
+                f"token {token} is not in the graph of query {query}; give a token that occurs in its samples"
             )
         return int(self.component_of_node[rows[0]])
 

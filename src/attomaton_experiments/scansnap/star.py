@@ -48,14 +48,14 @@ def make_star(n_classes: int, n_tokens: int, *, common: float) -> CorpusClasses:
 
 
 def star_constant(n_classes: int, n_tokens: int, *, common: float) -> float:
-    """C₀ of :func:`make_star`: tan²θ₀ K (M − 1)²/((K − 1) M).
+    """Compute C₀ of :func:`make_star`, tan²θ₀ K (M − 1)²/((K − 1) M).
 
-    Parameters
-    ----------
-    n_classes, n_tokens : int
-        K and M.
-    common : float
-        The share of the common token before the query.
+    A class has a common token, with the share ``common`` = p before the query, and a distinct one, so that
+    f_n = (cos θ, sin θ) with tan θ = e^{z_d − z_c} (1 − p)/p. Y has h (M x_n' − 1) in the direction of every
+    f_n'. Its own direction is projected out; each of the K − 1 others contributes −γ M/(M − 1)² times cos²θ,
+    and a class occurs once in K = ``n_classes``, with M = ``n_tokens``. Hence
+    Ḃ = η_Z γ cos²θ (K − 1) M/(K (M − 1)²), ż_d = sin²θ Ḃ and ż_c = −sin²θ Ḃ, so tan²θ grows as e^{4B}; where
+    it is large, this is the law of :mod:`~attomaton.theories.scansnap.law`.
 
     Examples
     --------

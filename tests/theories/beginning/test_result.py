@@ -55,7 +55,7 @@ def test_values_show_themselves(begun, shown):
     ):
         text = shown(value)
         assert all(word in text for word in words), text
-    assert "The theorem does not promise" in str(begun.weights_at(3, 0.1))
+    assert "The theorem does not guarantee" in str(begun.weights_at(3, 0.1))
     assert "W_O" in str(begun.bounds_at(3, 0.1))
 
 

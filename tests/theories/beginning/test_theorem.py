@@ -101,11 +101,11 @@ def test_the_coefficient_of_attention_is_a_sum():
         (Setting(200, 40, 0.005, 3), 5, ()),
         (Setting(16, 40, 0.1, 1, "small"), 0, ()),
         (Setting(16, 40, 1 / 16, 1, "small"), 1, ()),
-        (Setting(16, 40, 0.01, 1, "small"), 0, ("the step size must be at least 1/16, and is 0.01",)),
+        (Setting(16, 40, 0.01, 1, "small"), 0, ("the step size must be at least 1/16, but is 0.01",)),
         (
             Setting(100, 40, 0.1, 3),
             0,
-            ("3 layers need sequences of at least 144 tokens, and these have 100",),
+            ("3 layers need sequences of at least 144 tokens, but these have 100",),
         ),
     ],
 )

@@ -175,7 +175,7 @@ def test_bad_options_are_refused():
         find_pulls(classes, [0])
     with pytest.raises(UnsupportedOption, match="too large"):
         follow_attention(draw_linear_classes(20), RATES, until=1.0)
-    with pytest.raises(UnsupportedOption, match="can be followed"):
+    with pytest.raises(UnsupportedOption, match="can be integrated"):
         solve_flow(draw_linear_classes(40), RATES, [1.0])
     unrealisable = CorpusClasses.from_table([2], [1], [[1, 0, 0]])
     with pytest.raises(InvalidSamples, match="no attention falls on it"):

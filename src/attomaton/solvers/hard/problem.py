@@ -47,7 +47,7 @@ class OrderProblem:
         if len(sizes) and int(sizes.min()) < 1:
             raise MismatchedParts("a component of an order problem has no tokens; give sizes of at least 1")
         if (group[above] != group[below]).any():
-            raise MismatchedParts("an edge of an order problem joins two groups; give both ends one group")
+            raise MismatchedParts("an edge of an order problem joins two groups; put both ends in one group")
         if (above == below).any() or count_strong_components(above, below, len(sizes)) < len(sizes):
             raise MismatchedParts("the edges of an order problem form a cycle; remove one of its edges")
         settle(self, sizes=sizes, above=above, below=below, group=group)
@@ -105,7 +105,7 @@ class EmbeddedProblem:
         counted = np.bincount(nodes["component"], minlength=len(self.order.sizes))
         if not np.array_equal(counted, self.order.sizes):
             raise MismatchedParts(
-                "the nodes of a component are not as many as its size in the order; correct it"
+                "the number of nodes of a component is not its size in the order; correct the sizes"
             )
         settle(self, **nodes)
 

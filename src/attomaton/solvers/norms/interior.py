@@ -123,7 +123,6 @@ def symmetric(matrix: Float64) -> Float64:
 
 
 NUCLEAR_REFINEMENTS = 3
-"""Number of iterative refinements of each system."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +243,6 @@ def _multiply(problem: FactoredProblem, matrix: Float64) -> ConstraintProducts:
 
 
 SPECTRAL_REFINEMENTS = 2
-"""Number of iterative refinements of each system."""
 
 
 @dataclass(frozen=True)

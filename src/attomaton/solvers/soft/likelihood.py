@@ -66,12 +66,14 @@ class LuceProblem:
         times = np.exp(np.clip(odds, -1.0, MOST_ODDS))
         whole = np.abs(times - np.rint(times)) <= 1e-12 * times
         if not (whole.all() and (odds <= MOST_ODDS).all() and (times > 0.5).all()):
-            raise MismatchedParts("a log_multiplicity is not ln m for a whole number m in 1 … 2³¹ − 1")
+            raise MismatchedParts(
+                "log_multiplicity is not ln m for a whole number m in 1 … 2³¹ − 1; correct it"
+            )
         settle(self, log_multiplicity=odds, count=count, **numbers)
         choice = rows_of(self.offsets)
         won = np.flatnonzero(self.alternative == self.winner[choice])
         if not np.array_equal(choice[won], np.arange(len(self.winner))):
-            raise MismatchedParts("a choice set contains its winner never or twice; correct the sets")
+            raise MismatchedParts("a choice set does not contain its winner exactly once; correct the sets")
         if (self.component[self.alternative] != self.component[self.winner][choice]).any():
             raise MismatchedParts("a choice set has alternatives of two components; correct the sets")
 

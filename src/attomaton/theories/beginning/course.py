@@ -217,10 +217,7 @@ def _check_sequences(sequences: Integers, n_tokens: int) -> _Corpus:
 
 @dataclass(frozen=True, eq=False)
 class _Residual:
-    """R = Y − p, to first order around the predictions p_x (``probabilities``) from the current token.
-
-    ``omega`` and ``omega_twice`` are the contributions of s and s' to the logits; ``jacobian`` is J̄.
-    """
+    """R = Y − p, to first order around the predictions p_x (``probabilities``) from the current token."""
 
     corpus: _Corpus
     probabilities: Float64

@@ -3,8 +3,7 @@
 B̄ are the centred bigrams, Σ_B = B̄ᵀB̄, and Φ̄ the centred next tokens by smoothed context. With C the
 counted bigrams (token × next), F the smoothed contexts (next × token), M = NT positions, V tokens, and the
 centring P = I − 𝟙𝟙ᵀ/V, they are B̄ = C P/M and Φ̄ = P F/M, so G = P Cᵀ C P F/M³. The columns of G already
-have mean 0, so the residuals of a sequence times G are a lookup in G. G is computed in blocks of columns,
-from sparse C and F.
+have mean 0, so the residuals of a sequence times G are a lookup in G.
 """
 
 from dataclasses import dataclass
@@ -28,10 +27,7 @@ _arrow: Any = pa
 
 @dataclass(frozen=True, eq=False)
 class Gain:
-    """G at all pairs of a next token and a token, or at those that occur in the corpus.
-
-    ``pairs`` are ascending keys ``next · V + token``; None if ``values`` has all V² of them.
-    """
+    """G at all pairs of a next token and a token, or at the ascending keys ``pairs``, next · V + token."""
 
     pairs: Int64 | None
     values: Float64

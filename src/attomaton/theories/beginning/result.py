@@ -66,10 +66,7 @@ def _sparse_table(run: Run, name: str, size: int) -> Any:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EarlyWeights(Printed):
-    """The forecast weights of every layer after ``step`` steps of gradient descent; equal for all layers.
-
-    They follow from the ``statistics`` of the corpus; the ``setting`` has depth, start and step size.
-    """
+    """The forecast weights of every layer after ``step`` steps, from the ``statistics`` and ``setting``."""
 
     statistics: Statistics
     setting: Setting
@@ -184,10 +181,7 @@ class FirstLooks(Tabular):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Lags(Tabular):
-    """The distances at which attention looks back first: ``gains`` is Δ by lag, from 0 (the query itself).
-
-    Attention turns to tokens at a distance if its gain is positive, and away if it is negative.
-    """
+    """The distances at which attention looks back first: ``gains`` is Δ by lag, from 0 (the query itself)."""
 
     gains: Float64
 
@@ -317,7 +311,9 @@ class Beginning(Tabular):
             number = whole_number(query, "query", least=0)
         inside = number < self.statistics.n_tokens
         if not inside or self.statistics.counts.indptr[number] == self.statistics.counts.indptr[number + 1]:
-            raise UnknownToken(f"{query!r} occurs in no sequence, so it attends to nothing; see .queries")
+            raise UnknownToken(
+                f"{query!r} occurs in no sequence, so it attends to nothing; use one of .queries"
+            )
         return number
 
     def _table(self) -> pa.Table:

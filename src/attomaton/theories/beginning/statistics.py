@@ -119,8 +119,8 @@ def add_statistics(cutting: Cutting, add_up: AddUp, announce: Callable[[str], ob
     n_documents, n_read, n_labels, n_sequences = (read.get(key, 0) for key in range(len(CORPUS_COUNTS)))
     if not n_sequences:
         raise UnreadableSource(
-            f"no document has the {cutting.window + 1:,} tokens that window={cutting.window} needs, the last "
-            "of them as a next token; use a smaller window, or longer documents"
+            f"no document has the {cutting.window + 1:,} tokens that window={cutting.window} needs "
+            "together with a next token; use a smaller window, or longer documents"
         )
     counts = _matrix(first_pass["bigrams"].keys, first_pass["bigrams"].counts, cutting.n_tokens)
     smoothed = _matrix(first_pass["contexts"].keys, first_pass["contexts"].numbers, cutting.n_tokens)

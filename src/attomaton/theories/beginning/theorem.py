@@ -83,9 +83,9 @@ class Setting(Checked):
         if self.n_layers > sqrt(self.window) / 4:
             least = 16 * self.n_layers**2
             layers = "1 layer needs" if self.n_layers == 1 else f"{self.n_layers} layers need"
-            missing.append(f"{layers} sequences of at least {least:,} tokens, and these have {self.window:,}")
+            missing.append(f"{layers} sequences of at least {least:,} tokens, but these have {self.window:,}")
         if self.step_size * ROUNDING_GUARD < 1 / self.window:
-            missing.append(f"the step size must be at least 1/{self.window:,}, and is {self.step_size:g}")
+            missing.append(f"the step size must be at least 1/{self.window:,}, but is {self.step_size:g}")
         return tuple(missing)
 
     @property
@@ -106,7 +106,7 @@ class Setting(Checked):
         attention = attention_factor * size**5 * self.window
         reasons = list(self.missing)
         if step > self.valid_until and not reasons:
-            reasons.append(f"it holds up to step {self.valid_until:,}, and this is step {step:,}")
+            reasons.append(f"the theorem covers steps up to {self.valid_until:,}, not step {step:,}")
         return TheoremBounds(3 * size**2, value_factor * size**3, attention, attention, tuple(reasons))
 
 
@@ -129,12 +129,11 @@ class TheoremBounds(Printed):
         return not self.reasons
 
     def _blocks(self) -> list[Block]:
-        sentence = "The theorem promises these bounds."
+        sentence = "The theorem guarantees these bounds."
         if not self.hold:
-            sentence = f"The theorem does not promise these bounds: {'; '.join(self.reasons)}."
+            sentence = f"The theorem does not guarantee these bounds: {'; '.join(self.reasons)}."
         rows = [(sign, f"{getattr(self, name):.3g}") for name, sign in WEIGHT_SIGNS.items()]
         return [Signal(sentence, good=self.hold), Grid("", ["weights", "error at most"], rows)]
 
 
 WEIGHT_SIGNS = {"attention": "W", "positions": "P", "values": "V", "output": "W_O"}
-"""The names of the weights, and their letters."""

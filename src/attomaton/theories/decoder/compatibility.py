@@ -1,9 +1,8 @@
 """Find whether one W has the log-odds of every support at once, with a proof of either answer.
 
 The log-odds are compatible if some W has (e_z − e_z')ᵀ W h_j = ln(p_jz/p_jz') for all tokens z, z' in the
-support S_j of each context j, with features h_j and next-token probabilities p_j; this W is the proof.
-Otherwise some weights c on the equations have Σ c (e_z − e_z')h_jᵀ = 0 although Σ c ln(p_jz/p_jz') is not 0
-(Fredholm's alternative); these weights are the proof.
+support S_j of each context j, with features h_j; this W is the proof. Otherwise some weights c on the
+equations have Σ c (e_z − e_z')h_jᵀ = 0 although Σ c ln(p_jz/p_jz') is not 0 (Fredholm's alternative).
 """
 
 from dataclasses import dataclass

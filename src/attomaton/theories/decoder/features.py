@@ -332,7 +332,7 @@ class EmbeddedLimit(Printed):
     def _blocks(self) -> list[Block]:
         separation, odds = self.solved.separation, self.compatibility
         stuck = int(separation.inseparable.sum())
-        apart = "every support is above the rest" if not stuck else f"{stuck:,} pairs cannot be told apart"
+        apart = "every support is separated" if not stuck else f"{stuck:,} pairs cannot be separated"
         verdict = "one W has all log-odds" if odds.met else f"log-odds contradict by {odds.conflict:.3g}"
         facts = [
             ("separable", f"{apart} (Farkas residual {separation.residual:.1e})"),

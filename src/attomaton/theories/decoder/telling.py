@@ -92,8 +92,8 @@ class DecoderExplanation(Printed):
         sharing = f"{self.alike:,} other context{'s have' if self.alike > 1 else ' has'}"
         shared = f"{sharing if self.alike else 'No other context has'} this support."
         return (
-            f"{begin}. Their logits grow away from all others by ln t; inside the support they differ by "
-            f"log-odds that stay finite. {shared}"
+            f"{begin}. Their logits exceed all others by an amount that grows like ln t; inside the support, "
+            f"differences converge to log-odds. {shared}"
         )
 
     def _rows(self, shown: int) -> list[tuple[Any, ...]]:

@@ -14,13 +14,11 @@ from attomaton.theories.scansnap.law import Rates
 _sparse: Any = sparse
 
 MUCH_LARGER = 10.0
-"""The factor that counts as "much larger"."""
 
 MOST_COMPARED = 1000
 """Number of most frequent classes that are compared pair by pair."""
 
 SLOW_DECODER = "η_Y/η_Z; a slower decoder has not learned the classes before attention moves"
-"""The meaning of the ratio of learning rates."""
 
 
 @dataclass(frozen=True)
@@ -49,41 +47,41 @@ def check_assumptions(
             np.inf if classes.lengths is None else float(classes.shares @ classes.lengths),
             MUCH_LARGER * _mean_effective_tokens(classes),
             "mean number of tokens before the query, compared with ten times 1/Σ P(l|n)², the effective "
-            "number of tokens of a class; if contexts are shorter, those of one class differ",
+            "number of tokens of a class; shorter contexts of one class differ from each other",
         ),
         *about_rates,
         _at_most(
             "weak correlation on average",
             mean_overlap(classes),
             1 / n_classes,
-            "f_n·f_n' of two classes drawn by their shares, against 1/K; correlated classes are learned "
-            "together, but the closed form treats each class alone",
+            "mean f_n·f_n' of two classes drawn by their shares, compared with 1/K; correlated classes are "
+            "learned together, but the closed form treats each class alone",
         ),
         _at_most(
             "weak correlation of any two",
             largest_overlap(classes),
             0.5,
             f"the largest f_n·f_n' among the {min(MOST_COMPARED, n_classes):,} most frequent classes; two "
-            "classes above ½ share most of their law",
+            "classes above ½ share most of their tokens",
         ),
         _at_least(
             "many tokens",
             float(classes.n_tokens),
             MUCH_LARGER * n_classes**2,
-            "M against 10 K², K the number of classes",
+            "size of the vocabulary, compared with ten times the squared number of classes",
         ),
         _at_most(
             "one query for each label",
             _share_with_several_queries(classes),
             0.0,
             "share of the sequences whose label also follows another query; tokens that predict the label "
-            "under another query are raised under this one too, distinct or not",
+            "under another query are then raised under this query, too",
         ),
         _at_least(
             "distinct tokens",
             _share_of_distinct(classes, tolerance),
             0.5,
-            "share of the keys that are tokens of one class only; the laws of growth apply to those",
+            "share of the keys that are tokens of one class only, to which the laws of growth apply",
         ),
     )
 

@@ -126,7 +126,7 @@ class CorpusClasses:
     def from_samples(cls, samples: Samples, *, min_samples: int = 1) -> Self:
         """Count the pairs of query and label in samples, with the tokens before the query.
 
-        A pair needs at least ``min_samples`` samples with a token before the query; other pairs are left out.
+        A pair with fewer than ``min_samples`` samples that have a token before the query is left out.
         """
         min_samples = whole_number(min_samples, "min_samples", least=1)
         inside = samples.take(samples.lengths > 1)
@@ -202,7 +202,7 @@ class CorpusClasses:
         """Return the classes of these queries only, with shares rescaled to sum to 1."""
         indices = np.flatnonzero(np.isin(self.queries, np.asarray(queries)))
         if not len(indices):
-            raise InvalidSamples("none of these tokens is the query of a class; see .queries")
+            raise InvalidSamples("none of these tokens is the query of a class; use one of .queries")
         chosen = self.take(indices)
         return replace(chosen, shares=chosen.shares / chosen.shares.sum())
 
@@ -305,10 +305,7 @@ def _check_classes(query: Int32, label: Int32, table: Float64, share: Float64) -
 
 
 def classes_of_contexts(samples: Samples, *, query_is_key: bool = False) -> CorpusClasses:
-    """One class for each distinct query, label and multiset of keys; samples without a key are left out.
-
-    In the first paper the last token of a context is a key (``query_is_key``); in the second it is masked.
-    """
+    """One class for each distinct query, label and multiset of keys; samples without a key are left out."""
     masked = 0 if query_is_key else 1
     usable = samples.take(samples.lengths > masked)
     if not len(usable):

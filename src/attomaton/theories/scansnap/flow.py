@@ -51,8 +51,8 @@ def integrate_flow(
 
     if size > MAX_STATE:
         raise UnsupportedOption(
-            f"Y and Z have {size:,} numbers, and at most {MAX_STATE:,} can be followed: use fewer tokens, "
-            "labels or queries"
+            f"Y and Z have {size:,} entries, more than the {MAX_STATE:,} that can be integrated; use fewer "
+            "tokens, labels or queries"
         )
     grid = np.asarray(times, np.float64)
     n_slopes = count(1)
@@ -68,7 +68,7 @@ def integrate_flow(
     span = (0.0, float(grid[-1]))
     solution: Any = solve_ivp(slope_at, span, np.zeros(size), "LSODA", grid, rtol=rtol, atol=atol)
     if not solution.success:
-        raise UncertifiedSolution(f"the flow could not be followed to t = {grid[-1]:g}: {solution.message}")
+        raise UncertifiedSolution(f"the flow could not be integrated to t = {grid[-1]:g}: {solution.message}")
     return solution.y.T
 
 

@@ -53,7 +53,7 @@ def follow_attention(
     until = real_number(until, "until", above=0)
     if not can_follow(classes):
         raise UnsupportedOption(
-            f"{classes} is too large to follow Y and Z exactly; use forecast_queries, which has no such limit"
+            f"{classes} is too large to follow Y and Z exactly; use forecast_queries, which has no limit"
         )
     flow = solve_flow(classes, rates, [until], growth=False, rtol=1e-7, atol=1e-9, most_slopes=most_slopes)
     reduced, end = flow.reduced, flow.scores[-1]

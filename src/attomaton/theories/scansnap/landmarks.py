@@ -16,7 +16,7 @@ _numpy: Any = np
 def measure_gain(flow: LayerFlow) -> Float64:
     """f_nᵀ Y (x_n − α_n), shape (n_times, n_classes): the gain back-propagated to class n of a flow."""
     if not flow.head.trains_decoder:
-        raise UnsupportedOption(f"the gain needs a learned decoder, and {flow.head} has none")
+        raise UnsupportedOption(f"the gain needs a learned decoder, but {flow.head} has none")
     label_index, n_tokens = flow.reduced.label_index, flow.reduced.classes.n_tokens
     moments = zip(flow.attention(), flow.decoder, strict=True)
     decoded = [decode_attention(weights, decoder, label_index, n_tokens) for weights, decoder in moments]
@@ -28,7 +28,7 @@ def find_turn(times: ArrayLike, gain: ArrayLike) -> float:
     time, value = np.asarray(times, np.float64), np.asarray(gain, np.float64)
     top = int(value.argmax())
     if top in (0, len(value) - 1):
-        raise UnsupportedOption("the gain is largest at the first or last time; give a wider range")
+        raise UnsupportedOption("the gain is largest at the first or last time; give a wider range of times")
     near = slice(top - 1, top + 2)
     fitted: Float64 = _numpy.polyfit(time[near] - time[top], value[near], 2)
     return float(time[top] - fitted[1] / (2 * fitted[0]))

@@ -6,19 +6,8 @@ class n are h·(M x_n − 1), with
     (M − 1) h + (e^{M h} − 1)/M = η_Y t / K,        γ = (M − 1)² h / (M − 1 + e^{M h})
 
 where γ is the gain that is back-propagated to attention, and Γ = η_Z ∫γ = (η_Z/η_Y) K (M − 1)² h²/2. With one
-common token the growth factor obeys Ḃ = η_Z γ e^{−4B}/C₀, so that
-
-    B = ¼ ln(1 + 4Γ/C₀).
-
-The paper prints ¼ ln(C₀ + 4Γ), which is not 0 at t = 0, and γ in two pieces; here it is one function.
-
-Derivation of C₀: a class has one query, a common token (share p before the query) and a distinct one (1 − p),
-so f_n = (cos θ, sin θ) with tan θ = e^{z_d − z_c} (1 − p)/p. Y has h (M x_n' − 1) in the direction of every
-f_n'. Its own direction is projected out; each of the K − 1 others contributes −γ M/(M − 1)² times cos²θ, and
-a class occurs once in K. Hence Ḃ = η_Z γ cos²θ (K − 1) M/(K (M − 1)²), ż_d = sin²θ Ḃ and ż_c = −sin²θ Ḃ, so
-tan²θ grows as e^{4B}; where it is large, this is the law above with C₀ = tan²θ₀ K (M − 1)²/((K − 1) M).
-Figure 3 has C₀ = 1/K, about M K tan²θ₀ times less. (Several classes of a query pull the common token
-together, and 4 becomes 2 (1 + number).)
+common token the growth factor obeys Ḃ = η_Z γ e^{−4B}/C₀, so that B = ¼ ln(1 + 4Γ/C₀). The paper prints ¼
+ln(C₀ + 4Γ), which is not 0 at t = 0, and γ in two pieces; here it is one function.
 """
 
 from dataclasses import dataclass, field

@@ -61,7 +61,7 @@ def _find_pull(
     """The tokens of a query's classes, and p_m at each of these tokens; rounding noise is set to 0."""
     rows = np.flatnonzero(classes.queries == query)
     if not len(rows):
-        raise UnknownToken(f"token {query} is not the query of a class; see .queries")
+        raise UnknownToken(f"token {query} is not the query of a class; use one of .queries")
     tokens: list[Int64] = []
     pulls: list[Float64] = []
     sizes: list[Float64] = []  # of the terms of each pull, to tell noise

@@ -178,12 +178,12 @@ def _describe_raised(forecasts: list[dict[str, Any]]) -> str:
     if not n_distinct:
         return (
             "No token is distinct: each precedes several labels of its query. The order of fading then "
-            "carries no information; the next table needs no distinct tokens."
+            "is not informative, but the next table needs no distinct tokens."
         )
     share_raised = sum(row["upward"] * row["distinct"] for row in forecasts) / n_distinct
     return (
-        f"{share_raised:.0%} of these distinct tokens are raised at the start of training; if all "
-        "assumptions of the theory hold, all are."
+        f"{share_raised:.0%} of these distinct tokens are raised at the start of training. If all "
+        "assumptions of the theory were met, it would be 100 %."
     )
 
 
