@@ -40,7 +40,8 @@ from attomaton.heads import (
 from attomaton.heads.audit.explanations import TokenCounts
 from attomaton.heads.audit.jackknife import Estimates, above_null
 from attomaton.heads.audit.ladder import Ladder
-from attomaton.heads.audit.rows import Rows, record
+from attomaton.heads.audit.recording import record
+from attomaton.heads.audit.rows import Rows
 from attomaton.heads.audit.seeking import Seeking
 from attomaton.heads.model import HeadModel
 from attomaton_experiments.head_study.edges import ObeyedEdges

@@ -29,8 +29,10 @@ from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 from attomaton.base.progress import as_stages
 from attomaton.heads import AuditSettings, HeadAudit, audit_heads
 from attomaton.heads.audit.ceiling import OwnScores
-from attomaton.heads.audit.heads import join_audits, measure_layer, prepare, record_all
-from attomaton.heads.audit.rows import list_documents
+from attomaton.heads.audit.documents import list_documents
+from attomaton.heads.audit.heads import LayerHeads, measure_layer, record_all
+from attomaton.heads.audit.planning import plan_audit
+from attomaton.heads.audit.result import join_audits
 from attomaton.heads.audit.types import SPECIFIC, distribute
 from attomaton.heads.live import LiveModel
 from attomaton.heads.texts import read_for
@@ -93,13 +95,13 @@ def judge_random(live: LiveModel, documents: Any, kind: str) -> dict[str, Any]:
     start = time.process_time()
     draws = [live.rotate(seed=seed) for seed in range(DRAWS)]
     how, ids = AuditSettings(), list_documents(documents)
-    plan = prepare(live, ids, None, how, vocabulary=documents.vocabulary)
+    plan = plan_audit(live, ids, None, how, vocabulary=documents.vocabulary)
     recorded = record_all(live, draws, ids, how, as_stages(False), layers=layers, reads_of=plan.fit_on)
     audits = list[HeadAudit]()
     for draw, part in zip(draws, recorded[1:], strict=True):
-        scores = [OwnScores(draw, part.reads)]
-        rows = [[part.rows.of_layer(layer)] for layer in layers]
-        audits.append(join_audits([measure_layer(plan, one, [plan.rungs], scores) for one in rows]))
+        scores = OwnScores(draw, part.reads)
+        heads = [LayerHeads(part.rows.of_layer(layer), plan.rungs, scores) for layer in layers]
+        audits.append(join_audits([measure_layer(plan, heads_of_layer) for heads_of_layer in heads]))
     names, z, rungs = list[str](), list[Any](), list[Any]()
     for at, audit in enumerate(audits):
         rivals = [*audits[at + 1 :], *audits[:at]][: RIVALS[kind]]

@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from attomaton.heads import climb
-from attomaton.heads.audit.rows import record
+from attomaton.heads.audit.recording import record
 from stories import make_rungs, open_stories, read_stories
 from timing import peak_gigabytes, report
 

@@ -22,8 +22,7 @@ from attomaton.heads import (
     open_model,
     usefulness,
 )
-from attomaton.heads.audit.explanations import TokenCounts
-from attomaton.heads.audit.ladder import LadderRung
+from attomaton.heads.audit.explanations import LadderRung, TokenCounts
 from attomaton.heads.audit.rungs import learned_rungs
 from attomaton.heads.model import HeadModel
 from attomaton.heads.utility.closed import count_pairs

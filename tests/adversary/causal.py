@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from scipy.stats import t as student
 
-from attomaton.heads.audit.causal import LabelledContexts, replace_heads, share_out
+from attomaton.heads.audit.causal import replace_heads, share_out
+from attomaton.heads.audit.replacing import LabelledContexts
 from attomaton.heads.model import Head
 from tests.adversary.finding import Finding, worst_of
 from tests.adversary.transformers import build, describe, draw_plain, kind_of

@@ -7,10 +7,12 @@ from scipy.optimize import minimize
 from scipy.stats import t as student
 
 from attomaton.base.errors import InvalidSamples
-from attomaton.heads.audit.explanations import Duplicate
-from attomaton.heads.audit.heads import AuditSettings, audit_heads
-from attomaton.heads.audit.ladder import KeyToken, Position, climb
-from attomaton.heads.audit.rows import EARLIER, Rows, split_documents
+from attomaton.heads.audit.documents import split_documents
+from attomaton.heads.audit.explanations import Duplicate, KeyToken, Position
+from attomaton.heads.audit.heads import audit_heads
+from attomaton.heads.audit.ladder import climb
+from attomaton.heads.audit.planning import AuditSettings
+from attomaton.heads.audit.rows import EARLIER, Rows
 from attomaton.heads.audit.rungs import learned_rungs, plain_rungs
 from attomaton.heads.model import Head
 from tests.adversary.finding import Finding, unjudged, worst_of
@@ -92,7 +94,7 @@ def attack(rng) -> Finding:
             used = rungs[: at + 1] if nested else [rungs[at]]
             reached = [some.take(some.inside[:, head] + some.first[:, head] > 0) for some in (fitted, scored)]
             parts = [design(some, reached[0], used, head) for some in reached]
-            truth = [some.of_head(head) for some in reached]
+            truth = [some.on_keys(head) for some in reached]
             penalty = penalty_of(used, fitted)
             best = solve(parts[0], truth[0], penalty)
             for what, told, features, attention, documents in (

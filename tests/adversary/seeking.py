@@ -9,10 +9,12 @@ import math
 import numpy as np
 
 from attomaton.base.errors import InvalidSamples
-from attomaton.heads.audit.heads import AuditSettings, audit_heads
-from attomaton.heads.audit.ladder import Position
+from attomaton.heads.audit.documents import split_documents
+from attomaton.heads.audit.explanations import Position
+from attomaton.heads.audit.heads import audit_heads
+from attomaton.heads.audit.planning import AuditSettings
 from attomaton.heads.audit.randomised import rotate_beside
-from attomaton.heads.audit.rows import record, split_documents
+from attomaton.heads.audit.recording import record
 from tests.adversary.finding import Finding, Rng, unjudged
 from tests.heads.audit.built import KINDS, Seeker, build_heads, draw_chains, draw_text
 

@@ -11,8 +11,8 @@ from attomaton.base.tables import table_of
 from attomaton.claims.stored import digest_trace, write_verdicts
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.heads.audit.course import audit_course
-from attomaton.heads.audit.heads import AuditSettings
 from attomaton.heads.audit.ladder import name_column
+from attomaton.heads.audit.planning import AuditSettings
 from attomaton.heads.audit.saved import About, mark
 from attomaton.report.page import content
 from attomaton.report.page.content import choose_queries

@@ -289,7 +289,8 @@ def make(name, *, spread=0.2, attention="eager"):
 
 def audit(name):
     """A row of the table: the route, and how far rows, logits and causal value are off."""
-    from attomaton.heads.audit.causal import LabelledContexts, replace_heads
+    from attomaton.heads.audit.causal import replace_heads
+    from attomaton.heads.audit.replacing import LabelledContexts
     from attomaton.heads.live import LiveModel
     from attomaton.heads.reading.configs import FAMILIES
     from attomaton.heads.reading.families import read_object

@@ -7,7 +7,7 @@ import pytest
 
 import attomaton as at
 from attomaton.base.errors import AttomatonError, CorruptRun, MismatchedParts, UnreadableModel
-from attomaton.heads.audit.course import expand_globs, find_steps, spread, step_of
+from attomaton.heads.audit.steps import expand_globs, find_steps, spread, step_of
 from attomaton.heads.opening import open_checkpoint, open_model, read_any_trace
 from attomaton.heads.own import watch_trace
 from attomaton.training.checkpoints import Store

@@ -10,8 +10,9 @@ import attomaton as at
 from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.corpora import Reading
 from attomaton.heads.audit.contexts import show_head
-from attomaton.heads.audit.heads import AuditSettings, audit_heads
-from attomaton.heads.audit.rows import list_documents
+from attomaton.heads.audit.documents import list_documents
+from attomaton.heads.audit.heads import audit_heads
+from attomaton.heads.audit.planning import AuditSettings
 from attomaton.heads.texts import read_for
 from tests.heads import made
 from tests.heads.made_gguf import learn_tokens

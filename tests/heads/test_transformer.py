@@ -9,8 +9,8 @@ import torch
 
 from attomaton.base.errors import InvalidSamples, MismatchedParts, TokenOutOfRange, UnsupportedOption
 from attomaton.heads.arrays import from_arrays
-from attomaton.heads.audit.causal import LabelledContexts
-from attomaton.heads.audit.rows import record
+from attomaton.heads.audit.recording import record
+from attomaton.heads.audit.replacing import LabelledContexts
 from attomaton.heads.deviation import compare_logits
 from attomaton.heads.model import BATCH_BYTES, Head
 from attomaton.heads.opening import open_model

@@ -10,8 +10,9 @@ import pytest
 import attomaton as at
 from attomaton.base.errors import UnreadableSource
 from attomaton.heads.audit.course import audit_course
-from attomaton.heads.audit.heads import AuditSettings, audit_heads
+from attomaton.heads.audit.heads import audit_heads
 from attomaton.heads.audit.ladder import name_column
+from attomaton.heads.audit.planning import AuditSettings
 from attomaton.heads.audit.saved import KEY, About, mark
 from attomaton.report.page.heads import MOST_SHOWN_HEADS, read_heads
 from attomaton.report.page.write import write_report
@@ -120,16 +121,16 @@ def test_what_is_not_finite_is_null_and_very_many_heads_are_cut(tmp_path):
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        (pa.table({"a": [1]}), "does not hold an audit of heads"),
+        (pa.table({"a": [1]}), "is not an audit of heads"),
         (made().replace_schema_metadata({KEY: b"[]"}), "is not an object"),
-        (made().replace_schema_metadata({KEY: b"{"}), "does not hold an audit of heads"),
-        (made().replace_schema_metadata({KEY: b'{"model": 1}'}), "does not hold an audit of heads"),
+        (made().replace_schema_metadata({KEY: b"{"}), "is not an audit of heads"),
+        (made().replace_schema_metadata({KEY: b'{"model": 1}'}), "is not an audit of heads"),
         (made(seeks=None), "'seeks' is missing"),
         (made(ablation_rise=[0.1, 0.2]), "one of the two causal columns is missing"),
-        (made(seeking_z=["a", "b"]), "'seeking_z' does not hold numbers"),
-        (made(head=[1, 2]), "have other types"),
-        (made(step=[0.5, 1.5]), "not whole numbers"),
-        (made(step=pa.array([1, None])), "not whole numbers"),
+        (made(seeking_z=["a", "b"]), "'seeking_z' does not contain numbers"),
+        (made(head=[1, 2]), "'head' or 'seeks' has a wrong type"),
+        (made(step=[0.5, 1.5]), "'step' does not contain whole numbers"),
+        (made(step=pa.array([1, None])), "'step' does not contain whole numbers"),
         (made().slice(0, 0), "no rows"),
     ],
 )

@@ -20,7 +20,7 @@ from attomaton.cli.values import check_drawings, path_option, whole, words, word
 
 if TYPE_CHECKING:
     from attomaton.corpora.documents import Documents
-    from attomaton.heads.audit.course import ModelStep
+    from attomaton.heads.audit.steps import ModelStep
     from attomaton.heads.model import Head, HeadModel
 
 
@@ -96,7 +96,7 @@ def heads(
     for name, value in THREADS.items():  # read when numpy and torch are imported
         os.environ.setdefault(name, value)
     with needing("heads", "heads"):
-        from attomaton.heads.audit.heads import AuditSettings
+        from attomaton.heads.audit.planning import AuditSettings
         from attomaton.heads.texts import read_for
 
     settings = AuditSettings(window, per_document, longest, rows, length=length, contexts=contexts, seed=seed)
@@ -251,7 +251,7 @@ def find_models(
     sources: Sequence[str], *, revisions: Sequence[str] = (), steps: int | None = None
 ) -> "tuple[ModelStep, ...]":
     """The models that the arguments name: one model, or the steps of a training; none is opened."""
-    from attomaton.heads.audit.course import ModelStep, expand_globs, find_revisions, find_steps, spread
+    from attomaton.heads.audit.steps import ModelStep, expand_globs, find_revisions, find_steps, spread
     from attomaton.heads.opening import open_model
 
     if revisions:

@@ -6,8 +6,9 @@ import numpy as np
 import torch
 
 from attomaton.heads.audit.ceiling import OwnScores, find_ceiling
-from attomaton.heads.audit.ladder import Position, climb
-from attomaton.heads.audit.rows import record
+from attomaton.heads.audit.explanations import Position
+from attomaton.heads.audit.ladder import climb
+from attomaton.heads.audit.recording import record
 from attomaton.heads.model import Watched
 from attomaton.heads.parts import AttentionMaps, Layer, Linear, Normalisation
 from attomaton.heads.transformer import Transformer

@@ -4,8 +4,9 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.tables import table_of
+from attomaton.heads.audit.excerpts import CONTEXTS
 from attomaton.heads.audit.ladder import name_column
-from attomaton.heads.audit.saved import CONTEXTS, About, mark
+from attomaton.heads.audit.saved import About, mark
 
 TYPES = {
     "sink": 30,

@@ -8,15 +8,9 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from attomaton.base.errors import InvalidSamples, MismatchedParts, UnsupportedOption
-from attomaton.heads.audit.causal import (
-    LabelledContexts,
-    measure_means,
-    replace_heads,
-    run_all,
-    run_edited,
-    share_out,
-)
-from attomaton.heads.audit.rows import record
+from attomaton.heads.audit.causal import replace_heads, share_out
+from attomaton.heads.audit.recording import record
+from attomaton.heads.audit.replacing import LabelledContexts, measure_means, run_all, run_edited
 from attomaton.heads.model import Head, Watched
 from tests.heads.audit.standin import StandIn, draw_documents
 
@@ -94,7 +88,7 @@ def test_drawn_shapley_values_add_up_and_have_errors():
 
 
 def test_wrong_asking_is_refused():
-    with pytest.raises(UnsupportedOption, match="by lag or by position"):
+    with pytest.raises(UnsupportedOption, match="choose lag or position"):
         measure_means(MODEL, CONTEXTS, by="token")
     with pytest.raises(InvalidSamples, match="no document has"):
         LabelledContexts.of([[0, 1]], length=8, n_tokens=12)

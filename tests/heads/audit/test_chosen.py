@@ -7,7 +7,7 @@ from attomaton.base.errors import MismatchedParts, UnsupportedOption
 from attomaton.heads import AuditSettings, Head, HeadAudit, audit_heads, compare_audits, open_model, show_head
 from attomaton.heads.arrays import from_arrays
 from attomaton.heads.audit.course import audit_course
-from attomaton.heads.audit.heads import read_finished
+from attomaton.heads.audit.finished import read_finished
 from tests.heads import architectures
 
 RNG = np.random.default_rng(0)

@@ -5,9 +5,8 @@ import pytest
 
 from attomaton.base.errors import MismatchedParts
 from attomaton.heads.audit.contexts import show_head
-from attomaton.heads.audit.explanations import Last
-from attomaton.heads.audit.heads import AuditSettings
-from attomaton.heads.audit.ladder import Position
+from attomaton.heads.audit.explanations import Last, Position
+from attomaton.heads.audit.planning import AuditSettings
 from attomaton.heads.model import Head
 from tests.heads.audit.standin import StandIn, draw_documents
 

@@ -10,11 +10,13 @@ import pytest
 
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, SameWeights, UnreadableModel, UnsupportedOption
-from attomaton.heads.audit.course import ModelStep, audit_course, find_steps
-from attomaton.heads.audit.heads import AuditSettings, audit_heads
+from attomaton.heads.audit.course import audit_course
+from attomaton.heads.audit.heads import audit_heads
+from attomaton.heads.audit.planning import AuditSettings
 from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.rungs import plain_rungs
 from attomaton.heads.audit.saved import read_saved
+from attomaton.heads.audit.steps import ModelStep, find_steps
 from attomaton.heads.opening import open_model
 from attomaton.heads.own import watch_trace
 from tests.heads.audit.standin import StandIn, draw_documents
@@ -128,7 +130,7 @@ def test_the_same_contexts_at_every_step():
         ({"n_tokens": 13}, "step-1 has a vocabulary of 12 tokens, but step-2 of 13"),
         ({"n_heads": 1}, "step-1 has 2 heads per layer, but step-2 has 1"),
         ({"n_layers": 1}, "step-1 has 2 layers, but step-2 has 1"),
-        ({"longest": 32}, "step-1 takes contexts of at most 64 tokens, but step-2 of 32"),
+        ({"longest": 32}, "step-1 reads contexts of at most 64 tokens, but step-2 of 32"),
     ],
 )
 def test_models_of_other_shapes_are_refused(change, said):
@@ -150,7 +152,7 @@ def test_a_checkpoint_that_is_served_twice_is_named(recwarn):
 
 def test_steps_that_are_not_said():
     documents = draw_documents()
-    with pytest.raises(UnsupportedOption, match="does not carry its step"):
+    with pytest.raises(UnsupportedOption, match="the step of a"):
         audit_course([StandIn()], documents)
     with pytest.raises(MismatchedParts, match="1 models and 2 steps"):
         audit_course([StandIn()], documents, steps=[1, 2])

@@ -6,14 +6,20 @@ from hypothesis import given, settings, strategies as st
 
 from attomaton.base.errors import UnsupportedOption
 from attomaton.heads.audit.explanations import (
+    PMI,
+    Bigram,
     Delimiters,
     Duplicate,
+    Frequency,
     Induction,
+    Last,
     PreviousToken,
     SentenceStart,
     Sink,
+    Table,
+    TokenCounts,
 )
-from attomaton.heads.audit.rows import record
+from attomaton.heads.audit.recording import record
 from attomaton.heads.audit.rungs import OfModel, plain_rungs
 from tests.heads.audit.standin import StandIn
 
@@ -79,3 +85,22 @@ def test_induction_is_by_one_to_three_tokens():
     for length in (0, 4):
         with pytest.raises(UnsupportedOption, match="length"):
             Induction(length)
+
+
+def test_scores_from_counts_and_tables():
+    rows = record(StandIn(n_layers=1, n_heads=1, n_tokens=3), [[1, 1, 0, 1, 0, 1]] * 2, window=3).rows
+    rows = rows.take(rows.positions == 4)
+    assert rows.tokens.tolist() == [[0, 1, 0]] * 2
+    counts = TokenCounts.of([[0, 1, 1]], n_tokens=3)
+    after_query = {0: 0.1 / 1.3, 1: 1.1 / 1.3}  # of the query 0, which is followed once
+    anywhere = {0: 1.5 / 4.5, 1: 2.5 / 4.5}
+    np.testing.assert_array_equal(Last().scores(rows), [[1, 0, 0]] * 2)
+    np.testing.assert_allclose(Frequency(counts).scores(rows)[0], np.log([1.5, 2.5, 1.5]))
+    np.testing.assert_allclose(
+        Bigram(counts).scores(rows)[0], np.log([after_query[one] for one in (0, 1, 0)])
+    )
+    pmi = [np.log(after_query[one] / anywhere[one]) for one in (0, 1, 0)]
+    np.testing.assert_allclose(PMI(counts).scores(rows)[0], pmi)
+    assert not PMI(TokenCounts.of([[1, 2]], n_tokens=3)).scores(rows).any()  # the query is never followed
+    table = Table("pairs", np.array([0]), np.array([1]), np.array([2.0]), background=np.array([0.5, 0, 0]))
+    assert table.scores(rows).tolist() == [[0.5, 2.0, 0.5]] * 2

@@ -16,10 +16,12 @@ import transformers
 from attomaton.base.errors import MismatchedParts, UnreadableSource, UnsupportedOption, UnwritablePlace
 from attomaton.heads.audit.compare import compare_audits
 from attomaton.heads.audit.course import audit_course, read_finished_steps, remove_finished
-from attomaton.heads.audit.explanations import Bigram, Table, TokenCounts
-from attomaton.heads.audit.heads import TOP, AuditSettings, HeadAudit, audit_heads, read_finished
-from attomaton.heads.audit.ladder import Position
+from attomaton.heads.audit.explanations import Bigram, Position, Table, TokenCounts
+from attomaton.heads.audit.finished import read_finished
+from attomaton.heads.audit.heads import TOP, audit_heads
+from attomaton.heads.audit.planning import AuditSettings
 from attomaton.heads.audit.randomised import permute_weights, rotate_heads
+from attomaton.heads.audit.result import HeadAudit
 from attomaton.heads.reading.families import read_object
 from tests.heads import made
 from tests.heads.audit.standin import StandIn, draw_documents
@@ -73,7 +75,7 @@ def test_files_that_hold_no_whole_audit_are_refused(whole, tmp_path):
     table = pq.read_table(tmp_path / "heads.parquet")
     for drop in ("without_explained_position", "random_error_seeking_excess", "scale_alone_last"):
         pq.write_table(table.drop_columns([drop]), tmp_path / "cut.parquet")
-        with pytest.raises(UnreadableSource, match="does not hold one whole audit"):
+        with pytest.raises(UnreadableSource, match="does not contain one whole audit"):
             HeadAudit.load(tmp_path / "cut.parquet")
     course = audit_course([StandIn(), StandIn(seed=1)], DOCUMENTS, steps=[0, 1], settings=HOW)
     with pytest.raises(UnreadableSource, match="several steps"):
@@ -336,7 +338,7 @@ def test_of_two_audits_that_begin_together_one_gets_the_folder(tmp_path):
 
 def test_work_of_nobody_knows_what_is_refused(work):
     (work / "audit.json").unlink()
-    with pytest.raises(MismatchedParts, match=r"audit\.json that says which audit they belong to"):
+    with pytest.raises(MismatchedParts, match=r"not the file audit\.json that says of which audit"):
         audit_heads(permute_weights(MODEL, seed=0), DOCUMENTS, causal="all", settings=HOW, work=work)
     file = work / "mine.txt"
     file.write_text("mine")

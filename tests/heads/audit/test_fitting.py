@@ -5,7 +5,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.optimize import minimize, root
 from scipy.special import log_softmax
 
-from attomaton.heads.audit.ladder import Design, _conjugate_step, _newton_step, divergence, fit_head
+from attomaton.heads.audit.fitting import Design, _conjugate_step, _newton_step, divergence, fit_head
 
 
 def draw_problem(seed, *, profile, keyed, n_features):
@@ -63,7 +63,7 @@ def test_dense_steps_and_conjugate_gradients_reach_the_same_fit(seed, profile, n
     coefficients = 0.3 * np.random.default_rng(seed).normal(size=design.size)
     probabilities = np.exp(log_softmax(design.scores(coefficients), axis=-1))
     gradient = design.collect((probabilities - attention) / n) + design.penalty * coefficients
-    dense = _newton_step(design, probabilities, design.penalty, gradient)
+    dense = _newton_step(design, probabilities, gradient)
     step = np.zeros(design.size)
     for _ in range(20):  # each call ends early; what is left of the gradient is given to the next
         along = design.scores(step)
@@ -71,7 +71,7 @@ def test_dense_steps_and_conjugate_gradients_reach_the_same_fit(seed, profile, n
         left = gradient + design.collect(probabilities * along / n) + design.penalty * step
         if np.abs(left).max() < 1e-15:
             break
-        step = step + _conjugate_step(design, probabilities, design.penalty, left)
+        step = step + _conjugate_step(design, probabilities, left)
     shown = [one - (probabilities * one).sum(1, keepdims=True) for one in map(design.scores, (dense, step))]
     np.testing.assert_allclose(shown[0], shown[1], atol=1e-6)
     same = Design(profile, np.zeros(attention.shape, np.int64), 1, design.features, ridge=0.01)

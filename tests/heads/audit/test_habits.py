@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from attomaton.heads.audit.explanations import TokenCounts
-from attomaton.heads.audit.rows import record
+from attomaton.heads.audit.recording import record
 from attomaton.heads.audit.seeking import PSEUDO_COUNTS, Habits, seek_labels
 from tests.heads.audit.standin import StandIn, draw_documents
 

@@ -8,13 +8,16 @@ import pytest
 from attomaton.base.errors import AttomatonError, InvalidSamples, UnreadableModel, UnsupportedOption
 from attomaton.base.printing import blocks_of, draw_text
 from attomaton.heads.arrays import example_audit
-from attomaton.heads.audit.causal import LabelledContexts, replace_heads
+from attomaton.heads.audit.causal import replace_heads
 from attomaton.heads.audit.contexts import show_head
-from attomaton.heads.audit.heads import AuditSettings, audit_heads
-from attomaton.heads.audit.ladder import Position, name_column
+from attomaton.heads.audit.documents import split_documents
+from attomaton.heads.audit.explanations import Position
+from attomaton.heads.audit.heads import audit_heads
+from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.pictures import COLOURS, draw_audit
+from attomaton.heads.audit.planning import AuditSettings
 from attomaton.heads.audit.randomised import rotate_beside
-from attomaton.heads.audit.rows import split_documents
+from attomaton.heads.audit.replacing import LabelledContexts
 from attomaton.heads.audit.rungs import learned_rungs, plain_rungs
 from attomaton.heads.model import Head
 from attomaton.heads.opening import open_model
@@ -160,7 +163,7 @@ def test_whatever_stands_for_a_model_is_opened(kind, tmp_path):
 def test_wrong_asking_is_refused():
     with pytest.raises(AttomatonError, match="settings is of type dict; it must be AuditSettings"):
         audit_heads(MODEL, DOCUMENTS, settings={"window": 8})
-    with pytest.raises(InvalidSamples, match="there is one; give several"):
+    with pytest.raises(InvalidSamples, match="but the corpus has one document; split"):
         audit_heads(MODEL, DOCUMENTS[:1])
     with pytest.raises(UnsupportedOption):
         AuditSettings(window=1)
@@ -176,10 +179,14 @@ def test_a_series_in_another_order_is_split_by_place():
 @pytest.mark.parametrize(
     ("documents", "how", "said"),
     [
-        (DOCUMENTS[:12], HOW, "5 of 12 documents are drawn to be scored, and 5 of them have the 10 tokens"),
-        (DOCUMENTS, AuditSettings(window=8), "and 0 of them have the 65 tokens that a length of 64 needs"),
-        ([], HOW, "there are none"),
-        ([DOCUMENTS[0]], HOW, "there is one"),
+        (DOCUMENTS[:12], HOW, "but only 5 of the 5 drawn from 12 documents have so many"),
+        (
+            DOCUMENTS,
+            AuditSettings(window=8),
+            r"need at least 65 tokens \(a length of 64\), but only 0 of the 12 drawn",
+        ),
+        ([], HOW, "but the corpus has none"),
+        ([DOCUMENTS[0]], HOW, "but the corpus has one document"),
     ],
 )
 def test_documents_that_are_too_few_are_refused_before_any_work(documents, how, said):

@@ -16,14 +16,17 @@ from attomaton.heads.audit.explanations import (
     Duplicate,
     Frequency,
     Induction,
+    KeyToken,
     Last,
+    Position,
     Table,
     TokenCounts,
     first_looks,
 )
 from attomaton.heads.audit.jackknife import Estimates
-from attomaton.heads.audit.ladder import KeyToken, Ladder, Position, climb
-from attomaton.heads.audit.rows import EARLIER, record
+from attomaton.heads.audit.ladder import Ladder, climb
+from attomaton.heads.audit.recording import record
+from attomaton.heads.audit.rows import EARLIER
 from tests.heads.audit.standin import StandIn, draw_documents
 
 DOCUMENTS = draw_documents(40)
@@ -103,7 +106,7 @@ def test_nested_rungs_only_add_where_they_are_fitted():
 def test_shares_follow_their_definition():
     ladder = climb(FITTED, SCORED, [Position()])
     for place in range(4):
-        fitted, a = (rows.of_head(place)[rows.attends[:, place]] for rows in (FITTED, SCORED))
+        fitted, a = (rows.on_keys(place)[rows.attends[:, place]] for rows in (FITTED, SCORED))
         profile = fitted.mean(0)
         left = (a * np.log(a / profile)).sum()
         assert ladder.shares[0, place] == pytest.approx(1 - left / (a * np.log(a * 9)).sum(), abs=1e-3)
@@ -196,7 +199,7 @@ def test_wrong_rungs_are_refused():
 
     with pytest.raises(MismatchedParts, match="shape"):
         climb(FITTED, SCORED, [Wrong()])
-    with pytest.raises(MismatchedParts, match="not finite"):
+    with pytest.raises(MismatchedParts, match="return finite scores"):
         climb(FITTED, SCORED, [Infinite()])
 
 

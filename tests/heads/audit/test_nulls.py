@@ -7,7 +7,7 @@ from attomaton.heads.arrays import from_arrays
 from attomaton.heads.audit.explanations import TokenCounts
 from attomaton.heads.audit.ladder import climb
 from attomaton.heads.audit.randomised import rotate_beside
-from attomaton.heads.audit.rows import record
+from attomaton.heads.audit.recording import record
 from attomaton.heads.audit.rungs import learned_rungs, plain_rungs
 from attomaton.heads.audit.seeking import seek_labels
 from tests.heads.audit.built import draw_chains, draw_deep

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attomaton.heads import AuditSettings, HeadAudit, PatternModel, audit_heads, climb, plain_rungs, show_head
-from attomaton.heads.audit.rows import record
+from attomaton.heads.audit.recording import record
 
 N_TOKENS, HOW = 12, AuditSettings(window=8, per_document=10)
 DOCUMENTS = np.random.default_rng(0).integers(0, N_TOKENS, (40, 40))

@@ -10,12 +10,13 @@ import pytest
 from attomaton.base.errors import UnreadableSource, UnwritablePlace
 from attomaton.base.tables import write_parquet
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.heads.audit.excerpts import choose_contexts
-from attomaton.heads.audit.heads import AuditSettings, audit_heads
+from attomaton.heads.audit.excerpts import CONTEXTS, FULL, choose_contexts
+from attomaton.heads.audit.heads import audit_heads
 from attomaton.heads.audit.ladder import name_column
 from attomaton.heads.audit.page import render_audit, write_audit
-from attomaton.heads.audit.rows import record
-from attomaton.heads.audit.saved import CONTEXTS, FULL, read_saved
+from attomaton.heads.audit.planning import AuditSettings
+from attomaton.heads.audit.recording import record
+from attomaton.heads.audit.saved import read_saved
 from tests.heads.audit.drawn_audit import draw_audit
 from tests.heads.audit.standin import StandIn, draw_documents
 
@@ -36,10 +37,10 @@ def data_of(page):
 def test_contexts_are_those_that_depart_most_one_per_document():
     documents = draw_documents(12)
     rows = record(StandIn(), documents, window=6, per_document=5).rows
-    chosen = choose_contexts(rows, documents, n=4, vocabulary=LETTERS)
+    chosen = choose_contexts(rows, n=4, vocabulary=LETTERS)
     assert chosen.type == CONTEXTS
     for place, contexts in enumerate(chosen.to_pylist()):
-        own = rows.of_head(place)
+        own = rows.on_keys(place)
         mean = own.mean(0)
         apart = [
             float(sum(p * np.log(p / q) for p, q in zip(row, mean, strict=True) if p > 0)) for row in own
@@ -93,7 +94,7 @@ def test_contexts_of_another_type_are_refused(audit, tmp_path):
     table = audit._with_contexts()
     wrong = table.set_column(table.column_names.index("contexts"), "contexts", [[1, 2, 3, 4]])
     write_parquet(wrong, tmp_path / "wrong.parquet")
-    with pytest.raises(UnreadableSource, match="its contexts have another type"):
+    with pytest.raises(UnreadableSource, match="'contexts' has a wrong type"):
         read_saved(tmp_path / "wrong.parquet")
 
 

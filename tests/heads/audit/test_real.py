@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from scipy.stats import spearmanr
 
-from attomaton.heads.audit.causal import LabelledContexts, replace_heads
+from attomaton.heads.audit.causal import replace_heads
+from attomaton.heads.audit.replacing import LabelledContexts
 from attomaton.heads.opening import open_model
 
 GIVEN = np.array(list(itertools.product(range(3), repeat=6)))

@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from attomaton.base.errors import InvalidSamples, TokenOutOfRange, UnreadableModel, UnsupportedOption
+from attomaton.heads.audit.documents import split_documents
 from attomaton.heads.audit.jackknife import FEWEST_DOCUMENTS
 from attomaton.heads.audit.randomised import rotate_beside
-from attomaton.heads.audit.rows import EARLIER, record, split_documents
+from attomaton.heads.audit.recording import record
+from attomaton.heads.audit.rows import EARLIER
 from attomaton.heads.reading.families import read_object
 from tests.heads import made
 from tests.heads.audit.standin import StandIn, draw_documents
@@ -66,20 +68,20 @@ def test_the_budget_holds():
 def test_wrong_documents_are_refused():
     with pytest.raises(InvalidSamples, match="no document has 8 tokens"):
         record(MODEL, [[0, 1, 2]], window=6)
-    with pytest.raises(TokenOutOfRange, match="document 0 holds the id 12"):
+    with pytest.raises(TokenOutOfRange, match="document 0 contains the id 12"):
         record(MODEL, [np.arange(13)], window=6)
-    with pytest.raises(InvalidSamples, match="not a row of token ids"):
+    with pytest.raises(InvalidSamples, match="not a list of token ids"):
         record(MODEL, ["words words"], window=6)
-    with pytest.raises(InvalidSamples, match="not a row of token ids"):
+    with pytest.raises(InvalidSamples, match="not a list of token ids"):
         record(MODEL, [np.zeros((2, 20), int)], window=6)
-    with pytest.raises(InvalidSamples, match="not a row of token ids"):
+    with pytest.raises(InvalidSamples, match="not a list of token ids"):
         record(MODEL, [[[0], [1, 2]]], window=6)
-    with pytest.raises(TokenOutOfRange, match="document 1 holds the id -1"):
+    with pytest.raises(TokenOutOfRange, match="document 1 contains the id -1"):
         record(MODEL, [np.arange(9), np.arange(9) - 1], window=6)
     for wrong in (None, 3, "words", {0: [1, 2]}):
-        with pytest.raises(InvalidSamples, match="give a list of token ids per document"):
+        with pytest.raises(InvalidSamples, match="give a list of token ids for each document"):
             record(MODEL, wrong, window=6)
-    with pytest.raises(UnsupportedOption, match=r"takes contexts of 64 tokens.*window of at most 63"):
+    with pytest.raises(UnsupportedOption, match=r"contexts of at most 64 tokens.*window of at most 63"):
         record(MODEL, draw_documents(2), window=64, longest=99)
 
 

@@ -5,8 +5,9 @@ import pytest
 
 from attomaton.corpora.samples import Samples
 from attomaton.heads.audit.contexts import show_head
-from attomaton.heads.audit.heads import AuditSettings, audit_heads, of_heads
-from attomaton.heads.audit.ladder import Position
+from attomaton.heads.audit.explanations import Position
+from attomaton.heads.audit.heads import audit_heads, table_of_heads
+from attomaton.heads.audit.planning import AuditSettings
 from attomaton.heads.audit.rungs import (
     Closed,
     Measured,
@@ -94,11 +95,11 @@ def test_each_model_is_explained_by_its_own(text, model):
 
 def test_one_head_has_its_own_row(text, model):
     [table] = settle_rungs([Closed(Samples.from_windows(text[0], window=5, n_tokens=8))], model)
-    one = of_heads(table, [Head(0, 1)], model)
+    one = table_of_heads(table, [Head(0, 1)], model)
     assert one.values.tolist() == [table.values[1].tolist()]
     assert one.background.tolist() == [table.background[1].tolist()]
     plain = plain_rungs()[0]
-    assert of_heads(plain, [Head(0, 1)], model) is plain
+    assert table_of_heads(plain, [Head(0, 1)], model) is plain
 
 
 def test_large_vocabularies_and_short_texts_have_fewer_rungs():

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from attomaton.base.errors import InvalidSamples, MismatchedParts
-from attomaton.heads.audit.explanations import TokenCounts
-from attomaton.heads.audit.heads import AuditSettings, audit_heads
+from attomaton.heads.audit.explanations import Position, TokenCounts
+from attomaton.heads.audit.heads import audit_heads
 from attomaton.heads.audit.jackknife import Estimates
-from attomaton.heads.audit.ladder import Position
+from attomaton.heads.audit.planning import AuditSettings
 from attomaton.heads.audit.randomised import rotate_beside
-from attomaton.heads.audit.rows import record
+from attomaton.heads.audit.recording import record
 from attomaton.heads.audit.seeking import match_tokens, seek_labels
 from tests.heads.audit.built import KINDS, Seeker, build_heads, draw_text
 from tests.heads.audit.standin import StandIn, draw_documents
@@ -122,7 +122,7 @@ def test_random_heads_of_one_layer_measure_probability():
 def test_what_cannot_be_measured_is_refused():
     with pytest.raises(MismatchedParts):
         seek_labels(replace(FITTED, heads=FITTED.heads[:1]), SCORED, COUNTS)
-    with pytest.raises(InvalidSamples, match="window holds the query, the label"):
+    with pytest.raises(InvalidSamples, match="window contains the next token"):
         seek_labels(
             FITTED, replace(SCORED, labels=SCORED.labels * 0 + 99), TokenCounts.of([[99]], n_tokens=100)
         )

@@ -103,7 +103,7 @@ def test_what_cannot_be_measured_is_refused():
     for heads, said in wrong:
         with pytest.raises(MismatchedParts, match=said):
             measure_utility(model, ROWS, heads=heads)
-    with pytest.raises(UnsupportedOption, match="no head to measure"):
+    with pytest.raises(UnsupportedOption, match="heads is empty"):
         measure_utility(model, ROWS, heads=[])
     with pytest.raises(UnsupportedOption, match="strength"):
         measure_utility(model, ROWS, strength=-1.0)

@@ -1,11 +1,12 @@
 """The ceiling: how much of a head's attention any fixed score of query, token and lag could explain.
 
 Three kinds of scores are fitted together: an offset per lag and an effect per token, as in the ladder; the
-head's own scores of the mean input that each token gives to the layer, if weights are there; and a table of
-low rank, Σ_r u_r(query) v_r(token). Its rank is chosen on documents that the table was not fitted on. What is
-reached is a bound from below: another table may reach more.
+head's own scores of the mean input that each token gives to the layer, if weights are there; and a pair
+table of low rank, Σ_r u_r(query) v_r(token). Its rank is chosen on documents that the table was not fitted
+on. The share that this reaches is a lower estimate: another table may explain more.
 
-What is left, the contextual share, is attention that depends on more than the two tokens and their distance.
+The share above the ceiling is contextual: attention that depends on more than the two tokens and their
+distance.
 """
 
 from dataclasses import dataclass, field
@@ -19,37 +20,29 @@ from scipy.special import log_softmax
 
 from attomaton.base.options import make_rng
 from attomaton.base.tables import Bool, Float64, Int64, Integers
-from attomaton.heads.audit.explanations import Duplicate
+from attomaton.heads.audit.explanations import Duplicate, KeyToken, Position
+from attomaton.heads.audit.features import Features
+from attomaton.heads.audit.fitting import divergence, fit_head
 from attomaton.heads.audit.jackknife import Estimates
-from attomaton.heads.audit.ladder import Features, KeyToken, Position, divergence, explain_rows, fit_head
-from attomaton.heads.audit.rows import MeanReads, Rows
+from attomaton.heads.audit.ladder import explain_rows
+from attomaton.heads.audit.recording import MeanReads
+from attomaton.heads.audit.rows import Rows
 from attomaton.heads.model import LayeredModel
 
-RANKS = (1, 2, 4, 8, 16)
-"""Ranks of the pair table that are tried in turn, until one explains no more than the rank before."""
+RANKS = (1, 2, 4, 8, 16)  # ranks of the pair table that are tried in turn, until one adds less than ``GAIN``
 
-RIDGE = 1e-3
-"""Half of it times the squares of the table's factors is added to the loss, in nats per row."""
+RIDGE = 1e-3  # half of it times the squares of the table's factors is added to the loss, in nats per row
 
-MOST_TABLE_STEPS = 60
-"""Iterations of L-BFGS per table."""
+MOST_TABLE_STEPS = 60  # iterations of L-BFGS per table
 
-GAIN = 3e-3
-"""The share of attention, on documents left out, that a larger rank must add to be tried further."""
+GAIN = 3e-3  # the share of attention, on documents left out of the fit, that a larger rank must add
 
 
 @dataclass(frozen=True, eq=False)
 class OwnScores:
-    """A head's own scores of the mean inputs of tokens, by query, token and lag.
+    """The scores that the heads of a model give to the mean inputs of tokens, by query, token and lag.
 
-    A token without a mean input gets the mean of all.
-
-    Attributes
-    ----------
-    model : LayeredModel
-        The model.
-    reads : MeanReads
-        From the documents to fit on.
+    ``reads`` are means over the documents to fit on; a token without a mean input gets the mean of all.
     """
 
     model: LayeredModel = field(repr=False)
@@ -62,38 +55,29 @@ class OwnScores:
         has elsewhere, and the mean score of the first position over all documents.
         """
         reads, n, window = self.reads, len(rows), rows.window
-        named = _index_in(reads.tokens, np.concatenate([rows.tokens, rows.starts[:, None]], 1))
-        keys = np.concatenate([named, np.full((n, 1), len(reads.tokens) + 1)], 1)
+        tokens = _find_indices(reads.tokens, np.concatenate([rows.tokens, rows.starts[:, None]], 1))
+        first_position = np.full((n, 1), len(reads.tokens) + 1)
+        keys = np.concatenate([tokens, first_position], 1)  # of the inputs below
         window_lags = np.broadcast_to(np.arange(window), (n, window))
         lags = np.concatenate([window_lags, np.repeat(rows.positions[:, None], 2, 1)], 1).astype(np.int64)
         scores, texts = np.empty((n, len(rows.heads), window + 2)), rows.documents.astype(np.int64)
         for layer in sorted({head.layer for head in rows.heads}):
-            means, first = (of[reads.layers.index(layer)] for of in (reads.means, reads.first))
-            average = reads.counts @ means / reads.counts.sum()
-            inputs = np.concatenate([means, average[None], first[None]])
-            every = self.model.score_inputs(layer, inputs.astype(np.float32), keys, lags, texts)
+            at = reads.layers.index(layer)
+            average = reads.counts @ reads.means[at] / reads.counts.sum()
+            inputs = np.concatenate([reads.means[at], average[None], reads.first[at][None]])
+            of_layer = self.model.score_inputs(layer, inputs.astype(np.float32), keys, lags, texts)
             for index, head in enumerate(rows.heads):
                 if head.layer == layer:
-                    scores[:, index] = every[:, head.number]
+                    scores[:, index] = of_layer[:, head.number]
         return scores
-
-
-def _index_in(listed: Int64, tokens: Integers) -> Int64:
-    """The index of each token in an ascending list; the length of the list if it lacks the token."""
-    rows = np.minimum(np.searchsorted(listed, tokens), len(listed) - 1)
-    return np.where(listed[rows] == tokens, rows, len(listed))
 
 
 @dataclass(frozen=True, eq=False)
 class Ceiling:
-    """What fixed scores of query, token and lag explain of each head.
+    """The share of each head that fixed scores of query, token and lag explain on held-out documents.
 
-    Attributes
-    ----------
-    pairs : Estimates
-        The explained share on held-out documents: a bound from below.
-    ranks : int64 array, shape (n_heads,)
-        The rank of the table; 0 if a table does not help.
+    ``pairs`` are lower estimates of this share; ``ranks`` (n_heads,) are those of the pair tables, 0 where no
+    table helps.
     """
 
     pairs: Estimates
@@ -103,90 +87,111 @@ class Ceiling:
 def find_ceiling(fitted: Rows, scored: Rows, own_scores: OwnScores | None = None) -> Ceiling:
     """For every head, fit the best fixed scores of query, token and lag that the search finds."""
     rungs: list[Any] = [Position(), Duplicate(), KeyToken()]
-    window = fitted.window
     if own_scores is not None:
         scores = {id(rows): own_scores.score(rows) for rows in (fitted, scored)}
-        rungs[2:2] = [_Scores("own scores", scores, first=False), _Scores("own sink", scores, first=True)]
-    sets = Features.of(rungs, fitted, scored)
-    every, tokens = (np.unique(np.concatenate([fitted.past[:, :n], scored.past[:, :n]])) for n in (1, window))
-    pairs = [
-        RowPairs.of(
-            np.searchsorted(every, features.rows.queries),
-            len(every),
-            np.concatenate(
-                [features.tokens, _index_in(tokens.astype(np.int64), features.rows.starts)[:, None]], 1
-            ),
-            features.n_tokens,
-        )
-        for features in sets
-    ]
+        rungs[2:2] = [_WindowScores(scores), _SinkScores(scores)]
+    features_fitted, features_scored = Features.of(rungs, fitted, scored)
+    pairs_fitted, pairs_scored = _number_pairs(features_fitted, features_scored)
     rng = make_rng(0)  # draws the documents on which ranks are compared, and the tables to start from
     documents = np.unique(fitted.documents)
     left_out = np.isin(fitted.documents, rng.permutation(documents)[: max(len(documents) // 4, 1)])
     unexplained, ranks = np.empty((1, len(scored), len(scored.heads))), np.zeros(len(scored.heads), np.int64)
     for index in range(len(scored.heads)):
-        attends, features = fitted.attends[:, index], sets[0].attending(index)
-        attention, spreads = features.rows.of_head(index), features.spreads(index)
-        designs = [rows.design(range(len(rungs)), index, spreads) for rows in (features, sets[1])]
+        attends, features = fitted.attends[:, index], features_fitted.attending(index)
+        attention, spreads = features.rows.on_keys(index), features.spreads(index)
+        designs = [rows.design(range(len(rungs)), index, spreads) for rows in (features, features_scored)]
         coefficients = fit_head(designs[0], attention) if len(attention) else np.zeros(designs[0].size)
-        fixed, scores_held_out = (design.scores(coefficients) for design in designs)
-        table = _choose_table(pairs[0].take(attends), fixed, attention, left_out[attends], rng)
+        scores_fitted, scores_held_out = (design.scores(coefficients) for design in designs)
+        table = _choose_table(pairs_fitted.take(attends), scores_fitted, attention, left_out[attends], rng)
         if table is not None:
-            scores_held_out, ranks[index] = scores_held_out + pairs[1].scores(table), table.shape[1]
-        unexplained[0, :, index] = divergence(scored.of_head(index), log_softmax(scores_held_out, axis=-1))
+            scores_held_out = scores_held_out + pairs_scored.scores(table)
+            ranks[index] = table.shape[1]
+        unexplained[0, :, index] = divergence(scored.on_keys(index), log_softmax(scores_held_out, axis=-1))
     [share] = explain_rows(scored, unexplained)
     return Ceiling(share, ranks)
 
 
 @dataclass(frozen=True, eq=False)
-class _Scores:
-    """Own scores as a rung: of the window and the first token, or what the first position adds to the last.
+class _WindowScores:
+    """Own scores of the window as a rung; the first token is scored by :class:`_SinkScores`.
 
-    Neither depends on a constant added to the scores of a row.
+    ``scores_of`` has the own scores of rows by their ``id``.
     """
 
-    name: str
-    of: dict[int, Float64]
-    first: bool
+    scores_of: dict[int, Float64]
+    name: str = "own scores"
 
     def scores(self, rows: Rows) -> Float64:
-        """The scores of the same rows that they were computed for, shape (n_rows, n_heads, window + 1)."""
-        scores = self.of[id(rows)]
-        if not self.first:
-            return scores[:, :, :-1]
-        alone = np.zeros_like(scores[:, :, :-1])
-        alone[:, :, -1] = scores[:, :, -1] - scores[:, :, -2]
-        return alone
+        return self.scores_of[id(rows)][:, :, :-1]
+
+
+@dataclass(frozen=True, eq=False)
+class _SinkScores:
+    """As a rung, what the first position adds to the own score of its token."""
+
+    scores_of: dict[int, Float64]
+    name: str = "own sink"
+
+    def scores(self, rows: Rows) -> Float64:
+        scores = self.scores_of[id(rows)]
+        sink = np.zeros_like(scores[:, :, :-1])
+        sink[:, :, -1] = scores[:, :, -1] - scores[:, :, -2]
+        return sink
+
+
+def _number_pairs(*sets: Features) -> "list[RowPairs]":
+    """The queries and tokens of several sets of rows, which have the same number in all sets."""
+    queries = np.unique(np.concatenate([features.rows.queries for features in sets]))
+    tokens = np.unique(np.concatenate([features.rows.tokens.ravel() for features in sets])).astype(np.int64)
+    pairs = list[RowPairs]()
+    for features in sets:
+        starts = _find_indices(tokens, features.rows.starts)[:, None]
+        query_numbers = np.searchsorted(queries, features.rows.queries)
+        token_numbers = np.concatenate([features.tokens, starts], 1)
+        pairs.append(RowPairs.of(query_numbers, len(queries), token_numbers, features.n_tokens))
+    return pairs
+
+
+def _find_indices(ascending: Int64, tokens: Integers) -> Int64:
+    """The index of each token in an ascending list; the length of the list if it lacks the token."""
+    indices = np.minimum(np.searchsorted(ascending, tokens), len(ascending) - 1)
+    return np.where(ascending[indices] == tokens, indices, len(ascending))
 
 
 def _choose_table(
-    pairs: "RowPairs", fixed: Float64, attention: Float64, left_out: Bool, rng: np.random.Generator
+    pairs: "RowPairs", scores: Float64, attention: Float64, left_out: Bool, rng: np.random.Generator
 ) -> Float64 | None:
-    """The table fitted to all rows, of the rank that explains most of the documents left out; None for 0."""
-    most, rank = None, 0
+    """The pair table of the best rank, fitted to all rows beside fixed ``scores``; None if none helps.
+
+    Ranks are compared on the rows ``left_out``, each with a table fitted to the others.
+    """
     if left_out.all() or not left_out.any():
         return None
-    inner, outer = pairs.take(~left_out), pairs.take(left_out)
-    uniform = np.full((1, fixed.shape[1]), -np.log(fixed.shape[1]))
-    scale = max(divergence(attention[left_out], uniform).sum(), 1e-300)
-    before = divergence(attention[left_out], log_softmax(fixed[left_out], axis=-1)).sum()
-    for tried in RANKS:
-        start = 0.1 * rng.normal(size=(pairs.n_queries + pairs.n_tokens, tried))
-        table = inner.fit(fixed[~left_out], attention[~left_out], start)
-        scores = fixed[left_out] + outer.scores(table)
-        after = divergence(attention[left_out], log_softmax(scores, axis=-1)).sum()
-        if before - after <= GAIN * scale:
+    fitted_on, held_out = pairs.take(~left_out), pairs.take(left_out)
+    scores_held_out, attention_held_out = scores[left_out], attention[left_out]
+    uniform = np.full((1, scores.shape[1]), -np.log(scores.shape[1]))
+    explainable = max(divergence(attention_held_out, uniform).sum(), 1e-300)
+    unexplained = divergence(attention_held_out, log_softmax(scores_held_out, axis=-1)).sum()
+    best = None
+    for rank in RANKS:
+        start = 0.1 * rng.normal(size=(pairs.n_queries + pairs.n_tokens, rank))
+        table = fitted_on.fit(scores[~left_out], attention[~left_out], start)
+        logs = log_softmax(scores_held_out + held_out.scores(table), axis=-1)
+        remaining = divergence(attention_held_out, logs).sum()
+        if unexplained - remaining <= GAIN * explainable:
             break
-        most, rank, before = table, tried, after
-    return None if most is None or not rank else pairs.fit(fixed, attention, most)
+        best, unexplained = table, remaining
+    return None if best is None else pairs.fit(scores, attention, best)
 
 
 @dataclass(frozen=True, eq=False)
 class RowPairs:
-    """The queries (n_rows,) and tokens (n_rows, n_places + 1) of rows, and sums over those that are the same.
+    """The queries (n_rows,) and tokens (n_rows, n_keys + 1) of rows, by number, and sums by their number.
 
-    The last place, the first token of a context, has two tokens: the number that all first tokens share, and
-    its own. A table of rank r has shape (n_queries + n_tokens, r): factors of queries, then of tokens.
+    The first token of a context has two of these tokens, the last two: the number that all first tokens
+    share, and its own. A pair table of rank r has shape (n_queries + n_tokens, r): factors of queries, then
+    of tokens. ``by_query`` sums over the rows of each query, ``by_token`` over the keys (n_rows · n_keys) of
+    each token.
     """
 
     queries: Int64
@@ -196,68 +201,67 @@ class RowPairs:
 
     @classmethod
     def of(cls, queries: Int64, n_queries: int, tokens: Int64, n_tokens: int) -> "RowPairs":
-        n, n_places = len(tokens), tokens.shape[1] - 1
-        position = np.r_[np.arange(n_places), n_places - 1]
-        positions = np.arange(n)[:, None] * n_places + position
-        by_token = _sums(tokens.ravel(), positions.ravel(), (n_tokens, n * n_places))
-        return cls(queries, tokens, _sums(queries, np.arange(n), (n_queries, n)), by_token)
+        n, n_keys = len(tokens), tokens.shape[1] - 1
+        key_of_token = np.r_[np.arange(n_keys), n_keys - 1]
+        keys = np.arange(n)[:, None] * n_keys + key_of_token
+        by_token = _sum_matrix(tokens.ravel(), keys.ravel(), (n_tokens, n * n_keys))
+        return cls(queries, tokens, _sum_matrix(queries, np.arange(n), (n_queries, n)), by_token)
 
     @property
     def n_queries(self) -> int:
-        """How many queries a table has factors for."""
         return self.by_query.shape[0]
 
     @property
     def n_tokens(self) -> int:
-        """How many tokens a table has factors for."""
         return self.by_token.shape[0]
 
     @cached_property
-    def of_token(self) -> Any:
-        """Which tokens each place has, shape (n_rows · n_places, n_tokens)."""
+    def _token_of_key(self) -> Any:
+        """Which tokens each key has, shape (n_rows · n_keys, n_tokens)."""
         return self.by_token.T
 
-    def take(self, chosen: Bool) -> "RowPairs":
-        return RowPairs.of(self.queries[chosen], self.n_queries, self.tokens[chosen], self.n_tokens)
+    def take(self, rows: Bool) -> "RowPairs":
+        return RowPairs.of(self.queries[rows], self.n_queries, self.tokens[rows], self.n_tokens)
 
     def scores(self, table: Float64) -> Float64:
-        """Σ_r u_r(query) v_r(token), shape (n_rows, n_places)."""
+        """Σ_r u_r(query) v_r(token), shape (n_rows, n_keys)."""
         of_queries, of_tokens = self._factors(table)
         return np.matmul(of_tokens, of_queries[:, :, None])[:, :, 0]
 
     def _factors(self, table: Float64) -> tuple[Float64, Float64]:
-        """The factors of the query, shape (n_rows, r), and of every place, shape (n_rows, n_places, r)."""
-        of_tokens = self.of_token @ table[self.n_queries :]
+        """The factors u of the queries, shape (n_rows, r), and v of all keys, shape (n_rows, n_keys, r)."""
+        of_tokens = self._token_of_key @ table[self.n_queries :]
         return table[: self.n_queries][self.queries], of_tokens.reshape(len(self.queries), -1, table.shape[1])
 
     def loss(self, table: Float64, fixed: Float64, attention: Float64) -> tuple[float, Float64]:
         """Mean cross-entropy in nats plus the ridge, and its gradient."""
+        n, rank = len(attention), table.shape[1]
         of_queries, of_tokens = self._factors(table)
         scores = fixed + np.matmul(of_tokens, of_queries[:, :, None])[:, :, 0]
         logs: Float64 = log_softmax(scores, axis=-1)
-        beyond = (np.exp(logs) - attention) / len(attention)
-        slopes = np.concatenate(
+        slopes = (np.exp(logs) - attention) / n  # of the loss by the scores
+        gradient = np.concatenate(
             [
-                self.by_query @ np.matmul(beyond[:, None], of_tokens)[:, 0],
-                self.by_token @ (beyond[:, :, None] * of_queries[:, None]).reshape(-1, table.shape[1]),
+                self.by_query @ np.matmul(slopes[:, None], of_tokens)[:, 0],
+                self.by_token @ (slopes[:, :, None] * of_queries[:, None]).reshape(-1, rank),
             ]
         )
-        value = -np.vdot(attention, logs) / len(attention) + 0.5 * RIDGE * np.vdot(table, table)
-        return float(value), slopes + RIDGE * table
+        loss = -np.vdot(attention, logs) / n + 0.5 * RIDGE * np.vdot(table, table)
+        return float(loss), gradient + RIDGE * table
 
     def fit(self, fixed: Float64, attention: Float64, start: Float64) -> Float64:
         """The table that explains attention best beside fixed scores, from a start, by L-BFGS."""
 
-        def value(flat: Float64) -> tuple[float, Float64]:
-            loss, slopes = self.loss(flat.reshape(start.shape), fixed, attention)
-            return loss, slopes.ravel()
+        def evaluate(flat: Float64) -> tuple[float, Float64]:
+            loss, gradient = self.loss(flat.reshape(start.shape), fixed, attention)
+            return loss, gradient.ravel()
 
         options: Any = {"maxiter": MOST_TABLE_STEPS, "maxcor": 8}
         find: Any = minimize
-        result = find(value, start.ravel(), jac=True, method="L-BFGS-B", options=options)
+        result = find(evaluate, start.ravel(), jac=True, method="L-BFGS-B", options=options)
         return result.x.reshape(start.shape)
 
 
-def _sums(groups: Int64, entries: Int64, shape: tuple[int, int]) -> Any:
+def _sum_matrix(groups: Int64, entries: Int64, shape: tuple[int, int]) -> Any:
     """The matrix that sums entries by group, shape (n_groups, n_entries)."""
     return sparse.csr_matrix((np.ones(len(groups)), (groups, entries)), shape=shape)

@@ -14,39 +14,31 @@ from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import as_stages
 from attomaton.base.tables import Float64, Int32, table_of
-from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
-from attomaton.heads.audit.excerpts import most_apart
-from attomaton.heads.audit.heads import AuditSettings, of_heads, prepare, record_all
-from attomaton.heads.audit.ladder import Features, climb_head, divergence
-from attomaton.heads.audit.rows import Rows, list_documents
+from attomaton.heads.audit.documents import list_documents
+from attomaton.heads.audit.excerpts import find_most_apart
+from attomaton.heads.audit.features import Features, climb_head
+from attomaton.heads.audit.fitting import divergence
+from attomaton.heads.audit.heads import record_all, table_of_heads
+from attomaton.heads.audit.planning import AuditSettings, plan_audit
+from attomaton.heads.audit.rows import Rows
 from attomaton.heads.audit.rungs import Rungs, settle_rungs
 from attomaton.heads.model import Head, check_head
 from attomaton.heads.opening import open_model
 from attomaton.heads.texts import read_for
 
-SHOWN_POSITIONS = 8
-"""Positions of a context that are printed: those with the most attention."""
+SHOWN_KEYS = 8  # keys of a context that are printed: those with the most attention
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadContexts(Tabular):
-    """Contexts in which a head departs most from the first rung, with the attention that each rung fits.
+    """Contexts in which a ``head`` departs most from the first rung, with the attention that each rung fits.
 
-    Attributes
-    ----------
-    head : Head
-        The head.
-    rows : Rows
-        The contexts, for this head only.
-    names : tuple of str
-        The rungs, nested.
-    fitted : float64 array, shape (n_rungs, n_rows, window + 1)
-        The attention fitted by each rung together with those before it, on the window and the first token.
-    vocabulary : Vocabulary, optional
-        The texts of the tokens.
+    ``rows`` are the contexts, for this head only, and ``names`` the rungs. ``fitted``, of shape (n_rungs,
+    n_rows, window + 1), is the attention that each rung together with those before it fits to the window and
+    the first token. ``vocabulary`` has the texts of the tokens.
     """
 
     head: Head
@@ -59,32 +51,32 @@ class HeadContexts(Tabular):
         return f"HeadContexts(head {self.head}, {len(self.rows)} contexts)"
 
     def _table(self) -> pa.Table:
-        """Per place: number, document, position, lag, token, label, attention, and ``fitted <rung>``.
+        """One row per key: number, document, position, lag, token, label, attention, ``fitted <rung>``.
 
-        Places are the positions of the window and, last, the first token.
+        Keys are the positions of the window and, last, the first token.
         """
-        n, n_positions = len(self.rows), self.rows.window + 1
+        n, n_keys = len(self.rows), self.rows.window + 1
         columns: dict[str, Any] = {
-            "number": np.repeat(np.arange(n), n_positions),
-            "document": np.repeat(self.rows.documents, n_positions),
-            "position": np.repeat(self.rows.positions, n_positions),
+            "number": np.repeat(np.arange(n), n_keys),
+            "document": np.repeat(self.rows.documents, n_keys),
+            "position": np.repeat(self.rows.positions, n_keys),
             "lag": self._lags.ravel(),
             "token": self._tokens.ravel(),
-            "label": np.repeat(self.rows.labels, n_positions),
-            "attention": self.rows.of_head(0).ravel(),
+            "label": np.repeat(self.rows.labels, n_keys),
+            "attention": self.rows.on_keys(0).ravel(),
         }
-        fitted = {f"fitted {name}": self.fitted[at].ravel() for at, name in enumerate(self.names)}
-        return table_of(columns | fitted)
+        fits = zip(self.names, self.fitted, strict=True)
+        return table_of(columns | {f"fitted {name}": fit.ravel() for name, fit in fits})
 
     @property
     def _lags(self) -> Int32:
-        """How far before the query each place is, shape (n_rows, window + 1)."""
+        """How far before the query each key is, shape (n_rows, window + 1)."""
         near = np.broadcast_to(np.arange(self.rows.window, dtype=np.int32), self.rows.tokens.shape)
         return np.concatenate([near, self.rows.positions[:, None]], 1)
 
     @property
     def _tokens(self) -> Int32:
-        """The token at each place, shape (n_rows, window + 1)."""
+        """The token of each key, shape (n_rows, window + 1)."""
         return np.concatenate([self.rows.tokens, self.rows.starts[:, None]], 1)
 
     def _words(self) -> Vocabulary | None:
@@ -97,25 +89,27 @@ class HeadContexts(Tabular):
         rungs = ", ".join(f"+{number}\xa0{name}" for number, name in enumerate(self.names, 1))
         columns = "Attention in %: own, and as fitted up to each rung; * marks the next token."
         legend = (line.replace("\xa0", " ") for line in wrap(f"Rungs: {rungs}.", 80))
-        blocks: list[Block] = [repr(self), columns, *legend]
-        every, lags, attention = self._tokens, self._lags, self.rows.of_head(0)
-        for at in range(len(self.rows)):
-            tokens, label, weights = every[at], int(self.rows.labels[at]), attention[at]
-            rows = [
-                (
-                    str(lags[at, position]),
-                    self._name(int(tokens[position])) + " *" * (int(tokens[position]) == label),
-                    *(f"{100 * fit[position]:.0f}" for fit in (weights, *self.fitted[:, at])),
-                )
-                for position in np.argsort(-weights, kind="stable")[:SHOWN_POSITIONS].tolist()
-            ]
-            title = (
-                f"Document {self.rows.documents[at]}, position {self.rows.positions[at]}: query "
-                f"{self._name(int(tokens[0]))}, next {self._name(label)}"
+        return [repr(self), columns, *legend, *map(self._grid_of_context, range(len(self.rows)))]
+
+    def _grid_of_context(self, row: int) -> Grid:
+        """The keys of a row with the most attention."""
+        tokens: list[int] = self._tokens[row].tolist()
+        lags, attention, label = self._lags[row], self.rows.on_keys(0)[row], int(self.rows.labels[row])
+        keys: list[int] = np.argsort(-attention, kind="stable")[:SHOWN_KEYS].tolist()
+        cells = [
+            (
+                str(lags[key]),
+                self._name(tokens[key]) + " *" * (tokens[key] == label),
+                *(f"{100 * fit[key]:.0f}" for fit in (attention, *self.fitted[:, row])),
             )
-            headers = ["lag", "token", "own", *(f"+{number}" for number in range(1, len(self.names) + 1))]
-            blocks.append(Grid(title, headers, rows))
-        return blocks
+            for key in keys
+        ]
+        title = (
+            f"Document {self.rows.documents[row]}, position {self.rows.positions[row]}: query "
+            f"{self._name(tokens[0])}, next {self._name(label)}"
+        )
+        headers = ["lag", "token", "own", *(f"+{number}" for number in range(1, len(self.names) + 1))]
+        return Grid(title, headers, cells)
 
 
 def show_head(
@@ -142,40 +136,37 @@ def show_head(
     head : Head or str
         The head, such as ``Head(17, 5)``, ``"17.5"`` or ``"L17H5"``.
     rungs, theory, settings, limit
-        As for :func:`~attomaton.heads.audit.heads.audit_heads`.
+        As for ``audit_heads``.
     examples : int
         Number of contexts to show.
     tokenizer, reading
-        As for :func:`~attomaton.heads.audit.heads.audit_heads`.
+        As for ``audit_heads``.
     vocabulary : Vocabulary, optional
-        The texts of the tokens.
+        The texts of the tokens. None means those of the corpus.
     progress : bool or callable
-        True prints the name of each stage on stderr. A callable is called with that name. If it has a method
-        ``advance``, that is called with the finished and the total amount of work in the stage.
+        As for ``audit_heads``.
 
     Examples
     --------
     >>> from attomaton.heads.arrays import example_audit
     >>> model, documents = example_audit()
-    >>> shown = show_head(model, documents, Head(0, 1), settings=AuditSettings(window=8), examples=2)
-    >>> shown, shown.table().num_rows
-    (HeadContexts(head 0.1, 2 contexts), 18)
+    >>> show_head(model, documents, Head(0, 1), settings=AuditSettings(window=8), examples=2)
+    HeadContexts(head 0.1, 2 contexts)
     """
     settings, tell = settings or AuditSettings(), as_stages(progress)
     check_kind(settings, AuditSettings, "settings")
     source, model = model, open_model(model)
     head = check_head(head, model.shape)
-    documents = read_for([source], corpus, tokenizer=tokenizer, reading=reading, limit=limit)
-    if vocabulary is None and isinstance(documents, Documents):
-        vocabulary = documents.vocabulary
-    documents = list_documents(documents, limit)
-    plan = prepare(model, documents, rungs, settings, theory=theory, vocabulary=vocabulary)
+    read = read_for([source], corpus, tokenizer=tokenizer, reading=reading, limit=limit)
+    documents, vocabulary = list_documents(read, limit), vocabulary or getattr(read, "vocabulary", None)
+    plan = plan_audit(model, documents, rungs, settings, theory=theory, vocabulary=vocabulary)
     rows = record_all(model, (), documents, settings, tell, layers=[head.layer])[0].rows.of_heads([head])
     fitted, scored = plan.split(rows)
-    rungs_of_head = [of_heads(rung, [head], model) for rung in settle_rungs(plan.rungs, model)]
-    sets = Features.of(rungs_of_head, fitted, scored)
-    fits = list(climb_head(sets[0], sets[1], 0))
-    apart = divergence(scored.of_head(0), fits[0].logs)
-    chosen = most_apart(apart, scored.documents, whole_number(examples, "examples", least=1))
+    rungs_of_head = [table_of_heads(rung, [head], model) for rung in settle_rungs(plan.rungs, model)]
+    features_fitted, features_scored = Features.of(rungs_of_head, fitted, scored)
+    fits = list(climb_head(features_fitted, features_scored, 0))
+    departures = divergence(scored.on_keys(0), fits[0].logs)
+    chosen = find_most_apart(departures, scored.documents, whole_number(examples, "examples", least=1))
     weights = np.array([np.exp(fit.logs[chosen]) for fit in fits])
-    return HeadContexts(head, scored.take(chosen), tuple(fit.name for fit in fits), weights, vocabulary)
+    names = tuple(rung.name for rung in rungs_of_head)
+    return HeadContexts(head, scored.take(chosen), names, weights, vocabulary)

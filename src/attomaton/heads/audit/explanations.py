@@ -1,7 +1,9 @@
-"""Possible explanations of where a head looks: rungs, each a score for every position of a context.
+"""Possible explanations of where a head attends: rungs of the ladder.
 
-A rung knows nothing about heads: it scores how much attention each position should get, up to a scale and a
-constant that are fitted. Rungs that need a corpus are made from documents that are not scored.
+A rung knows nothing about heads. Either it gives a score to each key of a row, and how much attention a key
+gets is softmax(β · score) with one fitted scale β; or it is free, with one offset per lag (:class:`Position`)
+or one effect per token (:class:`KeyToken`) fitted for each head. Rungs that need a corpus are made from
+documents that are not scored.
 """
 
 from collections.abc import Sequence
@@ -14,16 +16,15 @@ import numpy as np
 from attomaton.automaton.attention import Attention
 from attomaton.automaton.finite import FiniteAttention
 from attomaton.base.errors import MismatchedParts
-from attomaton.base.options import Checked, checked, whole_number
+from attomaton.base.options import Checked, checked, real_number, whole_number
 from attomaton.base.tables import Bool, Float64, Int64, Integers, column
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.grouping import count_keys, find_rows, pack_pairs, unpack_pairs
-from attomaton.heads.audit.rows import EARLIER, NOTHING, Rows
+from attomaton.heads.audit.rows import EARLIER, LEAST_ATTENTION, Rows
 from attomaton.heads.utility.measured import UtilityTable
 from attomaton.theories.beginning.result import Beginning
 
-FLOOR = 0.28
-"""The share of uniform attention mixed into the automaton's, whose probabilities may be 0."""
+FLOOR = 0.28  # the share of uniform attention mixed into the automaton's, whose probabilities may be 0
 
 
 class Rung(Protocol):
@@ -47,8 +48,45 @@ class Rung(Protocol):
         ...
 
     def scores(self, rows: Rows) -> Float64:
-        """A score per position, shape (n_rows, window), or (n_rows, n_heads, window) where heads differ."""
+        """A score for each position of the window, and optionally for the first token of the context.
+
+        Shape (n_rows, window or window + 1), or (n_rows, n_heads, window or window + 1) where heads differ.
+        """
         ...
+
+
+@dataclass(frozen=True)
+class Position:
+    """The position profile: one offset per lag, fitted for each head.
+
+    Examples
+    --------
+    >>> Position().name
+    'position'
+    """
+
+    name: str = "position"
+
+
+@dataclass(frozen=True)
+class KeyToken(Checked):
+    """One effect per token, fitted for each head and shrunk.
+
+    ``ridge`` × the squares of the effects is added to the loss, in nats per row; ``name`` is the name in
+    tables.
+
+    Examples
+    --------
+    >>> KeyToken(ridge=0.01).name
+    'key token'
+    """
+
+    ridge: float = field(default=1e-3, metadata=checked(real_number, above=0.0))
+    name: str = "key token"
+
+
+# A rung of the ladder: free offsets, free effects, or scores with one fitted scale.
+LadderRung = Position | KeyToken | Rung
 
 
 @dataclass(frozen=True)
@@ -57,9 +95,8 @@ class Last:
 
     Examples
     --------
-    >>> from attomaton.heads.audit.rows import example_rows
-    >>> Last().scores(example_rows()).tolist()
-    [[1.0, 0.0, 0.0]]
+    >>> Last().name
+    'last'
     """
 
     name: str = "last"
@@ -75,9 +112,8 @@ class Sink:
 
     Examples
     --------
-    >>> from attomaton.heads.audit.rows import example_rows
-    >>> Sink().scores(example_rows()).tolist()
-    [[0.0, 0.0, 0.0, 1.0]]
+    >>> Sink().name
+    'sink'
     """
 
     name: str = "sink"
@@ -94,9 +130,8 @@ class PreviousToken:
 
     Examples
     --------
-    >>> from attomaton.heads.audit.rows import example_rows
-    >>> PreviousToken().scores(example_rows()).tolist()
-    [[0.0, 1.0, 0.0]]
+    >>> PreviousToken().name
+    'previous token'
     """
 
     name: str = "previous token"
@@ -108,13 +143,12 @@ class PreviousToken:
 
 @dataclass(frozen=True)
 class Duplicate:
-    """Earlier positions that hold the query's token.
+    """Earlier positions with the token of the query.
 
     Examples
     --------
-    >>> from attomaton.heads.audit.rows import example_rows
-    >>> Duplicate().scores(example_rows()).tolist()
-    [[0.0, 0.0, 1.0]]
+    >>> Duplicate().name
+    'duplicate'
     """
 
     name: str = "duplicate"
@@ -127,18 +161,12 @@ class Duplicate:
 
 @dataclass(frozen=True)
 class Induction(Checked):
-    """The positions after an earlier occurrence of the last tokens.
-
-    Attributes
-    ----------
-    length : int
-        How many tokens must occur again: the query alone, or it and one or two before it.
+    """The positions after an earlier occurrence of the query, or of the last ``length`` tokens (1 to 3).
 
     Examples
     --------
-    >>> from attomaton.heads.audit.rows import example_rows
-    >>> Induction().scores(example_rows()).tolist(), Induction(2).name
-    ([[0.0, 1.0, 0.0]], 'induction by 2')
+    >>> Induction(2).name
+    'induction by 2'
     """
 
     length: int = field(default=1, metadata=checked(whole_number, least=1, most=EARLIER))
@@ -158,20 +186,14 @@ class Induction(Checked):
 
 @dataclass(frozen=True, eq=False)
 class Delimiters:
-    """The positions that hold punctuation or the end of a line.
+    """The positions of punctuation and line ends.
 
-    Attributes
-    ----------
-    tokens : bool array, shape (n_tokens,)
-        Which tokens count; :meth:`from_texts` finds them.
-    name : str
-        What tables call it.
+    ``tokens`` (n_tokens,) says which tokens count; ``name`` is the name in tables.
 
     Examples
     --------
-    >>> from attomaton.heads.audit.rows import example_rows
-    >>> Delimiters.from_texts([".", "a"]).scores(example_rows()).tolist()
-    [[1.0, 0.0, 1.0]]
+    >>> Delimiters.from_texts([".", "a"]).tokens.tolist()
+    [True, False]
     """
 
     tokens: Bool
@@ -196,18 +218,12 @@ def _delimits(text: str) -> bool:
 class SentenceStart:
     """The positions at which a sentence or a line begins.
 
-    Attributes
-    ----------
-    ends : bool array, shape (n_tokens,)
-        Which tokens end a sentence or a line; :meth:`from_texts` finds them.
-    name : str
-        What tables call it.
+    ``ends`` (n_tokens,) says which tokens end a sentence or a line; ``name`` is the name in tables.
 
     Examples
     --------
-    >>> from attomaton.heads.audit.rows import example_rows
-    >>> SentenceStart.from_texts(["a", "!"]).scores(example_rows()).tolist()
-    [[1.0, 0.0, 1.0]]
+    >>> SentenceStart.from_texts(["a", "!"]).ends.tolist()
+    [False, True]
     """
 
     ends: Bool
@@ -216,16 +232,12 @@ class SentenceStart:
     @classmethod
     def from_texts(cls, texts: Sequence[str]) -> "SentenceStart":
         """From the texts of all tokens: those with a line end, or whose end is . ! ? or 。 (and a quote)."""
-        stripped = (text.rstrip(" \"'”’)") for text in texts)
-        return cls(
-            np.array(
-                [
-                    short.endswith((".", "!", "?", "。")) or "\n" in text
-                    for text, short in zip(texts, stripped, strict=True)
-                ],
-                bool,
-            )
-        )
+        stripped = [text.rstrip(" \"'”’)") for text in texts]
+        ends = [
+            short.endswith((".", "!", "?", "。")) or "\n" in text
+            for text, short in zip(texts, stripped, strict=True)
+        ]
+        return cls(np.array(ends, bool))
 
     def scores(self, rows: Rows) -> Float64:
         """1 where the token before ends a sentence or a line, shape (n_rows, window)."""
@@ -235,14 +247,10 @@ class SentenceStart:
 
 @dataclass(frozen=True, eq=False)
 class TokenCounts:
-    """Counts of tokens and of pairs of neighbours in documents.
+    """How often each token occurs in documents, and each pair of a token and the next.
 
-    Attributes
-    ----------
-    tokens : int64 array, shape (n_tokens,)
-        How often each token occurs.
-    keys, pairs : int64 array, shape (n_pairs,)
-        The pairs that occur, packed and ascending, and how often each occurs.
+    ``tokens`` (n_tokens,) are the counts of tokens, ``pairs`` (n_pairs,) those of the pairs that occur, and
+    ``keys`` (n_pairs,) these pairs as packed numbers, ascending.
     """
 
     tokens: Int64
@@ -264,31 +272,23 @@ class TokenCounts:
         owners, _ = unpack_pairs(self.keys)
         return np.bincount(owners, self.pairs, minlength=len(self.tokens)).astype(np.int64)
 
-    def of_pairs(self, first: Integers, second: Integers) -> Int64:
+    def count_pairs_of(self, first: Integers, second: Integers) -> Int64:
         """How often ``second`` follows ``first``, in the shape of ``second``."""
         pairs = pack_pairs(np.broadcast_to(first, second.shape).ravel(), second.ravel())
-        rows, counted = find_rows(self.keys, pairs)
-        return np.where(counted, self.pairs[rows] if len(self.pairs) else 0, 0).reshape(second.shape)
+        indices, occurs = find_rows(self.keys, pairs)
+        return np.where(occurs, self.pairs[indices] if len(self.pairs) else 0, 0).reshape(second.shape)
 
 
 @dataclass(frozen=True, eq=False)
 class Frequency:
     """The logarithm of a token's count.
 
-    ``counts`` come from the documents to fit on.
-
-    Attributes
-    ----------
-    counts : TokenCounts
-        Counts in the documents to fit on.
-    name : str
-        What tables call it.
+    ``counts`` are those of the documents to fit on, and ``name`` is the name in tables.
 
     Examples
     --------
-    >>> from attomaton.heads.audit.rows import example_rows
-    >>> Frequency(TokenCounts.of([[0, 1]], n_tokens=2)).scores(example_rows()).shape
-    (1, 3)
+    >>> Frequency(TokenCounts.of([[0, 1]], n_tokens=2)).name
+    'frequency'
     """
 
     counts: TokenCounts
@@ -303,20 +303,12 @@ class Frequency:
 class Bigram:
     """The log probability that a token follows the query in the corpus.
 
-    ``counts`` come from the documents to fit on.
-
-    Attributes
-    ----------
-    counts : TokenCounts
-        Counts in the documents to fit on.
-    name : str
-        What tables call it.
+    ``counts`` are those of the documents to fit on, and ``name`` is the name in tables.
 
     Examples
     --------
-    >>> from attomaton.heads.audit.rows import example_rows
-    >>> Bigram(TokenCounts.of([[0, 1]], n_tokens=2)).scores(example_rows()).shape
-    (1, 3)
+    >>> Bigram(TokenCounts.of([[0, 1]], n_tokens=2)).name
+    'bigram'
     """
 
     counts: TokenCounts
@@ -325,7 +317,7 @@ class Bigram:
     def scores(self, rows: Rows) -> Float64:
         """ln((count + 0.1) / (Σ counts + 0.1 n_tokens)), shape (n_rows, window)."""
         queries = rows.queries[:, None]
-        pairs = self.counts.of_pairs(queries, rows.tokens)
+        pairs = self.counts.count_pairs_of(queries, rows.tokens)
         return np.log((pairs + 0.1) / (self.counts.followed[queries] + 0.1 * len(self.counts.tokens)))
 
 
@@ -333,20 +325,12 @@ class Bigram:
 class PMI:
     """Pointwise mutual information of the query and the token that follows it.
 
-    ``counts`` come from the documents to fit on.
-
-    Attributes
-    ----------
-    counts : TokenCounts
-        Counts in the documents to fit on.
-    name : str
-        What tables call it.
+    ``counts`` are those of the documents to fit on, and ``name`` is the name in tables.
 
     Examples
     --------
-    >>> from attomaton.heads.audit.rows import example_rows
-    >>> PMI(TokenCounts.of([[0] * 100], n_tokens=2)).scores(example_rows()).round(3).tolist()
-    [[0.004, 0.004, 0.004]]
+    >>> PMI(TokenCounts.of([[0, 1]], n_tokens=2)).name
+    'PMI'
     """
 
     counts: TokenCounts
@@ -362,10 +346,9 @@ class PMI:
         scores = Bigram(self.counts).scores(rows) - Frequency(self.counts).scores(rows)
         scores += np.log(tokens.sum() + 0.5 * len(tokens))
         is_counted = (tokens[rows.tokens] > 0) & (self.counts.followed[rows.queries] > 0)[:, None]
-        usual: Float64 = (scores * is_counted).sum(1, keepdims=True) / np.maximum(
-            is_counted.sum(1, keepdims=True), 1
-        )
-        return np.where(is_counted, scores, usual)
+        n_counted = np.maximum(is_counted.sum(1, keepdims=True), 1)
+        mean: Float64 = (scores * is_counted).sum(1, keepdims=True) / n_counted
+        return np.where(is_counted, scores, mean)
 
 
 @dataclass(frozen=True, eq=False)
@@ -375,7 +358,7 @@ class Table:
     Attributes
     ----------
     name : str
-        What tables call it.
+        Name in tables.
     query, token : integers, shape (n_pairs,)
         The pairs.
     values : float64 array, shape (n_pairs,) or (n_heads, n_pairs)
@@ -385,10 +368,8 @@ class Table:
 
     Examples
     --------
-    >>> from attomaton.heads.audit.rows import example_rows
-    >>> table = Table("mine", np.array([0]), np.array([1]), np.array([2.0]), np.zeros(2))
-    >>> table.scores(example_rows()).tolist()
-    [[0.0, 2.0, 0.0]]
+    >>> Table("pairs", np.array([0]), np.array([1]), values=np.array([2.0]), background=np.zeros(2)).name
+    'pairs'
     """
 
     name: str
@@ -399,7 +380,7 @@ class Table:
 
     def __post_init__(self) -> None:
         if not len(self.query) == len(self.token) == self.values.shape[-1]:
-            raise MismatchedParts(f"the table {self.name!r} needs a query, a token and a score in each row")
+            raise MismatchedParts(f"the table {self.name!r} needs as many values as queries and tokens")
 
     @cached_property
     def _sorted(self) -> tuple[Int64, Int64]:
@@ -411,12 +392,12 @@ class Table:
         """The score of each position, shape (n_rows, window), or (n_rows, n_heads, window)."""
         keys, order = self._sorted
         pairs = pack_pairs(np.repeat(rows.queries, rows.window), rows.tokens.ravel())
-        table_rows, in_table = find_rows(keys, pairs)
+        indices, in_table = find_rows(keys, pairs)
         values = np.atleast_2d(self.values)
         scores = np.atleast_2d(self.background)[:, rows.tokens.ravel()].astype(np.float64)
         scores = np.repeat(scores, len(values), 0) if len(scores) < len(values) else scores
         if in_table.any():
-            scores[:, in_table] = values[:, order[table_rows[in_table]]]
+            scores[:, in_table] = values[:, order[indices[in_table]]]
         by_head = scores.reshape(len(scores), *rows.tokens.shape).swapaxes(0, 1)
         return by_head if self.values.ndim == 2 or self.background.ndim == 2 else by_head[:, 0]
 
@@ -439,25 +420,20 @@ def first_looks(beginning: Beginning, *, name: str = "first looks") -> Table:
 def usefulness(tables: Sequence[UtilityTable], *, name: str = "utility") -> Table:
     """Utility tables of all heads, in the order of ``Rows.heads``, as one rung with scores per head.
 
-    The tables must hold the same pairs, as those from one call of ``measure_utility`` do.
+    The tables must have the same pairs, as those of one call of ``measure_utility`` do.
 
     Examples
     --------
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> from attomaton.heads.utility.measured import measure_utility
-    >>> maps = np.random.default_rng(0).normal(size=(4, 1, 2, 5, 5))  # query, key, value, output: 2 heads
-    >>> model = from_arrays(np.eye(5), *maps)
-    >>> tables = measure_utility(model, np.array([[0, 1, 2, 1, 0], [3, 2, 1, 1, 4]]))
-    >>> usefulness(tables).values.shape[0]
+    >>> from attomaton.heads import from_arrays, measure_utility
+    >>> model = from_arrays(np.eye(5), *np.random.default_rng(0).normal(size=(4, 1, 2, 5, 5)))
+    >>> usefulness(measure_utility(model, np.array([[0, 1, 2, 1, 0]]))).values.shape[0]
     2
     """
-    query, token = (column(tables[0].scores, name) for name in ("query", "token"))
-    if any(
-        table.scores.select(["query", "token"]) != tables[0].scores.select(["query", "token"])
-        for table in tables
-    ):
-        raise MismatchedParts(f"the tables of {name!r} hold different pairs; measure them on the same text")
+    pairs = [table.scores.select(["query", "token"]) for table in tables]
+    if any(pairs_of_head != pairs[0] for pairs_of_head in pairs):
+        raise MismatchedParts(f"the tables of {name!r} have different pairs; measure them on the same text")
     values = np.array([column(table.scores, "score") for table in tables])
+    query, token = (column(pairs[0], name) for name in ("query", "token"))
     return Table(name, query, token, values, np.array([table.background for table in tables]))
 
 
@@ -468,20 +444,18 @@ class AttentionRung:
     Attributes
     ----------
     name : str
-        What tables call it.
+        Name in tables.
     attention : Attention
         Computes attention over the last ``window`` tokens of each context.
     floor : float, optional
         The share of uniform attention mixed in before the logarithm. None means 0 for finite scores, and 0.28
-        for the automaton, which gives most positions a probability of 0.
+        for the automaton, whose attention is 0 at most positions.
 
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.heads.audit.rows import example_rows
-    >>> auto = at.learn(["a b a c a b"], window=3)
-    >>> AttentionRung("automaton", auto, floor=0.5).scores(example_rows()).shape
-    (1, 3)
+    >>> AttentionRung("automaton", at.learn(["a b a c a b"], window=3)).name
+    'automaton'
     """
 
     name: str
@@ -491,9 +465,8 @@ class AttentionRung:
     def scores(self, rows: Rows) -> Float64:
         """The logarithm of the attention, shape (n_rows, window)."""
         n, window = len(rows), rows.window
-        floor = self.floor
-        if floor is None:
-            floor = 0.0 if isinstance(self.attention, FiniteAttention) else FLOOR
+        default = 0.0 if isinstance(self.attention, FiniteAttention) else FLOOR
+        floor = default if self.floor is None else self.floor
         contexts = np.ascontiguousarray(rows.tokens[:, ::-1]).ravel()
         size = max(rows.n_tokens, self.attention.n_tokens)
         offsets = np.arange(0, n * window + 1, window)
@@ -501,8 +474,8 @@ class AttentionRung:
             Samples.from_arrays(contexts, offsets, rows.labels, n_tokens=size)
         )
         bags = predicted.bags
-        each = predicted.probabilities / bags.multiplicity
+        per_position = predicted.probabilities / bags.multiplicity
         pairs = pack_pairs(np.repeat(np.arange(n), window), rows.tokens.ravel())
-        rows_of_pairs, _ = find_rows(pack_pairs(bags.sample, bags.token), pairs)
-        weights = each[rows_of_pairs].reshape(n, window)
-        return np.log(np.maximum((1.0 - floor) * weights + floor / window, NOTHING))
+        indices, _ = find_rows(pack_pairs(bags.sample, bags.token), pairs)
+        weights = per_position[indices].reshape(n, window)
+        return np.log(np.maximum((1.0 - floor) * weights + floor / window, LEAST_ATTENTION))

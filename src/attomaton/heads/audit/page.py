@@ -10,28 +10,29 @@ import pyarrow as pa
 from attomaton.base.artifacts import write_target
 from attomaton.base.pages import is_page, render_page, to_json
 from attomaton.base.printing import shorten
+from attomaton.heads.audit.excerpts import FULL
 from attomaton.heads.audit.ladder import name_column
-from attomaton.heads.audit.saved import FULL, NO_EVIDENCE, About
+from attomaton.heads.audit.saved import NO_EVIDENCE, About
 
+# Columns of a table of heads that the page shows, if they are there.
 PAGE_COLUMNS = (
     *("inside", "first", "type", "type_share", "type_z", "type_reason", "named", "pairs", "contextual"),
     *("seeking_mass", "seeking_excess", "seeking_z", "seeks", "pattern_rise", "ablation_rise"),
 )
-"""Columns of a table of heads that the page shows, if they are there."""
 
-ROUNDED_DIGITS = 4
-"""Digits after the decimal point."""
+ROUNDED_DIGITS = 4  # digits after the decimal point
 
-SHOWN_CHARACTERS = 200
-"""Characters shown of a token or a name, at most."""
+SHOWN_CHARACTERS = 200  # characters shown of a token or a name, at most
 
 
 def render_audit(table: pa.Table, about: About) -> str:
     """The page of a table of heads, with their contexts if it has a column ``contexts``."""
-    columns: dict[str, list[Any]] = {name: _values(table, name) for name in table.column_names}
+    columns: dict[str, list[Any]] = {name: _rounded(table, name) for name in table.column_names}
+    is_path = Path(about.model).is_absolute()  # the page is sent to others: without folders of this machine
+    model = Path(about.model).name if is_path else about.model
     tokens, windows, contexts = _number_contexts(columns.get("contexts", []))
     record = {
-        "model": shorten(_model_name(about.model), SHOWN_CHARACTERS),
+        "model": shorten(model, SHOWN_CHARACTERS),
         "rungs": [shorten(name, SHOWN_CHARACTERS) for name in about.rungs],
         "n_documents": about.n_documents,
         "n_rows": about.n_rows,
@@ -51,18 +52,12 @@ def render_audit(table: pa.Table, about: About) -> str:
 
 
 def write_audit(table: pa.Table, about: About, path: str | PathLike[str]) -> Path:
-    """Write the page of a table of heads, and return its path."""
     page = render_audit(table, about)
     write_target(path, lambda draft: draft.write_text(page, encoding="utf-8"), is_ours=is_page)
     return Path(path)
 
 
-def _model_name(name: str) -> str:
-    """The name without the folders of this machine: a page is sent to others."""
-    return Path(name).name if Path(name).is_absolute() else name
-
-
-def _values(table: Any, name: str) -> list[Any]:
+def _rounded(table: Any, name: str) -> list[Any]:
     """A column for JSON: numbers are rounded, and null if they are not finite."""
     values: list[Any] = table.column(name).to_pylist()
     return [
@@ -74,10 +69,10 @@ def _values(table: Any, name: str) -> list[Any]:
 def _number_contexts(
     heads: list[list[dict[str, Any]]],
 ) -> tuple[list[str], list[list[int]], list[list[list[int]]]]:
-    """The distinct tokens; the distinct windows as numbers of tokens; and the contexts of every head.
+    """The distinct tokens; the distinct windows, with numbers for tokens; and the contexts of every head.
 
-    A window is document, position, first token, label and its tokens; a context is the number of its window,
-    the attention on the first token and that on each token of the window.
+    A window is document, position, first token, label and its tokens. A context is the number of its window,
+    the attention on the first token, and the attention on each token of the window.
     """
     tokens, windows = dict[str, int](), dict[tuple[int, ...], int]()
 

@@ -10,6 +10,7 @@ from attomaton.base.printing import BLUE, ORANGE
 from attomaton.base.tables import Bool, Float64
 from attomaton.heads.model import Head
 
+# Colours of types, as on the page.
 COLOURS = {
     "sink": "#5b6470",
     "previous token": "#0072b2",
@@ -25,16 +26,12 @@ COLOURS = {
     "uniform": "#a3abb5",
     "outside the window": "#c9b8e8",
 }
-"""Colours of types, as on the page."""
 
-CELL = 0.16
-"""Height in inches of a layer's row in the map of an audit."""
+CELL = 0.16  # height in inches of a layer's row in the map of an audit
 
-HEAD_HEIGHT, HIGHEST = 0.1, 5.0
-"""Height in inches of a head's row in a map, and of all rows at most."""
+HEAD_HEIGHT, HIGHEST = 0.1, 5.0  # height in inches of a head's row in a map, and of all rows at most
 
-MOST_STEP_LABELS = 12
-"""Steps labelled below a map, at most."""
+MOST_STEP_LABELS = 12  # steps labelled below a map, at most
 
 
 def draw_audit(heads: Sequence[Head], types: Sequence[str], seeks: Bool, ax: Any = None) -> Any:
@@ -62,8 +59,8 @@ def draw_audit(heads: Sequence[Head], types: Sequence[str], seeks: Bool, ax: Any
             axes.plot([], [], "s", color=COLOURS[name], label=f"{name} ({count})")
         seekers = [head for head, is_seeking in zip(heads, seeks, strict=True) if is_seeking]
         if seekers:
-            at = np.array(seekers) + 0.5
-            axes.plot(at[:, 1], at[:, 0], ".", color="black", markersize=3, label="seeks the next token")
+            layer, number = np.array(seekers).T + 0.5
+            axes.plot(number, layer, ".", color="black", markersize=3, label="seeks the next token")
         axes.set_xlabel("head")
         axes.set_ylabel("layer")
         for set_ticks, count in ((axes.set_xticks, n_heads), (axes.set_yticks, n_layers)):
@@ -82,11 +79,10 @@ def draw_course(
     excess: Float64,
     ax: Any = None,
 ) -> Any:
-    """Three maps with one row per head and one column per step.
+    """Three maps with one row per head and one column per step, on new or three given axes.
 
     They show the share that the first rung explains, that of all rungs, and the next-token excess. ``shares``
-    has shape (n_steps, n_rungs, n_heads), ``excess`` (n_steps, n_heads). ``ax`` is None or three axes, which
-    are returned. Shares below 0 are drawn as 0.
+    has shape (n_steps, n_rungs, n_heads), ``excess`` (n_steps, n_heads). Shares below 0 are drawn as 0.
     """
     height = min(max(HEAD_HEIGHT * len(heads), 0.6), HIGHEST) + 0.75
     with house_axes(ax, height=height, width=TWO_COLUMNS, n=3, side_by_side=True) as three:
@@ -115,7 +111,6 @@ def draw_course(
 
 
 def _mark_ends(axes: Any, steps: Sequence[int], heads: Sequence[str]) -> None:
-    """Label as many heads and steps as there is room for."""
     for set_ticks, names, room in (
         (axes.set_yticks, list(heads), int(HIGHEST / HEAD_HEIGHT)),
         (axes.set_xticks, [f"{step:,}" for step in steps], MOST_STEP_LABELS),

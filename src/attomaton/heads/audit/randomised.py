@@ -9,12 +9,12 @@ every weight matrix except the embeddings, so that nothing learned is left.
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from attomaton.base.errors import UnsupportedOption
+from attomaton.base.errors import MismatchedParts, UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.heads.model import HeadModel, RotatableModel
 from attomaton.heads.own import TheoryLayer
@@ -22,23 +22,20 @@ from attomaton.heads.parts import Linear
 from attomaton.heads.rotations import make_generator
 from attomaton.heads.transformer import Transformer
 
-MOST_DRAWS = 100
-"""The largest number of draws of random heads in an audit."""
+MOST_DRAWS = 100  # the largest number of draws of random heads in an audit
 
 
 def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:
     """The model whose heads read queries and keys through random rotations, others for each head.
 
-    W_Q becomes O W_Q for a random orthogonal O, one per head, and W_K likewise for each group that
-    shares keys: the singular values of W_Q R W_Kᵀ stay for every rotation R of RoPE. Biases stay too.
-    The W of the theory's layer becomes O W O'.
+    W_Q becomes O W_Q for a random orthogonal O, one per head, and W_K likewise for each group that shares
+    keys: the singular values of W_Q R W_Kᵀ stay for every rotation R of RoPE. Biases stay too. The W of the
+    theory's layer becomes O W O'.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> ones = np.ones((1, 1, 2, 2))
-    >>> rotate_heads(from_arrays(np.eye(3, 2), ones, ones, ones, ones), seed=0).name
+    >>> from attomaton.heads.arrays import example_audit
+    >>> rotate_heads(example_audit()[0], seed=0).name
     'arrays with rotated heads, seed 0'
     """
     if isinstance(model, TheoryLayer):
@@ -55,7 +52,7 @@ def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:
 
 
 def rotate_beside(model: HeadModel, *, seed: int) -> HeadModel:
-    """The model with rotated heads added: their patterns are recorded, the model's own are applied.
+    """The model with rotated heads added: their patterns are recorded, those of its own heads are applied.
 
     The heads are those of :func:`rotate_heads`, but in every layer they read the residual stream of the
     trained model and write nothing. Edits of patterns and outputs apply to the model's own heads. The
@@ -63,42 +60,64 @@ def rotate_beside(model: HeadModel, *, seed: int) -> HeadModel:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> ones = np.ones((1, 1, 2, 2))
-    >>> model = from_arrays(np.eye(3, 2), ones, ones, ones, ones)
-    >>> beside, tokens = rotate_beside(model, seed=0), np.array([[0, 1]])
-    >>> beside.name, bool((beside.watch(tokens).logits == model.watch(tokens).logits).all())
-    ('arrays with rotated heads beside its own, seed 0', True)
+    >>> from attomaton.heads.arrays import example_audit
+    >>> rotate_beside(example_audit()[0], seed=0).name
+    'arrays with rotated heads beside its own, seed 0'
     """
     return model.rotate(seed=seed) if isinstance(model, RotatableModel) else need_weights(model)
 
 
-def draw_random_heads(
-    model: HeadModel, random: int | Sequence[HeadModel], *, seed: int
-) -> tuple[Sequence[HeadModel], str, str]:
-    """The models with random heads for an audit, the name of their null, and what is to be said of them."""
+class RandomHeads(NamedTuple):
+    """Models with random heads for an audit.
+
+    ``null`` says how they were made: ``"intact"``, ``"inputs"`` (the heads of a layer share a rotation) or
+    ``"given"``. ``note`` is what a reader of the audit must know.
+    """
+
+    models: Sequence[HeadModel]
+    null: str = "intact"
+    note: str = ""
+
+
+def draw_random_heads(model: HeadModel, random: int | Sequence[HeadModel], *, seed: int) -> RandomHeads:
+    """Draw random heads this many times, or take models with random heads, if they fit the model."""
+    drawn = _draw(model, random, seed)
+    for control in drawn.models:
+        if control.shape.heads != model.shape.heads:
+            raise MismatchedParts(
+                f"{control.name} does not have the layers and heads of {model.name}; give models with random "
+                "heads of the same shape"
+            )
+    if len(drawn.models) * len(model.shape.heads) == 1:
+        raise UnsupportedOption(
+            f"random gives {model.name} one random head, which has no spread to compare with; give random=2 "
+            "or more, or random=0 for no comparison"
+        )
+    return drawn
+
+
+def _draw(model: HeadModel, random: int | Sequence[HeadModel], seed: int) -> RandomHeads:
     if isinstance(random, Sequence) and not isinstance(random, str):
-        return random, "given", ""
+        return RandomHeads(random, "given")
     count = whole_number(random, "random", most=MOST_DRAWS)
     if count and not isinstance(model, RotatableModel):
-        words = (
+        note = (
             "No head is compared with random heads: these are made from weights, which attomaton does not "
             f"read from {model.name}; give your own models with random heads as random."
         )
-        return (), "intact", words
+        return RandomHeads((), note=note)
     try:
         models = [rotate_beside(model, seed=seed + draw) for draw in range(count)]
     except UnsupportedOption as error:
-        return (), "intact", f"No head is compared with random heads: {error}."
+        return RandomHeads((), note=f"No head is compared with random heads: {error}.")
     if not any(getattr(drawn, "shares_rotations", False) for drawn in models):
-        return models, "intact", ""
-    words = (
+        return RandomHeads(models)
+    note = (
         f"The query and key weights of {model.name} are out of reach (quantised, offloaded, or no linear map "
         "for each head). So all random heads of a layer read through the same rotation, and each draw counts "
         "as a sample of one: give random=8 or more."
     )
-    return models, "inputs", words
+    return RandomHeads(models, "inputs", note)
 
 
 def permute_weights(model: HeadModel, *, seed: int) -> HeadModel:
@@ -108,10 +127,8 @@ def permute_weights(model: HeadModel, *, seed: int) -> HeadModel:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> ones = np.ones((1, 1, 2, 2))
-    >>> permute_weights(from_arrays(np.eye(3, 2), ones, ones, ones, ones), seed=0).name
+    >>> from attomaton.heads.arrays import example_audit
+    >>> permute_weights(example_audit()[0], seed=0).name
     'arrays with permuted weights, seed 0'
     """
     whole, draw = need_weights(model), make_generator(seed)
@@ -137,7 +154,7 @@ def need_weights(model: HeadModel) -> Transformer:
 
 
 def _change_maps(module: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """A part with the weight of every linear map in it changed."""
+    """A module with the weight of every linear map in it changed."""
     if isinstance(module, Linear):
         return replace(module, weight=change(module.weight))
     if not is_dataclass(module) or isinstance(module, type):

@@ -21,26 +21,25 @@ from attomaton.heads.audit.explanations import (
     Delimiters,
     Duplicate,
     Induction,
+    KeyToken,
+    LadderRung,
+    Position,
     PreviousToken,
     Rung,
     SentenceStart,
     Sink,
     usefulness,
 )
-from attomaton.heads.audit.ladder import KeyToken, LadderRung, Position
 from attomaton.heads.model import HeadModel
 from attomaton.heads.utility.closed import PairCounts, count_pairs, find_closed_utility
 from attomaton.heads.utility.measured import measure_utility
 from attomaton.solvers.solved import solve_samples
 
-LARGE = 5_000
-"""The largest vocabulary for which closed-form utility is a usual rung: it runs every token separately."""
+# The largest vocabulary for which closed-form utility is a usual rung: it runs every token separately.
+MOST_CLOSED_TOKENS = 5_000
 
-MOST_PAIRS = 20_000_000
-"""Pairs of positions on which utility is measured, over all heads together."""
-
-LEAST = 20
-"""Windows on which it is measured at least, if the text has them."""
+# Pairs of positions on which utility is measured, over all heads; but at least this many windows.
+MOST_PAIRS, LEAST_WINDOWS = 20_000_000, 20
 
 
 @runtime_checkable
@@ -58,12 +57,7 @@ class OfModel(Protocol):
 class Measured:
     """The measured utility of each head, where all heads attend by their mean patterns.
 
-    Attributes
-    ----------
-    windows : int64 array, shape (n, length + 1)
-        Windows of text; as many of the first are used as ``MOST_PAIRS`` allows.
-    name : str
-        What tables call it.
+    ``windows`` (n, length + 1) are windows of text; ``name`` is the name in tables.
     """
 
     windows: Int64 = field(repr=False)
@@ -72,23 +66,17 @@ class Measured:
     def of(self, model: HeadModel) -> Any:
         """The table for the heads of one model."""
         length = int(self.windows.shape[1]) - 1
-        longest = model.shape.longest
-        length = length if longest is None else min(length, longest)
+        length = min(length, model.shape.longest or length)
         pairs = max(length**2 * len(model.shape.heads) // 2, 1)
-        used = self.windows[: max(MOST_PAIRS // pairs, LEAST), : length + 1]
+        used = self.windows[: max(MOST_PAIRS // pairs, LEAST_WINDOWS), : length + 1]
         return usefulness(measure_utility(model, used, baseline="position"), name=self.name)
 
 
 @dataclass(frozen=True, eq=False)
 class Closed:
-    """The utility of each head in closed form, from counts of the text and the model's weights.
+    """The utility of each head in closed form, from counts of ``samples`` and the weights of the model.
 
-    Attributes
-    ----------
-    samples : Samples
-        The text, cut into contexts.
-    name : str
-        What tables call it.
+    ``name`` is the name in tables.
     """
 
     samples: Samples = field(repr=False)
@@ -96,7 +84,6 @@ class Closed:
 
     @cached_property
     def counts(self) -> PairCounts:
-        """The counts of the text that it needs."""
         return count_pairs(self.samples)
 
     def of(self, model: HeadModel) -> Any:
@@ -109,16 +96,9 @@ def useful_rungs(
 ) -> tuple[Measured | Closed, ...]:
     """Utility in closed form and measured, from documents; none if they have fewer than three tokens.
 
-    The closed form runs every token of the vocabulary separately; above ``LARGE`` tokens it is left out.
-
-    Parameters
-    ----------
-    documents : sequence of integer sequences
-        Token ids.
-    n_tokens : int
-        Size of the vocabulary.
-    window : int
-        The longest context of the closed form; utility is measured on windows of twice as many tokens.
+    ``documents`` are token ids below ``n_tokens``. The closed form has contexts of at most ``window`` tokens;
+    utility is measured on windows of twice as many. The closed form runs every token of the vocabulary
+    separately, and is left out above 5,000 tokens.
 
     Examples
     --------
@@ -129,46 +109,47 @@ def useful_rungs(
     if not read:
         return ()
     measured = Measured(cut_windows(read, 2 * window))
-    if n_tokens > LARGE:
+    if n_tokens > MOST_CLOSED_TOKENS:
         return (measured,)
-    offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in read])])
-    samples = Samples.from_windows(np.concatenate(read), window=window, documents=offsets, n_tokens=n_tokens)
-    return (Closed(samples), measured)
+    return (Closed(_cut_samples(read, window, n_tokens)), measured)
+
+
+def _cut_samples(documents: Sequence[Int64], window: int, n_tokens: int) -> Samples:
+    offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in documents])])
+    ids = np.concatenate(documents)
+    return Samples.from_windows(ids, window=window, documents=offsets, n_tokens=n_tokens)
 
 
 def cut_windows(documents: Sequence[Int64], length: int) -> Int64:
-    """Windows of length + 1 tokens, shorter if no document is long enough; first windows come first."""
+    """Windows of length + 1 tokens, or fewer if no document is so long: the first of each document first."""
     length = min(length, max(len(ids) for ids in documents) - 1)
     cut = [
         (start, number, ids[start : start + length + 1])
         for number, ids in enumerate(documents)
         for start in range(0, len(ids) - length, length)
     ]
-    return np.array([window for *_, window in sorted(cut, key=lambda each: each[:2])])
+    return np.array([window for *_, window in sorted(cut, key=lambda entry: entry[:2])])
 
 
 def settle_rungs(rungs: Sequence[LadderRung | OfModel], model: HeadModel) -> tuple[LadderRung, ...]:
-    """The rungs for one model: those that depend on the model are made for it."""
+    """The rungs for one model; those that depend on the model are made for it."""
     return tuple(rung.of(model) if isinstance(rung, OfModel) else rung for rung in rungs)
 
 
+# Rungs, or a function that makes them from the documents to fit on; None means the usual ones.
 Rungs = Sequence[LadderRung | OfModel] | Callable[[Sequence[Any]], Sequence[LadderRung | OfModel]] | None
-"""Rungs, or a function that makes them from the documents to fit on; None means the usual ones."""
 
 
 def plain_rungs(texts: Sequence[str] | None = None) -> tuple[LadderRung, ...]:
-    """The rungs that every audit climbs: what needs neither counts nor training.
+    """The rungs of every audit, which need neither counts nor training.
 
-    Parameters
-    ----------
-    texts : sequence of str, optional
-        The texts of all tokens. Without them delimiters and sentence starts are left out.
+    Delimiters and sentence starts are included if ``texts``, those of all tokens, are known.
 
     Examples
     --------
-    >>> [rung.name for rung in plain_rungs(["a", "."])]  # doctest: +NORMALIZE_WHITESPACE
-    ['sink', 'previous token', 'position', 'delimiters', 'sentence start', 'duplicate', 'induction',
-     'induction by 2', 'induction by 3', 'key token']
+    >>> [rung.name for rung in plain_rungs()]  # doctest: +NORMALIZE_WHITESPACE
+    ['sink', 'previous token', 'position', 'duplicate', 'induction', 'induction by 2', 'induction by 3',
+     'key token']
     """
     by_text = () if texts is None else (Delimiters.from_texts(texts), SentenceStart.from_texts(texts))
     again = (Duplicate(), Induction(1), Induction(2), Induction(3))
@@ -177,13 +158,12 @@ def plain_rungs(texts: Sequence[str] | None = None) -> tuple[LadderRung, ...]:
 
 def learned_rungs(
     documents: Sequence[Any], *, n_tokens: int, window: int = 32, strength: float | None = 0.5
-) -> tuple[LadderRung, ...]:
+) -> tuple[AttentionRung, ...]:
     """The automaton and ``shrink``, learned from documents; none if no context contains its label."""
     read = [np.asarray(ids, np.int64) for ids in documents if len(ids) > 1]
     if not read:
         return ()
-    offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in read])])
-    samples = Samples.from_windows(np.concatenate(read), window=window, documents=offsets, n_tokens=n_tokens)
+    samples = _cut_samples(read, window, n_tokens)
     if not find_realisable(samples).any():
         return ()
     solved = solve_samples(samples)

@@ -1,16 +1,17 @@
-"""Utility: how much attending to a token lowers a model's loss, measured on text.
+"""Utility: how much attending to a token lowers the loss of a model, measured on text.
 
-The utility of key i for a head at one position is −∂loss/∂a_i there, with attention that ignores
-content: uniform, or the head's mean at each position. (At the trained attention this gradient has
-vanished.) The loss is that of the whole window, so effects on later layers and later positions count too.
-It is centred within each context, since attention moved to one key is taken from others.
-A table holds its mean for each pair of query and token, shrunk to the token's mean over all queries.
+The utility of key i for a head at one position is −∂loss/∂a_i there (a_i is the attention on the key), with
+attention that ignores content: uniform, or the mean of the head at each position. (At the trained attention
+this gradient has vanished.) The loss is that of the whole window, so effects on later layers and later
+positions count too. It is centred within each context, since attention moved to one key is taken from
+others. A table has its mean for each pair of query and token, shrunk to the mean of the token over all
+queries.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -19,38 +20,28 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
-from attomaton.base.options import real_number, whole_number
+from attomaton.base.options import choice, real_number, whole_number
 from attomaton.base.solutions import score_table
 from attomaton.base.tables import Bool, Float64, Int64, Integers, column, table_of
 from attomaton.graphs.grouping import find_rows
 from attomaton.heads.model import Head, HeadModel, check_contexts, check_heads
 
+# The attention at which utility is measured: uniform, or the head's mean pattern.
 Baseline = Literal["uniform", "position"]
-"""The attention at which utility is measured: uniform, or the head's mean pattern."""
 
-MEAN_STRENGTH = 5.0
-"""The weight of a token's mean over all queries, in occurrences."""
+MEAN_STRENGTH = 5.0  # the weight of a token's mean over all queries, in occurrences
 
-CONTEXTS_AT_ONCE = 64
-"""Contexts that are run at once, at most."""
+CONTEXTS_AT_ONCE = 64  # contexts that are run at once, at most
 
 _torch: Any = torch  # its type stubs leave some functions partly unknown
 
 
 @dataclass(frozen=True, eq=False)
 class UtilityTable:
-    """A score for each pair of query and token that was seen, and one per token elsewhere.
+    """The utility of tokens for one ``head``: a score for each pair of query and token that occurs.
 
-    Attributes
-    ----------
-    head : Head
-        The head that the table belongs to.
-    scores : pyarrow.Table
-        Columns query, token (int32), score (float64), sorted; only pairs that were seen.
-    background : float64 array, shape (n_tokens,)
-        The score of each token under queries with which it was not seen.
-    counts : int64 array
-        How often each pair was seen, in the order of ``scores``.
+    ``scores`` has the columns query, token (int32) and score (float64), sorted, and ``counts`` how often
+    each pair occurs. ``background`` (n_tokens,) is the score of each token under all other queries.
     """
 
     head: Head
@@ -62,15 +53,15 @@ class UtilityTable:
         """The scores of pairs, in the broadcast shape of queries and tokens."""
         query, token = np.broadcast_arrays(queries, tokens)
         keys = query.astype(np.int64).ravel() * len(self.background) + token.ravel()
-        rows, is_counted = find_rows(self._keys, keys)
+        indices, occurs = find_rows(self._keys, keys)
         scores = self.background[token.ravel()]
-        scores[is_counted] = column(self.scores, "score")[rows[is_counted]]
+        scores[occurs] = column(self.scores, "score")[indices[occurs]]
         return scores.reshape(query.shape)
 
     def dense(self) -> Float64:
         """Every score, shape (n_tokens, n_tokens): rows are queries. For small vocabularies."""
-        every = np.arange(len(self.background))
-        return self.at(every[:, None], every[None, :])
+        tokens = np.arange(len(self.background))
+        return self.at(tokens[:, None], tokens[None, :])
 
     @cached_property
     def _keys(self) -> Int64:
@@ -80,10 +71,10 @@ class UtilityTable:
 
 @dataclass(frozen=True, eq=False)
 class Gains:
-    """Utility at every position of some contexts, centred.
+    """Utility at every position of contexts, centred.
 
-    ``rows`` (n, length + 1) are contexts with the label of the last position; ``values`` (n, length, length)
-    for each head have queries as rows and keys as columns, 0 for later keys.
+    ``rows`` (n, length + 1) are contexts with the label of the last position. ``values`` (n, length, length)
+    of each head have queries as rows and keys as columns, 0 for later keys.
     """
 
     rows: Int64
@@ -100,9 +91,9 @@ class Gains:
         return np.tril(self.tokens[:, None, :] == self.rows[:, 1:, None]).any(-1)
 
     def counted(self, first: int, *, copies: bool) -> Bool:
-        """Which positions count: from ``first`` on, and only :attr:`copies` if set, shape (n, length)."""
-        late: Bool = np.arange(int(self.tokens.shape[1])) >= first
-        return self.copies & late if copies else np.broadcast_to(late, self.tokens.shape)
+        """Which positions count: from ``first`` on, and of these only :attr:`copies` if set."""
+        is_late: Bool = np.arange(int(self.tokens.shape[1])) >= first
+        return self.copies & is_late if copies else np.broadcast_to(is_late, self.tokens.shape)
 
 
 def measure_utility(
@@ -149,16 +140,16 @@ def measure_utility(
     """
     checked = model.shape.heads if heads is None else check_heads(heads, model.shape)
     if not checked:
-        raise UnsupportedOption("there is no head to measure; name one or more, or leave heads out")
+        raise UnsupportedOption("heads is empty; name one head or more, or leave heads out")
     real_number(strength, "strength", least=0.0)
     whole_number(first, "first")
-    keys: list[Int64] = []
-    sums: list[Float64] = []
+    n_tokens = model.shape.n_tokens
+    keys, sums = list[Int64](), list[Float64]()  # of pairs in each batch: counts, then utility by head
     for gains in find_gains(model, rows, baseline=baseline, alone=alone, heads=checked):
-        length = int(gains.tokens.shape[1])
+        length = gains.tokens.shape[1]
         counted = gains.counted(first, copies=copies)
         causal = np.tril(np.repeat(counted[:, :, None], length, axis=2))
-        key = (gains.tokens[:, :, None] * model.shape.n_tokens + gains.tokens[:, None, :])[causal]
+        key = (gains.tokens[:, :, None] * n_tokens + gains.tokens[:, None, :])[causal]
         values = np.stack([np.ones(key.shape), *(gains.values[head][causal] for head in checked)])
         distinct, total = _add_equal(key, values)
         keys.append(distinct)
@@ -166,7 +157,7 @@ def measure_utility(
     distinct, total = _add_equal(np.concatenate(keys), np.concatenate(sums, axis=1))
     counts = np.rint(total[0]).astype(np.int64)
     return [
-        shrink_to_means(head, (distinct, counts), total[1 + index], model.shape.n_tokens, strength)
+        shrink_to_means(head, (distinct, counts), total[1 + index], n_tokens, strength)
         for index, head in enumerate(checked)
     ]
 
@@ -179,25 +170,24 @@ def find_gains(
     with_label = replace(model.shape, longest=None if longest is None else longest + 1)
     table: Int64 = check_contexts(rows, with_label).numpy()
     if table.shape[1] < 3:
-        raise MismatchedParts(
-            f"the windows have shape {table.shape}; give (n, length + 1) with a length of at least 2"
-        )
-    base = _baseline(model, table[:, :-1], baseline)
-    few = min(CONTEXTS_AT_ONCE, model.shape.batch_of(table.shape[1]))
-    for start in range(0, len(table), few):
-        batch = table[start : start + few]
+        raise MismatchedParts(f"rows has shape {table.shape}; give (n, length + 1), with length 2 or more")
+    patterns = _baseline_patterns(model, table[:, :-1], baseline)
+    size = min(CONTEXTS_AT_ONCE, model.shape.batch_of(table.shape[1]))
+    for start in range(0, len(table), size):
+        batch = table[start : start + size]
         values: dict[Head, Float64] = {}
         for group in [[head] for head in heads] if alone else [list(heads)]:
-            values |= _differentiate(model, batch, base, group if alone else model.shape.heads, group)
+            replaced = group if alone else model.shape.heads
+            values |= _differentiate(model, batch, patterns, replaced=replaced, measured=group)
         yield Gains(batch, values)
 
 
 def find_mean_patterns(model: HeadModel, contexts: Integers) -> list[Tensor]:
     """The mean pattern of every layer over contexts, each of shape (n_heads, length, length)."""
     total: list[Tensor] = []
-    few = min(CONTEXTS_AT_ONCE, model.shape.batch_of(np.shape(contexts)[1]))
-    for start in range(0, len(contexts), few):
-        patterns = model.watch(np.asarray(contexts[start : start + few])).patterns
+    size = min(CONTEXTS_AT_ONCE, model.shape.batch_of(np.shape(contexts)[1]))
+    for start in range(0, len(contexts), size):
+        patterns = model.watch(np.asarray(contexts[start : start + size])).patterns
         sums = [pattern.detach().sum(0) for pattern in patterns]
         total = [old + new for old, new in zip(total, sums, strict=True)] if total else sums
     return [total_of_layer / len(contexts) for total_of_layer in total]
@@ -206,9 +196,10 @@ def find_mean_patterns(model: HeadModel, contexts: Integers) -> list[Tensor]:
 def shrink_to_means(
     head: Head, pairs: tuple[Int64, Int64], sums: Float64, n_tokens: int, strength: float
 ) -> UtilityTable:
-    """A table from sums over pairs, given as ascending keys query · n_tokens + token, and their counts.
+    """A table from sums of utility over ``pairs``: ascending numbers query · n_tokens + token, and counts.
 
-    The score of a pair is (sum + strength · m) / (count + strength), m the token's mean over all queries.
+    The score of a pair is (sum + strength · m) / (count + strength), m the mean of the token over all
+    queries.
     """
     keys, counts = pairs
     query, token = keys // n_tokens, keys % n_tokens
@@ -219,12 +210,10 @@ def shrink_to_means(
     return UtilityTable(head, score_table(named, score), mean, counts)
 
 
-def _baseline(model: HeadModel, contexts: Int64, baseline: Baseline) -> list[Tensor]:
+def _baseline_patterns(model: HeadModel, contexts: Int64, baseline: Baseline) -> list[Tensor]:
     """The patterns at which utility is measured, by layer, shape (n_heads, length, length)."""
-    if baseline == "position":
+    if choice(baseline, "baseline", options=get_args(Baseline)) == "position":
         return find_mean_patterns(model, contexts)
-    if baseline != "uniform":
-        raise UnsupportedOption(f"the baseline is {baseline!r}; choose 'uniform' or 'position'")
     length = contexts.shape[1]
     pattern = torch.ones(length, length, dtype=torch.float64).tril()
     pattern = pattern / pattern.sum(1, keepdim=True)
@@ -232,9 +221,14 @@ def _baseline(model: HeadModel, contexts: Int64, baseline: Baseline) -> list[Ten
 
 
 def _differentiate(
-    model: HeadModel, rows: Int64, base: list[Tensor], replaced: Sequence[Head], measured: Sequence[Head]
+    model: HeadModel,
+    rows: Int64,
+    baseline: list[Tensor],
+    *,
+    replaced: Sequence[Head],
+    measured: Sequence[Head],
 ) -> dict[Head, Float64]:
-    """−∂loss/∂a for some heads while others (``replaced``) attend by the baseline, centred."""
+    """−∂loss/∂a of the ``measured`` heads where the ``replaced`` ones have baseline patterns, centred."""
     leaves: dict[int, Tensor] = {}
 
     def edit(layer: int, pattern: Tensor) -> Tensor:
@@ -242,7 +236,7 @@ def _differentiate(
         if not numbers:
             return pattern
         changed = pattern.detach().clone()
-        changed[:, numbers] = base[layer][numbers].to(pattern)
+        changed[:, numbers] = baseline[layer][numbers].to(pattern)
         leaves[layer] = changed.requires_grad_(True)
         return leaves[layer]
 
@@ -250,24 +244,22 @@ def _differentiate(
     logits = model.watch(tokens[:, :-1], edit_patterns=edit).logits
     loss = _torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum")
     layers = sorted({head.layer for head in measured})
-    slopes = _torch.autograd.grad(loss, [leaves[layer] for layer in layers])
+    slopes = dict(zip(layers, _torch.autograd.grad(loss, [leaves[layer] for layer in layers]), strict=True))
     gains: dict[Head, Float64] = {}
-    for layer, slope in zip(layers, slopes, strict=True):
-        for head in measured:
-            if head.layer == layer:
-                weight = base[layer][head.number].double().numpy()
-                gains[head] = _centre(-slope[:, head.number].cpu().double().numpy(), weight)
+    for head in measured:
+        weights = baseline[head.layer][head.number].double().numpy()
+        gains[head] = _centre(-slopes[head.layer][:, head.number].cpu().double().numpy(), weights)
     return gains
 
 
-def _centre(gains: Float64, weight: Float64) -> Float64:
+def _centre(gains: Float64, weights: Float64) -> Float64:
     """Gains minus their mean under the baseline, in each row; later keys get 0."""
-    mean = (gains * weight).sum(-1, keepdims=True)
+    mean = (gains * weights).sum(-1, keepdims=True)
     return np.tril(gains - mean)
 
 
 def _add_equal(keys: Int64, values: NDArray[Any]) -> tuple[Int64, Float64]:
-    """The distinct keys, ascending, and the sums of the columns of ``values`` that share one."""
+    """The distinct keys, ascending, and the sums of the columns of ``values`` with the same key."""
     distinct, indices = np.unique(keys, return_inverse=True)
     sums = [np.bincount(indices.ravel(), weights=row, minlength=len(distinct)) for row in values]
     return distinct, np.array(sums, np.float64)

@@ -1,0 +1,152 @@
+"""The scores of rungs on attention rows, and the fit of one head rung by rung."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import log_softmax
+
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.tables import Float64, Int64
+from attomaton.heads.audit.explanations import KeyToken, LadderRung, Position, Rung
+from attomaton.heads.audit.fitting import Design, fit_head
+from attomaton.heads.audit.rows import Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Rows with the scores of every rung, for all heads.
+
+    ``scores`` has an array for each rung, of shape (n_rows, n_keys) or (n_rows, n_heads, n_keys), or None for
+    free offsets and effects. ``tokens`` (n_rows, n_keys) are numbers from 0 to ``n_tokens`` − 1 of the tokens
+    that occur; the last number is that of every first token of a context, whatever it is.
+    """
+
+    rows: Rows
+    rungs: tuple[LadderRung, ...]
+    scores: tuple[Float64 | None, ...]
+    tokens: Int64
+    n_tokens: int
+
+    @classmethod
+    def of(cls, rungs: Sequence[LadderRung], *sets: Rows) -> "list[Features]":
+        """Score several sets of rows, in which a token has the same number."""
+        distinct = np.unique(np.concatenate([rows.tokens.ravel() for rows in sets]))
+        n = len(distinct)
+        features: list[Features] = []
+        for rows in sets:
+            scores = tuple(
+                None if isinstance(rung, Position | KeyToken) else score_rows(rung, rows) for rung in rungs
+            )
+            tokens = np.pad(np.searchsorted(distinct, rows.tokens), ((0, 0), (0, 1)), constant_values=n)
+            features.append(cls(rows, tuple(rungs), scores, tokens, n + 1))
+        return features
+
+    def attending(self, index: int) -> "Features":
+        """The rows in which one head attends to any key."""
+        attends = self.rows.attends[:, index]
+        if attends.all():
+            return self
+        scores = tuple(None if by_rung is None else by_rung[attends] for by_rung in self.scores)
+        return replace(self, rows=self.rows.take(attends), scores=scores, tokens=self.tokens[attends])
+
+    def design(self, used: Sequence[int], index: int, spreads: Float64) -> Design:
+        """The regressors of one head, from the rungs ``used``; scores are divided by ``spreads``."""
+        rungs = [self.rungs[number] for number in used]
+        ridges = [rung.ridge for rung in rungs if isinstance(rung, KeyToken)]
+        scores = [
+            self.scores_of(number, index) / spreads[number]
+            for number in used
+            if self.scores[number] is not None
+        ]
+        return Design(
+            profile=any(isinstance(rung, Position) for rung in rungs),
+            tokens=self.tokens if ridges else None,
+            n_tokens=self.n_tokens,
+            features=np.array(scores) if scores else np.empty((0, *self.tokens.shape)),
+            ridge=ridges[0] if ridges else 1e-3,
+        )
+
+    def scores_of(self, rung: int, index: int) -> Float64:
+        """The scores of one rung for one head, shape (n_rows, n_keys); zeros if the rung is free."""
+        scores = self.scores[rung]
+        if scores is None:
+            return np.zeros(self.tokens.shape)
+        return scores[:, index] if scores.ndim == 3 else scores
+
+    def spreads(self, index: int) -> Float64:
+        """The standard deviation of each rung's scores within rows, shape (n_rungs,); 1 where it is 0."""
+        deviations = np.ones(len(self.rungs))
+        for number, scores in enumerate(self.scores):
+            if scores is not None:
+                spread = float(np.sqrt(np.mean(self.scores_of(number, index) ** 2)))
+                deviations[number] = spread if spread > 0 else 1.0
+        return deviations
+
+
+def score_rows(rung: Rung, rows: Rows) -> Float64:
+    """The scores of a rung minus their mean in each row, for all keys, if they fit the rows and are finite.
+
+    If the rung does not score the first token, that gets the median of the row: 0 for a rung of zeros and
+    few ones.
+    """
+    scores = np.asarray(rung.scores(rows), np.float64)
+    n, window = rows.tokens.shape
+    if scores.shape in ((n, window), (n, len(rows.heads), window)):
+        scores = np.concatenate([scores, np.median(scores, -1, keepdims=True)], -1)
+    if scores.shape not in ((n, window + 1), (n, len(rows.heads), window + 1)):
+        raise MismatchedParts(
+            f"the rung {rung.name!r} returned scores of shape {scores.shape} for {n} rows, a window of "
+            f"{window} and {len(rows.heads)} heads; return the shape (rows, window) or (rows, heads, window)"
+        )
+    if not np.isfinite(scores).all():
+        raise MismatchedParts(f"the rung {rung.name!r} returned NaN or ∞; return finite scores")
+    centred: Float64 = scores - scores.mean(-1, keepdims=True)
+    centred[np.abs(centred) <= 1e-13 * np.abs(scores).max(initial=0.0)] = 0.0  # rounding of a constant
+    return centred
+
+
+class RungFit(NamedTuple):
+    """One rung of one head, fitted and evaluated on the rows to score.
+
+    ``logs`` (n_rows, n_keys) are the logarithms of the fitted attention; ``scale`` is β, NaN for free rungs.
+    """
+
+    logs: Float64
+    scale: float
+
+
+def climb_head(fitted: Features, scored: Features, index: int, *, nested: bool = True) -> Iterator[RungFit]:
+    """Fit every rung of one head on some rows, and evaluate the fits on others.
+
+    Nested fits begin with the coefficients of the rung before; otherwise each rung is fitted alone.
+    """
+    fitted = fitted.attending(index)
+    if not len(fitted.rows):
+        flat = np.full(scored.tokens.shape, -np.log(scored.tokens.shape[1]))
+        yield from (RungFit(flat, np.nan) for _ in fitted.rungs)
+        return
+    attention, spreads = fitted.rows.on_keys(index), fitted.spreads(index)
+    empty = fitted.design([], index, spreads)
+    before, coefficients, used = empty, np.empty(0), list[int]()
+    for number, scores in enumerate(fitted.scores):
+        if not nested:
+            before, coefficients, used = empty, np.empty(0), []
+        used.append(number)
+        design = fitted.design(used, index, spreads)
+        coefficients = fit_head(design, attention, _extend(coefficients, before, design))
+        logs = log_softmax(scored.design(used, index, spreads).scores(coefficients), axis=-1)
+        yield RungFit(logs, np.nan if scores is None else float(coefficients[-1] / spreads[number]))
+        before = design
+
+
+def _extend(coefficients: Float64, before: Design, after: Design) -> Float64:
+    """Coefficients of one design, with zeros for what the next design adds."""
+    offsets, effects, scales = np.split(coefficients, before.borders)
+    offsets_end, effects_end = after.borders
+    extended = np.zeros(after.size)
+    extended[: len(offsets)] = offsets
+    extended[offsets_end : offsets_end + len(effects)] = effects
+    extended[effects_end : effects_end + len(scales)] = scales
+    return extended

@@ -1,0 +1,185 @@
+"""The fit of softmax scores to the attention rows of one head, by damped Newton steps: a convex problem.
+
+The score of key j in row i is c_j + e_token(i, j) + Σ_f β_f x_f(i, j): an offset c for each key, an effect e
+for each token, and scales β of given features x. Offsets and effects are optional. The loss is the mean
+cross-entropy of attention and softmax(scores), plus a ridge. Without effects there are few coefficients, and
+the Hessian is factored; with effects, conjugate gradients are used.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import log_softmax
+
+from attomaton.base.tables import Float64, Int64
+from attomaton.heads.audit.rows import LEAST_ATTENTION
+
+TINY = 1e-6  # ridge of offsets and scales: it only chooses among equal fits and bounds divergent coefficients
+
+# The largest gradient entry at which a fit stops, in nats, for a head one nat away from uniform.
+#
+# It is far below ``TINY``, which alone bounds the offsets of positions that a sharp head never attends to. It
+# is scaled by the root of the distance to uniform, so that the share is equally exact for all heads.
+GRADIENT_TOLERANCE = 1e-8
+
+LOSS_ROUNDING = 1e-14  # by how much rounding may raise a loss
+
+MOST_NEWTON_STEPS = 60  # steps of a fit
+MOST_CONJUGATE_STEPS = 60  # iterations of conjugate gradients in each step
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """The regressors for the attention rows of one head, and the order of their coefficients.
+
+    First the offsets of all keys, if ``profile``; then the effects of all ``n_tokens`` tokens, shrunk by
+    ``ridge``, if there are ``tokens`` (n_rows, n_keys); last the scales of ``features`` (n_features, n_rows,
+    n_keys).
+    """
+
+    profile: bool
+    tokens: Int64 | None
+    n_tokens: int
+    features: Float64
+    ridge: float = 1e-3
+
+    @property
+    def borders(self) -> tuple[int, int]:
+        """Where offsets end and where effects end among the coefficients."""
+        n_offsets = self.features.shape[2] if self.profile else 0
+        return n_offsets, n_offsets + (0 if self.tokens is None else self.n_tokens)
+
+    @property
+    def size(self) -> int:
+        return self.borders[1] + len(self.features)
+
+    @cached_property
+    def penalty(self) -> Float64:
+        """The ridge penalty of each coefficient, shape (size,)."""
+        offsets_end, effects_end = self.borders
+        penalty = np.full(self.size, TINY)
+        penalty[offsets_end:effects_end] = 2.0 * self.ridge
+        return penalty
+
+    @cached_property
+    def _occurrences(self) -> Any:
+        """Which token each key has, as a sparse matrix of shape (n_rows · n_keys, n_tokens)."""
+        tokens = np.empty(0, np.int64) if self.tokens is None else self.tokens.ravel()
+        entries = (np.ones(len(tokens)), tokens, np.arange(len(tokens) + 1))
+        return sparse.csr_matrix(entries, shape=(len(tokens), self.n_tokens))
+
+    @cached_property
+    def _token_sums(self) -> Any:
+        """The transpose: it sums over the keys that have the same token."""
+        return self._occurrences.T
+
+    def scores(self, coefficients: Float64) -> Float64:
+        """The scores of all keys, shape (n_rows, n_keys)."""
+        offsets_end, effects_end = self.borders
+        total = np.tensordot(coefficients[effects_end:], self.features, 1)
+        if offsets_end:
+            total += coefficients[:offsets_end]
+        if self.tokens is not None:
+            total += (self._occurrences @ coefficients[offsets_end:effects_end]).reshape(total.shape)
+        return total
+
+    def collect(self, weights: Float64) -> Float64:
+        """The adjoint of :meth:`scores`: sums of weights (n_rows, n_keys) by coefficient, shape (size,)."""
+        sums = [weights.sum(0)] if self.profile else []
+        if self.tokens is not None:
+            sums.append(self._token_sums @ weights.ravel())
+        sums.append(self.features.reshape(len(self.features), weights.size) @ weights.ravel())
+        return np.concatenate(sums)
+
+    def collect_squares(self, weights: Float64) -> Float64:
+        """Sums of weights times squared regressors by coefficient, shape (size,)."""
+        sums = self.collect(weights)
+        sums[self.borders[1] :] = np.einsum("fnw,fnw,nw->f", self.features, self.features, weights)
+        return sums
+
+    def evaluate(self, coefficients: Float64, attention: Float64) -> tuple[float, Float64]:
+        """The loss, and the logarithms of the fitted attention, shape (n_rows, n_keys)."""
+        logs = log_softmax(self.scores(coefficients), axis=-1)
+        loss = -np.vdot(attention, logs) / len(attention) + 0.5 * np.vdot(self.penalty, coefficients**2)
+        return float(loss), logs
+
+
+def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -> Float64:
+    """The coefficients with the smallest loss on attention rows of shape (n_rows, n_keys), shape (size,).
+
+    Newton steps are halved until the loss falls, and end where no entry of the gradient is above
+    ``GRADIENT_TOLERANCE`` times the root of the mean KL(attention ‖ uniform).
+    """
+    n, n_keys = attention.shape
+    coefficients = np.zeros(design.size) if start is None else start.copy()
+    loss, logs = design.evaluate(coefficients, attention)
+    uniform = np.full((1, n_keys), -np.log(n_keys))
+    tolerance = GRADIENT_TOLERANCE * np.sqrt(np.clip(divergence(attention, uniform).mean(), 1e-12, 1.0))
+    find_step = _newton_step if design.tokens is None else _conjugate_step
+    for _ in range(MOST_NEWTON_STEPS):
+        probabilities = np.exp(logs)
+        gradient = design.collect((probabilities - attention) / n) + design.penalty * coefficients
+        if np.abs(gradient).max(initial=0.0) <= tolerance:
+            break
+        step = find_step(design, probabilities, gradient)
+        slope, size = np.vdot(gradient, step), 1.0
+        while True:
+            shorter = coefficients + size * step
+            new_loss, logs = design.evaluate(shorter, attention)
+            if new_loss <= loss + 1e-4 * size * slope + LOSS_ROUNDING or size < 1e-6:
+                break
+            size *= 0.5
+        coefficients, loss = shorter, new_loss
+    return coefficients
+
+
+def _newton_step(design: Design, probabilities: Float64, gradient: Float64) -> Float64:
+    """−H⁻¹ g by Cholesky's factorisation of the Hessian H, without effects of tokens."""
+    n, n_offsets = len(probabilities), design.borders[0]
+    weighted = design.features * probabilities
+    means = weighted.sum(2)  # (n_features, n_rows)
+    hessian = np.empty((design.size, design.size))
+    hessian[n_offsets:, n_offsets:] = (
+        np.tensordot(weighted, design.features, ((1, 2), (1, 2))) - means @ means.T
+    )
+    if n_offsets:
+        hessian[:n_offsets, :n_offsets] = np.diag(probabilities.sum(0)) - probabilities.T @ probabilities
+        hessian[n_offsets:, :n_offsets] = weighted.sum(1) - means @ probabilities
+        hessian[:n_offsets, n_offsets:] = hessian[n_offsets:, :n_offsets].T
+    hessian /= n
+    hessian[np.diag_indices(design.size)] += design.penalty
+    return -cho_solve(cho_factor(hessian), gradient)
+
+
+def _conjugate_step(design: Design, probabilities: Float64, gradient: Float64) -> Float64:
+    """−H⁻¹ g by conjugate gradients, with the diagonal of the Hessian H as preconditioner."""
+    n = len(probabilities)
+    diagonal = design.collect_squares(probabilities / n) + design.penalty
+    step, residual = np.zeros(len(gradient)), -gradient
+    scaled = residual / diagonal
+    direction, product = scaled.copy(), np.vdot(residual, scaled)
+    tolerance = min(0.1, np.sqrt(product)) * np.sqrt(product)
+    for _ in range(MOST_CONJUGATE_STEPS):
+        slopes = design.scores(direction)
+        slopes -= np.einsum("nw,nw->n", probabilities, slopes)[:, None]
+        hessian_direction = design.collect(probabilities * slopes / n) + design.penalty * direction
+        size = product / np.vdot(direction, hessian_direction)
+        step += size * direction
+        residual = residual - size * hessian_direction
+        scaled = residual / diagonal
+        product, old_product = np.vdot(residual, scaled), product
+        if np.sqrt(product) <= tolerance:
+            break
+        direction = scaled + (product / old_product) * direction
+    return step
+
+
+def divergence(attention: Float64, logs: Float64) -> Float64:
+    """KL(attention ‖ exp(logs)) of each row, in nats, shape (n_rows,)."""
+    logs_of_attention = np.log(np.maximum(attention, LEAST_ATTENTION))
+    negative_entropy = np.where(attention > 0, attention * logs_of_attention, 0.0)
+    return (negative_entropy - attention * logs).sum(-1)

@@ -1,0 +1,299 @@
+"""One pass of a model over documents, which records attention rows at sampled positions.
+
+The same pass records the rows of random heads that read the residual stream of the model, and the mean of
+what attention reads at each token.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attomaton.base.errors import InvalidSamples, UnreadableModel, UnsupportedOption
+from attomaton.base.options import make_rng, whole_number
+from attomaton.base.progress import Advance, silent
+from attomaton.base.tables import Int32, Int64
+from attomaton.heads.audit.documents import cut_documents, list_documents
+from attomaton.heads.audit.jackknife import FEWEST_DOCUMENTS
+from attomaton.heads.audit.rows import (
+    BY_HEAD,
+    EARLIER,
+    LEAST_ATTENTION,
+    MEASURES,
+    Float32,
+    Rows,
+    measure_patterns,
+)
+from attomaton.heads.model import Head, HeadModel, LayeredModel
+from attomaton.heads.patterns import PatternModel
+
+_torch: Any = torch  # its type stubs leave some functions partly unknown
+
+BATCH_TOKENS = 2048  # tokens of documents that are run together, at most, unless one document has more
+
+
+@dataclass(frozen=True, eq=False)
+class MeanReads:
+    """What the attention of each of ``layers`` reads at a token, on average over documents.
+
+    ``tokens`` (n_seen,) occur in the documents, ``counts`` times each, and ascend; ``means`` (n_layers,
+    n_seen, dim) are their mean normed inputs of attention. The first position of each document is left out,
+    since many models treat it unlike all others: ``first`` (n_layers, dim) is its mean.
+    """
+
+    layers: tuple[int, ...]
+    tokens: Int64
+    counts: Int64
+    means: Float32
+    first: Float32
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """What one pass over documents records: the rows of the model, those of random heads, mean inputs."""
+
+    rows: Rows
+    random: tuple[Rows, ...] = ()
+    reads: MeanReads | None = None
+
+
+def record(
+    model: HeadModel,
+    documents: Sequence[Any],
+    *,
+    window: int = 32,
+    per_document: int = 20,
+    longest: int = 256,
+    random: Sequence[LayeredModel] = (),
+    reads_of: Sequence[int] = (),
+    layers: Sequence[int] | None = None,
+    most_bytes: int = 1 << 30,
+    seed: int = 0,
+    progress: Advance = silent,
+) -> Recorded:
+    """Record the attention at sampled positions of documents, and what attention reads, in one pass.
+
+    Documents with fewer than ``window + 2`` tokens are left out. Fewer positions are sampled, or fewer
+    documents run, where the rows of all heads of all layers would need more than ``most_bytes``: the rows of
+    a layer do not depend on which ``layers`` are recorded (ascending; None means all). ``random`` are models
+    with random heads that read the residual stream of this model and write nothing, as ``rotate_beside``
+    defines them. What attention reads is averaged over the documents ``reads_of``, if there are any.
+    """
+    window = whole_number(window, "window", least=2)
+    per_document = whole_number(per_document, "per_document", least=1)
+    longest = _longest_context(model, whole_number(longest, "longest", least=window + 1), window)
+    cut = cut_documents(list_documents(documents), longest + 1, n_tokens=model.shape.n_tokens)
+    row_bytes = 4 * len(model.shape.heads) * (window + 2) * (1 + len(random))
+    most_rows = max(most_bytes // row_bytes, 2 * FEWEST_DOCUMENTS)
+    sampled = _sample_positions(cut, window, per_document, most_rows, make_rng(seed))
+    layers = tuple(range(model.shape.n_layers) if layers is None else layers)
+    rows = _allocate_rows(model, sampled, window, layers)
+    by_head = [{name: np.empty_like(getattr(rows, name)) for name in BY_HEAD} for _ in random]
+    sets = [rows, *(replace(rows, **arrays) for arrays in by_head)]
+    averaged = set(reads_of)
+    reads = _ReadSums(layers, [document for document in sampled if document.number in averaged])
+    tape, done = _Tape(model, random, layers, sets, reads), 0
+    for batch in _batch_documents(model, sampled, len(cut)):
+        tape.run(batch)
+        done += len(batch)
+        progress(done, len(sampled))
+    return Recorded(rows, tuple(sets[1:]), reads.means())
+
+
+def _longest_context(model: HeadModel, longest: int, window: int) -> int:
+    most = model.shape.longest
+    if most is not None and most <= window:
+        raise UnsupportedOption(
+            f"{model.name} reads contexts of at most {most:,} tokens, but a window of {window} needs "
+            f"{window + 1}; choose a window of at most {most - 1}"
+        )
+    return longest if most is None else min(longest, most)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sampled:
+    """A document by its ``number``: its tokens ``ids``, and the sampled ``positions``, ascending.
+
+    ``rows`` are the indices of these positions in :class:`Rows`. The last token is a label only.
+    """
+
+    number: int
+    ids: Int32
+    positions: Int64
+    rows: Int64
+
+    @property
+    def context(self) -> Int32:
+        return self.ids[:-1]
+
+
+def _sample_positions(
+    documents: Sequence[Int32], window: int, per_document: int, most_rows: int, rng: np.random.Generator
+) -> list[_Sampled]:
+    """Draw positions in each document that is long enough, with a window before and a label after each."""
+    numbers = [number for number, ids in enumerate(documents) if len(ids) >= window + 2]
+    if not numbers:
+        raise InvalidSamples(
+            f"no document has {window + 2} tokens, which a window of {window} needs; choose a smaller window"
+        )
+    if len(numbers) > most_rows:
+        numbers = np.sort(rng.choice(numbers, most_rows, replace=False)).tolist()
+    per_document = min(per_document, most_rows // len(numbers))
+    sampled, n_rows = list[_Sampled](), 0
+    for number in numbers:
+        possible = np.arange(window, len(documents[number]) - 1)
+        positions = np.sort(rng.choice(possible, min(per_document, len(possible)), replace=False))
+        rows = np.arange(n_rows, n_rows + len(positions))
+        sampled.append(_Sampled(number, documents[number], positions, rows))
+        n_rows += len(positions)
+    return sampled
+
+
+def _allocate_rows(
+    model: HeadModel, documents: Sequence[_Sampled], window: int, layers: Sequence[int]
+) -> Rows:
+    """The rows of all sampled positions, with empty arrays by head."""
+    past, labels = list[Int32](), list[Int32]()
+    for document in documents:
+        window_positions = document.positions[:, None] - np.arange(window + EARLIER)
+        past.append(np.where(window_positions < 0, -1, document.ids[np.maximum(window_positions, 0)]))
+        labels.append(document.ids[document.positions + 1])
+    counts = [len(document.rows) for document in documents]
+    heads = tuple(head for head in model.shape.heads if head.layer in layers)
+    size = (sum(counts), len(heads))
+    return Rows(
+        heads=heads,
+        attention=np.empty((*size, window), np.float32),
+        **{name: np.empty(size, np.float32) for name in MEASURES},
+        past=np.concatenate(past),
+        starts=np.repeat(np.array([document.ids[0] for document in documents]), counts),
+        labels=np.concatenate(labels),
+        documents=np.repeat(np.array([document.number for document in documents], np.int32), counts),
+        positions=np.concatenate([document.positions for document in documents]).astype(np.int32),
+        n_tokens=model.shape.n_tokens,
+    )
+
+
+def _batch_documents(
+    model: HeadModel, documents: Sequence[_Sampled], n_documents: int
+) -> Iterator[list[_Sampled]]:
+    """Documents of similar lengths that are run together, the longest first.
+
+    Patterns from an iterator are read in the order of all ``n_documents``, one document at a time.
+    """
+    if isinstance(model, PatternModel) and model.items is not None:
+        by_number = {document.number: document for document in documents}
+        for number in range(n_documents):
+            if number in by_number:
+                yield [by_number[number]]
+            else:
+                model.skip()
+        return
+    is_layered = isinstance(model, LayeredModel)  # it keeps no patterns or logits
+    batch = list[_Sampled]()
+    for document in sorted(documents, key=lambda document: -len(document.context)):
+        length = len((batch[0] if batch else document).context)
+        if batch and len(batch) >= (BATCH_TOKENS // length if is_layered else model.shape.batch_of(length)):
+            yield batch
+            batch = []
+        batch.append(document)
+    yield batch
+
+
+@dataclass(frozen=True, eq=False)
+class _Tape:
+    """What a pass records, batch by batch; ``sets`` are the rows of the model, then those of ``random``."""
+
+    model: HeadModel
+    random: Sequence[LayeredModel]
+    layers: tuple[int, ...]
+    sets: list[Rows]
+    reads: "_ReadSums"
+
+    def run(self, batch: Sequence[_Sampled]) -> None:
+        """Run the model over the contexts of a batch, padded at the end: causal models do not look ahead.
+
+        Where a document has fewer sampled positions than others, its last is repeated, and not written.
+        """
+        contexts = np.zeros((len(batch), max(len(document.context) for document in batch)), np.int32)
+        most = max(len(document.positions) for document in batch)
+        positions, is_sampled = np.empty((len(batch), most), np.int64), np.zeros((len(batch), most), bool)
+        for index, document in enumerate(batch):
+            n = len(document.positions)
+            contexts[index, : len(document.context)] = document.context
+            positions[index] = np.pad(document.positions, (0, most - n), mode="edge")
+            is_sampled[index, :n] = True
+        queries = torch.as_tensor(positions)
+        rows = np.concatenate([document.rows for document in batch])
+        write = partial(self._write, rows, queries, torch.as_tensor(is_sampled))
+        if isinstance(self.model, LayeredModel):
+            add = partial(self.reads.add, [document.number for document in batch])
+            self.model.record(contexts, queries, write, random=self.random, reads=add, layers=self.layers)
+            return
+        patterns = self.model.watch(contexts).patterns
+        for layer in self.layers:
+            write(layer, 0, _torch.take_along_dim(patterns[layer].detach(), queries[:, None, :, None], 2))
+
+    def _write(
+        self, indices: Int64, queries: Tensor, is_sampled: Tensor, layer: int, number: int, patterns: Tensor
+    ) -> None:
+        """Write rows of one set in a layer, from patterns (n, n_heads, n_queries, length)."""
+        rows = self.sets[number]
+        measured: dict[str, Float32] = {
+            name: values.movedim(1, 2)[is_sampled].float().cpu().numpy()
+            for name, values in measure_patterns(patterns, queries, rows.window).items()
+        }
+        attention = measured["attention"]  # (n_rows, n_heads, window)
+        inside = measured["inside"] = attention.sum(2)
+        if not np.isfinite(inside).all():
+            wrong = Head(layer, int(np.flatnonzero(~np.isfinite(inside).all(0))[0]))
+            raise UnreadableModel(
+                f"the attention of head {wrong} of {self.model.name} is NaN: its scores overflow "
+                "its type; open the model with dtype='float64', or check its weights"
+            )
+        attention /= np.maximum(inside, LEAST_ATTENTION)[..., None]
+        attention[inside <= LEAST_ATTENTION] = 1.0 / rows.window  # no information about these positions
+        n_heads = patterns.shape[1]
+        first_head = self.layers.index(layer) * n_heads
+        for name, values in measured.items():
+            getattr(rows, name)[indices, first_head : first_head + n_heads] = values
+
+
+class _ReadSums:
+    """Sums of what attention reads, by layer, over the positions of each token in some documents."""
+
+    def __init__(self, layers: tuple[int, ...], documents: Sequence[_Sampled]) -> None:
+        self.layers = layers
+        self.documents = {document.number: document.context for document in documents}
+        inner = [context[1:] for context in self.documents.values()]
+        every_token = np.concatenate([np.empty(0, np.int32), *inner])
+        self.tokens, self.counts = np.unique(every_token, return_counts=True)
+        self.sums, self.firsts = dict[int, Tensor](), dict[int, Tensor]()
+
+    def add(self, numbers: Sequence[int], layer: int, reads: Tensor) -> None:
+        """Add what attention reads in a layer, shape (n, length, dim), in a batch of documents."""
+        for number, read in zip(numbers, reads, strict=True):
+            if number not in self.documents:
+                continue
+            if layer not in self.sums:
+                self.sums[layer] = torch.zeros(len(self.tokens), read.shape[1])
+                self.firsts[layer] = torch.zeros(read.shape[1])
+            inputs = read.cpu().float()
+            self.firsts[layer] += inputs[0]
+            context = self.documents[number]
+            indices = torch.as_tensor(np.searchsorted(self.tokens, context[1:]))
+            self.sums[layer].index_add_(0, indices, inputs[1 : len(context)])
+
+    def means(self) -> MeanReads | None:
+        """The means over all documents; None if nothing was added."""
+        if not self.sums:
+            return None
+        counts = self.counts.astype(np.int64)
+        means = torch.stack([self.sums[layer] for layer in self.layers]).numpy()
+        means /= counts[:, None]
+        first = torch.stack([self.firsts[layer] for layer in self.layers]) / len(self.documents)
+        return MeanReads(self.layers, self.tokens.astype(np.int64), counts, means, first.numpy())

@@ -1,0 +1,202 @@
+"""Runs of a model in which heads have their mean pattern or their mean output instead of their own.
+
+Replacing the pattern by its mean removes where a head looks and keeps what it reads. Replacing the output by
+its mean (mean ablation) removes both.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attomaton.base.errors import InvalidSamples, MismatchedParts
+from attomaton.base.options import choice, whole_number
+from attomaton.base.tables import Bool, Float64, Int32
+from attomaton.heads.audit.documents import cut_documents, list_documents
+from attomaton.heads.model import Edits, Head, HeadModel, LayeredModel
+
+BY = ("lag", "position")  # what mean patterns depend on
+
+KINDS = ("pattern", "ablation")  # what is replaced: the pattern of heads, or their output
+
+_torch: Any = torch  # its type stubs leave some functions partly unknown
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledContexts:
+    """Contexts of one length, one from each document, with the positions whose loss counts.
+
+    ``tokens`` (n, length + 1) are the contexts, each followed by its last next token; ``scored`` (length,) is
+    True at positions that count.
+    """
+
+    tokens: Int32
+    scored: Bool
+
+    def __post_init__(self) -> None:
+        length = self.tokens.shape[1] - 1
+        if self.scored.shape != (length,) or not self.scored.any():
+            raise MismatchedParts(
+                f"scored has shape {self.scored.shape} and {int(self.scored.sum())} positions that are True; "
+                f"give True or False for each of {length} positions, and True for one at least"
+            )
+
+    @classmethod
+    def of(
+        cls,
+        documents: Sequence[Any],
+        *,
+        length: int,
+        n_tokens: int,
+        scored: Bool | None = None,
+        most: int | None = None,
+    ) -> "LabelledContexts":
+        """The first ``length + 1`` tokens of every document that is long enough, or of ``most`` of them."""
+        length = whole_number(length, "length", least=2)
+        every = cut_documents(list_documents(documents), length + 1, n_tokens=n_tokens)
+        read = [ids for ids in every if len(ids) > length]
+        if not read:
+            raise InvalidSamples(f"no document has {length + 1} tokens; choose a smaller length")
+        if most is not None and len(read) > most:
+            read = [read[int(index)] for index in np.linspace(0, len(read) - 1, most).round()]
+        return cls(np.array(read), np.ones(length, bool) if scored is None else np.asarray(scored, bool))
+
+    def batches(self, model: HeadModel) -> Iterator[Tensor]:
+        """The contexts with their labels, in batches that are run at once."""
+        length = self.tokens.shape[1] - 1
+        size = model.shape.batch_of(length)
+        for start in range(0, len(self.tokens), size):
+            yield _torch.from_numpy(self.tokens[start : start + size].astype(np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Means:
+    """The mean pattern and the mean output of every head, by layer.
+
+    ``patterns`` have shape (n_heads, length, length). By lag, a pattern is the mean attention on the first
+    token and a profile for other positions; by position, it is the mean of each entry. ``outputs`` have
+    shape (n_heads, 1, width) by lag, and (n_heads, length, width) by position.
+    """
+
+    patterns: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+    def edits(self, heads: Sequence[Head], kind: str) -> Edits:
+        """Arguments of ``watch`` that give these heads their mean patterns or mean outputs."""
+        means = self.patterns if kind == "pattern" else self.outputs
+
+        def edit(layer: int, tensor: Tensor) -> Tensor:
+            numbers = [head.number for head in heads if head.layer == layer]
+            if not numbers:
+                return tensor
+            changed = tensor.clone()
+            changed[:, numbers] = means[layer][numbers].to(tensor)
+            return changed
+
+        return {"edit_patterns" if kind == "pattern" else "edit_outputs": edit} if heads else {}
+
+
+def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "lag") -> Means:
+    """The mean pattern and mean output of every head over contexts.
+
+    ``by="lag"`` suits text, where absolute positions mean little; ``by="position"`` suits contexts in which
+    each position has its own role.
+    """
+    by = choice(by, "by", options=BY)
+    pattern_sums: dict[int, Tensor] = {}
+    output_sums: dict[int, Tensor] = {}
+
+    def add(sums: dict[int, Tensor], layer: int, values: Tensor) -> None:
+        total = values.double().sum(0)
+        sums[layer] = sums[layer] + total if layer in sums else total
+
+    def collect(layer: int, outputs: Tensor) -> Tensor:
+        add(output_sums, layer, outputs.detach().cpu())
+        return outputs
+
+    for tokens in contexts.batches(model):
+        with torch.no_grad():
+            patterns = model.watch(tokens[:, :-1], edit_outputs=collect).patterns
+        for layer, pattern in enumerate(patterns):
+            add(pattern_sums, layer, pattern.detach())
+    n = len(contexts.tokens)
+    means, outputs = ([total / n for total in sums.values()] for sums in (pattern_sums, output_sums))
+    if by == "position":
+        return Means(tuple(means), tuple(outputs))
+    return Means(tuple(map(_by_lag, means)), tuple(output.mean(1, keepdim=True) for output in outputs))
+
+
+def _by_lag(mean: Tensor) -> Tensor:
+    """A mean pattern, shape (n_heads, length, length), as the mass on the first token and a profile by lag.
+
+    Every row sums to what the row of the mean pattern sums to: less than 1 in models with learned sinks.
+    """
+    length, mass = mean.shape[1], mean.sum(2, keepdim=True)
+    lags = torch.arange(length)[:, None] - torch.arange(length)
+    first = mean[:, 1:, 0].mean(1)
+    profile = torch.stack(
+        [mean[:, lag + 1 :, 1:].diagonal(0, 1, 2).mean(1) for lag in range(length - 1)], 1
+    )  # entry (lag + 1 + i, 1 + i) of a pattern is at this lag
+    spread = profile[:, lags.clamp(0, length - 2)] * ((lags >= 0) & (torch.arange(length) > 0))
+    total = spread.sum(2, keepdim=True)
+    spread = spread / torch.where(total > 0, total, 1.0) * (mass - first[:, None, None]).clamp_min(0.0)
+    spread[:, :, 0] = first[:, None]
+    spread[:, 0] = 0.0
+    spread[:, 0, 0] = 1.0
+    return spread / spread.sum(2, keepdim=True) * mass
+
+
+def run_all(
+    model: HeadModel,
+    contexts: LabelledContexts,
+    means: Means,
+    runs: Sequence[tuple[Sequence[Head], str]],
+) -> tuple[Float64, Float64]:
+    """Loss and accuracy of each context in several runs, each with some heads replaced, shapes (n_runs, n).
+
+    Every run is one of :func:`run_edited`; a :class:`~attomaton.heads.model.LayeredModel` begins it at the
+    first layer with replaced heads, since nothing changes before.
+    """
+    losses, hits = np.empty((2, len(runs), len(contexts.tokens)))
+    n_layers, start = model.shape.n_layers, 0
+    first_layers = [min((head.layer for head in heads), default=n_layers) for heads, _ in runs]
+    order = sorted(range(len(runs)), key=first_layers.__getitem__)
+    changes: list[tuple[int, Any]] = [(first_layers[run], means.edits(*runs[run])) for run in order]
+    scored: Tensor = _torch.from_numpy(contexts.scored)
+    for tokens in contexts.batches(model):
+        batch, start = slice(start, start + len(tokens)), start + len(tokens)
+        context_tokens, labels = tokens[:, :-1], tokens[:, 1:][:, scored]
+        logits_of_runs = (
+            model.run_edits(context_tokens, changes, scored)
+            if isinstance(model, LayeredModel)
+            else (model.watch(context_tokens, **edits).logits[:, scored] for _, edits in changes)
+        )
+        for run, logits in zip(order, logits_of_runs, strict=True):
+            losses[run, batch], hits[run, batch] = _score_contexts(logits, labels)
+    return losses, hits
+
+
+def run_edited(
+    model: HeadModel, contexts: LabelledContexts, means: Means, heads: Sequence[Head], kind: str
+) -> tuple[Float64, Float64]:
+    """Loss and accuracy of each context at the scored positions, with heads replaced, shapes (n,)."""
+    scored: Tensor = _torch.from_numpy(contexts.scored)
+    scores = [
+        _score_contexts(
+            model.watch(tokens[:, :-1], **means.edits(heads, kind)).logits[:, scored],
+            tokens[:, 1:][:, scored],
+        )
+        for tokens in contexts.batches(model)
+    ]
+    losses, hits = (np.concatenate(batch) for batch in zip(*scores, strict=True))
+    return losses, hits
+
+
+def _score_contexts(logits: Tensor, labels: Tensor) -> tuple[Float64, Float64]:
+    """Mean loss and accuracy of each context, shapes (n,)."""
+    logits = logits.detach().double()
+    losses = -torch.log_softmax(logits, -1).gather(-1, labels[..., None])[..., 0].mean(1)
+    return losses.numpy(), (logits.argmax(-1) == labels).double().mean(1).numpy()

@@ -1,0 +1,365 @@
+"""The result of an audit: its table, its printed form, its page, and the file that it is saved in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base.frames import Tabular
+from attomaton.base.pages import embed_page
+from attomaton.base.printing import Block, Grid
+from attomaton.base.tables import Float64, Int64, table_of
+from attomaton.heads.audit.causal import Causal
+from attomaton.heads.audit.ceiling import Ceiling
+from attomaton.heads.audit.jackknife import NullDistribution
+from attomaton.heads.audit.ladder import Ladder, name_column
+from attomaton.heads.audit.page import render_audit, write_audit
+from attomaton.heads.audit.pictures import draw_audit
+from attomaton.heads.audit.rows import MEASURES
+from attomaton.heads.audit.saved import COMMON_FIELDS, NO_EVIDENCE, About, mark, write_saved
+from attomaton.heads.audit.seeking import YES_NO, Seeking
+from attomaton.heads.audit.storage import restore, store
+from attomaton.heads.audit.types import HeadType, type_heads
+from attomaton.heads.model import Head
+
+_arrow: Any = pa
+
+NAMED_HEADS, SHOWN_HEADS = 12, 40  # heads that are named for each type, and shown in the table, at most
+
+# Columns of numbers of a type, without ``type_``, and the fields of :class:`HeadType` that they show.
+TYPE_COLUMNS = {"share": "share", "share_error": "error", "share_low": "low", "share_high": "high", "z": "z"}
+
+HEIGHT = 760  # pixels of the page in a notebook
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HeadAudit(Tabular):
+    """The results of an audit, one row per head.
+
+    Attributes
+    ----------
+    model : str
+        The name of the model.
+    heads : tuple of Head
+        The heads.
+    ladder, alone : Ladder
+        Explained shares: nested, and of each rung alone.
+    seeking : Seeking
+        Next-token seeking.
+    ceiling : Ceiling
+        What pairs of query and token explain.
+    causal : Causal, optional
+        Causal value of each head, or of those with the largest |z| of next-token seeking.
+    inside, first, withheld, entropy : float64 array, shape (n_heads,)
+        Mean attention inside the window, on the first token, and on no position because a learned sink takes
+        it; and the mean entropy in nats of the attention over all positions.
+    outside : int64 array, shape (n_heads,)
+        The scored rows in which the head attends to neither the window nor the first token, and which are
+        left out for this head.
+    n_documents, n_rows : int
+        The numbers of scored documents and rows.
+    n_random : int
+        The number of draws of random heads, or of models with random heads, to compare with.
+    null : str
+        The random heads: ``"intact"``, ``"inputs"`` (those of a layer share a rotation) or ``"given"``.
+    left_out : str
+        Why causal value or random heads are missing, if the caller did not leave them out.
+    n_layers, n_heads, n_chosen : int
+        The layers of the model, the heads of each, and the heads to audit: more than ``heads`` if the audit
+        was stopped.
+    digest : str
+        Identifies the scored rows: audits with the same digest are compared document by document.
+    null_types : tuple of NullDistribution
+        For each type that is tested, the distribution of its share among random heads.
+    contexts : pyarrow.Array, optional
+        A few held-out contexts of each head: those that depart most from its mean pattern.
+
+    Examples
+    --------
+    >>> from attomaton.heads import AuditSettings, audit_heads
+    >>> from attomaton.heads.arrays import example_audit
+    >>> audit = audit_heads(*example_audit(), settings=AuditSettings(window=8))
+    >>> audit, audit.table().num_rows
+    (HeadAudit(2 heads, 200 rows of 10 documents), 2)
+    """
+
+    model: str
+    heads: tuple[Head, ...]
+    ladder: Ladder
+    alone: Ladder
+    seeking: Seeking
+    ceiling: Ceiling
+    causal: Causal | None
+    inside: Float64
+    first: Float64
+    withheld: Float64
+    entropy: Float64
+    outside: Int64
+    n_documents: int
+    n_rows: int
+    n_random: int = 0
+    null: str = "intact"
+    left_out: str = ""
+    n_layers: int = 0
+    n_heads: int = 0
+    n_chosen: int = 0
+    digest: str = ""
+    null_types: tuple[NullDistribution, ...] = ()
+    contexts: Any = None
+
+    def __repr__(self) -> str:
+        n_layers = len(self.layers)
+        partial = f" of {n_layers} of {self.n_layers} layers" if n_layers < self.n_layers else ""
+        rows = f"{self.n_rows:,} rows of {self.n_documents:,} documents"
+        return f"HeadAudit({len(self.heads)} heads{partial}, {rows})"
+
+    @property
+    def layers(self) -> list[int]:
+        """The audited layers, ascending."""
+        return sorted({head.layer for head in self.heads})
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the audit was stopped before the last layer."""
+        return len(self.heads) < self.n_chosen
+
+    @property
+    def rises(self) -> tuple[Float64, Float64] | None:
+        """The rise of the loss with mean patterns and with mean outputs, shape (n_heads,) each.
+
+        NaN where causal value was not measured; None if it was measured for no head.
+        """
+        if self.causal is None:
+            return None
+        rows = {heads[0]: row for row, heads in enumerate(self.causal.sets)}
+        measured = np.array([head in rows for head in self.heads])
+        chosen = [rows.get(head, 0) for head in self.heads]
+        pattern, ablation = (
+            np.where(measured, estimates.value[chosen], np.nan)
+            for estimates in (self.causal.pattern, self.causal.ablation)
+        )
+        return pattern, ablation
+
+    @cached_property
+    def types(self) -> tuple[HeadType, ...]:
+        """The type of each head, by the rule of :mod:`attomaton.heads.audit.types`."""
+        outside = self.outside / self.n_rows
+        return type_heads(self.ladder, self.seeking, self.ceiling, outside, self.null_types)
+
+    @property
+    def named(self) -> Float64:
+        """The share of attention that the rungs of the ladder explain together, shape (n_heads,)."""
+        return self.ladder.shares[-1]
+
+    @property
+    def contextual(self) -> Float64:
+        """An upper estimate of the share that no function of pairs of tokens explains, shape (n_heads,)."""
+        return 1.0 - self.ceiling.pairs.value
+
+    def _table(self) -> pa.Table:
+        """One row per head.
+
+        Columns: head, layer, number; type, type_share with type_share_error, _low and _high, type_z,
+        type_is_stable and type_reason; inside, first, withheld, entropy, effective_length and rows_outside;
+        named, pairs (both with _error, _low and _high) and contextual; for each rung ``explained_<rung>``,
+        ``added_<rung>`` and ``z_<rung>``; for each rung alone ``alone_<rung>``; seeking_mass, seeking_excess,
+        seeking_z, seeking_z_documents, seeks; and, where causal value was measured, pattern_rise and
+        ablation_rise.
+        """
+        columns = self._type_columns()
+        columns |= {name: getattr(self, name) for name in MEASURES}
+        columns |= {"effective_length": np.exp(self.entropy), "rows_outside": self.outside}
+        for name, estimates in (("named", self.ladder.explained[-1]), ("pairs", self.ceiling.pairs)):
+            columns[name] = estimates.value
+            columns |= {f"{name}_{of}": getattr(estimates, of) for of in ("error", "low", "high")}
+        columns |= {"contextual": self.contextual} | self._rung_columns()
+        columns |= {
+            "seeking_mass": self.seeking.mass.value,
+            "seeking_excess": self.seeking.excess.value,
+            "seeking_z": self.seeking.z,
+            "seeking_z_documents": self.seeking.excess.z,
+            "seeks": pa.array(self.seeking.judged, pa.bool_()),
+        }
+        if self.rises is not None:
+            pattern, ablation = (pa.array(rise, pa.float64(), from_pandas=True) for rise in self.rises)
+            columns |= {"pattern_rise": pattern, "ablation_rise": ablation}
+        return mark(table_of(columns), self.about)
+
+    def _type_columns(self) -> dict[str, Any]:
+        numbers = {
+            f"type_{name}": [getattr(head_type, field) for head_type in self.types]
+            for name, field in TYPE_COLUMNS.items()
+        }
+        return {
+            "head": [str(head) for head in self.heads],
+            "layer": [head.layer for head in self.heads],
+            "number": [head.number for head in self.heads],
+            "type": [head_type.name for head_type in self.types],
+            **{name: pa.array(values, pa.float64(), from_pandas=True) for name, values in numbers.items()},
+            "type_is_stable": [head_type.is_stable for head_type in self.types],
+            "type_reason": [str(head_type) for head_type in self.types],
+        }
+
+    def _rung_columns(self) -> dict[str, Any]:
+        columns: dict[str, Any] = {}
+        z = self.ladder.z
+        for rung, name in enumerate(self.ladder.names):
+            columns[name_column("explained", name)] = self.ladder.explained[rung].value
+            columns[name_column("added", name)] = self.ladder.added[rung].value
+            columns[name_column("z", name)] = z[rung]
+        return columns | {name: share.value for name, share in self.alone.by_column("alone").items()}
+
+    @property
+    def about(self) -> About:
+        """The metadata of a saved table."""
+        return About(
+            rungs=self.ladder.names,
+            alone=self.alone.names,
+            seeking_rows=self.seeking.n_rows,
+            seeking_documents=self.seeking.n_documents,
+            whole=() if self.causal is None else (self.causal.loss, self.causal.accuracy),
+            **{name: getattr(self, name) for name in COMMON_FIELDS},
+        )
+
+    def _with_contexts(self) -> pa.Table:
+        """The table with a column of contexts, if there are any."""
+        table: Any = self._table()
+        return table if self.contexts is None else table.append_column("contexts", self.contexts)
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the table, and what its errors and z are computed from, as Parquet; return the path."""
+        return write_saved(store(self), path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "HeadAudit":
+        """An audit that :meth:`save` or ``attomaton heads --out`` wrote."""
+        return cls(**restore(path))
+
+    def page(self, path: str | PathLike[str] = "heads.html") -> Path:
+        """Write one HTML file to look at, and return its path.
+
+        It has a map of layers and heads, and for each head its ladder and contexts. It needs no network.
+        """
+        return write_audit(self._with_contexts(), self.about, path)
+
+    def _repr_html_(self) -> str:
+        """The page in a frame; where a notebook is not trusted, only the table below it remains."""
+        page = embed_page(render_audit(self._with_contexts(), self.about), height=HEIGHT)
+        return f"{page}<details><summary>Table</summary>{super()._repr_html_()}</details>"
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the map of types by layer and head, and who seeks the next token; returns matplotlib axes."""
+        names = [head_type.name for head_type in self.types]
+        return draw_audit(self.heads, names, self.seeking.holds, ax)
+
+    @property
+    def order(self) -> list[int]:
+        """The indices of heads by interest: rare types first, and within a type the largest share."""
+        names = [head_type.name for head_type in self.types]
+        return sorted(
+            range(len(names)),
+            key=lambda index: (names.count(names[index]), names[index], -self.types[index].share),
+        )
+
+    def _blocks(self) -> list[Block]:
+        blocks = [repr(self), self._grid_of_types(), self._grid_of_heads(), *self._notes()]
+        return [*blocks, self._grid_of_rungs(), *([self.left_out] if self.left_out else [])]
+
+    def _grid_of_types(self) -> Grid:
+        heads_of: dict[str, list[str]] = {}
+        for index in self.order:
+            heads_of.setdefault(self.types[index].name, []).append(str(self.heads[index]))
+        rows = [(name, str(len(heads)), _first_names(heads)) for name, heads in heads_of.items()]
+        return Grid("", ["type", "heads", "which"], rows)
+
+    def _grid_of_heads(self) -> Grid:
+        headers = ["head", "type", "share", "z", "first", "named", "pairs", "seeks"]
+        headers += [] if self.rises is None else ["own mean pattern", "mean output"]
+        judged = self.seeking.judged
+        rows = list[tuple[str, ...]]()
+        for index in self.order[:SHOWN_HEADS]:
+            head_type = self.types[index]
+            row = [
+                str(self.heads[index]),
+                f"{head_type.name}{'' if head_type.is_stable else ' *'}",
+                f"{head_type.share:.2f}",
+                "" if np.isnan(head_type.z) else f"{head_type.z:+.1f}",
+                f"{self.first[index]:.2f}",
+                f"{self.named[index]:.2f}",
+                f"{self.ceiling.pairs.value[index]:.2f}",
+                YES_NO[judged[index]],
+            ]
+            if self.rises is not None:
+                row += ["" if np.isnan(rise[index]) else f"{rise[index]:+.4f}" for rise in self.rises]
+            rows.append(tuple(row))
+        return Grid("", headers, rows)
+
+    def _notes(self) -> list[str]:
+        """What must be said below the table of heads."""
+        notes = list[str]()
+        if len(self.heads) > SHOWN_HEADS:
+            more = len(self.heads) - SHOWN_HEADS
+            notes.append(f"and {more} more heads: --page and --out, or .table() in Python, show all")
+        notes.append(self.about.said_of_z)
+        if not all(head_type.is_stable for head_type in self.types):
+            notes.append("* marks types that differ between the two halves of the documents.")
+        if self.outside.any():
+            worst = np.argsort(-self.outside, kind="stable")[: (self.outside > 0).sum()]
+            counts = _first_names(
+                [f"{self.heads[index]} ({self.outside[index]:,})" for index in worst.tolist()]
+            )
+            notes.append(
+                f"Heads that attend to neither the window nor the first token in some of {self.n_rows:,} "
+                f"rows, which are left out for them: {counts}."
+            )
+        if self.is_partial:
+            first, last = self.layers[0], self.layers[-1]
+            is_range = self.layers == list(range(first, last + 1))
+            layers = f"{first} to {last}" if is_range else ", ".join(map(str, self.layers))
+            notes.append(f"The audit was stopped: it has the layers {layers} of {self.n_layers}.")
+        if self.causal is not None:
+            notes.append(f"The last two columns are the rise in loss. {NO_EVIDENCE}")
+        return notes
+
+    def _grid_of_rungs(self) -> Grid:
+        alone = dict(zip(self.alone.names, self.alone.mean, strict=True))
+        mean = self.ladder.mean
+        added = np.diff(mean, prepend=0.0)
+        rows = [
+            (name, f"{mean[rung]:.3f}", f"{added[rung]:+.3f}", harm, f"{alone[name]:.3f}")
+            for rung, (name, harm) in enumerate(zip(self.ladder.names, self.ladder.harm, strict=True))
+        ]
+        rows += [(name, "", "", "", f"{alone[name]:.3f}") for name in alone if name not in self.ladder.names]
+        headers = ["rung", "cumulative share", "added", "heads it harms", "alone"]
+        return Grid("Mean explained share over heads, on held-out documents", headers, rows)
+
+
+def _first_names(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMED_HEADS]) + ", …" * (len(names) > NAMED_HEADS)
+
+
+def join_audits(items: Sequence[Any]) -> Any:
+    """The audit of all heads of several audits of one model, such as its layers, on the same documents.
+
+    Audits are joined field by field, and so are the results in their fields: ``heads``, and the ``sets`` of
+    heads of causal value, follow one another; they are the last axis of every array; all else is the same.
+    """
+    items = [item for item in items if item is not None]  # causal value may be measured in some layers only
+    if not items or isinstance(items[0], str | int | float):
+        return items[0] if items else None
+    if isinstance(items[0], np.ndarray):
+        return np.concatenate(items, -1)
+    if isinstance(items[0], pa.Array):
+        return _arrow.concat_arrays(items)
+    if isinstance(items[0], tuple):
+        return tuple(join_audits(entries) for entries in zip(*items, strict=True))
+    joined: dict[str, Any] = {}
+    for name in (field.name for field in fields(items[0])):
+        values = [getattr(item, name) for item in items]
+        joined[name] = sum(values, ()) if name in ("heads", "sets") else join_audits(values)
+    return type(items[0])(**joined)
