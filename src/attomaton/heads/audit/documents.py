@@ -14,10 +14,7 @@ from attomaton.heads.audit.jackknife import FEWEST_DOCUMENTS
 
 
 def list_documents(documents: Any, limit: int | None = None) -> list[Any]:
-    """At most ``limit`` documents, in order, from any container: lists, arrays, tensors, columns, series.
-
-    A pandas series gives its values: its index may be in another order.
-    """
+    """At most ``limit`` documents, in order, from any container; a pandas series gives its values."""
     if isinstance(documents, Documents):
         ends = documents.offsets[: None if limit is None else limit + 1].tolist()
         return [documents.ids[first:last] for first, last in pairwise(ends)]
@@ -60,10 +57,7 @@ def split_documents(n: int, *, share: float = 0.6, seed: int = 0) -> tuple[list[
 def check_split(
     documents: Sequence[Any], fit_on: Sequence[int], score_on: Sequence[int], *, window: int, length: int
 ) -> None:
-    """Raise if the documents of a split are too short, or too few of them are long enough, for an audit.
-
-    ``length`` is the number of tokens in each context for causal value, or 0.
-    """
+    """Raise if too few documents are long enough for a window, or for ``length`` tokens if it is not 0."""
     fitted, scored = ([len(documents[number]) for number in numbers] for numbers in (fit_on, score_on))
     if max(fitted) < window + 2:
         raise InvalidSamples(

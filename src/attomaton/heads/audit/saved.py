@@ -1,8 +1,4 @@
-"""The table of an audit of heads in a Parquet file, with metadata about the audit.
-
-Files of :meth:`HeadAudit.save` have further columns (:mod:`attomaton.heads.audit.storage`); those of a course
-have a column ``step``.
-"""
+"""The table of an audit of heads in a Parquet file, with metadata about the audit."""
 
 import json
 from collections.abc import Iterable
@@ -53,9 +49,9 @@ class About:
     """Metadata of a table of heads; most fields are those of :class:`~attomaton.heads.HeadAudit`.
 
     These are ``model``, ``n_documents``, ``n_rows``, ``n_random``, ``null``, ``left_out``, ``n_layers``,
-    ``n_heads``, ``n_chosen`` and ``digest``. ``rungs`` are those of the ladder, ``alone`` those measured
-    alone. ``seeking_rows`` and ``seeking_documents`` count the rows and documents behind next-token seeking.
-    ``whole`` has the loss and accuracy of the unchanged model; it is empty if causal value was not measured.
+    ``n_heads``, ``n_chosen`` and ``digest``. ``rungs`` and ``alone`` are names of rungs. ``seeking_rows`` and
+    ``seeking_documents`` count the rows and documents behind next-token seeking. ``whole`` has the loss and
+    accuracy of the unchanged model, if causal value was measured.
     """
 
     model: str
@@ -76,7 +72,6 @@ class About:
 
     @property
     def said_of_z(self) -> str:
-        """What z is relative to, in a sentence."""
         if not self.n_random:
             return (
                 "z is over documents alone, a test that many random heads pass too: no head is reported as "
@@ -93,7 +88,6 @@ def mark(table: pa.Table, about: About) -> pa.Table:
 
 
 def write_saved(table: pa.Table, path: str | PathLike[str]) -> Path:
-    """Write a table as Parquet, and return the path; of existing files only Parquet is replaced."""
     write_target(path, partial(write_parquet, table), is_ours=is_parquet)
     return Path(path)
 

@@ -36,11 +36,11 @@ class ModelStep:
 
 
 def find_steps(sources: Sequence[str], *, most: int | None = None) -> tuple[ModelStep, ...]:
-    """The steps of a training run, from the paths of its models; sorted by step, none of them opened.
+    """Find the steps of a training run from the paths of its models, sorted by step; no model is opened.
 
-    ``sources`` are folders named after their steps, such as ``checkpoint-100``; runs of attomaton, or files
-    in their ``training/checkpoints``; or globs of any of these. At most ``most`` steps are kept, evenly
-    spaced, with the first and the last. None means all folders and files, but only the last step of a run of
+    ``sources`` are folders named after steps, such as ``checkpoint-100``; runs of attomaton, or files in
+    their ``training/checkpoints``; or globs. At most ``most`` steps are kept, evenly spaced from the first to
+    the last. If ``most`` is None, all folders and files are kept, but only the last step of a run of
     attomaton.
 
     Examples
@@ -57,10 +57,10 @@ def find_steps(sources: Sequence[str], *, most: int | None = None) -> tuple[Mode
 
 
 def find_revisions(repository: str, revisions: Sequence[str]) -> tuple[ModelStep, ...]:
-    """The revisions of a hub model as steps of training, none of them opened.
+    """List revisions of a hub model as steps of its training; no model is opened.
 
-    Revisions that are all named after steps, such as ``step1000``, are sorted by them; others are numbered
-    from 0 in the order given.
+    If all revisions are named after steps, such as ``step1000``, they are sorted by step. Otherwise they are
+    numbered from 0, in the order given.
 
     Examples
     --------
@@ -136,7 +136,6 @@ def _steps_of(source: str, read: Callable[[Path], Any], *, whole: bool) -> list[
 
 
 def order_steps(models: Sequence[Any], steps: Sequence[int] | None) -> list[ModelStep]:
-    """The models by their steps, each of which may occur once only."""
     if not len(models):
         raise UnsupportedOption("models is empty; give at least one model")
     if steps is not None and len(steps) != len(models):
@@ -162,7 +161,6 @@ def check_alike(first: tuple[str, ModelShape], second: tuple[str, ModelShape]) -
 
 
 def path_text(model: Any) -> str:
-    """A model's path as text; empty if it is not a path."""
     return str(cast("Any", model)) if isinstance(model, str | PathLike) else ""
 
 

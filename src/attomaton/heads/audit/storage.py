@@ -1,8 +1,8 @@
 """An audit as the table of a saved file, and back.
 
-The table has the columns of ``HeadAudit.table()`` for readers, and lists from which the audit is restored
-exactly: ``without_<column>``, the estimate without each document in turn; and ``random_<column>`` and
-``random_error_<column>``, the same measure of all random heads of a layer, in the row of its first head.
+The table has the columns of ``HeadAudit.table()``, and lists from which the audit is restored:
+``without_<column>``, the estimate without each document in turn; and ``random_<column>`` and
+``random_error_<column>``, the measure of all random heads of a layer, in the row of its first head.
 """
 
 from os import PathLike
@@ -29,7 +29,6 @@ _arrow: Any = pa
 
 
 def store(audit: Any) -> pa.Table:
-    """The table of a :class:`~attomaton.heads.HeadAudit` with the lists behind it."""
     columns: dict[str, Any] = {}
     for kind, ladder in (("explained", audit.ladder), ("alone", audit.alone)):
         for rung, name in enumerate(ladder.names):
@@ -75,7 +74,6 @@ def _causal_columns(heads: tuple[Head, ...], causal: Causal) -> dict[str, Any]:
     rows = [heads.index(heads_of_set[0]) for heads_of_set in causal.sets]
 
     def fill(values: Any) -> Any:
-        """The values of the measured heads, NaN for others."""
         filled = np.full((len(heads), *values.shape[1:]), np.nan)
         filled[rows] = values
         return filled
@@ -95,7 +93,6 @@ def _as_lists(values: Any) -> Any:
 
 
 def restore(path: str | PathLike[str]) -> dict[str, Any]:
-    """The fields of the :class:`~attomaton.heads.HeadAudit` in a file."""
     table, about = read_saved(path)
     try:
         return _SavedTable(table, about).audit_fields()
