@@ -107,7 +107,7 @@ def replace_heads(
     groups = alone if sets is None else [(heads,) if isinstance(heads, Head) else heads for heads in sets]
     checked = [tuple(check_heads(heads, model.shape)) for heads in groups]
     if means_from is not None and means_from.tokens.shape[1] != contexts.tokens.shape[1]:
-        raise MismatchedParts("means_from has contexts of another length; cut both to the same length")
+        raise MismatchedParts("means_from and contexts have different lengths; cut both to the same length")
     means = measure_means(model, contexts if means_from is None else means_from, by=by)
     return replace_by(model, contexts, means, checked)
 
@@ -148,8 +148,8 @@ class Shapley(Tabular):
     def __repr__(self) -> str:
         n = len(self.heads)
         return (
-            f"Shapley({n} head{'s' * (n != 1)}: mean patterns {self.pattern.sum():+.4f}, mean outputs "
-            f"{self.ablation.sum():+.4f} in all)"
+            f"Shapley({n} head{'s' * (n != 1)}; rise in loss with all mean patterns "
+            f"{self.pattern.sum():+.4f}, with all mean outputs {self.ablation.sum():+.4f})"
         )
 
     def _table(self) -> pa.Table:

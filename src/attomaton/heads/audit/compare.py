@@ -100,11 +100,11 @@ def compare_audits(
     )
     heads = tuple(head for head in first.heads if head in set(second.heads))
     if not heads:
-        raise MismatchedParts("the audits have no head in common; audit the same heads of both models")
+        raise MismatchedParts("the two audits have no head in common; audit the same heads of both models")
     sizes = [(audit.n_layers, audit.n_heads) for audit in (first, second)]
     if sizes[0] != sizes[1]:
         shapes = " and ".join(f"{layers} layers of {heads} heads" for layers, heads in sizes)
-        raise MismatchedParts(f"the models have {shapes}; give audits of models of one shape")
+        raise MismatchedParts(f"the models have {shapes}; compare models with equally many heads")
     pairs = zip(first.ladder.names, second.ladder.names, strict=False)
     n_rungs = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))  # then shares mean other things
     measures = [_measures(audit, heads, n_rungs) for audit in (first, second)]

@@ -106,15 +106,16 @@ class HeadCourse(Tabular):
             repr(self),
             self._grid_of_rungs(),
             self._grid_of_heads(
-                f"Explained share by {self.rungs[0]} and all rungs up to {self.rungs[-1]}, head by head",
+                f"Explained share of each head, by all rungs from {self.rungs[0]} to {self.rungs[-1]}",
                 lambda step, head: f"{shares[step, -1, head]:.3f}",
             ),
             self._grid_of_heads(
-                "Label excess, and z", lambda step, head: f"{excess[step, head]:+.3f} {z[step, head]:+.1f}"
+                "Next-token excess, and z",
+                lambda step, head: f"{excess[step, head]:+.3f} {z[step, head]:+.1f}",
             ),
         ]
         if last.rises is not None:
-            title = "Rise of the loss: own mean pattern | mean output"
+            title = "Rise in loss with the head's mean pattern | with its mean output"
             blocks.append(self._grid_of_heads(title, self._show_rises))
         own_null = " Each step is compared with random heads of its own model." if last.n_random else ""
         blocks.append(last.about.said_of_z + own_null)
@@ -147,7 +148,7 @@ class HeadCourse(Tabular):
         ]
         first, *later = self.rungs
         headers = ["step", first, *(f"+ {name}" for name in later), "heads seeking the next token"]
-        return Grid("Mean explained share over heads, on held-out documents", headers, rows)
+        return Grid("Explained share of attention on held-out documents, mean over heads", headers, rows)
 
 
 def audit_course(
@@ -184,7 +185,7 @@ def audit_course(
         The step of each model. None means the step of a ``ModelStep``, or the number in the name of a folder.
     rungs, theory, random, causal, layers, heads, limit, tokenizer, reading, settings, work, progress
         As in ``audit_heads``. Rungs are made once, from the documents to fit on. ``random`` is a number:
-        random heads are drawn so many times for each model.
+        random heads are drawn that many times for each model.
 
     Examples
     --------

@@ -34,13 +34,13 @@ def cut_documents(documents: Iterable[Any], longest: int, *, n_tokens: int) -> l
         except ValueError:  # lists of unequal lengths
             whole = np.empty((0, 0))
         if whole.ndim != 1 or (len(whole) and not np.issubdtype(whole.dtype, np.integer)):
-            raise InvalidSamples(f"document {number} is not a list of token ids; tokenise it for the model")
+            raise InvalidSamples(f"document {number} is not a list of token ids; tokenise the text")
         ids = whole[:longest]
         wrong = ids[(ids < 0) | (ids >= n_tokens)]
         if len(wrong):
             raise TokenOutOfRange(
                 f"document {number} contains the id {wrong[0]}, but the ids of the model are 0 … "
-                f"{n_tokens - 1}; tokenise it with the tokenizer of the model"
+                f"{n_tokens - 1}; tokenise the text with the tokenizer of the model"
             )
         cut.append(ids.astype(np.int32))
     return cut
@@ -68,9 +68,9 @@ def check_split(
         n_long = sum(n_tokens >= least for n_tokens in scored)
         if least > 1 and n_long < FEWEST_DOCUMENTS:
             raise InvalidSamples(
-                f"{FEWEST_DOCUMENTS} documents to score need at least {least} tokens ({option}), but only "
-                f"{n_long} of the {len(scored)} drawn from {len(documents)} documents have so many; give "
-                "more documents, split long ones, or choose a smaller window or length"
+                f"{option} needs {FEWEST_DOCUMENTS} documents to score with at least {least} tokens, but "
+                f"only {n_long} of the {len(scored)} drawn from {len(documents)} documents have so many; "
+                "give more documents, split long ones, or choose a smaller window or length"
             )
 
 
@@ -81,5 +81,5 @@ def check_copies(fitted: Sequence[Int32], scored: Sequence[Int32]) -> None:
     if 2 * copies > len(scored):
         raise InvalidSamples(
             f"{copies} of the {len(scored)} documents to score are copies of documents to fit on, so "
-            "nothing is held out; give each document once"
+            "they are not held out; remove the copies"
         )

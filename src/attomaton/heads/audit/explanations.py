@@ -359,7 +359,7 @@ class Table:
 
     def __post_init__(self) -> None:
         if not len(self.query) == len(self.token) == self.values.shape[-1]:
-            raise MismatchedParts(f"the table {self.name!r} needs as many values as queries and tokens")
+            raise MismatchedParts(f"the table {self.name!r} needs a query, a token and a value for each pair")
 
     @cached_property
     def _sorted(self) -> tuple[Int64, Int64]:
@@ -409,7 +409,7 @@ def usefulness(tables: Sequence[UtilityTable], *, name: str = "utility") -> Tabl
     """
     pairs = [table.scores.select(["query", "token"]) for table in tables]
     if any(pairs_of_head != pairs[0] for pairs_of_head in pairs):
-        raise MismatchedParts(f"the tables of {name!r} have different pairs; measure them on the same text")
+        raise MismatchedParts(f"tables of {name!r} have different pairs; measure them in one call")
     values = np.array([column(table.scores, "score") for table in tables])
     query, token = (column(pairs[0], name) for name in ("query", "token"))
     return Table(name, query, token, values, np.array([table.background for table in tables]))

@@ -103,7 +103,7 @@ class Ladder(Tabular):
     def against(self, random: Sequence["Ladder"], *, shared: bool = False) -> "Ladder":
         """The ladder with null distributions from random heads, which may share the rotations of a layer."""
         if any(ladder.names != self.names or ladder.nested != self.nested for ladder in random):
-            raise MismatchedParts("the ladders of random heads have other rungs; climb the same for all")
+            raise MismatchedParts("random heads have a ladder of other rungs; use the same for all heads")
         nulls = [
             NullDistribution.of([(ladder.heads, ladder._signed_root(at)) for ladder in random], shared=shared)
             for at in range(len(self.names))
@@ -172,7 +172,7 @@ def climb(
     """
     names = tuple(rung.name for rung in rungs)
     if not names or len({name_column("", name) for name in names}) < len(names):
-        raise UnsupportedOption(f"rungs have the names {list(names)}; give rungs with different names")
+        raise UnsupportedOption(f"rungs are named {list(names)}; give one or more, all with different names")
     if fitted.heads != scored.heads or fitted.window != scored.window:
         raise MismatchedParts(ROWS_DIFFER)
     features_fitted, features_scored = Features.of(rungs, fitted, scored)

@@ -80,13 +80,13 @@ def draw_random_heads(model: HeadModel, random: int | Sequence[HeadModel], *, se
     for control in drawn.models:
         if control.shape.heads != model.shape.heads:
             raise MismatchedParts(
-                f"{control.name} does not have the layers and heads of {model.name}; give models with random "
-                "heads of the same shape"
+                f"{control.name} and {model.name} have different layers or heads; give models with "
+                "random heads of the same shape"
             )
     if len(drawn.models) * len(model.shape.heads) == 1:
         raise UnsupportedOption(
-            f"random gives {model.name} one random head, which has no spread to compare with; give random=2 "
-            "or more, or random=0 for no comparison"
+            f"{model.name} gets one random head, which is too few for a comparison; "
+            "give random=2 or more, or random=0 for no comparison"
         )
     return drawn
 
@@ -97,8 +97,8 @@ def _draw(model: HeadModel, random: int | Sequence[HeadModel], seed: int) -> Ran
     count = whole_number(random, "random", most=MOST_DRAWS)
     if count and not isinstance(model, RotatableModel):
         note = (
-            "No head is compared with random heads: these are made from weights, which attomaton does not "
-            f"read from {model.name}; give your own models with random heads as random."
+            f"No head is compared with random heads, because these are made from weights, and "
+            f"attomaton cannot read the weights of {model.name}; give models with random heads as random."
         )
         return RandomHeads((), note=note)
     try:
@@ -108,9 +108,9 @@ def _draw(model: HeadModel, random: int | Sequence[HeadModel], seed: int) -> Ran
     if not any(getattr(drawn, "shares_rotations", False) for drawn in models):
         return RandomHeads(models)
     note = (
-        f"The query and key weights of {model.name} are out of reach (quantised, offloaded, or no linear map "
-        "for each head). So all random heads of a layer read through the same rotation, and each draw counts "
-        "as a sample of one: give random=8 or more."
+        f"The query and key weights of {model.name} cannot be changed (quantised, offloaded, or no linear "
+        "map for each head). So all random heads of a layer share one rotation, and each draw counts as one "
+        "sample; use random=8 or more."
     )
     return RandomHeads(models, "inputs", note)
 
@@ -140,8 +140,8 @@ def need_weights(model: HeadModel) -> Transformer:
     if isinstance(model, Transformer):
         return model
     raise UnsupportedOption(
-        f"random heads need weights, and {model.name} exposes none; give a folder, a file, arrays, or "
-        "open_model(model, dtype='float32')"
+        f"random heads are made from weights, and {model.name} gives no access to them; open a folder, a "
+        "file or arrays, or use open_model(model, dtype='float32')"
     )
 
 

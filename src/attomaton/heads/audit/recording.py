@@ -240,8 +240,8 @@ class _Tape:
         if not np.isfinite(inside).all():
             wrong = Head(layer, int(np.flatnonzero(~np.isfinite(inside).all(0))[0]))
             raise UnreadableModel(
-                f"the attention of head {wrong} of {self.model.name} is NaN: its scores overflow "
-                "its type; open the model with dtype='float64', or check its weights"
+                f"the attention of head {wrong} of {self.model.name} is NaN, because its scores "
+                "overflow; open the model with dtype='float64', or check its weights"
             )
         attention /= np.maximum(inside, LEAST_ATTENTION)[..., None]
         attention[inside <= LEAST_ATTENTION] = 1.0 / rows.window  # no information about these positions

@@ -39,8 +39,8 @@ class LabelledContexts:
         length = self.tokens.shape[1] - 1
         if self.scored.shape != (length,) or not self.scored.any():
             raise MismatchedParts(
-                f"scored has shape {self.scored.shape} and {int(self.scored.sum())} positions that are True; "
-                f"give True or False for each of {length} positions, and True for one at least"
+                f"scored has shape {self.scored.shape} and is True at {int(self.scored.sum())} positions; "
+                f"give True or False for each of {length} positions, and at least one True"
             )
 
     @classmethod

@@ -266,7 +266,7 @@ class HeadAudit(Tabular):
         notes = list[str]()
         if len(self.heads) > SHOWN_HEADS:
             more = len(self.heads) - SHOWN_HEADS
-            notes.append(f"and {more} more heads: --page and --out, or .table() in Python, show all")
+            notes.append(f"{more} more heads: use --page or --out, or .table() in Python, to see all.")
         notes.append(self.about.said_of_z)
         if not all(head_type.is_stable for head_type in self.types):
             notes.append("* marks types that differ between the two halves of the documents.")
@@ -276,16 +276,16 @@ class HeadAudit(Tabular):
                 [f"{self.heads[index]} ({self.outside[index]:,})" for index in worst.tolist()]
             )
             notes.append(
-                f"Heads that attend to neither the window nor the first token in some of {self.n_rows:,} "
-                f"rows, which are left out for them: {counts}."
+                f"In some of {self.n_rows:,} rows, these heads attend to neither the window nor the first "
+                f"token, and the rows are left out for them: {counts}."
             )
         if self.is_partial:
             first, last = self.layers[0], self.layers[-1]
             is_range = self.layers == list(range(first, last + 1))
             layers = f"{first} to {last}" if is_range else ", ".join(map(str, self.layers))
-            notes.append(f"The audit was stopped: it has the layers {layers} of {self.n_layers}.")
+            notes.append(f"The audit was stopped: it has layers {layers} of {self.n_layers} layers.")
         if self.causal is not None:
-            notes.append(f"The last two columns are the rise in loss. {NO_EVIDENCE}")
+            notes.append(f"The last two columns show the rise in loss if the head is replaced. {NO_EVIDENCE}")
         return notes
 
     def _grid_of_rungs(self) -> Grid:
@@ -298,7 +298,7 @@ class HeadAudit(Tabular):
         ]
         rows += [(name, "", "", "", f"{alone[name]:.3f}") for name in alone if name not in self.ladder.names]
         headers = ["rung", "cumulative share", "added", "heads it harms", "alone"]
-        return Grid("Mean explained share over heads, on held-out documents", headers, rows)
+        return Grid("Explained share of attention on held-out documents, mean over heads", headers, rows)
 
 
 def _first_names(names: Sequence[str]) -> str:

@@ -29,7 +29,7 @@ BY_HEAD = ("attention", *MEASURES)  # fields whose second axis is that of the he
 # Fields that have one entry per row.
 BY_ROW = (*BY_HEAD, "past", "starts", "labels", "documents", "positions")
 
-ROWS_DIFFER = "the rows to fit on and to score differ in heads or window; record both in the same way"
+ROWS_DIFFER = "rows to fit on and rows to score have different heads or windows; record both alike"
 
 EARLIER = 3  # tokens that rows have beyond their window: induction by three tokens looks at them
 

@@ -21,7 +21,7 @@ KEY = b"attomaton heads"  # the metadata key in the file
 # Descriptions of random heads, by the name of their null.
 NULLS = {
     "intact": "of random heads that read the trained residual stream",
-    "inputs": "of random heads that share a rotation of what attention reads",
+    "inputs": "of random heads that share one rotation per layer",
     "given": "with random weights",
 }
 
@@ -74,8 +74,8 @@ class About:
     def said_of_z(self) -> str:
         if not self.n_random:
             return (
-                "z is over documents alone, a test that many random heads pass too: no head is reported as "
-                "seeking the next token."
+                "There are no random heads to compare with, so z only tests whether a result recurs across "
+                "documents, and no head is reported as seeking the next token."
             )
         kind = "draw" if self.null in ("intact", "inputs") else "model"
         many = f"{self.n_random} {kind}{'s' * (self.n_random != 1)}"
@@ -143,7 +143,7 @@ def _check_columns(table: Any, about: About) -> None:
         raise ValueError("it has no rows, or two columns of the same name")
     rises = [name for name in ("pattern_rise", "ablation_rise") if name in kinds]
     if len(rises) == 1:
-        raise ValueError("one of the two causal columns is missing")
+        raise ValueError("it has only one of the columns pattern_rise and ablation_rise")
     steps = ["step"] if "step" in kinds else []
     of_rungs = [name_column(kind, rung) for kind in ("explained", "z") for rung in about.rungs]
     numeric = [*NUMBER_COLUMNS, *steps, *rises, *of_rungs]
@@ -154,7 +154,7 @@ def _check_columns(table: Any, about: About) -> None:
         if not (types.is_floating(kinds[name]) or types.is_integer(kinds[name])):
             raise ValueError(f"the column {name!r} does not contain numbers")
     if not types.is_string(kinds["head"]) or not types.is_boolean(kinds["seeks"]):
-        raise ValueError("the column 'head' or 'seeks' has a wrong type")
+        raise ValueError("the column 'head' is not text, or 'seeks' is not true or false")
     if kinds.get("contexts", CONTEXTS) != CONTEXTS:
         raise ValueError("the column 'contexts' has a wrong type")
     if steps and not (types.is_integer(kinds["step"]) and table.column("step").null_count == 0):

@@ -184,9 +184,9 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
     n_documents = len(np.unique(rows.documents))
     if n_documents < 2:
         raise InvalidSamples(
-            f"only {n_documents} of the documents to score have a row whose window contains the next token "
-            "and another token to compare it with, but two such documents are needed; give a longer window, "
-            "more rows or more documents"
+            "next-token seeking needs two documents with a row whose window contains the next token and "
+            f"another token to compare with, but only {n_documents} of the documents to score have such a "
+            "row; give a longer window or more documents"
         )
     is_label, is_partner = rows.tokens == rows.labels[:, None], rows.tokens == partners[:, None]
     frequency = counts.tokens + 0.5

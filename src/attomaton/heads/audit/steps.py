@@ -98,7 +98,7 @@ def expand_globs(sources: Sequence[str]) -> list[str]:
             continue
         matches = sorted(glob(source))  # noqa: PTH207  an absolute glob is one of a user's
         if not matches:
-            raise UnreadableModel(f"nothing matches {source}; check the pattern")
+            raise UnreadableModel(f"no file or folder matches {source}; check the pattern")
         paths += matches
     return paths
 
@@ -139,7 +139,9 @@ def order_steps(models: Sequence[Any], steps: Sequence[int] | None) -> list[Mode
     if not len(models):
         raise UnsupportedOption("models is empty; give at least one model")
     if steps is not None and len(steps) != len(models):
-        raise MismatchedParts(f"there are {len(models)} models and {len(steps)} steps; give one for each")
+        raise MismatchedParts(
+            f"there are {len(models)} models and {len(steps)} steps; give one step per model"
+        )
     numbers = [None] * len(models) if steps is None else [whole_number(step, "steps") for step in steps]
     return sort_steps(map(_as_step, models, numbers))
 
@@ -149,8 +151,8 @@ def check_alike(first: tuple[str, ModelShape], second: tuple[str, ModelShape]) -
     sentences = {
         "n_layers": "{} has {} layers, but {} has {}",
         "n_heads": "{} has {} heads per layer, but {} has {}",
-        "n_tokens": "{} has a vocabulary of {} tokens, but {} of {}",
-        "longest": "{} reads contexts of at most {} tokens, but {} of {}",
+        "n_tokens": "{} has a vocabulary of {} tokens, but {} has {}",
+        "longest": "{} reads contexts of up to {} tokens, but {} of up to {}",
     }
     for name, sentence in sentences.items():
         sizes = [getattr(shape, name) for _, shape in (first, second)]
@@ -169,6 +171,6 @@ def _as_step(model: Any, step: int | None) -> ModelStep:
         return model if step is None else replace(model, step=step)
     named = path_text(model)
     if step is None and not named:
-        raise UnsupportedOption(f"the step of a {type(model).__name__} is unknown; give steps")
+        raise UnsupportedOption(f"the step of a {type(model).__name__} is unknown; give the argument steps")
     name = named or str(getattr(model, "name", type(model).__name__))
     return ModelStep(step_of(name) if step is None else step, name, partial(open_model, model))

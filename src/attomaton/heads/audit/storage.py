@@ -111,7 +111,7 @@ class _SavedTable:
         layers, numbers = (self.column(name).astype(int).tolist() for name in ("layer", "number"))
         self.heads = tuple(map(Head, layers, numbers))
         if len(set(self.heads)) < len(self.heads) or min(map(min, self.heads)) < 0:
-            raise ValueError("its heads are not those of one model")
+            raise ValueError("a head occurs twice, or has a negative layer or number")
 
     def audit_fields(self) -> dict[str, Any]:
         about = self.about
@@ -156,7 +156,7 @@ class _SavedTable:
         values, errors = self.flat(f"random_{name}"), self.flat(f"random_error_{name}")
         layers = np.repeat(np.array([head.layer for head in self.heads]), counts)
         if not len(layers) == len(values) == len(errors):
-            raise ValueError("its random heads have different numbers of values and of errors")
+            raise ValueError("its random heads have more values than errors, or fewer")
         n_draws = self.about.n_random if self.about.null == "inputs" and len(values) else 0
         return NullDistribution(layers, values, errors, n_draws)
 

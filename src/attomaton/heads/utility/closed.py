@@ -105,8 +105,8 @@ def find_mean_field(model: HeadModel, counts: PairCounts, *, repeated: int = 1) 
     """Run every token alone, layer by layer, with the means of the layers before."""
     if model.shape.n_tokens != len(counts.shares):
         raise MismatchedParts(
-            f"the vocabulary of the model has {model.shape.n_tokens} tokens, but that of the text "
-            f"{len(counts.shares)}; count the text in tokens of the model"
+            f"the vocabulary of the model has {model.shape.n_tokens} tokens, but the counted text has "
+            f"{len(counts.shares)}; tokenise the text with the tokenizer of the model"
         )
     whole_number(repeated, "repeated", least=1)
     n_layers, batches = model.shape.n_layers, _batches_of_tokens(model, repeated)

@@ -137,7 +137,7 @@ def measure_utility(
     """
     checked = model.shape.heads if heads is None else check_heads(heads, model.shape)
     if not checked:
-        raise UnsupportedOption("heads is empty; name one head or more, or leave heads out")
+        raise UnsupportedOption("heads is empty; name at least one head")
     real_number(strength, "strength", least=0.0)
     whole_number(first, "first")
     n_tokens = model.shape.n_tokens
@@ -166,7 +166,7 @@ def find_gains(
     with_label = replace(model.shape, longest=None if longest is None else longest + 1)
     table: Int64 = check_contexts(rows, with_label).numpy()
     if table.shape[1] < 3:
-        raise MismatchedParts(f"rows has shape {table.shape}; give (n, length + 1), with length 2 or more")
+        raise MismatchedParts(f"rows has shape {table.shape}; give at least three columns")
     patterns = _baseline_patterns(model, table[:, :-1], baseline)
     size = min(CONTEXTS_AT_ONCE, model.shape.batch_of(table.shape[1]))
     for start in range(0, len(table), size):
