@@ -51,7 +51,7 @@ def own(tmp_path_factory):
 def test_a_table_a_file_and_a_figure(folder):
     ended = run_inside(*PLAIN, "--out", "heads.parquet", "--figure", "heads.png", cwd=folder, COLUMNS="80")
     assert ended.returncode == 0, ended.stderr
-    assert "Mean explained share" in ended.stdout
+    assert "Explained share of attention" in ended.stdout
     table = pq.read_table(folder / "heads.parquet")
     assert table["head"].to_pylist() == ["0.0", "0.1"]
     assert {"explained_shrink", "alone_bigram", "pattern_rise", "ablation_rise"} <= set(table.column_names)
@@ -156,7 +156,7 @@ def test_heads_over_training(folder):
     ("models", "said"),
     [
         (["steps/checkpoint-3", "model"], "model is not named after a step"),
-        (["steps/none-*"], "nothing matches steps/none-*"),
+        (["steps/none-*"], "no file or folder matches steps/none-*"),
         (["steps/checkpoint-3", "steps/checkpoint-3"], "both at step 3"),
         (["steps/checkpoint-3", "other/checkpoint-5"], "the tokenizers of"),
         (["steps/checkpoint-3", "steps/checkpoint-20", "--revision", "main"], "one model of the hub"),

@@ -269,7 +269,11 @@ def test_quantised_weights_are_not_rotated_and_it_is_said(tmp_path):
             setattr(layer.self_attn, name, Quantised(getattr(layer.self_attn, name)))
     audit = audit_heads(model, DOCUMENTS, settings=HOW, random=3)
     assert audit.null == "inputs"
-    for words in ("out of reach (quantised", "random=8", "3 draws of random heads that share a rotation"):
+    for words in (
+        "cannot be changed (quantised",
+        "random=8",
+        "3 draws of random heads that share one rotation",
+    ):
         assert words in str(audit)
     assert {null.n_draws for null in (*audit.null_types, audit.seeking.null) if len(null.values)} == {3}
     same = HeadAudit.load(audit.save(tmp_path / "heads.parquet"))

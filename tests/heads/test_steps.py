@@ -75,7 +75,7 @@ def test_globs_are_opened(tmp_path):
         (tmp_path / name).mkdir()
     assert sorted(expand_globs([f"{tmp_path}/step-*"])) == [f"{tmp_path}/step-10", f"{tmp_path}/step-5"]
     assert expand_globs([f"{tmp_path}/[step]"]) == [f"{tmp_path}/[step]"]  # what is there is no glob
-    with pytest.raises(UnreadableModel, match="nothing matches"):
+    with pytest.raises(UnreadableModel, match="no file or folder matches"):
         expand_globs([f"{tmp_path}/none-*"])
 
 

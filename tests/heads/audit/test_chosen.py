@@ -107,7 +107,7 @@ def test_an_audit_of_some_heads_is_resumed_as_such(tmp_path):
     (tmp_path / "work" / "layer-0002.parquet").unlink()
     finished = read_finished(tmp_path / "work")
     assert finished.is_partial
-    assert "The audit was stopped: it has the layers 0 to 0 of 3." in str(finished)
+    assert "The audit was stopped: it has layers 0 to 0 of 3 layers." in str(finished)
     assert audit_heads(model, DOCUMENTS, work=tmp_path / "work", **options).table().equals(whole.table())
     with pytest.raises(MismatchedParts, match="different: heads"):
         audit_heads(model, DOCUMENTS, work=tmp_path / "work", **options | {"heads": ["0.1"]})

@@ -57,7 +57,7 @@ def test_checkpoints_of_a_trainer(tmp_path):
     assert about.n_random == 1
     assert about.rungs == course.rungs
     assert pq.read_table(tmp_path / "course.parquet").num_rows == 6
-    assert "own mean pattern | mean output" in str(course)
+    assert "Rise in loss with the head's mean pattern" in str(course)
     assert "step 1,000" in str(course)
 
 
@@ -127,10 +127,10 @@ def test_the_same_contexts_at_every_step():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"n_tokens": 13}, "step-1 has a vocabulary of 12 tokens, but step-2 of 13"),
+        ({"n_tokens": 13}, "step-1 has a vocabulary of 12 tokens, but step-2 has 13"),
         ({"n_heads": 1}, "step-1 has 2 heads per layer, but step-2 has 1"),
         ({"n_layers": 1}, "step-1 has 2 layers, but step-2 has 1"),
-        ({"longest": 32}, "step-1 reads contexts of at most 64 tokens, but step-2 of 32"),
+        ({"longest": 32}, "step-1 reads contexts of up to 64 tokens, but step-2 of up to 32"),
     ],
 )
 def test_models_of_other_shapes_are_refused(change, said):

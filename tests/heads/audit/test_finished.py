@@ -94,7 +94,7 @@ def test_only_parquet_files_are_replaced(whole, tmp_path):
 def test_a_file_with_a_head_twice_is_refused(whole, tmp_path):
     table = pq.read_table(whole.save(tmp_path / "heads.parquet"))
     pq.write_table(pa.concat_tables([table, table]), tmp_path / "twice.parquet")
-    with pytest.raises(UnreadableSource, match="not those of one model"):
+    with pytest.raises(UnreadableSource, match="a head occurs twice"):
         HeadAudit.load(tmp_path / "twice.parquet")
 
 
@@ -194,7 +194,7 @@ def test_a_folder_named_as_a_layer_is_of_others(work):
 
 def test_a_nested_identity_is_refused(tmp_path):
     (tmp_path / "audit.json").write_text("[" * 100_000)
-    with pytest.raises(UnreadableSource, match=r"audit\.json cannot be read; delete"):
+    with pytest.raises(UnreadableSource, match=r"audit\.json cannot be read; delete the folder"):
         audit_heads(MODEL, DOCUMENTS, settings=HOW, work=tmp_path)
 
 
@@ -221,7 +221,7 @@ def test_the_work_of_another_audit_is_refused(work, change):
     }.get(change, {})
     model = permute_weights(MODEL, seed=0) if change == "model" else MODEL
     documents = DOCUMENTS[::-1] if change == "documents" else DOCUMENTS
-    with pytest.raises(MismatchedParts, match=r"layers of another audit.*delete that folder"):
+    with pytest.raises(MismatchedParts, match=r"layers of another audit.*delete the folder"):
         audit_heads(model, documents, **({"causal": "all", "settings": HOW, "work": work} | other))
 
 
@@ -338,7 +338,7 @@ def test_of_two_audits_that_begin_together_one_gets_the_folder(tmp_path):
 
 def test_work_of_nobody_knows_what_is_refused(work):
     (work / "audit.json").unlink()
-    with pytest.raises(MismatchedParts, match=r"not the file audit\.json that says of which audit"):
+    with pytest.raises(MismatchedParts, match=r"the file audit\.json, which describes their audit"):
         audit_heads(permute_weights(MODEL, seed=0), DOCUMENTS, causal="all", settings=HOW, work=work)
     file = work / "mine.txt"
     file.write_text("mine")
@@ -449,6 +449,6 @@ def test_a_rung_with_other_entries_is_another_rung(tmp_path):
 def test_one_random_head_is_no_control():
     """Heads of one-head models had z = +inf against one random head."""
     model = read_object(made.make("llama", **SIZES | {"num_attention_heads": 1, "num_hidden_layers": 1}))
-    with pytest.raises(UnsupportedOption, match="one random head, which has no spread"):
+    with pytest.raises(UnsupportedOption, match="one random head, which is too few"):
         audit_heads(model, DOCUMENTS, settings=HOW, random=1)
     assert np.isfinite(audit_heads(model, DOCUMENTS, settings=HOW).seeking.z).all()

@@ -183,7 +183,7 @@ def test_a_series_in_another_order_is_split_by_place():
         (
             DOCUMENTS,
             AuditSettings(window=8),
-            r"need at least 65 tokens \(a length of 64\), but only 0 of the 12 drawn",
+            "a length of 64 needs 8 documents to score with at least 65 tokens, but only 0 of the 12 drawn",
         ),
         ([], HOW, "but the corpus has none"),
         ([DOCUMENTS[0]], HOW, "but the corpus has one document"),

@@ -50,7 +50,7 @@ def test_rows_outside_are_counted_and_reported(audit, tmp_path):
     assert counts == audit.outside.tolist()
     assert 0 < min(counts) < audit.n_rows < 1.12 * counts[3]
     said = " ".join(str(audit).split())
-    assert "Heads that attend to neither the window nor the first token in some of 160 rows" in said
+    assert "In some of 160 rows, these heads attend to neither the window nor the first token" in said
     assert f"left out for them: 0.3 ({counts[3]}), " in said
     assert HeadAudit.load(audit.save(tmp_path / "heads.parquet")).outside.tolist() == counts
 

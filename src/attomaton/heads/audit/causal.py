@@ -1,7 +1,6 @@
-"""Causal value of heads: how the loss rises with mean patterns, and with mean outputs.
+"""Causal value of heads: how much the loss rises with mean patterns, and with mean outputs.
 
-Mean outputs also remove what a head reads, so they are not evidence about where it looks. The two are always
-measured and shown together.
+Mean outputs also remove what a head reads, so they alone are not evidence about where it looks.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,12 +28,11 @@ MOST_EXACT = 6
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Causal(Tabular):
-    """Causal value of sets of heads: how much the loss rises, and how much accuracy falls.
+    """How much the loss rises, and how much accuracy falls, if sets of heads are replaced by their means.
 
-    ``sets`` are heads that are replaced together. ``loss`` and ``accuracy`` are those of the unchanged model
-    at the scored positions. ``pattern`` and ``ablation`` are the rise of the loss, in nats, with the mean
-    patterns and with the mean outputs of each set; ``pattern_drop`` and ``ablation_drop`` (n_sets,) the fall
-    in accuracy.
+    The heads of each of the ``sets`` are replaced together. ``loss`` and ``accuracy`` are those of the
+    unchanged model. ``pattern`` and ``ablation`` are the rise in loss, in nats, with mean patterns and with
+    mean outputs; ``pattern_drop`` and ``ablation_drop`` (n_sets,) are the fall in accuracy.
     """
 
     sets: tuple[tuple[Head, ...], ...]
@@ -51,7 +49,6 @@ class Causal(Tabular):
 
     @property
     def names(self) -> list[str]:
-        """The sets as text."""
         return [" ".join(map(str, heads)) for heads in self.sets]
 
     def _table(self) -> pa.Table:
@@ -83,21 +80,21 @@ def replace_heads(
     by: str = "lag",
     means_from: LabelledContexts | None = None,
 ) -> Causal:
-    """Measure the causal value of sets of heads, by mean patterns and by mean outputs.
+    """Measure how much the loss rises if heads get their mean pattern, and if they get their mean output.
 
     Parameters
     ----------
     model : HeadModel
-        The model.
     contexts : LabelledContexts
-        Where the loss is measured.
+        The contexts on which the loss is measured.
     sets : sequence of Head or of sequences of Head, optional
-        Heads that are replaced alone or together. None means each head alone.
+        The heads to replace, one at a time; the heads of an inner sequence are replaced together. None
+        replaces every head of the model, one at a time.
     by : str
-        What mean patterns depend on: ``"lag"`` suits text, ``"position"`` contexts in which each position has
-        its own role.
+        ``"lag"`` takes mean patterns by distance, which suits text. ``"position"`` takes them by position,
+        which suits contexts in which each position has its own role.
     means_from : LabelledContexts, optional
-        Where the means are taken. None means the same contexts.
+        The contexts over which means are taken. None means ``contexts``.
 
     Examples
     --------
@@ -110,7 +107,7 @@ def replace_heads(
     groups = alone if sets is None else [(heads,) if isinstance(heads, Head) else heads for heads in sets]
     checked = [tuple(check_heads(heads, model.shape)) for heads in groups]
     if means_from is not None and means_from.tokens.shape[1] != contexts.tokens.shape[1]:
-        raise MismatchedParts("means_from has contexts of another length; cut both to the same length")
+        raise MismatchedParts("means_from and contexts have different lengths; cut both to the same length")
     means = measure_means(model, contexts if means_from is None else means_from, by=by)
     return replace_by(model, contexts, means, checked)
 
@@ -118,7 +115,6 @@ def replace_heads(
 def replace_by(
     model: HeadModel, contexts: LabelledContexts, means: Means, sets: Sequence[Sequence[Head]]
 ) -> Causal:
-    """The causal value of sets of heads, by means that are measured already."""
     runs = [(heads, kind) for heads in sets for kind in KINDS]
     losses, hits = run_all(model, contexts, means, [((), "pattern"), *runs])
     drawn = Resampled.over(np.arange(len(contexts.tokens)))
@@ -139,9 +135,8 @@ def replace_by(
 class Shapley(Tabular):
     """Shapley values: the share of each of ``heads`` in their joint effect on the loss.
 
-    ``pattern`` and ``ablation`` (n_heads,) are shares in nats, for mean patterns and mean outputs; they add
-    up to the effect of the whole set. ``pattern_error`` and ``ablation_error`` are standard errors over
-    sampled orders, 0 if all subsets were measured.
+    ``pattern`` and ``ablation`` (n_heads,) are shares in nats, with mean patterns and with mean outputs.
+    ``pattern_error`` and ``ablation_error`` are standard errors over sampled orders, 0 for exact values.
     """
 
     heads: tuple[Head, ...]
@@ -153,8 +148,8 @@ class Shapley(Tabular):
     def __repr__(self) -> str:
         n = len(self.heads)
         return (
-            f"Shapley({n} head{'s' * (n != 1)}: mean patterns {self.pattern.sum():+.4f}, mean outputs "
-            f"{self.ablation.sum():+.4f} in all)"
+            f"Shapley({n} head{'s' * (n != 1)}; rise in loss with all mean patterns "
+            f"{self.pattern.sum():+.4f}, with all mean outputs {self.ablation.sum():+.4f})"
         )
 
     def _table(self) -> pa.Table:
@@ -173,22 +168,11 @@ def share_out(
     orders: int = 24,
     seed: int = 0,
 ) -> Shapley:
-    """Shapley values of heads: the rise in loss that each adds, averaged over the orders of replacing them.
+    """Compute Shapley values: the rise in loss that each head adds, averaged over orders of replacing heads.
 
-    Parameters
-    ----------
-    model : HeadModel
-        The model.
-    contexts : LabelledContexts
-        Where the loss is measured and the means are taken.
-    heads : sequence of Head
-        The set. For up to six heads every subset is measured, and the values are exact.
-    by : str
-        ``"lag"`` or ``"position"``, as in :func:`replace_heads`.
-    orders : int
-        How many orders are sampled if there are more than six heads.
-    seed : int
-        Random seed.
+    For up to six ``heads`` of the ``model`` all subsets are measured, and the values are exact. For more
+    heads, the mean is over as many random ``orders``, drawn with ``seed``. Loss and means are measured on the
+    same ``contexts``; ``by`` is ``"lag"`` or ``"position"``, as in :func:`replace_heads`.
 
     Examples
     --------

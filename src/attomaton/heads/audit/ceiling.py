@@ -1,12 +1,10 @@
 """The ceiling: how much of a head's attention any fixed score of query, token and lag could explain.
 
 Three kinds of scores are fitted together: an offset per lag and an effect per token, as in the ladder; the
-head's own scores of the mean input that each token gives to the layer, if weights are there; and a pair
-table of low rank, Σ_r u_r(query) v_r(token). Its rank is chosen on documents that the table was not fitted
-on. The share that this reaches is a lower estimate: another table may explain more.
-
-The share above the ceiling is contextual: attention that depends on more than the two tokens and their
-distance.
+head's own scores of the mean input of each token, if weights are there; and a pair table of low rank, Σ_r
+u_r(query) v_r(token), whose rank is chosen on documents left out of its fit. The explained share is a lower
+estimate of the ceiling. Attention above the ceiling is contextual: it depends on more than the two tokens and
+their distance.
 """
 
 from dataclasses import dataclass, field
@@ -40,19 +38,15 @@ GAIN = 3e-3  # the share of attention, on documents left out of the fit, that a 
 
 @dataclass(frozen=True, eq=False)
 class OwnScores:
-    """The scores that the heads of a model give to the mean inputs of tokens, by query, token and lag.
-
-    ``reads`` are means over the documents to fit on; a token without a mean input gets the mean of all.
-    """
+    """Scores that heads give to mean inputs of tokens; a token without mean input gets the mean of all."""
 
     model: LayeredModel = field(repr=False)
     reads: MeanReads = field(repr=False)
 
     def score(self, rows: Rows) -> Float64:
-        """The scores of the heads of ``rows``, shape (n_rows, n_heads, window + 2).
+        """Score ``rows``, shape (n_rows, n_heads, window + 2): the window, then the first token in two ways.
 
-        The scores of the window come first. The last two are for the first token: the score that the token
-        has elsewhere, and the mean score of the first position over all documents.
+        These are the score that this token has elsewhere, and the mean score of the first position.
         """
         reads, n, window = self.reads, len(rows), rows.window
         tokens = _find_indices(reads.tokens, np.concatenate([rows.tokens, rows.starts[:, None]], 1))
@@ -74,10 +68,9 @@ class OwnScores:
 
 @dataclass(frozen=True, eq=False)
 class Ceiling:
-    """The share of each head that fixed scores of query, token and lag explain on held-out documents.
+    """The share of attention that fixed scores of query, token and lag explain on held-out documents.
 
-    ``pairs`` are lower estimates of this share; ``ranks`` (n_heads,) are those of the pair tables, 0 where no
-    table helps.
+    ``pairs`` are lower estimates; ``ranks`` (n_heads,) are those of the pair tables, 0 where no table helps.
     """
 
     pairs: Estimates
@@ -85,7 +78,6 @@ class Ceiling:
 
 
 def find_ceiling(fitted: Rows, scored: Rows, own_scores: OwnScores | None = None) -> Ceiling:
-    """For every head, fit the best fixed scores of query, token and lag that the search finds."""
     rungs: list[Any] = [Position(), Duplicate(), KeyToken()]
     if own_scores is not None:
         scores = {id(rows): own_scores.score(rows) for rows in (fitted, scored)}
@@ -113,10 +105,7 @@ def find_ceiling(fitted: Rows, scored: Rows, own_scores: OwnScores | None = None
 
 @dataclass(frozen=True, eq=False)
 class _WindowScores:
-    """Own scores of the window as a rung; the first token is scored by :class:`_SinkScores`.
-
-    ``scores_of`` has the own scores of rows by their ``id``.
-    """
+    """Own scores of the window as a rung, from the own scores of rows by their ``id``."""
 
     scores_of: dict[int, Float64]
     name: str = "own scores"
@@ -161,10 +150,7 @@ def _find_indices(ascending: Int64, tokens: Integers) -> Int64:
 def _choose_table(
     pairs: "RowPairs", scores: Float64, attention: Float64, left_out: Bool, rng: np.random.Generator
 ) -> Float64 | None:
-    """The pair table of the best rank, fitted to all rows beside fixed ``scores``; None if none helps.
-
-    Ranks are compared on the rows ``left_out``, each with a table fitted to the others.
-    """
+    """The pair table of the best rank beside fixed ``scores``, by ``left_out`` rows; None if none helps."""
     if left_out.all() or not left_out.any():
         return None
     fitted_on, held_out = pairs.take(~left_out), pairs.take(left_out)
@@ -188,10 +174,10 @@ def _choose_table(
 class RowPairs:
     """The queries (n_rows,) and tokens (n_rows, n_keys + 1) of rows, by number, and sums by their number.
 
-    The first token of a context has two of these tokens, the last two: the number that all first tokens
-    share, and its own. A pair table of rank r has shape (n_queries + n_tokens, r): factors of queries, then
-    of tokens. ``by_query`` sums over the rows of each query, ``by_token`` over the keys (n_rows · n_keys) of
-    each token.
+    The last two tokens are those of the first position: the number that all first tokens share, and its own.
+    A pair table of rank r has shape (n_queries + n_tokens, r): factors of queries, then of tokens.
+    ``by_query`` and ``by_token`` are matrices that sum over rows by query, and over keys (n_rows · n_keys) by
+    token.
     """
 
     queries: Int64
@@ -217,7 +203,6 @@ class RowPairs:
 
     @cached_property
     def _token_of_key(self) -> Any:
-        """Which tokens each key has, shape (n_rows · n_keys, n_tokens)."""
         return self.by_token.T
 
     def take(self, rows: Bool) -> "RowPairs":
@@ -234,7 +219,6 @@ class RowPairs:
         return table[: self.n_queries][self.queries], of_tokens.reshape(len(self.queries), -1, table.shape[1])
 
     def loss(self, table: Float64, fixed: Float64, attention: Float64) -> tuple[float, Float64]:
-        """Mean cross-entropy in nats plus the ridge, and its gradient."""
         n, rank = len(attention), table.shape[1]
         of_queries, of_tokens = self._factors(table)
         scores = fixed + np.matmul(of_tokens, of_queries[:, :, None])[:, :, 0]

@@ -22,12 +22,12 @@ PRINTED_HEADS = 10  # heads that are printed for each measure: those with the la
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AuditDifference(Tabular):
-    """How the heads of two audits differ: the second minus the first.
+    """How the heads of two audits differ: the second audit minus the first.
 
-    ``models`` are the names of both models, ``heads`` those that both audits have, and ``names`` the
-    measures, called like the columns of ``HeadAudit.table()``. ``difference``, its standard ``error`` over
-    documents and ``z`` have shape (n_measures, n_heads). ``is_paired`` if both audits scored the same rows:
-    errors are then those of differences within documents. Otherwise the two audits count as independent.
+    ``models`` are the names of the models, ``heads`` the heads in both audits, and ``names`` the measures, as
+    in the columns of ``HeadAudit.table()``. ``difference``, its standard ``error`` over documents and ``z``
+    have shape (n_measures, n_heads). If ``is_paired``, both audits scored the same rows, and errors are those
+    of differences within documents; otherwise the audits count as independent.
     """
 
     models: tuple[str, str]
@@ -73,7 +73,6 @@ class AuditDifference(Tabular):
         return [repr(self), f"{self.models[1]} minus {self.models[0]}", Grid("", headers, rows)]
 
     def _largest(self, row: int) -> str:
-        """The heads with the largest |z| among those that differ in a measure."""
         order: list[int] = np.argsort(-np.abs(self.z[row]), kind="stable").tolist()
         differing = [head for head in order if self.holds[row, head]][:PRINTED_HEADS]
         return ", ".join(f"{self.heads[head]} {self.difference[row, head]:+.3f}" for head in differing)
@@ -84,9 +83,9 @@ def compare_audits(
 ) -> AuditDifference:
     """Compare two audits head by head, measure by measure.
 
-    ``first`` and ``second`` are audits, or saved ones, of models with the same heads: a base and a tuned
-    model, two checkpoints, or one model on two corpora. Where both scored the same rows, documents are
-    paired, which makes errors smaller.
+    ``first`` and ``second`` are audits, or paths of saved audits, of models with the same layers and heads,
+    such as a base model and a tuned one. If both audits scored the same rows, their documents are paired,
+    which makes standard errors smaller.
 
     Examples
     --------
@@ -101,11 +100,11 @@ def compare_audits(
     )
     heads = tuple(head for head in first.heads if head in set(second.heads))
     if not heads:
-        raise MismatchedParts("the audits have no head in common; audit the same heads of both models")
+        raise MismatchedParts("the two audits have no head in common; audit the same heads of both models")
     sizes = [(audit.n_layers, audit.n_heads) for audit in (first, second)]
     if sizes[0] != sizes[1]:
         shapes = " and ".join(f"{layers} layers of {heads} heads" for layers, heads in sizes)
-        raise MismatchedParts(f"the models have {shapes}; give audits of models of one shape")
+        raise MismatchedParts(f"the models have {shapes}; compare models with equally many heads")
     pairs = zip(first.ladder.names, second.ladder.names, strict=False)
     n_rungs = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))  # then shares mean other things
     measures = [_measures(audit, heads, n_rungs) for audit in (first, second)]
@@ -117,7 +116,7 @@ def compare_audits(
 
 
 def _measures(audit: HeadAudit, heads: tuple[Head, ...], n_rungs: int) -> dict[str, Estimates]:
-    """The measures of some heads, by column; of the ladder those of the first rungs."""
+    """The measures of some heads, by column, with the first rungs of the ladder only."""
     ladder = audit.ladder.by_column("explained")
     measures = {
         **dict(list(ladder.items())[:n_rungs]),
@@ -135,7 +134,6 @@ def _measures(audit: HeadAudit, heads: tuple[Head, ...], n_rungs: int) -> dict[s
 def _subtract(
     minuend: Estimates, subtrahend: Estimates, *, is_paired: bool
 ) -> tuple[Float64, Float64, Float64]:
-    """The difference of a measure, its error, and z by Student's distribution."""
     if is_paired:
         difference = minuend.minus(subtrahend)
         return difference.value, difference.error, difference.z

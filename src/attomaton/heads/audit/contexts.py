@@ -34,11 +34,11 @@ SHOWN_KEYS = 8  # keys of a context that are printed: those with the most attent
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadContexts(Tabular):
-    """Contexts in which a ``head`` departs most from the first rung, with the attention that each rung fits.
+    """Contexts in which the attention of a ``head`` differs most from what the first rung predicts.
 
-    ``rows`` are the contexts, for this head only, and ``names`` the rungs. ``fitted``, of shape (n_rungs,
-    n_rows, window + 1), is the attention that each rung together with those before it fits to the window and
-    the first token. ``vocabulary`` has the texts of the tokens.
+    ``rows`` are the attention rows of these contexts, and ``names`` the rungs. ``fitted`` (n_rungs, n_rows,
+    window + 1) is the attention on the window and the first token, as predicted by each rung with all rungs
+    before it. ``vocabulary`` has the texts of the tokens.
     """
 
     head: Head
@@ -51,10 +51,7 @@ class HeadContexts(Tabular):
         return f"HeadContexts(head {self.head}, {len(self.rows)} contexts)"
 
     def _table(self) -> pa.Table:
-        """One row per key: number, document, position, lag, token, label, attention, ``fitted <rung>``.
-
-        Keys are the positions of the window and, last, the first token.
-        """
+        """One row per key (positions of the window, then the first token), with a column for each rung."""
         n, n_keys = len(self.rows), self.rows.window + 1
         columns: dict[str, Any] = {
             "number": np.repeat(np.arange(n), n_keys),
@@ -76,7 +73,6 @@ class HeadContexts(Tabular):
 
     @property
     def _tokens(self) -> Int32:
-        """The token of each key, shape (n_rows, window + 1)."""
         return np.concatenate([self.rows.tokens, self.rows.starts[:, None]], 1)
 
     def _words(self) -> Vocabulary | None:
@@ -87,12 +83,11 @@ class HeadContexts(Tabular):
 
     def _blocks(self) -> list[Block]:
         rungs = ", ".join(f"+{number}\xa0{name}" for number, name in enumerate(self.names, 1))
-        columns = "Attention in %: own, and as fitted up to each rung; * marks the next token."
+        columns = "Attention in %: of the head (own), as predicted by rungs (+1, …); * marks the next token."
         legend = (line.replace("\xa0", " ") for line in wrap(f"Rungs: {rungs}.", 80))
         return [repr(self), columns, *legend, *map(self._grid_of_context, range(len(self.rows)))]
 
     def _grid_of_context(self, row: int) -> Grid:
-        """The keys of a row with the most attention."""
         tokens: list[int] = self._tokens[row].tolist()
         lags, attention, label = self._lags[row], self.rows.on_keys(0)[row], int(self.rows.labels[row])
         keys: list[int] = np.argsort(-attention, kind="stable")[:SHOWN_KEYS].tolist()
@@ -121,36 +116,33 @@ def show_head(
     theory: bool = False,
     settings: AuditSettings | None = None,
     limit: int | None = None,
-    examples: int = 5,
     tokenizer: Any = None,
     reading: Reading | None = None,
-    vocabulary: Vocabulary | None = None,
     progress: bool | Callable[[str], object] = False,
+    examples: int = 5,
+    vocabulary: Vocabulary | None = None,
 ) -> HeadContexts:
-    """The held-out contexts in which a head departs most from the first rung, one per document.
+    """Show the contexts in which the attention of a head differs most from what the first rung predicts.
+
+    They come from documents on which no rung was fitted, at most one from each.
 
     Parameters
     ----------
     model, corpus
-        As for :func:`~attomaton.heads.audit.heads.audit_heads`.
+        As in :func:`~attomaton.heads.audit.heads.audit_heads`.
     head : Head or str
         The head, such as ``Head(17, 5)``, ``"17.5"`` or ``"L17H5"``.
-    rungs, theory, settings, limit
-        As for ``audit_heads``.
+    rungs, theory, settings, limit, tokenizer, reading, progress
+        As in ``audit_heads``.
     examples : int
-        Number of contexts to show.
-    tokenizer, reading
-        As for ``audit_heads``.
+        The number of contexts.
     vocabulary : Vocabulary, optional
-        The texts of the tokens. None means those of the corpus.
-    progress : bool or callable
-        As for ``audit_heads``.
+        The texts of the tokens. None means the vocabulary of the corpus.
 
     Examples
     --------
     >>> from attomaton.heads.arrays import example_audit
-    >>> model, documents = example_audit()
-    >>> show_head(model, documents, Head(0, 1), settings=AuditSettings(window=8), examples=2)
+    >>> show_head(*example_audit(), Head(0, 1), settings=AuditSettings(window=8), examples=2)
     HeadContexts(head 0.1, 2 contexts)
     """
     settings, tell = settings or AuditSettings(), as_stages(progress)

@@ -39,18 +39,16 @@ _arrow: Any = pa
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadCourse(Tabular):
-    """The audit of every head at every step of training.
+    """Audits of the same heads at several ``steps`` of training, in ascending order of the steps.
 
-    ``steps`` ascend; ``audits`` are of the same contexts by the same rungs.
+    All ``audits`` use the same contexts and the same rungs.
 
     Examples
     --------
-    >>> from attomaton.heads import rotate_heads
     >>> from attomaton.heads.arrays import example_audit
-    >>> model, documents = example_audit()
-    >>> models = [rotate_heads(model, seed=0), model]
-    >>> audit_course(models, documents, steps=(0, 100), settings=AuditSettings(window=8)).shares.shape
-    (2, 8, 2)
+    >>> audit = audit_heads(*example_audit(), settings=AuditSettings(window=8))
+    >>> HeadCourse(steps=(100,), audits=(audit,)).shares.shape
+    (1, 8, 2)
     """
 
     steps: tuple[int, ...]
@@ -62,27 +60,25 @@ class HeadCourse(Tabular):
 
     @property
     def heads(self) -> tuple[Head, ...]:
-        """The heads."""
         return self.audits[0].heads
 
     @property
     def rungs(self) -> tuple[str, ...]:
-        """The rungs, nested."""
         return self.audits[0].ladder.names
 
     @property
     def shares(self) -> Float64:
-        """The share that the rungs up to each explain, shape (n_steps, n_rungs, n_heads)."""
+        """The share that each rung explains with all rungs before it, shape (n_steps, n_rungs, n_heads)."""
         return np.array([audit.ladder.shares for audit in self.audits])
 
     @property
     def excess(self) -> Float64:
-        """Excess label mass, shape (n_steps, n_heads)."""
+        """The excess attention on the next token, shape (n_steps, n_heads)."""
         return np.array([audit.seeking.excess.value for audit in self.audits])
 
     @property
     def z(self) -> Float64:
-        """z of next-token seeking, each step relative to its own random heads, shape (n_steps, n_heads)."""
+        """z of next-token seeking relative to the random heads of each step, shape (n_steps, n_heads)."""
         return np.array([audit.seeking.z for audit in self.audits])
 
     def _table(self) -> pa.Table:
@@ -95,11 +91,11 @@ class HeadCourse(Tabular):
         return mark(_arrow.concat_tables(tables).combine_chunks(), self.audits[-1].about)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the table as Parquet and return the path; of existing files only Parquet is replaced."""
+        """Write the table as a Parquet file and return its path; only Parquet files are overwritten."""
         return write_saved(self.table(), path)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw explained shares and excess label mass over the steps, on three matplotlib axes."""
+        """Draw explained shares, and the excess attention on the next token, on three matplotlib axes."""
         names = [str(head) for head in self.heads]
         return draw_course(self.steps, names, self.rungs, self.shares, self.excess, ax)
 
@@ -110,15 +106,16 @@ class HeadCourse(Tabular):
             repr(self),
             self._grid_of_rungs(),
             self._grid_of_heads(
-                f"Explained share by {self.rungs[0]} and all rungs up to {self.rungs[-1]}, head by head",
+                f"Explained share of each head, by all rungs from {self.rungs[0]} to {self.rungs[-1]}",
                 lambda step, head: f"{shares[step, -1, head]:.3f}",
             ),
             self._grid_of_heads(
-                "Label excess, and z", lambda step, head: f"{excess[step, head]:+.3f} {z[step, head]:+.1f}"
+                "Next-token excess, and z",
+                lambda step, head: f"{excess[step, head]:+.3f} {z[step, head]:+.1f}",
             ),
         ]
         if last.rises is not None:
-            title = "Rise of the loss: own mean pattern | mean output"
+            title = "Rise in loss with the head's mean pattern | with its mean output"
             blocks.append(self._grid_of_heads(title, self._show_rises))
         own_null = " Each step is compared with random heads of its own model." if last.n_random else ""
         blocks.append(last.about.said_of_z + own_null)
@@ -151,7 +148,7 @@ class HeadCourse(Tabular):
         ]
         first, *later = self.rungs
         headers = ["step", first, *(f"+ {name}" for name in later), "heads seeking the next token"]
-        return Grid("Mean explained share over heads, on held-out documents", headers, rows)
+        return Grid("Explained share of attention on held-out documents, mean over heads", headers, rows)
 
 
 def audit_course(
@@ -172,39 +169,23 @@ def audit_course(
     work: str | PathLike[str] | None = None,
     progress: bool | Callable[[str], object] = False,
 ) -> HeadCourse:
-    """Audit every head of a model, or some, at several steps of its training, on the same contexts.
+    """Audit the heads of a model at several steps of its training, on the same contexts.
+
+    The warning ``SameWeights`` means that two steps give identical numbers for every head.
 
     Parameters
     ----------
     models : sequence
-        Anything :func:`~attomaton.heads.opening.open_model` opens, or
-        :class:`~attomaton.heads.audit.steps.ModelStep`. They are opened one at a time. All must have the same
-        number of layers and heads, vocabulary and longest context.
+        A :class:`~attomaton.heads.audit.steps.ModelStep` for each step, or anything that
+        :func:`~attomaton.heads.opening.open_model` opens. The models are opened one at a time. All must have
+        the same numbers of layers and heads, vocabulary and longest context.
     corpus : path, Documents, sequence of str, or sequence of integer sequences
-        As for :func:`~attomaton.heads.audit.heads.audit_heads`.
+        As in :func:`~attomaton.heads.audit.heads.audit_heads`.
     steps : sequence of int, optional
-        The step of each model. None means the step of a ``ModelStep``, or the number in a folder's name.
-    rungs, theory
-        As for ``audit_heads``; made once, from the documents to fit on.
-    random : int
-        How many times random heads are drawn for each model, to compare its heads with.
-    causal, layers, heads, limit, tokenizer, reading, settings
-        As for ``audit_heads``.
-    work : path, optional
-        A folder in which finished layers of each step are kept. If a call is stopped, the same call continues
-        from there.
-    progress : bool or callable
-        As for ``audit_heads``.
-
-    Returns
-    -------
-    HeadCourse
-        Sorted by step.
-
-    Warns
-    -----
-    SameWeights
-        Two steps give identical numbers for every head.
+        The step of each model. None means the step of a ``ModelStep``, or the number in the name of a folder.
+    rungs, theory, random, causal, layers, heads, limit, tokenizer, reading, settings, work, progress
+        As in ``audit_heads``. Rungs are made once, from the documents to fit on. ``random`` is a number:
+        random heads are drawn that many times for each model.
 
     Examples
     --------
@@ -268,7 +249,6 @@ def remove_finished(work: str | PathLike[str]) -> None:
 
 
 def _warn_of_copies(ordered: Sequence[ModelStep], audits: Sequence[HeadAudit]) -> None:
-    """Warn if the last audit has the numbers of an earlier step."""
     *earlier, last = (audit.table() for audit in audits)
     copy = ordered[len(earlier)]
     for original, table in zip(ordered, earlier, strict=False):
@@ -284,8 +264,6 @@ def _warn_of_copies(ordered: Sequence[ModelStep], audits: Sequence[HeadAudit]) -
 
 
 def _name_stages(tell: Stages, step: str) -> Stages:
-    """Progress that puts the step before the name of each stage."""
-
     def begin(stage: str) -> None:
         tell.begin(f"{step}: {stage}")
 

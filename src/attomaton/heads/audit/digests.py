@@ -20,8 +20,8 @@ PROVENANCE = ("_attn_implementation", "_name_or_path", "transformers_version")
 def digest_value(value: Any) -> str:
     """The SHA-256 of a model or a rung: of every byte of its arrays, and of every number and text in it.
 
-    Classes from elsewhere and functions count with their code, PyTorch modules with their weights and printed
-    form. An object without attributes, such as an iterator, counts with its type only.
+    Functions and classes from elsewhere count with their code; an object without attributes counts by its
+    type.
     """
     digest = _Digest()
     digest.add(value)

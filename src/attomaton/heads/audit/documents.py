@@ -14,10 +14,7 @@ from attomaton.heads.audit.jackknife import FEWEST_DOCUMENTS
 
 
 def list_documents(documents: Any, limit: int | None = None) -> list[Any]:
-    """At most ``limit`` documents, in order, from any container: lists, arrays, tensors, columns, series.
-
-    A pandas series gives its values: its index may be in another order.
-    """
+    """At most ``limit`` documents, in order, from any container; a pandas series gives its values."""
     if isinstance(documents, Documents):
         ends = documents.offsets[: None if limit is None else limit + 1].tolist()
         return [documents.ids[first:last] for first, last in pairwise(ends)]
@@ -37,13 +34,13 @@ def cut_documents(documents: Iterable[Any], longest: int, *, n_tokens: int) -> l
         except ValueError:  # lists of unequal lengths
             whole = np.empty((0, 0))
         if whole.ndim != 1 or (len(whole) and not np.issubdtype(whole.dtype, np.integer)):
-            raise InvalidSamples(f"document {number} is not a list of token ids; tokenise it for the model")
+            raise InvalidSamples(f"document {number} is not a list of token ids; tokenise the text")
         ids = whole[:longest]
         wrong = ids[(ids < 0) | (ids >= n_tokens)]
         if len(wrong):
             raise TokenOutOfRange(
                 f"document {number} contains the id {wrong[0]}, but the ids of the model are 0 … "
-                f"{n_tokens - 1}; tokenise it with the tokenizer of the model"
+                f"{n_tokens - 1}; tokenise the text with the tokenizer of the model"
             )
         cut.append(ids.astype(np.int32))
     return cut
@@ -60,10 +57,7 @@ def split_documents(n: int, *, share: float = 0.6, seed: int = 0) -> tuple[list[
 def check_split(
     documents: Sequence[Any], fit_on: Sequence[int], score_on: Sequence[int], *, window: int, length: int
 ) -> None:
-    """Raise if the documents of a split are too short, or too few of them are long enough, for an audit.
-
-    ``length`` is the number of tokens in each context for causal value, or 0.
-    """
+    """Raise if too few documents are long enough for a window, or for ``length`` tokens if it is not 0."""
     fitted, scored = ([len(documents[number]) for number in numbers] for numbers in (fit_on, score_on))
     if max(fitted) < window + 2:
         raise InvalidSamples(
@@ -74,9 +68,9 @@ def check_split(
         n_long = sum(n_tokens >= least for n_tokens in scored)
         if least > 1 and n_long < FEWEST_DOCUMENTS:
             raise InvalidSamples(
-                f"{FEWEST_DOCUMENTS} documents to score need at least {least} tokens ({option}), but only "
-                f"{n_long} of the {len(scored)} drawn from {len(documents)} documents have so many; give "
-                "more documents, split long ones, or choose a smaller window or length"
+                f"{option} needs {FEWEST_DOCUMENTS} documents to score with at least {least} tokens, but "
+                f"only {n_long} of the {len(scored)} drawn from {len(documents)} documents have so many; "
+                "give more documents, split long ones, or choose a smaller window or length"
             )
 
 
@@ -87,5 +81,5 @@ def check_copies(fitted: Sequence[Int32], scored: Sequence[Int32]) -> None:
     if 2 * copies > len(scored):
         raise InvalidSamples(
             f"{copies} of the {len(scored)} documents to score are copies of documents to fit on, so "
-            "nothing is held out; give each document once"
+            "they are not held out; remove the copies"
         )

@@ -32,11 +32,7 @@ FULL = 255  # the whole attention of a query: on the window, on the first token 
 
 
 def choose_contexts(rows: Rows, *, n: int = 3, vocabulary: Vocabulary | None = None) -> Any:
-    """For each head, the rows that depart most from its mean pattern, at most one per document.
-
-    Returns an Arrow array of type ``CONTEXTS``, one entry per head; tokens are texts, or ids if there is no
-    vocabulary.
-    """
+    """For each head, the rows that depart most from its mean pattern, one per document, as ``CONTEXTS``."""
 
     @cache
     def text(token: int) -> str:

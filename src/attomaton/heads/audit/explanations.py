@@ -1,9 +1,8 @@
 """Possible explanations of where a head attends: rungs of the ladder.
 
-A rung knows nothing about heads. Either it gives a score to each key of a row, and how much attention a key
-gets is softmax(β · score) with one fitted scale β; or it is free, with one offset per lag (:class:`Position`)
-or one effect per token (:class:`KeyToken`) fitted for each head. Rungs that need a corpus are made from
-documents that are not scored.
+Most rungs give a score to each key of a row: the predicted attention is softmax(β · score), with a scale β
+fitted for each head. Two are free: :class:`Position` has an offset per lag and :class:`KeyToken` an effect
+per token, fitted for each head. Rungs that need a corpus are made from documents that are not scored.
 """
 
 from collections.abc import Sequence
@@ -28,7 +27,7 @@ FLOOR = 0.28  # the share of uniform attention mixed into the automaton's, whose
 
 
 class Rung(Protocol):
-    """An explanation of attention.
+    """An explanation of where heads attend: any object with a ``name`` and a method ``scores``.
 
     Examples
     --------
@@ -37,9 +36,6 @@ class Rung(Protocol):
     ...
     ...     def scores(self, rows):
     ...         return np.tile(-np.arange(rows.window), (len(rows), 1))
-    >>> rung: Rung = Nearest()
-    >>> rung.name
-    'nearest'
     """
 
     @property
@@ -48,21 +44,21 @@ class Rung(Protocol):
         ...
 
     def scores(self, rows: Rows) -> Float64:
-        """A score for each position of the window, and optionally for the first token of the context.
+        """Return a score for each position of the window, and optionally for the first token of the context.
 
-        Shape (n_rows, window or window + 1), or (n_rows, n_heads, window or window + 1) where heads differ.
+        The shape is (n_rows, window) or (n_rows, window + 1). If heads have different scores, the shape is
+        (n_rows, n_heads, window) or (n_rows, n_heads, window + 1).
         """
         ...
 
 
 @dataclass(frozen=True)
 class Position:
-    """The position profile: one offset per lag, fitted for each head.
+    """Explain attention by distance from the query: one offset per distance is fitted for each head.
 
     Examples
     --------
-    >>> Position().name
-    'position'
+    >>> rungs = [Sink(), PreviousToken(), Position()]
     """
 
     name: str = "position"
@@ -70,15 +66,14 @@ class Position:
 
 @dataclass(frozen=True)
 class KeyToken(Checked):
-    """One effect per token, fitted for each head and shrunk.
+    """Explain attention by the attended token: one effect per token is fitted for each head.
 
-    ``ridge`` × the squares of the effects is added to the loss, in nats per row; ``name`` is the name in
-    tables.
+    The fit adds ``ridge`` times the sum of the squared effects to the loss, in nats per row. ``name`` is the
+    name in tables.
 
     Examples
     --------
-    >>> KeyToken(ridge=0.01).name
-    'key token'
+    >>> rungs = [Position(), KeyToken(ridge=0.01)]
     """
 
     ridge: float = field(default=1e-3, metadata=checked(real_number, above=0.0))
@@ -91,93 +86,87 @@ LadderRung = Position | KeyToken | Rung
 
 @dataclass(frozen=True)
 class Last:
-    """The query's own position.
+    """Explain attention on the position of the query itself.
 
     Examples
     --------
-    >>> Last().name
-    'last'
+    >>> rungs = [Sink(), Last(), Position()]
     """
 
     name: str = "last"
 
     def scores(self, rows: Rows) -> Float64:
-        """1 at the query's own position, shape (n_rows, window)."""
+        """Return scores of shape (n_rows, window): 1 at the query's own position, 0 elsewhere."""
         return np.broadcast_to((np.arange(rows.window) == 0).astype(np.float64), rows.tokens.shape)
 
 
 @dataclass(frozen=True)
 class Sink:
-    """The first token of the context.
+    """Explain attention on the first token of the context.
 
     Examples
     --------
-    >>> Sink().name
-    'sink'
+    >>> rungs = [Sink(), Position()]
     """
 
     name: str = "sink"
 
     def scores(self, rows: Rows) -> Float64:
-        """1 at the first token, shape (n_rows, window + 1)."""
+        """Return scores of shape (n_rows, window + 1): 1 at the first token, the last column, else 0."""
         is_first = (np.arange(rows.window + 1) == rows.window).astype(np.float64)
         return np.broadcast_to(is_first, (len(rows), rows.window + 1))
 
 
 @dataclass(frozen=True)
 class PreviousToken:
-    """The position before the query.
+    """Explain attention on the position just before the query.
 
     Examples
     --------
-    >>> PreviousToken().name
-    'previous token'
+    >>> rungs = [Sink(), PreviousToken()]
     """
 
     name: str = "previous token"
 
     def scores(self, rows: Rows) -> Float64:
-        """1 at the position before the query's, shape (n_rows, window)."""
+        """Return scores of shape (n_rows, window): 1 at the position before the query, 0 elsewhere."""
         return np.broadcast_to((np.arange(rows.window) == 1).astype(np.float64), rows.tokens.shape)
 
 
 @dataclass(frozen=True)
 class Duplicate:
-    """Earlier positions with the token of the query.
+    """Explain attention on earlier positions that have the same token as the query.
 
     Examples
     --------
-    >>> Duplicate().name
-    'duplicate'
+    >>> rungs = [Position(), Duplicate()]
     """
 
     name: str = "duplicate"
 
     def scores(self, rows: Rows) -> Float64:
-        """1 where an earlier token is the query, shape (n_rows, window)."""
+        """Return scores of shape (n_rows, window): 1 where an earlier token is the query token, else 0."""
         earlier = np.arange(rows.window) > 0
         return ((rows.tokens == rows.queries[:, None]) & earlier).astype(np.float64)
 
 
 @dataclass(frozen=True)
 class Induction(Checked):
-    """The positions after an earlier occurrence of the query, or of the last ``length`` tokens (1 to 3).
+    """Explain attention on the tokens after an earlier occurrence of the last ``length`` tokens (1 to 3).
 
     Examples
     --------
-    >>> Induction(2).name
-    'induction by 2'
+    >>> rungs = [Position(), Induction(1), Induction(2)]
     """
 
     length: int = field(default=1, metadata=checked(whole_number, least=1, most=EARLIER))
 
     @property
     def name(self) -> str:
-        """The name in tables."""
         return "induction" if self.length == 1 else f"induction by {self.length}"
 
     def scores(self, rows: Rows) -> Float64:
-        """1 where the tokens before a position are the last ``length``, shape (n_rows, window)."""
+        """Return scores of shape (n_rows, window): 1 after an earlier occurrence of these tokens, else 0."""
         same = np.tile(np.arange(rows.window) > 0, (len(rows), 1))
         for back in range(self.length):
             same &= rows.past[:, back + 1 : back + 1 + rows.window] == rows.past[:, back, None]
@@ -186,9 +175,10 @@ class Induction(Checked):
 
 @dataclass(frozen=True, eq=False)
 class Delimiters:
-    """The positions of punctuation and line ends.
+    """Explain attention on punctuation and line ends.
 
-    ``tokens`` (n_tokens,) says which tokens count; ``name`` is the name in tables.
+    ``tokens`` (n_tokens,) is True for tokens that are punctuation or contain a line end. ``name`` is the name
+    in tables.
 
     Examples
     --------
@@ -201,24 +191,23 @@ class Delimiters:
 
     @classmethod
     def from_texts(cls, texts: Sequence[str]) -> "Delimiters":
-        """From the texts of all tokens: those with a line end, and punctuation (no letter or digit)."""
+        """Make the rung from the texts of all tokens: delimiters have a line end, or no letter or digit."""
         return cls(np.array([_delimits(text) for text in texts], bool))
 
     def scores(self, rows: Rows) -> Float64:
-        """1 where the token counts, shape (n_rows, window)."""
+        """Return scores of shape (n_rows, window): 1 at punctuation and line ends, 0 elsewhere."""
         return self.tokens[rows.tokens].astype(np.float64)
 
 
 def _delimits(text: str) -> bool:
-    """Whether a text is punctuation or ends a line."""
     return "\n" in text or (bool(text.strip()) and not any(letter.isalnum() for letter in text))
 
 
 @dataclass(frozen=True, eq=False)
 class SentenceStart:
-    """The positions at which a sentence or a line begins.
+    """Explain attention on positions at which a sentence or a line begins.
 
-    ``ends`` (n_tokens,) says which tokens end a sentence or a line; ``name`` is the name in tables.
+    ``ends`` (n_tokens,) is True for tokens that end a sentence or a line. ``name`` is the name in tables.
 
     Examples
     --------
@@ -231,7 +220,7 @@ class SentenceStart:
 
     @classmethod
     def from_texts(cls, texts: Sequence[str]) -> "SentenceStart":
-        """From the texts of all tokens: those with a line end, or whose end is . ! ? or 。 (and a quote)."""
+        """Make the rung from the texts of all tokens: a sentence ends with . ! ? or 。 (and a quote)."""
         stripped = [text.rstrip(" \"'”’)") for text in texts]
         ends = [
             short.endswith((".", "!", "?", "。")) or "\n" in text
@@ -240,17 +229,17 @@ class SentenceStart:
         return cls(np.array(ends, bool))
 
     def scores(self, rows: Rows) -> Float64:
-        """1 where the token before ends a sentence or a line, shape (n_rows, window)."""
+        """Return scores of shape (n_rows, window): 1 where a sentence or a line begins, 0 elsewhere."""
         before = rows.past[:, 1 : rows.window + 1]
         return (self.ends[before] & (before >= 0)).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class TokenCounts:
-    """How often each token occurs in documents, and each pair of a token and the next.
+    """How often each token, and each pair of a token and the next, occurs in documents.
 
-    ``tokens`` (n_tokens,) are the counts of tokens, ``pairs`` (n_pairs,) those of the pairs that occur, and
-    ``keys`` (n_pairs,) these pairs as packed numbers, ascending.
+    ``tokens`` (n_tokens,) are the counts of tokens. ``pairs`` (n_pairs,) are the counts of the pairs that
+    occur, and ``keys`` (n_pairs,) these pairs as packed numbers, ascending.
     """
 
     tokens: Int64
@@ -281,41 +270,39 @@ class TokenCounts:
 
 @dataclass(frozen=True, eq=False)
 class Frequency:
-    """The logarithm of a token's count.
+    """Explain attention by how often the attended token occurs.
 
-    ``counts`` are those of the documents to fit on, and ``name`` is the name in tables.
+    ``counts`` come from the documents to fit on. ``name`` is the name in tables.
 
     Examples
     --------
-    >>> Frequency(TokenCounts.of([[0, 1]], n_tokens=2)).name
-    'frequency'
+    >>> rung = Frequency(TokenCounts.of([[0, 1]], n_tokens=2))
     """
 
     counts: TokenCounts
     name: str = "frequency"
 
     def scores(self, rows: Rows) -> Float64:
-        """ln(count + ½) of each token, shape (n_rows, window)."""
+        """Return ln(count + ½) of the token at each position, shape (n_rows, window)."""
         return np.log(self.counts.tokens + 0.5)[rows.tokens]
 
 
 @dataclass(frozen=True, eq=False)
 class Bigram:
-    """The log probability that a token follows the query in the corpus.
+    """Explain attention by the probability that the attended token follows the query token.
 
-    ``counts`` are those of the documents to fit on, and ``name`` is the name in tables.
+    ``counts`` come from the documents to fit on. ``name`` is the name in tables.
 
     Examples
     --------
-    >>> Bigram(TokenCounts.of([[0, 1]], n_tokens=2)).name
-    'bigram'
+    >>> rung = Bigram(TokenCounts.of([[0, 1]], n_tokens=2))
     """
 
     counts: TokenCounts
     name: str = "bigram"
 
     def scores(self, rows: Rows) -> Float64:
-        """ln((count + 0.1) / (Σ counts + 0.1 n_tokens)), shape (n_rows, window)."""
+        """Return ln((c + 0.1) / (C + 0.1 n_tokens)): of C tokens after the query token, c are this token."""
         queries = rows.queries[:, None]
         pairs = self.counts.count_pairs_of(queries, rows.tokens)
         return np.log((pairs + 0.1) / (self.counts.followed[queries] + 0.1 * len(self.counts.tokens)))
@@ -323,24 +310,24 @@ class Bigram:
 
 @dataclass(frozen=True, eq=False)
 class PMI:
-    """Pointwise mutual information of the query and the token that follows it.
+    """Explain attention by pointwise mutual information of the query token and the attended token.
 
-    ``counts`` are those of the documents to fit on, and ``name`` is the name in tables.
+    This is large if the attended token is likelier after the query token than anywhere else. ``counts`` come
+    from the documents to fit on. ``name`` is the name in tables.
 
     Examples
     --------
-    >>> PMI(TokenCounts.of([[0, 1]], n_tokens=2)).name
-    'PMI'
+    >>> rung = PMI(TokenCounts.of([[0, 1]], n_tokens=2))
     """
 
     counts: TokenCounts
     name: str = "PMI"
 
     def scores(self, rows: Rows) -> Float64:
-        """ln(probability after the query / probability anywhere), shape (n_rows, window).
+        """Return ln(probability after the query / probability anywhere) of tokens, shape (n_rows, window).
 
-        A token that the corpus lacks gets the mean score of the other tokens in its row, which is neutral;
-        for a query that the corpus lacks all scores are 0.
+        A token that is not in the corpus gets the mean score of the other tokens in its row. If no token
+        follows the query token in the corpus, all scores of the row are 0.
         """
         tokens = self.counts.tokens
         scores = Bigram(self.counts).scores(rows) - Frequency(self.counts).scores(rows)
@@ -353,23 +340,15 @@ class PMI:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Scores looked up by query and token in a table, which may lack pairs.
+    """Explain attention by a table of scores for pairs of query and token.
 
-    Attributes
-    ----------
-    name : str
-        Name in tables.
-    query, token : integers, shape (n_pairs,)
-        The pairs.
-    values : float64 array, shape (n_pairs,) or (n_heads, n_pairs)
-        Their scores, shared by all heads or one row for each of ``Rows.heads``.
-    background : float64 array, shape (n_tokens,) or (n_heads, n_tokens)
-        The score of a token for pairs not in the table.
+    ``values`` (n_pairs,) are the scores of the pairs in ``query`` and ``token`` (n_pairs,). A pair that is
+    not in the table gets the score of its token in ``background`` (n_tokens,). If heads have different
+    scores, both arrays have one row per head, in the order of ``Rows.heads``. ``name`` is the name in tables.
 
     Examples
     --------
-    >>> Table("pairs", np.array([0]), np.array([1]), values=np.array([2.0]), background=np.zeros(2)).name
-    'pairs'
+    >>> rung = Table("pairs", np.array([0]), np.array([1]), values=np.array([2.0]), background=np.zeros(2))
     """
 
     name: str
@@ -380,7 +359,7 @@ class Table:
 
     def __post_init__(self) -> None:
         if not len(self.query) == len(self.token) == self.values.shape[-1]:
-            raise MismatchedParts(f"the table {self.name!r} needs as many values as queries and tokens")
+            raise MismatchedParts(f"the table {self.name!r} needs a query, a token and a value for each pair")
 
     @cached_property
     def _sorted(self) -> tuple[Int64, Int64]:
@@ -389,7 +368,7 @@ class Table:
         return keys[order], order
 
     def scores(self, rows: Rows) -> Float64:
-        """The score of each position, shape (n_rows, window), or (n_rows, n_heads, window)."""
+        """Return scores of shape (n_rows, window), or (n_rows, n_heads, window) if heads differ."""
         keys, order = self._sorted
         pairs = pack_pairs(np.repeat(rows.queries, rows.window), rows.tokens.ravel())
         indices, in_table = find_rows(keys, pairs)
@@ -403,7 +382,7 @@ class Table:
 
 
 def first_looks(beginning: Beginning, *, name: str = "first looks") -> Table:
-    """Q̄ at the beginning of training as a rung: what each query attends to first.
+    """Explain attention by the tokens that each query attends to first at the beginning of training.
 
     Examples
     --------
@@ -418,20 +397,19 @@ def first_looks(beginning: Beginning, *, name: str = "first looks") -> Table:
 
 
 def usefulness(tables: Sequence[UtilityTable], *, name: str = "utility") -> Table:
-    """Utility tables of all heads, in the order of ``Rows.heads``, as one rung with scores per head.
+    """Explain attention by the utility tables of all heads, in the order of ``Rows.heads``.
 
-    The tables must have the same pairs, as those of one call of ``measure_utility`` do.
+    All tables must have the same pairs of query and token: measure them in one call of ``measure_utility``.
 
     Examples
     --------
     >>> from attomaton.heads import from_arrays, measure_utility
     >>> model = from_arrays(np.eye(5), *np.random.default_rng(0).normal(size=(4, 1, 2, 5, 5)))
-    >>> usefulness(measure_utility(model, np.array([[0, 1, 2, 1, 0]]))).values.shape[0]
-    2
+    >>> rung = usefulness(measure_utility(model, np.array([[0, 1, 2, 1, 0]])))
     """
     pairs = [table.scores.select(["query", "token"]) for table in tables]
     if any(pairs_of_head != pairs[0] for pairs_of_head in pairs):
-        raise MismatchedParts(f"the tables of {name!r} have different pairs; measure them on the same text")
+        raise MismatchedParts(f"tables of {name!r} have different pairs; measure them in one call")
     values = np.array([column(table.scores, "score") for table in tables])
     query, token = (column(pairs[0], name) for name in ("query", "token"))
     return Table(name, query, token, values, np.array([table.background for table in tables]))
@@ -439,23 +417,17 @@ def usefulness(tables: Sequence[UtilityTable], *, name: str = "utility") -> Tabl
 
 @dataclass(frozen=True, eq=False)
 class AttentionRung:
-    """Attention computed by attomaton: the automaton, ``shrink``, or ``fast_forward`` at a step.
+    """Explain attention by ``attention`` that attomaton computes over the last tokens of each context.
 
-    Attributes
-    ----------
-    name : str
-        Name in tables.
-    attention : Attention
-        Computes attention over the last ``window`` tokens of each context.
-    floor : float, optional
-        The share of uniform attention mixed in before the logarithm. None means 0 for finite scores, and 0.28
-        for the automaton, whose attention is 0 at most positions.
+    This can be the automaton, ``shrink``, or ``fast_forward`` at a step. ``floor`` is the share of uniform
+    attention that is mixed in before the logarithm is taken. None means 0 for attention that is positive
+    everywhere, and 0.28 for the automaton, whose attention is 0 at most positions. ``name`` is the name in
+    tables.
 
     Examples
     --------
     >>> import attomaton as at
-    >>> AttentionRung("automaton", at.learn(["a b a c a b"], window=3)).name
-    'automaton'
+    >>> rung = AttentionRung("automaton", at.learn(["a b a c a b"], window=3))
     """
 
     name: str
@@ -463,7 +435,7 @@ class AttentionRung:
     floor: float | None = None
 
     def scores(self, rows: Rows) -> Float64:
-        """The logarithm of the attention, shape (n_rows, window)."""
+        """Return the logarithm of the attention on each position, shape (n_rows, window)."""
         n, window = len(rows), rows.window
         default = 0.0 if isinstance(self.attention, FiniteAttention) else FLOOR
         floor = default if self.floor is None else self.floor

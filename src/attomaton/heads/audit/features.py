@@ -19,8 +19,8 @@ class Features:
     """Rows with the scores of every rung, for all heads.
 
     ``scores`` has an array for each rung, of shape (n_rows, n_keys) or (n_rows, n_heads, n_keys), or None for
-    free offsets and effects. ``tokens`` (n_rows, n_keys) are numbers from 0 to ``n_tokens`` − 1 of the tokens
-    that occur; the last number is that of every first token of a context, whatever it is.
+    free rungs. ``tokens`` (n_rows, n_keys) are numbers of tokens; every first token of a context has the last
+    number.
     """
 
     rows: Rows
@@ -44,7 +44,6 @@ class Features:
         return features
 
     def attending(self, index: int) -> "Features":
-        """The rows in which one head attends to any key."""
         attends = self.rows.attends[:, index]
         if attends.all():
             return self
@@ -86,10 +85,9 @@ class Features:
 
 
 def score_rows(rung: Rung, rows: Rows) -> Float64:
-    """The scores of a rung minus their mean in each row, for all keys, if they fit the rows and are finite.
+    """The checked scores of a rung for all keys, minus their mean in each row.
 
-    If the rung does not score the first token, that gets the median of the row: 0 for a rung of zeros and
-    few ones.
+    If the rung does not score the first token, that gets the median of the row: 0 for a rung with few ones.
     """
     scores = np.asarray(rung.scores(rows), np.float64)
     n, window = rows.tokens.shape
@@ -108,20 +106,14 @@ def score_rows(rung: Rung, rows: Rows) -> Float64:
 
 
 class RungFit(NamedTuple):
-    """One rung of one head, fitted and evaluated on the rows to score.
-
-    ``logs`` (n_rows, n_keys) are the logarithms of the fitted attention; ``scale`` is β, NaN for free rungs.
-    """
+    """A fitted rung: ``logs`` (n_rows, n_keys) of the attention it predicts, and β, NaN for free rungs."""
 
     logs: Float64
     scale: float
 
 
 def climb_head(fitted: Features, scored: Features, index: int, *, nested: bool = True) -> Iterator[RungFit]:
-    """Fit every rung of one head on some rows, and evaluate the fits on others.
-
-    Nested fits begin with the coefficients of the rung before; otherwise each rung is fitted alone.
-    """
+    """Fit every rung of one head on some rows, alone or with all rungs before, and evaluate it on others."""
     fitted = fitted.attending(index)
     if not len(fitted.rows):
         flat = np.full(scored.tokens.shape, -np.log(scored.tokens.shape[1]))

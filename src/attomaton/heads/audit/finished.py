@@ -94,21 +94,23 @@ class FinishedLayers:
         except FileNotFoundError as error:
             if numbered(folder, LAYER):
                 raise MismatchedParts(
-                    f"{folder} has finished layers, but not the file {IDENTITY} that says of which audit; "
-                    "give another folder, or delete this one to start again"
+                    f"{folder} has finished layers, but the file {IDENTITY}, which describes their audit, is "
+                    "missing; delete the folder to start again"
                 ) from error
             with explained(folder):
                 folder.mkdir(exist_ok=True)
                 write_file(folder / IDENTITY, lambda draft: draft.write_text(text, encoding="utf-8"))
             return
         except (OSError, ValueError, RecursionError) as error:
-            raise UnreadableSource(f"{folder / IDENTITY} cannot be read; delete {folder}") from error
+            raise UnreadableSource(
+                f"{folder / IDENTITY} cannot be read; delete the folder {folder}"
+            ) from error
         if old != new:
             entries = cast("dict[str, Any]", old) if isinstance(old, dict) else {}
             different = [name for name in new if entries.get(name) != new[name]]
             raise MismatchedParts(
                 f"{folder} has finished layers of another audit (different: {', '.join(different)}); "
-                "continue with the same model, corpus and options, or delete that folder to start again"
+                "repeat the call with the same arguments, or delete the folder to start again"
             )
 
     def read(self) -> dict[int, HeadAudit]:

@@ -36,9 +36,8 @@ MOST_CONJUGATE_STEPS = 60  # iterations of conjugate gradients in each step
 class Design:
     """The regressors for the attention rows of one head, and the order of their coefficients.
 
-    First the offsets of all keys, if ``profile``; then the effects of all ``n_tokens`` tokens, shrunk by
-    ``ridge``, if there are ``tokens`` (n_rows, n_keys); last the scales of ``features`` (n_features, n_rows,
-    n_keys).
+    First come the offsets of all keys, if ``profile``; then the effects of ``n_tokens`` tokens, if there are
+    ``tokens`` (n_rows, n_keys); last the scales of ``features`` (n_features, n_rows, n_keys).
     """
 
     profile: bool
@@ -59,7 +58,6 @@ class Design:
 
     @cached_property
     def penalty(self) -> Float64:
-        """The ridge penalty of each coefficient, shape (size,)."""
         offsets_end, effects_end = self.borders
         penalty = np.full(self.size, TINY)
         penalty[offsets_end:effects_end] = 2.0 * self.ridge
@@ -78,7 +76,6 @@ class Design:
         return self._occurrences.T
 
     def scores(self, coefficients: Float64) -> Float64:
-        """The scores of all keys, shape (n_rows, n_keys)."""
         offsets_end, effects_end = self.borders
         total = np.tensordot(coefficients[effects_end:], self.features, 1)
         if offsets_end:
@@ -109,11 +106,7 @@ class Design:
 
 
 def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -> Float64:
-    """The coefficients with the smallest loss on attention rows of shape (n_rows, n_keys), shape (size,).
-
-    Newton steps are halved until the loss falls, and end where no entry of the gradient is above
-    ``GRADIENT_TOLERANCE`` times the root of the mean KL(attention ‖ uniform).
-    """
+    """The coefficients with the smallest loss on attention (n_rows, n_keys), by damped Newton steps."""
     n, n_keys = attention.shape
     coefficients = np.zeros(design.size) if start is None else start.copy()
     loss, logs = design.evaluate(coefficients, attention)

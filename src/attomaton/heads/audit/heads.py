@@ -1,8 +1,7 @@
 """The audit of all heads of a model on a corpus, layer by layer.
 
-Documents are split in two. One pass records attention rows, of the model and of random heads, on both parts.
-For the heads of a layer, rungs and habits are fitted on the first part; ladder, next-token seeking and
-ceiling are measured on the second.
+One pass records attention rows of the model and of random heads. Rungs and habits are fitted on the rows of
+some documents; ladder, next-token seeking and ceiling are measured on the rows of the others.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,43 +63,44 @@ def audit_heads(
     work: str | PathLike[str] | None = None,
     progress: bool | Callable[[str], object] = False,
 ) -> HeadAudit:
-    """Audit every head of a model on a corpus, or some of them.
+    """Audit the attention heads of a model on a corpus: what explains where each head looks.
+
+    Explanations are fitted on some documents, drawn at random, and tested on the others.
 
     Parameters
     ----------
     model : HeadModel, path, str or object
         Anything that :func:`~attomaton.heads.opening.open_model` opens, such as a ``transformers`` model.
     corpus : path, Documents, frame, dataset, sequence of str, or sequence of integer sequences
-        Text, which the tokenizer of the model tokenises, or token ids. Some documents, drawn at random, are
-        used to fit and count; the others are scored.
+        Text, which is tokenised with the tokenizer of the model, or token ids.
     rungs : sequence of rungs, or callable, optional
-        The ladder. A callable makes it from the documents to fit on. None means :func:`plain_rungs`.
+        The explanations to fit, in this order; each is called a rung. A callable makes them from the
+        documents to fit on. None means :func:`plain_rungs`.
     theory : bool
-        Whether to add the rungs of the theory of one layer: the automaton, ``shrink`` and utility.
+        Whether to add three explanations from theory: the automaton, ``shrink`` and utility.
     random : int, or sequence of HeadModel
-        The number of draws of random heads to compare with, or models with random heads. With 0, and for a
-        model without accessible weights, z is over documents alone and no head counts as seeking.
+        How often to draw random heads for comparison, or models that have random heads. If there are none,
+        or the weights of the model cannot be read, no head is reported as seeking the next token.
     causal : str
-        Whose causal value to measure: ``"none"``, ``"all"``, or ``"top"``, the ten heads with the largest |z|
-        of next-token seeking.
+        The heads whose effect on the loss is measured: ``"none"``, ``"all"``, or ``"top"``, the ten heads
+        with the largest |z| of next-token seeking.
     layers : int or sequence of int, optional
-        Audit the heads of these layers only, such as ``[17, 18]``.
+        The layers to audit, such as ``[17, 18]``. None means all.
     heads : str, or sequence of Head or str, optional
-        Audit these heads only, such as ``["17.5", "L18H6"]``.
+        The heads to audit, such as ``["17.5", "L18H6"]``. None means all.
     limit : int, optional
-        Audit on the first documents of the corpus, at most this many.
+        The maximum number of documents to read.
     tokenizer : str, path, Vocabulary or callable, optional
-        A file, or a tokenizer of ``transformers``. None means that of the model: in the folder of a model on
-        disk, or in a model of TransformerLens or nnsight.
+        A file, or a tokenizer of ``transformers``. None means the tokenizer that belongs to the model.
     reading : Reading, optional
-        How files are read, such as ``Reading(documents="line")``.
+        How to read files, such as ``Reading(documents="line")``.
     settings : AuditSettings, optional
-        Sizes and the seed.
+        Sizes of the audit, and the random seed.
     work : path, optional
-        A folder in which finished layers are kept. If a call is stopped, the same call continues from there.
+        A folder for finished layers. If a call is stopped, repeat the call to continue the audit.
     progress : bool or callable
-        True prints the name of each stage on stderr. A callable is called with that name. If it has a method
-        ``advance``, that is called with the finished and the total amount of work in the stage.
+        True prints the name of each stage on stderr. A callable gets this name. If the callable has a method
+        ``advance``, the method gets the finished and the total amount of work in the stage.
 
     Examples
     --------
@@ -163,8 +163,8 @@ def causal_length(model: HeadModel, settings: AuditSettings, causal: str) -> tup
 class LayerHeads:
     """Heads of one layer, of the model or of a draw of random heads: their rows, and rungs to explain them.
 
-    ``own_scores`` are for the ceiling; None if the weights of the model or of a draw are out of reach, so
-    that all ceilings are found in the same way.
+    ``own_scores`` are for the ceiling; None for all if any weights are out of reach, so that all are treated
+    alike.
     """
 
     rows: Rows
@@ -227,10 +227,7 @@ class _AuditRun:
             self.tell.advance(done + 1, len(layers))
 
     def _rungs(self) -> list[tuple[LadderRung, ...]]:
-        """The rungs of the model and of each draw: rungs of their own only for models that the user gives.
-
-        Otherwise drawn heads would be explained better or worse than those of the model by other rungs.
-        """
+        """The rungs of the model and of each draw; only models from the user have rungs of their own."""
         of_model = settle_rungs(self.plan.rungs, self.model)
         if self.random.null != "given":
             return [of_model] * (1 + len(self.random.models))
@@ -248,7 +245,7 @@ class _AuditRun:
     def add_causal(
         self, audits: Mapping[int, HeadAudit], length: int, *, only_top: bool
     ) -> Iterator[tuple[int, HeadAudit]]:
-        """The audits of layers with the causal value of their heads, unless they have it already."""
+        """The audits of layers, with the causal value of their heads where it is missing."""
         audit: HeadAudit = join_audits([audits[layer] for layer in sorted(audits)])
         order: list[int] = np.argsort(-np.abs(np.nan_to_num(audit.seeking.z)), kind="stable").tolist()
         sets: dict[int, list[tuple[Head, ...]]] = {}
@@ -281,10 +278,7 @@ def record_all(
     layers: Sequence[int],
     reads_of: Sequence[int] = (),
 ) -> list[Recorded]:
-    """Record the attention rows of a model and of models with random heads, and what their attention reads.
-
-    Random heads that read the residual stream of the model are recorded in the same pass.
-    """
+    """Record the attention rows of a model and of random heads, and what their attention reads."""
     names = ("window", "per_document", "longest", "seed")
     options: Any = {name: getattr(settings, name) for name in names}
     options |= {"layers": layers, "reads_of": reads_of, "progress": tell.advance}
@@ -305,10 +299,7 @@ def record_all(
 def measure_layer(
     plan: Plan, heads: LayerHeads, random: Sequence[LayerHeads] = (), *, shared: bool = False
 ) -> HeadAudit:
-    """The audit of the heads of one layer, compared with draws of random heads of the same layer.
-
-    ``shared`` says that the random heads of a draw share a rotation.
-    """
+    """Audit the heads of a layer and compare them with random heads, which may be ``shared`` rotations."""
     fitted, scored = plan.split(heads.rows)
     seeking = seek_labels(fitted, scored, plan.counts)
     measures = {name: getattr(scored, name).mean(0, dtype=np.float64) for name in MEASURES}

@@ -1,8 +1,8 @@
 """Uncertainty over documents and over random heads: intervals, z, and multiple testing.
 
 Errors over documents are those of the jackknife: everything is measured again without each document in turn.
-Documents and random heads are often few, so their spread is known only roughly. Intervals and z use Student's
-distribution for this reason, and z is given as the normal deviate that is equally rare.
+Documents and random heads are often few, so intervals and z use Student's distribution; z is the normal
+deviate that is equally rare.
 """
 
 from collections.abc import Sequence
@@ -23,10 +23,7 @@ SMALLEST_TAIL = 1e-300
 
 @dataclass(frozen=True, eq=False)
 class Resampled:
-    """Documents to be left out one by one, in the same way for every head and every measure.
-
-    ``document`` (n_rows,) is the index of the document of each row among the ``n_documents`` distinct ones.
-    """
+    """The ``document`` of each row, an index below ``n_documents``, for leaving out one by one."""
 
     document: Int64
     n_documents: int
@@ -58,10 +55,7 @@ class Resampled:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """One number per head, ``value`` (n_heads,), and the same number without each document in turn.
-
-    The latter are ``without`` (n_documents, n_heads).
-    """
+    """A number per head, ``value`` (n_heads,), and ``without`` each document (n_documents, n_heads)."""
 
     value: Float64
     without: Float64
@@ -116,10 +110,7 @@ def divide(above: Float64, below: Float64) -> Float64:
 
 
 def above_null(z: Float64) -> Bool:
-    """Which of many one-sided tests pass with a false discovery rate of at most 5 %.
-
-    Benjamini and Hochberg's procedure on the upper tail of each z.
-    """
+    """Which one-sided tests pass at a false discovery rate of 5 % (Benjamini and Hochberg)."""
     from scipy.stats import false_discovery_control
 
     return false_discovery_control(1.0 - ndtr(np.nan_to_num(z, nan=0.0))) <= 0.05
@@ -134,11 +125,10 @@ MANY_HEADS = 16
 
 @dataclass(frozen=True, eq=False)
 class NullDistribution:
-    """The distribution of a measure among random heads, over all draws.
+    """The distribution of a measure among random heads: their ``layers``, ``values`` and standard ``errors``.
 
-    For each random head: its layer in ``layers``, the measure in ``values``, and the standard error over
-    documents in ``errors``. If the heads of a draw share a rotation, only draws are independent, and
-    ``n_draws`` is their number; 0 means that heads are independent.
+    ``n_draws`` is 0 if these heads are independent. If those of a draw share a rotation, only the draws are
+    independent, and ``n_draws`` is their number.
     """
 
     layers: Int64
@@ -163,9 +153,8 @@ class NullDistribution:
     def z(self, heads: Sequence[Head], measured: Estimates) -> Float64:
         """How far each head is from random heads of its layer, in normal deviates, shape (n_heads,).
 
-        (value − mean of random heads) / their spread, as Student's t for that number of random heads. Where
-        the error of a head over documents is larger than that of random heads, the spread is increased
-        accordingly.
+        This is Student's t of (value − mean of random heads) / spread. The spread is increased if the error
+        of the head over documents is larger than that of random heads.
         """
         within_layers = _spread_within_layers(self.values, self.layers)
         centre, variance, error_variance, sizes = np.empty((4, len(heads)))

@@ -1,9 +1,9 @@
 """The ladder: the share of a head's attention that each rung explains on held-out documents.
 
 Explained share := 1 − KL(attention ‖ softmax(fitted scores)) / KL(attention ‖ uniform), summed over rows,
-with attention on the keys of :mod:`attomaton.heads.audit.rows`. It is 1 for a rung that predicts the
-attention exactly, 0 for one that gives no information, and below 0 for one that misleads. A row in which a
-head attends to no key is left out for that head, in the fit and in the share.
+with attention on the keys of :mod:`attomaton.heads.audit.rows`. It is 1 for an exact prediction, 0 for one
+that gives no information, and below 0 for one that misleads. A row in which a head attends to no key is left
+out for that head.
 """
 
 import re
@@ -41,11 +41,11 @@ SHARE_ROUNDING = 1e-9  # a share of attention below which a rung neither adds no
 class Ladder(Tabular):
     """The explained share of all ``heads`` after each rung, with intervals over documents.
 
-    ``names`` are the rungs. If ``nested``, each is fitted together with those before it, otherwise alone. For
-    each rung, ``explained`` is the explained share, and ``added`` its increase over the rung before. Both are
-    0 for a head with nothing to explain: one that attends uniformly, or to no key in nearly all documents.
-    ``scales`` (n_rungs, n_heads) are the fitted β, NaN for free offsets and effects. ``null`` has the null
-    distribution of each rung, if random heads were measured.
+    ``names`` are the rungs. If ``nested``, each is fitted together with those before it, otherwise alone.
+    ``explained`` is the explained share of each rung, and ``added`` the increase over the rung before. Both
+    are 0 for a head that attends uniformly, or to no key in nearly all documents. ``scales`` (n_rungs,
+    n_heads) are the fitted β, NaN for free offsets and effects. ``null`` has the null distribution of each
+    rung, if random heads were measured.
     """
 
     heads: tuple[Head, ...]
@@ -67,7 +67,7 @@ class Ladder(Tabular):
         return np.array([share.value for share in self.explained])
 
     def by_column(self, kind: str) -> dict[str, Estimates]:
-        """The explained share of each rung, by the column of a table."""
+        """The explained share of each rung, by the column of a table: the kind, and the name of the rung."""
         return {
             name_column(kind, name): share for name, share in zip(self.names, self.explained, strict=True)
         }
@@ -87,9 +87,9 @@ class Ladder(Tabular):
     def z(self) -> Float64:
         """z of what each rung adds, shape (n_rungs, n_heads).
 
-        With random heads: how far √(added share), with the sign of the scale, is from that of random heads.
-        Without: the added share divided by its error over documents. This tests whether a rung helps on other
-        documents, not whether training made the head so: many rungs help to explain random weights.
+        With random heads, z compares √(added share), with the sign of the scale, with random heads. Without
+        them, z is the added share over its error: whether a rung helps on other documents, which is often
+        true of random weights too.
         """
         if not self.null:
             return np.array([share.z for share in self.added])
@@ -103,7 +103,7 @@ class Ladder(Tabular):
     def against(self, random: Sequence["Ladder"], *, shared: bool = False) -> "Ladder":
         """The ladder with null distributions from random heads, which may share the rotations of a layer."""
         if any(ladder.names != self.names or ladder.nested != self.nested for ladder in random):
-            raise MismatchedParts("the ladders of random heads have other rungs; climb the same for all")
+            raise MismatchedParts("random heads have a ladder of other rungs; use the same for all heads")
         nulls = [
             NullDistribution.of([(ladder.heads, ladder._signed_root(at)) for ladder in random], shared=shared)
             for at in range(len(self.names))
@@ -143,7 +143,6 @@ class Ladder(Tabular):
 
 
 def name_column(kind: str, name: str) -> str:
-    """The column of a measure of a rung or a type."""
     return kind + "_" + re.sub(r"\W+", "_", name)
 
 
@@ -155,18 +154,11 @@ def climb(
     nested: bool = True,
     progress: Advance = silent,
 ) -> Ladder:
-    """Fit rungs on some rows and score them on others, for every head.
+    """Fit explanations (rungs) on some attention rows, and measure on other rows how much they explain.
 
-    Parameters
-    ----------
-    fitted, scored : Rows
-        Rows from different documents, with the same heads and window.
-    rungs : sequence of Position, KeyToken or Rung
-        The rungs, in order.
-    nested : bool
-        Whether each rung is fitted together with all before it. Otherwise each is fitted alone.
-    progress : callable, optional
-        Called with the number of heads done and the total.
+    The rows ``fitted`` and ``scored`` come from different documents, and have the same heads and window. If
+    ``nested``, each of the ``rungs`` is fitted together with all rungs before it; otherwise each rung is
+    fitted alone. ``progress`` is called with the number of finished heads and the number of all heads.
 
     Examples
     --------
@@ -180,7 +172,7 @@ def climb(
     """
     names = tuple(rung.name for rung in rungs)
     if not names or len({name_column("", name) for name in names}) < len(names):
-        raise UnsupportedOption(f"rungs have the names {list(names)}; give rungs with different names")
+        raise UnsupportedOption(f"rungs are named {list(names)}; give one or more, all with different names")
     if fitted.heads != scored.heads or fitted.window != scored.window:
         raise MismatchedParts(ROWS_DIFFER)
     features_fitted, features_scored = Features.of(rungs, fitted, scored)

@@ -26,7 +26,6 @@ SHOWN_CHARACTERS = 200  # characters shown of a token or a name, at most
 
 
 def render_audit(table: pa.Table, about: About) -> str:
-    """The page of a table of heads, with their contexts if it has a column ``contexts``."""
     columns: dict[str, list[Any]] = {name: _rounded(table, name) for name in table.column_names}
     is_path = Path(about.model).is_absolute()  # the page is sent to others: without folders of this machine
     model = Path(about.model).name if is_path else about.model
@@ -69,10 +68,10 @@ def _rounded(table: Any, name: str) -> list[Any]:
 def _number_contexts(
     heads: list[list[dict[str, Any]]],
 ) -> tuple[list[str], list[list[int]], list[list[list[int]]]]:
-    """The distinct tokens; the distinct windows, with numbers for tokens; and the contexts of every head.
+    """The distinct tokens, the distinct windows with numbers for tokens, and the contexts of every head.
 
-    A window is document, position, first token, label and its tokens. A context is the number of its window,
-    the attention on the first token, and the attention on each token of the window.
+    A window is document, position, first token, label and tokens. A context is the number of its window, and
+    the attention on the first token and on each token of the window.
     """
     tokens, windows = dict[str, int](), dict[tuple[int, ...], int]()
 

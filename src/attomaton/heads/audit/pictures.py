@@ -35,10 +35,7 @@ MOST_STEP_LABELS = 12  # steps labelled below a map, at most
 
 
 def draw_audit(heads: Sequence[Head], types: Sequence[str], seeks: Bool, ax: Any = None) -> Any:
-    """A map with a row per layer, the first at the bottom, and a cell per head in the colour of its type.
-
-    A dot marks heads that seek the next token; the legend counts the heads of each type.
-    """
+    """A map with a row per layer and a cell per head in the colour of its type; dots mark seeking heads."""
     names = [name for name in COLOURS if name in types]
     n_layers, n_heads = (max(numbers) + 1 for numbers in zip(*heads, strict=True))
     numbers = np.full((n_layers, n_heads), np.nan)
@@ -79,11 +76,7 @@ def draw_course(
     excess: Float64,
     ax: Any = None,
 ) -> Any:
-    """Three maps with one row per head and one column per step, on new or three given axes.
-
-    They show the share that the first rung explains, that of all rungs, and the next-token excess. ``shares``
-    has shape (n_steps, n_rungs, n_heads), ``excess`` (n_steps, n_heads). Shares below 0 are drawn as 0.
-    """
+    """Three maps of heads by steps, from shares (n_steps, n_rungs, n_heads) and excess (n_steps, n_heads)."""
     height = min(max(HEAD_HEIGHT * len(heads), 0.6), HIGHEST) + 0.75
     with house_axes(ax, height=height, width=TWO_COLUMNS, n=3, side_by_side=True) as three:
         most = float(np.nanmax(np.abs(excess), initial=1e-12))

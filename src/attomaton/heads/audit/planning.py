@@ -21,24 +21,13 @@ from attomaton.heads.model import HeadModel
 
 @dataclass(frozen=True)
 class AuditSettings(Checked):
-    """Settings of an audit.
+    """Set the sizes and the random seed of an audit.
 
-    Attributes
-    ----------
-    window : int
-        Positions in each attention row.
-    per_document : int
-        Positions sampled from each document.
-    longest : int
-        The longest context.
-    rows : int
-        Rows for the ladder and the ceiling, at most; next-token seeking uses all.
-    fitted : float
-        The share of documents used to fit explanations; the others are scored.
-    length, contexts : int
-        Tokens per context for causal value, and the largest number of contexts.
-    seed : int
-        The seed of all random draws.
+    ``window`` is the number of positions in each attention row. ``per_document`` is the number of positions
+    sampled from each document, and ``longest`` the maximum length of a context in tokens. Explanations are
+    fitted and tested on at most ``rows`` rows; next-token seeking uses all rows. ``fitted`` is the share of
+    documents on which explanations are fitted. Causal value is measured on at most ``contexts`` contexts of
+    ``length`` tokens. ``seed`` is the seed of all random draws.
 
     Examples
     --------
@@ -73,7 +62,6 @@ class Plan:
 
     @property
     def alone_only(self) -> list[LadderRung]:
-        """Rungs that are measured alone although the ladder does not have them."""
         names = {rung.name for rung in self.rungs}
         alone_only = (Last(), Frequency(self.counts), Bigram(self.counts))
         return [rung for rung in alone_only if rung.name not in names]
@@ -88,13 +76,12 @@ class Plan:
 
 
 def _thin(rows: Rows, most: int) -> Rows:
-    """At most ``most`` of the rows, evenly spaced."""
     return rows.take(np.linspace(0, len(rows) - 1, min(most, len(rows))).round().astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
 class CachedRung:
-    """A slow rung with the same scores for all heads: it scores the same positions of a text once."""
+    """A slow rung with the same scores for all heads, which are computed once for each text."""
 
     rung: Rung
     cache: dict[str, Float64] = field(default_factory=dict[str, Float64])
@@ -120,10 +107,9 @@ def plan_audit(
     length: int | None = None,
     vocabulary: Vocabulary | None = None,
 ) -> Plan:
-    """Split the documents, count those to fit on, and make the rungs from them; ``theory`` adds its rungs.
+    """Split the documents, count those to fit on, and make the rungs; a full audit checks the split first.
 
-    For a full audit, ``length`` is that of the contexts for causal value, or 0: the split is then checked
-    before any work is done. Rungs that need the texts of tokens are made only if there is a vocabulary.
+    ``length`` is that of contexts for causal value, 0 if there are none, or None if this is not a full audit.
     """
     n_tokens = model.shape.n_tokens
     if len(documents) < 2:

@@ -1,10 +1,9 @@
 """The same model with random heads: the null distribution of what heads do on this text.
 
-Rotation keeps the singular values of query times key of every head, at every lag, and rotates its input
-randomly; all else stays as trained. If every layer is rotated (``rotate_heads``), random heads deep in the
-model read the output of random heads, vary too little, and let too many heads pass the test. So audits
-use heads that read the trained residual stream (``rotate_beside``). Permutation shuffles the entries of
-every weight matrix except the embeddings, so that nothing learned is left.
+Rotation keeps the singular values of query times key of every head, at every lag, and rotates the input
+randomly; all else stays as trained. If every layer is rotated (``rotate_heads``), heads deep in the model
+read the output of random heads, vary too little, and let too many heads pass the test. So audits use heads
+that read the trained residual stream (``rotate_beside``).
 """
 
 from collections.abc import Callable, Sequence
@@ -26,11 +25,11 @@ MOST_DRAWS = 100  # the largest number of draws of random heads in an audit
 
 
 def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:
-    """The model whose heads read queries and keys through random rotations, others for each head.
+    """Rotate what the queries and keys of each head read, at random; all else stays as trained.
 
-    W_Q becomes O W_Q for a random orthogonal O, one per head, and W_K likewise for each group that shares
-    keys: the singular values of W_Q R W_Kᵀ stay for every rotation R of RoPE. Biases stay too. The W of the
-    theory's layer becomes O W O'.
+    W_Q becomes O W_Q with a random orthogonal matrix O for each head. W_K is rotated in the same way, with
+    one matrix for each group of heads that share keys. So the singular values of W_Q R W_Kᵀ stay for every
+    rotation R of RoPE. In the theory's layer, W becomes O W O'.
 
     Examples
     --------
@@ -52,11 +51,11 @@ def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:
 
 
 def rotate_beside(model: HeadModel, *, seed: int) -> HeadModel:
-    """The model with rotated heads added: their patterns are recorded, those of its own heads are applied.
+    """Add random heads to a model: their attention is recorded, but they write nothing.
 
-    The heads are those of :func:`rotate_heads`, but in every layer they read the residual stream of the
-    trained model and write nothing. Edits of patterns and outputs apply to the model's own heads. The
-    theory's layer reads embeddings, which no head writes to, so its rotation is the same.
+    The added heads are rotated as by :func:`rotate_heads`, but in every layer they read the residual stream
+    of the trained model. Edits of patterns and outputs apply to the trained heads only. A theory layer reads
+    embeddings, which no head changes, so it is rotated as by ``rotate_heads``.
 
     Examples
     --------
@@ -68,11 +67,7 @@ def rotate_beside(model: HeadModel, *, seed: int) -> HeadModel:
 
 
 class RandomHeads(NamedTuple):
-    """Models with random heads for an audit.
-
-    ``null`` says how they were made: ``"intact"``, ``"inputs"`` (the heads of a layer share a rotation) or
-    ``"given"``. ``note`` is what a reader of the audit must know.
-    """
+    """Models with random heads; ``null`` as in ``HeadAudit``, and a ``note`` for readers of the audit."""
 
     models: Sequence[HeadModel]
     null: str = "intact"
@@ -85,13 +80,13 @@ def draw_random_heads(model: HeadModel, random: int | Sequence[HeadModel], *, se
     for control in drawn.models:
         if control.shape.heads != model.shape.heads:
             raise MismatchedParts(
-                f"{control.name} does not have the layers and heads of {model.name}; give models with random "
-                "heads of the same shape"
+                f"{control.name} and {model.name} have different layers or heads; give models with "
+                "random heads of the same shape"
             )
     if len(drawn.models) * len(model.shape.heads) == 1:
         raise UnsupportedOption(
-            f"random gives {model.name} one random head, which has no spread to compare with; give random=2 "
-            "or more, or random=0 for no comparison"
+            f"{model.name} gets one random head, which is too few for a comparison; "
+            "give random=2 or more, or random=0 for no comparison"
         )
     return drawn
 
@@ -102,8 +97,8 @@ def _draw(model: HeadModel, random: int | Sequence[HeadModel], seed: int) -> Ran
     count = whole_number(random, "random", most=MOST_DRAWS)
     if count and not isinstance(model, RotatableModel):
         note = (
-            "No head is compared with random heads: these are made from weights, which attomaton does not "
-            f"read from {model.name}; give your own models with random heads as random."
+            f"No head is compared with random heads, because these are made from weights, and "
+            f"attomaton cannot read the weights of {model.name}; give models with random heads as random."
         )
         return RandomHeads((), note=note)
     try:
@@ -113,17 +108,15 @@ def _draw(model: HeadModel, random: int | Sequence[HeadModel], seed: int) -> Ran
     if not any(getattr(drawn, "shares_rotations", False) for drawn in models):
         return RandomHeads(models)
     note = (
-        f"The query and key weights of {model.name} are out of reach (quantised, offloaded, or no linear map "
-        "for each head). So all random heads of a layer read through the same rotation, and each draw counts "
-        "as a sample of one: give random=8 or more."
+        f"The query and key weights of {model.name} cannot be changed (quantised, offloaded, or no linear "
+        "map for each head). So all random heads of a layer share one rotation, and each draw counts as one "
+        "sample; use random=8 or more."
     )
     return RandomHeads(models, "inputs", note)
 
 
 def permute_weights(model: HeadModel, *, seed: int) -> HeadModel:
-    """The model with the entries of every weight matrix of its layers in random order.
-
-    Embeddings, decoder, norms and biases stay.
+    """Shuffle the entries of each weight matrix in the layers; embeddings, decoder, norms and biases stay.
 
     Examples
     --------
@@ -144,17 +137,15 @@ def permute_weights(model: HeadModel, *, seed: int) -> HeadModel:
 
 
 def need_weights(model: HeadModel) -> Transformer:
-    """The model, if its weights can be replaced."""
     if isinstance(model, Transformer):
         return model
     raise UnsupportedOption(
-        f"random heads need weights, and {model.name} exposes none; give a folder, a file, arrays, or "
-        "open_model(model, dtype='float32')"
+        f"random heads are made from weights, and {model.name} gives no access to them; open a folder, a "
+        "file or arrays, or use open_model(model, dtype='float32')"
     )
 
 
 def _change_maps(module: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """A module with the weight of every linear map in it changed."""
     if isinstance(module, Linear):
         return replace(module, weight=change(module.weight))
     if not is_dataclass(module) or isinstance(module, type):

@@ -1,7 +1,6 @@
 """One pass of a model over documents, which records attention rows at sampled positions.
 
-The same pass records the rows of random heads that read the residual stream of the model, and the mean of
-what attention reads at each token.
+The pass also records rows of random heads, and the mean of what attention reads at each token.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,9 +39,9 @@ BATCH_TOKENS = 2048  # tokens of documents that are run together, at most, unles
 class MeanReads:
     """What the attention of each of ``layers`` reads at a token, on average over documents.
 
-    ``tokens`` (n_seen,) occur in the documents, ``counts`` times each, and ascend; ``means`` (n_layers,
-    n_seen, dim) are their mean normed inputs of attention. The first position of each document is left out,
-    since many models treat it unlike all others: ``first`` (n_layers, dim) is its mean.
+    ``tokens`` (n_seen,) occur ``counts`` times, and ascend; ``means`` (n_layers, n_seen, dim) are their mean
+    normed inputs of attention, without the first position of each document. ``first`` (n_layers, dim) is the
+    mean at that position, which many models treat unlike all others.
     """
 
     layers: tuple[int, ...]
@@ -77,11 +76,10 @@ def record(
 ) -> Recorded:
     """Record the attention at sampled positions of documents, and what attention reads, in one pass.
 
-    Documents with fewer than ``window + 2`` tokens are left out. Fewer positions are sampled, or fewer
-    documents run, where the rows of all heads of all layers would need more than ``most_bytes``: the rows of
-    a layer do not depend on which ``layers`` are recorded (ascending; None means all). ``random`` are models
-    with random heads that read the residual stream of this model and write nothing, as ``rotate_beside``
-    defines them. What attention reads is averaged over the documents ``reads_of``, if there are any.
+    Documents with fewer than ``window + 2`` tokens are left out. Fewer rows are sampled where the rows of all
+    heads of all layers would need more than ``most_bytes``, so the rows of a layer do not depend on
+    ``layers`` (ascending; None means all). ``random`` are models as ``rotate_beside`` makes them. What
+    attention reads is averaged over the documents ``reads_of``.
     """
     window = whole_number(window, "window", least=2)
     per_document = whole_number(per_document, "per_document", least=1)
@@ -116,10 +114,7 @@ def _longest_context(model: HeadModel, longest: int, window: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Sampled:
-    """A document by its ``number``: its tokens ``ids``, and the sampled ``positions``, ascending.
-
-    ``rows`` are the indices of these positions in :class:`Rows`. The last token is a label only.
-    """
+    """A document with the sampled ``positions``, ascending, and ``rows``, their indices in :class:`Rows`."""
 
     number: int
     ids: Int32
@@ -156,7 +151,6 @@ def _sample_positions(
 def _allocate_rows(
     model: HeadModel, documents: Sequence[_Sampled], window: int, layers: Sequence[int]
 ) -> Rows:
-    """The rows of all sampled positions, with empty arrays by head."""
     past, labels = list[Int32](), list[Int32]()
     for document in documents:
         window_positions = document.positions[:, None] - np.arange(window + EARLIER)
@@ -181,10 +175,7 @@ def _allocate_rows(
 def _batch_documents(
     model: HeadModel, documents: Sequence[_Sampled], n_documents: int
 ) -> Iterator[list[_Sampled]]:
-    """Documents of similar lengths that are run together, the longest first.
-
-    Patterns from an iterator are read in the order of all ``n_documents``, one document at a time.
-    """
+    """Documents that are run together, the longest first; an iterator of patterns keeps its order."""
     if isinstance(model, PatternModel) and model.items is not None:
         by_number = {document.number: document for document in documents}
         for number in range(n_documents):
@@ -215,10 +206,7 @@ class _Tape:
     reads: "_ReadSums"
 
     def run(self, batch: Sequence[_Sampled]) -> None:
-        """Run the model over the contexts of a batch, padded at the end: causal models do not look ahead.
-
-        Where a document has fewer sampled positions than others, its last is repeated, and not written.
-        """
+        """Run the model over a batch of contexts, padded at the end; repeated positions are not written."""
         contexts = np.zeros((len(batch), max(len(document.context) for document in batch)), np.int32)
         most = max(len(document.positions) for document in batch)
         positions, is_sampled = np.empty((len(batch), most), np.int64), np.zeros((len(batch), most), bool)
@@ -252,8 +240,8 @@ class _Tape:
         if not np.isfinite(inside).all():
             wrong = Head(layer, int(np.flatnonzero(~np.isfinite(inside).all(0))[0]))
             raise UnreadableModel(
-                f"the attention of head {wrong} of {self.model.name} is NaN: its scores overflow "
-                "its type; open the model with dtype='float64', or check its weights"
+                f"the attention of head {wrong} of {self.model.name} is NaN, because its scores "
+                "overflow; open the model with dtype='float64', or check its weights"
             )
         attention /= np.maximum(inside, LEAST_ATTENTION)[..., None]
         attention[inside <= LEAST_ATTENTION] = 1.0 / rows.window  # no information about these positions
@@ -289,7 +277,6 @@ class _ReadSums:
             self.sums[layer].index_add_(0, indices, inputs[1 : len(context)])
 
     def means(self) -> MeanReads | None:
-        """The means over all documents; None if nothing was added."""
         if not self.sums:
             return None
         counts = self.counts.astype(np.int64)

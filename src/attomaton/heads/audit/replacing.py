@@ -1,7 +1,6 @@
 """Runs of a model in which heads have their mean pattern or their mean output instead of their own.
 
-Replacing the pattern by its mean removes where a head looks and keeps what it reads. Replacing the output by
-its mean (mean ablation) removes both.
+A mean pattern removes where a head looks and keeps what it reads. A mean output (mean ablation) removes both.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,8 +39,8 @@ class LabelledContexts:
         length = self.tokens.shape[1] - 1
         if self.scored.shape != (length,) or not self.scored.any():
             raise MismatchedParts(
-                f"scored has shape {self.scored.shape} and {int(self.scored.sum())} positions that are True; "
-                f"give True or False for each of {length} positions, and True for one at least"
+                f"scored has shape {self.scored.shape} and is True at {int(self.scored.sum())} positions; "
+                f"give True or False for each of {length} positions, and at least one True"
             )
 
     @classmethod
@@ -76,9 +75,9 @@ class LabelledContexts:
 class Means:
     """The mean pattern and the mean output of every head, by layer.
 
-    ``patterns`` have shape (n_heads, length, length). By lag, a pattern is the mean attention on the first
-    token and a profile for other positions; by position, it is the mean of each entry. ``outputs`` have
-    shape (n_heads, 1, width) by lag, and (n_heads, length, width) by position.
+    ``patterns`` have shape (n_heads, length, length): by lag, the mean attention on the first token and a
+    profile for other positions; by position, the mean of each entry. ``outputs`` have shape (n_heads, 1,
+    width) by lag, and (n_heads, length, width) by position.
     """
 
     patterns: tuple[Tensor, ...]
@@ -100,11 +99,7 @@ class Means:
 
 
 def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "lag") -> Means:
-    """The mean pattern and mean output of every head over contexts.
-
-    ``by="lag"`` suits text, where absolute positions mean little; ``by="position"`` suits contexts in which
-    each position has its own role.
-    """
+    """The mean pattern and mean output of every head over contexts, by ``"lag"`` or ``"position"``."""
     by = choice(by, "by", options=BY)
     pattern_sums: dict[int, Tensor] = {}
     output_sums: dict[int, Tensor] = {}
@@ -130,10 +125,7 @@ def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "la
 
 
 def _by_lag(mean: Tensor) -> Tensor:
-    """A mean pattern, shape (n_heads, length, length), as the mass on the first token and a profile by lag.
-
-    Every row sums to what the row of the mean pattern sums to: less than 1 in models with learned sinks.
-    """
+    """Mean patterns as the mass on the first token and a profile by lag; the sums of rows stay."""
     length, mass = mean.shape[1], mean.sum(2, keepdim=True)
     lags = torch.arange(length)[:, None] - torch.arange(length)
     first = mean[:, 1:, 0].mean(1)
@@ -155,11 +147,7 @@ def run_all(
     means: Means,
     runs: Sequence[tuple[Sequence[Head], str]],
 ) -> tuple[Float64, Float64]:
-    """Loss and accuracy of each context in several runs, each with some heads replaced, shapes (n_runs, n).
-
-    Every run is one of :func:`run_edited`; a :class:`~attomaton.heads.model.LayeredModel` begins it at the
-    first layer with replaced heads, since nothing changes before.
-    """
+    """Loss and accuracy of each context in several runs, as in :func:`run_edited`, shapes (n_runs, n)."""
     losses, hits = np.empty((2, len(runs), len(contexts.tokens)))
     n_layers, start = model.shape.n_layers, 0
     first_layers = [min((head.layer for head in heads), default=n_layers) for heads, _ in runs]
@@ -196,7 +184,6 @@ def run_edited(
 
 
 def _score_contexts(logits: Tensor, labels: Tensor) -> tuple[Float64, Float64]:
-    """Mean loss and accuracy of each context, shapes (n,)."""
     logits = logits.detach().double()
     losses = -torch.log_softmax(logits, -1).gather(-1, labels[..., None])[..., 0].mean(1)
     return losses.numpy(), (logits.argmax(-1) == labels).double().mean(1).numpy()

@@ -39,53 +39,31 @@ HEIGHT = 760  # pixels of the page in a notebook
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadAudit(Tabular):
-    """The results of an audit, one row per head.
+    """The results of an audit, for each of the ``heads`` of a ``model``.
 
-    Attributes
-    ----------
-    model : str
-        The name of the model.
-    heads : tuple of Head
-        The heads.
-    ladder, alone : Ladder
-        Explained shares: nested, and of each rung alone.
-    seeking : Seeking
-        Next-token seeking.
-    ceiling : Ceiling
-        What pairs of query and token explain.
-    causal : Causal, optional
-        Causal value of each head, or of those with the largest |z| of next-token seeking.
-    inside, first, withheld, entropy : float64 array, shape (n_heads,)
-        Mean attention inside the window, on the first token, and on no position because a learned sink takes
-        it; and the mean entropy in nats of the attention over all positions.
-    outside : int64 array, shape (n_heads,)
-        The scored rows in which the head attends to neither the window nor the first token, and which are
-        left out for this head.
-    n_documents, n_rows : int
-        The numbers of scored documents and rows.
-    n_random : int
-        The number of draws of random heads, or of models with random heads, to compare with.
-    null : str
-        The random heads: ``"intact"``, ``"inputs"`` (those of a layer share a rotation) or ``"given"``.
-    left_out : str
-        Why causal value or random heads are missing, if the caller did not leave them out.
-    n_layers, n_heads, n_chosen : int
-        The layers of the model, the heads of each, and the heads to audit: more than ``heads`` if the audit
-        was stopped.
-    digest : str
-        Identifies the scored rows: audits with the same digest are compared document by document.
-    null_types : tuple of NullDistribution
-        For each type that is tested, the distribution of its share among random heads.
-    contexts : pyarrow.Array, optional
-        A few held-out contexts of each head: those that depart most from its mean pattern.
+    ``ladder`` has the explained share of each rung with all rungs before it, and ``alone`` of each rung
+    alone. ``seeking`` is next-token seeking, and ``ceiling`` what pairs of query and token explain.
+    ``causal`` is the causal value of some or all heads, or None.
+
+    Four arrays (n_heads,) are means over rows. ``inside`` is the attention on the window, ``first`` the
+    attention on the first token, ``withheld`` the attention that a learned sink takes, and ``entropy`` the
+    entropy of attention in nats. ``outside`` (n_heads,) counts the rows in which the head attends to neither
+    the window nor the first token; these rows are left out for that head.
+
+    ``n_documents`` and ``n_rows`` count the scored documents and rows. ``n_layers`` counts the layers of the
+    model, ``n_heads`` the heads in a layer, and ``n_chosen`` the heads to audit. ``n_random`` counts the
+    draws of random heads, and ``null`` is their kind: ``"intact"``, ``"inputs"`` (those of a layer share a
+    rotation) or ``"given"``. ``null_types`` has the distribution of each type's share among random heads.
+    ``left_out`` says why causal value or random heads are missing. ``digest`` identifies the scored rows:
+    audits with the same digest are compared document by document. ``contexts`` has a few held-out contexts of
+    each head.
 
     Examples
     --------
     >>> from attomaton.heads import AuditSettings, audit_heads
     >>> from attomaton.heads.arrays import example_audit
-    >>> audit = audit_heads(*example_audit(), settings=AuditSettings(window=8))
-    >>> audit, audit.table().num_rows
-    (HeadAudit(2 heads, 200 rows of 10 documents), 2)
+    >>> audit_heads(*example_audit(), settings=AuditSettings(window=8))
+    HeadAudit(2 heads, 200 rows of 10 documents)
     """
 
     model: str
@@ -125,15 +103,12 @@ class HeadAudit(Tabular):
 
     @property
     def is_partial(self) -> bool:
-        """Whether the audit was stopped before the last layer."""
+        """Whether the audit was stopped before all heads were audited."""
         return len(self.heads) < self.n_chosen
 
     @property
     def rises(self) -> tuple[Float64, Float64] | None:
-        """The rise of the loss with mean patterns and with mean outputs, shape (n_heads,) each.
-
-        NaN where causal value was not measured; None if it was measured for no head.
-        """
+        """The rise in loss with mean patterns and with mean outputs, NaN if not measured; None if all are."""
         if self.causal is None:
             return None
         rows = {heads[0]: row for row, heads in enumerate(self.causal.sets)}
@@ -147,30 +122,22 @@ class HeadAudit(Tabular):
 
     @cached_property
     def types(self) -> tuple[HeadType, ...]:
-        """The type of each head, by the rule of :mod:`attomaton.heads.audit.types`."""
+        """The type of each head; :mod:`attomaton.heads.audit.types` explains the rule."""
         outside = self.outside / self.n_rows
         return type_heads(self.ladder, self.seeking, self.ceiling, outside, self.null_types)
 
     @property
     def named(self) -> Float64:
-        """The share of attention that the rungs of the ladder explain together, shape (n_heads,)."""
+        """The share of each head's attention that all rungs explain together, shape (n_heads,)."""
         return self.ladder.shares[-1]
 
     @property
     def contextual(self) -> Float64:
-        """An upper estimate of the share that no function of pairs of tokens explains, shape (n_heads,)."""
+        """An upper estimate of the share of attention that pairs of tokens cannot explain, for each head."""
         return 1.0 - self.ceiling.pairs.value
 
     def _table(self) -> pa.Table:
-        """One row per head.
-
-        Columns: head, layer, number; type, type_share with type_share_error, _low and _high, type_z,
-        type_is_stable and type_reason; inside, first, withheld, entropy, effective_length and rows_outside;
-        named, pairs (both with _error, _low and _high) and contextual; for each rung ``explained_<rung>``,
-        ``added_<rung>`` and ``z_<rung>``; for each rung alone ``alone_<rung>``; seeking_mass, seeking_excess,
-        seeking_z, seeking_z_documents, seeks; and, where causal value was measured, pattern_rise and
-        ablation_rise.
-        """
+        """One row per head; docs/heads.md explains the columns."""
         columns = self._type_columns()
         columns |= {name: getattr(self, name) for name in MEASURES}
         columns |= {"effective_length": np.exp(self.entropy), "rows_outside": self.outside}
@@ -227,24 +194,20 @@ class HeadAudit(Tabular):
         )
 
     def _with_contexts(self) -> pa.Table:
-        """The table with a column of contexts, if there are any."""
         table: Any = self._table()
         return table if self.contexts is None else table.append_column("contexts", self.contexts)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the table, and what its errors and z are computed from, as Parquet; return the path."""
+        """Write the table, and the numbers behind its errors and z, as a Parquet file; return its path."""
         return write_saved(store(self), path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "HeadAudit":
-        """An audit that :meth:`save` or ``attomaton heads --out`` wrote."""
+        """Load an audit that :meth:`save` or ``attomaton heads --out`` wrote."""
         return cls(**restore(path))
 
     def page(self, path: str | PathLike[str] = "heads.html") -> Path:
-        """Write one HTML file to look at, and return its path.
-
-        It has a map of layers and heads, and for each head its ladder and contexts. It needs no network.
-        """
+        """Write an HTML page with a map of the heads, and their ladders and contexts; return its path."""
         return write_audit(self._with_contexts(), self.about, path)
 
     def _repr_html_(self) -> str:
@@ -253,13 +216,13 @@ class HeadAudit(Tabular):
         return f"{page}<details><summary>Table</summary>{super()._repr_html_()}</details>"
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the map of types by layer and head, and who seeks the next token; returns matplotlib axes."""
+        """Draw a map of head types, with a dot on heads that seek the next token; return matplotlib axes."""
         names = [head_type.name for head_type in self.types]
         return draw_audit(self.heads, names, self.seeking.holds, ax)
 
     @property
     def order(self) -> list[int]:
-        """The indices of heads by interest: rare types first, and within a type the largest share."""
+        """The indices of the heads: rare types first, and within each type the largest share first."""
         names = [head_type.name for head_type in self.types]
         return sorted(
             range(len(names)),
@@ -300,11 +263,10 @@ class HeadAudit(Tabular):
         return Grid("", headers, rows)
 
     def _notes(self) -> list[str]:
-        """What must be said below the table of heads."""
         notes = list[str]()
         if len(self.heads) > SHOWN_HEADS:
             more = len(self.heads) - SHOWN_HEADS
-            notes.append(f"and {more} more heads: --page and --out, or .table() in Python, show all")
+            notes.append(f"{more} more heads: use --page or --out, or .table() in Python, to see all.")
         notes.append(self.about.said_of_z)
         if not all(head_type.is_stable for head_type in self.types):
             notes.append("* marks types that differ between the two halves of the documents.")
@@ -314,16 +276,16 @@ class HeadAudit(Tabular):
                 [f"{self.heads[index]} ({self.outside[index]:,})" for index in worst.tolist()]
             )
             notes.append(
-                f"Heads that attend to neither the window nor the first token in some of {self.n_rows:,} "
-                f"rows, which are left out for them: {counts}."
+                f"In some of {self.n_rows:,} rows, these heads attend to neither the window nor the first "
+                f"token, and the rows are left out for them: {counts}."
             )
         if self.is_partial:
             first, last = self.layers[0], self.layers[-1]
             is_range = self.layers == list(range(first, last + 1))
             layers = f"{first} to {last}" if is_range else ", ".join(map(str, self.layers))
-            notes.append(f"The audit was stopped: it has the layers {layers} of {self.n_layers}.")
+            notes.append(f"The audit was stopped: it has layers {layers} of {self.n_layers} layers.")
         if self.causal is not None:
-            notes.append(f"The last two columns are the rise in loss. {NO_EVIDENCE}")
+            notes.append(f"The last two columns show the rise in loss if the head is replaced. {NO_EVIDENCE}")
         return notes
 
     def _grid_of_rungs(self) -> Grid:
@@ -336,7 +298,7 @@ class HeadAudit(Tabular):
         ]
         rows += [(name, "", "", "", f"{alone[name]:.3f}") for name in alone if name not in self.ladder.names]
         headers = ["rung", "cumulative share", "added", "heads it harms", "alone"]
-        return Grid("Mean explained share over heads, on held-out documents", headers, rows)
+        return Grid("Explained share of attention on held-out documents, mean over heads", headers, rows)
 
 
 def _first_names(names: Sequence[str]) -> str:
@@ -344,10 +306,9 @@ def _first_names(names: Sequence[str]) -> str:
 
 
 def join_audits(items: Sequence[Any]) -> Any:
-    """The audit of all heads of several audits of one model, such as its layers, on the same documents.
+    """Join audits of one model on the same documents, field by field.
 
-    Audits are joined field by field, and so are the results in their fields: ``heads``, and the ``sets`` of
-    heads of causal value, follow one another; they are the last axis of every array; all else is the same.
+    ``heads``, and the ``sets`` of causal value, follow one another; heads are the last axis of every array.
     """
     items = [item for item in items if item is not None]  # causal value may be measured in some layers only
     if not items or isinstance(items[0], str | int | float):

@@ -1,9 +1,8 @@
 """Attention rows: where heads attend from sampled positions of documents, and what is measured of each row.
 
 A *query* is a sampled position. The *window* of a query is the query itself and the tokens before it, newest
-first: entry 0 is the query, entry 1 the token before it, and so on. Many heads attend to the first token of
-the context when nothing else fits, so it is recorded too. Together these are the *keys* of a row: the
-positions of the window and, last, the first token.
+first. Many heads attend to the first token of the context when nothing else fits, so it is recorded too. The
+*keys* of a row are the positions of the window and, last, the first token.
 """
 
 from collections.abc import Sequence
@@ -30,7 +29,7 @@ BY_HEAD = ("attention", *MEASURES)  # fields whose second axis is that of the he
 # Fields that have one entry per row.
 BY_ROW = (*BY_HEAD, "past", "starts", "labels", "documents", "positions")
 
-ROWS_DIFFER = "the rows to fit on and to score differ in heads or window; record both in the same way"
+ROWS_DIFFER = "rows to fit on and rows to score have different heads or windows; record both alike"
 
 EARLIER = 3  # tokens that rows have beyond their window: induction by three tokens looks at them
 
@@ -70,7 +69,6 @@ class Rows:
 
     @property
     def window(self) -> int:
-        """The number of positions in a window."""
         return self.past.shape[1] - EARLIER
 
     @property
@@ -94,11 +92,7 @@ class Rows:
         return self.inside + self.first > LEAST_ATTENTION
 
     def on_keys(self, index: int) -> Float64:
-        """The attention of one head on the keys, shape (n_rows, window + 1); 0 where it attends to none.
-
-        Every other row sums to 1 in float64: float32 values do so to seven digits only, and nearly uniform
-        heads differ by less.
-        """
+        """The attention of one head on the keys, summing to 1 in float64; 0 where it attends to none."""
         inside = self.attention[:, index].astype(np.float64) * self.inside[:, index, None]
         attention = np.concatenate([inside, self.first[:, index, None]], 1)
         attends = self.attends[:, index, None]
@@ -124,10 +118,9 @@ class Rows:
 
 
 def measure_patterns(patterns: Tensor, queries: Tensor, window: int) -> dict[str, Tensor]:
-    """The fields of rows by head, from what the heads of a layer attend to at ``queries`` (n, n_queries).
+    """Fields of rows by head, from patterns (n, n_heads, n_queries, length) at ``queries`` (n, n_queries).
 
-    ``patterns`` have shape (n, n_heads, n_queries, length), the results (n, n_heads, n_queries) and
-    ``attention`` one more axis. It is not yet divided by its sum, the field ``inside``.
+    ``attention`` is not yet divided by its sum, the field ``inside``.
     """
     in_window = (queries[:, None, :, None] - torch.arange(window)).to(patterns.device)
     total = patterns.sum(-1, keepdim=True)

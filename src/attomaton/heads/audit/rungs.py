@@ -1,7 +1,6 @@
 """The usual rungs of audits, counted on the documents to fit on or learned from them.
 
-Most depend on the text alone and serve every model that is audited on it. Utility depends on the model too,
-so a model with random heads, or at another step of training, is explained by its own utility.
+Utility depends on the model too, so each model is explained by its own utility.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,10 +54,7 @@ class OfModel(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """The measured utility of each head, where all heads attend by their mean patterns.
-
-    ``windows`` (n, length + 1) are windows of text; ``name`` is the name in tables.
-    """
+    """The utility of each head, measured on ``windows`` (n, length + 1) of text; ``name`` in tables."""
 
     windows: Int64 = field(repr=False)
     name: str = "utility"
@@ -74,10 +70,7 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class Closed:
-    """The utility of each head in closed form, from counts of ``samples`` and the weights of the model.
-
-    ``name`` is the name in tables.
-    """
+    """The utility of each head in closed form, from counts of ``samples`` and weights; ``name`` in tables."""
 
     samples: Samples = field(repr=False)
     name: str = "utility in closed form"
@@ -94,11 +87,12 @@ class Closed:
 def useful_rungs(
     documents: Sequence[Any], *, n_tokens: int, window: int = 32
 ) -> tuple[Measured | Closed, ...]:
-    """Utility in closed form and measured, from documents; none if they have fewer than three tokens.
+    """Make two explanations from utility, that is how much attention to a token lowers the loss.
 
-    ``documents`` are token ids below ``n_tokens``. The closed form has contexts of at most ``window`` tokens;
-    utility is measured on windows of twice as many. The closed form runs every token of the vocabulary
-    separately, and is left out above 5,000 tokens.
+    One is in closed form, on contexts of at most ``window`` tokens. The other is measured, on windows of text
+    with twice as many tokens. Both are made from ``documents``, which are lists of token ids below
+    ``n_tokens``. If ``n_tokens`` is above 5,000, the closed form is left out, because it runs every token
+    separately. If no document has three tokens, the result is empty.
 
     Examples
     --------
@@ -132,7 +126,6 @@ def cut_windows(documents: Sequence[Int64], length: int) -> Int64:
 
 
 def settle_rungs(rungs: Sequence[LadderRung | OfModel], model: HeadModel) -> tuple[LadderRung, ...]:
-    """The rungs for one model; those that depend on the model are made for it."""
     return tuple(rung.of(model) if isinstance(rung, OfModel) else rung for rung in rungs)
 
 
@@ -141,13 +134,13 @@ Rungs = Sequence[LadderRung | OfModel] | Callable[[Sequence[Any]], Sequence[Ladd
 
 
 def plain_rungs(texts: Sequence[str] | None = None) -> tuple[LadderRung, ...]:
-    """The rungs of every audit, which need neither counts nor training.
+    """List the explanations that every audit uses; they need neither token counts nor training.
 
-    Delimiters and sentence starts are included if ``texts``, those of all tokens, are known.
+    Delimiters and sentence starts are included only if the ``texts`` of all tokens are known.
 
     Examples
     --------
-    >>> [rung.name for rung in plain_rungs()]  # doctest: +NORMALIZE_WHITESPACE
+    >>> [rung.name for rung in plain_rungs()]
     ['sink', 'previous token', 'position', 'duplicate', 'induction', 'induction by 2', 'induction by 3',
      'key token']
     """

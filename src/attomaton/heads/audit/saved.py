@@ -1,8 +1,4 @@
-"""The table of an audit of heads in a Parquet file, with metadata about the audit.
-
-Files of :meth:`HeadAudit.save` have further columns (:mod:`attomaton.heads.audit.storage`); those of a course
-have a column ``step``.
-"""
+"""The table of an audit of heads in a Parquet file, with metadata about the audit."""
 
 import json
 from collections.abc import Iterable
@@ -25,7 +21,7 @@ KEY = b"attomaton heads"  # the metadata key in the file
 # Descriptions of random heads, by the name of their null.
 NULLS = {
     "intact": "of random heads that read the trained residual stream",
-    "inputs": "of random heads that share a rotation of what attention reads",
+    "inputs": "of random heads that share one rotation per layer",
     "given": "with random weights",
 }
 
@@ -53,9 +49,9 @@ class About:
     """Metadata of a table of heads; most fields are those of :class:`~attomaton.heads.HeadAudit`.
 
     These are ``model``, ``n_documents``, ``n_rows``, ``n_random``, ``null``, ``left_out``, ``n_layers``,
-    ``n_heads``, ``n_chosen`` and ``digest``. ``rungs`` are those of the ladder, ``alone`` those measured
-    alone. ``seeking_rows`` and ``seeking_documents`` count the rows and documents behind next-token seeking.
-    ``whole`` has the loss and accuracy of the unchanged model; it is empty if causal value was not measured.
+    ``n_heads``, ``n_chosen`` and ``digest``. ``rungs`` and ``alone`` are names of rungs. ``seeking_rows`` and
+    ``seeking_documents`` count the rows and documents behind next-token seeking. ``whole`` has the loss and
+    accuracy of the unchanged model, if causal value was measured.
     """
 
     model: str
@@ -76,11 +72,10 @@ class About:
 
     @property
     def said_of_z(self) -> str:
-        """What z is relative to, in a sentence."""
         if not self.n_random:
             return (
-                "z is over documents alone, a test that many random heads pass too: no head is reported as "
-                "seeking the next token."
+                "There are no random heads to compare with, so z only tests whether a result recurs across "
+                "documents, and no head is reported as seeking the next token."
             )
         kind = "draw" if self.null in ("intact", "inputs") else "model"
         many = f"{self.n_random} {kind}{'s' * (self.n_random != 1)}"
@@ -93,7 +88,6 @@ def mark(table: pa.Table, about: About) -> pa.Table:
 
 
 def write_saved(table: pa.Table, path: str | PathLike[str]) -> Path:
-    """Write a table as Parquet, and return the path; of existing files only Parquet is replaced."""
     write_target(path, partial(write_parquet, table), is_ours=is_parquet)
     return Path(path)
 
@@ -149,7 +143,7 @@ def _check_columns(table: Any, about: About) -> None:
         raise ValueError("it has no rows, or two columns of the same name")
     rises = [name for name in ("pattern_rise", "ablation_rise") if name in kinds]
     if len(rises) == 1:
-        raise ValueError("one of the two causal columns is missing")
+        raise ValueError("it has only one of the columns pattern_rise and ablation_rise")
     steps = ["step"] if "step" in kinds else []
     of_rungs = [name_column(kind, rung) for kind in ("explained", "z") for rung in about.rungs]
     numeric = [*NUMBER_COLUMNS, *steps, *rises, *of_rungs]
@@ -160,7 +154,7 @@ def _check_columns(table: Any, about: About) -> None:
         if not (types.is_floating(kinds[name]) or types.is_integer(kinds[name])):
             raise ValueError(f"the column {name!r} does not contain numbers")
     if not types.is_string(kinds["head"]) or not types.is_boolean(kinds["seeks"]):
-        raise ValueError("the column 'head' or 'seeks' has a wrong type")
+        raise ValueError("the column 'head' is not text, or 'seeks' is not true or false")
     if kinds.get("contexts", CONTEXTS) != CONTEXTS:
         raise ValueError("the column 'contexts' has a wrong type")
     if steps and not (types.is_integer(kinds["step"]) and table.column("step").null_count == 0):

@@ -1,20 +1,17 @@
 """Next-token seeking: whether a head attends to the next token more than it would by habit.
 
-For every row whose label (the next token) is in the window and is not the query: the attention on the label
-minus the attention expected by habit; and the same for another token of the window with similar frequency,
-the partner. The difference of the two is the excess; its error comes from leaving out documents.
-
-A habit is the attention that a head gives on other documents to the same token from the same query at the
-same lags, whatever comes next. A random head prefers some tokens on every text, and the label depends on the
-query: so by accident it attends to labels more, or less, than to other tokens.
+A row counts if its label (the next token) is in the window and is not the query. The excess is the attention
+on the label minus the attention expected by habit, minus the same difference for a partner: another token of
+the window with similar frequency. Its error comes from leaving out documents. A habit is the attention that a
+head gives on other documents to the same token from the same query, whatever comes next.
 
 Matching is mutual (``match_tokens``), and the more frequent token of a pair gets less weight where it is the
 label, in proportion to how much more often it is the label. So if labels depend on frequency alone, the
-expected excess is zero for every head, whatever its pattern and however wrong its estimated habits.
+expected excess is zero for every head, however wrong its estimated habits.
 
 An excess that recurs on other documents does not show that a head seeks the next token, since that of many
-random heads recurs: without random heads no head is reported as seeking. Permuted tokens would not do
-instead: with such nulls, 20 to 50 % of random heads are significant.
+random heads recurs: without random heads no head is reported as seeking. Permuted tokens are no substitute:
+with such nulls, 20 to 50 % of random heads are significant.
 """
 
 from collections.abc import Sequence
@@ -42,9 +39,9 @@ class Habits:
     """The expected attention of each head, estimated on other documents: profile × factor.
 
     ``profile`` (n_heads, window) is the mean attention on each position. A factor is the observed attention
-    divided by that of the profile on the same positions: ``tokens`` (n_heads, n_tokens) for each token,
-    shrunk to 1, and ``pairs`` (n_heads, n_pairs) for each pair of query and token, shrunk to the factor of
-    the token. ``keys`` (n_pairs,) are the pairs that occur, as packed numbers, ascending.
+    divided by that of the profile: ``tokens`` (n_heads, n_tokens) for each token, shrunk to 1, and ``pairs``
+    (n_heads, n_pairs) for each pair of query and token, shrunk to that of the token. ``keys`` (n_pairs,) are
+    the pairs as packed numbers, ascending.
     """
 
     profile: Float64
@@ -54,7 +51,6 @@ class Habits:
 
     @classmethod
     def of(cls, rows: Rows) -> "Habits":
-        """Estimate from the rows of some documents."""
         keys, pair_indices = np.unique(_pack_rows(rows), return_inverse=True)
         pair_indices, token_ids = pair_indices.ravel(), rows.tokens.ravel()
         token_of_pair = np.empty(len(keys), np.int64)
@@ -90,12 +86,10 @@ YES_NO = {True: "yes", False: "no", None: "–"}
 class Seeking(Tabular):
     """How much each of ``heads`` attends to the label beyond its habits and beyond a matched token.
 
-    ``mass`` is the attention on the label's positions, and ``over_profile`` the mass minus that of the head's
-    own position profile. ``excess`` is the test statistic of :mod:`attomaton.heads.audit.seeking`; a label
-    and its partner have equal weight. ``n_rows`` counts the rows with a label and a partner in their window,
-    ``n_documents`` the documents of these rows. ``null`` is the null distribution of the excess: with it,
-    ``z`` compares with random heads; without it, ``z`` is over documents alone and no head counts as
-    seeking.
+    ``mass`` is the attention on the label, and ``over_profile`` the mass minus that of the head's own
+    position profile. ``excess`` is the test statistic of :mod:`attomaton.heads.audit.seeking`. ``n_rows`` and
+    ``n_documents`` count the rows with a label and a partner in their window, and their documents. ``null``
+    is the distribution of the excess among random heads; without it, no head counts as seeking.
     """
 
     heads: tuple[Head, ...]
@@ -118,11 +112,7 @@ class Seeking(Tabular):
 
     @property
     def z(self) -> Float64:
-        """z of the excess, shape (n_heads,).
-
-        With random heads: how far it is from that of random heads. Without: the excess divided by its error
-        over documents, a test that many random heads pass too.
-        """
+        """z of the excess, shape (n_heads,), over random heads; without them over documents alone."""
         return self.excess.z if self.null is None else self.null.z(self.heads, self.excess)
 
     @property
@@ -171,16 +161,11 @@ class Seeking(Tabular):
 
 
 def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
-    """Measure next-token seeking of every head.
+    """Measure how much each head attends to the next token, beyond its habits and beyond a matched token.
 
-    Parameters
-    ----------
-    fitted : Rows
-        Rows from other documents, from which each head's profile and habits are estimated.
-    scored : Rows
-        The rows to measure.
-    counts : TokenCounts
-        Token frequencies, for matching tokens.
+    The habits of each head are estimated on the rows ``fitted``, and seeking is measured on the rows
+    ``scored`` of other documents. ``counts`` are token counts, by which each next token is matched with a
+    token of similar frequency.
 
     Examples
     --------
@@ -199,9 +184,9 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
     n_documents = len(np.unique(rows.documents))
     if n_documents < 2:
         raise InvalidSamples(
-            f"only {n_documents} of the documents to score have a row whose window contains the next token "
-            "and another token to compare it with, but two such documents are needed; give a longer window, "
-            "more rows or more documents"
+            "next-token seeking needs two documents with a row whose window contains the next token and "
+            f"another token to compare with, but only {n_documents} of the documents to score have such a "
+            "row; give a longer window or more documents"
         )
     is_label, is_partner = rows.tokens == rows.labels[:, None], rows.tokens == partners[:, None]
     frequency = counts.tokens + 0.5
@@ -225,12 +210,11 @@ def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
 
 
 def match_tokens(rows: Rows, counts: TokenCounts) -> Int32:
-    """The partner of each row's label among the tokens of its window, shape (n_rows,).
+    """The partner of each row's label among the tokens of its window, shape (n_rows,); −1 if there is none.
 
     The tokens of the window except the query, sorted by frequency and id, are paired: first and second, third
-    and fourth, and so on. −1 if the label is the query, is not in the window, or is left over. Matching is
-    mutual. With nearest tokens it would not be, and a head that prefers one token would seem to seek, or to
-    avoid, labels that depend on nothing.
+    and fourth, and so on. With nearest tokens instead, a head that prefers one token would seem to seek, or
+    to avoid, labels that depend on nothing.
     """
     n_tokens = len(counts.tokens)
     by_frequency = np.argsort(counts.tokens, kind="stable")

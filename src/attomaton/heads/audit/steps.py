@@ -36,11 +36,11 @@ class ModelStep:
 
 
 def find_steps(sources: Sequence[str], *, most: int | None = None) -> tuple[ModelStep, ...]:
-    """The steps of a training run, from the paths of its models; sorted by step, none of them opened.
+    """Find the steps of a training run from the paths of its models, sorted by step; no model is opened.
 
-    ``sources`` are folders named after their steps, such as ``checkpoint-100``; runs of attomaton, or files
-    in their ``training/checkpoints``; or globs of any of these. At most ``most`` steps are kept, evenly
-    spaced, with the first and the last. None means all folders and files, but only the last step of a run of
+    ``sources`` are folders named after steps, such as ``checkpoint-100``; runs of attomaton, or files in
+    their ``training/checkpoints``; or globs. At most ``most`` steps are kept, evenly spaced from the first to
+    the last. If ``most`` is None, all folders and files are kept, but only the last step of a run of
     attomaton.
 
     Examples
@@ -57,10 +57,10 @@ def find_steps(sources: Sequence[str], *, most: int | None = None) -> tuple[Mode
 
 
 def find_revisions(repository: str, revisions: Sequence[str]) -> tuple[ModelStep, ...]:
-    """The revisions of a hub model as steps of training, none of them opened.
+    """List revisions of a hub model as steps of its training; no model is opened.
 
-    Revisions that are all named after steps, such as ``step1000``, are sorted by them; others are numbered
-    from 0 in the order given.
+    If all revisions are named after steps, such as ``step1000``, they are sorted by step. Otherwise they are
+    numbered from 0, in the order given.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def expand_globs(sources: Sequence[str]) -> list[str]:
             continue
         matches = sorted(glob(source))  # noqa: PTH207  an absolute glob is one of a user's
         if not matches:
-            raise UnreadableModel(f"nothing matches {source}; check the pattern")
+            raise UnreadableModel(f"no file or folder matches {source}; check the pattern")
         paths += matches
     return paths
 
@@ -136,11 +136,12 @@ def _steps_of(source: str, read: Callable[[Path], Any], *, whole: bool) -> list[
 
 
 def order_steps(models: Sequence[Any], steps: Sequence[int] | None) -> list[ModelStep]:
-    """The models by their steps, each of which may occur once only."""
     if not len(models):
         raise UnsupportedOption("models is empty; give at least one model")
     if steps is not None and len(steps) != len(models):
-        raise MismatchedParts(f"there are {len(models)} models and {len(steps)} steps; give one for each")
+        raise MismatchedParts(
+            f"there are {len(models)} models and {len(steps)} steps; give one step per model"
+        )
     numbers = [None] * len(models) if steps is None else [whole_number(step, "steps") for step in steps]
     return sort_steps(map(_as_step, models, numbers))
 
@@ -150,8 +151,8 @@ def check_alike(first: tuple[str, ModelShape], second: tuple[str, ModelShape]) -
     sentences = {
         "n_layers": "{} has {} layers, but {} has {}",
         "n_heads": "{} has {} heads per layer, but {} has {}",
-        "n_tokens": "{} has a vocabulary of {} tokens, but {} of {}",
-        "longest": "{} reads contexts of at most {} tokens, but {} of {}",
+        "n_tokens": "{} has a vocabulary of {} tokens, but {} has {}",
+        "longest": "{} reads contexts of up to {} tokens, but {} of up to {}",
     }
     for name, sentence in sentences.items():
         sizes = [getattr(shape, name) for _, shape in (first, second)]
@@ -162,7 +163,6 @@ def check_alike(first: tuple[str, ModelShape], second: tuple[str, ModelShape]) -
 
 
 def path_text(model: Any) -> str:
-    """A model's path as text; empty if it is not a path."""
     return str(cast("Any", model)) if isinstance(model, str | PathLike) else ""
 
 
@@ -171,6 +171,6 @@ def _as_step(model: Any, step: int | None) -> ModelStep:
         return model if step is None else replace(model, step=step)
     named = path_text(model)
     if step is None and not named:
-        raise UnsupportedOption(f"the step of a {type(model).__name__} is unknown; give steps")
+        raise UnsupportedOption(f"the step of a {type(model).__name__} is unknown; give the argument steps")
     name = named or str(getattr(model, "name", type(model).__name__))
     return ModelStep(step_of(name) if step is None else step, name, partial(open_model, model))

@@ -1,8 +1,8 @@
 """An audit as the table of a saved file, and back.
 
-The table has the columns of ``HeadAudit.table()`` for readers, and lists from which the audit is restored
-exactly: ``without_<column>``, the estimate without each document in turn; and ``random_<column>`` and
-``random_error_<column>``, the same measure of all random heads of a layer, in the row of its first head.
+The table has the columns of ``HeadAudit.table()``, and lists from which the audit is restored:
+``without_<column>``, the estimate without each document in turn; and ``random_<column>`` and
+``random_error_<column>``, the measure of all random heads of a layer, in the row of its first head.
 """
 
 from os import PathLike
@@ -29,7 +29,6 @@ _arrow: Any = pa
 
 
 def store(audit: Any) -> pa.Table:
-    """The table of a :class:`~attomaton.heads.HeadAudit` with the lists behind it."""
     columns: dict[str, Any] = {}
     for kind, ladder in (("explained", audit.ladder), ("alone", audit.alone)):
         for rung, name in enumerate(ladder.names):
@@ -75,7 +74,6 @@ def _causal_columns(heads: tuple[Head, ...], causal: Causal) -> dict[str, Any]:
     rows = [heads.index(heads_of_set[0]) for heads_of_set in causal.sets]
 
     def fill(values: Any) -> Any:
-        """The values of the measured heads, NaN for others."""
         filled = np.full((len(heads), *values.shape[1:]), np.nan)
         filled[rows] = values
         return filled
@@ -95,7 +93,6 @@ def _as_lists(values: Any) -> Any:
 
 
 def restore(path: str | PathLike[str]) -> dict[str, Any]:
-    """The fields of the :class:`~attomaton.heads.HeadAudit` in a file."""
     table, about = read_saved(path)
     try:
         return _SavedTable(table, about).audit_fields()
@@ -114,7 +111,7 @@ class _SavedTable:
         layers, numbers = (self.column(name).astype(int).tolist() for name in ("layer", "number"))
         self.heads = tuple(map(Head, layers, numbers))
         if len(set(self.heads)) < len(self.heads) or min(map(min, self.heads)) < 0:
-            raise ValueError("its heads are not those of one model")
+            raise ValueError("a head occurs twice, or has a negative layer or number")
 
     def audit_fields(self) -> dict[str, Any]:
         about = self.about
@@ -159,7 +156,7 @@ class _SavedTable:
         values, errors = self.flat(f"random_{name}"), self.flat(f"random_error_{name}")
         layers = np.repeat(np.array([head.layer for head in self.heads]), counts)
         if not len(layers) == len(values) == len(errors):
-            raise ValueError("its random heads have different numbers of values and of errors")
+            raise ValueError("its random heads have more values than errors, or fewer")
         n_draws = self.about.n_random if self.about.null == "inputs" and len(values) else 0
         return NullDistribution(layers, values, errors, n_draws)
 

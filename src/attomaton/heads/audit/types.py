@@ -3,11 +3,10 @@
 The first token gets the share of the *sink*: what its rung explains. The attention that remains is divided
 among previous token, position, delimiters (with sentence starts), duplicate, induction (by one, two and three
 tokens), tokens (the rung of key tokens, and pairs of query and token up to the ceiling), and context: what
-neither pairs nor induction explain. Nothing is counted that a rung explains because the head looks away.
+neither pairs nor induction explain. What a rung explains because the head looks away does not count.
 
 1. Induction or duplicate with at least 20 % of what remains, or previous token with at least 40 %, is the
-type,
-   if it exceeds random heads; of several, the largest.
+   type if it exceeds random heads; of several, the largest.
 2. A head whose sink has at least 90 % of all attention is a sink.
 3. Otherwise the type is the largest of position (with the previous token), delimiter, token-specific and
    contextual, if it has at least half of what remains. If none has, the head is mixed.
@@ -15,17 +14,14 @@ type,
    its layer, is like random weights.
 5. A contextual or mixed head, or one like random weights, that seeks the next token is next-token seeking.
 
-Random heads get their shares in the same way as the heads of the model. A test compares arcsin √share with
-theirs, and the false discovery rate over all heads is at most 5 %; heads that do not have the share count as
-tests with p = 1. Without random heads there is no test, and the type says so.
+Random heads get their shares in the same way. A test compares arcsin √share with theirs, and the false
+discovery rate over all heads is at most 5 %; heads that do not have the share count as tests with p = 1. Two
+types are outside the rule: a head that attends uniformly is uniform, and a head that attends to neither the
+window nor the first token in at least 90 % of the rows is outside the window.
 
-Two types are outside the rule. A head that attends uniformly is uniform: nothing is to be explained. A head
-that attends to neither the window nor the first token in at least 90 % of the rows is outside the window.
-
-In text that repeats itself, the token after an earlier occurrence is often the next token: a head that seeks
-the next token gets some of its share from induction there, and is an induction head from 20 % on. Contextual,
-mixed and token-specific heads differ in degree: near one half, the type depends on the documents. A type that
-differs between the first and the second half of the documents says so.
+In text that repeats itself, a head that seeks the next token gets some of its share from induction, and is an
+induction head from 20 % on. Near one half, a contextual, mixed or token-specific type depends on the
+documents; a type that differs between the first and the second half of them says so.
 """
 
 from collections.abc import Mapping, Sequence
@@ -75,29 +71,19 @@ EMPTY = 1e-9  # a share of attention up to which nothing remains beside the sink
 
 @dataclass(frozen=True)
 class HeadType:
-    """The type of a head.
+    """The type of an attention head, with the numbers behind it.
 
-    Attributes
-    ----------
-    name : str
-        One of ``TYPES``.
-    share : float
-        The share of the type: of all attention for a sink or a uniform head, otherwise of the attention
-        beside the sink. For next-token seeking it is the share of context; for mixed heads the largest
-        share; for a head like random weights the share of ``by_share``; for a head outside the window the
-        share of rows.
-    error, low, high : float
-        The standard error of the share over documents, and the 95 % interval; NaN for uniform heads and those
-        outside the window.
-    z : float
-        How far the share, or next-token seeking, exceeds random heads of the layer, in normal deviates; NaN
-        where that is not tested.
-    by_share : str
-        The type by shares alone, before the comparison with random heads.
-    halves : tuple of str
-        ``by_share`` in the first and the second half of the scored documents.
-    is_compared : bool
-        Whether random heads were measured.
+    ``name`` is one of ``TYPES``, and ``share`` is the share of the head's attention that gives the type. This
+    is a share of all attention for sinks and uniform heads, a share of rows for heads outside the window, and
+    otherwise a share of the attention beside the sink. A head that seeks the next token has its contextual
+    share, a mixed head its largest share, and a head like random weights the share of ``by_share``.
+
+    ``error`` is the standard error of the share over documents, and ``low`` and ``high`` are the ends of its
+    95 % interval; all three are NaN for uniform heads and heads outside the window. ``z`` says how far the
+    share, or next-token seeking, exceeds random heads of the layer, in normal deviates; it is NaN if this is
+    not tested. ``by_share`` is the type before the comparison with random heads, and ``halves`` are these
+    types in the first and the second half of the documents. ``is_compared`` says whether random heads were
+    measured.
 
     Examples
     --------
@@ -117,7 +103,7 @@ class HeadType:
 
     @property
     def is_stable(self) -> bool:
-        """Whether each half of the documents gives the type that all documents give."""
+        """Whether both halves of the documents give the same type as all documents."""
         return all(half == self.by_share for half in self.halves)
 
     def __str__(self) -> str:
@@ -139,7 +125,7 @@ class HeadType:
             text += "; there are no random heads to compare with, so random weights may do the same"
         if not self.is_stable:
             first, second = self.halves
-            text += f"; by shares, {first} in the first half of the documents and {second} in the second"
+            text += f"; by shares alone, {first} in the first half of the documents, {second} in the second"
         return text
 
 
@@ -148,8 +134,8 @@ def type_heads(
 ) -> tuple[HeadType, ...]:
     """The type of every head, by the rule of this module.
 
-    ``outside`` is the share of rows in which each head attends to neither the window nor the first token;
-    ``null`` has the distribution of each type of ``TESTED`` among random heads, or nothing.
+    ``outside`` is the share of rows in which each head attends to no key; ``null`` has the distribution of
+    each type of ``TESTED`` among random heads, or nothing.
     """
     shares = divide_into_types(ladder, ceiling)
     values = {name: estimates.value for name, estimates in shares.items()}
@@ -190,7 +176,6 @@ def type_heads(
 
 
 def _find_exempt(ladder: Ladder, ceiling: Ceiling, outside: Float64) -> dict[int, str]:
-    """The types of heads to which the rule does not apply, by their index."""
     explained = np.array([estimates.value for estimates in (*ladder.explained, ceiling.pairs)])
     uniform = dict.fromkeys(np.flatnonzero(~explained.any(0)).tolist(), "uniform")
     return uniform | dict.fromkeys(np.flatnonzero(outside >= OUTSIDE_SHARE).tolist(), OUTSIDE)
@@ -226,7 +211,6 @@ def _exceeds(deviates: Float64) -> Bool:
 
 
 def _divide_halves(ladder: Ladder, ceiling: Ceiling) -> list[dict[str, Float64]]:
-    """The shares by type in the first and in the second half of the documents."""
     n_documents = len(ladder.added[0].without)
     is_first = np.arange(n_documents) < n_documents / 2
     estimates = (*ladder.added, ceiling.pairs)
@@ -245,9 +229,9 @@ def may_be_tokens(ladder: Ladder, ceiling: Ceiling) -> bool:
 def divide_into_types(ladder: Ladder, ceiling: Ceiling | None) -> dict[str, Estimates]:
     """The share of each type in each head: the sink's of all attention, the others of what remains.
 
-    Position includes the previous token; apart from that the shares of what remains add up to one, unless the
-    head looks away from what a rung points to, or the ceiling is lower than what the rungs explain. Without a
-    ceiling, tokens have only what the rung of key tokens explains.
+    Position includes the previous token; the other shares of what remains add up to one, unless the head
+    looks away from what a rung points to, or the ceiling is below the ladder. Without a ceiling, it is the
+    ladder's top.
     """
     pairs = ladder.explained[-1] if ceiling is None else ceiling.pairs
     values, without = (
@@ -288,10 +272,7 @@ def stretch(share: Estimates) -> Estimates:
 def distribute(
     ladders: Sequence[Ladder], ceilings: Sequence[Ceiling], *, shared: bool = False
 ) -> tuple[NullDistribution, ...]:
-    """The distribution of each type of ``TESTED`` among random heads, from their ladders and ceilings.
-
-    Without ceilings, that of token-specific heads is empty.
-    """
+    """The distribution of each type of ``TESTED`` among random heads; token-specific needs ceilings."""
     shares = [
         divide_into_types(ladder, ceiling)
         for ladder, ceiling in zip(ladders, ceilings or [None] * len(ladders), strict=True)

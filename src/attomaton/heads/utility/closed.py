@@ -45,9 +45,8 @@ class PairCounts:
     ``shares`` (n_tokens,) is the share of each token in all contexts, ``length`` the mean length of a
     context, and ``labels`` (n_tokens, n_tokens) is P(y | k), with a row for each query k. ``queries`` and
     ``tokens`` (n_pairs,) are the pairs of a query and a token of its context, sorted. For each pair,
-    ``containing`` is the number of contexts with the query that contain the token, and ``times`` how often
-    they contain it in total; ``copied`` and ``copied_times`` are the same for contexts whose label is the
-    token.
+    ``containing`` counts the contexts with the query that contain the token, and ``times`` how often they
+    contain it in total; ``copied`` and ``copied_times`` count these in contexts whose label is the token.
     """
 
     shares: Float64
@@ -106,8 +105,8 @@ def find_mean_field(model: HeadModel, counts: PairCounts, *, repeated: int = 1) 
     """Run every token alone, layer by layer, with the means of the layers before."""
     if model.shape.n_tokens != len(counts.shares):
         raise MismatchedParts(
-            f"the vocabulary of the model has {model.shape.n_tokens} tokens, but that of the text "
-            f"{len(counts.shares)}; count the text in tokens of the model"
+            f"the vocabulary of the model has {model.shape.n_tokens} tokens, but the counted text has "
+            f"{len(counts.shares)}; tokenise the text with the tokenizer of the model"
         )
     whole_number(repeated, "repeated", least=1)
     n_layers, batches = model.shape.n_layers, _batches_of_tokens(model, repeated)
@@ -156,7 +155,6 @@ def _find_slopes(
 
 
 def _mix(at_query: Tensor, mean: Tensor, length: float) -> Tensor:
-    """The mean output of heads, with a share for the query."""
     share = 1 / length
     return share * at_query + (1 - share) * mean.to(at_query)
 
@@ -184,29 +182,20 @@ def find_closed_utility(
     copies: bool = False,
     heads: Sequence[Head] | None = None,
 ) -> list[UtilityTable]:
-    """Utility in closed form for the pairs in the text; elsewhere the mean of the token over queries.
+    """Compute in closed form how much attention to a token lowers the loss, for each head and query token.
 
-    Parameters
-    ----------
-    model : HeadModel
-        The trained model.
-    counts : PairCounts
-        Counts of the text that the model was trained on.
-    repeated : int
-        How often each token is repeated when it is run alone. For models with positions
-        give more than one: values are then means over that many positions, and the query is the last.
-    copies : bool
-        Whether only contexts that contain a token count towards the probability that it is the label.
-    heads : sequence of Head, optional
-        The heads. None means all.
+    The ``model`` was trained on the text whose ``counts`` are used. A pair of query and token that the text
+    does not contain gets the mean of its token over all queries. Each token is run in a context that repeats
+    it: ``repeated`` is the length of this context. Models with positions need more than one token. Values are
+    then means over positions, and the query is the last token. If ``copies`` is True, the probability that a
+    token is the label is estimated from contexts that contain the token. None for ``heads`` means all heads.
 
     Examples
     --------
     >>> from attomaton.heads.arrays import from_arrays
     >>> counts = count_pairs(Samples.from_windows([0, 1, 2, 0, 1, 2, 0], window=3))
     >>> model = from_arrays(np.eye(3), *np.random.default_rng(0).normal(size=(4, 1, 1, 3, 3)))
-    >>> [table] = find_closed_utility(model, counts)
-    >>> table.dense().shape
+    >>> find_closed_utility(model, counts)[0].dense().shape
     (3, 3)
     """
     field = find_mean_field(model, counts, repeated=repeated)
@@ -242,7 +231,6 @@ def correct_copies(model: HeadModel, head: Head, counts: PairCounts) -> Float64:
 
 
 def _pair_products(slopes: Float64, values: Float64, counts: PairCounts) -> Float64:
-    """⟨slope of the query, value of the token⟩ for each pair, in batches."""
     products = np.empty(len(counts.queries))
     for start in range(0, len(products), 1 << 18):
         batch = slice(start, start + (1 << 18))
@@ -251,10 +239,7 @@ def _pair_products(slopes: Float64, values: Float64, counts: PairCounts) -> Floa
 
 
 def _centred(head: Head, raw: Float64, expected: Float64, counts: PairCounts) -> UtilityTable:
-    """The table minus its average over a context of tokens of the text, ``expected`` for each query.
-
-    In a context of T tokens with x, x itself is one of those subtracted.
-    """
+    """The table minus its average over a context of the text, which is ``expected`` for each query."""
     score = (raw - expected[counts.queries]) * (1 - 1 / counts.length)
     n_tokens = len(counts.shares)
     total = np.bincount(counts.tokens, weights=score * counts.containing, minlength=n_tokens)

@@ -2,10 +2,9 @@
 
 The utility of key i for a head at one position is −∂loss/∂a_i there (a_i is the attention on the key), with
 attention that ignores content: uniform, or the mean of the head at each position. (At the trained attention
-this gradient has vanished.) The loss is that of the whole window, so effects on later layers and later
-positions count too. It is centred within each context, since attention moved to one key is taken from
-others. A table has its mean for each pair of query and token, shrunk to the mean of the token over all
-queries.
+this gradient has vanished.) The loss is that of the whole window. Utility is centred within each context,
+since attention moved to one key is taken from others. A table has its mean for each pair of query and token,
+shrunk to the mean of the token over all queries.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,8 +39,8 @@ _torch: Any = torch  # its type stubs leave some functions partly unknown
 class UtilityTable:
     """The utility of tokens for one ``head``: a score for each pair of query and token that occurs.
 
-    ``scores`` has the columns query, token (int32) and score (float64), sorted, and ``counts`` how often
-    each pair occurs. ``background`` (n_tokens,) is the score of each token under all other queries.
+    ``scores`` has the columns query, token (int32) and score (float64), sorted, and ``counts`` how often each
+    pair occurs. ``background`` (n_tokens,) is the score of each token under all other queries.
     """
 
     head: Head
@@ -71,10 +70,10 @@ class UtilityTable:
 
 @dataclass(frozen=True, eq=False)
 class Gains:
-    """Utility at every position of contexts, centred.
+    """Utility at every position of contexts, centred, by query (row) and key (column), 0 for later keys.
 
-    ``rows`` (n, length + 1) are contexts with the label of the last position. ``values`` (n, length, length)
-    of each head have queries as rows and keys as columns, 0 for later keys.
+    ``rows`` (n, length + 1) are contexts with the label of the last position; ``values`` have shape (n,
+    length, length).
     """
 
     rows: Int64
@@ -107,40 +106,38 @@ def measure_utility(
     strength: float = MEAN_STRENGTH,
     heads: Sequence[Head] | None = None,
 ) -> list[UtilityTable]:
-    """Measure the utility tables of heads.
+    """Measure on text how much attention to a token lowers the loss, for each head and query token.
 
     Parameters
     ----------
     model : HeadModel
-        The trained model.
     rows : integers, shape (n, length + 1)
-        Windows of text that the model was trained on: contexts, and the label of the last position.
+        Windows of text that the model was trained on. The last token of each is a label only.
     baseline : "uniform" or "position"
-        The attention at which utility is measured.
+        The attention at which utility is measured: uniform, or the head's mean attention at each position.
     alone : bool
-        Whether each head is measured with all others attending as trained, which costs one run per head.
-        Otherwise all heads use the baseline at once.
+        True gives the baseline attention to one head at a time, which needs one run per head. False gives it
+        to all heads at once.
     first : int
-        The first position that counts as a query.
+        The first position that is used as a query.
     copies : bool
-        Whether only positions count whose label is in the context, for models trained that way.
+        Whether to use only positions whose label is in the context, for models trained in this way.
     strength : float
-        The weight of a token's mean, in occurrences.
+        The weight, in occurrences, of a token's mean over queries, to which the score of a pair is shrunk.
     heads : sequence of Head, optional
-        The heads. None means all.
+        The heads to measure. None means all.
 
     Examples
     --------
     >>> from attomaton.heads.arrays import from_arrays
-    >>> maps = np.random.default_rng(0).normal(size=(4, 1, 2, 5, 5))  # query, key, value, output: 2 heads
-    >>> model = from_arrays(np.eye(5), *maps)
+    >>> model = from_arrays(np.eye(5), *np.random.default_rng(0).normal(size=(4, 1, 2, 5, 5)))
     >>> tables = measure_utility(model, np.array([[0, 1, 2, 1, 0], [3, 2, 1, 1, 4]]))
-    >>> [str(table.head) for table in tables], tables[0].background.shape
-    (['0.0', '0.1'], (5,))
+    >>> [str(table.head) for table in tables]
+    ['0.0', '0.1']
     """
     checked = model.shape.heads if heads is None else check_heads(heads, model.shape)
     if not checked:
-        raise UnsupportedOption("heads is empty; name one head or more, or leave heads out")
+        raise UnsupportedOption("heads is empty; name at least one head")
     real_number(strength, "strength", least=0.0)
     whole_number(first, "first")
     n_tokens = model.shape.n_tokens
@@ -165,12 +162,11 @@ def measure_utility(
 def find_gains(
     model: HeadModel, rows: Integers, *, baseline: Baseline, alone: bool, heads: Sequence[Head]
 ) -> Iterator[Gains]:
-    """Utility at every position, some contexts at a time."""
     longest = model.shape.longest
     with_label = replace(model.shape, longest=None if longest is None else longest + 1)
     table: Int64 = check_contexts(rows, with_label).numpy()
     if table.shape[1] < 3:
-        raise MismatchedParts(f"rows has shape {table.shape}; give (n, length + 1), with length 2 or more")
+        raise MismatchedParts(f"rows has shape {table.shape}; give at least three columns")
     patterns = _baseline_patterns(model, table[:, :-1], baseline)
     size = min(CONTEXTS_AT_ONCE, model.shape.batch_of(table.shape[1]))
     for start in range(0, len(table), size):
@@ -183,7 +179,6 @@ def find_gains(
 
 
 def find_mean_patterns(model: HeadModel, contexts: Integers) -> list[Tensor]:
-    """The mean pattern of every layer over contexts, each of shape (n_heads, length, length)."""
     total: list[Tensor] = []
     size = min(CONTEXTS_AT_ONCE, model.shape.batch_of(np.shape(contexts)[1]))
     for start in range(0, len(contexts), size):
@@ -196,7 +191,7 @@ def find_mean_patterns(model: HeadModel, contexts: Integers) -> list[Tensor]:
 def shrink_to_means(
     head: Head, pairs: tuple[Int64, Int64], sums: Float64, n_tokens: int, strength: float
 ) -> UtilityTable:
-    """A table from sums of utility over ``pairs``: ascending numbers query · n_tokens + token, and counts.
+    """A table from sums over ``pairs``: keys query · n_tokens + token, and counts.
 
     The score of a pair is (sum + strength · m) / (count + strength), m the mean of the token over all
     queries.
@@ -259,7 +254,6 @@ def _centre(gains: Float64, weights: Float64) -> Float64:
 
 
 def _add_equal(keys: Int64, values: NDArray[Any]) -> tuple[Int64, Float64]:
-    """The distinct keys, ascending, and the sums of the columns of ``values`` with the same key."""
     distinct, indices = np.unique(keys, return_inverse=True)
     sums = [np.bincount(indices.ravel(), weights=row, minlength=len(distinct)) for row in values]
     return distinct, np.array(sums, np.float64)
