@@ -68,7 +68,7 @@ class Rankings(NamedTuple):
     items: Int64  # (n_entries,)
     ranks: Int64  # (n_entries,), equal where items are tied
     lengths: Int64  # (n_rankings,)
-    count: Int64  # (n_rankings,)
+    counts: Int64  # (n_rankings,)
 
 
 class SplitRankings:
@@ -84,6 +84,7 @@ class SplitRankings:
         self._borders = group_borders(component, len(components))
 
     def inside(self, component: int) -> Rankings:
+        """The rankings restricted to one component, without those that have no item in it."""
         entries = slice(*self._borders[component : component + 2])
         ranking, lengths = np.unique(self._ranking[entries], return_counts=True)
         return Rankings(self._items[entries], self._ranks[entries], lengths, self._count[ranking])
@@ -106,11 +107,13 @@ class Sandwich:
             self._slopes += batch.add_up(squares, size)
 
     def covariance(self, positions: Int64) -> Float64:
+        """The covariance of the scores at these positions about the mean of all."""
         columns = self._information.solve(_unit_columns(self._slopes.shape[0], positions))
         covariance = columns.T @ (self._slopes @ columns + self._ridge * columns)
         return (covariance + covariance.T) / 2
 
     def variance(self, contrast: Float64) -> float:
+        """The variance of Σ contrast · score, whose contrast sums to 0."""
         deviation = self._information.solve(contrast[:, None])
         return float((deviation * (self._slopes @ deviation + self._ridge * deviation)).sum())
 
@@ -121,13 +124,13 @@ class RankingSlopes(NamedTuple):
     items: Int64  # (n_rankings, length)
     slope: Float64  # (n_rankings, length)
     curvature: Float64  # (n_rankings, length, length)
-    count: Float64  # (n_rankings,)
+    counts: Float64  # (n_rankings,)
 
     def add_up(self, blocks: Float64, size: int) -> csr_array:
         """The sum of a block of each ranking, at the rows and columns of its items."""
         rows = np.broadcast_to(self.items[:, :, None], blocks.shape).ravel()
         columns = np.broadcast_to(self.items[:, None], blocks.shape).ravel()
-        values = (blocks * self.count[:, None, None]).ravel()
+        values = (blocks * self.counts[:, None, None]).ravel()
         return csr_array(coo_array((values, (rows, columns)), shape=(size, size)))
 
 
@@ -145,7 +148,7 @@ def _differentiate(rankings: Rankings, scores: Float64) -> Iterator[RankingSlope
             for batch in np.array_split(alike, n_batches):
                 items = rankings.items[entries[batch]]
                 derivatives = _differentiate_alike(scores[items], [tier.tolist() for tier in tiers])
-                yield RankingSlopes(items, *derivatives, rankings.count[rows[batch]].astype(np.float64))
+                yield RankingSlopes(items, *derivatives, rankings.counts[rows[batch]].astype(np.float64))
 
 
 def _differentiate_alike(scores: Float64, tiers: list[list[int]]) -> tuple[Float64, Float64]:

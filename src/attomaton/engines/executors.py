@@ -1,13 +1,20 @@
-"""Code for Spark's executors: the kernel on record batches, the merge of sorted rows, stages.
+"""Code for Spark's executors: passes over documents, writers of files, other tasks, and sums.
 
-Nothing here needs a Spark session; instances of each class are sent to the executors and called there.
+Instances of the classes that take ``batches`` are functions for Spark's ``mapInArrow``. The driver makes an
+instance, and Spark sends it to the executors. An executor calls it with the record batches of one Spark
+partition, and it yields record batches. Column 0 of its input contains the numbers of tasks, of files or of
+partitions (`task_numbers`), except in sorted rows: for ``WriteEdges`` and ``WriteChoices``, column 0 contains
+keys and column 1 their counts; ``StoreRows`` takes any rows. What writes files yields a report to the
+driver (`report_task`).
+
+Nothing here needs a Spark session.
 """
 
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -42,19 +49,24 @@ from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTab
 from attomaton.graphs.partitions import cut_queries
 from attomaton.graphs.windows import Links, link_repeats, window_edges
 
-SPARK_BATCH_ROWS = 1 << 17
+SPARK_BATCH_ROWS = 1 << 17  # most rows of a record batch given to Spark
+FILE_BATCH_ROWS = 1 << 20  # most rows of a record batch in an Arrow file
+EDGES_PER_TOKEN = 16  # uncounted edges in memory at a time, for each token of a chunk
 
+# Schema of a task's report to the driver: a few plain values as JSON. Records of partitions are files.
 REPORT = "report string"
-"""Schema of a task's report to the driver: a few plain values as JSON. Records of partitions are files."""
 
+# The rows of `ListSums`, before summation; `kind` is a number.
 LISTED = "kind int, key long, high long, low long"
-"""The rows of a pass, before summation; ``kind`` is a number."""
 
+# Columns of each kind of file, and its writing options.
 FILE_FORMATS = {"edges": (EDGE_SCHEMA, EDGE_FILE), "choices": (CHOICE_SCHEMA, CHOICE_FILE)}
-"""Columns of each kind of file, and its writing options."""
 
-_arrow: Any = pa
-SparkBatches = Iterable[Any]
+_arrow: Any = pa  # its type stubs leave some functions partly unknown
+SparkBatches = Iterable[Any]  # pyarrow.RecordBatch
+
+
+# Slots: ranges of edges, one for each writing task.
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +83,7 @@ class Slots:
         return len(self.partitions)
 
     def find(self, query: Int64, winner: Int64) -> Int64:
-        """The slots of choices with these queries and winners."""
+        """The slots of choices with these queries and winners: those of their first possible edges."""
         key = query.astype(np.int64) << 2 * TOKEN_BITS | winner.astype(np.int64) << TOKEN_BITS
         return np.searchsorted(self.keys, key, side="right") - 1
 
@@ -79,12 +91,13 @@ class Slots:
 def cut_slots(queries: pa.Table, borders: Int64, most: int) -> Slots:
     """A slot for each partition, or several if it is a single query with more than ``most`` samples.
 
-    Such a query is cut by winner, and by loser if a single winner is too large. How often each token wins or
-    loses is estimated from how often it is a query itself; a bad estimate only makes tasks uneven.
+    Such a query is cut by winner, and by loser if a single winner is too large. The cuts come from a model:
+    winners and losers are drawn independently, each token with its share of all samples, as a query. A bad
+    estimate only makes tasks uneven.
     """
     n_tokens = int(borders[-1])
     query, realisable = column(queries, "query"), column(queries, "realisable")
-    samples = np.zeros(n_tokens)
+    samples = np.zeros(n_tokens)  # by query
     samples[query] = realisable + column(queries, "unrealisable")
     share = samples / max(1.0, float(samples.sum()))
     weight = np.zeros(n_tokens, np.int64)
@@ -92,21 +105,32 @@ def cut_slots(queries: pa.Table, borders: Int64, most: int) -> Slots:
     keys: list[int] = []
     partitions: list[int] = []
     for partition, (first, stop) in enumerate(pairwise(borders.tolist())):
-        large = stop - first == 1 and weight[first] > most
-        inside = _cut_query(weight[first] * share, share, most) if large else [0]
-        keys += [(first << 2 * TOKEN_BITS) + start for start in inside]
-        partitions += [partition] * len(inside)
+        starts = [0]  # one slot, from the first edge of the partition
+        if stop - first == 1 and weight[first] > most:
+            wins = weight[first] * share  # estimated samples of the query that each token wins
+            starts = _cut_query(wins, share, most)
+        keys += [(first << 2 * TOKEN_BITS) + start for start in starts]
+        partitions += [partition] * len(starts)
     return Slots(np.array([*keys, n_tokens << 2 * TOKEN_BITS], np.int64), np.array(partitions, np.int64))
 
 
 def _cut_query(wins: Float64, share: Float64, most: int) -> list[int]:
-    """Where the slots of one query begin, as packed (winner, loser)."""
+    """Where the slots of one query begin, as packed (winner, loser).
+
+    ``wins`` (n_tokens,) are the estimated samples that each token wins, and ``share`` (n_tokens,) is the
+    estimated share of a winner's samples that each token loses.
+    """
     starts: list[int] = []
     for winner in cut_queries(np.ceil(wins).astype(np.int64), most)[:-1].tolist():
-        large = wins[winner] > most
-        losers = cut_queries(np.ceil(wins[winner] * share).astype(np.int64), most)[:-1] if large else [0]
-        starts += [(winner << TOKEN_BITS) + int(loser) for loser in losers]
+        losers = [0]  # all losers are in one slot
+        if wins[winner] > most:
+            losses = wins[winner] * share  # estimated samples that each token loses against this winner
+            losers = cut_queries(np.ceil(losses).astype(np.int64), most)[:-1].tolist()
+        starts += [(winner << TOKEN_BITS) + loser for loser in losers]
     return starts
+
+
+# Passes: task numbers to the rows of documents.
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +144,7 @@ class TaskKernel:
     slots: Slots
 
     def chunks(self, batches: SparkBatches) -> Iterator[Chunk]:
+        """The documents of these tasks, in chunks."""
         tasks = task_numbers(batches)
         read = (chunk for task in tasks for chunk in self.cuts.chunks(task, self.chunk_tokens))
         return regroup(read, self.chunk_tokens, self.selection.reach)
@@ -142,11 +167,12 @@ class PackEdges(TaskKernel):
     """Tasks → (slot, key, count): edges as packed keys, counted within a chunk."""
 
     def __call__(self, batches: SparkBatches) -> Iterator[Any]:
-        reach, selected, most = self.selection.reach, self.selected, 16 * self.chunk_tokens
+        reach, selected = self.selection.reach, self.selected
+        most = EDGES_PER_TOKEN * self.chunk_tokens
         for chunk in self.chunks(batches):
             links = link_repeats(chunk, reach, selected)
             for keys, support in window_edges(chunk, links, window=reach, selected=selected, max_keys=most):
-                starts = np.searchsorted(keys, self.slots.keys)
+                starts = np.searchsorted(keys, self.slots.keys)  # keys are sorted: each slot is a range
                 slot = np.repeat(np.arange(len(self.slots), dtype=np.int32), np.diff(starts))
                 yield from batches_of(_arrow.table({"slot": slot, "key": keys, "count": support}))
 
@@ -166,6 +192,21 @@ class PackChoices(TaskKernel):
             slot = self.slots.find(choices["query"], choices["winner"]).astype(np.int32)
             rows = rows_to_bytes(*encode_choices(choices)).cast(pa.binary())
             yield from batches_of(_arrow.table({"slot": slot, "key": rows, "count": choices["count"]}))
+
+
+@dataclass(frozen=True)
+class StoredComponents:
+    """Components as a file of nodes, which the executors of a machine share through the page cache."""
+
+    path: Path
+    n_tokens: int
+
+    def __call__(self) -> Components:
+        nothing = EdgeTable(empty_table(EDGE_SCHEMA), empty_table(QUERY_SCHEMA), self.n_tokens)
+        return Components(nothing, open_arrow(self.path), empty_table(ORDER_SCHEMA))
+
+
+# Writers: rows, or the numbers of files, to one file.
 
 
 @dataclass(frozen=True)
@@ -223,7 +264,26 @@ class StoreRows:
     def __call__(self, batches: SparkBatches) -> Iterator[Any]:
         rows = [_arrow.Table.from_batches([batch]) for batch in filled(batches)]
         if rows:
-            yield report_task(0, **store_arrow(self.folder / f"{self.kind}-{token_hex(6)}.arrow", rows))
+            path = self.folder / f"{self.kind}-{token_hex(6)}.arrow"
+            yield report_task(0, **store_arrow(path, rows, rows[0].schema))
+
+
+@dataclass(frozen=True)
+class JoinTies:
+    """The ties of all partitions → one Arrow file; reports its name. One partition is in memory at a time."""
+
+    ties: Ties
+    folder: Path
+
+    def __call__(self, batches: SparkBatches) -> Iterator[Any]:
+        for number in task_numbers(batches):
+            with explained(self.folder):
+                path = self.folder / f"ties-{token_hex(6)}.arrow"
+                entry = store_arrow(path, self.ties, NODE_SCHEMA)
+            yield report_task(number, name=entry["name"])
+
+
+# Other tasks.
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,30 +319,7 @@ class DigestFiles:
             yield report_task(number, sha256=identify_file(path) if path.is_file() else "")
 
 
-@dataclass(frozen=True)
-class JoinTies:
-    """The ties of all partitions → one Arrow file; reports its name. One partition is in memory at a time."""
-
-    ties: Ties
-    folder: Path
-
-    def __call__(self, batches: SparkBatches) -> Iterator[Any]:
-        for number in task_numbers(batches):
-            with explained(self.folder):
-                entry = store_arrow(self.folder / f"ties-{token_hex(6)}.arrow", self.ties)
-            yield report_task(number, name=entry["name"])
-
-
-@dataclass(frozen=True)
-class StoredComponents:
-    """Components as a file of nodes, which the executors of a machine share through the page cache."""
-
-    path: Path
-    n_tokens: int
-
-    def __call__(self) -> Components:
-        nothing = EdgeTable(empty_table(EDGE_SCHEMA), empty_table(QUERY_SCHEMA), self.n_tokens)
-        return Components(nothing, open_arrow(self.path), empty_table(ORDER_SCHEMA))
+# Sums by key: a pass, and the reading of its result.
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,7 +332,7 @@ class ListSums:
 
     def __call__(self, batches: SparkBatches) -> Iterator[Any]:
         count = self.count.with_tables({name: open_arrow(path) for name, path in self.tables.items()})
-        number_of = {kind: number for number, kind in enumerate(count.sizes)}
+        number_of = {kind: number for number, kind in enumerate(count.sizes)}  # `read_sums` uses it too
         for task in task_numbers(batches):
             for chunk in self.cuts.chunks(task, DOCUMENT_CHUNK_TOKENS):
                 for kind, sums in sum_in_batches(chunk, count, MOST_BATCH_SUMS):
@@ -307,7 +344,7 @@ def share_tables(cuts: Cuts, count: Counting, folder: Path) -> ListSums:
     """The pass in the form sent to executors: its tables are written to files instead of being sent."""
     paths = {name: folder / f"{name}-{token_hex(6)}.arrow" for name in count.tables}
     for name, path in paths.items():
-        store_arrow(path, [count.tables[name]])
+        store_arrow(path, [count.tables[name]], count.tables[name].schema)
     empty = {name: table.slice(0, 0) for name, table in count.tables.items()}
     return ListSums(cuts, count.with_tables(empty), paths)
 
@@ -316,21 +353,23 @@ def read_sums(paths: Sequence[Path], count: Counting) -> dict[str, Sums]:
     """The sums of each kind, from the files of all partitions."""
     listed: dict[str, list[Sums]] = {kind: [] for kind in count.sizes}
     for path in paths:
-        kinds, *rows = (column(open_arrow(path), name) for name in ("kind", "key", "sum(high)", "sum(low)"))
+        table = open_arrow(path)
+        kinds, *rows = (column(table, name) for name in ("kind", "key", "sum(high)", "sum(low)"))
         for number, kind in enumerate(count.sizes):
             listed[kind].append(add_rows(*(values[kinds == number] for values in rows)))
     return {kind: merge_sums(sums) for kind, sums in listed.items()}
 
 
-def store_arrow(path: Path, tables: Iterable[pa.Table]) -> dict[str, Any]:
-    """Write tables of one schema as a memory-mappable Arrow file; return its name and digest."""
-    rows = iter(tables)
-    first = next(rows, empty_table(NODE_SCHEMA))
+# Files and reports.
+
+
+def store_arrow(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> dict[str, Any]:
+    """Write tables of this schema as a memory-mappable Arrow file; return its name and digest."""
 
     def write(draft: Path) -> None:
-        with exact_file(draft, "wb") as sink, _arrow.ipc.new_file(sink, first.schema) as writer:
-            for table in chain([first], rows):
-                writer.write_table(table, 1 << 20)
+        with exact_file(draft, "wb") as sink, _arrow.ipc.new_file(sink, schema) as writer:
+            for table in tables:
+                writer.write_table(table, FILE_BATCH_ROWS)
 
     with explained(path.parent):
         return {**write_file(path, write), "name": path.name}
@@ -347,6 +386,7 @@ def name_attempt(kind: str, number: int) -> str:
 
 
 def _partition() -> int:
+    """The number of the Spark partition on which this code runs; the writers' partitions are slots."""
     from pyspark import TaskContext
 
     context: Any = TaskContext.get()
@@ -365,14 +405,20 @@ def report_task(number: int, **values: Any) -> Any:
     return _arrow.RecordBatch.from_pydict({"report": [json.dumps({"number": number, **values})]})
 
 
+# Record batches.
+
+
 def task_numbers(batches: SparkBatches) -> Iterator[int]:
+    """The numbers in column 0, the only one."""
     for batch in batches:
         yield from batch.column(0).to_pylist()
 
 
 def filled(batches: SparkBatches) -> Iterator[Any]:
+    """The batches that have rows."""
     return (batch for batch in batches if batch.num_rows)
 
 
 def batches_of(table: Any) -> Iterator[Any]:
+    """A table cut into record batches for Spark."""
     return iter(table.to_batches(SPARK_BATCH_ROWS))

@@ -183,7 +183,8 @@ class SparkEngine:
         if isinstance(within, Ties):
             name = self._run_tasks("joining ties", 1, executors.JoinTies(within, folder))[0]["name"]
         else:
-            name = executors.store_arrow(folder / f"ties-{token_hex(6)}.arrow", [within.nodes])["name"]
+            path = folder / f"ties-{token_hex(6)}.arrow"
+            name = executors.store_arrow(path, [within.nodes], within.nodes.schema)["name"]
         return executors.StoredComponents(folder / name, self.shards.n_tokens)
 
     def sums(self, count: Counting) -> dict[str, Sums]:

@@ -112,17 +112,9 @@ def measure_robustness(components: Grouped, numbers: Sequence[int] | None = None
     [{'component': 0, 'query': 2, 'size': 2, 'edges': 2, 'bridges': 2, 'support': 1}]
     """
     check_kind(components, Grouped, "components")
-    chosen = components.sizes > 1
-    for number in () if numbers is None else numbers:
-        checked = whole_number(number, "the number of a component", least=-LARGEST_WHOLE)
-        if not 0 <= checked < len(components):
-            raise UnknownToken(
-                f"there is no component {number} among {len(components)}, numbered from 0; "
-                "components.component(query, token) gives the component of a token"
-            )
-    if numbers is not None:
-        chosen &= np.isin(np.arange(len(components)), np.asarray(numbers, np.int64))
-    links, ids = _find_links(components, chosen), np.flatnonzero(chosen)
+    chosen = _choose(components, numbers)
+    ids = np.flatnonzero(chosen)
+    links = _find_links(components, chosen)
     whole = _connected(links, np.ones(len(links.row), bool))
     if not whole.all():
         raise MismatchedParts(
@@ -138,14 +130,35 @@ def measure_robustness(components: Grouped, numbers: Sequence[int] | None = None
         "bridges": np.bincount(links.group[bridge], minlength=len(ids)),
         "support": _find_support(links),
     }
-    edges, rows, component = components.edges, links.row[bridge], ids[links.group[bridge]]
+    bridges = _list_bridges(components.edges, links.row[bridge], ids[links.group[bridge]])
+    return Robustness(make_table(ROBUSTNESS_SCHEMA, columns), bridges)
+
+
+def _choose(components: Grouped, numbers: Sequence[int] | None) -> Bool:
+    """Which components to measure, shape (n_components,): those of ``numbers`` with more than one token."""
+    chosen = components.sizes > 1
+    if numbers is None:
+        return chosen
+    for number in numbers:
+        checked = whole_number(number, "the number of a component", least=-LARGEST_WHOLE)
+        if not 0 <= checked < len(components):
+            raise UnknownToken(
+                f"there is no component {number} among {len(components)}, numbered from 0; "
+                "components.component(query, token) gives the component of a token"
+            )
+    return chosen & np.isin(np.arange(len(components)), np.asarray(numbers, np.int64))
+
+
+def _list_bridges(edges: EdgeTable, rows: Int64, component: Int64) -> pa.Table:
+    """The edges at ``rows`` with the ``component`` of each, by component, weakest first."""
     order = np.lexsort((edges["support"][rows], component))
     names = ("query", "winner", "loser", "support")
     bridges = {"component": component[order], **{name: edges[name][rows[order]] for name in names}}
-    return Robustness(make_table(ROBUSTNESS_SCHEMA, columns), make_table(LINK_SCHEMA, bridges))
+    return make_table(LINK_SCHEMA, bridges)
 
 
 def _find_links(components: Grouped, chosen: Bool) -> _Links:
+    """The edges inside the chosen components, whose tokens and components are numbered anew from 0."""
     edges = components.edges
     rows = np.flatnonzero(np.isin(edges["query"], components.query_of[chosen]))
     winner, is_node = components.rows(edges["query"][rows], edges["winner"][rows])
@@ -156,7 +169,9 @@ def _find_links(components: Grouped, chosen: Bool) -> _Links:
     inside = (component[winner] == component[loser]) & chosen[component[winner]]
     rows, winner, loser = rows[inside], winner[inside], loser[inside]
     inside_nodes = chosen[component]
-    node, group = np.cumsum(inside_nodes) - 1, np.cumsum(chosen) - 1
+    # New numbers count the chosen: the k-th chosen node or component has number k − 1.
+    node = np.cumsum(inside_nodes) - 1
+    group = np.cumsum(chosen) - 1
     return _Links(
         row=rows,
         winner=node[winner],
@@ -168,9 +183,11 @@ def _find_links(components: Grouped, chosen: Bool) -> _Links:
 
 
 def _connected(links: _Links, selected: Bool) -> Bool:
-    """Whether the kept edges strongly connect each component, shape (n_groups,)."""
+    """Whether the selected edges strongly connect each component, shape (n_groups,)."""
     label = label_components(links.winner[selected], links.loser[selected], links.n_nodes)
-    lowest, highest = np.full(links.n_groups, links.n_nodes), np.full(links.n_groups, 0)
+    # A component is connected if all its nodes have one label: the lowest is the highest.
+    lowest = np.full(links.n_groups, links.n_nodes)
+    highest = np.zeros(links.n_groups, np.int64)
     np.minimum.at(lowest, links.group_of_node, label)
     np.maximum.at(highest, links.group_of_node, label)
     return lowest == highest
@@ -178,18 +195,24 @@ def _connected(links: _Links, selected: Bool) -> Bool:
 
 def _find_bridges(links: _Links) -> Bool:
     """Which edges would split their component if removed, shape (n_links,)."""
-    order = np.argsort(links.loser, kind="stable")
-    start, enter = group_borders(links.winner, links.n_nodes), group_borders(links.loser, links.n_nodes)
-    source, target = links.winner[order], links.loser
-    _, roots = np.unique(links.group_of_node, return_index=True)
-    forwards = find_flow_bridges(start, target, enter, source, roots)
-    bridge = find_flow_bridges(enter, source, start, target, roots)
-    bridge[order] |= forwards
+    # Edges leave their winner, by which links are sorted, and enter their loser.
+    by_loser = np.argsort(links.loser, kind="stable")
+    out_borders = group_borders(links.winner, links.n_nodes)
+    in_borders = group_borders(links.loser, links.n_nodes)
+    losers, sources_by_loser = links.loser, links.winner[by_loser]
+    _, roots = np.unique(links.group_of_node, return_index=True)  # the first node of each component
+    # Results are in the order of the fourth argument: the first call's by loser, the second's as the links.
+    forwards = find_flow_bridges(out_borders, losers, in_borders, sources_by_loser, roots)
+    # Second call: the reversed graph, in which edges leave their loser.
+    backwards = find_flow_bridges(in_borders, sources_by_loser, out_borders, losers, roots)
+    bridge = backwards
+    bridge[by_loser] |= forwards
     return bridge
 
 
 def _find_support(links: _Links) -> Int64:
     """The largest ``min_support`` at which each component stays connected, shape (n_groups,)."""
+    # Bisection in all components at once: `low` connects a component, and more than `high` does not.
     low, high = np.ones(links.n_groups, np.int64), np.ones(links.n_groups, np.int64)
     np.maximum.at(high, links.group, links.support)
     while (low < high).any():

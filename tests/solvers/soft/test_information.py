@@ -38,7 +38,7 @@ def test_components_of_one_size_may_be_inverted_in_several_stacks(monkeypatch):
         component=np.arange(40) // 2,
     )
     whole = score_errors(problem, np.zeros(40))
-    monkeypatch.setattr("attomaton.solvers.soft.curvature.TOGETHER", 13)
+    monkeypatch.setattr("attomaton.solvers.soft.curvature.ENTRIES_AT_ONCE", 13)
     np.testing.assert_array_equal(score_errors(problem, np.zeros(40)), whole)
 
 
