@@ -1,25 +1,24 @@
 """Parsed choices: items and numbered choices among them, in one of three forms.
 
-Pairs have an outcome, choice sets a winner, and alternatives of a situation a count each. Every form has
-``preferences`` (who was chosen over whom), ``tally`` (how often each item was chosen if each choice was made
-``counts`` times, the options of all choices concatenated, and how many options each choice has), and
-``restrict`` (which choices come from these rows of the data, the items in them, and the choices among these).
+Pairs have an outcome, choice sets a winner, and alternatives of a situation a count each. :class:`ChoiceForm`
+describes the methods that all forms have.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from attomaton.base.borders import trusted
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.ragged import offsets_of, ranges_of
-from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.base.tables import Bool, Float64, Int64, make_table
 from attomaton.choices.luce_choices import NumberedChoices
 from attomaton.choices.numbering import BadRows, counts_of
 from attomaton.choices.outcomes import SECOND, TIE
 from attomaton.choices.rankings import table_pairs, table_rankings
-from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
+from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.grouping import count_keys, distinct_keys, pack_pairs
 
 NO_ROWS = "there are no rows; give at least one choice"
@@ -34,6 +33,41 @@ class ItemTally(NamedTuple):
     n_ties: float
 
 
+class OptionTally(NamedTuple):
+    """How often each item was chosen, and the options of each choice."""
+
+    wins: NDArray[Any]  # (n_items,)
+    options: Int64  # (n_options,), the items of one choice after the other
+    lengths: Int64  # (n_choices,), the number of options of each choice
+
+
+class ChoiceSubset(NamedTuple):
+    """Some of the choices of a form, with items numbered from 0 among those that occur in them."""
+
+    use: Bool  # (n_choices,), which of the choices they are
+    items: Int64  # (n_items,), the old number of each item, ascending
+    choices: "PairChoices | SetChoices | Alternatives"
+
+
+class ChoiceForm(Protocol):
+    """What all forms of choices have in common."""
+
+    def preferences(self) -> tuple[Int64, Int64] | None:
+        """Winners and losers: who was chosen over whom; None for best and worst.
+
+        If a choice set contains its winner, the winner is also listed as a loser to itself.
+        """
+        ...
+
+    def tally(self, counts: Float64, n_items: int) -> OptionTally:
+        """Count how often each item was chosen if each choice was made ``counts`` times."""
+        ...
+
+    def restrict(self, rows: Bool) -> ChoiceSubset:
+        """The choices that come from some rows of the data; ``rows`` is a mask of the rows."""
+        ...
+
+
 class PairChoices(NamedTuple):
     """Pairs of items and how each ended."""
 
@@ -43,6 +77,7 @@ class PairChoices(NamedTuple):
     row: Int64 | None = None  # (n_rows,), the row of the data that each comes from; None if all are there
 
     def number_pairs(self) -> Int64:
+        """The number of the pair of items in each row, shape (n_rows,), whichever item is first."""
         low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
         return np.unique(pack_pairs(low, high), return_inverse=True)[1].ravel()
 
@@ -52,17 +87,17 @@ class PairChoices(NamedTuple):
         winner, loser = np.where(swap, self.second, self.first), np.where(swap, self.first, self.second)
         return np.concatenate([winner, loser[tied]]), np.concatenate([loser, winner[tied]])
 
-    def tally(self, counts: Float64, n_items: int) -> tuple[Any, Int64, Int64]:
-        won = np.array([1.0, 0.0, 0.5])[self.outcome] * counts
+    def tally(self, counts: Float64, n_items: int) -> OptionTally:
+        won = np.array([1.0, 0.0, 0.5])[self.outcome] * counts  # by the first item: FIRST, SECOND, TIE
         wins = np.bincount(self.first, won, n_items) + np.bincount(self.second, counts - won, n_items)
         options = np.stack([self.first, self.second], axis=1).ravel()
-        return wins, options, np.full(len(self.first), 2)
+        return OptionTally(wins, options, np.full(len(self.first), 2))
 
-    def restrict(self, rows: Bool) -> "tuple[Bool, Int64, PairChoices]":
+    def restrict(self, rows: Bool) -> ChoiceSubset:
         row = np.arange(len(self.first)) if self.row is None else self.row
         use = rows[row]
         items, (first, second) = _renumber(self.first[use], self.second[use])
-        return use, items, PairChoices(first, second, self.outcome[use], row[use])
+        return ChoiceSubset(use, items, PairChoices(first, second, self.outcome[use], row[use]))
 
 
 class SetChoices(NamedTuple):
@@ -76,14 +111,14 @@ class SetChoices(NamedTuple):
     def preferences(self) -> tuple[Int64, Int64]:
         return np.repeat(self.winner, self.lengths), self.members
 
-    def tally(self, counts: Float64, n_items: int) -> tuple[Any, Int64, Int64]:
-        return np.bincount(self.winner, counts, n_items), self.members, self.lengths
+    def tally(self, counts: Float64, n_items: int) -> OptionTally:
+        return OptionTally(np.bincount(self.winner, counts, n_items), self.members, self.lengths)
 
-    def restrict(self, rows: Bool) -> "tuple[Bool, Int64, SetChoices]":
+    def restrict(self, rows: Bool) -> ChoiceSubset:
         use = rows[self.row]
         members = self.members[np.repeat(use, self.lengths)]
         items, (winner, members) = _renumber(self.winner[use], members)
-        return use, items, SetChoices(winner, self.lengths[use], members, self.row[use])
+        return ChoiceSubset(use, items, SetChoices(winner, self.lengths[use], members, self.row[use]))
 
 
 class Alternatives(NamedTuple):
@@ -101,26 +136,28 @@ class Alternatives(NamedTuple):
             return None
         chosen = np.flatnonzero(self.chosen > 0)
         situation = np.repeat(np.arange(len(self.lengths)), self.lengths)[chosen]
-        lengths = self.lengths[situation]
+        lengths = self.lengths[situation]  # each chosen alternative is compared with its whole situation
         losers = ranges_of(offsets_of(self.lengths)[situation], lengths)
         return np.repeat(self.members[chosen], lengths), self.members[losers]
 
-    def tally(self, counts: Float64, n_items: int) -> tuple[Any, Int64, Int64]:  # noqa: ARG002
-        return np.bincount(self.members, self.chosen, n_items), self.members, self.lengths
+    def tally(self, counts: Float64, n_items: int) -> OptionTally:  # noqa: ARG002  ``chosen`` has the counts
+        return OptionTally(np.bincount(self.members, self.chosen, n_items), self.members, self.lengths)
 
-    def restrict(self, rows: Bool) -> "tuple[Bool, Int64, Alternatives]":
+    def restrict(self, rows: Bool) -> ChoiceSubset:
         use = rows[self.row]
-        inside = np.repeat(use, self.lengths)
-        columns = [self.members] if self.against is None else [self.members, self.against]
-        items, numbered = _renumber(*(column[inside] for column in columns))
-        columns = self.lengths[use], self.row[use], self.chosen[inside], self.entry[inside], *numbered
-        return use, items, Alternatives(*columns)
+        is_used = np.repeat(use, self.lengths)  # by alternative
+        item_columns = [self.members] if self.against is None else [self.members, self.against]
+        items, renumbered = _renumber(*(column[is_used] for column in item_columns))
+        choices = Alternatives(
+            self.lengths[use], self.row[use], self.chosen[is_used], self.entry[is_used], *renumbered
+        )
+        return ChoiceSubset(use, items, choices)
 
 
 def _renumber(*columns: Int64) -> tuple[Int64, list[Int64]]:
-    """The numbers that occur, ascending, and the columns numbered by them."""
-    used, number = np.unique(np.concatenate(columns), return_inverse=True)
-    return used, np.split(number.ravel(), np.cumsum([len(column) for column in columns])[:-1])
+    """The item numbers that occur in any column, ascending, and each column as indices into them."""
+    items, index = np.unique(np.concatenate(columns), return_inverse=True)
+    return items, np.split(index.ravel(), np.cumsum([len(column) for column in columns])[:-1])
 
 
 class Ranked(NamedTuple):
@@ -134,6 +171,14 @@ class Ranked(NamedTuple):
         use = rows[self.row]
         tiers = [ranking for ranking, used in zip(self.tiers, use.tolist(), strict=True) if used]
         return Ranked(tiers, self.times[use], self.row[use])
+
+
+class TabulatedChoices(NamedTuple):
+    """Choices as the Luce model takes them."""
+
+    choices: NumberedChoices
+    denominator: int  # what the counts are divided by: those of half wins are doubled
+    rankings: pa.Table | None  # the original rankings if any items tie
 
 
 class ParsedChoices(NamedTuple):
@@ -161,13 +206,16 @@ class ParsedChoices(NamedTuple):
 
     def tally(self) -> ItemTally:
         """What each item won, and other choices that included it; an item twice in a set counts once."""
-        n_items, counts, n_ties = len(self.items), self.counts / self.denominator, 0.0
-        wins, options, lengths = self.choices.tally(counts, n_items)
+        form: ChoiceForm = self.choices
+        n_items, counts = len(self.items), self.counts / self.denominator
+        wins, options, lengths = form.tally(counts, n_items)
+        n_ties = 0.0
         if isinstance(self.choices, PairChoices):
             n_ties = float(counts[self.choices.outcome == TIE].sum())
         if self.ranked is not None:
             n_tied_tiers = [sum(len(tier) > 1 for tier in tiers) for tiers in self.ranked.tiers]
             n_ties = float(np.array(n_tied_tiers) @ self.ranked.times)
+        # one key for each item of each choice: choice * n_items + item
         keys = distinct_keys(np.repeat(np.arange(len(counts)), lengths) * n_items + options)
         losses = np.bincount(keys % n_items, counts[keys // n_items], n_items) - wins
         return ItemTally(wins.astype(np.float64), losses.astype(np.float64), float(counts.sum()), n_ties)
@@ -179,28 +227,34 @@ class ParsedChoices(NamedTuple):
         names = tuple(self.items[number] for number in items.tolist())
         return self._replace(items=names, choices=choices, counts=self.counts[use], ranked=ranked)
 
-    def tabulate(self) -> tuple[NumberedChoices, int, pa.Table | None]:
-        """The choices as the Luce model takes them, the denominator of counts, and the rankings if any tie.
+    def tabulate(self) -> TabulatedChoices:
+        """The pairs or choice sets as the Luce model takes them."""
+        if isinstance(self.choices, SetChoices):
+            return self._tabulate_sets(self.choices)
+        assert isinstance(self.choices, PairChoices)  # noqa: S101  the Luce model takes no alternatives
+        return self._tabulate_pairs(self.choices)
 
-        In a tie of two each has half a win, so every count is doubled if there are ties.
-        """
-        choices, counts = self.choices, self.counts
-        if isinstance(choices, SetChoices):
-            ranked = self.ranked
-            rankings = None if ranked is None else table_rankings(ranked.tiers, self.items, ranked.times)
-            numbered = NumberedChoices.from_sets(choices.winner, choices.lengths, choices.members, counts)
-            return numbered, self.denominator, rankings
-        assert isinstance(choices, PairChoices)  # noqa: S101  alternatives have no such form
-        (winner, loser), tied, n_pairs = choices.preferences(), choices.outcome == TIE, len(counts)
+    def _tabulate_sets(self, sets: SetChoices) -> TabulatedChoices:
+        ranked = self.ranked
+        rankings = None if ranked is None else table_rankings(ranked.tiers, self.items, ranked.times)
+        choices = NumberedChoices.from_sets(sets.winner, sets.lengths, sets.members, self.counts)
+        return TabulatedChoices(choices, self.denominator, rankings)
+
+    def _tabulate_pairs(self, pairs: PairChoices) -> TabulatedChoices:
+        winner, loser = pairs.preferences()  # ties again at the end, the other way round
+        counts, tied = self.counts, pairs.outcome == TIE
         if not tied.any():
-            return NumberedChoices.from_pairs(winner, loser, counts), 1, None
+            return TabulatedChoices(NumberedChoices.from_pairs(winner, loser, counts), 1, None)
+        # in a tie each item has half a win: a win counts 2, a tie 1 each way, and the denominator is 2
         doubled = np.concatenate([np.where(tied, 1, 2) * counts, counts[tied]])
-        counts_of(doubled, len(doubled))
+        counts_of(doubled, len(doubled))  # only to refuse a total that is too large
+        n_pairs = len(counts)
         rankings = table_pairs(winner[:n_pairs], loser[:n_pairs], tied, counts)
-        return NumberedChoices.from_pairs(winner, loser, doubled), 2, rankings
+        return TabulatedChoices(NumberedChoices.from_pairs(winner, loser, doubled), 2, rankings)
 
 
 def pair_rows(items: tuple[Any, ...], pairs: PairChoices, counts: Any) -> ParsedChoices:
+    """The parsed choices of pairs, after a check that no item is compared with itself."""
     if not len(pairs.first):
         raise InvalidSamples(NO_ROWS)
     same = pairs.first == pairs.second
@@ -212,12 +266,17 @@ def pair_rows(items: tuple[Any, ...], pairs: PairChoices, counts: Any) -> Parsed
 
 def make_item_edges(winner: Int64, loser: Int64, support: Int64, n_items: int) -> EdgeTable:
     """Edges between items, with the query, which every item beats, so that every item is a node."""
-    query, items = np.full(len(winner), n_items), np.arange(n_items)
-    under = np.full(n_items, n_items)
-    keys = np.concatenate([pack_edges(query, winner, loser), pack_edges(under, items, under)])
-    order = np.argsort(keys)
+    query = n_items  # the number after those of the items
+    winner = np.concatenate([winner, np.arange(n_items)])
+    loser = np.concatenate([loser, np.full(n_items, query)])
     support = np.concatenate([support, np.ones(n_items, np.int64)])
-    total = np.array([int(support.sum())])
-    return make_edges(
-        n_items + 1, keys[order], support[order], np.array([n_items]), total, np.zeros_like(total)
+    order = np.argsort(pack_pairs(winner, loser))  # tables of edges are sorted by query, winner and loser
+    ends = {"query": np.full(len(order), query), "winner": winner[order], "loser": loser[order]}
+    edges = {name: numbers.astype(np.int32) for name, numbers in ends.items()}
+    samples = {"query": np.array([query], np.int32), "realisable": np.array([support.sum()])}
+    return trusted(
+        EdgeTable,
+        rows=make_table(EDGE_SCHEMA, {**edges, "support": support[order]}),
+        queries=make_table(QUERY_SCHEMA, {**samples, "unrealisable": np.zeros(1, np.int64)}),
+        n_tokens=n_items + 1,
     )
