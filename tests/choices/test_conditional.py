@@ -165,7 +165,7 @@ def test_the_probabilities_of_a_pair_are_the_shares_of_its_outcomes():
     assert fit.log_likelihood == pytest.approx(50 * np.log(0.5) + 20 * np.log(0.2) + 30 * np.log(0.3))
     assert fit.aic == pytest.approx(4 - 2 * fit.log_likelihood)
     assert (fit.n_ties, fit.n_parameters) == (30, 2)
-    with pytest.raises(UnsupportedOption, match="are for pairs"):
+    with pytest.raises(UnsupportedOption, match="need pairs|are for pairs"):
         fit.probability(0, [0, 0])
     with pytest.raises(UnsupportedOption, match="fit with moved_first="):
         fit.outcomes(0, 1, moved_first=0)
@@ -447,12 +447,12 @@ GAMES = {"model_a": list("xyx"), "model_b": list("yxy"), "winner": ["model_a", "
         ({"ridge": 1.0}, 'ties="half"'),
         (
             {"prior": 1.0, "ties": "half", "features": {"z": [1, 2, 3]}},
-            "here there are features: leave prior out",
+            "with features; leave prior out",
         ),
         ({"features": ["length"]}, "no columns 'length_a' and 'length_b'; name the two columns"),
         ({"features": {"z": [1, 2]}}, "'z' is not a column of 3 numbers"),
         ({"features": {"z": [1, "two", 3]}}, "'z' is not a column of 3 numbers"),
-        ({"features": {"z": ["1", "two", "3"]}}, "'z' is 'two' in row 1; give a finite number"),
+        ({"features": {"z": ["1", "two", "3"]}}, "'z' is 'two' in row 1; write a finite number"),
         ({"features": {"z": [1, None, 3]}}, "'z' is missing in row 1"),
         ({"features": {"z": {"x": 1}}}, "'z' has no value for the item 'y'"),
         ({"features": {"tie": [1, 2, 3]}}, "two coefficients would be called 'tie'; rename"),

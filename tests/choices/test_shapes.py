@@ -212,7 +212,7 @@ def test_the_style_control_of_arenas(make):
         )
     alone = at.fit_choices(make(battles), style=["conv_metadata.header_count"])
     assert set(alone.coefficients) == {"header_count (relative)", "tie"}
-    with pytest.raises(AttomatonError, match="style= is for pairs"):
+    with pytest.raises(AttomatonError, match="style= needs pairs"):
         at.fit_choices({"situation": [1, 1], "alternative": ["a", "b"], "chosen": [1, 0]}, style=["x"])
 
 
@@ -227,5 +227,5 @@ def test_pairs_that_met_often_can_count_less():
     doubled = at.fit_choices({**battles, "count": [2] * 400}, most_per_pair=100)
     same_scores = {item: pytest.approx(score, abs=1e-9) for item, score in fit.scores.items()}
     assert doubled.scores == same_scores
-    with pytest.raises(AttomatonError, match="most_per_pair= is for pairs"):
+    with pytest.raises(AttomatonError, match="most_per_pair= needs pairs"):
         at.fit_choices(rankings=[["a", "b"], ["b", "a"]], most_per_pair=5)

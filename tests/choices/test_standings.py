@@ -213,7 +213,7 @@ def test_a_prior_names_itself_and_keeps_what_the_data_say():
     for wrong in (0, -1, float("nan"), "1", 1e9):
         with pytest.raises(UnsupportedOption, match="prior, the standard deviation of a score"):
             at.fit_choices(won, losers=lost, prior=wrong)
-    with pytest.raises(UnsupportedOption, match="give only one"):
+    with pytest.raises(UnsupportedOption, match="cannot be combined"):
         at.fit_choices(won, losers=lost, prior=1.0, ridge=1.0)
     alone = at.fit_choices(["a", "b"], [["a"], ["b"]], prior=1.0)
     assert alone.scores == {"a": 0.0, "b": 0.0}

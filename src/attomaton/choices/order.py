@@ -1,4 +1,4 @@
-"""What choices determine about their items: components, their order, and scores."""
+"""The components of items, their order, and their scores, as choices determine them."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
