@@ -248,7 +248,7 @@ def test_next_comparisons():
     board = board_of([*MAIN, ("top", "a", 5), ("c", "last", 8), ("p", "q", 2)])
     connecting, top, last, *_ = board.next_comparisons()
     assert {connecting.first, connecting.second} <= {"p", "q", "a", "b", "c"}
-    assert connecting.reason == f"puts {connecting.first!r} on board 1"
+    assert connecting.reason == f"connects {connecting.first!r} to board 1"
     assert (top[:2], last[:2]) == (("top", "a"), ("last", "c"))
     deciding = [each for each in board.next_comparisons() if each.gain is not None]
     assert [{each.first, each.second} for each in deciding] == [{"b", "c"}, {"a", "b"}]  # a is surely above c

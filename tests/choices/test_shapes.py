@@ -58,7 +58,7 @@ def test_games_of_chess(tmp_path):
     )
     same(at.fit_choices(frame), fit)
     (tmp_path / "bad.pgn").write_text(GAMES.replace('"0-1"', '"zebra"', 1))
-    with pytest.raises(AttomatonError, match=r"the game of line 20 .* is 'zebra'"):
+    with pytest.raises(AttomatonError, match=r"the game that begins in line 20 .* is 'zebra'"):
         at.fit_choices(tmp_path / "bad.pgn")
     assert "Ann" in run_inside("choices", "games.pgn", "--moved-first", "White", cwd=tmp_path).stdout
 
@@ -151,7 +151,7 @@ def test_wide_surveys(tmp_path):
     )
     assert "time" in run.stdout
     assert run.returncode == 0
-    with pytest.raises(AttomatonError, match=r"chosen is 7 in row 0; give 'train', …, 'car', or 1 to 3"):
+    with pytest.raises(AttomatonError, match=r"chosen is 7 in row 0; write 'train', …, 'car', or 1 to 3"):
         at.fit_choices(wide.assign(choice=7), **options)
     with pytest.raises(AttomatonError, match=r"chosen alternative in .* was not available"):
         at.fit_choices(wide.assign(choice=3), **options)

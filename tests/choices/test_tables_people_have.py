@@ -39,7 +39,7 @@ def test_libraries_of_frames():
     for frame in frames:
         same(at.fit_choices(frame), PLAIN)
         same(at.fit_choices(frame["winner"], losers=frame["loser"]), PLAIN)
-    with pytest.raises(at.AttomatonError, match=r"give frame.collect\(\)"):
+    with pytest.raises(at.AttomatonError, match=r"collect it first: frame.collect\(\)"):
         at.fit_choices(frames[1].lazy())
 
 
@@ -688,7 +688,7 @@ def test_a_season_of_races(tmp_path):
     same_board(f"bad.csv --skip-bad {' '.join(options)}", tmp_path, plain)
     (tmp_path / "twice.csv").write_text("race,driver,position\n1,a,1\n1,b,2\n2,a,1\n2,a,2\n")
     refused = run_inside("choices", "twice.csv", *options, cwd=tmp_path)
-    assert "the ranking of line 4 of twice.csv names 'a' more than once" in refused.stderr
+    assert "the ranking of line 4 of twice.csv contains 'a' more than once" in refused.stderr
     for wrong, message in (
         ({"count": "position"}, "cannot be combined"),
         ({"by": "race"}, "one row for each"),

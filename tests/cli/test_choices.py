@@ -104,7 +104,7 @@ def test_a_fit_is_saved_and_not_overwritten_by_accident(folder):
     ("arguments", "told"),
     [
         (["nowhere.csv"], "nowhere.csv cannot be read"),
-        (["games.txt"], "not a file of choices"),
+        (["games.txt"], "is not supported; give a file"),
         (["menus.csv"], "--winner"),
         (["menus.csv", "--winner", "dish", "--choice-set", "menu"], "--split"),
         (["games.csv", "--split", "|"], "name that column"),
@@ -221,6 +221,6 @@ def test_a_winner_of_0_or_1_is_refused_or_its_reading_is_printed(tmp_path):
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "write 'model_a' or 'model_b' instead" in " ".join(refused.stderr.split())
     named = ["choices", "scores.csv", "--first", "model_a", "--second", "model_b", "--outcome", "score"]
-    reading = "'score' was read as the score of 'model_a': 1 is a win, 0 a loss, 0.5 a tie"
+    reading = "'score' was read as the score of 'model_a': 1 is a win, 0 is a loss, 0.5 is a tie"
     assert reading in run_inside(*named, cwd=tmp_path).stdout
     assert json.loads(run_inside(*named, "--json", cwd=tmp_path).stdout)["remarks"] == [reading]

@@ -1,4 +1,4 @@
-"""Parsed choices: items and numbered choices among them, in one of three forms.
+"""Parsed choices: the items, and numbered choices in one of three forms.
 
 Pairs have an outcome, choice sets a winner, and alternatives of a situation a count each. Every form has
 ``preferences`` (who was chosen over whom), ``tally`` (how often each item was chosen if each choice was made
@@ -22,11 +22,11 @@ from attomaton.choices.rankings import table_pairs, table_rankings
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
 from attomaton.graphs.grouping import count_keys, distinct_keys, pack_pairs
 
-NO_ROWS = "there are no rows; give at least one choice"
+NO_ROWS = "there are no choices; give at least one choice"
 
 
 class ItemTally(NamedTuple):
-    """For each item the choices it won and the others that included it (a tie: half); all choices; ties."""
+    """Numbers of wins and losses of each item (a tie is half of each), of choices, and of ties."""
 
     wins: Float64
     losses: Float64
@@ -43,12 +43,12 @@ class PairChoices(NamedTuple):
     row: Int64 | None = None  # (n_rows,), the row of the data that each comes from; None if all are there
 
     def number_pairs(self) -> Int64:
-        """The number of each row's pair of items, whichever of them is the first."""
+        """The number of the pair in each row, whichever item is the first."""
         low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
         return np.unique(pack_pairs(low, high), return_inverse=True)[1].ravel()
 
     def preferences(self) -> tuple[Int64, Int64]:
-        """The winner and the loser of each pair; at the end, each tie the other way round."""
+        """The winner and the loser of each pair; a tie occurs twice, the second time at the end."""
         swap, tied = self.outcome == SECOND, self.outcome == TIE
         winner, loser = np.where(swap, self.second, self.first), np.where(swap, self.first, self.second)
         return np.concatenate([winner, loser[tied]]), np.concatenate([loser, winner[tied]])
@@ -67,7 +67,7 @@ class PairChoices(NamedTuple):
 
 
 class SetChoices(NamedTuple):
-    """Choices from sets of items, as supplied; an option that is there m times occurs m times."""
+    """Choices from sets of items, which may contain an item several times."""
 
     winner: Int64  # (n_choices,)
     lengths: Int64  # (n_choices,)
@@ -88,7 +88,7 @@ class SetChoices(NamedTuple):
 
 
 class Alternatives(NamedTuple):
-    """The alternatives of situations, concatenated; of best and worst, an alternative is a pair of items."""
+    """The alternatives of situations, concatenated; they are pairs of items for best and worst choices."""
 
     lengths: Int64  # (n_situations,)
     row: Int64  # (n_situations,), the first row of the data that each comes from
@@ -119,13 +119,13 @@ class Alternatives(NamedTuple):
 
 
 def _renumber(*columns: Int64) -> tuple[Int64, list[Int64]]:
-    """The numbers that occur, ascending, and the columns numbered by them."""
+    """The sorted distinct numbers, and the position of each entry among them."""
     used, number = np.unique(np.concatenate(columns), return_inverse=True)
     return used, np.split(number.ravel(), np.cumsum([len(column) for column in columns])[:-1])
 
 
 class Ranked(NamedTuple):
-    """Rankings with ties: the items of each tier, how often each ranking was made, and the row it is from."""
+    """Rankings with ties: their tiers, counts, and rows in the data."""
 
     tiers: list[list[list[Any]]]
     times: NDArray[Any]
@@ -138,21 +138,17 @@ class Ranked(NamedTuple):
 
 
 class ParsedChoices(NamedTuple):
-    """Items and numbered choices, as supplied.
-
-    Where rankings have ties, counts are over ``denominator``, and ``ranked`` has the originals. ``reading``
-    says how numbers among outcomes were read.
-    """
+    """Items and numbered choices; ``ranked`` contains the rankings if they have ties."""
 
     items: tuple[Any, ...]
     choices: PairChoices | SetChoices | Alternatives
-    counts: NDArray[Any]  # of each pair, set or situation
+    counts: NDArray[Any]  # of each pair, set or situation, times the denominator
     denominator: int = 1
     ranked: Ranked | None = None
-    reading: str = ""
+    reading: str = ""  # how outcomes were read
 
     def edges(self) -> EdgeTable | None:
-        """Who was chosen over whom; items that tie beat each other. None for choices of best and worst."""
+        """The graph of wins; tied items beat each other. None for best and worst choices."""
         preferences, n_items = self.choices.preferences(), len(self.items)
         if preferences is None:
             return None
@@ -161,7 +157,7 @@ class ParsedChoices(NamedTuple):
         return make_item_edges(keys // n_items, keys % n_items, support, n_items)
 
     def tally(self) -> ItemTally:
-        """What each item won, and other choices that included it; an item twice in a set counts once."""
+        """Count wins and losses; an item that occurs twice in a set counts once."""
         n_items, counts, n_ties = len(self.items), self.counts / self.denominator, 0.0
         wins, options, lengths = self.choices.tally(counts, n_items)
         if isinstance(self.choices, PairChoices):
@@ -174,17 +170,14 @@ class ParsedChoices(NamedTuple):
         return ItemTally(wins.astype(np.float64), losses.astype(np.float64), float(counts.sum()), n_ties)
 
     def restrict(self, rows: Bool) -> "ParsedChoices":
-        """The choices of some rows of the data, with the items that occur in them."""
+        """The choices of these rows of the data, and the items in them."""
         use, items, choices = self.choices.restrict(rows)
         ranked = None if self.ranked is None else self.ranked.restrict(rows)
         names = tuple(self.items[number] for number in items.tolist())
         return self._replace(items=names, choices=choices, counts=self.counts[use], ranked=ranked)
 
     def tabulate(self) -> tuple[NumberedChoices, int, pa.Table | None]:
-        """The choices as the Luce model takes them, the denominator of counts, and the rankings if any tie.
-
-        In a tie of two each has half a win, so every count is doubled if there are ties.
-        """
+        """The choices for the Luce model, the denominator of their counts, and the rankings if any tie."""
         choices, counts = self.choices, self.counts
         if isinstance(choices, SetChoices):
             ranked = self.ranked
@@ -202,7 +195,7 @@ class ParsedChoices(NamedTuple):
 
 
 def pair_rows(items: tuple[Any, ...], pairs: PairChoices, counts: Any) -> ParsedChoices:
-    """Pairs of different items."""
+    """Parsed pairs; rejects pairs of equal items."""
     if not len(pairs.first):
         raise InvalidSamples(NO_ROWS)
     same = pairs.first == pairs.second
@@ -213,7 +206,7 @@ def pair_rows(items: tuple[Any, ...], pairs: PairChoices, counts: Any) -> Parsed
 
 
 def make_item_edges(winner: Int64, loser: Int64, support: Int64, n_items: int) -> EdgeTable:
-    """Edges between items, with the query, which every item beats, so that every item is a node."""
+    """The edges between items, and an edge from each item to the query, so that every item is a node."""
     query, items = np.full(len(winner), n_items), np.arange(n_items)
     under = np.full(n_items, n_items)
     keys = np.concatenate([pack_edges(query, winner, loser), pack_edges(under, items, under)])
