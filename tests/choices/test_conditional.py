@@ -360,7 +360,7 @@ def test_the_long_format_is_that_of_sets():
     assert at.fit_choices(frame.assign(kind="x"), **names, by="kind").by["x"].scores == fit.scores
     with pytest.raises(InvalidSamples, match="chosen is negative \\(-1\\) in row 0"):
         at.fit_choices(frame.assign(taken=-1), **names)
-    with pytest.raises(InvalidSamples, match="cluster differs inside the situation of row"):
+    with pytest.raises(InvalidSamples, match="cluster has different values inside the situation of row"):
         at.fit_choices(frame, **names, cluster="mode")
     with pytest.raises(InvalidSamples, match="leave counts and tied out"):
         at.fit_choices(frame, **names, counts=[1] * len(frame))
@@ -475,7 +475,7 @@ def test_what_other_forms_do_not_take_is_refused():
     with pytest.raises(UnsupportedOption, match='give ties="half" for rankings with ties'):
         at.fit_choices(rankings=[["a", ["b", "c"]]], ties="davidson")
     long = {"situation": [1, 1], "alternative": ["a", "b"], "chosen": [1, 0]}
-    with pytest.raises(UnsupportedOption, match="stood first and name it in features="):
+    with pytest.raises(UnsupportedOption, match="shown first, and name the column in features="):
         at.fit_choices(long, moved_first=["a", "a"])
     with pytest.raises(UnsupportedOption, match="leave prior out"):
         at.fit_choices(long, prior=1.0)

@@ -467,7 +467,7 @@ def test_ranks_under_the_names_of_items():
     assert at.fit_choices(counted, ranks=["Ann", "Bob", "Cat"]).n_ties == 3
     long = pd.DataFrame({"race": [1, 1, 2, 2], "driver": ["x", "y"] * 2, "place": [1, 2, 2, 1]})
     for alone in ("place", ["place"]):
-        with pytest.raises(InvalidSamples, match="also situation= and alternative="):
+        with pytest.raises(InvalidSamples, match="add situation= and alternative="):
             at.fit_choices(long, ranks=alone)
     wide = long.pivot(index="race", columns="driver", values="place")
     assert at.fit_choices(wide, ranks=["x", "y"]).components == (("x", "y"),)

@@ -155,7 +155,7 @@ def test_wide_surveys(tmp_path):
         at.fit_choices(wide.assign(choice=7), **options)
     with pytest.raises(AttomatonError, match=r"chosen alternative in .* was not available"):
         at.fit_choices(wide.assign(choice=3), **options)
-    with pytest.raises(AttomatonError, match="have one column per alternative"):
+    with pytest.raises(AttomatonError, match="must name one column per alternative"):
         at.fit_choices(wide, **options, features=["who"])
     with pytest.raises(AttomatonError, match="2 columns for 3 alternatives"):
         at.fit_choices(wide, **options, features={"time": ["train_time", "bus_time"]})

@@ -107,7 +107,7 @@ def test_a_fit_is_saved_and_not_overwritten_by_accident(folder):
         (["games.txt"], "is not supported; give a file"),
         (["menus.csv"], "--winner"),
         (["menus.csv", "--winner", "dish", "--choice-set", "menu"], "--split"),
-        (["games.csv", "--split", "|"], "name that column"),
+        (["games.csv", "--split", "|"], "name the column and the separator"),
         (["games.csv", "--loser", "lost"], "no column 'lost'"),
         (["games.csv", "--prior", "0"], "above 0"),
         (["games.csv", "--figure", "board.gif"], "end it in .pdf, .png or .svg"),
@@ -167,7 +167,7 @@ def test_columns_are_named_by_a_pattern_or_in_quotes(tmp_path):
     assert boards[0] == boards[1]
     assert json.loads(boards[0])["items"] == 2
     refused = run_inside("choices", "survey.csv", "--ranks", "Q5*", cwd=tmp_path).stderr
-    assert "'Q5*' names fewer than two items" in refused
+    assert "'Q5*' names fewer than two columns" in refused
 
 
 def test_errors_name_the_options_to_add(tmp_path):
@@ -178,10 +178,10 @@ def test_errors_name_the_options_to_add(tmp_path):
     assert told.rstrip().endswith("drop such rows: --drop '*' --drop '+--'")
     assert run_inside("choices", "club.csv", "--drop", "*", "--drop", "+--", cwd=tmp_path).returncode == 0
     wrong = run_inside("choices", "club.csv", "--ranking", "Ann", cwd=tmp_path).stderr
-    assert wrong.rstrip().endswith("name the right one with --ranking")
+    assert wrong.rstrip().endswith("name the column with --ranking")
     (tmp_path / "survey.csv").write_text("id,Tea,Milk\n1,1,2\n2,2,1\n", encoding="utf-8")
     unnamed = run_inside("choices", "survey.csv", cwd=tmp_path).stderr
-    assert "by --winner and --loser, by --first, --second and --outcome," in unnamed
+    assert "with --winner and --loser, with --first, --second and --outcome," in unnamed
     assert "=" not in unnamed
     (tmp_path / "survey.xlsx").write_bytes(b"PK")
     assert "save a spreadsheet as .csv" in run_inside("choices", "survey.xlsx", cwd=tmp_path).stderr

@@ -150,7 +150,7 @@ def _read_best_worst(frame: NamedColumns) -> ParsedChoices:
 
 def _refuse_counts(frame: NamedColumns, reason: str) -> None:
     if frame.counts is not None or frame.tied is not None:
-        raise InvalidSamples(f"{reason}; leave count and tied out")
+        raise InvalidSamples(f"{reason}; leave counts and tied out")
 
 
 def _read_long(frame: NamedColumns) -> ParsedChoices:
@@ -304,8 +304,8 @@ def _sort_entries(entries: Sequence[RankEntry]) -> list[list[list[Any]]]:
         raise BadRows(
             "",
             list(faults),
-            f" gives {next(iter(faults.values()))}; write a number of at least 1 (1 is best), or leave the "
-            "cell empty if the item was not ranked",
+            f" gives {next(iter(faults.values()))}; write a number of at least 1 (1 is best), the last rank "
+            "if the item is behind all others, or nothing if the item should not be compared",
         )
     return [[tiers[rank] for rank in sorted(tiers)] for tiers in items_by_rank]
 

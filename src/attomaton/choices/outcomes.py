@@ -128,8 +128,8 @@ def _unread_outcomes(unread: Sequence[Any], bad: Bool, contestants: tuple[Any, A
     return BadRows(
         "the outcome in ",
         bad,
-        f" is {shown}; write the winner, the name of its column ({first} or {second}), 'tie', or the score "
-        f"of {first} (1, 0.5 or 0), or {remedy}",
+        f" is {shown}; write the winner, the name of its column ({first} or {second}), words of one kind "
+        f"('home' and 'away'), 'tie', or the score of {first} (1, 0.5 or 0), or {remedy}",
     )
 
 
