@@ -265,7 +265,7 @@ def test_outcomes_in_a_column_for_each_side(tmp_path):
     assert (
         "'a_goals', 'b_goals' were read as the scores of 'one' and 'two': the higher score wins" in reading[0]
     )
-    with pytest.raises(at.AttomatonError, match="row 1 does not mark exactly one of 'won_one', 'won_two'"):
+    with pytest.raises(at.AttomatonError, match="row 1 does not mark exactly one of the columns 'won_one', 'won_two'"):
         at.fit_choices(hot.assign(won_one=True), **{**NAMED, "outcome": ["won_one", "won_two", "neither"]})
     swapped = goals.rename(
         columns={"one": "home", "two": "away", "a_goals": "home_goals", "b_goals": "away_goals"}
