@@ -58,7 +58,7 @@ def test_games_of_chess(tmp_path):
     )
     same(at.fit_choices(frame), fit)
     (tmp_path / "bad.pgn").write_text(GAMES.replace('"0-1"', '"zebra"', 1))
-    with pytest.raises(AttomatonError, match=r"the game of line 20 .* is 'zebra'"):
+    with pytest.raises(AttomatonError, match=r"the game that begins in line 20 .* is 'zebra'"):
         at.fit_choices(tmp_path / "bad.pgn")
     assert "Ann" in run_inside("choices", "games.pgn", "--moved-first", "White", cwd=tmp_path).stdout
 
@@ -151,11 +151,11 @@ def test_wide_surveys(tmp_path):
     )
     assert "time" in run.stdout
     assert run.returncode == 0
-    with pytest.raises(AttomatonError, match=r"chosen is 7 in row 0; give 'train', …, 'car', or 1 to 3"):
+    with pytest.raises(AttomatonError, match=r"chosen is 7 in row 0; write 'train', …, 'car', or 1 to 3"):
         at.fit_choices(wide.assign(choice=7), **options)
     with pytest.raises(AttomatonError, match=r"chosen alternative in .* was not available"):
         at.fit_choices(wide.assign(choice=3), **options)
-    with pytest.raises(AttomatonError, match="have one column per alternative"):
+    with pytest.raises(AttomatonError, match="must name one column per alternative"):
         at.fit_choices(wide, **options, features=["who"])
     with pytest.raises(AttomatonError, match="2 columns for 3 alternatives"):
         at.fit_choices(wide, **options, features={"time": ["train_time", "bus_time"]})
@@ -212,7 +212,7 @@ def test_the_style_control_of_arenas(make):
         )
     alone = at.fit_choices(make(battles), style=["conv_metadata.header_count"])
     assert set(alone.coefficients) == {"header_count (relative)", "tie"}
-    with pytest.raises(AttomatonError, match="style= is for pairs"):
+    with pytest.raises(AttomatonError, match="style= needs pairs"):
         at.fit_choices({"situation": [1, 1], "alternative": ["a", "b"], "chosen": [1, 0]}, style=["x"])
 
 
@@ -227,5 +227,5 @@ def test_pairs_that_met_often_can_count_less():
     doubled = at.fit_choices({**battles, "count": [2] * 400}, most_per_pair=100)
     same_scores = {item: pytest.approx(score, abs=1e-9) for item, score in fit.scores.items()}
     assert doubled.scores == same_scores
-    with pytest.raises(AttomatonError, match="most_per_pair= is for pairs"):
+    with pytest.raises(AttomatonError, match="most_per_pair= needs pairs"):
         at.fit_choices(rankings=[["a", "b"], ["b", "a"]], most_per_pair=5)

@@ -54,7 +54,7 @@ def test_one_unconnected_pair_takes_no_rank_away():
     assert table["item"] == ["x", "a", "b", "p", "q"]
     assert (table["board"], table["rank"]) == ([1, 1, 1, 2, 2], [1, 2, 2, 1, 2])
     assert [row["board"] for row in fit.to_dict()["standings"]] == [1, 1, 1, 2, 2]
-    assert "nothing compares items of different boards" in str(fit)
+    assert "items on different boards cannot be compared" in str(fit)
     assert at.fit_choices([*WON, "p"], losers=[*LOST, "q"], prior=1.0).board()["board"] == [1] * 5
     beside = at.fit_choices(["a", "b", "p"], losers=["c", "c", "q"])
     rows = {row["item"]: (row["board"], row["rank"]) for row in beside.table().to_pylist()}

@@ -104,17 +104,17 @@ def test_a_fit_is_saved_and_not_overwritten_by_accident(folder):
     ("arguments", "told"),
     [
         (["nowhere.csv"], "nowhere.csv cannot be read"),
-        (["games.txt"], "not a file of choices"),
+        (["games.txt"], "is not supported; give a file"),
         (["menus.csv"], "--winner"),
         (["menus.csv", "--winner", "dish", "--choice-set", "menu"], "--split"),
-        (["games.csv", "--split", "|"], "name that column"),
+        (["games.csv", "--split", "|"], "name the column and the separator"),
         (["games.csv", "--loser", "lost"], "no column 'lost'"),
         (["games.csv", "--prior", "0"], "above 0"),
         (["games.csv", "--figure", "board.gif"], "end it in .pdf, .png or .svg"),
         (["games.csv", "--figure", "games.png"], "attomaton did not write it"),
         (["games.csv", "--page", "games.csv"], "attomaton did not write it"),
         (["games.csv", "--page", "."], "is a folder"),
-        (["games.csv", "--prior", "1", "--ridge", "1"], "give only one"),
+        (["games.csv", "--prior", "1", "--ridge", "1"], "leave one of them out"),
         (["games.csv", "--tests", "anova"], "--tests names 'anova'; give some of goodness_of_fit"),
         (["games.csv", "--tests", "compare_judges"], "name their column with --cluster"),
         (["games.csv", "--task", "winner"], "--task is for --tests compare_judges"),
@@ -167,7 +167,7 @@ def test_columns_are_named_by_a_pattern_or_in_quotes(tmp_path):
     assert boards[0] == boards[1]
     assert json.loads(boards[0])["items"] == 2
     refused = run_inside("choices", "survey.csv", "--ranks", "Q5*", cwd=tmp_path).stderr
-    assert "'Q5*' names fewer than two items" in refused
+    assert "'Q5*' names fewer than two columns" in refused
 
 
 def test_errors_name_the_options_to_add(tmp_path):
@@ -178,10 +178,10 @@ def test_errors_name_the_options_to_add(tmp_path):
     assert told.rstrip().endswith("drop such rows: --drop '*' --drop '+--'")
     assert run_inside("choices", "club.csv", "--drop", "*", "--drop", "+--", cwd=tmp_path).returncode == 0
     wrong = run_inside("choices", "club.csv", "--ranking", "Ann", cwd=tmp_path).stderr
-    assert wrong.rstrip().endswith("name the right one with --ranking")
+    assert wrong.rstrip().endswith("name the column with --ranking")
     (tmp_path / "survey.csv").write_text("id,Tea,Milk\n1,1,2\n2,2,1\n", encoding="utf-8")
     unnamed = run_inside("choices", "survey.csv", cwd=tmp_path).stderr
-    assert "by --winner and --loser, by --first, --second and --outcome," in unnamed
+    assert "with --winner and --loser, with --first, --second and --outcome," in unnamed
     assert "=" not in unnamed
     (tmp_path / "survey.xlsx").write_bytes(b"PK")
     assert "save a spreadsheet as .csv" in run_inside("choices", "survey.xlsx", cwd=tmp_path).stderr
@@ -221,6 +221,6 @@ def test_a_winner_of_0_or_1_is_refused_or_its_reading_is_printed(tmp_path):
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "write 'model_a' or 'model_b' instead" in " ".join(refused.stderr.split())
     named = ["choices", "scores.csv", "--first", "model_a", "--second", "model_b", "--outcome", "score"]
-    reading = "'score' was read as the score of 'model_a': 1 is a win, 0 a loss, 0.5 a tie"
+    reading = "'score' was read as the score of 'model_a': 1 is a win, 0 is a loss, 0.5 is a tie"
     assert reading in run_inside(*named, cwd=tmp_path).stdout
     assert json.loads(run_inside(*named, "--json", cwd=tmp_path).stdout)["remarks"] == [reading]

@@ -232,7 +232,7 @@ def mistakes(folder):
     refused(lambda: at.fit_choices(games.assign(loser=games.winner)), "with itself")
     refused(lambda: at.fit_choices(games.assign(loser=None)), "loser in row 0 is missing")
     refused(lambda: at.fit_choices(games.assign(count=0)), "numbers above 0")
-    refused(lambda: at.fit_choices(games.iloc[:0]), "no rows")
+    refused(lambda: at.fit_choices(games.iloc[:0]), "no choices")
 
 
 STEPS = (

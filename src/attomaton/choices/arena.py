@@ -1,4 +1,4 @@
-"""A simulated arena of language models, whose truth is known: to try ratings on."""
+"""Simulated arena battles of language models with known strengths, to test ratings."""
 
 from typing import Any
 
@@ -29,33 +29,32 @@ LENGTHS = {"dune": 0.8, "birch": -0.6}
 """The mean length of the answers of models, in standard deviations from the mean of all."""
 
 CATEGORIES = {"writing": {}, "code": {"cobalt": 0.8, "atlas": -0.4}, "math": {"fjord": 0.7}}
-"""What a category adds to the strength of a model."""
+"""Category → the change of the strength of each model."""
 
 FIRST_EFFECT, LENGTH_EFFECT, TIE_ODDS = 0.15, 0.4, -0.8
-"""What standing first, a standard deviation of length, and a tie are worth, in log odds."""
+"""The effects of being first, of a standard deviation of length, and of a tie, in log odds."""
 
-LENGTH_TASTE = 0.3  # standard deviation, over judges, of what length is worth
+LENGTH_TASTE = 0.3  # standard deviation of the length effect over judges
 
 
 def simulate_arena(n_battles: int = 50_000, *, seed: int = 0) -> pa.Table:
-    """Battles of twelve models as arenas publish them, drawn from known strengths and effects.
+    """Simulate an arena: battles between twelve language models with known strengths.
 
-    Two models answer a prompt, and a judge names the better answer, or a tie. In log odds, standing first is
-    worth 0.15, a standard deviation of length 0.4 (the judges differ), and a tie −0.8 (Davidson's model).
-    ``lotus`` lost all of its 40 battles. Some models are stronger or weaker in a category.
+    In each battle two models answer a prompt, and a judge picks the better answer or a tie. The log odds of
+    the first model increase by 0.15 for its position and, on average over judges, by 0.4 for each standard
+    deviation of extra length. Some strengths depend on the category. ``lotus`` loses all of its 40 battles.
 
     Parameters
     ----------
     n_battles : int
-        How many battles to draw, at least 1,000.
+        The number of battles, at least 1,000.
     seed : int
-        The seed of the random numbers.
+        The seed of the random number generator.
 
     Returns
     -------
     pyarrow.Table
-        Columns ``model_a``, ``model_b``, ``winner`` ("model_a", "model_b", "tie" or "tie (bothbad)"),
-        ``length_a``, ``length_b``, ``judge`` and ``category``.
+        One row per battle. ``winner`` is "model_a", "model_b", "tie" or "tie (bothbad)".
 
     Examples
     --------

@@ -36,22 +36,22 @@ HEADERS = ("rank", "ranks", "item", "rating", "s.e.", "interval", "games")  # co
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Board(Tabular):
-    r"""Items with ratings, intervals and ranks, best first, on one board for each set that can be compared.
+    r"""Items with ratings, intervals and ranks; items that cannot be compared are on separate boards.
 
     Attributes
     ----------
     ratings : Ratings
-        The scores in log odds, from which everything else follows.
+        The scores of the items in log odds, their errors, and the order of the components.
     scale : str
         ``log-odds`` or ``elo``.
     centre : float
-        The mean rating of the anchor (the largest component) of each board.
+        The mean rating of the largest component of each board.
     level : float
-        The confidence of intervals, bounds and, jointly, of the rank intervals of a board.
+        The confidence level of each interval and bound, and of all rank intervals of a board jointly.
     coefficients : mapping from names to Contrast
-        What position, features and ties are worth, in the unit of the ratings; empty without them.
+        The coefficients of position, features and ties, in the unit of the ratings.
     notes : tuple of str
-        How outcomes were read, and what ties, clusters and priors mean for the ratings.
+        Remarks on how outcomes were read, and on how ties, clusters and priors affect the ratings.
 
     Examples
     --------
@@ -93,14 +93,12 @@ class Board(Tabular):
 
     @cached_property
     def rows(self) -> pa.Table:
-        """One row per item.
+        """The table of all boards, one row per item.
 
-        ``board`` (from 1), ``rank`` (1 plus the items of the board that are ahead), ``rank_low`` and
-        ``rank_high`` (the rank interval; null without standard errors), ``item``, ``rating`` (infinite if it
-        is infinitely far from the anchor of the board), ``standard_error`` (null where there is none),
-        ``low`` and ``high`` (the interval; one end is infinite if the rating is), ``ahead`` (the rating less
-        that of the next row; null where they cannot be compared), ``wins``, ``losses``, ``games`` and
-        ``component``.
+        Boards and components are numbered from 1. ``rank`` is 1 plus the number of items on the board that
+        are ahead. An item that is infinitely far from the largest component of its board has an infinite
+        ``rating``; one end of its interval, from ``low`` to ``high``, is a bound. ``ahead`` is the rating
+        minus the rating of the next row. A cell without a value is null.
         """
         ranks = rank_items(self.ratings, self._orders)
         return rank_rows(self.ratings, ranks, self.level, SCALES[self.scale][0], self.centre)
@@ -120,14 +118,14 @@ class Board(Tabular):
             raise UnknownToken(f"{item!r} is not on the board; give one of its items") from None
 
     def probability(self, first: Any, second: Any) -> float:
-        """The probability that the first wins a comparison with the second: 1 or 0 for an infinite gap.
+        """Return the probability that ``first`` wins against ``second``; 1 or 0 if their gap is infinite.
 
-        With ties as outcomes, the probabilities of both wins and of a tie add up to 1. Items that cannot be
-        compared raise ``UndeterminedChoice``.
+        If ties are outcomes, the probability of a tie is not included. Items that cannot be compared raise
+        ``UndeterminedChoice``.
         """
         a, b = self._find(first), self._find(second)
         if a == b:
-            raise InvalidSamples(f"{first!r} against itself has no probability; give another item")
+            raise InvalidSamples(f"{first!r} cannot be compared with itself; give another item")
         difference = float(self.ratings.differences(np.array([a]), np.array([b]))[0])
         if np.isnan(difference):
             raise UndeterminedChoice(
@@ -137,32 +135,34 @@ class Board(Tabular):
         return float(outcome_probabilities(np.array(difference), self.ratings.tie)[0])
 
     def next_comparisons(self, limit: int = 3, *, batch: int | None = None) -> tuple[NextComparison, ...]:
-        """Comparisons that would settle what is open, at most ``limit`` of each of three kinds.
+        """Suggest up to ``limit`` comparisons of each of three kinds.
 
-        The first kind puts an item of another board on the first board. The second compares an item without a
-        finite rating with the nearest item of the anchor, if either may be ahead. The third is the pairs
-        whose order ``batch`` more comparisons are most likely to decide, after those listed before.
+        Comparisons of the first kind connect another board to the first board. Comparisons of the second kind
+        can make an infinite rating finite. Comparisons of the third kind are most likely to decide which of
+        two items is ahead.
 
         Parameters
         ----------
         limit : int
-            The largest number of comparisons of each kind.
+            The largest number of suggestions of each kind.
         batch : int, optional
-            How often a pair is compared; by default as often as pairs of the board have met on average, but
-            at least 10 times.
+            How often each pair of the third kind would be compared. The default is the average number of
+            games per pair on the board, but at least 10.
         """
         limit = whole_number(limit, "limit", least=1)
         batch = None if batch is None else whole_number(batch, "batch", least=1)
         return propose_comparisons(self.ratings, self._orders, limit, batch)
 
     def plot(self, ax: Any = None, *, limit: int = MOST_ROWS_DRAWN) -> Any:
-        """Draw at most ``limit`` items of each board, best on top, on ``ax`` or on new axes; return the axes.
+        """Draw the first ``limit`` items of each board on ``ax``, or on new axes, and return the axes.
 
-        A triangle at a bound points to an infinite rating. Rank intervals are on the right.
+        A triangle marks the bound of an infinite rating. Rank intervals are on the right.
         """
         limit = whole_number(limit, "limit", least=1)
         if ax is not None and not hasattr(ax, "errorbar"):
-            raise UnsupportedOption(f"ax is of type {type(ax).__name__}; give matplotlib axes, or none")
+            raise UnsupportedOption(
+                f"ax is of type {type(ax).__name__}; give matplotlib axes, or leave ax out"
+            )
         boards = [rows[:limit] for rows in self.by_board()]
         n_drawn = sum(map(len, boards))
         shown = f", the first {n_drawn:,} of {len(self):,}" * (n_drawn < len(self))
@@ -170,16 +170,16 @@ class Board(Tabular):
         return draw_boards(boards, self.scale, title, ax)
 
     def figure_height(self, limit: int = MOST_ROWS_DRAWN) -> float:
-        """The height, in inches, of a figure with at most ``limit`` items of each board."""
+        """Return the height, in inches, of a figure with the first ``limit`` items of each board."""
         return height_of_boards([rows[:limit] for rows in self.by_board()])
 
     def by_board(self) -> list[list[BoardRow]]:
-        """The rows of each board, best first."""
+        """Return the rows of each board as dicts, best item first."""
         rows: Any = self.rows.to_pylist()
         return [list(board) for _, board in groupby(rows, key=itemgetter("board"))]
 
     def to_dict(self) -> dict[str, Any]:
-        """The board as values that JSON can represent; an infinite number is the text ``infinite``."""
+        """Return the board as values for JSON, with the text ``infinite`` for an infinite number."""
         comparisons = self.next_comparisons()
         sides = (item_column([pair[side] for pair in comparisons]).to_pylist() for side in (0, 1))
         return {
@@ -203,8 +203,8 @@ class Board(Tabular):
         comparisons = self.next_comparisons()
         return [*blocks, *["compare next:"] * bool(comparisons), *(f"  {pair}" for pair in comparisons)]
 
-    def listings(self, limit: int = SHOWN_ROWS, pointer: str = ".table() has all") -> list[Block]:
-        """The first boards, at most ``limit`` items of each; ``pointer`` says where the others are."""
+    def listings(self, limit: int = SHOWN_ROWS, pointer: str = ".table() lists all") -> list[Block]:
+        """Return the printed boards, with ``limit`` items each; ``pointer`` says where to find the others."""
         boards, blocks = self.by_board(), list[Block]()
         for number, rows in enumerate(boards[:SHOWN_BOARDS], 1):
             if len(boards) > 1:
@@ -215,12 +215,12 @@ class Board(Tabular):
         if len(boards) > SHOWN_BOARDS:
             n_items = sum(map(len, boards[SHOWN_BOARDS:]))
             blocks.append(
-                f"and {len(boards) - SHOWN_BOARDS:,} more boards, with {n_items:,} items; .table() has all"
+                f"and {len(boards) - SHOWN_BOARDS:,} more boards, with {n_items:,} items; .table() lists all"
             )
         return blocks
 
     def headline(self) -> str:
-        """How many items there are, and what their ratings are relative to."""
+        """Return the first printed line: the number of items, and the scale of their ratings."""
         equal = [
             "position" if name == "moved_first" else shorten(name)
             for name, contrast in self.coefficients.items()
@@ -230,32 +230,32 @@ class Board(Tabular):
         return f"{len(self):,} item{'s' * (len(self) != 1)} {self.explain_scale()}{condition}"
 
     def explain_scale(self) -> str:
-        """What ratings are relative to."""
+        """Return the name of the scale, and the mean rating."""
         n_boards, bounds = len(self.ratings.anchors), bool(self.ratings.side.any())
         anchor = " in the largest component" * (bounds or n_boards > 1) + " of each board" * (n_boards > 1)
         return f"on the scale {self.scale}, with mean {self.centre:g}{anchor}"
 
     def remarks(self) -> list[str]:
-        """What the columns mean."""
+        """Return the printed lines that explain the columns."""
         ratings, percent = self.ratings, f"{100 * self.level:g} %"
-        lines = [f"ranks: intervals that contain all true ranks of a board jointly with confidence {percent}"]
+        lines = [f"ranks: with confidence {percent}, these intervals contain the true ranks of a whole board"]
         if ratings.covariance is None:
             why = (
-                f"of all items, of which there are more than {MOST_RATED:,}"
+                f"of all items, and there are more than {MOST_RATED:,} items"
                 if len(self) > MOST_RATED
-                else "of the scores, which is lost in rounding"
+                else "of the scores, which rounding errors make unusable"
             )
-            lines = [f"no standard errors, intervals or joint rank intervals: they need the covariance {why}"]
+            lines = [f"no standard errors, intervals or rank intervals: they need the covariance {why}"]
         if ratings.side.any():
             lines.append(
-                "≥, ≤: infinitely far ahead of the largest component, or behind it; with confidence "
-                f"{percent} at least this, or at most"
+                "≥ marks items infinitely far ahead of the largest component, ≤ items infinitely far behind "
+                f"it; the number is a bound with confidence {percent}"
             )
             if ratings.has_summed_bounds:
                 lines.append(
-                    f"bounds across more than {MOST_BETWEEN} components are sums of smaller bounds, and "
-                    "weaker than they could be"
+                    f"a bound across more than {MOST_BETWEEN} components is a sum of bounds between "
+                    "components, which is weaker than the best bound"
                 )
         if len(ratings.anchors) > 1:
-            lines.append("nothing compares items of different boards")
+            lines.append("items on different boards cannot be compared")
         return lines

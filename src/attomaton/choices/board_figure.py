@@ -77,10 +77,7 @@ def _draw_row(axes: Any, row: BoardRow, level: float, stub: float) -> None:
 def draw_lines(
     boards: Mapping[Any, Sequence[BoardRow]], items: Sequence[Any], scale: str, title: str, ax: Any = None
 ) -> Any:
-    """Draw the finite ratings of items on several boards, such as one per month, as lines with intervals.
-
-    ``boards`` has the rows of the first board of each category; categories are drawn in this order.
-    """
+    """Draw the finite ratings of items by category as lines with intervals, and return the axes."""
     rows_of = [{row["item"]: row for row in rows} for rows in boards.values()]
     with house_axes(ax, height=LINES_HEIGHT, width=LINES_WIDTH) as axes:
         for number, item in enumerate(items):

@@ -48,10 +48,7 @@ def rank_rows(ratings: Ratings, ranks: Ranks, level: float, unit: float, centre:
 def rows_without_board(
     items: Sequence[Any], component: Int64, rating: Float64, wins: Any, losses: Any
 ) -> pa.Table:
-    """The rows component by component, with empty ranks and intervals.
-
-    ``rating`` is relative to the mean of the component, NaN where there is none.
-    """
+    """The rows component by component, without ranks and intervals."""
     order = np.lexsort((-rating, component))
     lead = np.where(np.diff(component[order]) == 0, -np.diff(rating[order]), np.nan)
     of_items = {

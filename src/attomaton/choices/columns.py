@@ -1,8 +1,4 @@
-"""Columns from lists, numpy, pandas, Polars or Arrow, and the frames that hold them.
-
-Arrow numbers columns of text or numbers without a Python object for each entry; all other columns are
-numbered in Python (:func:`~attomaton.choices.numbering.number_hashable`), with the same result.
-"""
+"""Columns of lists, arrays and frames: find them, read numbers, and number items."""
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
@@ -40,7 +36,7 @@ def is_frame(values: object) -> bool:
 
 
 def columns_of(frame: Any) -> dict[Any, Any]:
-    """The columns of a frame by name, of Arrow or pandas; a name that occurs twice is None."""
+    """Name → column; the column is None if two columns have this name."""
     if library_of(frame) == "datasets":
         frame = _arrow.concat_tables(dataset_tables(_only_split(frame)))
     if isinstance(frame, Mapping):
@@ -48,7 +44,7 @@ def columns_of(frame: Any) -> dict[Any, Any]:
     if isinstance(frame, list):
         return _columns_of_records(cast("list[Mapping[Any, Any]]", frame))
     if hasattr(frame, "collect") and not hasattr(frame, "to_arrow"):
-        raise InvalidSamples("the frame is lazy; give frame.collect()")
+        raise InvalidSamples("the frame is lazy; collect it first: frame.collect()")
     if library_of(frame) not in ("pandas", "pyarrow"):
         frame = _arrow.table(frame)
     in_arrow = library_of(frame) == "pyarrow"
@@ -88,13 +84,13 @@ def find_column(columns: Mapping[Any, Any], name: Any, role: str) -> Any:
     listed = ", ".join(show(key) for key in list(columns)[:LISTED_COLUMNS])
     listed += ", …" * (len(columns) > LISTED_COLUMNS)
     raise InvalidSamples(
-        f"there is no column {show(name)} for the {role}; the columns are {listed or 'none'}: "
-        + (f"name the right one with {role}=" if role.isidentifier() else "correct the formula")
+        f"there is no column {show(name)} for the {role} among the columns {listed or '(none)'}; "
+        + (f"name the column with {role}=" if role.isidentifier() else "correct the formula")
     )
 
 
 def look_up(columns: Any, name: Any) -> Any:
-    """A column by its name, or by the path ``a.b`` to a field of structs or dicts; None if there is none."""
+    """A column by its name, or a field of structs or dicts by its path ``a.b``; None if absent."""
     column = _field(columns, name)
     if column is not None or not isinstance(name, str):
         return column
@@ -108,7 +104,6 @@ def look_up(columns: Any, name: Any) -> Any:
 
 
 def _field(source: Any, name: Any) -> Any:
-    """One of several columns, or a field of a column of structs or dicts; None if there is none."""
     if isinstance(source, Mapping):
         return cast("Mapping[Any, Any]", source).get(name)
     column = source.to_arrow() if library_of(source) == "polars" else source
@@ -134,7 +129,7 @@ def as_sequence(names: Any) -> Sequence[Any]:
 
 
 def as_arrow(values: Any) -> Any:
-    """Text or numbers as one Arrow array, null for missing entries; None if it is neither."""
+    """Text or numbers as one Arrow array, with null for missing entries; None for anything else."""
     if isinstance(values, list | tuple):
         kinds: set[type] = set(map(type, cast("Sequence[Any]", values)))
         if any(issubclass(kind, list | tuple | dict) for kind in kinds):
@@ -151,7 +146,7 @@ def as_arrow(values: Any) -> Any:
 
 
 def _as_plain_array(array: Any) -> Any:
-    """The array in a type that all of Arrow's functions take: no dictionary, runs, views or decimals."""
+    """Decode dictionaries, run-end encoding, string views and decimals."""
     if isinstance(array, pa.ExtensionArray):
         return _as_plain_array(cast("Any", array).storage)
     if _is.is_dictionary(array.type):
@@ -176,12 +171,12 @@ def list_values(values: Any) -> tuple[Int64, Any] | None:
         return None
     if lists.null_count:
         rows = np.flatnonzero([cells is None for cells in lists.to_pylist()])
-        raise BadRows("", rows, " has no list; leave out the rows without a list")
+        raise BadRows("", rows, " has no list; drop the rows without a list")
     return numbers_of(lists.value_lengths()).astype(np.int64), lists.flatten()
 
 
 def number_values(values: Any) -> tuple[Int64, list[Any]]:
-    """The number of each entry of a column among its distinct values, and these; None is a missing entry."""
+    """The code of each entry, and the distinct values that the codes index; a missing entry is None."""
     array = as_arrow(values)
     if array is None:
         cells = as_list(values)
@@ -195,10 +190,10 @@ def number_values(values: Any) -> tuple[Int64, list[Any]]:
 
 
 def read_numbers(values: Any, role: str, n_rows: int) -> Float64:
-    """A column of finite numbers, even if a file stores them as text, shape (n_rows,)."""
+    """Read finite numbers, which may be stored as text."""
     array = as_arrow(values)
     if array is None or len(array) != n_rows:
-        raise InvalidSamples(f"{role} is not a column of {n_rows:,} numbers; give one number per row")
+        raise InvalidSamples(f"{role} is not a column of {n_rows:,} numbers; give one number for each row")
     try:
         numbers = numbers_of(array if _is.is_float64(array.type) else array.cast(pa.float64()))
     except pa.ArrowException:
@@ -207,25 +202,25 @@ def read_numbers(values: Any, role: str, n_rows: int) -> Float64:
     if bad.any():
         value = array[int(np.argmax(bad))].as_py()
         shown = "missing" if is_missing(value) else show(value)
-        raise BadRows(f"{role} is {shown} in ", bad, "; give a finite number, or drop the row")
+        raise BadRows(f"{role} is {shown} in ", bad, "; write a finite number, or drop the row")
     return numbers
 
 
 def read_totals(column: Any, role: str, n_rows: int) -> Float64:
-    """A column of numbers, or the sum over the fields of a column of structs or dicts."""
+    """Read numbers, or sum the fields of structs or dicts."""
     if as_arrow(column) is not None:
         return read_numbers(column, role, n_rows)
     cells = as_list(column)
     bad = [not isinstance(cell, dict) for cell in cells]
     if any(bad):
         raise BadRows(
-            f"{role} is {show(cells[bad.index(True)])} in ", bad, "; give a number or a struct of numbers"
+            f"{role} is {show(cells[bad.index(True)])} in ", bad, "; write a number or a struct of numbers"
         )
     return np.array([sum(value or 0 for value in cell.values()) for cell in cells], np.float64)
 
 
 def as_number(cell: Any) -> float:
-    """A number or its text as a float; NaN for anything else, and for truth values."""
+    """A number, or a number as text, as a float; NaN for all other values, including bools."""
     try:
         return np.nan if isinstance(cell, bool) else float(cell)
     except (TypeError, ValueError):
@@ -233,10 +228,9 @@ def as_number(cell: Any) -> float:
 
 
 def number_columns(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[Int64]]:
-    """The items of some columns, and each column as item numbers; no entry may be missing.
+    """The distinct items of all columns, and each column as item numbers; rejects missing entries.
 
-    Integers are numbered in ascending order, others in order of first appearance: row by row, from the first
-    column to the last, where all columns have equally many rows.
+    Integers are numbered in ascending order, other items in order of first appearance, row by row.
     """
     arrays: dict[str, Any] = {role: as_arrow(values) for role, values in columns.items()}
     in_arrow = all(array is not None for array in arrays.values())
@@ -256,7 +250,6 @@ def number_columns(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[In
 
 
 def _number_in_arrow(arrays: Mapping[str, Any], by_row: Int64) -> tuple[tuple[Any, ...], Int64]:
-    """The items, and the number of each entry, one column after the other."""
     kinds = {role: _kind_of(array.type) for role, array in arrays.items() if len(array)}
     if len(set(kinds.values())) > 1:
         contents = " and ".join(f"{role} contains {kind}" for role, kind in kinds.items())
@@ -285,12 +278,13 @@ def _number_in_arrow(arrays: Mapping[str, Any], by_row: Int64) -> tuple[tuple[An
 
 
 def _join_numbers(arrays: Sequence[Any]) -> Any:
+    """Concatenate columns of numbers; reject large integers next to floats."""
     values = np.concatenate(arrays)
     large = any(array.dtype.kind == "i" and (np.abs(array) >= 1 << 53).any() for array in arrays)
     if values.dtype.kind == "f" and large:
         raise InvalidSamples(
-            "some items are large whole numbers and others are floats, which cannot represent them; give "
-            "both columns as whole numbers or as text"
+            "some items are large integers and others are floats, which cannot represent large integers; "
+            "convert both columns to integers or to text"
         )
     return values
 
@@ -304,7 +298,7 @@ def _number_in_python(lists: Mapping[str, list[Any]], by_row: Int64) -> tuple[tu
 
 
 def _kind_of(arrow_type: Any) -> str:
-    """The name that errors use for values of this type; empty if Arrow should not number them."""
+    """The name of a type in error messages; empty if Arrow cannot number its values."""
     if _is.is_string(arrow_type) or _is.is_large_string(arrow_type):
         return "text"
     if _is.is_integer(arrow_type) or _is.is_floating(arrow_type):
@@ -317,9 +311,12 @@ def _kind_of(arrow_type: Any) -> str:
 
 
 def _as_numbers(array: Any) -> Any:
+    """Convert to 64-bit integers if all numbers are whole, otherwise to floats."""
     values = numbers_of(array)
     if values.dtype.kind == "u" and len(values) and int(values.max()) >= 1 << 63:
-        raise InvalidSamples(f"an item is {int(values.max())}, beyond 64-bit integers; give it as text")
+        raise InvalidSamples(
+            f"an item is {int(values.max())}, which does not fit into 64 bits; convert the items to text"
+        )
     if values.dtype.kind == "f" and (np.abs(values) < 1 << 53).all() and (values % 1 == 0).all():
         values = values.astype(np.int64)
     return values.astype(np.float64 if values.dtype.kind == "f" else np.int64)
@@ -334,6 +331,6 @@ def _refuse_missing(columns: Mapping[str, Any]) -> None:
             raise BadRows(
                 f"the {role} in ",
                 rows,
-                f" is {content}; drop such rows first (in pandas: frame.dropna(); on the command line: "
-                "--skip-bad), or name them",
+                f" is {content}; fill it in, or drop such rows (in pandas: frame.dropna(); on the command "
+                "line: --skip-bad)",
             )

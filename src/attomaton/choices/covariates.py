@@ -1,4 +1,4 @@
-"""What describes choices further: who moved first, features, style, clusters and categories."""
+"""Read the covariates of choices: who moved first, features, style, clusters and categories."""
 
 from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple, cast
@@ -21,23 +21,23 @@ from attomaton.choices.outcomes import FIRST, SECOND, TIE, UNREAD, find_side
 from attomaton.choices.parsed import Alternatives, PairChoices, ParsedChoices, SetChoices
 
 COVARIATES = ("moved_first", "features", "style", "cluster", "by")
-"""The options that describe choices further, in any form."""
+"""The options that describe choices, whatever the form of the table."""
 
 CONTESTANTS = (("first", "second"), ("winner", "loser"))  # the roles of the two items of a pair
 
-MOST_CATEGORIES = 1000  # maximum number of categories, each of which is fitted in about 15 ms or more
+MOST_CATEGORIES = 1000  # maximum number of categories; a fit of a category takes at least 15 ms
 
-RELATIVE = " (relative)"  # what the names of coefficients of ``style=`` end in
+RELATIVE = " (relative)"  # suffix of the names of coefficients of ``style=``
 
 
 ARENA_STYLE = tuple(
     f"conv_metadata.{name}" for name in ("sum_assistant_tokens", "header_count", "list_count", "bold_count")
 )
-"""The style of answers as LMArena publishes and controls it."""
+"""The style features of LMArena."""
 
 
 class Covariates(NamedTuple):
-    """Numbers and labels of the rows of the data; labels are codes, with their names for ``by``."""
+    """The features, clusters and categories of choices; labels are codes, with their names for ``by``."""
 
     features: Mapping[str, Float64]  # of the first less the second in pairs; of each alternative otherwise
     cluster: Int64 | None = None
@@ -50,13 +50,13 @@ def read_covariates(
     table: Mapping[Any, Any],
     contestants: tuple[Any, Any],
 ) -> Covariates:
-    """The covariates that ``options`` name; ``contestants`` are the columns of the two items of a pair."""
+    """Read the covariates that ``options`` name; ``contestants`` names the columns of the items of a pair."""
     choices = parsed.choices
     unfit = [name for name in ("features", "moved_first", "style") if name in options]
     if isinstance(choices, SetChoices) and unfit:
         raise UnsupportedOption(
-            f"{unfit[0]}= is for pairs, and for tables with one row per alternative; give the table in "
-            "that form: situation=, alternative=, chosen= and features="
+            f"{unfit[0]}= needs pairs, or a table with one row per alternative; give such a table with "
+            "situation=, alternative=, chosen= and features="
         )
     reader = _RowReader(parsed, table, contestants, _count_rows(parsed))
     features = dict[str, Float64]()
@@ -64,7 +64,7 @@ def read_covariates(
         features["moved_first"] = reader.read_movers(options["moved_first"])
     for name, source in _features_by_name(options.get("features")).items():
         if name in ("moved_first", "tie") or name in features:
-            raise InvalidSamples(f"two coefficients would be called {name!r}; rename the feature")
+            raise InvalidSamples(f"two coefficients would have the name {name!r}; rename the feature")
         features[name] = reader.read_feature(name, source)
     style = options.get("style")
     for name, source in _features_by_name(ARENA_STYLE if style == "arena" else style).items():
@@ -75,14 +75,14 @@ def read_covariates(
     )
     if by is not None and len(by[1]) > MOST_CATEGORIES:
         raise UnsupportedOption(
-            f"{show(options['by'])} (by) has {len(by[1]):,} categories, each of which would be fitted; give "
-            f"a column with at most {MOST_CATEGORIES:,}"
+            f"{show(options['by'])} (by) has {len(by[1]):,} categories; choose a column with at most "
+            f"{MOST_CATEGORIES:,} categories"
         )
     return Covariates(features, None if cluster is None else cluster[0], by)
 
 
 class _RowReader(NamedTuple):
-    """Parsed choices, the table they come from, the names of a pair's columns, and the number of rows."""
+    """Reads one covariate after the other, for choices that are already parsed."""
 
     parsed: ParsedChoices
     table: Mapping[Any, Any]
@@ -99,13 +99,14 @@ class _RowReader(NamedTuple):
         pairs, items = self.parsed.choices, self.parsed.items
         if not isinstance(pairs, PairChoices):
             raise UnsupportedOption(
-                "moved_first= is for pairs; give a column that is 1 for the alternative that stood first and "
-                "name it in features="
+                "moved_first= needs pairs; add a column that is 1 for the alternative that was shown first, "
+                "and name the column in features="
             )
         number, distinct = number_values(self.take(source, "moved_first"))
         if len(number) != len(pairs.first):
             raise InvalidSamples(
-                f"moved_first has {len(number):,} entries for {len(pairs.first):,} pairs; give one each"
+                f"moved_first has {len(number):,} entries, but there are {len(pairs.first):,} pairs; give "
+                "one entry for each pair"
             )
         sides = dict(zip(self.contestants, (FIRST, SECOND), strict=True))
         codes = [TIE if is_missing(value) else sides.get(value, UNREAD) for value in distinct]
@@ -115,19 +116,18 @@ class _RowReader(NamedTuple):
             raise BadRows(
                 f"moved_first is {show(distinct[number[np.argmax(bad)]])} in ",
                 bad,
-                ", which is not one of the pair; name the one that moved or stood first, or leave the cell "
-                "empty if neither did",
+                ", which is not an item of the pair; name the item that was first, or leave the cell empty "
+                "if neither was",
             )
         return np.array([1.0, -1.0, 0.0])[side]
 
     def read_feature(self, name: str, source: Any) -> Float64:
-        """A feature of each alternative, or of the first of a pair less that of the second.
-
-        A pair has it in one column (the difference), in two columns, or by item.
-        """
+        """The value of a feature for each alternative, or its difference (first minus second) for pairs."""
         choices, role = self.parsed.choices, f"the feature {name!r}"
         if isinstance(choices, Alternatives) and choices.against is not None:
-            raise UnsupportedOption("choices of best and worst have no features; leave features out")
+            raise UnsupportedOption(
+                "best and worst choices cannot be fitted with features; leave features out"
+            )
         if isinstance(source, Mapping):
             return self._read_by_item(cast("Mapping[Any, Any]", source), role)
         if isinstance(choices, PairChoices):
@@ -145,7 +145,7 @@ class _RowReader(NamedTuple):
         choices, items = self.parsed.choices, self.parsed.items
         absent = next((item for item in items if item not in value_of), None)
         if absent is not None:
-            raise InvalidSamples(f"{role} has no value for the item {absent!r}; give one for every item")
+            raise InvalidSamples(f"{role} has no value for the item {absent!r}; add the value")
         values = read_numbers([value_of[item] for item in items], role, len(items))
         if isinstance(choices, PairChoices):
             return values[choices.first] - values[choices.second]
@@ -156,7 +156,7 @@ class _RowReader(NamedTuple):
 
     def read_style(self, name: str, source: Any) -> Float64:
         if not isinstance(self.parsed.choices, PairChoices):
-            raise UnsupportedOption("style= is for pairs; leave it out")
+            raise UnsupportedOption("style= needs pairs; leave style out")
         titles = cast("Any", source) if isinstance(source, tuple) else self._find_pair_columns(source)
         first, second = (
             read_totals(self.take(title, "style"), f"the style {name!r}", self.n_rows) for title in titles
@@ -164,10 +164,9 @@ class _RowReader(NamedTuple):
         return _relative_difference(first, second)
 
     def _find_pair_columns(self, name: Any) -> tuple[str, ...]:
-        """The two columns of a feature: ``length_a`` and ``length_b`` beside ``model_a`` and ``model_b``.
+        """The two columns of a feature: ``length_a``, ``length_b`` if items are ``model_a``, ``model_b``.
 
-        The sides may also be inside: ``conv_length`` means ``conv_a_length`` and ``conv_b_length``, and
-        ``meta.length.mean`` the fields ``length_a.mean`` and ``length_b.mean`` of the column ``meta``.
+        A side may also be inside a name: ``conv_length`` can mean ``conv_a_length`` and ``conv_b_length``.
         """
         first, second, text = *map(str, self.contestants), str(name)
         start = next((k for k, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), 0)
@@ -180,11 +179,12 @@ class _RowReader(NamedTuple):
                 return pair
         titles = " and ".join(show(f"{name}_{side}") for side in sides)
         raise InvalidSamples(
-            f"there is no column {show(name)} for the feature, and no columns {titles}; name the two "
+            f"there is no column {show(name)} for the feature and no columns {titles}; name the two "
             f"columns: features={{{show(name)}: ('…', '…')}} (on the command line: --features {name}=…:…)"
         )
 
     def read_labels(self, name: str, source: Any) -> tuple[Int64, list[Any]]:
+        """The codes and the names of clusters or categories; rejects two labels in one situation."""
         role = f"{show(source)} ({name})" if isinstance(source, str) else name
         number, distinct = number_labels(self.take(source, name), role, self.n_rows)
         choices = self.parsed.choices
@@ -192,15 +192,17 @@ class _RowReader(NamedTuple):
             differs = number[choices.entry] != np.repeat(number[choices.row], choices.lengths)
             if differs.any():
                 rows = np.unique(choices.entry[differs])
-                fault = f"{name} differs inside the situation of "
-                raise BadRows(fault, rows, "; give each situation one value")
+                fault = f"{name} has different values inside the situation of "
+                raise BadRows(fault, rows, "; write one value for each situation")
         return number, distinct
 
 
 def number_labels(values: Any, role: str, n_rows: int | None = None) -> tuple[Int64, list[Any]]:
     number, distinct = number_values(values)
     if n_rows is not None and len(number) != n_rows:
-        raise InvalidSamples(f"{role} has {len(number):,} entries for {n_rows:,} rows; give one per row")
+        raise InvalidSamples(
+            f"{role} has {len(number):,} entries, but there are {n_rows:,} rows; give one entry for each row"
+        )
     missing = np.array([is_missing(label) for label in distinct], bool)[number]
     if missing.any():
         raise BadRows(f"{role} is missing in ", missing, "; fill it in, or drop the row")
@@ -215,7 +217,7 @@ def _features_by_name(features: Any) -> dict[str, Any]:
     names = as_sequence(features)
     if not all(isinstance(name, Hashable) for name in names):
         raise InvalidSamples(
-            "features are columns with names; give a list of column names, or a mapping from names to columns"
+            "features= does not name columns; give a list of column names, or a dict from names to columns"
         )
     return {str(name): name for name in names}
 
@@ -232,13 +234,13 @@ def _count_rows(parsed: ParsedChoices) -> int:
 def unfitted_feature(name: str) -> UnsupportedOption:
     if name == "moved_first":
         return UnsupportedOption(
-            "the fit has no effect of moving first; fit with moved_first=, or leave moved_first out"
+            "the fit has no coefficient moved_first; fit with moved_first=, or leave moved_first out"
         )
-    return UnsupportedOption("the fit has no such feature; fit with features=, or leave features out")
+    return UnsupportedOption("the fit has no such feature; fit again with features=, or leave features out")
 
 
 def _relative_difference(first: Float64, second: Float64) -> Float64:
-    """(a − b) / (a + b), 0 where both are 0, standardised: LMArena's control of style."""
+    """(a − b) / (a + b), standardised, as LMArena controls style; 0 where a = b = 0."""
     total = first + second
     share = (first - second) / np.where(total == 0, 1.0, total)
     return (share - share.mean()) / (float(share.std()) or 1.0)

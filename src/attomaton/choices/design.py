@@ -1,4 +1,4 @@
-"""The data of a regression from arrays, frames, formulas or fits: columns as numbers, and the outcome."""
+"""Read the data of a regression from arrays, frames, formulas or fits of other libraries."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ EXACT = 2**53  # up to this size every integer is a float64
 MOST_CLASSES = 100  # more labels than this are a measurement, not classes
 
 DUMMY = re.compile(r"(.+)\[(?:T\.)?([^\]]+)\]")
-"""The name of a column that is 1 for one level of a column of text, as formulaic and patsy write it."""
+"""The name of a dummy column, as formulaic and patsy write it."""
 
 STATSMODELS = {
     "Logit": "logit",
@@ -29,15 +29,14 @@ STATSMODELS = {
     "GLM Binomial Logit": "logit",
     "GLM Poisson Log": "poisson",
 }
-"""The model of a class of statsmodels, and of its family and link."""
+"""Class of a statsmodels model, with family and link → our model."""
 
 
 class Regression(NamedTuple):
     """The data of a regression as supplied; ``X`` is a matrix, a frame, a formula or a fit of statsmodels.
 
-    ``y`` has a label, a count or a time for each case; with a formula it is the frame. ``model`` is "logit",
-    "poisson", "cox" or a fitted estimator of scikit-learn. ``counts`` weights cases, ``target`` is the name
-    of the outcome; ``event``, ``strata`` and ``entry`` are of Cox regression.
+    ``y`` is the outcome, or the frame of a formula; ``target`` is the name of the outcome. ``model`` is
+    "logit", "poisson", "cox" or a fitted estimator of scikit-learn.
     """
 
     X: Any
@@ -53,13 +52,14 @@ class Regression(NamedTuple):
     target: str = ""
 
     def read(self) -> "Regression":
+        """Replace a formula or a fit by its matrix and outcome."""
         if isinstance(self.X, str):
             return self._read_formula()
         if library_of(self.X) == "statsmodels":
             return self._read_statsmodels()
         if hasattr(self.X, "predict"):
             raise UnsupportedOption(
-                "the first argument is a fitted estimator, which does not store its data; give "
+                "the first argument is a fitted estimator, which does not store its data; call "
                 "check_separation(X, y, model=estimator)"
             )
         return self if self.model in ("logit", "poisson", "cox") else self._read_sklearn()
@@ -69,7 +69,7 @@ class Regression(NamedTuple):
             build: Any = import_module("formulaic").model_matrix
         left, _, right = (side.strip() for side in cast("str", self.X).partition("~"))
         if not (left and right) or not is_frame(self.y):
-            raise InvalidSamples('a formula needs its frame: check_separation("y ~ a + b", frame)')
+            raise InvalidSamples('a formula needs a frame; call check_separation("y ~ a + b", frame)')
         outcome = find_column(columns_of(self.y), left, "outcome of the formula")
         frame: Any = self.y  # formulaic itself needs pandas
         frame = import_module("pandas").DataFrame(frame) if isinstance(frame, dict) else frame
@@ -77,7 +77,9 @@ class Regression(NamedTuple):
             matrix = build(right, frame, na_action="raise")
         except Exception as error:  # of formulaic, and of the Python that the formula contains
             reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise InvalidSamples(f"the formula {self.X!r} cannot be read: {reason}; correct it") from error
+            raise InvalidSamples(
+                f"the formula {self.X!r} cannot be read: {reason}; check its syntax and columns"
+            ) from error
         named, constant = list(map(str, matrix.columns)), "Intercept" in matrix.columns
         return self._replace(X=matrix.to_numpy(), y=outcome, names=named, intercept=constant, target=left)
 
@@ -88,8 +90,8 @@ class Regression(NamedTuple):
         kind = f"GLM {type(family).__name__} {type(family.link).__name__}" if name == "GLM" else name
         if kind not in STATSMODELS:
             raise UnsupportedOption(
-                f"{kind} is not among the models that are read from statsmodels: Logit, MNLogit, Poisson, "
-                "PHReg, and GLM with the family Binomial or Poisson and its usual link"
+                f"the model {kind} of statsmodels is not supported; fit a Logit, MNLogit, Poisson or PHReg, "
+                "or a GLM with the family Binomial or Poisson and its default link"
             )
         model = STATSMODELS[kind]
         matrix, y, counts = np.asarray(source.exog), np.asarray(source.endog), None
@@ -122,7 +124,7 @@ class Regression(NamedTuple):
         if kind == "logit" and not (hasattr(last, "classes_") and hasattr(last, "coef_")):
             raise UnsupportedOption(
                 f"model is {show(self.model)}; give 'logit', 'poisson' or 'cox', or a fitted "
-                "LogisticRegression or PoissonRegressor of scikit-learn, alone or last in a pipeline"
+                "LogisticRegression or PoissonRegressor of scikit-learn (or a pipeline that ends with it)"
             )
         table, names = self.X, self.names
         if last is not self.model:
@@ -132,18 +134,18 @@ class Regression(NamedTuple):
 
 
 def read_regressors(source: Any, names: Sequence[str] | None) -> tuple[Float64, list[str]]:
-    """A matrix of numbers and its names; text becomes a column of 0 and 1 for each level but the first."""
+    """The regressors as a matrix, and their names; text becomes dummy columns."""
     columns = columns_of(source) if is_frame(source) else _columns_of_array(source)
     labels = list(map(str, columns if names is None else names))
     if len(labels) != len(columns):
         raise InvalidSamples(
-            f"there are {len(columns)} columns and {len(labels)} names; name each column once"
+            f"there are {len(columns)} columns but {len(labels)} names; give one name for each column"
         )
     regressors = list[tuple[str, Float64]]()
     for column, name in zip(columns.values(), labels, strict=True):
         regressors += _spread_levels(column, name) or [(name, read_column(column, name))]
     if len({len(numbers) for _, numbers in regressors}) > 1:
-        raise InvalidSamples("the columns are of different lengths; give one value for each case")
+        raise InvalidSamples("the columns have different lengths; give one value for each case")
     numbers = [numbers for _, numbers in regressors]
     return np.column_stack(numbers) if numbers else np.zeros((len(source), 0)), [
         name for name, _ in regressors
@@ -151,7 +153,7 @@ def read_regressors(source: Any, names: Sequence[str] | None) -> tuple[Float64, 
 
 
 def _columns_of_array(source: Any) -> dict[Any, Any]:
-    """The columns of a matrix, named x1, x2, …; of a sparse matrix; or one column, such as a series."""
+    """Name → column of an array, a sparse matrix or a series; x1, x2 and so on without names."""
     _check_mask(source, "X")
     try:
         matrix: Any = np.asarray(source.toarray() if hasattr(source, "toarray") else source)
@@ -160,7 +162,7 @@ def _columns_of_array(source: Any) -> dict[Any, Any]:
     if matrix.ndim == 1:
         matrix = matrix[:, None]
     if matrix.ndim != 2:
-        raise InvalidSamples("X must have one row of numbers for each case, all of one length; correct it")
+        raise InvalidSamples("X must be a matrix with one row for each case; give rows of equal length")
     series_name = getattr(source, "name", None)
     if series_name is not None and matrix.shape[1] == 1:
         return {str(series_name): matrix[:, 0]}
@@ -168,7 +170,7 @@ def _columns_of_array(source: Any) -> dict[Any, Any]:
 
 
 def _spread_levels(column: Any, name: str) -> list[tuple[str, Float64]]:
-    """A column of 0 and 1 for each level but the first of text or categories; empty for numbers."""
+    """Dummy columns for all levels of text or categories except the first; empty for numbers."""
     levels = _list_categories(column)
     if column is None or (not levels and np.asarray(column).dtype.kind in "biuf"):
         return []
@@ -178,13 +180,15 @@ def _spread_levels(column: Any, name: str) -> list[tuple[str, Float64]]:
         if not levels or not all(isinstance(value, str) or is_missing(value) for value in values):
             return []
         if len(levels) == len(values) > 2:
-            raise InvalidSamples(f"column {show(name)} has a different text in every row; leave it out")
+            raise InvalidSamples(
+                f"column {show(name)} has a different text in every row; leave the column out"
+            )
     missing = [row for row, value in enumerate(values) if is_missing(value)]
     if missing:
         raise InvalidSamples(_missing(name, values[missing[0]], missing[0]))
     levels = [level for level in levels if level in values]
     if len(levels) < 2:
-        raise InvalidSamples(f"column {show(name)} is {show(levels[0])} in every row; leave it out")
+        raise InvalidSamples(f"column {show(name)} is {show(levels[0])} in every row; leave the column out")
     return [
         (f"{name}[T.{level}]", np.array([value == level for value in values], np.float64))
         for level in levels[1:]
@@ -204,10 +208,10 @@ def _missing(name: str, value: Any, row: int) -> str:
 
 
 def _check_mask(source: Any, name: str) -> None:
-    """Refuse a numpy masked array with something masked: reading it would take what lies under the mask."""
+    """Reject a numpy array with masked values."""
     if np.ma.is_masked(source):
         row = int(np.argwhere(np.ma.getmaskarray(source))[0][0])
-        raise InvalidSamples(f"{name} is masked in row {row}; drop such rows or fill them in")
+        raise InvalidSamples(f"{name} has a masked value in row {row}; drop such rows or fill in the values")
 
 
 def read_column(column: Any, name: str) -> Float64:
@@ -224,7 +228,7 @@ def read_column(column: Any, name: str) -> Float64:
         if isinstance(value, str):
             raise InvalidSamples(
                 f"column {show(name)} contains both text ({show(value)} in row {row}) and numbers; convert "
-                "all of it to one of them"
+                "all values to text or to numbers"
             )
         if is_missing(value):
             raise InvalidSamples(_missing(name, value, row))
@@ -245,39 +249,45 @@ def read_column(column: Any, name: str) -> Float64:
 
 
 def _check_integer(value: int, row: int, name: str) -> None:
+    """Reject an integer that float64 would round."""
     if abs(value) > EXACT and int(float(value)) != value:
         raise InvalidSamples(
-            f"column {show(name)} is {value} in row {row}, with more digits than float64 has; subtract the "
-            "column's smallest value from all rows"
+            f"column {show(name)} is {value} in row {row}, which float64 cannot represent; subtract the "
+            "smallest value of the column from all values"
         )
 
 
 def read_labels(source: Any, size: int) -> tuple[tuple[Any, ...], Any]:
+    """The sorted labels, and the label number of each case."""
     if is_frame(source):
         columns = list(columns_of(source).values())
         if len(columns) != 1:
-            raise InvalidSamples("y must be one column, with the label of each case; pick it from the frame")
+            raise InvalidSamples(
+                "y must be one column with the label of each case; select the column from the frame"
+            )
         source = columns[0]
     _check_mask(source, "y")
     categories, values = _list_categories(source), as_list(source)
     if values and all(isinstance(value, list) and len(cast("list[Any]", value)) == 1 for value in values):
         values = [value[0] for value in values]  # a column of a matrix
     if len(values) != size:
-        raise InvalidSamples(f"X has {size:,} cases and y {len(values):,}; give one label for each case")
+        raise InvalidSamples(
+            f"X has {size:,} cases, but y has {len(values):,} labels; give one label for each case"
+        )
     if not values:
-        raise InvalidSamples("there are no cases; give at least one")
+        raise InvalidSamples("there are no cases; give at least one case")
     labels = _sort_labels(values, categories)
     number_of = {label: number for number, label in enumerate(labels)}
     return tuple(labels), np.array([number_of[value] for value in values], np.int64)
 
 
 def _sort_labels(values: list[Any], categories: list[Any]) -> list[Any]:
-    """The different labels, in the order of the categories if there are any; rejects measurements."""
+    """The distinct labels, in the order of the categories or sorted; rejects measurements."""
     try:
         distinct = set(values)
     except TypeError:
         raise InvalidSamples(
-            "y must have one label for each case: a number, a text or a truth value"
+            "y contains a value that is not a label; give a number, a text or a bool for each case"
         ) from None
     if any(map(is_missing, distinct)):
         row, value = next((row, value) for row, value in enumerate(values) if is_missing(value))
@@ -287,17 +297,19 @@ def _sort_labels(values: list[Any], categories: list[Any]) -> list[Any]:
     try:
         labels = [level for level in categories if level in distinct] or sorted(distinct)
     except TypeError:
-        raise InvalidSamples("y has labels of different kinds; give all as numbers, or all as text") from None
+        raise InvalidSamples(
+            "y has labels of different types; convert all labels to numbers or to text"
+        ) from None
     if len(labels) > MOST_CLASSES:
         raise InvalidSamples(
-            f"y has {len(labels):,} different labels, which look like a measurement; give classes (at most "
-            f"{MOST_CLASSES})"
+            f"y has {len(labels):,} different values, so it looks like a measurement; give at most "
+            f"{MOST_CLASSES} classes"
         )
     share = next((label for label in labels if isinstance(label, float) and not label.is_integer()), None)
     if share is not None:
         raise InvalidSamples(
-            f"y is {share} in row {values.index(share)}, a measurement or a share and not a class; give one "
-            "class for each case, and repeat cases with counts="
+            f"y is {share} in row {values.index(share)}, which is not a class; give one class for each case, "
+            "and use counts= for repeated cases"
         )
     return labels
 
@@ -306,6 +318,6 @@ def check_index(matrix: Any, outcome: Any) -> None:
     indexed = all(library_of(data) == "pandas" and hasattr(data, "index") for data in (matrix, outcome))
     if indexed and not matrix.index.equals(outcome.index):
         raise InvalidSamples(
-            "X and y have different indexes, so it is not clear which rows go together; align them, or give "
-            "y.to_numpy()"
+            "X and y have different indexes, so it is unclear which rows belong together; align the indexes, "
+            "or give y.to_numpy()"
         )

@@ -1,15 +1,11 @@
-"""Choice models (Bradley–Terry, Plackett–Luce, conditional logit) on data that need not be connected.
-
-A choice is a context that ends in a query nobody chooses, so the theory of attention applies: items that beat
-one another in both directions have finite scores; between components there is an order, not a number.
-"""
+"""Fit choice models (Bradley–Terry, Plackett–Luce, conditional logit) to data that may be disconnected."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, Unpack, cast
 
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.options import real_number, show
-from attomaton.choices.covariates import COVARIATES, Covariates
+from attomaton.choices.covariates import Covariates
 from attomaton.choices.inputs import Columns, parse_choices
 from attomaton.choices.order import SCALES
 from attomaton.choices.outcomes import TIE
@@ -37,80 +33,84 @@ def fit_choices(
     penalty: str | None = None,
     **columns: Unpack[Columns],
 ) -> ChoiceFit:
-    """Rate items from choices between them, also where some items never lost or never won.
+    """Fit a choice model: Bradley–Terry for pairs, Plackett–Luce for rankings, or conditional logit.
 
-    The model is p(y | X) = m_y e^{s_y} / Σ_{j∈X} m_j e^{s_j}: item y with score s_y is chosen from the set X,
-    in which item j occurs m_j times. Finite scores exist exactly inside the strongly connected components
-    of "beats"; between components an order is returned and never a number. A sequence may be a list, a
-    numpy array, a pandas or Polars Series, or an Arrow array. A frame may be a pandas, Polars or narwhals
-    frame, an Arrow table, a dataset of ``datasets``, a DuckDB relation, a dict of columns, a list of
-    records, or the path of a ``.csv``, ``.tsv``, ``.parquet`` or ``.jsonl`` file.
+    The probability that item y is chosen from the set X is m_y e^{s_y} / Σ_{j∈X} m_j e^{s_j}, where item j
+    occurs m_j times in X and has score s_j. Scores are finite inside each strongly connected component of
+    the graph of wins. Between components, the fit returns their order and a bound of each infinite
+    difference.
+
+    A sequence is a list, a numpy array, a pandas or Polars Series, or an Arrow array. A frame is a pandas,
+    Polars or narwhals frame, an Arrow table, a Hugging Face dataset, a DuckDB relation, a dict of columns, a
+    list of records, or the path of a ``.csv``, ``.tsv``, ``.parquet`` or ``.jsonl`` file.
 
     Parameters
     ----------
     winners : sequence of items, or frame
-        The chosen items: integers, strings or anything hashable; or a list of pairs (winner, loser).
+        The chosen item of each row (any hashable), or a list of pairs (winner, loser), or a frame.
     choice_sets : sequence of collections of items, optional
-        The sets they were chosen from, including the winner. An item that occurs m times in a set counts as m
-        options (an offset ln m). A sequence of single items is taken as ``losers``.
+        The set from which each winner was chosen, including the winner. An item may occur several times in
+        a set.
     losers : sequence of items, optional
-        The loser of each row: Bradley–Terry. An entry that is a list contains all losers of that row.
+        The loser of each row, or a list of all losers of the row.
     rankings : sequence of sequences of items, optional
-        Rankings, best first, instead of winners: Plackett–Luce. Tied items form a list.
+        Rankings, best item first, instead of winners. A list inside a ranking contains tied items.
     tied : sequence of bool, optional
-        Which rows of winners and losers are ties.
+        Whether each row of winners and losers is a tie.
     counts : sequence of float, optional
-        How often each choice was made (default: once); fractions are weights, and 0 leaves a choice out.
+        The number of times that each choice was made; the default is 1. Fractions are weights.
     ties : str, optional
-        "davidson", the default for pairs: a tie is an outcome of its own, with odds
-        e^tie · e^{(s_a + s_b) / 2} against e^{s_a} and e^{s_b}; score differences are the log odds of a win
-        against a loss. "half", the rule for rankings: half a win for each; scores then give the expected
-        score of a pair, not the odds of a win, and errors are robust.
+        "davidson", the default for pairs, models a tie as a third outcome: a win of a, a win of b and a tie
+        have probabilities proportional to e^{s_a}, e^{s_b} and e^{tie + (s_a + s_b) / 2}. "half", the default
+        for rankings, counts a tie as half a win for each item and reports robust errors.
     scale : str
-        "log-odds", with mean 0 in each component; or "elo": 400 / ln 10 times that, with mean 1000.
+        "log-odds", with mean 0 in each component, or "elo", with mean 1000 and 400 points for odds of 10.
     ridge : float
-        Adds ½ ridge Σ s² to the summed loss within components. 0: no regulariser.
+        The penalty ½ · ridge · Σ s² is added to the summed loss inside each component.
     prior : float, optional
-        Joins all components by a prior: every score is normal about 0 with this standard deviation.
-        Differences between components then come from the prior alone, and the result says so.
+        The standard deviation of a normal prior with mean 0 for each score. It makes all scores finite, but
+        the differences between components then depend on the prior.
     penalty : str, optional
-        "firth": Firth's penalised likelihood, which is finite for all items that comparisons connect and less
-        biased than the maximum. Components and their order remain those of the maximum.
+        "firth" uses Firth's penalised likelihood, whose estimates are less biased and finite for all items
+        that comparisons connect. Components and their order are still those of the data.
     **columns
-        Names of columns of a frame, or sequences. With one row per choice:
+        Names of the columns of a frame, or the columns as sequences. A table with one row per choice needs
+        one of these groups of columns:
 
-        - ``winner`` and ``loser``; several columns as ``loser``, one per item, are a table of wins;
+        - ``winner`` and ``loser``; if ``loser`` lists one column per item, cells are numbers of wins;
         - ``winner`` and ``choice_set``, a column of lists or several columns;
-        - ``first``, ``second`` and ``outcome``: the winner, its column, ``A`` or ``B``, ``home`` or ``away``,
-          ``W``, ``L`` or ``D``, ``1-0``, ``tie`` or ``bothbad``, or the score of the first (1, 0.5 or 0); or
-          a list of columns: both scores, or marks of the first's win, the second's win and a tie. ``drop``
-          lists outcomes to leave out. A column called ``winner`` with only 0 and 1 is refused;
-        - ``ranking``, a column of lists, or columns of the items at each position, the best first;
-        - ``ranks``, a column of ranks for each item: 1 is best, equal ranks are ties, empty cells unranked;
+        - ``first``, ``second`` and ``outcome``; an outcome can be the winner, the name of its column, a word
+          such as ``home`` or ``tie``, a result such as ``1-0``, or the score of the first item (1, 0.5 or 0).
+          ``outcome`` can also list two columns of scores, or three columns that mark a win of the first item,
+          a win of the second item, and a tie. Rows whose outcome is in ``drop`` are left out;
+        - ``ranking``, a column of lists, or one column for each position, the best first;
+        - ``ranks``, one column for each item: 1 is best, equal ranks are ties, an empty cell is unranked;
         - ``best``, ``worst`` and ``choice_set``;
-        - ``chosen`` (the item, or its number from 1), ``alternative`` (all items) and ``available`` (for each
-          item a column of 1 and 0);
-        - ``scores``, a column for each item: every two items that the same judge scored are compared.
+        - ``chosen`` (the item, or its number from 1), ``alternative`` (a list of all items) and ``available``
+          (for each item, a column of 1 and 0);
+        - ``scores``, one column for each item: any two items with a score in the same row are compared.
 
-        With one row per alternative: ``situation``, ``alternative``, and ``chosen`` (1 or 0, or how often),
-        ``ranks`` or ``scores``. ``count`` and ``tied`` may name columns, too; columns called ``count``,
-        ``tied``, ``tie`` or ``draw`` are used without being named, and so are those of arenas, such as
-        ``model_a``, ``model_b`` and ``winner``. ``a.b`` is also the field ``b`` of a column ``a`` of structs.
+        A table with one row per alternative needs ``situation``, ``alternative``, and one of ``chosen`` (1 or
+        0, or a count), ``ranks`` and ``scores``.
 
-        Further columns describe choices. ``moved_first`` names the item of a pair that moved or stood first
-        (empty: neither). ``features`` lists columns that add to the score of an alternative; for pairs a
-        feature is one column, the value of the first item less that of the second, or two columns
-        (``length_a`` and ``length_b`` next to ``model_a`` and ``model_b``). It may also map names to a
-        column, a pair of columns, or a value for each item. ``style`` lists features measured on both sides,
-        which enter as (a − b) / (a + b), standardised ("arena": those of LMArena). ``cluster`` names the
-        judge or the prompt of each choice, by which standard errors are clustered, and ``by`` its category;
-        each category is also fitted by itself. ``most_per_pair`` weights comparisons so that no pair of items
-        counts more than this number.
+        Columns with the usual names, such as ``count``, ``tie``, or ``model_a``, ``model_b`` and ``winner``,
+        need not be named. ``a.b`` is the field ``b`` of a column ``a`` of structs. Further options:
+
+        - ``count`` and ``tied`` name the columns of counts and of ties;
+        - ``moved_first`` names the item of a pair that moved first or was shown first; an empty cell is none;
+        - ``features`` lists columns that affect the score of an alternative. For pairs, a feature is a column
+          of differences (first item minus second), or two columns, such as ``length_a`` and ``length_b``. It
+          can also map the name of a feature to a column, a pair of columns, or a value for each item;
+        - ``style`` lists features with two columns, a and b, that enter as (a − b) / (a + b), standardised;
+          "arena" means the features of LMArena;
+        - ``cluster`` names the judge or prompt of each choice; standard errors are clustered by it;
+        - ``by`` names a category of each choice; each category is also fitted separately;
+        - ``most_per_pair`` gives smaller weights to frequent pairs: none counts more than this number.
 
     Returns
     -------
     ChoiceFit
-        Print it for a table.
+        The fit, with components, scores and ratings; print it to see a table.
 
     Examples
     --------
@@ -121,19 +121,14 @@ def fit_choices(
     0.666667
     >>> print(*fit.missing)
     a comparison of 'water' with 'coffee' in which 'water' wins
-    >>> games = {"winner": ["a", "b", "a"], "loser": ["b", "a", "c"], "count": [3, 1, 2]}
-    >>> fit_choices(games, winner="winner", loser="loser", count="count").probability("a", "b")
-    0.75
-    >>> fit_choices(rankings=[["a", "b", "c"], ["b", ["a", "c"]]]).components
-    (('b', 'a', 'c'),)
     """
     ridge = real_number(ridge, "ridge", least=0)
-    if prior is not None:  # odds of two items are e to about that
+    if prior is not None:  # two items have odds of about e to this number
         prior = real_number(prior, "prior, the standard deviation of a score,", least=1e-3, most=1e3)
     if ridge and prior is not None:
-        raise UnsupportedOption("ridge acts within components, prior also between them; give only one")
+        raise UnsupportedOption("ridge= and prior= cannot be combined; leave one of them out")
     if penalty is not None and (ridge or prior is not None):
-        raise UnsupportedOption("a penalty replaces a ridge or prior; give only one of them")
+        raise UnsupportedOption("penalty= cannot be combined with ridge= or prior=; leave one of them out")
     for option, value, *allowed in (
         ("ties", ties, "davidson", "half", None),
         ("scale", scale, *SCALES),
@@ -147,7 +142,7 @@ def fit_choices(
     if len(parsed.items) >= MAX_TOKENS:
         raise InvalidSamples(f"there are {len(parsed.items):,} items; give at most {MAX_TOKENS - 1:,}")
     if ties == "davidson" and parsed.ranked is not None:
-        raise UnsupportedOption('ties="davidson" is for pairs; give ties="half" for rankings with tied items')
+        raise UnsupportedOption('ties="davidson" needs pairs; give ties="half" for rankings with ties')
     settings = _Settings(ties, scale, ridge, prior, penalty)
     by = dict[Any, ChoiceFit]()
     if covariates.by is not None:
@@ -174,7 +169,7 @@ class _Settings(NamedTuple):
 def _fit_parsed(
     parsed: ParsedChoices, covariates: Covariates, settings: _Settings, by: dict[Any, ChoiceFit]
 ) -> ChoiceFit:
-    """The fit of the Luce model if it covers the choices, otherwise of a conditional logit."""
+    """Fit the Luce model if it covers the choices, otherwise a conditional logit."""
     obstacle = _why_not_luce(parsed, covariates, settings)
     if not obstacle:
         choices, denominator, rankings = parsed.tabulate()
@@ -191,10 +186,7 @@ def _fit_parsed(
     elif settings.ridge or settings.prior is not None:
         name = "ridge" if settings.ridge else "prior"
         remedy = ', or give ties="half"' * (obstacle == TIED)
-        raise UnsupportedOption(
-            f"{name}= works only with whole counts and half wins, without "
-            f"{' and '.join(COVARIATES[:-1])}; here there are {obstacle}: leave {name} out{remedy}"
-        )
+        raise UnsupportedOption(f"{name}= cannot be combined with {obstacle}; leave {name} out{remedy}")
     else:
         from attomaton.choices.conditional import fit_conditional  # a tenth of the start-up time
 
@@ -211,16 +203,16 @@ TIED = "ties as outcomes (Davidson)"
 
 
 def _why_not_luce(parsed: ParsedChoices, covariates: Covariates, settings: _Settings) -> str:
-    """Which of the choices or options the Luce model does not cover; empty if it covers all."""
+    """What the Luce model does not cover, for an error; empty if it covers all choices and options."""
     choices = parsed.choices
     if covariates.features:
-        return "features" if set(covariates.features) != {"moved_first"} else "first movers"
+        return "features" if set(covariates.features) != {"moved_first"} else "moved_first"
     if covariates.cluster is not None:
         return "clusters"
     if isinstance(choices, Alternatives):
-        return "choices in this form"
+        return "tables of alternatives, or of best and worst choices"
     if parsed.counts.dtype.kind == "f":
-        return "fractions as counts"
+        return "fractional counts"
     if settings.ties != "half" and isinstance(choices, PairChoices) and (choices.outcome == TIE).any():
         return TIED
     return "a penalty" if settings.penalty is not None else ""

@@ -1,4 +1,4 @@
-"""The forms of a frame with named columns: pairs, tables of wins, sets, rankings, one row per alternative."""
+"""Read tables of choices: pairs, wins, choice sets, rankings, or one row per alternative."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -16,15 +16,15 @@ from attomaton.choices.outcomes import FIRST, read_amounts, read_outcomes, read_
 from attomaton.choices.parsed import NO_ROWS, Alternatives, PairChoices, ParsedChoices, pair_rows
 from attomaton.choices.sequences import ChoiceData, holds_items, number_sets, read_sequences
 
-MOST_PAIRED = 1 << 16  # pairs of best and worst that sets may always have
+MOST_PAIRED = 1 << 16  # pairs of best and worst that are always allowed
 
 
 RANK_PREFIX = re.compile(r"^(rank|place|position|pos|p)[\s_.]*(?=\d)", re.IGNORECASE)
-"""What comes before the number in a column named by place, such as ``rank1`` or ``Place 2``."""
+"""The text before the number in the name of a column of positions, such as ``rank1``."""
 
 
 class NamedColumns(NamedTuple):
-    """The columns of a table by name; ``roles`` and ``covariates`` map options to names or values."""
+    """A table, with the options that name its columns; options map to names or values."""
 
     table: Mapping[Any, Any]
     roles: Mapping[str, Any]
@@ -33,6 +33,7 @@ class NamedColumns(NamedTuple):
     tied: Any = None
 
     def name(self, role: str) -> Any:
+        """The name of the column with this role (the role itself by default)."""
         return self.roles.get(role, role)
 
     def take(self, role: str) -> Any:
@@ -46,7 +47,7 @@ class NamedColumns(NamedTuple):
 
 
 class Form(NamedTuple):
-    """A form of tables: the function that reads it, the roles it needs, and further roles it takes."""
+    """A form of table: its reader, and the roles of columns that it needs or allows."""
 
     read: Callable[[NamedColumns], ParsedChoices]
     needs: Set[str]
@@ -59,10 +60,10 @@ def _read_pairs(frame: NamedColumns) -> ParsedChoices:
 
 def _read_crosstab(frame: NamedColumns) -> ParsedChoices:
     """A table of wins: one row per winner, one column per loser; the diagonal is ignored."""
-    _refuse_counts(frame, "the columns of losers say how often each pair was decided")
+    _refuse_counts(frame, "a table of wins already contains counts")
     losers = list(cast("Sequence[Any]", frame.roles["loser"]))
     if not losers:
-        raise InvalidSamples("loser= lists no columns; name the column of each loser")
+        raise InvalidSamples("loser= is an empty list; name one column for each loser")
     items, (winner, loser) = number_columns({"winner": frame.take("winner"), "loser": losers})
     wins = np.zeros((len(winner), len(loser)))
     for column, (title, cells) in enumerate(zip(losers, frame.cells(losers, "loser"), strict=True)):
@@ -72,36 +73,36 @@ def _read_crosstab(frame: NamedColumns) -> ParsedChoices:
     # a row of totals is half the sum of all rows, and its name is no loser
     totals = (2 * wins == wins.sum(axis=0)).all(axis=1) & wins.any(axis=1) & ~np.isin(winner, loser)
     if totals.any() and len(winner) > 2:
-        raise BadRows("", totals, " is the sum of the other rows; leave out rows and columns of totals")
+        raise BadRows("", totals, " is the sum of the other rows; remove rows and columns of totals")
     row, column = np.nonzero(wins)
     if not len(row):
-        raise InvalidSamples("the table has no wins; give at least one")
+        raise InvalidSamples("the table contains no wins; check its numbers")
     pairs, times = PairChoices(winner[row], loser[column], np.full(len(row), FIRST)), wins[row, column]
     games = np.bincount(pairs.number_pairs(), times)
     total = next((total for total in (1, 100) if np.allclose(games, total, rtol=0.01)), None)
     if total and (2 * times % 1).any():
         raise InvalidSamples(
-            f"the wins of any two items add up to {total}, so they are shares of games; give numbers of wins"
+            f"the wins of each pair add up to {total}, so they look like shares; give numbers of wins instead"
         )
     return pair_rows(items, pairs, times).restrict(np.ones(len(row), bool))
 
 
 def _read_wins(title: Any, cells: Iterator[tuple[Any, bool]]) -> list[float]:
-    """The numbers of wins against one loser; empty cells, and those on the diagonal, are 0."""
+    """The numbers of wins against one loser; empty cells and the diagonal are 0."""
     column = list(cells)
     wins = [as_number(cell) if played and not is_missing(cell) else 0.0 for cell, played in column]
     bad = [not 0 <= number < np.inf for number in wins]
     if any(bad):
         cell = column[bad.index(True)][0]
         fault = f"the number of wins against {show(title)} is {show(cell)} in "
-        raise BadRows(fault, bad, "; give a number, at least 0")
+        raise BadRows(fault, bad, "; write a number of at least 0")
     return wins
 
 
 def _rows_of(columns: Sequence[list[Any]]) -> Iterator[tuple[Any, ...]]:
     if len(set(map(len, columns))) > 1:
         lengths = ", ".join(str(len(column)) for column in columns)
-        raise InvalidSamples(f"the columns have different lengths ({lengths}); give one cell per row")
+        raise InvalidSamples(f"the columns have different lengths ({lengths}); give columns of equal length")
     return zip(*columns, strict=True)
 
 
@@ -115,12 +116,12 @@ def _read_sets(frame: NamedColumns) -> Any:
         cells = frame.cells(cast("Sequence[Any]", named), "choice_set")
         return [[cell for cell in row if not is_missing(cell)] for row in _rows_of(cells)]
     sets = frame.take("choice_set")
-    _refuse_texts(sets, named, ", or name it as the loser if it is one")
+    _refuse_texts(sets, named, "; if it contains one loser per row, name it with loser=")
     return sets
 
 
 def _read_best_worst(frame: NamedColumns) -> ParsedChoices:
-    """The best and the worst of each set: a choice among all ordered pairs of its items."""
+    """Read each best and worst choice as one choice among all ordered pairs of items."""
     shown = [as_list(cells) for cells in as_list(_read_sets(frame))]
     best, worst = as_list(frame.take("best")), as_list(frame.take("worst"))
     items, sets = number_sets(best, shown, frame.counts)
@@ -138,7 +139,7 @@ def _read_best_worst(frame: NamedColumns) -> ParsedChoices:
     members, against = sets.members[start + best_position], sets.members[start + worst_position]
     if (members == against).any():
         rows = np.unique(row[members == against])
-        raise BadRows("the set in ", rows, " names an item twice; name each item once")
+        raise BadRows("the set in ", rows, " contains an item twice; list each item once")
     counts = counts_of(frame.counts, len(best))
     if (sets.winner == worst_item).any():
         raise BadRows("best and worst are the same item in ", sets.winner == worst_item, "; drop such rows")
@@ -153,19 +154,22 @@ def _refuse_counts(frame: NamedColumns, reason: str) -> None:
 
 
 def _read_long(frame: NamedColumns) -> ParsedChoices:
-    _refuse_counts(frame, "chosen says how often each alternative was chosen")
+    """Read one row per alternative, in any order."""
+    _refuse_counts(frame, "the column of chosen= already contains counts")
     situation, _ = number_labels(frame.take("situation"), "situation")
     if not len(situation):
         raise InvalidSamples(NO_ROWS)
     chosen = read_amounts(frame.take("chosen"), "chosen", len(situation))
     if (chosen < 0).any():
-        fault = f"chosen is {chosen[np.argmax(chosen < 0)]:g} in "
-        raise BadRows(fault, chosen < 0, "; give 1 or 0, or how often it was chosen")
+        fault = f"chosen is negative ({chosen[np.argmax(chosen < 0)]:g}) in "
+        raise BadRows(fault, chosen < 0, "; write 1, 0 or a count")
     if not chosen.any():
-        raise InvalidSamples("chosen is 0 in every row; mark the alternative that was chosen with 1")
+        raise InvalidSamples("chosen is 0 in every row; write 1 for the alternative that was chosen")
     items, (members,) = number_columns({"alternative": frame.take("alternative")})
     if len(members) != len(situation):
-        raise InvalidSamples(f"{len(members)} alternatives for {len(situation)} rows; give one per row")
+        raise InvalidSamples(
+            f"there are {len(members)} alternatives but {len(situation)} rows; give one alternative per row"
+        )
     entry = np.argsort(situation, kind="stable")  # rows by situation
     lengths = np.bincount(situation)
     choices = Alternatives(lengths, entry[offsets_of(lengths)[:-1]], chosen[entry], entry, members[entry])
@@ -176,14 +180,14 @@ def _read_long(frame: NamedColumns) -> ParsedChoices:
 def _refuse_texts(lists: Any, name: Any, otherwise: str = "") -> None:
     if holds_items(lists):
         raise InvalidSamples(
-            f"the column {name!r} does not contain lists; split its strings first (in pandas: "
+            f"the column {name!r} contains no lists; split its strings (in pandas: "
             f"frame[{name!r}].str.split('|'); on the command line: --split '|'){otherwise}"
         )
 
 
 def _read_outcome_rows(frame: NamedColumns) -> ParsedChoices:
     if frame.tied is not None:
-        raise InvalidSamples("the outcome says which rows are tied; leave tied out")
+        raise InvalidSamples("the outcome already marks ties; leave tied out")
     items, (first, second) = number_columns({"first": frame.take("first"), "second": frame.take("second")})
     names = frame.name("first"), frame.name("second")
     dropped = as_sequence(frame.roles.get("drop", []))
@@ -191,7 +195,7 @@ def _read_outcome_rows(frame: NamedColumns) -> ParsedChoices:
     if isinstance(column, list | tuple):
         titles = list(cast("Sequence[Any]", column))
         if dropped:
-            raise InvalidSamples("drop= is for an outcome in one column; leave drop out")
+            raise InvalidSamples("drop= needs an outcome in one column; leave drop out")
         cells = [find_column(frame.table, title, "outcome") for title in titles]
         outcome, reading = read_score_columns(cells, titles, names, len(first))
     else:
@@ -220,27 +224,27 @@ def _read_ranking_rows(frame: NamedColumns) -> ParsedChoices:
             [int(item) if isinstance(item, float) and item.is_integer() else item for item in items]
         )
     if interrupted:
-        fault = " has an empty cell before its end; fill it in, or drop the row"
+        fault = " has an empty cell before an item; fill the cell in, or drop the row"
         raise BadRows("", interrupted, fault, noun="ranking")
     return frame.read(rankings=rankings)
 
 
 def _refuse_ranks(names: list[Any], cells: list[list[Any]]) -> None:
-    """Reject numbers in named columns, which may be ranks; in columns named by place they are items."""
+    """Reject numbers, which may be ranks, unless the names of the columns are positions."""
     texts = [RANK_PREFIX.sub("", str(name)) for name in names]
     if any(texts == [str(first + k) for k in range(len(texts))] for first in (0, 1)):
         return
     if all(is_missing(cell) or not np.isnan(as_number(cell)) for column in cells for cell in column):
         columns = ", ".join(map(show, names[:3])) + ", …" * (len(names) > 3)
         raise InvalidSamples(
-            f"the columns of ranking= contain numbers: if these are the ranks of {columns}, use ranks= "
-            "instead of ranking= (on the command line: --ranks); if they are items, the best first, give "
-            "lists: rankings=frame[columns].to_numpy().tolist()"
+            f"the columns of ranking= contain numbers; if these are the ranks of {columns}, use ranks= "
+            "instead (on the command line: --ranks), and if they are items, the best first, use "
+            "rankings=frame[columns].to_numpy().tolist()"
         )
 
 
 class RankEntry(NamedTuple):
-    """The rank of an item in a ranking, and the row of the data that says it."""
+    """The rank of an item in a ranking, and its row in the data."""
 
     row: int
     ranking: int
@@ -249,12 +253,12 @@ class RankEntry(NamedTuple):
 
 
 def _read_rank_columns(frame: NamedColumns) -> ParsedChoices:
-    """Rankings from columns of ranks, one per item: 1 is best, equal ranks are ties, empty cells unranked."""
+    """Read rankings from one column of ranks per item."""
     names: Any = frame.roles["ranks"]
     if not isinstance(names, list | tuple) or len(cast("Sequence[Any]", names)) < 2:
         raise InvalidSamples(
-            f"ranks={show(frame.roles['ranks'])} names fewer than two items; give the columns of all items, "
-            "or, if the table has one row per item of a ranking, also situation= and alternative="
+            f"ranks={show(frame.roles['ranks'])} names fewer than two columns; name one column per item, or, "
+            "if the table has one row per item of a ranking, add situation= and alternative="
         )
     items = list(cast("Sequence[Any]", names))
     entries = [
@@ -266,8 +270,8 @@ def _read_rank_columns(frame: NamedColumns) -> ParsedChoices:
 
 
 def _read_rank_entries(frame: NamedColumns) -> ParsedChoices:
-    """Rankings from one row per item of a ranking: ``situation`` says which, and ``ranks`` has the rank."""
-    _refuse_counts(frame, "each ranking was made once, and equal ranks are ties")
+    """Read rankings from one row per item of a ranking, which ``situation`` names."""
+    _refuse_counts(frame, "each ranking counts once, and equal ranks are ties")
     ranking, _ = number_labels(frame.take("situation"), "situation")
     items, ranks = as_list(frame.take("alternative")), as_list(frame.take("ranks"))
     missing = [is_missing(item) for item in items]
@@ -284,7 +288,7 @@ def _read_rank_entries(frame: NamedColumns) -> ParsedChoices:
 
 
 def _sort_entries(entries: Sequence[RankEntry]) -> list[list[list[Any]]]:
-    """Each ranking as tiers, best first: the items that share a rank."""
+    """Each ranking as tiers, best first; a tier is the items with one rank."""
     n_rankings = 1 + max((entry.ranking for entry in entries), default=-1)
     items_by_rank: list[dict[float, list[Any]]] = [{} for _ in range(n_rankings)]
     faults = dict[int, str]()
@@ -300,9 +304,8 @@ def _sort_entries(entries: Sequence[RankEntry]) -> list[list[list[Any]]]:
         raise BadRows(
             "",
             list(faults),
-            f" gives {next(iter(faults.values()))}; a rank is a number, at least 1 (1 is best). If an item "
-            "was not ranked, leave its cell empty, which compares it with none, or give it a rank after "
-            "the others",
+            f" gives {next(iter(faults.values()))}; write a number of at least 1 (1 is best), the last rank "
+            "if the item is behind all others, or nothing if the item should not be compared",
         )
     return [[tiers[rank] for rank in sorted(tiers)] for tiers in items_by_rank]
 
@@ -318,24 +321,21 @@ LONG = Form(_read_long, {"situation", "alternative", "chosen"}, set())
 RANK_ENTRIES = Form(_read_rank_entries, {"situation", "alternative", "ranks"}, set())
 
 FORMS = (RANKINGS, RANK_COLUMNS, OUTCOMES, PAIRS, SETS, BEST_WORST, LONG, RANK_ENTRIES)
-"""The forms that named columns are tried for, in this order."""
+"""The forms that are tried if columns are named, in this order."""
 
 USUAL = (BEST_WORST, LONG, PAIRS, SETS, OUTCOMES, RANKINGS)
-"""The forms whose columns need not be named, in the order in which they are looked for."""
+"""The forms that are tried if no columns are named, in this order."""
 
 ARENAS: list[dict[str, Any]] = [
     {"first": "model_a", "second": "model_b", "outcome": "winner"},
     {"first": "model_a", "second": "model_b", "outcome": ["winner_model_a", "winner_model_b", "winner_tie"]},
     {"first": "White", "second": "Black", "outcome": "Result"},
 ]
-"""The columns that arenas of language models publish, and those of chess games; they need not be named."""
+"""The usual columns of arenas and of chess games, which need not be named."""
 
 
 def find_form(roles: Mapping[str, Any], table: Mapping[Any, Any]) -> Form:
-    """The form with most named columns; of several, the first whose columns are all there.
-
-    If no columns are named, it is the first form all of whose roles are names of columns.
-    """
+    """The form that fits most named columns, or else the first whose roles are all names of columns."""
     form = max(
         FORMS, key=lambda form: (len(form.needs & roles.keys()), form.needs <= roles.keys() | table.keys())
     )
@@ -345,14 +345,14 @@ def find_form(roles: Mapping[str, Any], table: Mapping[Any, Any]) -> Form:
         surplus = [role for role in roles if role not in form.needs | form.takes]
         if surplus:
             needed = " and ".join(f"{role}=" for role in sorted(form.needs))
-            raise InvalidSamples(f"{surplus[0]}= cannot be combined with {needed}; leave one out")
+            raise InvalidSamples(f"{surplus[0]}= cannot be combined with {needed}; leave {surplus[0]} out")
         return form
     usual = next((form for form in USUAL if table.keys() >= form.needs), None)
     if usual is not None:
         return usual
     names = ", ".join(show(name) for name in list(table)[:12])
     raise InvalidSamples(
-        f"the columns {names or '(none)'} do not say which item is the winner; name the columns by winner= "
-        "and loser=, by first=, second= and outcome=, by ranking= (items, the best first), by ranks= (one "
-        "column of ranks for each item), or by situation=, alternative= and chosen="
+        f"it is unclear which of the columns {names or '(none)'} contains the winner; name the columns with "
+        "winner= and loser=, with first=, second= and outcome=, with ranking= (items, the best first), with "
+        "ranks= (one column of ranks for each item), or with situation=, alternative= and chosen="
     )

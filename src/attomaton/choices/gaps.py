@@ -126,8 +126,7 @@ class Gaps:
     def bound(self, above: int, below: int, level: float) -> float:
         """The least gap at which all choices on the way between the two components are probable enough.
 
-        With many components on the way it is the largest sum of bounds along a chain of pairs, which is never
-        more: all choices are at most as probable as those of each pair.
+        With many components on the way, it is the largest sum of bounds along a chain, which is never larger.
         """
         on_way = self.between(above, below)
         size = int(on_way.sum())
@@ -179,8 +178,8 @@ class OpenGaps(Gaps):
 class GapLimits(NamedTuple):
     """The interval and the p-value of an infinite difference of two items.
 
-    The difference is ``sign`` · ∞. Its size is ``unit`` times the gap of the components ``above`` and
-    ``below`` plus ``apart``, which is the difference of the scores about the means of these components.
+    Its size is ``unit`` times the sum of the gap of their components and of ``apart``, which is the
+    difference of the scores relative to the means of these components.
     """
 
     gaps: Gaps

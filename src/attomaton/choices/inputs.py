@@ -1,4 +1,4 @@
-"""Choices as users supply them: a frame with named columns, a file of one, or sequences."""
+"""Read choices from a file, a frame with named columns, or sequences."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ from attomaton.corpora.readers.sources import TABLE_READERS
 
 
 class FileColumns(dict[Any, Any]):
-    """The columns of a file by name; ``locate`` says where a row is, ``skip_bad`` to skip unreadable rows."""
+    """The columns of a file by name; ``locate`` returns the place of a row in the file."""
 
     def __init__(self, columns: Mapping[Any, Any], locate: Callable[[int], str], skip_bad: bool) -> None:
         super().__init__(columns)
@@ -43,7 +43,7 @@ class FileColumns(dict[Any, Any]):
 
 
 def read_columns(path: str | PathLike[str], reading: Reading | None = None) -> FileColumns:
-    """The columns of a file by name; ``"-"`` is standard input. Cells of CSV and TSV stay text: ``"007"``."""
+    """Read a file, or standard input (``"-"``); cells of CSV and TSV files stay text."""
     source = check_path(fspath(path), "the file of choices")
     reading = reading or Reading()
     file = keep_standard_input() if source == STANDARD_INPUT else File(source, source)
@@ -51,11 +51,13 @@ def read_columns(path: str | PathLike[str], reading: Reading | None = None) -> F
     if suffix == ".pgn":
         with naming(source), file.open() as raw:
             games, starts = read_games(line.decode("utf-8", "replace") for line in raw)
-        return FileColumns(games, lambda row: f"the game of line {starts[row]} of {source}", reading.skip_bad)
+        return FileColumns(
+            games, lambda row: f"the game that begins in line {starts[row]} of {source}", reading.skip_bad
+        )
     if suffix not in TABLE_READERS:
         raise UnreadableSource(
-            f"{source!r} is not a file of choices; give one ending in {', '.join(TABLE_READERS)} or .pgn "
-            "(save a spreadsheet as .csv), or sequences of winners and losers"
+            f"the format of {source!r} is not supported; give a file whose name ends in "
+            f"{', '.join(TABLE_READERS)} or .pgn (save a spreadsheet as .csv)"
         )
     reader = TABLE_READERS[suffix](file, reading)
     with naming(source):
@@ -63,15 +65,18 @@ def read_columns(path: str | PathLike[str], reading: Reading | None = None) -> F
 
 
 def split_column(columns: FileColumns, name: str | None, separator: str) -> FileColumns:
+    """Split the texts of a column into lists, without whitespace around the entries."""
     if name is None or not separator.strip():
         raise UnsupportedOption(
-            "split is for a column of choice sets or rankings; name that column and the separator"
+            "split needs a column of choice sets or rankings; name the column and the separator"
         )
     texts = as_list(find_column(columns, name, "choice_set"))
     for row, text in enumerate(texts):
         if not isinstance(text, str) and not is_missing(text):
             line = columns.locate(row)
-            raise InvalidSamples(f"{line} has no text to split in {name!r}; leave split out, or fix it")
+            raise InvalidSamples(
+                f"{line}: the cell in {name!r} is not text; leave split out, or correct the cell"
+            )
     lists = [[] if is_missing(text) else list(map(str.strip, text.split(separator))) for text in texts]
     return FileColumns({**columns, name: lists}, columns.locate, columns.skip_bad)
 
@@ -108,7 +113,7 @@ def parse_choices(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedC
     unknown = [role for role in columns if role not in Columns.__annotations__]
     if unknown:
         raise UnsupportedOption(
-            f"unknown option {unknown[0]!r}; columns are named by {', '.join(Columns.__annotations__)}"
+            f"unknown option {unknown[0]!r}; use one of {', '.join(Columns.__annotations__)}"
         )
     roles = {role: named for role, named in columns.items() if named is not None}
     most_per_pair = roles.pop("most_per_pair", None)
@@ -118,9 +123,10 @@ def parse_choices(data: ChoiceData, columns: Mapping[str, Any]) -> tuple[ParsedC
 
 
 def _limit_pairs(parsed: ParsedChoices, most_per_pair: Any) -> ParsedChoices:
+    """Lower the counts of pairs that were compared more often than ``most_per_pair``."""
     most = real_number(most_per_pair, "most_per_pair", above=0)
     if not isinstance(parsed.choices, PairChoices):
-        raise UnsupportedOption("most_per_pair= is for pairs; leave it out")
+        raise UnsupportedOption("most_per_pair= needs pairs; leave most_per_pair out")
     pair = parsed.choices.number_pairs()
     times = np.bincount(pair, parsed.counts)[pair]
     if times.max() <= most:
@@ -131,7 +137,7 @@ def _limit_pairs(parsed: ParsedChoices, most_per_pair: Any) -> ParsedChoices:
 def _parse_source(
     data: ChoiceData, roles: Mapping[str, Any], covariates: Mapping[str, Any]
 ) -> tuple[ParsedChoices, Covariates]:
-    """The choices of a file, a frame, a matrix of wins, columns given one by one, or other sequences."""
+    """Read choices from a file, a frame, a matrix of wins, separate columns, or other sequences."""
     source: Any = data.winners if data.rankings is None else data.rankings
     if isinstance(source, str | PathLike) and data.choice_sets is None and data.losers is None:
         source = read_columns(cast("str | PathLike[str]", source))
@@ -149,25 +155,20 @@ def _parse_source(
 
     if roles:
         raise InvalidSamples(
-            f"{next(iter(roles))}= names a column, but the data are not a frame; give a frame first, or "
-            "sequences: fit_choices(winners, losers=losers)"
+            f"{next(iter(roles))}= names a column, but the data are not a frame; give a frame, or give "
+            "sequences without names of columns: fit_choices(winners, losers=losers)"
         )
     parsed = read_sequences(data)
     described = read_covariates(parsed, covariates, {}, ("winner", "loser")) if covariates else Covariates({})
-    return _leave_out_unmade(parsed, data.counts), described
-
-
-def _leave_out_unmade(parsed: ParsedChoices, counts: Any) -> ParsedChoices:
-    """The choices without those of count 0."""
-    if counts is None or parsed.counts.all():
-        return parsed
-    return parsed.restrict(np.asarray(counts) > 0)
+    if data.counts is not None and not parsed.counts.all():
+        parsed = parsed.restrict(np.asarray(data.counts) > 0)
+    return parsed, described
 
 
 def _read_file(
     data: ChoiceData, file: FileColumns, roles: Mapping[str, Any], covariates: Mapping[str, Any]
 ) -> tuple[ParsedChoices, Covariates]:
-    """The choices of a file: rows that cannot be read are named as in the file, or skipped and counted."""
+    """Read the choices of a file; a bad row raises an error with its place, or is skipped."""
     n_rows = max((len(column) for column in file.values() if column is not None), default=0)
     rows, first_fault = np.arange(n_rows), ""
     table: Mapping[Any, Any] = file
@@ -189,7 +190,7 @@ def _read_file(
 
 
 def select_rows(column: Any, rows: Bool) -> Any:
-    """Some rows of a column of a file; None is a name that occurs twice."""
+    """Select rows of a column; None stands for two columns with one name."""
     if column is None:
         return None
     if isinstance(column, list):
@@ -202,7 +203,8 @@ def _read_frame(
 ) -> tuple[ParsedChoices, Covariates]:
     if data.choice_sets is not None or data.losers is not None:
         raise InvalidSamples(
-            'give a frame alone, with the names of its columns: fit_choices(frame, winner="…", loser="…")'
+            "choice_sets= and losers= cannot be combined with a frame; name the columns of the frame: "
+            'fit_choices(frame, winner="…", loser="…")'
         )
     if data.rankings is not None and not roles:
         roles = {"ranking": list(table)}
@@ -214,13 +216,14 @@ def _read_frame(
     if covariates and form in (CROSSTAB, RANK_ENTRIES):
         needed = "pair" if form is CROSSTAB else "ranking"
         raise UnsupportedOption(
-            f"{next(iter(covariates))}= needs a table with one row for each {needed}; leave it out, or give "
-            "such a table"
+            f"{next(iter(covariates))}= needs a table with one row for each {needed}; give such a table, or "
+            f"leave {next(iter(covariates))} out"
         )
     first, second = next((pair for pair in CONTESTANTS if form.needs >= set(pair)), ("", ""))
     contestants = named.name(first), named.name(second)
     described = read_covariates(parsed, named.covariates, named.table, contestants)
-    parsed = _leave_out_unmade(parsed, named.counts)
+    if named.counts is not None and not parsed.counts.all():
+        parsed = parsed.restrict(np.asarray(named.counts) > 0)
     if "drop" in named.roles:
         number, distinct = number_values(named.take("outcome"))
         dropped = as_sequence(named.roles["drop"])
@@ -229,7 +232,7 @@ def _read_frame(
 
 
 def _rewrite(named: NamedColumns) -> NamedColumns:
-    """The table of an arena with its columns named; scores as pairs, and wide surveys as alternatives."""
+    """Name the columns of an arena; rewrite scores as pairs, and wide surveys as alternatives."""
     table, roles = named.table, named.roles
     if roles.keys() <= {"drop", "count"} and "loser" not in table:
         for arena in ARENAS:
@@ -241,7 +244,7 @@ def _rewrite(named: NamedColumns) -> NamedColumns:
 
 
 def _find_counts_and_ties(named: NamedColumns, form: Form) -> NamedColumns:
-    """Counts and ties as given, or from a column: a named column, or one of the usual name without a role."""
+    """Find the columns of counts and ties, by their options or by their usual names."""
     used, counts, tied = {**named.roles, **named.covariates}, named.counts, named.tied
     count_name = named.roles.get("count", counts if isinstance(counts, str) else None)
     if count_name is None and counts is None and "count" in form.takes and "count" in named.table:

@@ -1,4 +1,4 @@
-"""Checks of cells, items and counts as users supply them, and numbers for items that can be hashed."""
+"""Check cells, items and counts, and number the items."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,10 +23,9 @@ def is_missing(value: Any) -> bool:
 
 
 class BadRows(InvalidSamples):
-    """Rows of a table that cannot be read; the message names the first of them.
+    """Rows of a table that cannot be read, as a mask or as numbers.
 
-    ``rows`` is a mask of the rows, or their numbers. The message consists of ``before``, the name of the
-    first row, and ``after``.
+    The message consists of ``before``, the name of the first row, and ``after``.
     """
 
     def __init__(self, before: str, rows: Any, after: str, noun: str = "row") -> None:
@@ -39,6 +38,7 @@ class BadRows(InvalidSamples):
         return self.locate(f"{self.noun} {self.rows[0]}")
 
     def locate(self, row: str) -> str:
+        """The message for a row with this name, such as ``line 5 of games.csv``."""
         return f"{self.before}{row}{self.after}"
 
 
@@ -46,13 +46,13 @@ def check_items(items: Sequence[Any]) -> None:
     """Reject missing items, and items that differ only in spelling."""
     missing = [item for item in items if is_missing(item)]
     if missing:
-        raise InvalidSamples(f"an item is missing ({missing[0]!r}); drop the choices with it, or name it")
+        raise InvalidSamples(f"an item is missing ({missing[0]!r}); drop its choices, or give it a name")
     texts = [item for item in items if isinstance(item, str | bytes | bool)]
     numbers = [item for item in items if isinstance(item, int | float) and not isinstance(item, bool)]
     if texts and numbers:
         raise InvalidSamples(
-            f"items are of different types, such as {texts[0]!r} and {numbers[0]!r}; convert all to text, or "
-            "all to numbers"
+            f"items have different types, such as {texts[0]!r} and {numbers[0]!r}; convert all items to "
+            "text, or all to numbers"
         )
     spellings: dict[str, str] = {}
     for item in items:
@@ -62,25 +62,23 @@ def check_items(items: Sequence[Any]) -> None:
         if spellings.setdefault(plain, item) != item:
             raise InvalidSamples(
                 f"the items {spellings[plain]!r} and {item!r} look alike but differ in whitespace or in "
-                "Unicode normalization; write them the same way (in pandas: .str.strip(), "
+                "Unicode normalization; use one spelling (in pandas: .str.strip(), "
                 ".str.normalize('NFC'))"
             )
 
 
 def check_unrolled(n_entries: int, n_items: int, allowed: int) -> None:
+    """Reject sets or rankings that are too large; memory is quadratic in their size."""
     most = max(allowed, 32 * n_items)
     if n_entries > most:
         raise InvalidSamples(
-            f"the choices have {n_entries:,} alternatives in all, as every item is compared with every "
-            f"other; {most:,} are supported: give the first items of each ranking, or smaller sets"
+            f"the choices have {n_entries:,} alternatives in all, but at most {most:,} are supported; "
+            "shorten the rankings or sets"
         )
 
 
 def counts_of(counts: object, n_choices: int) -> NDArray[Any]:
-    """The count of each choice, shape (n_choices,): int64 if all are whole, else float64; None means 1.
-
-    A choice that was never made has the count 0.
-    """
+    """Check the counts of choices; they are int64 if all are whole, else float64."""
     if counts is None:
         return np.ones(n_choices, np.int64)
     try:
@@ -88,14 +86,14 @@ def counts_of(counts: object, n_choices: int) -> NDArray[Any]:
     except ValueError:  # lists of different lengths
         values = np.empty((0, 0))
     if values.ndim != 1 or (len(values) and values.dtype.kind not in "iuf"):
-        raise InvalidSamples("counts must be numbers, at least 0, one per choice; give one for each")
+        raise InvalidSamples("counts must be numbers of at least 0; give one number for each choice")
     bad: Any = ~(np.isfinite(values) & (values >= 0))
     if bad.any():
         value = values[np.argmax(bad)]
         shown = "missing" if np.isnan(value) else f"{value:g}"
-        raise BadRows("the count in ", bad, f" is {shown}; give a finite number, at least 0")
+        raise BadRows("the count in ", bad, f" is {shown}; give a finite number of at least 0")
     if len(values) and not values.any():
-        raise InvalidSamples("all counts are 0, so no choice was made; give at least one count above 0")
+        raise InvalidSamples("all counts are 0; give at least one count above 0")
     if values.sum(dtype=np.float64) > MOST_MADE:
         raise InvalidSamples(f"counts add up to more than {MOST_MADE:,}; divide all by a common factor")
     return values.astype(np.int64 if (values % 1 == 0).all() else np.float64)
@@ -107,11 +105,9 @@ def number_hashable(entries: Sequence[Any]) -> tuple[tuple[Any, ...], Int64]:
         number_of = {item: number for number, item in enumerate(dict.fromkeys(entries))}
     except TypeError as error:
         raise InvalidSamples(
-            f"an item cannot be hashed ({error}); give items that can, such as tuples instead of lists"
+            f"an item is not hashable ({error}); give hashable items, such as tuples instead of lists"
         ) from error
     unequal = [item for item in number_of if not isinstance(item, str | None) and is_missing(item)]
     if unequal:
-        raise InvalidSamples(
-            f"an item is {unequal[0]!r}, which does not equal itself; drop the choices with it, or name it"
-        )
+        raise InvalidSamples(f"an item is missing ({unequal[0]!r}); drop its choices, or give it a name")
     return tuple(number_of), np.fromiter(map(number_of.__getitem__, entries), np.int64, len(entries))

@@ -1,4 +1,4 @@
-"""What choices determine about their items: components, their order, and scores."""
+"""The components of items, their order, and their scores, as choices determine them."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -64,10 +64,9 @@ class OrderedItems:
 
     @cached_property
     def components(self) -> tuple[tuple[Any, ...], ...]:
-        """The items of each component, best first; no component comes before one that precedes it.
+        """The items of each component, best first; a component comes after those that precede it.
 
-        Components that a chain of comparisons connects are adjacent, most items first. The order within a
-        component is a guess where the scores are not certified.
+        If the scores are not certified, the order inside a component is only a guess.
         """
         offsets = self.graph.members[0]
         values = self.model.values
@@ -81,10 +80,9 @@ class OrderedItems:
 
     @cached_property
     def order(self) -> tuple[tuple[int, int], ...]:
-        """Pairs (above, below) of positions in ``components``: the first precedes the second.
+        """Pairs of positions in ``components``; the first component precedes the second.
 
-        In the limit an item of the first is always chosen over one of the second. Pairs that follow from two
-        other pairs are left out.
+        Pairs that follow from other pairs are left out.
         """
         above, below = self._all_pairs
         needed = find_irredundant(group_borders(above, len(self.components)), below)
@@ -92,11 +90,11 @@ class OrderedItems:
 
     @property
     def connected(self) -> bool:
-        """Whether all items are in one component, so that all odds are finite."""
+        """Whether all items are in one component."""
         return len(self.components) == 1
 
     def expect(self) -> Self:
-        """Return the fit itself if its scores are certified; raise ``UncertifiedSolution`` if not."""
+        """Return the fit if its scores are certified; otherwise raise ``UncertifiedSolution``."""
         self.model.expect()
         return self
 
@@ -107,11 +105,10 @@ class OrderedItems:
 
     @cached_property
     def scores(self) -> dict[Any, float]:
-        """The score of each item, with mean zero in its component: comparable only within a component.
+        """The score of each item, comparable only inside a component; raises an error if not certified.
 
-        With ``scale="elo"`` the mean is 1000 and a score is 400 / ln 10 times as large. The score of an item
-        alone in its component is NaN. With a prior the mean is over all items. Scores that are not certified
-        raise ``UncertifiedSolution``; ``soft.scores`` has them, with a last row for the query.
+        The mean score of a component is 0 (1000 on the scale "elo"), and with a prior, this is the mean of
+        all items. An item that is alone in its component has NaN.
         """
         self.model.expect()
         scores = np.where(self._alone, np.nan, self._origin + self._unit * self.model.values)
@@ -119,22 +116,17 @@ class OrderedItems:
 
     @cached_property
     def missing(self) -> tuple[Comparison, ...]:
-        """The fewest comparisons that would join all components into one.
-
-        Each names the best item of a component, which should win against the weakest item of another; other
-        items of these components work as well.
-        """
+        """The fewest comparisons that would join all components into one."""
         pairs = np.array(self.order, np.int64).reshape(-1, 2)
         added = connect_strongly(len(self.components), pairs[:, 0], pairs[:, 1])
         return tuple(Comparison(self.components[a][0], self.components[b][-1]) for a, b in added)
 
     @cached_property
     def direction(self) -> dict[Any, float]:
-        """Limit of s(λ) / ln(1/λ), the scores under a ridge λ on all gaps, as λ vanishes.
+        """The limit of s(λ) / ln(1/λ) as λ → 0, where s(λ) are the scores under a ridge λ on all gaps.
 
-        It is the Graph-SVM of the items: the least Σ s² with s_i = s_j within a component and s_i − s_j ≥ 1
-        where the component of i precedes that of j. Items that were never compared have 0. For a conditional
-        logit it is the direction of all coefficients, restricted to the items.
+        It minimises Σ s² with s_i = s_j inside a component and s_i − s_j ≥ 1 if the component of i precedes
+        the component of j (the Graph-SVM).
         """
         if self.logit is not None:
             vector = self.logit.direction.vector[: len(self.items)]
@@ -180,10 +172,7 @@ class OrderedItems:
 
     @cached_property
     def _all_pairs(self) -> tuple[Int64, Int64]:
-        """All pairs (above, below) of components that a choice connects, sorted positions in ``components``.
-
-        Pairs with the query are left out: with them, reducing a long chain would take quadratic time.
-        """
+        """Sorted pairs of positions in ``components`` that a choice connects, without the query."""
         order, n_components = self.graph.order, len(self._graph_numbers)
         above, below = self._position_of[column(order, "above")], self._position_of[column(order, "below")]
         between_items = below < n_components

@@ -1,4 +1,4 @@
-"""The outcome column of pairs: names of items or columns, words, scores, or one column for each side."""
+"""Read the outcomes of pairs: names of items or columns, words, or scores."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -28,7 +28,7 @@ FLAGS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0":
 INDEX_NAMES = re.compile(
     "winner|winning|victor|chosen|choice|pick|select|prefer|better|best|vote|label", re.IGNORECASE
 )
-"""What the name of a column contains that may hold the index of the winner."""
+"""Words in the names of columns that may contain the index of the winner."""
 
 SIDES = (
     (("a",), ("b",), ()),
@@ -38,11 +38,11 @@ SIDES = (
     (("home", "h"), ("away", "a"), ("d", "x")),
     (("win", "won", "w"), ("loss", "lost", "lose", "l"), ("d", "t")),
 )
-"""Words for a win of the first, a win of the second, and a tie, as one table may use them together."""
+"""Words for a win of the first item, a win of the second, and a tie; a table uses one row of these."""
 
 USUAL_WORDS = {word for words in SIDES for meaning in words for word in meaning}
 
-HIGHER = "the higher one wins, equal scores are a tie"  # how two scores decide
+HIGHER = "the higher score wins, and equal scores are a tie"  # how two scores decide
 
 _ADORNED = re.compile(r"(?:model|player|team|response|answer|option|assistant)?(.+?)(?:wins|win|won)?")
 _RESULT = re.compile(r"(\d{0,3}(?:\.\d)?)\s*[-–:]\s*(\d{0,3}(?:\.\d)?)")
@@ -50,6 +50,7 @@ _NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
 def read_flags(values: Any) -> Bool:
+    """Read bools, also as text."""
     number, distinct = number_values(values)
     flags = [
         FLAGS.get(str(value).strip().lower(), FLAGS.get(str(value).removesuffix(".0"))) for value in distinct
@@ -57,7 +58,7 @@ def read_flags(values: Any) -> Bool:
     bad = np.array([flag is None for flag in flags], bool)[number]
     if bad.any():
         value = distinct[number[np.argmax(bad)]]
-        raise BadRows(f"tied is {show(value)} in ", bad, "; give True or False")
+        raise BadRows(f"tied is {show(value)} in ", bad, "; write True or False")
     return np.array(flags, bool)[number]
 
 
@@ -75,7 +76,7 @@ def is_tie(value: Any) -> bool:
 
 
 def _squash(value: Any) -> str:
-    """A word without case, spaces, underscores and inner hyphens: Both-bad is bothbad, -1 is not 1."""
+    """Remove case, spaces, underscores and inner hyphens: Both-bad is bothbad, but -1 is not 1."""
     return re.sub(r"[\s_]+|(?<!^)-", "", str(value).strip().casefold())
 
 
@@ -87,19 +88,21 @@ def read_outcomes(
     dropped: Collection[Any],
     title: Any,
 ) -> tuple[Int64, str]:
-    """How each pair ends: FIRST or SECOND if that item won, TIE if it is a tie, shape (n_rows,).
+    """The outcome of each pair (FIRST, SECOND or TIE), and a remark on how the column was read.
 
-    ``contestants`` are the names of the columns of both items, ``title`` that of the outcome. The text says
-    how words and scores were read. Outcomes that are dropped need not be readable.
+    ``contestants`` are the names of the columns of both items, and ``title`` is the name of the outcome's
+    column. Outcomes in ``dropped`` need not be readable.
     """
     number, distinct = number_values(values)
     if len(number) != len(pair[0]):
-        raise InvalidSamples("the outcome is not a column with one entry per row; give one for each pair")
+        raise InvalidSamples(
+            "the number of outcomes is not the number of pairs; give one outcome for each pair"
+        )
     readable, item_names = {*contestants, *TIES, 0, 0.5, 1, *SCORES}, set(items)
     ambiguous = [value for value in distinct if value in item_names and (value in readable or is_tie(value))]
     if ambiguous:
         raise InvalidSamples(
-            f"the outcome {show(ambiguous[0])} is also the name of an item; give columns of winner and loser"
+            f"the outcome {show(ambiguous[0])} is also the name of an item; use winner= and loser= instead"
         )
     used = [value for value in distinct if value not in dropped]
     ends, reading = _read_values(used, items, contestants, title)
@@ -111,7 +114,7 @@ def read_outcomes(
         raise _unread_outcomes(unread, bad, contestants)
     absent = [show(value) for value in dropped if value not in distinct]
     if absent:
-        note = f"nothing was dropped for {', '.join(absent)}: no row has this outcome"
+        note = f"no row has the outcome {' or '.join(absent)}, which drop= names"
         reading = f"{reading}; {note}" if reading else note
     return end, reading
 
@@ -121,19 +124,19 @@ def _unread_outcomes(unread: Sequence[Any], bad: Bool, contestants: tuple[Any, A
     listed = [show(value) for value in unread if not is_missing(value)][:LISTED_OUTCOMES]
     shown, remedy = show(unread[0]), f"drop such rows: drop=[{', '.join(listed)}]"
     if is_missing(unread[0]):
-        shown, remedy = "missing", "leave the row out (on the command line: --skip-bad)"
+        shown, remedy = "missing", "drop the row (on the command line: --skip-bad)"
     return BadRows(
         "the outcome in ",
         bad,
-        f" is {shown}; give the winner, its column ({first} or {second}), words of one kind ('home' and "
-        f"'away'), 'tie', or the score of {first} (1, 0.5 or 0), or {remedy}",
+        f" is {shown}; write the winner, the name of its column ({first} or {second}), words of one kind "
+        f"('home' and 'away'), 'tie', or the score of {first} (1, 0.5 or 0), or {remedy}",
     )
 
 
 def find_side(
     number: Int64, distinct: Sequence[Any], items: Sequence[Any], pair: tuple[Int64, Int64], codes: Int64
 ) -> Int64:
-    """FIRST or SECOND where a value names that item of the pair, otherwise the value's code."""
+    """FIRST or SECOND if a value names that item of the pair, otherwise the code of the value."""
     item_number = {item: number for number, item in enumerate(items)}
     item_of_value = [-1 if isinstance(value, bool) else item_number.get(value, -1) for value in distinct]
     winner = np.array(item_of_value, np.int64)[number]
@@ -141,7 +144,7 @@ def find_side(
 
 
 class OutcomeValues(NamedTuple):
-    """The outcomes that do not name an item, by kind: how they end, their score, or a word."""
+    """The values of an outcome column that do not name an item, by kind."""
 
     ends: dict[Any, int]  # names of columns and ties; all other outcomes are UNREAD here
     scores: dict[Any, float]  # of the first: 1, 0.5 or 0
@@ -152,7 +155,7 @@ class OutcomeValues(NamedTuple):
 def _read_values(
     values: Sequence[Any], items: Sequence[Any], contestants: tuple[Any, Any], title: Any
 ) -> tuple[dict[Any, int], str]:
-    """How a pair with each outcome ends if the outcome does not name the winner, and how they were read."""
+    """Value → outcome for values that do not name the winner, and a remark on how they were read."""
     (first, second), column, readings = map(show, contestants), show(title), list[str]()
     ends, scores, results, words = _sort_values(values, items, contestants)
     wins = [value for value, score in scores.items() if score == 1]
@@ -202,18 +205,19 @@ def _sort_values(values: Sequence[Any], items: Sequence[Any], contestants: tuple
 
 
 def _strip(word: str) -> str:
-    """A word without what often comes with it: "modela" is "a", "whitewins" is "white"."""
+    """Remove usual prefixes and suffixes: "modela" is "a", "whitewins" is "white"."""
     adorned = _ADORNED.fullmatch(word)
     return word if adorned is None else adorned[1]
 
 
 def _score(value: Any) -> float | None:
+    """The score of the first item; None if the value is not a score."""
     score = SCORES.get(value.strip()) if isinstance(value, str) else value
     return score if score in (0, 0.5, 1) else None
 
 
 def _compare_result(value: Any) -> int | None:
-    """How a pair with the result ``2-1`` or ``½-½`` ends; None if this is not a result."""
+    """The outcome of a result such as ``2-1`` or ``½-½``; None for other values."""
     if not isinstance(value, str):
         return None
     result = _RESULT.fullmatch(value.strip().replace("1/2", ".5").replace("½", ".5"))
@@ -226,25 +230,25 @@ def _compare_result(value: Any) -> int | None:
 
 
 def _describe_scores(scores: Collection[Any], contestants: tuple[Any, Any], title: Any) -> str:
-    """How scores were read; rejects 0 and 1 that may be those of the second, or the index of the winner."""
+    """Say how scores were read; rejects scores that may have another meaning."""
     (first, second), column = map(show, contestants), show(title)
     of_first, of_second = (bool(words & _words_of(title)) for words in _words_apart(contestants))
     if of_second and not of_first:
         raise InvalidSamples(
-            f"the column {column} seems to say when {second} wins, not when {first} does; name {second} as "
-            f"the first and {first} as the second, or write {first} or {second} in the column"
+            f"the column {column} seems to mark wins of {second}, not of {first}; exchange first= and "
+            f"second=, or write {first} or {second} in the column"
         )
     may_be_index = INDEX_NAMES.search(str(title)) is not None and not of_first
     if may_be_index and bool not in map(type, scores) and 0.5 not in map(_score, scores):
         raise InvalidSamples(
             f"0 and 1 in the column {column} may be the score of {first} or the index of the winner; "
-            f"write {first} or {second} instead (in pandas: .map({{0: {first}, 1: {second}}}) if an index)"
+            f"write {first} or {second} instead (in pandas, for an index: .map({{0: {first}, 1: {second}}}))"
         )
-    return f"{column} was read as the score of {first}: 1 is a win, 0 a loss, 0.5 a tie"
+    return f"{column} was read as the score of {first}: 1 is a win, 0 is a loss, 0.5 is a tie"
 
 
 def _read_words(words: set[str], contestants: tuple[Any, Any], title: Any) -> Mapping[str, int]:
-    """The side of each word, by the names of the two columns or by usual words; empty if there is none."""
+    """Word → side, by the names of the two columns or by usual words; empty without a reading."""
     apart = _words_apart(contestants)
     sides = {_squash(name): side for side, name in enumerate(contestants)}
     sides |= {word: side for side, of_side in enumerate(apart) for word in of_side}
@@ -273,7 +277,7 @@ def _read_words(words: set[str], contestants: tuple[Any, Any], title: Any) -> Ma
 
 
 def _words_apart(contestants: tuple[Any, Any]) -> tuple[set[str], set[str]]:
-    """The words of each of two names that the other lacks: home and away of ``HomeTeam``, ``AwayTeam``."""
+    """The words that only one name contains: home and away for ``HomeTeam`` and ``AwayTeam``."""
     first, second = map(_words_of, contestants)
     return first - second, second - first
 
@@ -285,18 +289,18 @@ def _words_of(name: Any) -> set[str]:
 def read_score_columns(
     columns: Sequence[Any], titles: Sequence[Any], contestants: tuple[Any, Any], n_rows: int
 ) -> tuple[Int64, str]:
-    """How each pair ends, from a score of each of the two, or from columns of which one is 1 in each row."""
+    """The outcome of each pair, from two columns of scores, or from three columns of marks."""
     (first, second), listed = map(show, contestants), ", ".join(map(show, titles))
     if len(columns) not in (2, 3):
         raise InvalidSamples(
-            f"the outcome has {len(columns)} columns ({listed}); give the scores of {first} and {second}, or "
-            f"three columns that mark a win of {first}, a win of {second}, and a tie"
+            f"the outcome has {len(columns)} columns ({listed}); name two columns, the scores of {first} and "
+            f"{second}, or three, which mark a win of {first}, a win of {second}, and a tie"
         )
     of_first, of_second = _words_apart(contestants)
     if of_second & _words_of(titles[0]) and of_first & _words_of(titles[1]):
         raise InvalidSamples(
-            f"the columns of the outcome are {listed}; name the column of {first} before the column of "
-            f"{second}"
+            f"the columns of the outcome ({listed}) are in the wrong order; name the column of {first} "
+            f"before the column of {second}"
         )
     scores = [
         read_amounts(values, f"{show(title)} (outcome)", n_rows)
@@ -308,5 +312,7 @@ def read_score_columns(
     marked = np.column_stack(scores) > 0
     bad = marked.sum(axis=1) != 1
     if bad.any():
-        raise BadRows("", bad, f" does not mark exactly one of {listed}; mark the outcome, or drop the row")
+        raise BadRows(
+            "", bad, f" does not mark exactly one of the columns {listed}; mark one, or drop the row"
+        )
     return marked.argmax(axis=1), ""

@@ -1,4 +1,4 @@
-"""Parsed choices: items and numbered choices among them, in one of three forms.
+"""Parsed choices: the items, and numbered choices in one of three forms.
 
 Pairs have an outcome, choice sets a winner, and alternatives of a situation a count each. :class:`ChoiceForm`
 describes the methods that all forms have.
@@ -21,11 +21,11 @@ from attomaton.choices.rankings import table_pairs, table_rankings
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.grouping import count_keys, distinct_keys, pack_pairs
 
-NO_ROWS = "there are no rows; give at least one choice"
+NO_ROWS = "there are no choices; give at least one choice"
 
 
 class ItemTally(NamedTuple):
-    """For each item the choices it won and the others that included it (a tie: half); all choices; ties."""
+    """Numbers of wins and losses of each item (a tie is half of each), of choices, and of ties."""
 
     wins: Float64
     losses: Float64
@@ -82,7 +82,7 @@ class PairChoices(NamedTuple):
         return np.unique(pack_pairs(low, high), return_inverse=True)[1].ravel()
 
     def preferences(self) -> tuple[Int64, Int64]:
-        """The winner and the loser of each pair; at the end, each tie the other way round."""
+        """The winner and the loser of each pair; a tie occurs twice, the second time at the end."""
         swap, tied = self.outcome == SECOND, self.outcome == TIE
         winner, loser = np.where(swap, self.second, self.first), np.where(swap, self.first, self.second)
         return np.concatenate([winner, loser[tied]]), np.concatenate([loser, winner[tied]])
@@ -101,7 +101,7 @@ class PairChoices(NamedTuple):
 
 
 class SetChoices(NamedTuple):
-    """Choices from sets of items, as supplied; an option that is there m times occurs m times."""
+    """Choices from sets of items, which may contain an item several times."""
 
     winner: Int64  # (n_choices,)
     lengths: Int64  # (n_choices,)
@@ -122,7 +122,7 @@ class SetChoices(NamedTuple):
 
 
 class Alternatives(NamedTuple):
-    """The alternatives of situations, concatenated; of best and worst, an alternative is a pair of items."""
+    """The alternatives of situations, concatenated; they are pairs of items for best and worst choices."""
 
     lengths: Int64  # (n_situations,)
     row: Int64  # (n_situations,), the first row of the data that each comes from
@@ -161,7 +161,7 @@ def _renumber(*columns: Int64) -> tuple[Int64, list[Int64]]:
 
 
 class Ranked(NamedTuple):
-    """Rankings with ties: the items of each tier, how often each ranking was made, and the row it is from."""
+    """Rankings with ties: their tiers, counts, and rows in the data."""
 
     tiers: list[list[list[Any]]]
     times: NDArray[Any]
@@ -182,21 +182,17 @@ class TabulatedChoices(NamedTuple):
 
 
 class ParsedChoices(NamedTuple):
-    """Items and numbered choices, as supplied.
-
-    Where rankings have ties, counts are over ``denominator``, and ``ranked`` has the originals. ``reading``
-    says how numbers among outcomes were read.
-    """
+    """Items and numbered choices; ``ranked`` contains the rankings if they have ties."""
 
     items: tuple[Any, ...]
     choices: PairChoices | SetChoices | Alternatives
-    counts: NDArray[Any]  # of each pair, set or situation
+    counts: NDArray[Any]  # of each pair, set or situation, times the denominator
     denominator: int = 1
     ranked: Ranked | None = None
-    reading: str = ""
+    reading: str = ""  # how outcomes were read
 
     def edges(self) -> EdgeTable | None:
-        """Who was chosen over whom; items that tie beat each other. None for choices of best and worst."""
+        """The graph of wins; tied items beat each other. None for best and worst choices."""
         preferences, n_items = self.choices.preferences(), len(self.items)
         if preferences is None:
             return None
@@ -221,7 +217,7 @@ class ParsedChoices(NamedTuple):
         return ItemTally(wins.astype(np.float64), losses.astype(np.float64), float(counts.sum()), n_ties)
 
     def restrict(self, rows: Bool) -> "ParsedChoices":
-        """The choices of some rows of the data, with the items that occur in them."""
+        """The choices of these rows of the data, and the items in them."""
         use, items, choices = self.choices.restrict(rows)
         ranked = None if self.ranked is None else self.ranked.restrict(rows)
         names = tuple(self.items[number] for number in items.tolist())

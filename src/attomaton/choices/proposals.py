@@ -19,7 +19,7 @@ LEAST_BATCH = 10  # fewest comparisons of a pair that are proposed at once, if n
 
 
 class NextComparison(NamedTuple):
-    """A comparison that is worth making, how often, and why.
+    """A suggested comparison, with the number of repeats and the reason.
 
     ``gain`` is the probability that ``times`` comparisons of the two items decide which of them is ahead. It
     is None for a comparison that connects boards or can make a rating finite.
@@ -51,7 +51,7 @@ def _connect_boards(ratings: Ratings) -> list[NextComparison]:
     members_of_anchors = [ratings.members[anchor] for anchor in anchors]
     middles = [ratings.items[members[len(members) // 2]] for members in members_of_anchors]
     return [
-        NextComparison(item, middles[0], 1, None, f"puts {name_item(item)} on board 1")
+        NextComparison(item, middles[0], 1, None, f"connects {name_item(item)} to board 1")
         for item in middles[1:]
     ]
 
@@ -74,7 +74,7 @@ def _bound_ratings(ratings: Ratings, orders: list[SureOrder]) -> list[NextCompar
                 continue
         first, second = ratings.items[item], ratings.items[neighbour]
         winner = name_item(ratings.items[trailing])
-        reason = f"which is ahead is open; a win of {winner} makes the rating of {name_item(first)} finite"
+        reason = f"the order is open; a win of {winner} makes the rating of {name_item(first)} finite"
         comparisons.append(NextComparison(first, second, 1, None, reason))
     return comparisons
 

@@ -1,6 +1,6 @@
-"""Rankings as choices: the first item from all, the second from the others, and so on; ties as averages.
+"""Rankings as choices: the first item is chosen from all, the second from the others, and so on.
 
-A ranking is a list of *tiers*, best first: the items that share a rank.
+A ranking is a list of *tiers*, best first; a tier is the items with one rank.
 """
 
 from collections import Counter
@@ -20,15 +20,15 @@ from attomaton.graphs.grouping import pack_pairs, sum_by_key, unpack_pairs
 RANKING_SCHEMA = pa.schema(
     [("items", pa.large_list(pa.int32())), ("places", pa.large_list(pa.int32())), ("count", pa.int64())]
 )
-"""Counted rankings: the numbers of the items, best first, and the rank of each from 0, shared by ties."""
+"""Counted rankings: the numbers of the items, best first, and their ranks from 0; tied items share one."""
 
-MOST_UNROLLED = 3_000_000  # entries of choice sets that rankings may always have; they take 0.8 GB
+MOST_UNROLLED = 3_000_000  # entries of choice sets that are always allowed; they need 0.8 GB
 
 LARGEST_TIE = 6  # most items that can tie: every subset of them becomes a choice set
 
 
 class Unrolled(NamedTuple):
-    """The choices that rankings consist of, and the rankings as tiers."""
+    """The choices of rankings, and the rankings as tiers."""
 
     winners: list[Any]
     choice_sets: list[list[Any]]
@@ -39,7 +39,7 @@ class Unrolled(NamedTuple):
 
 
 def unroll(rankings: Sequence[Any]) -> Unrolled:
-    """The choices of rankings, best first; tied items, in a list, count as the average over their orders."""
+    """The choices of rankings; tied items count as the average over all their orders."""
     tiered = list[list[list[Any]]]()
     faults = dict[int, str]()
     for number, ranking in enumerate(rankings):
@@ -69,7 +69,7 @@ def unroll(rankings: Sequence[Any]) -> Unrolled:
 
 
 def denominator_of(sizes: Iterable[int]) -> int:
-    """The common denominator of the weights of choices where items tie; 1 if none do."""
+    """The common denominator of the weights of choices; 1 without ties."""
     return lcm(*(size * comb(size - 1, chosen) for size in set(sizes) for chosen in range(size)))
 
 
@@ -77,7 +77,7 @@ def choices_of_tiers(tiers: list[list[Any]], denominator: int) -> Iterator[tuple
     """The choices of one ranking: winner, choice set, and weight times the denominator."""
     remaining = [item for tier in tiers for item in tier]
     if len(remaining) == 1:
-        yield remaining[0], remaining, denominator  # carries no preference, but names an item
+        yield remaining[0], remaining, denominator  # no preference, but an item
     for tier in tiers:
         remaining = remaining[len(tier) :]
         for winner in tier:
@@ -95,29 +95,29 @@ def _tiers(ranking: Collection[Any]) -> list[list[Any]]:
 
 def _find_fault(ranking: Any) -> str:
     if isinstance(ranking, str | bytes | Mapping) or not isinstance(ranking, Collection):
-        kind = "the text " + repr(cast("object", ranking)) if isinstance(ranking, str) else "no list"
+        kind = "the text " + repr(cast("object", ranking)) if isinstance(ranking, str) else "not a list"
         return f"is {kind}; give a list of items, the best first"
     if isinstance(ranking, set | frozenset):
-        return "is a set, which has no order; give a list, the best first"
+        return "is a set, which has no order; give a list of items, the best first"
     tiers = _tiers(cast("Collection[Any]", ranking))
     if len({isinstance(item, tuple) for tier in tiers for item in tier}) > 1:
-        return "has a tuple among other items; put tied items in a list"
+        return "contains a tuple and other items; if the tuple is a tie, replace it by a list"
     largest = max(map(len, tiers), default=0)
     if largest > LARGEST_TIE:
-        return f"has {largest} items tied for one rank; at most {LARGEST_TIE} can tie"
+        return f"has a tie of {largest} items; split ties of more than {LARGEST_TIE} items"
     if not tiers or not all(tiers):
-        return "is empty, or has a tie without items; drop it"
+        return "is empty or contains an empty tie; drop the ranking"
     items = [item for tier in tiers for item in tier]
     missing = [item for item in items if is_missing(item)]
     if missing:
-        return f"has a gap: an item is missing ({missing[0]!r}); drop it, or name it"
+        return f"contains a missing item ({missing[0]!r}); remove it, or give it a name"
     try:
         distinct = set(items)
     except TypeError as error:
-        return f"contains an item that cannot be hashed ({error}); give tuples instead of lists"
+        return f"contains an item that is not hashable ({error}); give tuples instead of lists"
     if len(distinct) < len(items):
         twice = next(item for item, times in Counter(items).items() if times > 1)
-        return f"names {twice!r} more than once; name each item once"
+        return f"contains {twice!r} more than once; list each item once"
     return ""
 
 
@@ -130,6 +130,7 @@ def table_rankings(tiered: Sequence[list[list[Any]]], items: Sequence[Any], coun
 
 
 def table_pairs(winner: Int64, loser: Int64, tied: Bool, count: Int64) -> pa.Table:
+    """Pairs as rankings of two items, with the counts of equal pairs added up."""
     wins, win_counts = sum_by_key(pack_pairs(winner[~tied], loser[~tied]), count[~tied])
     low, high = np.minimum(winner[tied], loser[tied]), np.maximum(winner[tied], loser[tied])
     ties, tie_counts = sum_by_key(pack_pairs(low, high), count[tied])

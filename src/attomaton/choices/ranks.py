@@ -106,11 +106,7 @@ def _bound_gaps(ratings: Ratings, component: Int64, level: float) -> Float64:
 
 
 def critical_value(covariance: Float64, component: Int64, alpha: float) -> float:
-    """How many standard errors no difference inside a component exceeds with probability 1 − alpha.
-
-    It is the quantile of the largest |z_a − z_b| / s.e., with z drawn from the covariance, or Bonferroni's
-    critical value, which is never smaller except for the error of the draws.
-    """
+    """The quantile 1 − alpha of the largest |z_a − z_b| / s.e., at most Bonferroni's critical value."""
     sizes = np.unique(component, return_counts=True)[1]
     n_pairs = float((sizes * (sizes - 1)).sum()) / 2
     if not n_pairs:

@@ -19,15 +19,11 @@ from attomaton.choices.uncertainty import BoardErrors
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """The scores of the items of any fit, their errors, and the order of their components.
+    """The scores of the items in log odds, relative to the mean of their component, and their errors.
 
-    Arrays have one entry per item, in the order of ``items``. ``component`` numbers components so that a
-    component comes after those that precede it. ``score`` is in log odds relative to the mean of the
-    component, and 0 for an item alone. ``covariance``, shape (n_items, n_items), is NaN between components
-    and for items alone; it is None above 2,048 items, and where it is lost in rounding. ``wins`` counts the
-    choices that an item won, ``losses`` the other choices that included it. ``gaps`` bounds the differences
-    between components. ``tie`` is the log odds of a tie against a win between equal items (Davidson), −inf
-    without ties. ``errors`` replaces the errors that follow from the covariance if choices come in clusters.
+    A component has a larger number than the components that precede it. ``covariance`` is NaN between
+    components and for items alone. ``tie`` is the log odds of a tie against a win between equal items
+    (Davidson), −inf without ties. If choices have clusters, ``errors`` replaces the errors of ``covariance``.
     """
 
     items: tuple[Any, ...]

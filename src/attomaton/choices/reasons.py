@@ -1,4 +1,4 @@
-"""Say in terms of a column why its coefficient is infinite."""
+"""Explain by the values of a column why its coefficient is infinite."""
 
 from typing import NamedTuple
 
@@ -45,8 +45,8 @@ class LabelledCases(NamedTuple):
         border = shortest(_short_border(most, least) if least > most else most)
         above = f"every case with {self.column} > {border} had {self.target} = {self.labels[0]}"
         if least > most:
-            return f"{above}, every other {self.target} = {self.labels[1]}"
-        return f"{above}, every one with {self.column} < {border} had {self.target} = {self.labels[1]}"
+            return f"{above}, every other case had {self.target} = {self.labels[1]}"
+        return f"{above}, and every case with {self.column} < {border} had {self.target} = {self.labels[1]}"
 
 
 def count_cases(count: float) -> str:

@@ -37,23 +37,23 @@ SHOWN_COMPARISONS = 12  # maximum number of comparisons and categories that a su
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChoiceFit(Tabular, AssessedItems):
-    """Ratings of items from choices: components, their order, scores and probabilities.
+    """A fitted choice model: components of items, their order, scores and probabilities.
 
     Attributes
     ----------
     items : tuple
-        The items: integers ascending, others in order of first appearance.
+        The items: integers in ascending order, other items in order of first appearance.
     graph : Components
-        Which items are infinitely far ahead of which: token i is ``items[i]``, under one query that is not an
-        item and comes last. Without features it has an edge from each item to those it was chosen over.
+        The graph of the items: token i is ``items[i]``, and one more token, the last, is the query. Without
+        features, an edge leads from each item to every item that it was chosen over.
     model : object
         The fitted Luce model or conditional logit; private.
     scale : str
-        "log-odds" or "elo": the scale of all scores, differences, errors and coefficients.
+        The scale of all scores, differences, errors and coefficients, "log-odds" or "elo".
     by : mapping from categories to ChoiceFit
-        The fits of the choices of each category; empty without ``by=``.
+        The separate fit of each category; empty without ``by=``.
     reading : str
-        How numbers in the column of outcomes were read; empty without any.
+        A remark on how the column of outcomes was read; may be empty.
 
     Examples
     --------
@@ -83,10 +83,10 @@ class ChoiceFit(Tabular, AssessedItems):
 
     @cached_property
     def standard_errors(self) -> dict[Any, float]:
-        """The standard error of each score about the mean of its component; NaN for an item alone in it.
+        """The standard error of each score relative to the mean of its component.
 
-        It comes from the observed information, or with half wins from a sandwich estimator: half a win is
-        not an outcome of the model. For the error between two items see :meth:`difference`.
+        An item that is alone in its component has NaN. Errors follow from the observed information; if ties
+        count as half wins, they follow from a sandwich estimator.
         """
         self.model.expect()
         errors = np.where(self._alone, np.nan, self._unit * self.model.errors())
@@ -94,41 +94,41 @@ class ChoiceFit(Tabular, AssessedItems):
 
     @property
     def n_ties(self) -> float:
-        """The number of choices, or of positions in rankings, that were ties."""
+        """The number of ties: tied choices, or tied positions in rankings."""
         return _whole_if(self.model.tally.n_ties)
 
     @property
     def prior(self) -> float | None:
-        """The standard deviation of the prior that joins all components; None if there is none."""
+        """The standard deviation of the prior of the scores; None without a prior."""
         return self.model.prior
 
     @cached_property
     def coefficients(self) -> "dict[str, Contrast]":
-        """What position, features and ties are worth, by name: ``moved_first``, your features, ``tie``.
+        """The coefficients of position (``moved_first``), of each feature, and of ties (``tie``), by name.
 
-        Each is finite with its standard error, infinite with a bound, undecided, or not identified: if a
-        feature follows from the items in every comparison, scores contain what it is worth.
+        A finite coefficient has a standard error, and an infinite coefficient has a bound. A coefficient can
+        also be undecided. A feature that follows from the items alone is not identified.
         """
         return rescale(self.model.coefficients, self._unit)
 
     def probability(self, winner: Any, choice_set: Any) -> float:
-        """The probability that ``winner`` is chosen from ``choice_set`` (repeats count), if determined.
+        """Return the probability that ``winner`` is chosen from ``choice_set``, which may be one opponent.
 
-        A single item instead of a set is the opponent in a pair. Within one component the probability is
-        m_y e^{s_y} / Σ m_j e^{s_j}, where item j occurs m_j times and has score s_j. It is 0 if a component
-        in the set precedes that of the winner, and ignores components that the winner's precedes. Where ties
-        are half wins it is the expected score, in which a tie counts ½. Where ties are outcomes (Davidson) it
-        is the probability of a win; :meth:`outcomes` has all three. Nobody moves first, and features are
-        equal. Raises ``UndeterminedChoice`` if no component precedes the other, and ``UncertifiedSolution``
-        if the scores are needed and not certified.
+        Within one component the probability is m_y e^{s_y} / Σ m_j e^{s_j}, where item j occurs m_j times in
+        the set and has score s_j. It is 0 if another component in the set precedes the winner's component.
+        If ties count as half wins, the result is the expected score. If ties are outcomes (Davidson), it is
+        the probability of a win; :meth:`outcomes` also returns the others. Position and features are equal.
+
+        Raises ``UndeterminedChoice`` if the choices do not determine the probability, and
+        ``UncertifiedSolution`` if the scores are needed but not certified.
         """
         chosen, *members = self._lookup([winner, *self._members(winner, choice_set)])
         if chosen not in members:
-            raise InvalidSamples(f"{winner!r} is not in the choice set; give a set that contains the winner")
+            raise InvalidSamples(f"the winner {winner!r} is not in the choice set; add it to the set")
         if self.model.ties == "davidson":
             if len(members) != 2 or members[0] == members[1]:
                 raise UnsupportedOption(
-                    'ties as outcomes (Davidson) are for pairs; give one opponent, or fit with ties="half"'
+                    'ties as outcomes (Davidson) need pairs; give one opponent, or fit with ties="half"'
                 )
             return self.outcomes(winner, *(self.items[item] for item in members if item != chosen)).win
         component = self.model.components.component_of_node
@@ -146,11 +146,11 @@ class ChoiceFit(Tabular, AssessedItems):
         return float((rivals == chosen).sum() / odds.sum())
 
     def difference(self, first: Any, second: Any) -> ScoreDifference:
-        """The score of ``first`` minus that of ``second``, with its standard error.
+        """Return the score of ``first`` minus the score of ``second``, with its standard error.
 
-        It is the log odds that the first is chosen over the second (or Elo points); where ties are half wins,
-        the log odds of its expected score. Where one component precedes the other it is infinite, with a
-        bound instead of a standard error. Where neither does, this raises ``UndeterminedChoice``.
+        The difference is the log odds of a win against a loss or, if ties count as half wins, of the expected
+        score. If the component of one item precedes the component of the other, the difference is infinite
+        and has a bound instead of an error. If neither precedes, this raises ``UndeterminedChoice``.
 
         Examples
         --------
@@ -190,20 +190,20 @@ class ChoiceFit(Tabular, AssessedItems):
         return GapLimits(self._gaps, *ends, apart, self._unit, sign)
 
     def probability_interval(self, first: Any, second: Any, *, level: float = 0.95) -> tuple[float, float]:
-        """The confidence interval of the probability that the first wins against the second.
+        """Return a confidence interval of the probability that ``first`` wins against ``second``.
 
-        It is the interval of their difference, as probabilities; where the difference is infinite one end is
-        0 or 1. Where ties are outcomes, their frequency is taken as estimated.
+        The ends of the interval of :meth:`difference` are converted to probabilities; the uncertainty of
+        the tie coefficient is ignored.
         """
         low, high = self.difference(first, second).interval(level)
         log_odds = np.array([low, high]) / self._unit
         return tuple(outcome_probabilities(log_odds, self._tie)[0].tolist())
 
     def covariance(self, items: Any = None) -> Float64:
-        """The covariance of the scores of these items (default: all), shape (n_items, n_items).
+        """Return the covariance matrix of the scores of ``items`` (default: all items).
 
-        Scores are relative to the mean of the component. Entries between components, and of an item alone in
-        its component, are NaN.
+        Scores are relative to the mean of their component. An entry of two items in different components, or
+        of an item that is alone in its component, is NaN.
         """
         chosen: Any = self.items if items is None else items
         several = isinstance(chosen, Collection) and not isinstance(chosen, str) and not self._is_item(chosen)
@@ -225,11 +225,11 @@ class ChoiceFit(Tabular, AssessedItems):
     @cached_property
     def _why_no_board(self) -> str:
         if not self.certified:
-            return "no ratings and ranks: the scores are not certified"
+            return "no ratings or ranks are shown, because the scores are not certified"
         if len(self.components) > MOST_RATED and not self.model.joined:
             return (
-                f"no ranks or standard errors: there are more than {MOST_RATED:,} components; ratings are "
-                "relative to the mean of each"
+                f"no ranks or standard errors: there are more than {MOST_RATED:,} components; each rating is "
+                "relative to the mean of its component"
             )
         return ""
 
@@ -243,16 +243,16 @@ class ChoiceFit(Tabular, AssessedItems):
         return np.unique(groups, return_inverse=True)[1].ravel()
 
     def board(self, *, scale: str | None = None, centre: float | None = None, level: float = 0.95) -> Board:
-        """Ratings, intervals and rank intervals, on one board for each set of items that can be compared.
+        """Return the items with ratings, intervals and rank intervals; see :class:`Board`.
 
         Parameters
         ----------
         scale : str, optional
-            ``log-odds``, or ``elo``: 400 / ln 10 times as large. None means that of the fit.
+            "log-odds", or "elo" (400 points are odds of 10 to 1); the default is the scale of the fit.
         centre : float, optional
-            The mean rating of the largest component of each board; None means 0, or 1000 for ``elo``.
+            The mean rating of the largest component of each board; the default is 0, or 1000 for "elo".
         level : float
-            The confidence of intervals and bounds, and, jointly, of the rank intervals of a board.
+            The confidence level of each interval and bound, and of all rank intervals of a board jointly.
         """
         scale = scale or self.scale
         if scale not in SCALES:
@@ -289,8 +289,8 @@ class ChoiceFit(Tabular, AssessedItems):
         model.expect()
         if component.max(initial=-1) >= MOST_RATED:
             raise UnsupportedOption(
-                f"a board has at most {MOST_RATED:,} components, and there are {component.max() + 1:,}; "
-                ".table() has the scores in each"
+                f"a board can have at most {MOST_RATED:,} components, and the fit has "
+                f"{component.max() + 1:,}; use .table(), which lists the scores in each component"
             )
         covariance = None
         if len(self.items) <= MOST_RATED:
@@ -321,12 +321,12 @@ class ChoiceFit(Tabular, AssessedItems):
     def _remarks(self) -> list[str]:
         return [*[self.reading] * bool(self.reading), *self.model.remarks()]
 
-    def describe(self, limit: int = SHOWN_ROWS, *, pointer: str = ".table() has all") -> str:
-        """The text that ``print`` shows, with ``limit`` items; ``pointer`` says where to find the others."""
+    def describe(self, limit: int = SHOWN_ROWS, *, pointer: str = ".table() lists all") -> str:
+        """Return the printed text for ``limit`` items; ``pointer`` says where to find the others."""
         return draw_text(self._blocks(whole_number(limit, "limit", least=1), pointer))
 
     def to_dict(self) -> dict[str, Any]:
-        """The fit as values that JSON can represent; an infinite number is the text ``infinite``."""
+        """Return the fit as values for JSON, with the text ``infinite`` for an infinite number."""
         sides = (item_column([pair[side] for pair in self.missing]).to_pylist() for side in (0, 1))
         return {
             "choices": _whole_if(self.model.tally.n_choices),
@@ -356,10 +356,10 @@ class ChoiceFit(Tabular, AssessedItems):
         }
 
     def plot(self, ax: Any = None, *, limit: int | None = None) -> Any:
-        """Draw the board of the fit, as :meth:`attomaton.choices.Board.plot` does; return the axes.
+        """Draw the board with :meth:`attomaton.choices.Board.plot`, and return the axes.
 
-        With ``by=``, such as months, draw a line for each of the first 14 items through the finite ratings by
-        category; ``fit.board().plot()`` draws the board of all choices.
+        If the fit has categories (``by=``), draw a line for each of the first 14 items through its finite
+        ratings, category by category.
         """
         board = self.board()
         if not self.by:
@@ -373,12 +373,12 @@ class ChoiceFit(Tabular, AssessedItems):
         return draw_lines(first_boards, board["item"][:limit], self.scale, title, ax)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the fit into a new folder; ``overwrite`` replaces an earlier fit there."""
+        """Write the fit to a new folder; ``overwrite=True`` replaces a fit that is already there."""
         return write_run(path, self._pack(), KIND, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a fit that :meth:`save` wrote; its certificate is recomputed."""
+        """Read a fit that :meth:`save` wrote, and recompute its certificate."""
         return load_run(path, KIND, cls._unpack)
 
     def _pack(self) -> Run:
@@ -397,10 +397,10 @@ class ChoiceFit(Tabular, AssessedItems):
         if not single and winner not in choice_set:
             single = self._is_item(choice_set)
         if single and choice_set == winner:
-            raise InvalidSamples(f"{winner!r} against itself has no probability; give another item, or a set")
+            raise InvalidSamples(f"{winner!r} cannot be compared with itself; give another item, or a set")
         return [winner, choice_set] if single else cast("Any", choice_set)
 
-    def _blocks(self, limit: int = SHOWN_ROWS, pointer: str = ".table() has all") -> list[Block]:
+    def _blocks(self, limit: int = SHOWN_ROWS, pointer: str = ".table() lists all") -> list[Block]:
         """The board with the first ``limit`` items, where to find the others (``pointer``), and what else."""
         n_items, n_components = len(self.items), len(self.components)
         n_choices = self.model.tally.n_choices
@@ -430,9 +430,7 @@ class ChoiceFit(Tabular, AssessedItems):
             return []
         names = [f"{name} ({show_count(fit.model.tally.n_choices)})" for name, fit in self.by.items()]
         more = f" and {len(names) - SHOWN_COMPARISONS:,} more" * (len(names) > SHOWN_COMPARISONS)
-        return [
-            f"choices by category, each fitted by itself in .by: {', '.join(names[:SHOWN_COMPARISONS])}{more}"
-        ]
+        return [f"categories, each with its own fit in .by: {', '.join(names[:SHOWN_COMPARISONS])}{more}"]
 
     def _describe_missing(self) -> list[str]:
         if len(self.components) < 2:

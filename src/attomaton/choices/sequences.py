@@ -1,4 +1,4 @@
-"""Choices as sequences: winners with losers or choice sets, lists of pairs, or rankings."""
+"""Read choices from sequences: winners with losers or choice sets, lists of pairs, or rankings."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
@@ -20,12 +20,12 @@ from attomaton.graphs.grouping import distinct_keys, find_keys
 
 ACCEPTED = (
     "give winners and losers (fit_choices(winners, losers=losers)), winners and choice sets, rankings=…, or "
-    'a frame with the names of its columns (fit_choices(frame, winner="winner", loser="loser"))'
+    'a frame and the names of its columns (fit_choices(frame, winner="winner", loser="loser"))'
 )
 
 
 class ChoiceData(NamedTuple):
-    """The data as supplied."""
+    """The data of choices as supplied."""
 
     winners: Any = None
     choice_sets: Any = None
@@ -42,7 +42,7 @@ def read_sequences(data: ChoiceData) -> ParsedChoices:
         raise InvalidSamples(f"no choices given; {ACCEPTED}")
     if data.losers is not None:
         if data.choice_sets is not None:
-            raise InvalidSamples("losers and choice_sets say the same thing twice; give one of them")
+            raise InvalidSamples("losers= cannot be combined with choice_sets=; leave one of them out")
         return _read_losers(data)
     if data.choice_sets is None:
         return _read_losers(_split_pairs(data))
@@ -50,7 +50,7 @@ def read_sequences(data: ChoiceData) -> ParsedChoices:
         _refuse_characters(data)
         return _read_losers(data._replace(losers=data.choice_sets))
     if data.tied is not None:
-        raise InvalidSamples("tied is for pairs; give winners and losers, or rankings with lists of ties")
+        raise InvalidSamples("tied= needs pairs; give winners and losers, or lists of tied items in rankings")
     return _read_choice_sets(data)
 
 
@@ -72,6 +72,7 @@ def _read_choice_sets(data: ChoiceData) -> ParsedChoices:
 def number_sets(
     winners: Sequence[Any], choice_sets: Sequence[Any], counts: object = None
 ) -> tuple[tuple[Any, ...], SetChoices]:
+    """Number the items of winners and choice sets that are Python objects."""
     _check_columns(winners=winners, choice_sets=choice_sets, counts=counts)
     kinds: set[type[Any]] = set(map(type, choice_sets))
     unfit: set[type[Any]] = {
@@ -82,10 +83,9 @@ def number_sets(
         members = choice_sets[bad.index(True)]
         fault = (
             f" is the string {members!r}; give a list of items (list({members!r}) for single characters), or "
-            "use losers=… if each row has one loser"
+            "use losers= if each row has one loser"
             if isinstance(members, str | bytes)
-            else f" is of type {type(members).__name__}; give a list, in which an item that is an option m "
-            "times occurs m times"
+            else f" is of type {type(members).__name__}; give a list of items"
         )
         raise BadRows("", bad, fault, noun="choice set")
     lengths = np.fromiter(map(len, choice_sets), np.int64, len(choice_sets))
@@ -109,8 +109,8 @@ def _make_sets(items: tuple[Any, ...], winner: Int64, lengths: Int64, members: I
         raise BadRows(
             "",
             absent,
-            f": the winner {item!r} is not in its choice set; add it, drop the choice, or use losers=… if "
-            "these are losers",
+            f": the winner {item!r} is not in the choice set; add the winner to the set, or use losers= if "
+            "the sets contain losers",
             noun="choice",
         )
     return SetChoices(winner, lengths, members, np.arange(len(winner)))
@@ -121,12 +121,12 @@ def _split_pairs(data: ChoiceData) -> ChoiceData:
     if isinstance(plain, Iterator | Set):
         kind = type(cast("Any", plain)).__name__
         raise InvalidSamples(
-            f"winners is of type {kind}, without a length or an order; give list(…) of it, alone "
-            "if it holds pairs (winner, loser)"
+            f"winners is of type {kind}, which has no length or no order; give a list of winners, or a list "
+            "of pairs (winner, loser)"
         )
     rows = cast("list[Any]", plain) if isinstance(plain, list | tuple) else []
     if not rows or not all(type(row) in (list, tuple) and len(row) == 2 for row in rows):
-        raise InvalidSamples(f"only winners are given, without the sets they were chosen from; {ACCEPTED}")
+        raise InvalidSamples(f"there are winners but no losers or choice sets; {ACCEPTED}")
     won, lost = [row[0] for row in rows], [row[1] for row in rows]
     if any(isinstance(entry, list | set) for entry in [*won, *lost]):
         raise InvalidSamples(
@@ -137,9 +137,10 @@ def _split_pairs(data: ChoiceData) -> ChoiceData:
 
 
 def _read_losers(data: ChoiceData) -> ParsedChoices:
+    """Read winners and losers; an entry of losers may be a list."""
     for name, values in (("winners", data.winners), ("losers", data.losers)):
         if isinstance(values, str | bytes):
-            raise InvalidSamples(f"{name} is the string {values!r}; give a list, [{values!r}] for one item")
+            raise InvalidSamples(f"{name} is the string {values!r}; give a list, such as [{values!r}]")
     _check_columns(winners=data.winners, losers=data.losers, counts=data.counts, tied=data.tied)
     if not len(data.losers):
         raise InvalidSamples(NO_ROWS)
@@ -148,15 +149,16 @@ def _read_losers(data: ChoiceData) -> ParsedChoices:
     winners_are_tuples = any(issubclass(kind, tuple) for kind in kinds)
     if not holds_items(data.losers) and not winners_are_tuples:
         if data.tied is not None:
-            raise InvalidSamples("tied is for pairs; give one loser in each row, or rankings")
+            raise InvalidSamples(
+                "tied= needs pairs; give one loser in each row, or rankings with lists of tied items"
+            )
         return _read_lists_of_losers(data)
     items, (winner, loser) = number_columns({"winner": data.winners, "loser": data.losers})
     tie = next((item for item in items if isinstance(item, str) and is_tie(item)), None)
     if tie is not None:
         raise InvalidSamples(
-            f"a winner or loser is {tie!r}; if such a row is a tie, name both contestants and the outcome: "
-            "first=, second= and outcome= (on the command line: --first, --second, --outcome), or tied=; if "
-            "it is an item, rename it"
+            f"a winner or loser is {tie!r}; if the row is a tie, use first=, second= and outcome= (on the "
+            "command line: --first, --second, --outcome), and if it is an item, rename the item"
         )
     outcome = np.full(len(winner), FIRST)
     if data.tied is not None:
@@ -165,7 +167,7 @@ def _read_losers(data: ChoiceData) -> ParsedChoices:
 
 
 def _read_lists_of_losers(data: ChoiceData) -> ParsedChoices:
-    """Rows with several losers; an entry that is not a collection is one loser."""
+    """Read rows with several losers each."""
     winners = as_list(data.winners)
     rows = [_members(entry) for entry in as_list(data.losers)]
     bad = [
@@ -176,8 +178,8 @@ def _read_lists_of_losers(data: ChoiceData) -> ParsedChoices:
         raise BadRows(
             "",
             bad,
-            f": the winner {winners[bad.index(True)]!r} is also among the losers; remove it, or give "
-            "choice_sets, which include the winner",
+            f": the winner {winners[bad.index(True)]!r} is also among the losers; remove the winner from the "
+            "losers, or use choice_sets=",
         )
     sets = [[winner, *losers] for winner, losers in zip(winners, rows, strict=True)]
     items, choices = number_sets(winners, sets, data.counts)
@@ -194,12 +196,12 @@ def _members(entry: Any) -> list[Any]:
 def _read_rankings(data: ChoiceData) -> ParsedChoices:
     for name, values in (("winners", data.winners), ("choice_sets", data.choice_sets)):
         if values is not None:
-            raise InvalidSamples(f"rankings already contain {name}; give only one of them")
+            raise InvalidSamples(f"rankings= cannot be combined with {name}=; give only one of them")
     if data.losers is not None or data.tied is not None:
-        raise InvalidSamples("rankings need no losers or tied; put tied items in a list inside the ranking")
+        raise InvalidSamples("rankings= cannot be combined with losers= or tied=; put tied items in a list")
     rankings = _plain(data.rankings)
     if not rankings:
-        raise InvalidSamples("there are no rankings; give at least one")
+        raise InvalidSamples("there are no rankings; give at least one ranking")
     rankings = [as_list(ranking) if hasattr(ranking, "tolist") else ranking for ranking in rankings]
     _check_columns(rankings=rankings, counts=data.counts)
     times = counts_of(data.counts, len(rankings))
@@ -213,7 +215,7 @@ def _read_rankings(data: ChoiceData) -> ParsedChoices:
 
 
 def holds_items(values: Any) -> bool:
-    """Whether each entry of a column is one item, not a collection."""
+    """Whether each entry of a column is an item, not a collection of items."""
     if list_values(values) is not None or getattr(values, "ndim", 1) > 1 or not hasattr(values, "__len__"):
         return False
     if not isinstance(values, list | tuple) and as_arrow(values) is not None:
@@ -225,7 +227,6 @@ def holds_items(values: Any) -> bool:
 
 
 def _plain(values: Any) -> Any:
-    """A column as a list, with lists in place of arrays; a list unchanged."""
     if isinstance(values, list | tuple | range) or not hasattr(values, "__len__"):
         return cast("Any", values)
     if isinstance(values, str) or (library_of(values) == "builtins"):
@@ -234,7 +235,7 @@ def _plain(values: Any) -> Any:
 
 
 def _refuse_characters(data: ChoiceData) -> None:
-    """Reject strings that contain their one-letter winner: they may be sets of letters or losers."""
+    """Reject strings that contain the one-letter winner; they may be losers or sets of letters."""
     winners, texts = as_list(data.winners), as_list(data.choice_sets)
     rows = list(zip(winners, texts, strict=False))
     letters = all(
@@ -242,20 +243,20 @@ def _refuse_characters(data: ChoiceData) -> None:
     )
     if letters and any(len(text) > 1 for _, text in rows):
         raise InvalidSamples(
-            f"{show(texts[0])} may be a loser or a set of letters; use losers=…, or give lists: "
+            f"{show(texts[0])} may be a loser or a set of letters; use losers=, or give lists: "
             "[list(text) for text in choice_sets]"
         )
 
 
 def _check_columns(**columns: Any) -> None:
-    """Reject columns without a length or an order, of different lengths, or with different pandas indexes."""
+    """Reject columns without length or order, or with different lengths or pandas indexes."""
     present = {name: values for name, values in columns.items() if values is not None}
     for name, values in present.items():
         if not hasattr(values, "__len__"):
-            raise InvalidSamples(f"{name} is of type {type(values).__name__}, without a length; give a list")
+            raise InvalidSamples(f"the type {type(values).__name__} of {name} has no length; give a list")
         kind: type = type(values)  # pyright: ignore[reportUnknownVariableType]
         if issubclass(kind, set | frozenset | Mapping):
-            raise InvalidSamples(f"{name} is of type {kind.__name__}, without an order; give a list")
+            raise InvalidSamples(f"{name} is of type {kind.__name__}, which has no order; give a list")
     indexes = [
         values.index
         for values in present.values()
@@ -263,10 +264,10 @@ def _check_columns(**columns: Any) -> None:
     ]
     if any(not index.equals(indexes[0]) for index in indexes):
         raise InvalidSamples(
-            "the Series have different indexes, so their rows may not belong together; give columns of one "
-            "frame, or .reset_index(drop=True) of each"
+            "the Series have different indexes, so their rows may not belong together; use columns of one "
+            "frame, or call .reset_index(drop=True) on each Series"
         )
     lengths = {name: len(values) for name, values in present.items()}
     if len(set(lengths.values())) > 1:
         sizes = ", ".join(f"{length} {name}" for name, length in lengths.items())
-        raise InvalidSamples(f"there are {sizes}; give one of each per choice")
+        raise InvalidSamples(f"the lengths differ ({sizes}); give one entry of each for every choice")

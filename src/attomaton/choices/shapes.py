@@ -1,4 +1,4 @@
-"""Tables in other shapes, rewritten as pairs or alternatives: PGN files, wins, scores, wide surveys."""
+"""Rewrite PGN files, matrices of wins, scores and wide surveys as tables of pairs or alternatives."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,11 +16,11 @@ from attomaton.choices.numbering import BadRows, is_missing
 from attomaton.corpora.readers.tables import library_of
 
 TAG = re.compile(r'\s*\[(\w+)\s+"((?:[^"\\]|\\.)*)"\]')
-"""A tag of a game in a PGN file, such as ``[White "Polgar"]``."""
+"""A tag in a PGN file, such as ``[White "Polgar"]``."""
 
 
 def read_games(lines: Iterable[str]) -> tuple[dict[str, list[str | None]], list[int]]:
-    """The tags of the finished games of a PGN file by name, and the line where each game begins."""
+    """The tags of the finished games of a PGN file, and the line where each game begins."""
     games, in_tags = list[tuple[int, dict[str, str]]](), False
     for number, line in enumerate(lines, 1):
         tag = TAG.match(line)
@@ -37,7 +37,7 @@ def read_games(lines: Iterable[str]) -> tuple[dict[str, list[str | None]], list[
 
 
 def read_matrix(data: Any) -> tuple[dict[Any, Any], dict[str, Any]] | None:
-    """A square array of wins, or a frame whose index names the winners, as a table of wins; else None."""
+    """A table of wins from a square array, or from a frame with winners as its index; else None."""
     if type(data) is np.ndarray:
         wins: Any = cast("Any", data)
         if wins.ndim != 2 or wins.shape[0] != wins.shape[1] or len(wins) < 3 or wins.dtype.kind not in "iuf":
@@ -60,7 +60,7 @@ def read_matrix(data: Any) -> tuple[dict[Any, Any], dict[str, Any]] | None:
 
 
 class JudgeScore(NamedTuple):
-    """The score that a judge gave to an item, and the row of the data that says it."""
+    """The score of an item by a judge, and its row in the data."""
 
     row: int
     judge: int
@@ -69,14 +69,14 @@ class JudgeScore(NamedTuple):
 
 
 def pair_scores(named: NamedColumns) -> NamedColumns:
-    """Scores that a judge gave to several items, as comparisons; judges are clusters unless others are named.
+    """Compare any two items that one judge scored; judges are the clusters unless ``cluster`` is given.
 
-    There is one row per judge and a column per item, or one row per judge (``situation``) and item.
+    A row contains either all scores of a judge, or one score, with ``situation`` and ``alternative``.
     """
     scores, n_judges = _list_scores(named)
     pairs = [pair for scored in _scores_by_judge(scores, n_judges) for pair in combinations(scored, 2)]
     if not pairs:
-        raise InvalidSamples("no judge scored two items; give scores of at least two items by one judge")
+        raise InvalidSamples("no judge scored two items; give at least two scores of one judge")
     table: dict[Any, Any] = {
         "first": [first.item for first, _ in pairs],
         "second": [second.item for _, second in pairs],
@@ -97,7 +97,7 @@ def pair_scores(named: NamedColumns) -> NamedColumns:
 
 
 def list_alternatives(named: NamedColumns) -> NamedColumns:
-    """A survey with one row per choice, and a column per alternative, as one row per alternative."""
+    """Turn a survey with one row per choice into a table with one row per alternative."""
     names = list(cast("Sequence[Any]", named.roles["alternative"]))
     position = _chosen_position(named.take("chosen"), names)
     n_choices, n_alternatives = len(position), len(names)
@@ -109,14 +109,14 @@ def list_alternatives(named: NamedColumns) -> NamedColumns:
         gone = ~available[np.arange(n_choices) * n_alternatives + position]
         if gone.any():
             raise BadRows(
-                "the chosen alternative in ", gone, " was not available; correct it, or drop the row"
+                "the chosen alternative in ", gone, " was not available; correct the row, or drop it"
             )
     covariates = _repeat_labels(named, row[available])
     if "features" in covariates:
         features = covariates["features"]
         if not isinstance(features, Mapping):
             raise InvalidSamples(
-                "features of a table with one row per choice have one column per alternative: "
+                "features= must name one column per alternative if the table has one row per choice; write "
                 "features={'price': ['price_car', 'price_train']}"
             )
         covariates["features"] = {
@@ -132,6 +132,7 @@ def list_alternatives(named: NamedColumns) -> NamedColumns:
 
 
 def _chosen_position(values: Any, names: Sequence[Any]) -> Int64:
+    """The position of the chosen alternative, from its name or its number from 1."""
     number, distinct = number_values(values)
     position_of: dict[Any, int] = {key: k for k in range(len(names)) for key in (k + 1, str(k + 1))}
     position_of |= {name: k for k, name in enumerate(names)}
@@ -140,7 +141,7 @@ def _chosen_position(values: Any, names: Sequence[Any]) -> Int64:
     if unread.any():
         value = distinct[number[int(np.argmax(unread))]]
         listed = f"{show(names[0])}, …, {show(names[-1])}, or 1 to {len(names)}"
-        raise BadRows(f"chosen is {show(value)} in ", unread, f"; give {listed}, or drop the row")
+        raise BadRows(f"chosen is {show(value)} in ", unread, f"; write {listed}, or drop the row")
     return position
 
 
@@ -169,11 +170,12 @@ def _scores_by_judge(scores: Sequence[JudgeScore], n_judges: int) -> list[list[J
             except (TypeError, ValueError):
                 bad.append(score.row)
     if bad:
-        raise BadRows("the score in ", bad, " is not a number; correct it, or leave the cell empty")
+        raise BadRows("the score in ", bad, " is not a number; write a number, or leave the cell empty")
     return by_judge
 
 
 def _repeat_labels(named: NamedColumns, rows: Int64) -> dict[str, Any]:
+    """The covariates, with clusters and categories for these rows."""
     repeated = dict(named.covariates)
     for name in ("cluster", "by"):
         if name in repeated:
@@ -184,10 +186,11 @@ def _repeat_labels(named: NamedColumns, rows: Int64) -> dict[str, Any]:
 
 
 def _flatten(named: NamedColumns, titles: Any, role: str, names: Sequence[Any], n_choices: int) -> Float64:
+    """Join the columns of the alternatives, row by row."""
     listed = as_sequence(titles)
     if len(listed) != len(names):
         raise InvalidSamples(
-            f"{role} has {len(listed)} columns for {len(names)} alternatives; give one for each"
+            f"{role} has {len(listed)} columns for {len(names)} alternatives; name one column for each"
         )
     columns = [read_numbers(find_column(named.table, title, role), role, n_choices) for title in listed]
     return np.column_stack(columns).ravel()

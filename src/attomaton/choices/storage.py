@@ -1,7 +1,4 @@
-"""Save a fit to a folder and load it: choices, scores, and items.
-
-Loading recomputes the components and the certificate, so neither has to be trusted.
-"""
+"""Save a fit to a folder, and load it; loading recomputes the components and the certificate."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -35,7 +32,7 @@ KIND = FolderKind("choices", "a fit of choices", "attomaton choices --out")
 
 
 class StoredFit(NamedTuple):
-    """The fields of a fit in a folder; those of each category are still the content of their folders."""
+    """The fields of a fit in a folder; the fits of categories are not unpacked yet."""
 
     items: tuple[Any, ...]
     graph: Components
@@ -72,6 +69,7 @@ def pack_choice_fit(fit: StoredFit) -> Run:
 
 
 def unpack_choice_fit(run: Run) -> StoredFit:
+    """Read and check the fields of a fit."""
     manifest = run.manifest
     items = tuple(_item_from_json(record) for record in run.records["items"])
     if len(set(items)) < len(items):
@@ -85,7 +83,7 @@ def unpack_choice_fit(run: Run) -> StoredFit:
     if "logit" in manifest:
         graph, model = _unpack_logit(run, len(items), edges, tally)
     elif edges is None:
-        raise ValueError("there is no table of edges")
+        raise ValueError("the table of edges is missing")
     else:
         graph = find_components(edges)
         model = _unpack_luce(run, len(items), graph, tally)
@@ -113,13 +111,13 @@ def _without_prefix(entries: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def _item_to_json(item: Any) -> Any:
-    """An item as JSON: strings and numbers unchanged, a tuple as an object with the key ``tuple``."""
+    """An item as JSON; a tuple becomes an object with the key ``tuple``."""
     if item is None or type(item) in (str, int, bool) or (type(item) is float and np.isfinite(item)):
         return item
     if type(item) is tuple:
         return {"tuple": [_item_to_json(element) for element in cast("tuple[Any, ...]", item)]}
     raise UnsupportedOption(
-        f"the item {item!r} of type {type(item).__name__} cannot be saved; fit strings or numbers"
+        f"the item {item!r} of type {type(item).__name__} cannot be saved; use strings or numbers as items"
     )
 
 
@@ -127,7 +125,7 @@ def _item_from_json(record: Any) -> Any:
     if isinstance(record, Mapping):
         return tuple(_item_from_json(element) for element in cast("Mapping[str, list[Any]]", record)["tuple"])
     if isinstance(record, list):
-        raise ValueError("an item in items.json is a list")
+        raise ValueError("an item in items.json is a list, which is not supported")
     return record
 
 
@@ -150,9 +148,9 @@ def _unpack_luce(run: Run, n_items: int, graph: Components, tally: ItemTally) ->
     scores = np.asarray(run.arrays["scores"], np.float64)
     prior = None if manifest["prior"] is None else _number(manifest["prior"])
     if type(denominator) is not int or denominator < 1 or prior == 0:
-        raise ValueError("parts or prior in manifest.json is not a positive number")
+        raise ValueError("parts or prior in manifest.json is not positive")
     if scores.shape != (n_items,) or not np.isfinite(scores).all():
-        raise ValueError("the scores are not one finite number for each item")
+        raise ValueError("the array of scores does not contain one finite number for each item")
     rankings = _check_rankings(run.tables["rankings"], n_items) if denominator > 1 else None
     return LuceScores(
         choices,
@@ -201,7 +199,7 @@ def _pack_logit(model: "LogitScores") -> Run:
 def _unpack_logit(
     run: Run, n_items: int, edges: EdgeTable | None, tally: ItemTally
 ) -> "tuple[Components, LogitScores]":
-    """The components and the scores; with a penalty the components are still those of the data."""
+    """The components, which a penalty does not change, and the scores."""
     from attomaton.choices.conditional import UNITS, LogitScores, Units
     from attomaton.choices.logit.fit import restore_fit
 
@@ -216,16 +214,16 @@ def _unpack_logit(
         if group is not None and (
             group.dtype.kind != "i" or group.shape != (n_situations,) or group.min() < 0
         ):
-            raise ValueError("the clusters or rankings are not one whole number for each situation")
+            raise ValueError("the clusters or rankings are not one integer of at least 0 for each situation")
     repeats = arrays.get("units/repeats")
     repeats = None if repeats is None else _check_numbers(repeats, n_situations)
     aliases = {str(name): str(text) for name, text in run.records["aliases"].items()}
     units = Units(str(manifest["units"]), repeats=repeats, **groups)
     if len(logit.problem.names) < n_items or units.kind not in UNITS:
-        raise ValueError("the items or the units of the standard errors are not those of the fit")
+        raise ValueError("the items or the units of the standard errors do not match the fit")
     model = LogitScores(logit, n_items, edges, tally, units, str(manifest["ties"]), aliases)
     if manifest["penalty"] not in (None, "firth"):
-        raise ValueError("the penalty in manifest.json is not firth")
+        raise ValueError("the penalty in manifest.json is unknown")
     if manifest["penalty"] is None:
         return model.components, model
     from attomaton.choices.firth import FirthScores
@@ -236,7 +234,7 @@ def _unpack_logit(
 def _check_numbers(values: Any, size: int) -> Any:
     numbers = np.asarray(values, np.float64)
     if numbers.shape != (size,) or not np.isfinite(numbers).all() or numbers.min(initial=0.0) < 0:
-        raise ValueError(f"an array is not {size} numbers of at least 0")
+        raise ValueError(f"an array does not contain {size} numbers of at least 0")
     return numbers
 
 
@@ -246,11 +244,11 @@ def _check_rankings(rankings: pa.Table, n_items: int) -> pa.Table:
     check_ids(items, n_items, "an item of the rankings")
     check_count_range(column(rankings, "count"), 1, "count in the table of rankings")
     if not np.array_equal(offsets, rank_offsets):
-        raise ValueError("a ranking has more or fewer places than items")
+        raise ValueError("the numbers of places and of items in a ranking differ")
     return rankings
 
 
 def _number(value: Any) -> float:
     if type(value) not in (int, float) or not np.isfinite(value) or value < 0:
-        raise ValueError(f"manifest.json gives {str(value)[:40]} where a number is needed")
+        raise ValueError(f"manifest.json contains {str(value)[:40]} instead of a number of at least 0")
     return float(value)
