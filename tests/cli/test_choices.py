@@ -110,14 +110,14 @@ def test_a_fit_is_saved_and_not_overwritten_by_accident(folder):
         (["games.csv", "--split", "|"], "name that column"),
         (["games.csv", "--loser", "lost"], "no column 'lost'"),
         (["games.csv", "--prior", "0"], "above 0"),
-        (["games.csv", "--figure", "board.gif"], "end it in .pdf, .png or .svg"),
+        (["games.csv", "--figure", "board.gif"], "end the name in .pdf, .png or .svg"),
         (["games.csv", "--figure", "games.png"], "attomaton did not write it"),
         (["games.csv", "--page", "games.csv"], "attomaton did not write it"),
         (["games.csv", "--page", "."], "is a folder"),
         (["games.csv", "--prior", "1", "--ridge", "1"], "give only one"),
-        (["games.csv", "--tests", "anova"], "--tests names 'anova'; give some of goodness_of_fit"),
-        (["games.csv", "--tests", "compare_judges"], "name their column with --cluster"),
-        (["games.csv", "--task", "winner"], "--task is for --tests compare_judges"),
+        (["games.csv", "--tests", "anova"], "--tests has 'anova'; choose from goodness_of_fit"),
+        (["games.csv", "--tests", "compare_judges"], "add --cluster COLUMN"),
+        (["games.csv", "--task", "winner"], "--task needs --tests compare_judges"),
     ],
 )
 def test_what_is_refused(folder, arguments, told):

@@ -81,6 +81,7 @@ class RemotePath:
         return self.url.partition("://")[0].lower() in _WEB
 
     def system(self) -> tuple[Any, str]:
+        """The file system of fsspec, and the path in it."""
         return open_system(self.url)
 
     def open(self, mode: str = "rb", ahead: int = READ_AHEAD) -> BinaryIO:
@@ -92,10 +93,12 @@ class RemotePath:
         return io.BufferedReader(RemoteFile(system, path, self.url, tag), ahead)
 
     def read_bytes(self) -> bytes:
+        """Read the whole file."""
         with self.open() as file:
             return file.read()
 
     def stat(self) -> Stat:
+        """The current size and tag."""
         system, path = self.system()
         with reaching(self.url):
             details = system.info(path)
@@ -104,6 +107,7 @@ class RemotePath:
         return stat_of(details)
 
     def is_file(self) -> bool:
+        """Whether there is a file of this name."""
         try:
             self.stat()
         except NothingThere:
@@ -157,11 +161,13 @@ class RemotePath:
             system.pipe_file(path, blob)
 
     def upload(self, file: Path) -> None:
+        """Upload a local file, replacing any earlier object."""
         system, path = self.system()
         with reaching(self.url, writing=True):
             system.put_file(str(file), path)
 
     def unlink(self) -> None:
+        """Remove the file, if it exists."""
         system, path = self.system()
         with reaching(self.url, writing=True), suppress(FileNotFoundError):
             system.rm_file(path)

@@ -93,6 +93,8 @@ def heads(
     """
     for name, value in THREADS.items():  # read when numpy and torch are imported
         os.environ.setdefault(name, value)
+    from attomaton.base.artifacts import check_target, is_parquet
+
     with needing("heads", "heads"):
         from attomaton.heads.audit.heads import AuditSettings
         from attomaton.heads.texts import read_for
@@ -105,7 +107,8 @@ def heads(
         raise UnsupportedOption("--show prints one head; leave --layers and --heads out, or leave --show out")
     if head_shown is not None and (figure is not None or page is not None):
         raise UnsupportedOption("--figure and --page draw all heads, and --show prints one; leave --show out")
-    _check_table(out)
+    if out is not None:
+        check_target(out, is_ours=is_parquet)
     check_drawings(figure, page)
     work = None  # the folder of finished layers
     if out is not None and head_shown is None and str(out) != "-":
@@ -208,13 +211,6 @@ def parse_layers(text: str) -> list[int]:
             )
         layers.update(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
     return sorted(layers)
-
-
-def _check_table(out: Path | None) -> None:
-    from attomaton.base.artifacts import check_target, is_parquet
-
-    if out is not None:
-        check_target(out, is_ours=is_parquet)
 
 
 def _write_files(value: Any, out: Path | None, figure: Path | None = None, page: Path | None = None) -> None:

@@ -86,7 +86,6 @@ class Allowance:
     documents: int = 0
 
     def spend(self, *, n_bytes: int, documents: int) -> None:
-        """Count unpacked bytes and documents; too many for the size of the file are an error."""
         if self.stored is None:
             return
         self.n_bytes += n_bytes

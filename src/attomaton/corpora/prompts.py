@@ -97,7 +97,6 @@ def _as_list(context: Any) -> list[Any]:
 
 
 def _number_tokens(tokens: list[Any], vocabulary: Vocabulary) -> tuple[Int32, tuple[str, ...]]:
-    """The ids of tokens that are strings; a string that is not a single token is an error."""
     if not all(isinstance(token, str) for token in tokens):
         raise UnknownToken("the context mixes texts and ids; give tokens as texts only, or as ids only")
     words = [check_text(str(token), "a token of the context") for token in tokens]

@@ -44,7 +44,7 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True)
 class Skipped:
-    """The number of documents of a corpus that were skipped, and the error of the ``first`` one."""
+    """``count`` documents of a corpus were skipped; ``first`` is the error of the first one."""
 
     count: int = 0
     first: str | None = None
@@ -256,10 +256,10 @@ def checked_window(window: object) -> int:
 def _check_sample_offsets(offsets: NDArray[np.integer[Any]], n_values: int, item: str) -> None:
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != n_values:
         shown = f"{offsets[0]} … {offsets[-1]}" if len(offsets) else "nothing"
-        raise InvalidSamples(f"{item} offsets are {shown}, not 0 … {n_values}; end with the number of ids")
+        raise InvalidSamples(f"{item} offsets must run from 0 to {n_values}, the number of ids, not {shown}")
     falling = np.flatnonzero(offsets[1:] < offsets[:-1])
     if len(falling):
-        raise InvalidSamples(f"{item} {falling[0]} ends before it starts; give {item} offsets in order")
+        raise InvalidSamples(f"{item} offsets must not decrease: {item} {falling[0]} ends before it starts")
 
 
 def _check_contexts(starts: Int64, stops: Int64, n_values: int) -> None:

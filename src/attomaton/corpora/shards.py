@@ -158,6 +158,7 @@ class Cuts:
         return len(self.starts) - 1
 
     def chunks(self, task: int, size: int) -> Iterator[Chunk]:
+        """Yield the documents of a task, about ``size`` tokens at a time."""
         stretches: list[list[int]] = self.stretches[self.starts[task] : self.starts[task + 1]].tolist()
         for shard, start, stop, first_row in stretches:
             path = self.paths[shard]

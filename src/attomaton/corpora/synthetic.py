@@ -216,7 +216,6 @@ def _draw_until(
 
 
 def _needed_samples(order: BlockOrder, rng: Generator) -> list[Sample]:
-    """A sample for each step of a cycle through each block, and a sample for each arc."""
     query, starts = order.query, list(accumulate(order.sizes, initial=0))
     pairs = [
         (start + step, start + (step + 1) % size)

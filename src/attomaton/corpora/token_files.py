@@ -145,7 +145,6 @@ def _explained(path: AnyPath, read: Callable[[], Any]) -> Any:
 
 
 def shard_table(offsets: Int64, ids: Int32, rows: Int64, source: str) -> pa.Table:
-    """Documents as rows of a shard, each with its source file and its row there."""
     lists = _arrow.ListArray.from_arrays(_arrow.array(offsets, _arrow.int32()), _arrow.array(ids))
     name = _arrow.array([source]).take(_arrow.array(np.zeros(len(rows), np.int32)))
     return _arrow.Table.from_arrays([lists, name, _arrow.array(rows)], schema=SHARD_SCHEMA)
@@ -168,7 +167,6 @@ def write_shards(
 
 
 def _number_shards(tables: Iterable[pa.Table], shard_tokens: int) -> Iterator[tuple[int, int, pa.Table]]:
-    """The number of the shard of each table, and the number of its tokens."""
     shard, filled = 0, 0
     for table in tables:
         if filled >= shard_tokens:
@@ -180,7 +178,6 @@ def _number_shards(tables: Iterable[pa.Table], shard_tokens: int) -> Iterator[tu
 
 
 def _join_tables(tables: Iterable[tuple[pa.Table, int]], counts: dict[str, int]) -> Iterator[Any]:
-    """Tables joined to row groups; their documents and tokens are added to ``counts``."""
     pending: list[pa.Table] = []
     size = 0
     for table, n_tokens in tables:

@@ -61,7 +61,9 @@ def write_board(board: Board, out: str | Path = "board.html", *, title: str = "R
         for number, rows in enumerate(boards, 1)
     ]
     if board.coefficients:
-        sections.append(_list_coefficients(board))
+        listing = list_coefficients(board.coefficients, board.scale)
+        cells = [[escape(shorten(cell, TEXT_LENGTH)) for cell in row] for row in listing.rows]
+        sections.append(_write_table("Coefficients", listing.headers, cells))
     notes = {
         "How to read it": [*board.remarks(), *board.notes],
         "Compare next": map(str, board.next_comparisons()),
@@ -122,12 +124,6 @@ def _section(board: Board, rows: list[dict[str, Any]], title: str) -> str:
     drawings = [_draw_interval(row, abscissa, board.centre) for row in rows]
     lines = [[*texts, drawing] for texts, drawing in zip(cells, drawings, strict=True)]
     return _write_table(title, [*headers, ""], lines, ' class="board"')
-
-
-def _list_coefficients(board: Board) -> str:
-    listing = list_coefficients(board.coefficients, board.scale)
-    rows = [[escape(shorten(cell, TEXT_LENGTH)) for cell in row] for row in listing.rows]
-    return _write_table("Coefficients", listing.headers, rows)
 
 
 def _write_table(

@@ -23,7 +23,7 @@ TEXT_TYPE = pa.large_string()  # of columns with texts of tokens
 
 
 def pick_queries(automaton: Automaton, choice: Sequence[str] | int | None = None) -> Bool:
-    """Which tokens are queries to write, shape (n_tokens,): those named, the k most frequent, or all."""
+    # a choice is names, the number of most frequent queries, or None for all
     present = np.zeros(automaton.n_tokens, bool)
     index = automaton.index
     present[column(index, "query")[column(index, "components") > 0]] = True
@@ -155,6 +155,5 @@ def join_rows(offsets: Int64, texts: Any, separator: str) -> Any:
 
 
 def join_columns(*columns: Any) -> Any:
-    """The texts of each row joined; a plain string is repeated in every row."""
     texts = [_arrow.scalar(text, TEXT_TYPE) if isinstance(text, str) else text for text in columns]
     return _compute.binary_join_element_wise(*texts, _arrow.scalar("", TEXT_TYPE))

@@ -9,7 +9,7 @@ from attomaton.base.ranges import RangeReader
 
 BLOCK_BYTES = 1 << 17  # bytes of a block; the last one may be smaller
 BLOCK_DIGITS = 16  # hexadecimal digits kept of the SHA-256 of a block
-REPLACED = " or replaced after it was opened; load the run again, or write it again"
+REPLACED = ", or was replaced after it was opened; load the run again, or write it again"
 """End of the message about a file that does not match the manifest of the opened run."""
 
 
@@ -41,7 +41,7 @@ class CheckedFile(RangeReader):
         for number in range(first, last + 1):
             block = blob[number * BLOCK_BYTES - start : (number + 1) * BLOCK_BYTES - start]
             if _digest_block(block) != self._digests[BLOCK_DIGITS * number : BLOCK_DIGITS * (number + 1)]:
-                raise CorruptRun(f"{self.name} was altered after it was written,{REPLACED}")
+                raise CorruptRun(f"{self.name} was altered after it was written{REPLACED}")
         return blob[self.position - start : self.position - start + length]
 
 

@@ -178,7 +178,7 @@ class PartedTable:
             except CorruptRun:
                 raise
             except FileNotFoundError as error:
-                raise CorruptRun(f"{path} is missing, or was removed{REPLACED}") from error
+                raise CorruptRun(f"{path} is missing{REPLACED}") from error
             except (OSError, ValueError, IndexError) as error:  # Arrow's errors are ValueErrors
                 raise CorruptRun(f"{path} cannot be read ({error}); write the run again") from error
         size, n_rows = self._group_rows(partition), int(self.files[partition]["rows"])

@@ -119,7 +119,6 @@ def _list_lengths(array: Any) -> Int64:
 
 
 def _cut_rows(sizes: Int64) -> list[int]:
-    """The borders at which rows of these sizes are cut into batches: 0, …, the number of rows."""
     ends = np.cumsum(sizes)
     cuts = [0]
     while cuts[-1] < len(sizes):
@@ -132,7 +131,6 @@ def _cut_rows(sizes: Int64) -> list[int]:
 def _text_batch(
     array: Any, rows: Int64, sizes: Int64, source: str, reading: Reading, skips: Skips
 ) -> TextBatch:
-    """Read rows of text: all at once, unless one is too long or not UTF-8."""
     values: Any = array
     if int(sizes.max(initial=0)) <= reading.max_bytes:
         with suppress(UnicodeDecodeError):
@@ -158,7 +156,6 @@ def _text_batch(
 
 
 def _token_batch(array: Any, rows: Int64, source: str, reading: Reading, skips: Skips) -> TokenBatch:
-    """Read rows of ids: all at once, unless one is bad."""
     lengths = _list_lengths(array)
     if ID_BYTES * int(lengths.max(initial=0)) <= reading.max_bytes:
         with suppress(AttomatonError):  # the bad row is reported below

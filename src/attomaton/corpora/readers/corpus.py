@@ -159,7 +159,6 @@ class ReadingOptions(TypedDict, total=False):
 
 
 def check_options(options: ReadingOptions) -> None:
-    """Refuse an unknown option, as Python refuses an unknown keyword argument."""
     unknown = sorted(options.keys() - ReadingOptions.__annotations__.keys())
     if unknown:
         raise TypeError(
@@ -252,7 +251,6 @@ def printable_tokenizer(tokenizer: str | Vocabulary) -> str:
 
 
 def warn_of_skipped(skipped: Skipped) -> dict[str, Any]:
-    """Warn about skipped documents, if there are any; return their manifest entry."""
     if skipped.count:
         warnings.warn(errors.SkippedDocuments(skipped.count, skipped.first), stacklevel=3)
     return {"skipped": asdict(skipped)}

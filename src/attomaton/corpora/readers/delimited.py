@@ -75,7 +75,6 @@ class DelimitedReader(RecordReader, TableReader):
         return _CsvRows(self.source, self.reading, "\t" if is_tsv else DELIMITERS)
 
     def _choose_column(self, columns: list[str]) -> int:
-        """The index of the column to read; if it is not clear which, the error lists the columns."""
         chosen, source = self.reading.column, self.source
         present = list_columns(columns)
         if chosen is None:
@@ -144,7 +143,6 @@ class _CsvRows:
         self._at_end = True
 
     def read(self) -> Iterator[tuple[int, list[str] | AttomatonError]]:
-        """Yield the cells of each row after the header, or its error, with the number of its first line."""
         while not self._at_end:
             self._row_start, self._row_length = self.line_number + 1, 0
             try:

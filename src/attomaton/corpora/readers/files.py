@@ -123,7 +123,6 @@ class TableReader(FileReader):
         return f"row {row} of {self.source}"
 
     def read_whole(self) -> str:
-        """The uncompressed text of a file, which must be UTF-8 and not too large."""
         stored, most = self.stored(), LARGEST_TEXT_TABLE
         if stored is not None:
             most = min(most, max(TABLE_BYTES, TABLE_RATIO * stored))
@@ -149,7 +148,6 @@ class TableReader(FileReader):
         )
 
     def check_number(self, number: int, noun: str, most: int) -> None:
-        """Refuse a table with more rows (or values) than ``most``, and than its size on disk explains."""
         stored = self.stored()
         if stored is not None and number > max(most, stored // 2):
             raise self._repetitive(stored, f"has {number:,} {noun}")
@@ -183,20 +181,17 @@ def naming(source: str, position: Callable[[], str] = str) -> Generator[None]:
         ) from error
     except MemoryError as error:
         raise UnreadableSource(
-            f"{source}{position()} needs more memory than this machine has; split large rows, or download "
-            "it again"
+            f"{source}{position()} does not fit into memory; split large rows, or download it again"
         ) from error
     except Exception as error:
         if not is_url(source):
             raise
         raise UnreadableSource(  # each store behind a URL has errors of its own
-            f"{source}{position()} cannot be read: {type(error).__name__}: {error}; check the URL and your "
-            "access"
+            f"{source}{position()} cannot be read: {type(error).__name__}: {error}; check the URL"
         ) from error
 
 
 def text_cure(source: str) -> str:
-    """Advice for a text that was given in place of a path; empty if it looks like a path."""
     if not any(sign.isspace() for sign in source):
         return ""
     return (
@@ -229,7 +224,6 @@ def decode_utf8(content: bytes, location: str) -> str:
 
 
 def _encoding_advice(content: bytes) -> str:
-    """Describe bytes that are not UTF-8, and advise what to do."""
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return " (it looks like UTF-16); convert it to UTF-8 first: iconv -f UTF-16 -t UTF-8"
     if content[:2] == b"\x1f\x8b" or content[:4] == b"\x28\xb5\x2f\xfd":

@@ -143,7 +143,6 @@ def read_record(out: Path, folder: str, index: int) -> dict[str, Any]:
 
 
 def input_key(reader: Reader, reading: Reading) -> str:
-    """The digest of the content of an input, its name, and the reading options."""
     return artifacts.digest_record([FORMAT, reader.name, reader.digest(), reading.to_record()])
 
 

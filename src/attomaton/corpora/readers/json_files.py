@@ -120,7 +120,6 @@ class JsonLinesReader(JsonTableReader):
 
 
 def check_records(read: Callable[[], Any], source: str) -> list[Any]:
-    """The value read from JSON, which must be a list of objects, one for each row."""
     records = explained_json(read, source)
     if not isinstance(records, list) or not records:
         raise InvalidSamples(f"{source} is not a list of JSON objects; write one object for each row")
@@ -139,7 +138,6 @@ def read_json_value(text: str, location: str) -> Any:
 
 
 def explained_json(parse: Callable[[], Parsed], location: str) -> Parsed:
-    """The value that ``parse`` reads from JSON, with errors that name the location."""
     try:
         return parse()
     except RecursionError as error:

@@ -113,7 +113,6 @@ def safe_path() -> Generator[None]:
 
 
 def _begin_worker(stop: Any) -> None:
-    """Prepare a new worker: it ignores Ctrl-C, ends with its parent, and uses one thread."""
     global _stop
     _stop = stop
     os.environ["TOKENIZERS_PARALLELISM"] = "false"

@@ -39,7 +39,6 @@ Document = Text | Integers  # a document as text, as the list of its tokens, or 
 
 
 def document_in(value: Any, reading: Reading, location: str) -> Document:
-    """The document in the selected field of a record."""
     if not isinstance(value, Mapping):
         raise UnreadableSource(
             f"{location} is not a JSON object; write one object with a text on each line (a .json file may "
@@ -117,7 +116,6 @@ class RecordReader(FileReader):
         yield from batch_documents(skips.filter(self._results()), skips)
 
     def _results(self) -> Iterator[tuple[int, Document | AttomatonError]]:
-        """Yield each document with its row, or the error of a document that cannot be read."""
         raise NotImplementedError
 
 

@@ -59,7 +59,6 @@ BYTE_TYPES: Any = (bytes, bytearray, memoryview)
 
 
 def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
-    """The readers of a corpus, in the order in which its files are read."""
     reading = reading or Reading()
     readers = _list_readers(source, reading)
     has_columns = tables.is_data_frame(source) or any(reader.has_columns for reader in readers)
@@ -133,7 +132,6 @@ def is_ids(source: Any) -> bool:
 
 
 def reader_of(file: File, reading: Reading) -> Reader:
-    """The reader for ``reading.format`` or for the suffix of a file; plain text if there is neither."""
     suffix = suffix_of(file, reading)
     reader = READERS.get(suffix) if suffix else TextReader
     if reader is None and reading.format is not None:
@@ -219,7 +217,6 @@ def _is_our_folder(folder: Path) -> bool:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether a path is a regular file; a pipe, a device or a broken link is an error."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError as error:

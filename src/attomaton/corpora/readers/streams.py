@@ -47,7 +47,6 @@ class StreamReader(FileReader):
             yield cutter.finish()
 
     def _read(self, file: BinaryIO, dtype: "np.dtype[Any]", position: int) -> Integers:
-        """The next ids of the stream; a file that ends inside an id is an error."""
         blob = bytearray()
         size_at_once = IDS_AT_ONCE * dtype.itemsize
         while len(blob) < size_at_once and (blob_read := file.read(size_at_once - len(blob))):
@@ -88,7 +87,6 @@ class _Cutter:
         return self._take()
 
     def finish(self) -> TokenBatch:
-        """The last document, unless it is empty."""
         if self._length:
             self._close()
         return self._take()
@@ -133,7 +131,6 @@ class _Cutter:
 
 
 def _read_header(file: BinaryIO, source: str) -> tuple["np.dtype[Any]", tuple[int, ...]]:
-    """The type and the shape of an ``.npy`` array of ids."""
     npy: Any = np.lib.format
     try:
         version = npy.read_magic(file)

@@ -56,7 +56,6 @@ class ParquetReader(TableReader):
     """A ``.parquet`` file: one column of text or of lists of ids; rows are numbered from 0."""
 
     def table(self) -> Any:
-        """All rows; a file that declares too large a size is an error."""
         with self.file.open_raw() as raw:
             parquet = open_parquet(raw)
             footer = parquet.metadata
@@ -113,7 +112,6 @@ class ArrowReader(FileReader):
 
 
 def _open_arrow(raw: Any, fields: list[int] | None) -> tuple[Any, Iterator[Any]]:
-    """The schema and the batches of a file, with all fields or only those with these indices."""
     raw.seek(0)
     magic = raw.read(len(ARROW_MAGIC))
     raw.seek(0)
@@ -198,7 +196,6 @@ def is_data_frame(source: Any) -> bool:
 
 
 def read_frame(source: Any, reading: Reading) -> Reader:
-    """The reader of the selected column of a frame, or of its only column with documents."""
     library = library_of(source)
     if type(source).__name__ == "LazyFrame":
         raise UnreadableSource("a LazyFrame has no data yet; call .collect() on it")
@@ -249,7 +246,6 @@ def _column_of(frame: Any, reading: Reading, title: str) -> Any:
 
 
 def _guess_schema(names: list[str], columns: list[Any]) -> Any:
-    """The Arrow types of pandas columns from their first values; text for objects without an Arrow type."""
     arrays = [_to_arrow(column.dropna().head(SAMPLE_ROWS)) for column in columns]
     types = [_arrow.string() if isinstance(array, list) else array.type for array in arrays]
     return _arrow.schema(list(zip(names, types, strict=True)))

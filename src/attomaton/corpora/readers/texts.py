@@ -52,7 +52,6 @@ def read_beginning(file: File, reading: Reading, size: int) -> bytes:
 
 
 def decode_text(content: bytes, source: str, reading: Reading) -> str:
-    """The text of a plain-text file, without byte order mark and with line feeds as line ends."""
     if len(content) > reading.max_bytes:
         raise too_long(source, reading, advice="read each line as a document with Reading(documents='line')")
     text = decode_utf8(content.removeprefix(BYTE_ORDER_MARK), source)
@@ -60,7 +59,6 @@ def decode_text(content: bytes, source: str, reading: Reading) -> str:
 
 
 def _is_json(beginning: bytes) -> bool:
-    """Whether a file that begins with these bytes is JSON, by its first line that is not blank."""
     lines = beginning.removeprefix(BYTE_ORDER_MARK).split(b"\n", 64)
     line = next((line.strip() for line in lines if line.strip()), b"")
     if line in (b"{", b"[") or line.startswith((b'[{"', b'["', b'[ {"')):

@@ -150,7 +150,6 @@ class _CorpusJob:
         return artifacts.digest_record([FORMAT, list(inputs), self.tokenizer, fixed, self.shard_tokens])
 
     def run(self, out: Path, workers: int, progress: Advance = silent) -> None:
-        """Write shards, records and the manifest into a folder that contains no other files."""
         vocabulary, readers = self.vocabulary, self.readers
         with artifacts.explained(out):
             _prepare(out, len(readers), has_words=vocabulary is None)
@@ -178,7 +177,6 @@ class _CorpusJob:
 
 
 def _prepare(out: Path, n_inputs: int, *, has_words: bool) -> None:
-    """Create the subfolders; remove files of inputs that no longer exist."""
     for folder in (out / WORD_RECORDS, out / INPUT_RECORDS):
         folder.mkdir(parents=True, exist_ok=True)
     (out / artifacts.MANIFEST).unlink(missing_ok=True)

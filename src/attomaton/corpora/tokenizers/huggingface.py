@@ -146,7 +146,6 @@ class HuggingFaceEncoder:
 
 
 def check_json(definition: str) -> None:
-    """Refuse a ``tokenizer.json`` with settings that no real tokenizer has."""
     if len(definition) > TOKENIZER_BYTES:
         raise _wrong(f"the file has {len(definition):,} characters, more than {TOKENIZER_BYTES:,}")
     try:
@@ -171,7 +170,6 @@ def check_json(definition: str) -> None:
 
 
 def _check_tokens(vocab: Any, added: Any, most: int) -> None:
-    """Refuse ids of ``most`` or more, tokens that are too long, and too many tokens."""
     tokens: list[Any] = []  # of Unigram, whose vocabulary is [token, score] by id
     ids: list[tuple[str, Any]] = []  # of tokens
     size = 0

@@ -46,7 +46,6 @@ class Llama2cEncoder:
         return joined.removeprefix(b" ").decode("utf-8", errors="replace")
 
     def _bytes_of(self, index: int) -> bytes:
-        """The bytes of a token; a byte token, such as ``<0x0A>``, is that byte."""
         token = self._tokens[index] if 0 <= index < len(self._tokens) else b""
         byte = _BYTE.fullmatch(token) if FIRST_BYTE <= index < FIRST_BYTE + 256 else None
         return token if byte is None else bytes([int(byte[1], 16)])
@@ -98,7 +97,6 @@ class Llama2cEncoder:
 
 
 def _parse_tokens(content: bytes) -> tuple[list[bytes], list[float]]:
-    """The tokens and scores after the header: score, length and text of each token in turn."""
     tokens: list[bytes] = []
     scores: list[float] = []
     offset = HEADER_BYTES

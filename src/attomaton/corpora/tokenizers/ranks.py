@@ -116,14 +116,12 @@ class TiktokenEncoder:
         return name_all({**names, **{index: token for token, index in self._special.items()}})
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of consecutive ids; an id without a token adds nothing."""
         texts = {index: token.encode() for token, index in self._special.items()}
         texts.update({index: token for token, index in self._ranks.items()})
         return b"".join(texts.get(index, b"") for index in ids).decode("utf-8", errors="replace")
 
 
 def parse_ranks(content: str, most: int) -> dict[bytes, int]:
-    """The rank of each token of a ``.tiktoken`` file; ranks must be below ``most``."""
     ranks: dict[bytes, int] = {}
     for number, line in enumerate(content.splitlines(), 1):
         if not line.strip():

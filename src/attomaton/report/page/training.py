@@ -34,7 +34,6 @@ def read_training(run: Path) -> dict[str, Any] | None:
 
 
 def read_verdict_records(run: Path) -> list[dict[str, Any]]:
-    """The verdicts that ``attomaton verify`` wrote for this training; empty if there are none."""
     shown = ("claim", "status", "value", "bound", "reason")
     try:
         return [{name: verdict[name] for name in shown} for verdict in read_kept(run)]

@@ -31,7 +31,7 @@ SCRIPTS = (
 
 @dataclass(frozen=True)
 class Written:
-    """A page that was written to ``path``: its size, and how much of the run it shows.
+    """A page that was written to ``path``, in ``n_bytes``, and how much of the run it shows.
 
     It shows ``n_shown`` of the ``n_queries`` queries of the run, which have ``samples_share`` of its
     realisable samples, and ``n_heads`` attention heads.
