@@ -59,11 +59,11 @@ def test_options_that_do_not_exist_are_refused(tmp_path):
         at.learn([0, 1, 0], keep=at.Selection(queries=["a"]))
     with pytest.raises(TokenOutOfRange, match="query 7 is not in 0 … 1"):
         at.learn([0, 1, 0], keep=at.Selection(queries=[7]))
-    with pytest.raises(UnknownToken, match="no vocabulary; give the context as token ids"):
+    with pytest.raises(UnknownToken, match="no vocabulary, so a context cannot be text; give token ids"):
         at.learn([0, 1, 0]).explain("a")
     with pytest.raises(TokenOutOfRange, match="token 5 at position 1 of the context is not in 0 … 1"):
         at.learn([0, 1, 0]).explain([0, 5])
-    with pytest.raises(TokenOutOfRange, match="give integers"):
+    with pytest.raises(TokenOutOfRange, match="give one list of integers"):
         at.learn([0, 1, 0]).explain([0.5])
     with pytest.raises(UnsupportedOption, match="queries is the text 'ab'; give a list"):
         at.learn([0, 1, 0], keep=at.Selection(queries="ab"))

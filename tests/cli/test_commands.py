@@ -87,7 +87,7 @@ def test_markup_in_tokens_is_shown_as_text(folder):
             ["learn", "missing.txt"],
             "error: missing.txt cannot be read: No such file or directory; check the path",
         ),
-        (["learn", "story.txt", "--tokenizer", "bpe"], "error: there is no tokenizer 'bpe'"),
+        (["learn", "story.txt", "--tokenizer", "bpe"], "error: the tokenizer 'bpe' is unknown"),
         (
             ["learn", "story.txt", "--engine", "polars"],
             "error: engine is 'polars'; choose auto, memory, duckdb or spark",

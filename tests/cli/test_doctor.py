@@ -19,7 +19,7 @@ def test_it_prints_tables_and_ends_with_0(tmp_path):
     printed = attomaton("doctor", cwd=tmp_path)
     assert printed.returncode == 0, printed.stderr
     assert printed.stderr == ""
-    for text in ("(core)", "numpy", "Java", "processors", "never run on a real", "memory", "data folder"):
+    for text in ("(core)", "numpy", "Java", "processors", "not tested on a real", "memory", "data folder"):
         assert text in printed.stdout
 
 

@@ -47,7 +47,7 @@ def test_json_counts_what_is_in_the_files(folder):
     [
         (["run"], "give --graphml FILE, --csv FOLDER, or both"),
         (["run", "--csv", "x", "--nodes", "queries"], "choose components or tokens"),
-        (["run", "--csv", "x", "--queries", "zebra"], "not among the 61 tokens of the vocabulary: 'zebra'"),
+        (["run", "--csv", "x", "--queries", "zebra"], "not in the vocabulary of 61 tokens: 'zebra'"),
         (
             ["run", "--csv", "run/tables"],
             "run/tables is inside run, which attomaton wrote",

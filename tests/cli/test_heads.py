@@ -74,7 +74,7 @@ def test_one_head_is_shown_with_every_rung(folder):
         (["--show", "first"], "such as 4.0 or L4H0"),
         (["--show", "3.0"], "there is no head 3.0"),
         (["--show", "0.0", "--figure", "one.pdf"], "leave --show out"),
-        (["--figure", "heads.gif"], "end it in .pdf"),
+        (["--figure", "heads.gif"], "end the name in .pdf"),
     ],
 )
 def test_wrong_asking_is_one_sentence(folder, asked, said):
@@ -188,7 +188,7 @@ def test_a_run_of_attomaton_is_read_with_its_own_words(own):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (["--figure", "heads.gif"], "end it in .pdf, .png or .svg"),
+        (["--figure", "heads.gif"], "end the name in .pdf, .png or .svg"),
         (["--show", "0.0", "--figure", "heads.png"], "leave --show out"),
         (["--out", "notes.txt"], "notes.txt"),
     ],
@@ -319,7 +319,7 @@ def test_ctrl_c_leaves_a_table_and_the_same_command_goes_on(deeper, monkeypatch)
     ended = run_inside(*command, "heads.parquet", cwd=deeper)
     assert ended.returncode == 130
     assert "heads.parquet contains the finished layers: HeadAudit(16 heads of 2 of 3 layers" in ended.stderr
-    assert "To continue where it stopped: attomaton heads model story.jsonl" in ended.stderr
+    assert "To resume, run: attomaton heads model story.jsonl" in ended.stderr
     partial = HeadAudit.load(deeper / "heads.parquet")
     assert (partial.layers, partial.n_layers) == ([0, 1], 3)
     assert (deeper / "heads.parquet.partial").is_dir()

@@ -27,7 +27,7 @@ def advice_of(told):
     line = told.stderr.splitlines()[-1]
     if line == "Stopped.":
         return None
-    before, _, command = line.partition("To continue where it stopped: ")
+    before, _, command = line.partition("To resume, run: ")
     assert (before, command.split()[0]) == ("Stopped. ", "attomaton")
     return shlex.split(command)[1:]
 

@@ -76,7 +76,7 @@ def test_a_stopped_command_says_how_to_resume_and_does(folder, name, number):
     command = COMMANDS[name]
     code, last = stop_in(STAGES[name], command, folder, number)
     assert code == 128 + number
-    before, _, advice = last.partition("To continue where it stopped: attomaton ")
+    before, _, advice = last.partition("To resume, run: attomaton ")
     assert before == "Stopped. "
     added = ["--resume"] if name == "train" else []
     assert shlex.split(advice) == [*command, *added]

@@ -83,7 +83,7 @@ def test_other_optimisers_and_steps_that_fall(folder):
         (["story.txt", "--out", "run", "--resume"], "error: the run in run has other settings: "),
         (["story.txt", "--out", "story.txt"], "error: story.txt is a file; give the path of a folder"),
         (["missing.txt", "--out", "x"], "error: missing.txt cannot be read"),
-        (["story.txt", "--out", "x", "--dim", "100000"], "give a smaller --dim"),
+        (["story.txt", "--out", "x", "--dim", "100000"], "use a smaller --dim"),
         (["story.txt"], "Missing option '--out'"),
         (["story.txt", "--out", "x", "--optimiser", "sgd"], "give one of descent, sign, adam"),
         (

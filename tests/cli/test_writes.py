@@ -14,7 +14,7 @@ def test_a_head_that_writes_is_learned_and_asked(tmp_path):
     )
     assert learned.returncode == 0, learned.stderr
     assert "label in the context (identity)" in learned.stdout
-    assert "realisable (label written by a context token)" in learned.stdout
+    assert "realisable (a context token writes the label)" in learned.stdout
     told = run_inside("explain", "run", "a dog and a", "--json", cwd=tmp_path)
     answer = json.loads(told.stdout)
     assert sum(probability for _, probability in answer["written"]) > 0.999
@@ -36,8 +36,8 @@ def test_a_map_is_read_from_a_file(tmp_path):
         (tmp_path / "bad.json").write_text(text)
         refused = run_inside("learn", "story.txt", "--writes", "bad.json", cwd=tmp_path)
         assert refused.returncode == 2
-        assert "token to token" in refused.stderr
-    assert "not a file that can be read" in " ".join(
+        assert "tokens to tokens" in refused.stderr
+    assert "nor a file that can be read" in " ".join(
         run_inside("learn", "story.txt", "--writes", "successors", cwd=tmp_path).stderr.split()
     )
 
@@ -51,4 +51,4 @@ def test_what_such_a_run_cannot_answer_is_refused(tmp_path):
         refused = run_inside(*command, cwd=tmp_path)
         assert refused.returncode == 2
         told = " ".join(refused.stderr.split())
-        assert "learned with --writes" in told or "learned with writes=" in told
+        assert "learned with --writes" in told or "learn_writing" in told

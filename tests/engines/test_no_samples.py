@@ -40,7 +40,7 @@ def test_so_do_shards_and_tokenised_folders(call, tmp_path):
         told = {words_of(CALLS[call], tmp_path / folder, engine) for engine in ENGINES}
         assert told == {
             f"no document of {folder} (3 in total) has two tokens, but a sample needs a context and a label; "
-            "give longer documents, or read them with another tokenizer"
+            "give longer documents, or use another tokenizer"
         }
 
 

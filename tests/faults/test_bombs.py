@@ -106,7 +106,7 @@ def test_lists_of_a_length_of_nothing(tmp_path):
 
 
 ROWS = 6_000_000
-MERGE = "merge equal rows into one with a count, or decompress the file"
+MERGE = "replace equal rows by one row with a count, or decompress the file"
 
 
 def gzipped(path, blob, times):

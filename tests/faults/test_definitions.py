@@ -29,7 +29,7 @@ DEFINITIONS = {
     "a negative id": (small(model={"vocab": {"a": 0, "b": -1}}), "the id of 'b' is -1"),
     "half an id": (small(model={"vocab": {"a": 0, "b": 1.5}}), "the id of 'b' is 1.5"),
     "true as an id": (small(model={"vocab": {"a": 0, "b": True}}), "the id of 'b' is True"),
-    "one id for two": (small(model={"vocab": {"a": 0, "b": 0, "[UNK]": 1}}), "two tokens of its vocabulary have the same id"),
+    "one id for two": (small(model={"vocab": {"a": 0, "b": 0, "[UNK]": 1}}), "two tokens of the vocabulary have the same id"),
     "a large added token": (small(added_tokens=[{**ADDED, "id": 4_000_000_000, "content": "<s>"}]), "the id of '<s>' is 4000000000"),
     "a long token": (small(model={"vocab": {"a": 0, "x" * 100_000: 1}}), "a token has 100,000 characters"),
     "a name twice": ('{"model": {"vocab": {"a": 0, "a": 4000000000}}}', "has a duplicate key"),

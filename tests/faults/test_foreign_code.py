@@ -82,7 +82,7 @@ def test_where_python_would_not_listen(place, texts, tmp_path):
     script = tmp_path / "mine.py"
     script.write_text(code)
     result = place.run([sys.executable, "-E", script])
-    assert "run it with -I, or also with -P, or use one worker" in result.stderr
+    assert "add the option -P, or use one worker" in result.stderr
     assert not place.witness.exists()
 
 

@@ -149,7 +149,7 @@ def test_standard_input_in_python_and_its_errors(monkeypatch, tmp_path):
     with pytest.raises(UnreadableSource, match="standard input is not UTF-8"):
         read_corpus("-")
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(UnreadableSource, match="there is no standard input here"):
+    with pytest.raises(UnreadableSource, match="this process has no standard input"):
         read_corpus("-")
     monkeypatch.chdir(tmp_path)
     Path("-").write_text("a file of that name")

@@ -153,7 +153,7 @@ def test_a_regular_expression_without_end_is_given_up(tmp_path):
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 30
     assert done.returncode == 2, done.stderr
-    assert "backtracks without end; give another tokenizer" in " ".join(done.stderr.split())
+    assert "backtracks without end; use another tokenizer" in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
 
 
@@ -186,7 +186,7 @@ def test_a_decoder_without_end_is_given_up(tmp_path):
     decoder = {"type": "Replace", "pattern": {"Regex": BACKTRACKING}, "content": ""}
     write_tokenizer(tmp_path / "tokenizer.json", decoder=decoder)
     vocabulary = Vocabulary.fixed(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(UnreadableSource, match="give another tokenizer"):
+    with pytest.raises(UnreadableSource, match="use another tokenizer"):
         vocabulary.join([3] * 8)
 
 
@@ -196,7 +196,7 @@ def test_a_long_text_takes_a_tokenizer_30_seconds_at_most(tmp_path):
     write_tokenizer(tmp_path / "tokenizer.json", pre_tokenizer=split_by(BACKTRACKING))
     vocabulary = Vocabulary.fixed(str(tmp_path / "tokenizer.json"))
     text, before = LINE * 450_000, time.process_time()
-    with pytest.raises(UnreadableSource, match="backtracks without end; give another tokenizer"):
+    with pytest.raises(UnreadableSource, match="backtracks without end; use another tokenizer"):
         vocabulary.encode(text)
     assert time.process_time() - before < 30
 

@@ -208,9 +208,9 @@ def go_wrong(hour, texts):
             lambda: at.learn(folder / "visits.csv", reading=at.Reading(column="Path")),
             "no column called 'Path'; it has user, path",
         ),
-        (lambda: at.learn(folder / "visits.jsonl"), "name the field with column"),
+        (lambda: at.learn(folder / "visits.jsonl"), "choose a field with column"),
         (lambda: at.learn(folder / "structured.log"), "begins with JSON"),
-        (lambda: at.learn(folder / "visits.log.1"), "give its format"),
+        (lambda: at.learn(folder / "visits.log.1"), "set its format"),
         (lambda: at.learn(folder / "headless.csv"), "if the file has no header, add one"),
         (lambda: at.learn(folder / "empty.csv"), "is empty"),
         (lambda: at.learn(folder / "latin.csv"), "is not UTF-8 text"),
@@ -221,13 +221,13 @@ def go_wrong(hour, texts):
         (lambda: at.learn(io.StringIO(texts[0])), "give the path of the file"),
         (lambda: at.learn(texts, reading=at.Reading(column="path")), "has no columns"),
         (lambda: at.learn(None), "a corpus is a path"),
-        (lambda: at.learn(texts, tokenizer="words"), "there is no tokenizer 'words'"),
+        (lambda: at.learn(texts, tokenizer="words"), "the tokenizer 'words' is unknown"),
     ):
         hour.refused(says, call, says)
-    assert "name the field with column" in hour.run("train", "visits.jsonl", "--out", "no", code=2)
+    assert "choose a field with column" in hour.run("train", "visits.jsonl", "--out", "no", code=2)
     assert "begins with JSON" in hour.run("learn", "-", given=(folder / "visits.jsonl").read_bytes(), code=2)
     assert "it is compressed" in hour.run("learn", "-", given=(folder / "visits.csv.gz").read_bytes(), code=2)
-    assert "too few tokens" in hour.run("learn", "-", given=b"", code=2)
+    assert "a context and a label need two" in hour.run("learn", "-", given=b"", code=2)
 
 
 def main(folder):

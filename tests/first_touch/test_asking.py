@@ -73,7 +73,7 @@ def test_only_unknown_words_are_no_evidence(auto):
     assert auto.predict_proba("zebra gnu").sum() == 0.0
     assert auto.retrieve("zebra gnu").tolist() == []
     assert auto.attention("zebra gnu").tolist() == [0.5, 0.5]
-    with pytest.raises(at.AttomatonError, match="none has an id"):
+    with pytest.raises(at.AttomatonError, match="have no id"):
         auto.sample("zebra gnu")
 
 
@@ -93,7 +93,7 @@ def test_the_command_line_names_unknown_words(folder):
     record = json.loads(run_inside("explain", "run", "zebra the", "--json", cwd=folder).stdout)
     assert record["unknown"] == ["zebra"]
     quiet = run_inside("explain", "run", "zebra the", "--quiet", cwd=folder)
-    assert (quiet.stdout, quiet.stderr) == ("the\n", "Not in the vocabulary, so unseen: zebra\n")
+    assert (quiet.stdout, quiet.stderr) == ("the\n", "Words outside the vocabulary: zebra\n")
 
 
 def test_ids_are_asked_by_ids_on_the_command_line(tmp_path):

@@ -65,5 +65,5 @@ def test_learn_says_that_a_training_would_be_replaced_too(tmp_path):
     path.write_text("the cat saw the dog and the cat saw the bird and the dog")
     call("train", path, "--window", 6, "--steps", 2, "--out", tmp_path / "run", "--quiet")
     call("learn", path, "--window", 6, "--out", tmp_path / "run", "--quiet")
-    with pytest.raises(UnwritablePlace, match="with a training run in it, which would be removed too"):
+    with pytest.raises(UnwritablePlace, match="and a training, which would be removed too"):
         call("learn", path, "--window", 6, "--out", tmp_path / "run")

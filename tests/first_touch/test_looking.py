@@ -66,7 +66,7 @@ def test_a_query_that_cannot_be_drawn_says_why(query):
 
 def test_a_word_that_is_not_known_says_so():
     auto = at.learn(["to be or not to be", "to be is to do"])
-    with pytest.raises(at.AttomatonError, match="not among the 6 tokens"):
+    with pytest.raises(at.AttomatonError, match="not in the vocabulary of 6 tokens"):
         auto.plot("zebra")
     assert auto.plot("to").get_yticklabels()[0].get_text() == "be"
     assert len(auto.plot_context("zebra to $x_1$ né 灯 to").patches) == 6

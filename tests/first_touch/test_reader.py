@@ -106,7 +106,7 @@ def test_train_reads_what_learn_reads(folder):
         assert made["tokens"] == at.learn(TEXTS).n_tokens
     refused = run_inside("train", "a.jsonl", "--out", "no", cwd=folder)
     assert refused.returncode == 2
-    assert "has no field 'text' (it has id, message); name the field with column" in refused.stderr
+    assert "has no field 'text', only id, message; choose a field with column" in refused.stderr
 
 
 def test_a_list_of_lists_of_words_is_a_corpus():
@@ -131,7 +131,7 @@ def test_a_list_of_paths_is_files(folder):
 
 def test_a_text_that_is_no_path_is_refused_with_the_cure():
     for text in ("the cat sat on the mat", "what? is [this] " * 40):
-        with pytest.raises(at.AttomatonError, match=r"if this is the text itself, a list of documents"):
+        with pytest.raises(at.AttomatonError, match=r"if this is the text itself, give a list of documents"):
             at.learn(text)
 
 
@@ -167,9 +167,7 @@ def test_standard_input_is_read_in_every_format(folder, monkeypatch):
 
 def test_json_on_standard_input_is_not_taken_for_text(folder, monkeypatch):
     from_stdin(monkeypatch, (folder / "a.jsonl").read_bytes())
-    with pytest.raises(
-        at.AttomatonError, match="standard input begins with JSON; read it as JSON with format"
-    ):
+    with pytest.raises(at.AttomatonError, match="standard input begins with JSON; set format"):
         at.learn("-")
     from_stdin(monkeypatch, (folder / "a.csv").read_bytes())
     with pytest.raises(at.AttomatonError, match="standard input has no columns"):
@@ -184,9 +182,9 @@ def test_a_column_of_what_has_none_is_refused(folder):
 
 def test_a_log_of_any_name_is_read_as_it_is_said_to_be(folder):
     (folder / "a.log").rename(folder / "access.log.1")
-    with pytest.raises(at.AttomatonError, match="give its format"):
+    with pytest.raises(at.AttomatonError, match="set its format"):
         at.learn(folder / "access.log.1")
     read = at.read_corpus(folder / "access.log.1", reading=Reading(format="txt", documents="line"))
     assert same(read, at.read_corpus(TEXTS))
-    with pytest.raises(at.AttomatonError, match="there is no format 'docx'"):
+    with pytest.raises(at.AttomatonError, match="the format 'docx' is unknown"):
         at.read_corpus(folder / "access.log.1", reading=Reading(format="docx"))

@@ -149,14 +149,14 @@ def test_only_the_queries_asked_for_are_written(automaton, tmp_path):
 
 
 def test_what_cannot_be_picked_is_an_error(automaton):
-    with pytest.raises(UnknownToken, match="not among the 16 tokens"):
+    with pytest.raises(UnknownToken, match="not in the vocabulary of 16 tokens"):
         pick_queries(automaton, ["nowhere"])
     with pytest.raises(UnsupportedOption, match="give a whole number, 1 or more"):
         pick_queries(automaton, 0)
-    with pytest.raises(UnsupportedOption, match="no query was named"):
+    with pytest.raises(UnsupportedOption, match="no query is named"):
         pick_queries(automaton, [])
     few = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1], n_tokens=3))
-    with pytest.raises(UnknownToken, match="'1' is not the query of any realisable sample"):
+    with pytest.raises(UnknownToken, match="'1' is not a query of this run"):
         pick_queries(few, ["1"])
     with pytest.raises(UnknownToken, match="give ids below 3"):
         pick_queries(few, ["3"])
@@ -190,7 +190,7 @@ def test_a_failure_leaves_the_old_file_and_no_draft(automaton, tmp_path, monkeyp
 def test_the_run_itself_is_no_place_to_write_to(tmp_path):
     (tmp_path / "run").mkdir()
     for inside in ("run", "run/manifest.json", "run/../run/x"):
-        with pytest.raises(UnwritablePlace, match="is in the run folder"):
+        with pytest.raises(UnwritablePlace, match="is inside the run folder"):
             refuse_run_folder(tmp_path / "run", tmp_path / inside)
     refuse_run_folder(tmp_path / "run", tmp_path / "runs.graphml")
 

@@ -61,7 +61,7 @@ def test_an_unfinished_training_is_kept_and_can_be_resumed(tmp_path):
 def test_a_run_that_is_there_is_replaced_only_where_that_is_asked_for(tmp_path):
     train(tmp_path / "run")
     at.learn(TEXT, out=tmp_path / "run", **MORE)
-    with pytest.raises(UnwritablePlace, match="with a training run in it, which would be removed too"):
+    with pytest.raises(UnwritablePlace, match="and a training, which would be removed too"):
         at.learn(TEXT, out=tmp_path / "run", **MORE)
     at.learn(TEXT, out=tmp_path / "run", overwrite=True, **MORE)
     assert not (tmp_path / "run" / "training").exists()

@@ -228,11 +228,7 @@ class Attention(ABC):
 
 def check_many(contexts: Any) -> None:
     if isinstance(contexts, str):
-        raise UnsupportedOption(
-            "contexts is a single text, not a list; give a list of texts, or call predict(text)"
-        )
+        raise UnsupportedOption("contexts is a single text; give a list of texts, or call predict(text)")
     kind = type(contexts).__name__
     if isinstance(contexts, Mapping) or hasattr(contexts, "columns") or not isinstance(contexts, Iterable):
-        raise UnsupportedOption(
-            f"contexts is of type {kind}, not a list; give a list of texts, or one column of a frame"
-        )
+        raise UnsupportedOption(f"contexts is of type {kind}; give a list of texts, or one column of a frame")

@@ -252,12 +252,11 @@ class _Side:
         return np.where(self._keys[row] == keys, self._support[row], 0)
 
     def relate(self, query: Int32, first: Int32, second: Int32, n_shared: int) -> Int64:
-        """Relation of ``first`` to ``second`` under a query, an index of ``RELATIONS``, shape (n_pairs,)."""
         ids = np.full(n_shared, self._components.edges.n_tokens)  # beyond the vocabulary: not a node
         ids[self._shared] = np.arange(len(self._shared))
         first_row, is_first = self._components.rows(ids[query], ids[first])
         second_row, is_second = self._components.rows(ids[query], ids[second])
-        relation = np.full(len(query), UNSEEN)
+        relation = np.full(len(query), UNSEEN)  # of ``first`` to ``second``
         both = np.flatnonzero(is_first & is_second)
         component = self._components.component_of_node
         ends = component[first_row[both]], component[second_row[both]]

@@ -110,7 +110,6 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         return self
 
     def _make_samples(self, tokens: Int64, padded: Bool, class_of_sample: Int64) -> Samples:
-        """The samples whose label is a token; also stores which tokens are classes, and their classes."""
         is_token = np.zeros(len(self.classes_), bool)  # classes that are tokens: the whole numbers from 0 up
         if self.classes_.dtype.kind in "iuf":
             is_token = self.classes_ >= 0

@@ -29,19 +29,15 @@ class Rule(Enum):
 
     DETERMINED = "one component precedes every other component of the context: the theorem decides"
     INCOMPARABLE = (
-        "no component precedes all others, so hard scores decide, and soft scores in a tie; no theorem "
-        "applies"
+        "no component precedes all others: hard scores decide, and soft scores in a tie (no theorem)"
     )
     UNSEEN_IGNORED = (
         "tokens without evidence under this query get probability 0; the theorem decides among the others"
     )
     NO_EVIDENCE = "there is no evidence under this query, so every position has equal weight by convention"
-    SCORED = (
-        "every token of the context has a finite score under this query; their softmax is the probability"
-    )
+    SCORED = "every token of the context has a finite score under this query: the softmax of these scores"
     UNSEEN_BACKGROUND = (
-        "tokens without evidence under this query keep their background score by convention; no theorem "
-        "applies"
+        "tokens without evidence under this query keep their background score, by convention (no theorem)"
     )
     BACKGROUND = "there is no evidence under this query, so background scores decide by convention"
 
@@ -210,9 +206,7 @@ class Explanation(Tabular):
 
 def describe_ties(explanation: Explanation) -> list[str]:
     n_retrieved = len(explanation.retrieved)
-    sentence = (
-        f"The retrieved tokens are in {n_retrieved} components of equal hard score, which no path orders."
-    )
+    sentence = f"The retrieved tokens are in {n_retrieved} components of equal hard score, without a path."
     return [sentence] if n_retrieved > 1 else []
 
 
@@ -235,7 +229,6 @@ def explain_prediction(
     unknown: tuple[str, ...],
     graph_of: Callable[[int], QueryGraph],
 ) -> Explanation:
-    """The explanation of a prediction for one context; ``name`` gives the text of a token."""
     tokens, is_node = prediction.bags.token, prediction.is_node
     component = prediction.component[is_node]
     tokens_of = {
@@ -265,8 +258,7 @@ def explain_prediction(
 def _find_beaten(
     graph: QueryGraph, retrieved: list[int], others: list[int], context: set[int]
 ) -> dict[int, tuple[tuple[Edge, ...], ...]]:
-    """Each component that every retrieved component precedes → the edges of each step of a path to it."""
-    order = QueryOrder(graph)
+    order = QueryOrder(graph)  # component → the edges of each step of a path to it
     searches = [order.search(top) for top in retrieved]
     beaten = [number for number in others if all(reached[order.local(number)] for reached, _ in searches)]
     evidence = order.evidence(searches[0][1], retrieved[0], beaten)

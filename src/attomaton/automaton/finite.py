@@ -50,9 +50,7 @@ class FiniteAttention(Tabular, Attention):
                 "of one corpus"
             )
         if not (np.isfinite(self._values).all() and np.isfinite(self.background).all()):
-            raise MismatchedParts(
-                "some scores are not finite; give finite scores, or use Automaton for the limit"
-            )
+            raise MismatchedParts("some scores are not finite; use Automaton for the limit")
 
     def __repr__(self) -> str:
         return f"FiniteAttention({self.scores.num_rows:,} scores, {self.n_tokens:,} tokens)"

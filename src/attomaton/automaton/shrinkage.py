@@ -45,7 +45,6 @@ class Shrinkage:
     background: Float64
 
     def solve(self, strength: float, *, vocabulary: Vocabulary | None = None) -> FiniteAttention:
-        """The attention whose scores are shrunk towards the pooled scores with this strength above 0."""
         _check_positive(strength, "strength")
         pooled = self.background[column(self.pairs, "token")]
         scores = Newton(atol=ATOL).solve(self.problem, anchor=pooled, stiffness=strength)

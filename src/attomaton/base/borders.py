@@ -1,7 +1,7 @@
 """Check arrays from users and files, because the compiled kernels do not check bounds.
 
 Every array that indexes another is checked once, when a public value is made from a file or from user input:
-type, length and range, in a few passes of numpy. Values that our own code derives from checked ones are not
+type, length and range, in a few passes of numpy. Values that our own code derives from checked values are not
 checked again (:func:`trusted`).
 """
 
@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from attomaton.base.errors import AttomatonError, MismatchedParts
 from attomaton.base.options import show
+from attomaton.base.printing import count_noun
 from attomaton.base.tables import Float64, Int32, Int64, Integers, column
 
 Value = TypeVar("Value")
 Refusal = type[AttomatonError]
 
-MEND = "use a value that attomaton returned, or correct this one"
+MEND = "correct it, or use a value that attomaton returned"
 
 CONTIGUOUS: Final = ("C", "A", "E")
 """Requirements of kernels, for ``np.require``: in C order, aligned, and a plain array."""
@@ -30,7 +31,7 @@ MOST_COUNTED = 1 << 53
 
 
 def trusted(kind: type[Value], **fields: Any) -> Value:
-    """A frozen dataclass of fields that our own code derived from checked values, without its checks."""
+    """A frozen dataclass without its checks, from fields that our own code derived from checked values."""
     value = object.__new__(kind)
     for name, field in fields.items():
         object.__setattr__(value, name, field)
@@ -46,17 +47,16 @@ def check_size(size: object, most: int, name: str, *, error: Refusal = Mismatche
 
 
 def check_int32(values: object, name: str, *, error: Refusal = MismatchedParts) -> Int32:
-    """A one-dimensional array of whole numbers as int32; copied only if it has another type or layout."""
+    """A one-dimensional array of whole numbers as int32, copied only if its type or layout differs."""
     return _check_integers(values, np.dtype(np.int32), name, error)
 
 
 def check_int64(values: object, name: str, *, error: Refusal = MismatchedParts) -> Int64:
-    """A one-dimensional array of whole numbers as int64; copied only if it has another type or layout."""
     return _check_integers(values, np.dtype(np.int64), name, error)
 
 
 def check_floats(values: object, shape: tuple[int | None, ...], name: str, *, finite: bool = True) -> Float64:
-    """A C array of this shape (None means any length) as float64, all finite unless ``finite`` is false."""
+    """A C array of this shape (None is any length) as float64, all finite unless ``finite`` is false."""
     try:
         numbers = np.require(values, np.float64, CONTIGUOUS)
     except (TypeError, ValueError) as problem:
@@ -72,13 +72,12 @@ def check_floats(values: object, shape: tuple[int | None, ...], name: str, *, fi
 
 
 def check_ids(ids: Integers, size: int, name: str, *, error: Refusal = MismatchedParts) -> None:
-    """Check that every id is in 0 … size − 1."""
     if not len(ids) or (int(ids.min()) >= 0 and int(ids.max()) < size):
         return
     outside = np.flatnonzero((ids < 0) | (ids >= size))
     raise error(
         f"{name} is {ids[outside[0]]} in row {outside[0]}, outside 0 … {size - 1} "
-        f"({len(outside):,} such row{'s' * (len(outside) > 1)}); {MEND}"
+        f"({count_noun(len(outside), 'such row')}); {MEND}"
     )
 
 
@@ -94,7 +93,7 @@ def check_count_range(counts: Integers, least: int, name: str) -> None:
 
 
 def check_rising(keys: Integers, name: str, *, strictly: bool = True) -> None:
-    """Check that keys increase from row to row; without ``strictly``, that they do not decrease."""
+    """Check that keys increase from row to row, or do not decrease if ``strictly`` is false."""
     wrong = keys[1:] <= keys[:-1] if strictly else keys[1:] < keys[:-1]
     if wrong.any():
         row = int(np.argmax(wrong)) + 1
@@ -105,7 +104,7 @@ def check_rising(keys: Integers, name: str, *, strictly: bool = True) -> None:
 def check_offsets(offsets: Int64, n_values: int, name: str, *, error: Refusal = MismatchedParts) -> None:
     """Check that offsets begin at 0, do not decrease, and end at ``n_values``."""
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != n_values or (offsets[1:] < offsets[:-1]).any():
-        raise error(f"{name} must increase from 0 to {n_values}, the number of values; {MEND}")
+        raise error(f"{name} must rise from 0 to {n_values}, the number of values; {MEND}")
 
 
 def check_kind(value: object, kind: type[object], name: str) -> None:
@@ -121,7 +120,7 @@ def check_lengths(name: str, /, **arrays: Any) -> None:
 
 
 def check_table(table: object, schema: pa.Schema, name: str) -> None:
-    """Check that a table has these columns, has no nulls and passes Arrow's own full validation."""
+    """Check that a table has these columns and no nulls, and passes the full validation of Arrow."""
     if not isinstance(table, pa.Table):
         raise MismatchedParts(f"{name} is of type {type(table).__name__}; give a pyarrow.Table")
     columns = {entry.name: entry.type for entry in cast("Any", schema)}

@@ -1,7 +1,7 @@
 """Lazy imports: the ``__init__`` of a package lists its public names, and each is loaded on demand.
 
-The list is imports for type checkers; :func:`open_door` reads them from the source and executes each when its
-name is first used, so that ``import attomaton`` does not load PyTorch, DuckDB or SciPy.
+The list consists of imports for type checkers. :func:`open_door` reads them from the source, and executes
+each when its name is first used, so that ``import attomaton`` does not load PyTorch, DuckDB or SciPy.
 """
 
 import ast

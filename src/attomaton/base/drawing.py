@@ -1,7 +1,7 @@
 """Draw figures in the house style: those of reports, and the ``plot`` methods of values.
 
-matplotlib is loaded when something is drawn. The style is ``report/paper.mplstyle``; other code can use it by
-name: ``matplotlib.pyplot.style.use("attomaton.report.paper")``. Plots give colours by value, because
+matplotlib is loaded when something is drawn. The style is ``report/paper.mplstyle``, which other code can use
+by name: ``matplotlib.pyplot.style.use("attomaton.report.paper")``. Plots set colours by value, because
 matplotlib looks up numbered colours only when a figure is shown, after the style has ended.
 """
 
@@ -30,17 +30,14 @@ HOUSE_LIGHT = "0.93"
 
 @contextmanager
 def paper_style() -> Generator[None]:
-    """Draw and save figures in the house style alone, ignoring the session's settings.
+    """Draw and save figures in the house style, ignoring the settings of the session.
 
     Examples
     --------
     >>> import matplotlib as mpl
-    >>> session = mpl.rcParams["font.size"]
     >>> with paper_style():
     ...     mpl.rcParams["font.size"]
     6.5
-    >>> mpl.rcParams["font.size"] == session
-    True
     """
     with loading_matplotlib():
         from matplotlib import style
@@ -53,7 +50,7 @@ def paper_style() -> Generator[None]:
 def house_axes(
     ax: Any = None, *, height: float, width: float = ONE_COLUMN, n: int = 1, side_by_side: bool = False
 ) -> Generator[Any]:
-    """The axes to draw on in the house style: ``ax``, or ``n`` new ones above each other or ``side_by_side``.
+    """The axes to draw on in the house style: ``ax``, or ``n`` new axes in a column (or ``side_by_side``).
 
     New axes belong to pyplot, so that notebooks and ``pyplot.show()`` show them; sizes are in inches.
     """
@@ -81,8 +78,8 @@ def loading_matplotlib() -> Generator[None]:
             yield
     except UnicodeDecodeError as error:
         raise UnreadableSource(
-            "matplotlib cannot read its settings file matplotlibrc, in the working directory or in "
-            f"matplotlib's folder ({error.reason}); correct it, or move it"
+            "matplotlib cannot read its settings file matplotlibrc, in the working directory or in its own "
+            f"folder ({error.reason}); correct the file, or move it"
         ) from error
 
 
@@ -100,7 +97,7 @@ def wrap_caption(caption: str, *, width: float = ONE_COLUMN) -> list[str]:
 
 
 def drawable(text: str, most: int) -> str:
-    """A token as a figure shows it: cut if long, with U+… for characters that are not in the font."""
+    """A token as a figure shows it: cut if it is long, with U+… for characters missing from the font."""
     characters = _font().get_charmap()
     shown = [
         sign if sign.isprintable() and ord(sign) in characters else f"U+{ord(sign):04X}"

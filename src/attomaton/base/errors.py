@@ -1,7 +1,7 @@
-"""The errors attomaton raises on purpose.
+"""The errors that attomaton raises on purpose.
 
 Each says what is wrong, where, and what to do. Each is also a subclass of the matching builtin error, so that
-code that does not know attomaton can still catch it.
+code that does not know attomaton can catch it.
 """
 
 from collections.abc import Generator
@@ -37,9 +37,9 @@ class AttomatonError(Exception):
     >>> import attomaton as at
     >>> try:
     ...     at.learn("nowhere.txt")
-    ... except at.AttomatonError as error:  # or OSError, which this one also is
-    ...     print(type(error).__name__, isinstance(error, OSError))
-    UnreadableSource True
+    ... except at.AttomatonError as error:
+    ...     print(type(error).__name__)
+    UnreadableSource
     """
 
 
@@ -56,11 +56,11 @@ class TokenOutOfRange(InvalidSamples):
 
 
 class UnknownToken(AttomatonError, LookupError):
-    """A token is not in the vocabulary, or a query or token is not in the tables looked up."""
+    """A token is not in the vocabulary, or a query or token is not in the tables of a run."""
 
 
 class UnreadableSource(AttomatonError, OSError):
-    """A corpus cannot be read in the requested way."""
+    """A corpus cannot be read, or not in the requested way."""
 
 
 class UnreadableModel(UnreadableSource):
@@ -72,11 +72,11 @@ class InvalidEmbeddings(AttomatonError, ValueError):
 
 
 class UncertifiedSolution(AttomatonError, ArithmeticError):
-    """A solver stopped before its answer could be certified."""
+    """A solver stopped before its solution could be certified."""
 
 
 class MismatchedParts(AttomatonError, ValueError):
-    """Values that do not belong together are combined."""
+    """Values were combined that do not belong together."""
 
 
 class UnwritablePlace(AttomatonError, OSError):
@@ -84,7 +84,7 @@ class UnwritablePlace(AttomatonError, OSError):
 
 
 class CorruptRun(AttomatonError, OSError):
-    """A run folder is incomplete, altered, or of a format this version does not read."""
+    """A run folder is incomplete, altered, or in a format that this version does not read."""
 
 
 class UnsupportedOption(AttomatonError, ValueError):
@@ -92,12 +92,12 @@ class UnsupportedOption(AttomatonError, ValueError):
 
 
 class MissingExtra(AttomatonError, ImportError):
-    """A feature needs a package that a plain install leaves out, or the kernels are not built."""
+    """A feature needs a package that a plain installation lacks, or the kernels are not built."""
 
 
 @contextmanager
 def needing(feature: str, extra: str = "") -> Generator[None]:
-    """Raise ``MissingExtra``, which names the extra to install, if ``feature`` needs a missing package."""
+    """Raise ``MissingExtra``, with the command that installs it, if ``feature`` lacks a package."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -110,7 +110,7 @@ def needing(feature: str, extra: str = "") -> Generator[None]:
 
 
 class UndeterminedChoice(AttomatonError, ValueError):
-    """The observed choices do not determine which of these items would be chosen."""
+    """The observed choices do not determine which of some items would be chosen."""
 
 
 class NothingRealisable(UserWarning):
@@ -118,7 +118,7 @@ class NothingRealisable(UserWarning):
 
 
 class SkippedDocuments(UserWarning):
-    """``count`` documents could not be read and were left out; ``first`` is the error of the first."""
+    """Some documents could not be read and were skipped: their ``count``, and the ``first`` error."""
 
     def __init__(self, count: int, first: str | None, noun: str = "document") -> None:
         documents = f"1 {noun} was" if count == 1 else f"{count:,} {noun}s were"
@@ -127,8 +127,8 @@ class SkippedDocuments(UserWarning):
 
 
 class StepBeyondEdge(UserWarning):
-    """The step size of a training run is above the stability limit, so the run will not converge."""
+    """The step size of a training is above the stability limit, so the training will not converge."""
 
 
 class SameWeights(UserWarning):
-    """Two checkpoints have identical weights, as when a download serves one of them twice."""
+    """Two checkpoints have identical weights, as if a download served one of them twice."""

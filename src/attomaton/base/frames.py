@@ -27,19 +27,14 @@ class Worded(Protocol):
 
 
 class Tabular(Printed):
-    """A value that is a table, and prints its first rows.
+    """A result that is a table, and prints its first rows.
 
     Examples
     --------
     >>> import attomaton as at
     >>> auto = at.learn(["to be or not to be", "to be is to do"])
-    >>> edges = auto.components.edges
-    >>> edges.table().column_names, edges.to_pandas().shape  # edges.to_polars() works alike
-    (['query', 'winner', 'loser', 'support'], (8, 4))
-    >>> print(edges.to_pandas(auto.vocabulary).head(2).to_string(index=False))
-    query winner loser  support
-       to     be    to        1
-       to     be    or        1
+    >>> auto.components.edges.to_pandas(auto.vocabulary).head(2)["winner"].tolist()
+    ['be', 'be']
     """
 
     def _table(self) -> pa.Table:
@@ -49,7 +44,7 @@ class Tabular(Printed):
         return None
 
     def table(self, vocabulary: Worded | None = None) -> pa.Table:
-        """The Arrow table, with tokens as text if ``vocabulary`` (or the value itself) names them."""
+        """The Arrow table, with tokens as text if ``vocabulary`` (or the result itself) names them."""
         words = self._words() if vocabulary is None else vocabulary
         return self._table() if words is None else name_tokens(self._table(), words.tokens)
 
@@ -66,7 +61,7 @@ class Tabular(Printed):
 
 
 def first_rows(table: pa.Table, words: Worded | None = None, *, n_rows: int | None = None) -> list[Block]:
-    """The first rows of a table, and how many more there are; ``n_rows`` counts those of a cut table."""
+    """The first rows of a table and the number of other rows; ``n_rows`` is that of a table already cut."""
     shown: Any = table.slice(0, PRINTED_ROWS)
     shown = shown if words is None else name_tokens(shown, words.tokens)
     remaining = (table.num_rows if n_rows is None else n_rows) - PRINTED_ROWS
@@ -76,7 +71,7 @@ def first_rows(table: pa.Table, words: Worded | None = None, *, n_rows: int | No
 
 
 def name_tokens(table: pa.Table, tokens: Sequence[str]) -> pa.Table:
-    """The table with token ids replaced by text; other columns are unchanged."""
+    """The table with texts in place of token ids; other columns are unchanged."""
     words = _arrow.array(tokens, pa.large_string())
     named: Any = table
     for index, name in enumerate(table.column_names):
@@ -98,8 +93,8 @@ def _words_of_ids(ids: Any, words: Any, name: str) -> Any:
     numbers = ids.to_numpy(zero_copy_only=False)
     if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(words):
         raise MismatchedParts(
-            f"the column {name} contains the id {int(numbers.max())}, but the vocabulary has {len(words):,} "
-            "tokens; use the vocabulary of the same corpus"
+            f"the column {name} contains the id {int(numbers.max())}, but the vocabulary has only "
+            f"{len(words):,} tokens; use the vocabulary of the same corpus"
         )
     return words.take(_arrow.array(numbers))
 

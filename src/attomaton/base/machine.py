@@ -21,7 +21,7 @@ ASSUMED = 4_000_000_000
 
 
 def count_processors() -> int:
-    """The processors that this process may use; all of the machine where the system does not say (macOS)."""
+    """The number of processors that this process may use, or of all if the system does not say (macOS)."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -30,7 +30,7 @@ def count_processors() -> int:
 def divide_work(
     work: Callable[[Share], Answer], shares: Sequence[Share], threads: int | None = None
 ) -> list[Answer]:
-    """The results of ``work`` on every share, in order; by default with one thread per processor."""
+    """The results of ``work`` on each share, in order; by default, with one thread per processor."""
     if len(shares) <= 1 or threads == 1:
         return list(map(work, shares))
     from concurrent.futures import ThreadPoolExecutor
@@ -40,7 +40,7 @@ def divide_work(
 
 
 def release_memory() -> None:
-    """Return memory that Arrow and the C library no longer use to the system."""
+    """Return to the system the memory that Arrow and the C library no longer use."""
     import ctypes
 
     import pyarrow as pa
@@ -81,7 +81,7 @@ for power, letter in enumerate("KMGT", 1):
 
 
 def parse_memory(memory: str | int | None) -> int:
-    """Bytes from "2GB", "2g", "512MiB" or a number; by default 60 % of the available memory."""
+    """The bytes in "2GB", "2g", "512MiB" or a number; by default 60 % of the available memory."""
     if memory is None:
         return max(int(SHARE * available_memory()), LEAST_MEMORY)
     size = _read_size(memory) if isinstance(memory, str) else whole_number(memory, "memory")

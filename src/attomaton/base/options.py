@@ -35,7 +35,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a Windows 
 def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGEST_WHOLE) -> int:
     """The value as an int, if it is a whole number from ``least`` to ``most``; the error calls it ``name``.
 
-    Floats without a fractional part, such as ``1e6``, are whole numbers; booleans and text are not.
+    Floats without a fractional part, such as ``1e6``, are whole numbers; booleans and texts are not.
     """
     number = _as_whole(value)
     if number is None or not least <= number <= most:
@@ -92,18 +92,16 @@ def flag(value: object, name: str) -> bool:
 
 
 def given_path(value: object, name: str) -> Path:
-    """The value as a path; a URL is refused, and an empty path, which would mean the working directory."""
+    """The value as a path; a URL, or an empty path (the working directory), is refused."""
     text = check_path(value, name)
     check_text(text, name)
     if _URL.match(text):
-        raise UnsupportedOption(f"{name} is {show(text)}, a URL; give a path on this machine")
+        raise UnsupportedOption(f"{name} is the URL {show(text)}; give a path on this machine")
     try:
         Path(text).stat()
     except OSError as error:
         if error.errno == ELOOP:
-            raise UnsupportedOption(
-                f"{name} is {show(text)}, a link that points to itself; correct the link"
-            ) from error
+            raise UnsupportedOption(f"{name} is {show(text)}, a link to itself; correct the link") from error
     return Path(text)
 
 
@@ -111,12 +109,14 @@ def check_path(value: Any, name: str) -> str:
     """A path as text, which may be in any encoding but not empty."""
     text = cast("object", fspath(value) if hasattr(value, "__fspath__") else value)
     if not isinstance(text, str) or not text.strip() or "\0" in text:  # not a path, or one in bytes
-        raise UnsupportedOption(f"{name} is {show(value)}; give a path, or '.' for the working directory")
+        raise UnsupportedOption(
+            f"{name} is {show(value)}; give a path, such as '.' for the working directory"
+        )
     return text
 
 
 def check_text(text: str, name: str) -> str:
-    """The text, if it can be encoded as UTF-8; the command line passes other bytes through."""
+    """The text, if it can be encoded in UTF-8; the command line passes other bytes through."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -127,7 +127,7 @@ def check_text(text: str, name: str) -> str:
 
 
 def make_rng(seed: object) -> "np.random.Generator":
-    """The random generator of a seed; a generator is returned unchanged, and None gives a fresh one."""
+    """The random generator of a seed; a generator is returned unchanged, and None gives a new one."""
     import numpy as np
 
     if seed is None or isinstance(seed, np.random.Generator):
@@ -138,7 +138,7 @@ def make_rng(seed: object) -> "np.random.Generator":
 def named_instance(
     value: object, name: str, classes: Mapping[str, Callable[[], Any]], methods: Sequence[str]
 ) -> Any:
-    """An instance of the class with this name, or the value itself if it has the methods of such a class."""
+    """An instance of the class with this name; or the value itself, if it has the methods of such a class."""
     if isinstance(value, str) and value.lower().replace("_", "-") in classes:
         return classes[value.lower().replace("_", "-")]()
     able = all(callable(getattr(value, method, None)) for method in methods)
@@ -151,13 +151,13 @@ def named_instance(
 
 
 def settle(owner: object, **values: object) -> None:
-    """Set the fields of a frozen dataclass to checked values, from its ``__post_init__``."""
+    """Set fields of a frozen dataclass to checked values, from its ``__post_init__``."""
     for name, value in values.items():
         object.__setattr__(owner, name, value)
 
 
 def checked(check: Callable[..., Any], **limits: Any) -> dict[str, Any]:
-    """Metadata of a field: a check, which gets the value, the name and the limits, and returns the value."""
+    """The metadata of a field with a check, which gets value, name and limits, and returns the value."""
     return {"check": partial(check, **limits)}
 
 
@@ -172,7 +172,7 @@ class Checked:
 
 
 def show(value: object) -> str:
-    """The value as an error message shows it: on one line, cut if it is long."""
+    """The value as messages show it: on one line, cut if it is long."""
     if isinstance(value, int) and value.bit_length() > 8 * VALUE_LENGTH:
         return f"a whole number of about {round(value.bit_length() * math.log10(2)):,} digits"
     number = isinstance(value, Real)
@@ -182,7 +182,7 @@ def show(value: object) -> str:
 
 
 def _scalar(value: Any) -> Any:
-    """The number in an array without axes; every other value unchanged."""
+    # the number in an array without axes
     return value[()] if getattr(value, "ndim", None) == 0 and not isinstance(value, str | bytes) else value
 
 

@@ -27,10 +27,11 @@ def to_json(record: Any) -> str:
 
 
 def render_page(package: str, scripts: Sequence[str], data: str, *, title: str) -> str:
-    """The HTML of a page around its JSON, made safe by :func:`to_json`.
+    """Render a page around its JSON, made safe by :func:`to_json`.
 
-    The package's assets are ``body.html``, ``style.css`` and the scripts. The content security policy allows
-    exactly this script and style, so nothing in a token or added to the file later can run or fetch.
+    The assets of the package are ``body.html``, ``style.css`` and the scripts. The content security policy
+    allows exactly this script and this style, so nothing in a token, or added to the file later, can run or
+    fetch.
     """
     texts = [asset(package, f"{name}.js") for name in scripts]
     script = "\n".join([asset(COMMON, "elements.js"), *texts])
@@ -42,7 +43,7 @@ def render_page(package: str, scripts: Sequence[str], data: str, *, title: str) 
 
 
 def frame_page(title: str, style: str, body: str, *, policy: str = "") -> str:
-    """The HTML around a body, with this style and what else ``policy`` allows."""
+    """The HTML around a body, with this style and with what else ``policy`` allows."""
     policy = f"default-src 'none'; {policy}style-src '{digest(style)}'"
     values = {"POLICY": policy, "TITLE": title, "STYLE": style, "BODY": body}
     texts = asset(COMMON, "page.html").split("%%")
@@ -50,7 +51,7 @@ def frame_page(title: str, style: str, body: str, *, policy: str = "") -> str:
 
 
 def embed_page(page: str, *, height: int) -> str:
-    """A page as a frame in a notebook, where the script can reach only the page."""
+    """A page as a frame for notebooks, where the script can reach only the page."""
     source = escape(page, quote=False).replace("'", "&#x27;")  # JSON has too many double quotes to escape
     return (
         f'<iframe sandbox="allow-scripts" style="width:100%;height:{height}px;border:0" srcdoc=\'{source}\'>'

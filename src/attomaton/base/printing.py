@@ -1,11 +1,11 @@
-"""How results are displayed: as plain text, in a terminal, and as HTML in a notebook.
+"""Display results: as plain text, in a terminal, and as HTML in a notebook.
 
 A result defines its display once, as a list of blocks: a string is a line, a :class:`Grid` a table, and there
-are a few others. ``str(result)`` draws them as text of a fixed width, the command line at the width of the
-terminal, a notebook as HTML. Hidden characters are written out, long texts and tables are cut with a count.
+are a few others. ``str(result)`` draws them as text of a fixed width, the command line in the width of the
+terminal, a notebook as HTML. Hidden characters are escaped; long texts and tables are cut.
 
-The HTML has only inline styles: no scripts, no style sheets, no ids, so it survives a notebook's sanitiser.
-Colours are inherited or translucent, for light and dark themes alike.
+The HTML has only inline styles (no scripts, style sheets or ids), so that it passes the sanitiser of a
+notebook. Colours are inherited or translucent, for light and dark themes.
 """
 
 import json
@@ -40,19 +40,19 @@ _LONG_WORD = re.compile(rf"\S{{{LONGEST_UNCUT + 1},}}")
 
 
 def show_hidden(text: str) -> str:
-    r"""The text with every hidden character written out, as in JSON; a backslash stays as it is."""
+    r"""The text with every hidden character escaped, as in JSON; backslashes stay as they are."""
     return _HIDDEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def shorten(text: str, most: int = TOKEN_LENGTH) -> str:
-    """The text without hidden characters; if it is long, its beginning and its length."""
+    """The text without hidden characters; of a long text, the beginning and the length."""
     if len(text) <= most:
         return show_hidden(text)
     return f"{show_hidden(text[:most])}… ({len(text):,} characters)"
 
 
 def show_count(count: float) -> str:
-    """A number of cases, with one decimal where weights make it a fraction: ``1,234,567`` or ``53.8``."""
+    """A number of cases, with a decimal if weights make it a fraction: ``1,234,567`` or ``53.8``."""
     return f"{count:,.{0 if float(count).is_integer() else 1}f}"
 
 
@@ -62,17 +62,17 @@ def count_noun(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def tell_accuracy(noun: str, distance: str, *, infinite: bool) -> str:
-    """A sentence about what a certificate proves: how far each estimate is from the best fit."""
+    """A sentence on what a certificate proves: how far each estimate is at most from the best fit."""
     if not infinite:
         return f"certified: every {noun} is within {distance} of the best fit"
     return (
-        f"certified: every finite {noun} is within {distance} of the best fit; which {noun}s are infinite is "
-        "proved"
+        f"certified: every finite {noun} is within {distance} of the best fit, and it is proved which "
+        f"{noun}s are infinite"
     )
 
 
 def name_item(item: object) -> str:
-    """What a message calls an item of the user: a date as text, anything else as its repr."""
+    """The name of an item of the user in messages: a date as text, anything else as its repr."""
     return str(item) if isinstance(item, date) else repr(item)
 
 
@@ -81,7 +81,7 @@ def list_words(words: Sequence[str]) -> str:
 
 
 def cut_long(text: str) -> str:
-    """The text; very long words and texts, which a terminal would wrap, are cut and their length is added."""
+    """The text, with very long words cut, which a terminal would wrap; their length is added."""
     if len(text) <= LONGEST_UNCUT:
         return text
     cut = _LONG_WORD.sub(lambda match: shorten(match[0], CUT_WORD), text)
@@ -90,7 +90,7 @@ def cut_long(text: str) -> str:
 
 @dataclass(frozen=True)
 class Signal:
-    """A line or cell that is good news, bad news or neither (None): a notebook colours its edge."""
+    """A line or cell that is good news, bad news or neither (None); a notebook colours its edge."""
 
     text: str
     good: bool | None = None
@@ -101,7 +101,7 @@ class Signal:
 
 @dataclass(frozen=True)
 class Bar:
-    """A cell with a fraction between 0 and 1: a notebook also draws it as a bar."""
+    """A cell with a fraction between 0 and 1, which a notebook also draws as a bar."""
 
     share: float
     text: str
@@ -112,7 +112,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: its title, column names (not shown if all are empty), and rows."""
+    """A table: its title, column names (hidden if all are empty), and rows."""
 
     title: str
     headers: Sequence[str]
@@ -121,7 +121,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Listing:
-    """A table without a frame: names (``item``, ``coefficient``) and notes (no header) are on the left."""
+    """A table without a frame; the columns ``item``, ``coefficient`` and the unnamed one are left-aligned."""
 
     headers: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -140,7 +140,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class Bars:
-    """Names with a bar each; ``width`` reserves room for names that are not shown here."""
+    """Names, each with a bar; ``width`` reserves room for names that are not shown."""
 
     rows: Sequence[tuple[str, Bar]]
     width: int = 0
@@ -155,7 +155,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Chip:
-    """A token in a row: ``weight`` between 0 and 1 shades it, ``note`` is printed below it."""
+    """A token in a row; ``weight``, between 0 and 1, shades it, and ``note`` is printed below it."""
 
     text: str
     weight: float = 0.0
@@ -164,7 +164,7 @@ class Chip:
 
 @dataclass(frozen=True)
 class Chips:
-    """Tokens in a row, after the text ``before``: those with weight are in brackets, or shaded."""
+    """Tokens in a row after the text ``before``; tokens with weight are in brackets, or shaded."""
 
     chips: Sequence[Chip]
     before: str = ""
@@ -196,7 +196,7 @@ def blocks_of(value: Printed) -> list[Block]:
 
 
 def draw_text(blocks: Sequence[Block], *, width: int = WIDTH) -> str:
-    """The blocks as text; tables have at most ``width`` characters, and cells are wrapped if necessary."""
+    """The blocks as text; tables have at most ``width`` characters, and their cells are wrapped."""
     lines: list[str] = []
     for block in blocks:
         lines += _draw_grid(block, width) if isinstance(block, Grid) else map(clean, lines_of(block))
@@ -208,12 +208,11 @@ def lines_of(block: str | Signal | Listing | Bars | Chips) -> list[str]:
 
 
 def clean(text: str) -> str:
-    """The text without hidden characters, cut where it is very long."""
     return show_hidden(cut_long(text))
 
 
 def draw_table(grid: Grid, show: Callable[[str], Any]) -> Any:
-    """The grid as a table for a rich console; ``show`` turns text into the content of a cell."""
+    """The grid as a table for a rich console; ``show`` converts text to the content of a cell."""
     from rich.table import Table
 
     table = Table(show_header=any(grid.headers))
@@ -276,7 +275,7 @@ def _html_block(block: Block) -> str:
 
 
 def _html_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """The first rows of a table, and how many more there are; columns of numbers are right-aligned."""
+    """The first rows of a table and the number of other rows; columns of numbers are right-aligned."""
     shown, has_headers = rows[:MOST_HTML_ROWS], any(headers)
     styles: list[str] = []
     for column in range(len(headers)):
@@ -297,7 +296,6 @@ def _html_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str
 
 
 def _html_table_cell(cell: object, style: str) -> str:
-    """A cell of a table; a short one is not wrapped."""
     wrapping = ";white-space:nowrap" if len(str(cell)) <= UNBROKEN else ""
     return f'<td style="{style}{wrapping}">{_html_cell(cell)}</td>'
 
@@ -314,7 +312,6 @@ def _html_cell(cell: object) -> str:
 
 
 def _html_chip(chip: Chip) -> str:
-    """A token as HTML, the heavier the darker."""
     shade = f";background:rgba(0,114,178,{0.16 + 0.34 * chip.weight:.2f});font-weight:600" * bool(chip.weight)
     small = '<br><span style="font-size:.75em;font-weight:400">'
     note = f"{small}{_html_text(chip.note)}</span>" if chip.note else ""

@@ -1,11 +1,11 @@
-"""Report progress: a :data:`Progress` for work with several stages, an :data:`Advance` for a single stage."""
+"""Report progress: a :data:`Progress` for work in several stages, an :data:`Advance` for one stage."""
 
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 Progress = Callable[[str, int, int], object]
-"""Called with a stage, the amount done and the total; with 0 and 0 as the stage begins."""
+"""Called with a stage, the amount done and the total; with 0 and 0 when the stage begins."""
 
 Advance = Callable[[int, int], object]
 """Called with the amount done and the total."""
@@ -17,7 +17,7 @@ def silent(*_: object) -> None:
 
 @dataclass(frozen=True)
 class Stages:
-    """A :data:`Progress` of two functions: of the name of a stage, and of the amount done and the total."""
+    """A :data:`Progress` from two functions: ``begin`` gets the name of a stage, ``advance`` its amounts."""
 
     begin: Callable[[str], object] = silent
     advance: Advance = silent
@@ -30,7 +30,7 @@ class Stages:
 
 
 def as_stages(progress: bool | Callable[[str], object]) -> Stages:
-    """The stages for a user's ``progress``: whether to print to stderr, or a callable (with ``advance``)."""
+    """The stages for the argument ``progress`` of a user: whether to print to stderr, or a callable."""
     if not callable(progress):
         return Stages(lambda stage: sys.stderr.write(f"{stage}\n")) if progress else Stages()
     return Stages(progress, getattr(progress, "advance", silent))

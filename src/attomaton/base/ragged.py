@@ -1,4 +1,4 @@
-"""Arrays of rows of unequal length: all entries in one array, one row after the other.
+"""Ragged arrays: rows of unequal length, with all entries in one array, one row after the other.
 
 Rows are delimited in one of two ways. *Offsets* say where rows begin and end: row i has the entries
 ``offsets[i]`` to ``offsets[i + 1] − 1``, and ``starts`` are the offsets without the last. An *index* has the
@@ -6,8 +6,7 @@ row number of each entry; then rows may be empty, and entries may be in any orde
 
 NumPy sums in two orders. :func:`sum_at`, :func:`shares_of` and :func:`softmax` add entries one by one;
 :func:`softmax_runs` and :func:`log_sums` add as ``np.add.reduceat`` does. The last digit may differ, and
-saved runs have numbers of both kinds, so both stay. The kernels and PyTorch code have softmax functions of
-their own.
+saved runs contain numbers of both kinds, so both remain.
 """
 
 import numpy as np
@@ -31,12 +30,12 @@ def ranges_of(starts: Int64, lengths: Integers) -> Int64:
 
 
 def group_borders(index: Integers, size: int) -> Int64:
-    """Offsets of the rows 0 … size − 1 once the entries are sorted by their index, shape (size + 1,)."""
+    """The offsets of the rows 0 … size − 1 after sorting the entries by index, shape (size + 1,)."""
     return offsets_of(np.bincount(index, minlength=size))
 
 
 def sorted_borders(index: Integers, size: int) -> Int64:
-    """The offsets of :func:`group_borders` for a sorted index with many more entries than rows."""
+    """The offsets of :func:`group_borders` if the index is sorted and has many more entries than rows."""
     return np.searchsorted(index, np.arange(size + 1, dtype=index.dtype))
 
 

@@ -1,11 +1,11 @@
-"""Files read in ranges: a raw file whose subclass reads bytes from a position, by one call for each read."""
+"""Files read in ranges: a raw file whose subclass reads bytes from a position, with one call per read."""
 
 import io
 from typing import Any
 
 
 class RangeReader(io.RawIOBase):
-    """A file of ``size`` bytes, or of unknown size (None): then it can only be read sequentially."""
+    """A file of ``size`` bytes; a size of None is unknown, and the file can only be read sequentially."""
 
     file: Any = None
     position = 0
@@ -14,7 +14,7 @@ class RangeReader(io.RawIOBase):
         self.file, self.name, self.size = file, name, size
 
     def read_range(self, length: int) -> bytes:
-        """``length`` bytes from ``position`` on; -1 for all bytes of a file of unknown size."""
+        """Read ``length`` bytes from ``position`` on; -1 means all bytes of a file of unknown size."""
         raise NotImplementedError
 
     def readable(self) -> bool:

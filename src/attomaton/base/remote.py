@@ -21,7 +21,7 @@ _WEB = frozenset(["http", "https"])
 
 
 class Stat(NamedTuple):
-    """A file's size, and a tag that changes with its content, if the store has one."""
+    """The size of a file, and a tag that changes with its content, if the store has tags."""
 
     st_size: int
     tag: str | None
@@ -33,7 +33,7 @@ def stat_of(details: dict[str, Any]) -> Stat:
 
 
 class RemoteFile(RangeReader):
-    """The bytes of a file at a URL, which must have the ``tag`` that a listing gave."""
+    """The bytes of a file at a URL, which must have the ``tag`` of an earlier listing."""
 
     def __init__(self, system: Any, path: str, url: str, tag: str | None) -> None:
         with reaching(url):
@@ -55,8 +55,8 @@ class RemoteFile(RangeReader):
 class RemotePath:
     """A file or folder at a ``url`` such as ``s3://bucket/folder``, with methods of ``pathlib.Path``.
 
-    ``listed`` has the size and the tag of the file in a listing of its folder. A missing file raises an error
-    that is also a ``FileNotFoundError``.
+    ``listed`` has the size and the tag of the file in a listing of its folder. The error for a missing file
+    is also a ``FileNotFoundError``.
     """
 
     url: str
@@ -78,17 +78,16 @@ class RemotePath:
 
     @property
     def is_web(self) -> bool:
-        """Whether it is on a web server, which has no folders."""
         return self.url.partition("://")[0].lower() in _WEB
 
     def system(self) -> tuple[Any, str]:
-        """The file system of fsspec and the path in it."""
+        """The file system of fsspec, and the path in it."""
         return open_system(self.url)
 
     def open(self, mode: str = "rb", ahead: int = READ_AHEAD) -> BinaryIO:
-        """Open the file for reading, with seeking; at least ``ahead`` bytes are read at once."""
+        """Open the file for reading, with seeking; each read fetches at least ``ahead`` bytes."""
         if mode != "rb":
-            raise UnsupportedOption(f"mode {mode!r} is not supported for {self.url}; use 'rb'")
+            raise UnsupportedOption(f"{self.url} cannot be opened in mode {mode!r}; use 'rb'")
         system, path = self.system()
         tag = None if self.listed is None else self.listed.tag
         return io.BufferedReader(RemoteFile(system, path, self.url, tag), ahead)
@@ -99,7 +98,7 @@ class RemotePath:
             return file.read()
 
     def stat(self) -> Stat:
-        """Current size and tag."""
+        """The current size and tag."""
         system, path = self.system()
         with reaching(self.url):
             details = system.info(path)
@@ -116,7 +115,7 @@ class RemotePath:
         return True
 
     def is_dir(self) -> bool:
-        """Whether there is a folder of this name; a web server has none."""
+        """Whether there is a folder of this name; a web server has no folders."""
         if self.is_web:
             return False
         system, path = self.system()
@@ -137,7 +136,7 @@ class RemotePath:
                 yield RemotePath((self / name).url, stat_of(details))
 
     def names_below(self) -> list[str]:
-        """The names of all files in this folder and below it, relative to it, sorted."""
+        """The names of all files in this folder and its subfolders, relative to it, sorted."""
         system, path = self.system()
         try:
             with reaching(self.url):
@@ -148,7 +147,7 @@ class RemotePath:
         return sorted(below.relative_to(path).as_posix() for below in paths)
 
     def identify(self) -> str:
-        """A digest of the content: of the size and the store's tag, or else of all bytes."""
+        """A digest of the size and the tag of the store, or else of the content."""
         stat = self.stat() if self.listed is None else self.listed
         if stat.tag is not None:
             return hashlib.sha256(f"{stat.tag} {stat.st_size}".encode()).hexdigest()
@@ -162,13 +161,13 @@ class RemotePath:
             system.pipe_file(path, blob)
 
     def upload(self, file: Path) -> None:
-        """Upload a whole local file, replacing any earlier object."""
+        """Upload a local file, replacing any earlier object."""
         system, path = self.system()
         with reaching(self.url, writing=True):
             system.put_file(str(file), path)
 
     def unlink(self) -> None:
-        """Remove a file, if it exists."""
+        """Remove the file, if it exists."""
         system, path = self.system()
         with reaching(self.url, writing=True), suppress(FileNotFoundError):
             system.rm_file(path)
@@ -195,6 +194,6 @@ def refuse_url(path: object, name: str) -> None:
     collapsed = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:(?=/)", text)  # a Path keeps one of two slashes
     if isinstance(path, RemotePath) or is_url(text) or (collapsed and not Path(collapsed[0]).exists()):
         raise UnsupportedOption(
-            f"{name} is {text!r}, a URL; give a folder on a disk of this machine: files are renamed, locked "
-            "and memory-mapped there, which object stores cannot do"
+            f"{name} is the URL {text!r}, but files there must be renamed, locked and memory-mapped, which "
+            "object stores cannot do; give a folder on a disk of this machine"
         )

@@ -22,15 +22,12 @@ SCORE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("score"
 
 
 class Status(Enum):
-    """How a solve ended; the value of a member says so in words.
+    """The outcome of a solver; the value of a member states it in words.
 
     Examples
     --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
-    >>> hard = at.solve_graph_svm(at.find_components(at.extract_edges(samples)))
-    >>> hard.status.name, hard.status.value
-    ('CERTIFIED', 'the certificate proves the answer to within its tolerance')
+    >>> Status.CERTIFIED.value
+    'the certificate proves the answer to within its tolerance'
     """
 
     CERTIFIED = "the certificate proves the answer to within its tolerance"
@@ -38,7 +35,7 @@ class Status(Enum):
 
 
 class Certificate(Protocol):
-    """A proof of accuracy that attomaton derives from the scores, never from what a solver claims."""
+    """A proof of accuracy that attomaton derives from the scores, not from what a solver claims."""
 
     @property
     def certified(self) -> bool:
@@ -51,7 +48,7 @@ class Solution(Tabular):
     """Scores under every query, with their certificate.
 
     ``scores`` has one row for each (query, token) of the components, sorted. ``weights`` is the matrix W,
-    shape (dim, dim), with scores E W Eᵀ for embeddings E. Without embeddings, E is the identity and W the
+    shape (dim, dim), with scores E W Eᵀ for embeddings E. Without embeddings, E is the identity, and W is the
     sparse score matrix, shape (n_tokens, n_tokens): rows are key tokens, columns are queries. ``certificate``
     proves how accurate the scores are.
     """
@@ -60,8 +57,7 @@ class Solution(Tabular):
     weights: "Float64 | csc_array"
     certificate: Certificate
 
-    def __getattr__(self, name: str) -> Any:
-        """Sparse weights are built when they are first used."""
+    def __getattr__(self, name: str) -> Any:  # sparse weights are built when they are first used
         if name != "weights" or "components" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         settle(self, weights=sparse_weights(self.scores, self.components.edges.n_tokens))
@@ -79,7 +75,7 @@ class Solution(Tabular):
 
     @property
     def embedded(self) -> bool:
-        """Whether embeddings were given, so that weights have shape (dim, dim)."""
+        """Whether the problem had embeddings, so that weights have the shape (dim, dim)."""
         return isinstance(self.__dict__.get("weights"), np.ndarray)
 
     @property
@@ -91,12 +87,12 @@ class Solution(Tabular):
         if self.status is Status.CERTIFIED:
             return self
         raise UncertifiedSolution(
-            f"{self.status.value} ({self.certificate}); raise rtol or atol, or allow more steps"
+            f"{self.status.value} ({self.certificate}); increase rtol or atol, or allow more steps"
         )
 
 
 def check_scores(scores: pa.Table, nodes: pa.Table, name: str) -> None:
-    """Check that scores are finite, one for each row of (query, token) in ``nodes``, in the same order."""
+    """Check that scores are finite, with a row for each (query, token) of ``nodes``, in this order."""
     check_table(scores, SCORE_SCHEMA, name)
     if not scores.select(["query", "token"]).equals(nodes.select(["query", "token"])):
         raise MismatchedParts(f"{name} must have one row for each query and token of the components; {MEND}")
@@ -104,7 +100,7 @@ def check_scores(scores: pa.Table, nodes: pa.Table, name: str) -> None:
 
 
 def check_weights(weights: object, n_tokens: int, name: str) -> None:
-    """Check that weights are a square array of finite numbers, or a valid sparse one with a row per token."""
+    """Check that weights are a square array of finite numbers, or a valid sparse one by tokens."""
     from scipy.sparse import csc_array  # takes long to import, so only when needed
 
     if not isinstance(weights, csc_array):
@@ -140,17 +136,17 @@ def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
     try:
         table = np.asarray(embeddings, np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidEmbeddings(f"embeddings are not numbers ({error}); give one row per token") from error
+        raise InvalidEmbeddings(f"embeddings are not numbers ({error}); give an array of floats") from error
     if table.ndim != 2 or len(table) != n_tokens:
         raise InvalidEmbeddings(
-            f"embeddings have shape {table.shape}; give one row per token, shape ({n_tokens}, dim)"
+            f"embeddings have shape {table.shape}, not ({n_tokens}, dim); give one row for each token"
         )
     if not np.isfinite(table).all():
         token = int(np.flatnonzero(~np.isfinite(table).all(axis=1))[0])
-        raise InvalidEmbeddings(f"the embedding of token {token} is not finite; correct that row")
+        raise InvalidEmbeddings(f"the embedding of token {token} is not finite; correct this row")
     largest = float(np.abs(table).max(initial=0.0))
     if largest and not 1 / LARGEST_COORDINATE < largest < LARGEST_COORDINATE:
-        raise InvalidEmbeddings(f"embeddings reach {largest:.1e}; scale them to about 1")
+        raise InvalidEmbeddings(f"the largest embedding entry is {largest:.1e}; scale embeddings to about 1")
     return table
 
 
@@ -164,7 +160,7 @@ def is_orthonormal(embeddings: Float64) -> bool:
 
 
 def scale_rows(embeddings: Float64) -> tuple[Float64, float]:
-    """The embeddings E divided by a scale c, and c: rows of length about 1, where solvers work best.
+    """The embeddings E divided by a scale c, and c; rows then have lengths of about 1, best for solvers.
 
     W for E is W for E/c divided by c²; scores do not change. c is a power of two, so no digit is lost.
     """

@@ -1,7 +1,7 @@
 """Runs first: keeps ``python -m attomaton`` from importing modules from the working directory.
 
-``python -m`` looks there before anywhere else, so a ``pickle.py`` next to a corpus would run. The command
-``attomaton`` does not look there, and ``python -P -m attomaton`` never does; without ``-P`` Python itself has
+``python -m`` first searches the working directory, so a ``pickle.py`` next to a corpus would run. The command
+``attomaton`` does not search it, and ``python -P -m attomaton`` never does; without ``-P``, Python itself has
 loaded some modules before this one.
 """
 

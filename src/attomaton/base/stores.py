@@ -1,6 +1,6 @@
-"""Object stores and other file systems of fsspec: opening them, and explaining what they raise.
+"""Object stores and other file systems of fsspec: open them, and explain their errors.
 
-The library of each store retries transient errors as it sees fit.
+The library of each store retries transient errors.
 """
 
 import os
@@ -31,7 +31,7 @@ class NothingThere(errors.UnreadableSource, FileNotFoundError):
 
 @contextmanager
 def reaching(url: str, *, writing: bool = False) -> Generator[None]:
-    """Explain what a store raises: what cannot be read or written, why, and what to do."""
+    """Explain the errors of a store: what cannot be read or written, why, and what to do."""
     try:
         yield
     except errors.AttomatonError:
@@ -54,7 +54,7 @@ def _explain(error: Exception, url: str, *, writing: bool) -> errors.AttomatonEr
         return replaced_error(url)
     if isinstance(error, PermissionError):
         return kind(f"{failure}: access is denied ({reason}); check the account and its permissions")
-    return kind(f"{failure}: {name} ({reason}); check the URL and access rights, or try again later")
+    return kind(f"{failure}: {name} ({reason}); check the URL and your access, or try again later")
 
 
 def replaced_error(url: str) -> errors.UnreadableSource:
@@ -62,7 +62,7 @@ def replaced_error(url: str) -> errors.UnreadableSource:
 
 
 def open_system(url: str) -> tuple[Any, str]:
-    """The file system of a URL and the path in it; listings are not cached, so that new files are seen."""
+    """The file system of a URL and the path in it; listings are not cached, so new files are seen."""
     scheme = url.partition("://")[0].rpartition("::")[2].lower()
     if scheme not in _STORES:
         with errors.needing("a URL"):
@@ -89,15 +89,15 @@ def _missing_library(error: ImportError, scheme: str, url: str) -> errors.Missin
     absent = str(getattr(cause, "name", None)).partition(".")[0]
     if scheme in _STORES and absent not in ("fsspec", library.split()[-1]):
         return errors.MissingExtra(
-            f"{url} needs {library}, which is installed but cannot be imported: {cause}; fix that, or "
-            f"reinstall it: pip install --force-reinstall {install}"
+            f"{url} needs {library}, which is installed but cannot be imported ({cause}); reinstall it: pip "
+            f"install --force-reinstall {install}"
         )
     return errors.MissingExtra(f"{url} needs {library}: pip install {install}")
 
 
 @lru_cache(maxsize=16)
 def _shared_system(scheme: str, _options_as_text: str, _process: int) -> Any:
-    """The file system of a large store, shared by all threads: fsspec would open connections for each."""
+    """The file system of a large store, which all threads share; otherwise each would open connections."""
     import fsspec
 
     spec: Any = fsspec
@@ -105,7 +105,7 @@ def _shared_system(scheme: str, _options_as_text: str, _process: int) -> Any:
 
 
 def _store_options(scheme: str) -> dict[str, Any]:
-    """Options of a store: local folders are created as needed, and S3 is retried more often than usual."""
+    """The options of a store: local folders are created as needed, and S3 is retried more often."""
     if scheme in ("file", "local"):
         return {"auto_mkdir": True}
     if scheme not in ("s3", "s3a"):

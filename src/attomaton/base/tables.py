@@ -1,6 +1,6 @@
 """Convert between Arrow tables and typed NumPy columns, and read and write Parquet.
 
-Arrow's functions are typed as Any here, because its stubs leave them partly unknown.
+The functions of Arrow are typed as Any here, because its stubs leave them partly unknown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _arrow: Any = pa
 
 
 def make_table(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
-    """An Arrow table from NumPy columns, not copied if types agree; a list column is (offsets, values)."""
+    """An Arrow table from NumPy columns, without copies if types agree; lists are (offsets, values)."""
     fields: Any = schema
     arrays = [_array(columns[field.name], field.type) for field in fields]
     return _arrow.Table.from_arrays(arrays, schema=schema)
@@ -51,7 +51,7 @@ def text_column(texts: Sequence[str]) -> Any:
 
 
 def column(table: pa.Table, name: str) -> NDArray[Any]:
-    """One numeric column as a numpy array (no copy if the table is in one chunk)."""
+    """A numeric column as a numpy array (without a copy if the table is in one chunk)."""
     chunks: Any = table.column(name)
     return numbers_of(chunks.chunk(0) if chunks.num_chunks == 1 else join_chunks(chunks))
 
@@ -87,7 +87,7 @@ def number_strings(words: Sequence[str]) -> tuple[tuple[str, ...], Int32]:
 
 
 def sum_equal_rows(offsets: Int64, words: Int32, count: Int64) -> tuple[Int64, Int32, Int64]:
-    """Ragged rows of non-negative integers with counts → the distinct rows, sorted, with summed counts."""
+    """The distinct rows of ragged rows of non-negative integers, sorted, with their counts summed."""
     keys = rows_to_bytes(offsets, words)
     grouped = _arrow.table({"row": keys, "count": count}).group_by("row").aggregate([("count", "sum")])
     ordered = grouped.sort_by("row")
@@ -95,7 +95,7 @@ def sum_equal_rows(offsets: Int64, words: Int32, count: Int64) -> tuple[Int64, I
 
 
 def rows_to_bytes(offsets: Int64, words: Int32) -> Any:
-    """Ragged rows of non-negative integers as an Arrow array of byte strings, which sort as the rows do."""
+    """Ragged rows of non-negative integers as an Arrow array of byte strings, which sort as rows do."""
     blob = words.astype(">i4")
     buffers = [None, _arrow.py_buffer(4 * offsets), _arrow.py_buffer(blob)]
     return _arrow.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
@@ -116,17 +116,17 @@ def write_parquet(table: pa.Table, path: str | PathLike[str]) -> None:
 
 
 def exact_file(path: str | PathLike[str], mode: str = "rb") -> Any:
-    """A file of exactly this name, opened for Arrow, which would otherwise read ``s3:/x`` as a URL."""
+    """Open a file of exactly this name for Arrow, which would read ``s3:/x`` as a URL."""
     return _arrow.OSFile(fsencode(path), mode)
 
 
 def read_parquet(blob: bytes) -> pa.Table:
-    """The table in a Parquet file, read without threads: Arrow's may abort the interpreter at exit."""
+    """The table in a Parquet file, read without threads: those of Arrow may abort the interpreter at exit."""
     return arrow_parquet().ParquetFile(_arrow.BufferReader(blob), pre_buffer=False).read(use_threads=False)
 
 
 def arrow_parquet() -> Any:
-    """Arrow's Parquet module, loaded on demand: it is a tenth of the start-up time."""
+    """The Parquet module of Arrow, loaded on demand: it is a tenth of the start-up time."""
     import pyarrow.parquet
 
     return pyarrow.parquet
@@ -139,7 +139,7 @@ def arrow_compute() -> Any:
 
 
 def join_chunks(chunked: Any) -> Any:
-    """The chunks of a column as one array; empty chunks, whose offsets are never checked, are left out."""
+    """The chunks of a column as one array, without empty chunks, whose offsets Arrow never checks."""
     filled = [chunk for chunk in chunked.chunks if len(chunk)]
     if len(filled) == 1:  # Arrow would copy it
         return filled[0]
@@ -151,7 +151,7 @@ _NUMPY = {"int32": np.dtype(np.int32), "int64": np.dtype(np.int64), "double": np
 
 
 def _array(values: Any, kind: Any) -> Any:
-    """Numbers as an Arrow array, not copied; lists of numbers from their offsets and values."""
+    """Numbers as an Arrow array, without a copy; a list column from its offsets and values."""
     if isinstance(values, tuple):
         offsets, numbers = cast("tuple[Any, Any]", values)
         return _arrow.LargeListArray.from_arrays(

@@ -1,4 +1,4 @@
-"""The command line: one file per command, loaded on demand, which parses, calls and prints."""
+"""The command line: each command is one file, loaded on demand, which parses, calls and prints."""
 
 import io
 import sys
@@ -21,7 +21,7 @@ def __getattr__(name: str) -> Any:
 
 
 def main() -> None:
-    """Run the command line; a user's error is one line on stderr and exit code 2, never a traceback."""
+    """Run the command line; an error of the user is one line on stderr and exit code 2, never a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # print "?" for characters that the terminal lacks

@@ -1,4 +1,4 @@
-"""The attention of a run that a command uses: the limit, training stopped at a step, or shrunken scores."""
+"""The attention that a command uses: the limit, training stopped at a step, or shrunken scores."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 StepOption = Annotated[
     float | None,
-    real("Use the attention after this many training steps; needs --learned-from.", sign=">= 0", least=0),
+    real("Use attention after this number of training steps; requires --learned-from.", sign=">= 0", least=0),
 ]
 Strength = Annotated[
     float | None,
     real(
-        "Shrink the scores of each query towards those of all queries with this strength; needs "
+        "Shrink the scores of each query towards those of all queries with this strength; requires "
         "--learned-from.",
         sign="> 0",
         above=0,
@@ -41,7 +41,6 @@ def pick_attention(
     step: float | None = None,
     strength: float | None = None,
 ) -> "Attention":
-    """The limit, or the finite scores that the options name, computed from the corpus of the run."""
     from attomaton.automaton.automaton import Automaton
     from attomaton.automaton.ov_maps.load import load_attention
     from attomaton.graphs.origin import gives_edges
@@ -49,26 +48,25 @@ def pick_attention(
     automaton = load_attention(run)
     if step is None and strength is None:
         if corpus is not None:
-            raise UnsupportedOption("--learned-from works only with --step or --shrink; give one of them")
+            raise UnsupportedOption("--learned-from works only with --step or --shrink; add one of them")
         return automaton
     if not isinstance(automaton, Automaton):
         raise UnsupportedOption(
-            "the run was learned with --writes, and only its limit can be computed; leave --step and "
-            "--shrink out"
+            "--step and --shrink do not work for a run that was learned with --writes; leave them out"
         )
     if step is not None and strength is not None:
-        raise UnsupportedOption("--step and --shrink exclude each other; give only one of them")
+        raise UnsupportedOption("--step and --shrink cannot be combined; give only one of them")
     if corpus is None:
         raise UnsupportedOption(
-            "--step and --shrink need the corpus of the run, which is not in the run folder; give it with "
+            "--step and --shrink need the corpus of the run, which is not in the run folder; add "
             "--learned-from CORPUS"
         )
     samples = automaton.read(corpus, tokenizer=corpus_options.tokenizer, reading=corpus_options.reading)
     edges = automaton.components.edges
     if samples.n_tokens > automaton.n_tokens or not gives_edges(samples, edges.rows):
         raise MismatchedParts(
-            f"{corpus} does not give the {len(edges):,} edges of the run; give the corpus that the run was "
-            "learned from, with the same options, and a run that keeps all queries and edges"
+            f"{corpus} does not have the {len(edges):,} edges of the run; give the corpus that the run was "
+            "learned from, and a run that was learned without --queries, --sample-queries and --min-support"
         )
     if step is not None:
         return automaton.at(step, samples=samples)
@@ -79,7 +77,7 @@ def pick_attention(
 
 
 def read_words(attention: "Attention", text: str) -> "Context":
-    """The context in a text: the text itself, or the token ids in it if the run has no vocabulary."""
+    """The context in a text: the text itself, or its token ids if the run has no vocabulary."""
     if attention.vocabulary is not None:
         return text
     numbers = [read_number(word) for word in text.split()]

@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 def begin(
     corpus: CorpusArgument,
     corpus_options: CorpusOptions,
-    window: Annotated[int, whole("Tokens per sequence; each predicts the next one.", least=1)] = 32,
+    window: Annotated[int, whole("Tokens in a sequence; each predicts the next token.", least=1)] = 32,
     most_frequent: Annotated[
-        int | None, whole("Keep this many tokens, the most frequent ones; all others become <rest>.", least=1)
+        int | None, whole("Number of most frequent tokens to keep; others become <rest>.", least=1)
     ] = None,
     queries: Annotated[
-        str | None, words("Queries to print, separated by spaces; a number k means the k most frequent.")
+        str | None, words("Queries to print, separated by spaces, or a number k for the k most frequent.")
     ] = None,
     step_size: Annotated[
         float | None,
         real(
-            "Step size of training; prints the last step up to which the theorem's error bounds apply.",
+            "Step size of training; prints up to which step the error bounds of the theorem apply.",
             sign="> 0",
             least=1e-12,
             most=1e6,
         ),
     ] = None,
-    layers: Annotated[int, whole("Number of layers of the model, for --step-size.", least=1)] = 1,
+    layers: Annotated[int, whole("Number of layers of the model; used with --step-size.", least=1)] = 1,
     engine: Annotated[
         str, words("auto, memory, duckdb (bounded memory, resumable in --work), or spark.")
     ] = "auto",
@@ -42,8 +42,7 @@ def begin(
     threads: Threads = None,
     master: Master = None,
     work: Annotated[
-        Path | None,
-        path_option("Folder for intermediate files of duckdb or spark; a stopped command resumes from it."),
+        Path | None, path_option("Folder for files of duckdb or spark, from which a stopped command resumes.")
     ] = None,
     out: Annotated[Path | None, path_option("Folder for the statistics.")] = None,
     overwrite: output.Overwrite = False,

@@ -39,16 +39,16 @@ LISTED_ROLES = {"loser", "choice_set", "outcome", "ranking", "ranks", "scores", 
 def choices(
     table: Annotated[
         str,
-        source_argument("A .csv, .tsv, .parquet, .jsonl, .json or .pgn file of choices; - for stdin."),
+        source_argument("File of choices: .csv, .tsv, .parquet, .jsonl, .json or .pgn; - is standard input."),
     ],
     winner: Annotated[Column, words("Column of the winner; default: winner.")] = None,
     loser: Annotated[
         Column,
-        words("Column of the loser; default: loser. Or columns of wins against each loser: Ann,Bob."),
+        words("Column of the loser; default: loser. Or columns of the wins against each item: Ann,Bob."),
     ] = None,
     choice_set: Annotated[
         Column,
-        words("Column with all alternatives of a choice, including the winner; or several columns: a,b,c."),
+        words("Column with all alternatives of a choice, including the winner. Or several columns: a,b,c."),
     ] = None,
     first: Annotated[Column, words("Column of a pair's first item; needs --second, --outcome.")] = None,
     second: Annotated[Column, words("Column of the second item of a pair.")] = None,
@@ -63,33 +63,30 @@ def choices(
         list[str] | None, words("Outcome to leave out, such as 'tie (bothbad)'; may be repeated.")
     ] = None,
     ranking: Annotated[
-        Column, words("Column of a ranking, best item first; or one column per rank: P1,P2,P3.")
+        Column, words("Column of a ranking, best item first. Or one column for each rank: P1,P2,P3.")
     ] = None,
     ranks: Annotated[
         Column,
-        words("Columns of the rank of each item (1 is best): Ann,Bob or 'Q3*'. Or one, with --situation."),
+        words("Columns of the rank of each item (1 is best): Ann,Bob or 'Q3*'. One, with --situation."),
     ] = None,
     scores: Annotated[
-        Column,
-        words("Columns of the score of each item (highest is best): Ann,Bob. Or one, with --situation."),
+        Column, words("Columns of the score of each item (highest is best): Ann,Bob. One, with --situation.")
     ] = None,
-    best: Annotated[Column, words("Column of the best item of a choice set; needs --worst.")] = None,
+    best: Annotated[Column, words("Column of the best item of a choice set; requires --worst.")] = None,
     worst: Annotated[Column, words("Column of the worst item of a choice set.")] = None,
     situation: Annotated[
-        Column,
-        words("If rows are alternatives: column of the situation, such as the race."),
+        Column, words("If each row is an alternative: column of the situation, such as the race.")
     ] = None,
     alternative: Annotated[
         Column,
-        words("If rows are alternatives: column of the item. If rows are choices: all items, as car,bus."),
+        words("If each row is an alternative: column of the item. If each is a choice: all items: car,bus."),
     ] = None,
     chosen: Annotated[
         Column,
-        words("If rows are alternatives: column of 1/0 or counts. If rows are choices: column of the item."),
+        words("If each row is an alternative: column of 1/0 or counts. If a choice: column of the item."),
     ] = None,
     available: Annotated[
-        Column,
-        words("If rows are choices: a column for each item, 1 if it was available, otherwise 0."),
+        Column, words("If each row is a choice: a column for each item, 1 if it was available, otherwise 0.")
     ] = None,
     split: Annotated[
         str | None, words("Separator between the items of a choice set or ranking in one cell.")
@@ -103,50 +100,48 @@ def choices(
         words("How ties count: davidson (as an outcome; default) or half (half a win for each item)."),
     ] = None,
     moved_first: Annotated[
-        Column, words("Column of the item of a pair that moved first or was shown first.")
+        Column, words("Column with the item of a pair that moved first or was shown first.")
     ] = None,
     features: Annotated[
         str | None,
-        words("Features, separated by commas: a column x (for pairs also x_a and x_b), or x=column:column."),
+        words("Features, separated by commas: x (for pairs: columns x_a and x_b), or x=column:column."),
     ] = None,
     style: Annotated[
-        Column,
-        words("Standardised (x_a - x_b)/(x_a + x_b) of columns: x,y; or arena for LMArena's features."),
+        Column, words("Standardised features (x_a - x_b)/(x_a + x_b): x,y; or arena for those of LMArena.")
     ] = None,
     most_per_pair: Annotated[
         float | None,
         real("Weight comparisons so that no pair counts more than this number.", sign="> 0", above=0),
     ] = None,
-    cluster: Annotated[Column, words("Column of judges or prompts, for clustered standard errors.")] = None,
-    by: Annotated[Column, words("Column of categories; each category is also fitted separately.")] = None,
+    cluster: Annotated[Column, words("Column of judges or prompts, to cluster standard errors by.")] = None,
+    by: Annotated[Column, words("Column of categories, each of which is also fitted separately.")] = None,
     scale: Annotated[str, words("Scale of ratings: log-odds or elo.")] = "log-odds",
     ridge: Annotated[float, real("Shrink scores towards 0 within components.", sign=">= 0", least=0)] = 0.0,
     prior: Annotated[
         float | None,
-        real("Normal prior with this standard deviation; connects all components.", sign="> 0", above=0),
+        real("Standard deviation of a normal prior, which makes all ratings finite.", sign="> 0", above=0),
     ] = None,
     penalty: Annotated[
-        str | None, words("firth: also estimate finite ratings by Firth's penalised likelihood.")
+        str | None, words("With firth, also estimate finite ratings by Firth's penalised likelihood.")
     ] = None,
     tests: Annotated[
-        str | None,
-        words("Comma-separated: goodness_of_fit, intransitivity, cross_validate, compare_judges."),
+        str | None, words("Comma-separated: goodness_of_fit, intransitivity, cross_validate, compare_judges.")
     ] = None,
     task: Annotated[
-        Column, words("Column of what was judged, such as a question; for --tests compare_judges.")
+        Column, words("Column of what was judged, such as a question; used with --tests compare_judges.")
     ] = None,
     format: Annotated[  # noqa: A002  the name of the option
-        str | None, words("Read the file or standard input as csv, tsv, jsonl, json or parquet.")
+        str | None, words("Format of the file or of standard input: csv, tsv, jsonl, json or parquet.")
     ] = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Skip rows that cannot be read, and count them.")
     ] = False,
-    limit: Annotated[int, whole("Number of items to show of each board.", least=1)] = 50,
-    out: Annotated[Path | None, path_option("Folder to save the fit to.")] = None,
+    limit: Annotated[int, whole("Number of items to print of each board.", least=1)] = 50,
+    out: Annotated[Path | None, path_option("Folder for the fit.")] = None,
     figure: Annotated[
-        Path | None, path_option("File for a figure of the board, such as board.pdf or board.png.")
+        Path | None, path_option("Figure of the board to write, such as board.pdf or board.png.")
     ] = None,
-    page: Annotated[Path | None, path_option("HTML file for the board, such as board.html.")] = None,
+    page: Annotated[Path | None, path_option("HTML file of the board to write, such as board.html.")] = None,
     overwrite: output.Overwrite = False,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
@@ -214,11 +209,11 @@ def _describe(fit: "ChoiceFit", limit: int) -> str:
 def _check_tests(names: list[str], cluster: str | None, task: str | None) -> None:
     unknown = [name for name in names if name not in TESTS]
     if unknown:
-        raise UnsupportedOption(f"--tests names {show(unknown[0])}; give some of {', '.join(TESTS)}")
+        raise UnsupportedOption(f"--tests has {show(unknown[0])}; choose from {', '.join(TESTS)}")
     if JUDGES in names and cluster is None:
-        raise UnsupportedOption(f"{JUDGES} needs the judges; name their column with --cluster")
+        raise UnsupportedOption(f"--tests {JUDGES} needs the column of the judges; add --cluster COLUMN")
     if task is not None and JUDGES not in names:
-        raise UnsupportedOption(f"--task is for --tests {JUDGES}; add that test, or leave --task out")
+        raise UnsupportedOption(f"--task needs --tests {JUDGES}; add that test, or leave --task out")
 
 
 def _draw_board(fit: "ChoiceFit", figure: Path | None, page: Path | None) -> None:
@@ -231,7 +226,6 @@ def _draw_board(fit: "ChoiceFit", figure: Path | None, page: Path | None) -> Non
 
 
 def _split_lists(frame: Any, column: str | None, separator: str) -> Any:
-    """The table with the texts of a column split into lists; by default that of the choice set or ranking."""
     from attomaton.choices.inputs import split_column
 
     default = next((name for name in ("choice_set", "ranking") if name in frame), None)
@@ -239,7 +233,6 @@ def _split_lists(frame: Any, column: str | None, separator: str) -> Any:
 
 
 def _name_columns(options: Mapping[str, Any], frame: Mapping[Any, Any]) -> dict[str, Any]:
-    """The columns that the options name, by role, as :func:`~attomaton.fit_choices` takes them."""
     from attomaton.choices.inputs import Columns
 
     columns = {role: options[role] for role in Columns.__annotations__ if options[role] not in (None, [])}
@@ -256,7 +249,6 @@ def _list_names(text: str) -> list[str]:
 
 
 def _list_columns(text: str, frame: Mapping[Any, Any]) -> str | list[str]:
-    """One column, or several separated by commas; ``Q3*`` names all columns that begin with Q3."""
     if text in frame or not {",", "*"}.intersection(text):
         return text
     chosen = list[str]()
@@ -266,7 +258,6 @@ def _list_columns(text: str, frame: Mapping[Any, Any]) -> str | list[str]:
 
 
 def _read_features(text: str) -> dict[str, Any]:
-    """The column, or the columns of a pair or of all alternatives, of each feature."""
     features = dict[str, Any]()
     for entry in _list_names(text):
         name, _, sides = entry.partition("=")

@@ -1,4 +1,4 @@
-"""All commands, each loaded on demand, and how their help is shown.
+"""Load each command on demand, and lay out its help.
 
 ``-h`` works, flags have no type, and examples follow the options.
 """
@@ -21,7 +21,7 @@ GROUPS = {
     "Theory and training": ("train", "verify", "reproduce", "begin", "scan-snap"),
     "Tools": ("tokenize", "example", "doctor"),
 }
-"""The commands as ``--help`` groups them."""
+"""The commands, in the groups of ``--help``."""
 
 PANELS = {
     "Reading": (
@@ -37,7 +37,7 @@ PANELS = {
     "Engine": ("engine", "memory", "threads", "master"),
     "Output": ("out", "overwrite", "figure", "figures", "as_json", "quiet"),
 }
-"""Parameters that many commands share, as ``--help`` groups them."""
+"""Parameters that many commands share, in the groups of ``--help``."""
 
 EXAMPLES = {
     "example": (
@@ -91,14 +91,14 @@ HELP = {"help_option_names": ["-h", "--help"]}
 
 
 class Command(TyperCommand):
-    """A command whose help is shown as :func:`_show_params` says."""
+    """A command whose help has panels of options."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _show_params(super().get_params(ctx))
 
 
 class OnDemand(UserDict[str, Any]):
-    """The commands by their names, each loaded from its file when it is looked up."""
+    """The commands by name; each is loaded from its file when it is looked up."""
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.data:
@@ -107,7 +107,7 @@ class OnDemand(UserDict[str, Any]):
 
 
 class Commands(TyperGroup):
-    """All commands together."""
+    """The group of all commands."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -126,7 +126,7 @@ class Commands(TyperGroup):
 
 
 def _show_params(params: list[Any]) -> list[Any]:
-    """Show flags without a type, arguments in capitals, and shared options in panels of their own."""
+    # flags have no type, arguments are in capitals, shared options in panels of their own
     panels = {name: panel for panel, names in PANELS.items() for name in names}
     for param in params:
         if getattr(param, "is_flag", False):
@@ -156,7 +156,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings=HELP,
     pretty_exceptions_enable=False,
-    help="Compute what attention learns from data, audit the heads of trained models, rate items.",
+    help="Compute what attention learns from data, audit the heads of trained models, and rate items.",
 )
 
 

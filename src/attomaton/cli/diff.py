@@ -16,10 +16,11 @@ def diff(
     run_a: Annotated[
         str, source_argument("Folder written by `attomaton learn --out`, or a corpus to learn from.")
     ],
-    run_b: Annotated[str, source_argument("The run or corpus to compare with.")],
+    run_b: Annotated[str, source_argument("Run or corpus to compare with the first one.")],
     corpus_options: CorpusOptions,
     window: Annotated[
-        int | None, whole("Longest context of a corpus, in tokens; default: that of the run, or 32.", least=1)
+        int | None,
+        whole("Longest context, in tokens, for a corpus; default: that of the run, or 32.", least=1),
     ] = None,
     limit: Annotated[int, whole("Number of examples to show for each change.")] = 5,
     as_json: AsJson = False,

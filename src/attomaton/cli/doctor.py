@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def doctor(
     probe: Annotated[
-        bool, typer.Option("--probe", help="Import every installed package, which takes some seconds.")
+        bool, typer.Option("--probe", help="Also import every installed package, which takes some seconds.")
     ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -51,9 +51,9 @@ def _print_machine(installation: "Installation") -> None:
     rows = [
         ("Java", _program(installation.java)),
         ("browser", _program(installation.browser)),
-        ("processors", f"{machine.processors}, of which {machine.usable} may be used here"),
+        ("processors", f"{machine.processors}, of which this process may use {machine.usable}"),
         ("threads of PyTorch", f"{torch}"),
-        ("GPU", "attomaton was never run on a real GPU; the audit of heads runs on the model's device"),
+        ("GPU", "not tested on a real GPU; the audit of heads runs on the device of the model"),
         ("memory", f"{total}, {limit}; duckdb uses {_gigabytes(machine.share)} by default"),
         ("data folder", _folder(installation.data)),
     ]
@@ -84,6 +84,6 @@ def _print_advice(installation: "Installation") -> None:
     missing.append(("data folder", installation.data.remedy))
     rows = [(noun, remedy) for noun, remedy in missing if remedy is not None]
     if rows:
-        print_table("Missing, and what to do if you need it", ["what", "what to do"], rows)
+        print_table("Missing parts, and how to install them if you need them", ["what", "what to do"], rows)
     else:
         print_line("Nothing is missing.")

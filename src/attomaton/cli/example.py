@@ -1,4 +1,4 @@
-"""``attomaton example``: sample data, a text or passages or a table of comparisons."""
+"""``attomaton example``: write sample data: a text, passages, or a table of comparisons."""
 
 import gzip
 from importlib.resources import files
@@ -13,14 +13,14 @@ def example(
     path: Annotated[
         Path,
         path_argument(
-            "File to write: story.txt, passages.jsonl, battles.csv (a few comparisons), arena.csv (50,000 "
-            "simulated comparisons) or llmfao.csv (8,931 human votes on 59 language models)."
+            "File to write. arena.csv: 50,000 simulated comparisons; llmfao.csv: 8,931 human votes on 59 "
+            "language models; any other .csv: a few comparisons; .jsonl: passages; any other name: a story."
         ),
     ],
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write sample data to PATH; its name says which, and other names by ending (.jsonl, .csv, or text)."""
+    """Write sample data to PATH, whose name or suffix selects the data."""
     from attomaton.base.artifacts import write_target
 
     text = _read_sample(path)

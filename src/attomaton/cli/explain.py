@@ -10,7 +10,7 @@ from attomaton.cli.values import run_argument, words_argument
 
 def explain(
     run: Annotated[Path, run_argument("Folder written by `attomaton learn --out`: a path or URL.")],
-    context: Annotated[str, words_argument("The text before the token to predict.")],
+    context: Annotated[str, words_argument("Text before the token to predict.")],
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

@@ -11,14 +11,13 @@ from attomaton.cli.values import check_folder, is_stream, path_argument, path_op
 def export(
     run: Annotated[Path, path_argument("Folder written by `attomaton learn --out`.")],
     graphml: Annotated[
-        Path | None,
-        path_option("GraphML file for the graphs (for networkx or Gephi); - is standard output."),
+        Path | None, path_option("GraphML file to write, for networkx or Gephi; - is standard output.")
     ] = None,
     csv: Annotated[Path | None, path_option("Folder for the tables as CSV files, with token texts.")] = None,
     nodes: Annotated[str, words("Nodes of the GraphML file: components or tokens.")] = "components",
     queries: Annotated[
         str | None,
-        words("Queries to export, separated by spaces; a number k means the k with the most samples."),
+        words("Queries to export, separated by spaces, or a number k for the k with the most samples."),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -31,7 +30,7 @@ def export(
     from attomaton.report.graphml import write_graphml
 
     if graphml is None and csv is None:
-        raise UnsupportedOption("there is nothing to export; give --graphml FILE, --csv FOLDER, or both")
+        raise UnsupportedOption("no output is given; give --graphml FILE, --csv FOLDER, or both")
     if nodes not in ("components", "tokens"):
         raise UnsupportedOption(f"--nodes is {nodes!r}; choose components or tokens")
     if graphml is not None and graphml.is_dir():
@@ -70,4 +69,4 @@ def _print_files(record: dict[str, Any]) -> None:
         )
     if tables is not None:
         rows = ", ".join(f"{name}.csv ({count:,})" for name, count in tables["rows"].items())
-        print_line(f"Wrote tables to {tables['path']}, with these numbers of rows: {rows}.")
+        print_line(f"Wrote tables to {tables['path']} (number of rows): {rows}.")

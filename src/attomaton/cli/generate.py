@@ -25,15 +25,16 @@ if TYPE_CHECKING:
 @reads_beside_run
 def generate(
     run: Annotated[Path, run_argument("Folder written by `attomaton learn --out`: a path or URL.")],
-    prompt: Annotated[str, words_argument("The text to continue.")],
+    prompt: Annotated[str, words_argument("Text to continue.")],
     corpus_options: CorpusOptions,
     n: Annotated[int, whole("Number of tokens to generate.", names=("--n", "-n"))] = 20,
-    seed: Annotated[int, whole("Random seed of the draws.")] = 0,
+    seed: Annotated[int, whole("Random seed.")] = 0,
     greedy: Annotated[
-        bool, typer.Option("--greedy", help="Take the most probable token each time instead of drawing one.")
+        bool,
+        typer.Option("--greedy", help="Choose the most probable token each time instead of drawing one."),
     ] = False,
     window: Annotated[
-        int | None, whole("Attend to at most this many of the last tokens; default: all.", least=1)
+        int | None, whole("Number of last tokens that attention sees; default: all.", least=1)
     ] = None,
     step: StepOption = None,
     shrink: Strength = None,
@@ -41,7 +42,7 @@ def generate(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Continue PROMPT by N tokens, each drawn from attention over the text so far.
+    """Continue PROMPT by N tokens, each drawn from the attention over the text so far.
 
     Attention retrieves only tokens of its context, so every generated token is in PROMPT.
     """

@@ -46,22 +46,22 @@ def heads(
         words("Commit, branch or tag of a hub model; may be repeated to audit several revisions."),
     ] = None,
     steps: Annotated[
-        int | None, whole("Audit at most this many checkpoints, evenly spaced.", least=1)
+        int | None, whole("Maximum number of checkpoints to audit; they are evenly spaced.", least=1)
     ] = None,
     window: Annotated[
-        int, whole("Number of positions of each attention row, including that of the query.", least=2)
+        int, whole("Number of positions in each attention row, including the query.", least=2)
     ] = 32,
     per_document: Annotated[int, whole("Number of positions to sample from each document.", least=1)] = 20,
     longest: Annotated[int, whole("Longest context, in tokens.", least=3)] = 256,
     rows: Annotated[
         int,
-        whole("Maximum number of attention rows for the ladder and for pairs of heads.", least=16),
+        whole("Maximum number of attention rows for the explained shares and for pairs of heads.", least=16),
     ] = 2_400,
-    random: Annotated[int, whole("Number of models with random heads to compare with.", most=100)] = 2,
+    random: Annotated[int, whole("Number of models with random heads for comparison.", most=100)] = 2,
     causal: Annotated[
-        str, words("Heads whose causal value is measured: none, all, or top (the ten with the largest |z|).")
+        str, words("Heads whose causal effect is measured: none, all, or top (the ten with the largest |z|).")
     ] = "none",
-    length: Annotated[int, whole("Length of the contexts for --causal.", least=2)] = 64,
+    length: Annotated[int, whole("Length of the contexts for --causal, in tokens.", least=2)] = 64,
     contexts: Annotated[int, whole("Maximum number of contexts for --causal.", least=8)] = 64,
     theory: Annotated[
         bool,
@@ -72,29 +72,29 @@ def heads(
     ] = None,
     heads: Annotated[str | None, words("Audit these heads only, such as 17.5 or 17.5,L18H6.")] = None,
     limit: Annotated[int | None, whole("Maximum number of documents to read.", least=1)] = None,
-    show: Annotated[
-        str | None, words("Show contexts of this head instead of auditing, such as 4.0 or L4H0.")
-    ] = None,
+    show: Annotated[str | None, words("Print contexts of this head, such as 4.0 or L4H0; no audit.")] = None,
     examples: Annotated[int, whole("Number of contexts that --show prints.", least=1)] = 5,
     seed: Annotated[int, whole("Random seed.")] = 0,
     out: Annotated[Path | None, path_option("Parquet file for the table of heads.")] = None,
     figure: Annotated[
-        Path | None, path_option("File for a figure of the heads, such as heads.pdf or heads.png.")
+        Path | None, path_option("Figure of the heads to write, such as heads.pdf or heads.png.")
     ] = None,
     page: Annotated[
-        Path | None, path_option("HTML file with a map of the heads, their ladders and contexts.")
+        Path | None, path_option("HTML file to write: a map of the heads, with contexts.")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Audit the heads of MODELS on CORPUS: what explains where they look, and which seek the next token.
 
-    The steps of a training, named as in checkpoint-100, are audited on the same
-    contexts. The tokenizer is that of the model or the run. With --out, finished
-    layers are stored next to the file, and the same command resumes the audit.
+    Checkpoints of one training, with names such as checkpoint-100, are audited on
+    the same contexts. The tokenizer is that of the model or the run. With --out,
+    finished layers are stored next to the file, and the same command resumes.
     """
     for name, value in THREADS.items():  # read when numpy and torch are imported
         os.environ.setdefault(name, value)
+    from attomaton.base.artifacts import check_target, is_parquet
+
     with needing("heads", "heads"):
         from attomaton.heads.audit.planning import AuditSettings
         from attomaton.heads.texts import read_for
@@ -104,10 +104,11 @@ def heads(
     chosen_layers = None if layers is None else parse_layers(layers)
     chosen_heads = None if heads is None else parse_heads("--heads", heads)
     if head_shown is not None and (layers or heads):
-        raise UnsupportedOption("--show shows one head; leave --layers and --heads out")
+        raise UnsupportedOption("--show prints one head; leave --layers and --heads out, or leave --show out")
     if head_shown is not None and (figure is not None or page is not None):
-        raise UnsupportedOption("--figure and --page draw all heads; leave --show out")
-    _check_table(out)
+        raise UnsupportedOption("--figure and --page draw all heads, and --show prints one; leave --show out")
+    if out is not None:
+        check_target(out, is_ours=is_parquet)
     check_drawings(figure, page)
     work = None  # the folder of finished layers
     if out is not None and head_shown is None and str(out) != "-":
@@ -116,7 +117,7 @@ def heads(
         announce("reading")
         steps_given = find_models(models, revisions=tuple(revision or ()), steps=steps)
         if page is not None and steps_given[1:]:
-            raise UnsupportedOption("--page shows one model; leave it out, or give one model")
+            raise UnsupportedOption("--page shows one model, and there are several; give one model")
         last = steps_given[-1].open()  # an error in the model comes before the corpus is read
         documents: Any = read_for(
             [step.name for step in steps_given],
@@ -186,12 +187,11 @@ def _show(
     from attomaton.heads.audit.contexts import show_head
 
     if len(models) > 1:
-        raise UnsupportedOption("--show shows contexts of one model; leave it out, or give one model")
+        raise UnsupportedOption("--show prints contexts of one model, and there are several; give one model")
     return show_head(last, documents, head, **options)
 
 
 def parse_heads(option: str, text: str) -> "list[Head]":
-    """The heads in a text such as ``4.0,L4H1``."""
     from attomaton.heads.model import Head
 
     try:
@@ -201,7 +201,6 @@ def parse_heads(option: str, text: str) -> "list[Head]":
 
 
 def parse_layers(text: str) -> list[int]:
-    """The layers in a text such as ``4,10-12``, ascending."""
     layers = set[int]()
     for entry in text.split(","):
         ends = LAYERS.fullmatch(entry.strip())
@@ -212,13 +211,6 @@ def parse_layers(text: str) -> list[int]:
             )
         layers.update(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
     return sorted(layers)
-
-
-def _check_table(out: Path | None) -> None:
-    from attomaton.base.artifacts import check_target, is_parquet
-
-    if out is not None:
-        check_target(out, is_ours=is_parquet)
 
 
 def _write_files(value: Any, out: Path | None, figure: Path | None = None, page: Path | None = None) -> None:
@@ -250,13 +242,12 @@ def _finite(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def find_models(
     sources: Sequence[str], *, revisions: Sequence[str] = (), steps: int | None = None
 ) -> "tuple[ModelStep, ...]":
-    """The models that the arguments name: one model, or the steps of a training; none is opened."""
     from attomaton.heads.audit.steps import ModelStep, expand_globs, find_revisions, find_steps, spread
     from attomaton.heads.opening import open_model
 
     if revisions:
         if len(sources) != 1:
-            raise UnsupportedOption("--revision is for one model of the hub; leave it out, or give one model")
+            raise UnsupportedOption("--revision works only with one model of the hub; give one model")
         series = find_revisions(sources[0], revisions)
         return series if steps is None else spread(series, steps)
     names = expand_globs(sources)

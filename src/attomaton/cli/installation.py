@@ -1,4 +1,4 @@
-"""What is installed on this machine: packages and extras, Java, a browser, processors, memory.
+"""Find what is installed on this machine: packages and extras, Java, a browser, processors, memory.
 
 Packages are looked up by their metadata and imported only with ``--probe``.
 """
@@ -32,7 +32,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 @dataclass(frozen=True)
 class Package:
-    """A package that attomaton or an extra needs; ``state`` is ready, missing, too old, or broken: reason."""
+    """A required package; its ``state`` is ready, missing, too old, or broken: reason."""
 
     name: str
     wanted: str
@@ -42,7 +42,7 @@ class Package:
 
 @dataclass(frozen=True)
 class Extra:
-    """An extra with its packages; ``install`` is the command to run if one of them is not ready."""
+    """An extra with its packages; ``install`` is the command that installs what is not ready."""
 
     name: str
     packages: tuple[Package, ...]
@@ -51,7 +51,7 @@ class Extra:
 
 @dataclass(frozen=True)
 class Program:
-    """A program other than Python; ``install`` tells how to get it if it is missing or too old."""
+    """A program other than Python; ``install`` says how to install it if it is missing or too old."""
 
     path: str | None
     version: str | None
@@ -60,10 +60,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Machine:
-    """Numbers of processors and threads, and memory in bytes; None means unknown, or no limit.
-
-    This process may use ``usable`` of the processors; ``learn --engine duckdb`` uses ``share`` bytes.
-    """
+    """Processors, how many this process may use, and memory in bytes; None is unknown, or no limit."""
 
     processors: int
     usable: int
@@ -75,7 +72,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class DataFolder:
-    """The folder named by ``ATTOMATON_DATA``, and what to do if it cannot be used."""
+    """The folder that ``ATTOMATON_DATA`` names, and what to do if it cannot be used."""
 
     path: str | None
     usable: bool
@@ -117,7 +114,7 @@ def find_installation(*, probe: bool = False) -> Installation:
 
 
 def _read_requirements(lines: list[str]) -> dict[str, dict[str, str]]:
-    """Extra ("" for the core) → package → the accepted versions, from lines of ``Requires-Dist``."""
+    """Extra ("" for the core) → package → accepted versions, from lines of ``Requires-Dist``."""
     requirements: dict[str, dict[str, str]] = {}
     for line in lines:
         requirement, _, marker = line.partition(";")
@@ -179,7 +176,7 @@ def _find_java() -> Program:
 
 def _find_browser() -> Program:
     path = next((path for name in BROWSERS if (path := shutil.which(name)) is not None), None)
-    advice = "only the browser tests need it: apt install chromium"
+    advice = "a browser is needed only for browser tests: apt install chromium"
     return Program(path, None, advice if path is None else None)
 
 
@@ -204,7 +201,7 @@ def _describe_machine() -> Machine:
 def _find_data() -> DataFolder:
     folder = os.environ.get("ATTOMATON_DATA")
     if not folder:
-        advice = "only tests and benchmarks on real corpora need it: export ATTOMATON_DATA=FOLDER"
+        advice = "data are needed only for tests and benchmarks on real corpora: export ATTOMATON_DATA=FOLDER"
         return DataFolder(None, False, advice)
     exists = Path(folder).is_dir()
-    return DataFolder(folder, exists, None if exists else "there is no such folder; correct ATTOMATON_DATA")
+    return DataFolder(folder, exists, None if exists else "correct ATTOMATON_DATA: it names no folder")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RULE_MEANINGS = {
     "determined": "the theorem decides",
     "unseen_ignored": "the theorem decides among the tokens with evidence",
-    "incomparable": "no component precedes all others; the highest is taken",
+    "incomparable": "no component precedes all others; the hard score decides",
     "no_evidence": "no token has evidence under the query",
 }
 """Field of :class:`~attomaton.automaton.answered.Answered` → what it means."""
@@ -41,26 +41,26 @@ def learn(
     writes: Annotated[
         str | None,
         words(
-            "Token that the head writes where it reads a token: identity (default), successor (the most "
-            "frequent next token), identity+successor, or a JSON file that maps tokens to tokens."
+            "Token that the head writes where it reads a token: identity (that token; default), successor "
+            "(the most frequent next token), identity+successor, or a JSON file that maps tokens to tokens."
         ),
     ] = None,
-    min_support: Annotated[int, whole("Keep edges with at least this number of samples.", least=1)] = 1,
+    min_support: Annotated[int, whole("Minimum number of samples of an edge.", least=1)] = 1,
     queries: Annotated[
         str | None,
-        words("Queries to keep, separated by spaces; a number k means the k with the most samples."),
+        words("Queries to keep, separated by spaces, or a number k for the k queries with the most samples."),
     ] = None,
     sample_queries: Annotated[
-        float, fraction("Keep this share of the queries, chosen by a hash; results for these are exact.")
+        float, fraction("Keep this share of the queries, chosen by a hash; their results are exact.")
     ] = 1.0,
     max_window: Annotated[
-        int | None, whole("Cut contexts to at most this number of last tokens.", least=1)
+        int | None, whole("Cut longer contexts to this number of last tokens.", least=1)
     ] = None,
     out: Annotated[
         Any | None,
         run_option(
-            "Folder for the run: a path, or a URL such as s3://bucket/run. It must be new or empty, or an "
-            "earlier run with --overwrite."
+            "Folder for the run: a path, or a URL such as s3://bucket/run. It must be new or empty; "
+            "with --overwrite it may be an earlier run."
         ),
     ] = None,
     overwrite: output.Overwrite = False,
@@ -92,7 +92,7 @@ def learn(
         elif settings.on_disk:
             raise UnsupportedOption(
                 f"--writes works only in memory, and the engine {engine} works on disk; leave --engine out, "
-                "and if the corpus is too large for memory, use fewer documents or --queries"
+                "or leave --writes out"
             )
         else:
             from attomaton.automaton.ov_maps.learning import learn_writing

@@ -1,4 +1,4 @@
-"""What commands print on stderr: errors and warnings, one line each, with the options of the command line."""
+"""What commands print on stderr: errors and warnings, one line each, in words of the command line."""
 
 import re
 import sys
@@ -32,7 +32,6 @@ STAND_INS = {
 
 
 def encodable(text: str, encoding: str) -> str:
-    """The text, with :data:`STAND_INS` if the encoding lacks some of its characters."""
     return text if can_encode(encoding, text) else text.translate(str.maketrans(STAND_INS))
 
 
@@ -59,7 +58,7 @@ _PARAMETER = re.compile(
 
 
 def name_options(text: str) -> str:
-    """The text of an error, with the options of the command line in place of Python's parameters."""
+    """The text of an error, with options of the command line in place of parameters of Python."""
     for parameter, option in OPTIONS.items():
         text = text.replace(parameter, option)
     return _PARAMETER.sub(_name_option, text)
@@ -80,7 +79,7 @@ def print_error(text: str) -> None:
 
 @contextmanager
 def warnings_as_lines(kind: type[Warning], heed: Callable[[Any], object] = silent) -> Generator[None]:
-    """Print warnings of this kind on stderr, one line each, and pass them to ``heed``."""
+    """Print each warning of this kind as a line on stderr, and call ``heed`` with it."""
     show_other = warnings.showwarning
 
     def print_warning(message: Warning | str, *location: Any, **more: Any) -> None:
@@ -98,7 +97,6 @@ def warnings_as_lines(kind: type[Warning], heed: Callable[[Any], object] = silen
 
 @contextmanager
 def counting_skipped() -> Generator[None]:
-    """Report the documents that a command skips: on stderr, and in the JSON that it prints."""
     from attomaton.base.errors import SkippedDocuments
 
     counted: dict[str, Any] = {"skipped": 0, "first_skipped": None}

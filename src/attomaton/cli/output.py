@@ -1,4 +1,4 @@
-"""What commands print on stdout: JSON, tables, lines; and the options that decide it."""
+"""What commands print on stdout: JSON, tables and lines; and the options that choose between them."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from attomaton.cli.messages import SKIPPED, can_encode, encodable
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace the output of an earlier command at --out.")
+    bool, typer.Option("--overwrite", help="Replace what an earlier command wrote to --out.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no tables and no progress.")]
 
@@ -29,14 +29,12 @@ def print_json(record: dict[str, Any]) -> None:
 
 
 def print_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table; cells are never read as markup or terminal codes."""
     console = Console(highlight=False)
     console.print(_shown(title, console))
     console.print(draw_table(Grid(title, headers, rows), lambda text: _shown(text, console)))
 
 
 def print_value(value: Printed) -> None:
-    """Print a value as ``print(value)`` does, to the width of the terminal."""
     print_blocks(blocks_of(value))
 
 
@@ -54,7 +52,6 @@ def _shown(text: str, console: Console) -> Text:
 
 
 def print_line(text: str) -> None:
-    """Print plain text, wrapped to the width of the terminal."""
     console = Console(highlight=False)
     console.print(_shown(text, console))
 

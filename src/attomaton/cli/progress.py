@@ -1,4 +1,4 @@
-"""Progress of a command on stderr."""
+"""Show the progress of a command on stderr."""
 
 import sys
 import threading
@@ -21,8 +21,8 @@ INTERVAL = 20.0
 def stages(quiet: bool) -> Generator[Stages]:
     """Announce the stages of a command on stderr.
 
-    A terminal shows one line that changes: the stage and, if the work is known, a bar and the time left.
-    Elsewhere a stage is a line, which is repeated after every :data:`INTERVAL`.
+    A terminal shows the current stage and, if its amount of work is known, a bar. Elsewhere each stage is a
+    line, which is repeated every :data:`INTERVAL` seconds.
     """
     console = Console(stderr=True)
     if quiet:

@@ -13,14 +13,14 @@ def report(
     run: Annotated[Path, path_argument("Folder written by `attomaton learn --out`.")],
     out: Annotated[Path, path_option("HTML file to write; - is standard output.")] = Path("report.html"),
     queries: Annotated[
-        int | None, whole("Show at most this many queries; default: as many as fit.", least=1)
+        int | None, whole("Maximum number of queries to show; default: as many as fit.", least=1)
     ] = None,
     heads: Annotated[
-        Path | None, path_option("Add the audit of heads in this file, written by `attomaton heads --out`.")
+        Path | None, path_option("Audit of heads to add: a file written by `attomaton heads --out`.")
     ] = None,
     figures: Annotated[Path | None, path_option("Folder for figures for papers, as PDF and PNG.")] = None,
     query: Annotated[
-        str | None, words("The query whose graph --figures draws; default: the query with the most samples.")
+        str | None, words("Query whose graph --figures draws; default: the query with the most samples.")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -33,7 +33,7 @@ def report(
     from attomaton.report.page.write import write_report
 
     if query is not None and figures is None:
-        raise UnsupportedOption("--query chooses what --figures draws; give --figures FOLDER too")
+        raise UnsupportedOption("--query works only with --figures; add --figures FOLDER")
     if figures is not None:
         from attomaton.report.pictures import FIGURES
 
@@ -62,11 +62,11 @@ def report(
     if as_json:
         print_json(record)
     elif not (quiet or streamed):
-        print_line(f"Wrote {written.path}, {written.n_bytes / 1e6:.1f} MB: open it in a browser.")
+        print_line(f"Wrote {written.path} ({written.n_bytes / 1e6:.1f} MB). Open it in a browser.")
         if written.n_shown < written.n_queries:
             print_line(
-                f"It shows the {written.n_shown:,} of {written.n_queries:,} queries with the most samples: "
-                f"{written.samples_share:.1%} of the realisable samples."
+                f"It shows the {written.n_shown:,} queries with the most samples, out of "
+                f"{written.n_queries:,}; they have {written.samples_share:.1%} of the realisable samples."
             )
         if drawn:
-            print_line(f"Drew {', '.join(path.name for path in drawn)} in {figures}.")
+            print_line(f"Wrote {', '.join(path.name for path in drawn)} to {figures}.")

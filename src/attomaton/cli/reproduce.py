@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 def reproduce(
     experiment: Annotated[
-        str, words_argument("Name of an experiment, or `all-mechanics`; `list` prints all names.")
+        str, words_argument("Name of an experiment, or `all-mechanics`; `list` prints the names.")
     ],
     trials: Annotated[
         int | None, whole("Number of trials; default: as published.", least=1, most=MOST_TRIALS)
     ] = None,
     seed: Annotated[int, whole("Random seed.")] = 0,
     data: Annotated[
-        Path | None, path_option("The text or published table, for experiments that need one.")
+        Path | None, path_option("Text or published table, for experiments that need one.")
     ] = None,
     out: Annotated[Path | None, path_option("Folder for the figure, the numbers and a page.")] = None,
     work: Annotated[
-        Path | None, path_option("Folder for training runs; a stopped experiment resumes from it.")
+        Path | None, path_option("Folder for training runs, from which a stopped experiment resumes.")
     ] = None,
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
 ) -> None:
-    """Run a published experiment again and compare the result with what was published."""
+    """Run a published experiment again, and compare the result with the published one."""
     from attomaton_experiments.settings import (
         ALL,
         describe_experiments,
@@ -50,7 +50,7 @@ def reproduce(
         else:
             cells = [(row["name"], row["title"], row["figure"] or "", row["minutes"] or "") for row in rows]
             output.print_table("Experiments", ["name", "title", "published figure", "minutes"], cells)
-            output.print_line(f"{ALL} runs all that begin with mechanics. Minutes are for two cores.")
+            output.print_line(f"{ALL} runs all experiments named mechanics-*. Minutes are for two cores.")
         return
     options: Any = {"data": data, "trials": trials, "seed": seed, "work": work}
     experiments = [read_settings(name, **options) for name in find_experiments(experiment)]

@@ -1,4 +1,4 @@
-"""``attomaton scan-snap``: what the second theory predicts for a corpus, query by query."""
+"""``attomaton scan-snap``: what the theory of attention with a decoder predicts, query by query."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,17 +14,17 @@ def scan_snap(
     corpus: CorpusArgument,
     corpus_options: CorpusOptions,
     window: Annotated[int, whole("Longest context, in tokens, including the query.", least=2)] = 32,
-    queries: Annotated[int, whole("Number of queries to report, most frequent first.", least=1)] = 20,
+    queries: Annotated[int, whole("Number of queries to report, the most frequent ones.", least=1)] = 20,
     tolerance: Annotated[
         float,
         real(
-            "A token still counts as distinct if at most this share of its occurrences is in other classes.",
+            "A token is distinct for a class if at most this share of its occurrences is in other classes.",
             sign="0 to below 1",
             least=0,
             below=1,
         ),
     ] = 0.0,
-    min_samples: Annotated[int, whole("Minimum number of samples per class.", least=1)] = 1,
+    min_samples: Annotated[int, whole("Minimum number of samples in a class.", least=1)] = 1,
     decoder_rate: Annotated[
         float, real("Learning rate of the decoder, eta_Y.", sign="> 0", least=1e-12, most=1e12)
     ] = 1.0,
@@ -34,7 +34,10 @@ def scan_snap(
     momentum: Annotated[
         float,
         real(
-            "Momentum of SGD; both rates are divided by 1 - momentum.", sign="0 to below 1", least=0, below=1
+            "Momentum of SGD, which divides both rates by 1 - momentum.",
+            sign="0 to below 1",
+            least=0,
+            below=1,
         ),
     ] = 0.0,
     out: Annotated[Path | None, path_option("Folder for JSON and Parquet files.")] = None,

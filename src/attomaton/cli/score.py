@@ -23,7 +23,7 @@ def score(
         int | None, whole("Longest context, in tokens; default: that of the run.", least=1)
     ] = None,
     epsilon: Annotated[
-        float, real("Mix in this share of uniform attention.", sign="0 to 1", least=0, most=1)
+        float, real("Share of uniform attention to mix into the prediction.", sign="0 to 1", least=0, most=1)
     ] = 0.0,
     step: StepOption = None,
     shrink: Strength = None,

@@ -1,8 +1,8 @@
-"""The corpus argument of commands, and the options that tell how the corpus is read.
+"""The argument for a corpus, and the options that say how to read it.
 
 A command declares ``corpus: CorpusArgument`` and ``corpus_options: CorpusOptions``. The decorator
-:func:`reads` replaces the second parameter by the options of :func:`_reading_options`, and passes what they
-say::
+:func:`reads` replaces the second parameter by the options of :func:`_reading_options`, and passes their
+values::
 
     @reads
     def learn(corpus: CorpusArgument, corpus_options: CorpusOptions, window: WindowOption = 32) -> None: ...
@@ -27,16 +27,16 @@ MOST_MEGABYTES = 1 << 20  # megabytes that one document may be allowed: a teraby
 CorpusArgument = Annotated[
     str,
     source_argument(
-        "A file (.txt, .jsonl, .json, .csv, .tsv, .parquet or another kind), folder, glob, URL, or folder of "
-        "`attomaton tokenize`; - for standard input."
+        "File (.txt, .jsonl, .json, .csv, .tsv, .parquet or another kind), folder, glob, URL, or folder "
+        "written by `attomaton tokenize`; - is standard input."
     ),
 ]
 WindowOption = Annotated[int, whole("Longest context, in tokens.", least=1)]
 Memory = Annotated[
     str | None,
     words(
-        "Memory of duckdb, such as 2GB; reading and solving need about 0.6 GB more. Default: 60% of the "
-        "machine's memory."
+        "Memory of duckdb, such as 2GB; default: 60% of the available memory. Reading and solving need about "
+        "0.6 GB more."
     ),
 ]
 Threads = Annotated[
@@ -50,16 +50,16 @@ Master = Annotated[
 
 @dataclass(frozen=True)
 class CorpusOptions:
-    """How a corpus is read; the tokenizer None means that of the run or model of the command."""
+    """How a corpus is read; a ``tokenizer`` of None means the tokenizer of the run or model."""
 
     tokenizer: Any
     reading: "Reading"
 
 
 def reads(command: Callable[..., None], tokenizer: str | None = None) -> Callable[..., None]:
-    """Give a command the options of :func:`_reading_options` in place of its parameter ``corpus_options``.
+    """Replace the parameter ``corpus_options`` of a command by the options of :func:`_reading_options`.
 
-    ``tokenizer`` is the help of ``--tokenizer`` for commands in which it has another default.
+    ``tokenizer`` is the help of ``--tokenizer`` for commands in which that has another default.
     """
     shared = list(inspect.signature(_reading_options).parameters.values())
     if tokenizer is not None:
@@ -86,12 +86,12 @@ def reads(command: Callable[..., None], tokenizer: str | None = None) -> Callabl
 
 
 def reads_beside_run(command: Callable[..., None]) -> Callable[..., None]:
-    return reads(command, "Tokenizer of a corpus; default: that of the run, or word.")
+    return reads(command, "Tokenizer for a corpus; default: that of the run, or word.")
 
 
 def reads_beside_model(command: Callable[..., None]) -> Callable[..., None]:
     return reads(
-        command, "Tokenizer file (.json, .tiktoken, .bin) of the corpus; default: that of the model."
+        command, "Tokenizer file (.json, .tiktoken, .bin) for the corpus; default: that of the model."
     )
 
 
@@ -102,7 +102,7 @@ def _reading_options(
     ] = "word",
     column: Annotated[str | None, words("Column or field that contains the documents.")] = None,
     documents: Annotated[
-        str, words("Documents of plain text: one per file (file) or one per line (line).")
+        str, words("What a document is in plain text: the whole file (file) or each line (line).")
     ] = "file",
     format: Annotated[  # noqa: A002  the name of the option
         str | None, words("Format of the files or of standard input: txt, jsonl, json, csv or another.")

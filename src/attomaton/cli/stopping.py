@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: a stopped command cleans up and prints how to resume it."""
+"""Handle Ctrl-C and SIGTERM: a stopped command cleans up and prints how to resume it."""
 
 import os
 import shlex
@@ -11,20 +11,19 @@ from typing import Any
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, from ``kill``, ``docker stop`` or a cancelled job; handled wherever Ctrl-C is."""
+    """SIGTERM, from ``kill``, ``docker stop`` or a cancelled job; handled like Ctrl-C."""
 
 
 @contextmanager
 def heeding_termination() -> Generator[None]:
-    """Raise :class:`Terminated` on the first SIGTERM in the block; a second one ends the program at once."""
+    """Raise :class:`Terminated` on the first SIGTERM in the block; the second one ends the program."""
     report = sys.unraisablehook
 
     def terminate(number: int, _: object) -> None:
         signal.signal(number, signal.SIG_DFL)
         raise Terminated
 
-    def send_again(ignored: Any) -> None:
-        """Send the signal again if Python dropped the exception, as it does in callbacks."""
+    def send_again(ignored: Any) -> None:  # if Python dropped the exception, as it does in callbacks
         if not isinstance(ignored.exc_value, Terminated):
             report(ignored)
             return
@@ -49,13 +48,13 @@ def resumable(can: bool, *options: str) -> Generator[None]:
         if can:
             added = [option for option in options if option not in sys.argv]
             command = shlex.join(["attomaton", *sys.argv[1:], *added])
-            stop.args = (*stop.args, f"To continue where it stopped: {command}")
+            stop.args = (*stop.args, f"To resume, run: {command}")
         raise
 
 
 @contextmanager
 def ending_when_stopped() -> Generator[None]:
-    """If the block is stopped, print that and exit with 128 plus the number of the signal, as shells do."""
+    """If the block is stopped, print that, and exit with 128 plus the signal number, as shells do."""
     try:
         yield
     except KeyboardInterrupt as stop:

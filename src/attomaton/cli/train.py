@@ -27,7 +27,7 @@ MOST_EMBEDDED = 250_000_000
 def train(
     corpus: CorpusArgument,
     corpus_options: CorpusOptions,
-    out: Annotated[Path, path_option("Run folder; the training is written to its subfolder training.")],
+    out: Annotated[Path, path_option("Run folder to write to; the training is in its subfolder training.")],
     window: WindowOption = 32,
     steps: Annotated[int, whole("Number of steps.", least=1, most=MOST_TRAINING_STEPS)] = 5000,
     step_size: Annotated[
@@ -39,7 +39,7 @@ def train(
         float, real("Multiply the step size by step^-DECAY; 0.5 is usual.", least=0, most=1)
     ] = 0.0,
     dim: Annotated[
-        int | None, whole("Dimension of random unit embeddings; default: orthonormal embeddings.", least=1)
+        int | None, whole("Dimension of random unit embeddings; default: orthonormal ones.", least=1)
     ] = None,
     seed: Annotated[int, whole("Random seed of the embeddings.")] = 0,
     resume: Annotated[
@@ -49,7 +49,7 @@ def train(
     as_json: output.AsJson = False,
     quiet: output.Quiet = False,
 ) -> None:
-    """Train one attention layer on CORPUS, from W = 0, with the log-loss and full batches."""
+    """Train one attention layer on CORPUS from W = 0, with the log-loss and full batches."""
     from attomaton.base.errors import StepBeyondEdge, needing
     from attomaton.corpora.readers.corpus import read_samples
     from attomaton.graphs.bags import find_realisable
@@ -97,7 +97,7 @@ def _make_step(optimiser: str, step_size: float, decay: float, *, normalized: bo
         return GradientDescent(step_size, normalized=normalized, schedule=schedule)
     if normalized:
         raise UnsupportedOption(
-            "--normalized works only with --optimiser descent; leave --normalized or --optimiser out"
+            "--normalized works only with --optimiser descent; leave one of the two options out"
         )
     if optimiser not in kinds:
         raise UnsupportedOption(f"--optimiser is {show(optimiser)}; give one of descent, {', '.join(kinds)}")
@@ -112,6 +112,6 @@ def _check_size(samples: "Samples", dim: int) -> None:
     if numbers > MOST_EMBEDDED:
         raise UnsupportedOption(
             f"the training needs {numbers / 1e9:.1f} billion numbers in memory ({len(samples):,} samples of "
-            f"up to {longest} tokens in {dim:,} dimensions), and the limit is {MOST_EMBEDDED / 1e9} billion; "
-            "give a smaller --dim or --window, or a shorter text"
+            f"up to {longest} tokens in {dim:,} dimensions), and the limit is {MOST_EMBEDDED / 1e9} "
+            "billion; use a smaller --dim or --window, or a shorter text"
         )

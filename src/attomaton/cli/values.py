@@ -30,7 +30,6 @@ def whole(
 
 
 def real(help_text: str, *, sign: str = "", **limits: float) -> Any:
-    """An option that is a finite number within the limits of :func:`~attomaton.base.options.real_number`."""
     parser = _parser(lambda text: options.real_number(read_number(text), "it", **limits))
     return typer.Option(parser=parser, metavar=f"<float {sign}".rstrip() + ">", help=help_text)
 
@@ -57,8 +56,6 @@ def path_argument(help_text: str) -> Any:
 
 
 def source_argument(help_text: str) -> Any:
-    """An argument that names a corpus: a path, glob or URL."""
-
     def check(text: Any) -> str:
         return str(text) if "://" in str(text) else options.check_path(str(text), "it")
 

@@ -49,5 +49,5 @@ def verify(
         for line in advice:
             print_line(f"Diagnosis: {line}.")
     if unwritten:
-        print_error(f"The verdicts were not saved: {unwritten}.")
+        print_error(f"The verdicts could not be saved: {unwritten}.")
     raise typer.Exit(1 if any(verdict.fails for verdict in verdicts) else 0)

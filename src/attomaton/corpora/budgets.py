@@ -1,8 +1,8 @@
 """Limits on the memory and time that an input file may claim, and the reasons for them.
 
-Input files are not trusted. What a file declares (a count, a length, an id) never makes attomaton use more
-memory or time than these limits; beyond them, the error says what, where and what to do. No data in practical
-use reaches them; where a real file comes close, the comment says which.
+Input files are not trusted. A count, a length or an id in a file never makes attomaton use more memory or
+time than these limits; beyond a limit, an error says what, where, and what to do. No data in practical use
+reach them.
 """
 
 import os
@@ -22,7 +22,7 @@ gets a name, so ids are bounded like counts; three ids must also fit into one 63
 
 
 def ids_most(n_tokens: int) -> int:
-    """The largest vocabulary, gaps included, for this number of tokens: each id gets a name, used or not."""
+    """The largest vocabulary, gaps included, for this number of tokens: each id gets a name."""
     return min(VOCABULARY_SIZE, 4 * n_tokens + (1 << 16))
 
 
@@ -42,7 +42,7 @@ FILE_RATIO = 1000
 
 FILE_SLACK = 1 << 26  # bytes that any file may unpack to, however small: 64 MB, like the longest document
 DOCUMENT_SLACK = 1 << 20
-"""Documents that any file may hold, however small; beyond that, ``FILE_RATIO`` per byte."""
+"""Documents that any file may contain, however small; beyond that, ``FILE_RATIO`` per byte."""
 
 TABLE_BYTES, TABLE_ROWS = 1 << 25, 1 << 22
 """Bytes and rows that a table read as a whole may unpack to, however small its file; a row of choices takes
@@ -67,7 +67,7 @@ def unpacked_most(stored: int, max_bytes: int) -> int:
 
 
 def brief(text: str) -> str:
-    """A name from a file, as error messages show it: without hidden characters, cut if long."""
+    """A name from a file, as messages show it: without hidden characters, and cut if it is long."""
     return shorten(text, NAME_LENGTH)
 
 
@@ -78,7 +78,7 @@ def list_columns(names: Sequence[str]) -> str:
 
 @dataclass
 class Allowance:
-    """The unpacked size of a file so far, compared with the size on disk if that is known."""
+    """The unpacked size of a file so far, compared with its size on disk if that is known."""
 
     source: str
     stored: int | None
@@ -86,7 +86,6 @@ class Allowance:
     documents: int = 0
 
     def spend(self, *, n_bytes: int, documents: int) -> None:
-        """Count unpacked bytes and documents; raise an error if they are too many for the file's size."""
         if self.stored is None:
             return
         self.n_bytes += n_bytes
@@ -94,14 +93,14 @@ class Allowance:
         most_bytes = max(FILE_SLACK, FILE_RATIO * self.stored)
         most_documents = max(DOCUMENT_SLACK, FILE_RATIO * self.stored)
         if self.n_bytes > most_bytes:
-            raise self._repetitive(f"unpacks to more than {most_bytes:,}")
+            raise self._repetitive(f"unpacks to more than {most_bytes:,} bytes")
         if self.documents > most_documents:
             raise self._repetitive(f"has more than {most_documents:,} documents")
 
     def _repetitive(self, excess: str) -> UnreadableSource:
         return UnreadableSource(
-            f"{self.source} has {self.stored:,} bytes and {excess}: it is extremely repetitive, or damaged; "
-            "remove the repetition, or store it uncompressed"
+            f"{self.source} has {self.stored:,} bytes, but {excess}: it is extremely repetitive, or damaged; "
+            "remove repeated text, or store the file uncompressed"
         )
 
 
@@ -116,7 +115,7 @@ IRREGULAR = {
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a regular file for reading, without blocking; anything else is an error."""
+    """Open a regular file for reading, without blocking; any other kind of file is an error."""
     refuse_irregular(path, Path(path).stat().st_mode)  # before opening it, which affects some devices
     number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
@@ -131,6 +130,6 @@ def refuse_irregular(path: str | os.PathLike[str], mode: int) -> None:
     kind = IRREGULAR.get(stat.S_IFMT(mode))
     if kind is not None:
         raise UnreadableSource(
-            f"{path} is {kind}, not a regular file; save the content to a file, or pipe it in and give "
-            f"{STANDARD_INPUT!r} as the corpus"
+            f"{path} is {kind}, not a regular file; save its content to a file, or read it from standard "
+            f"input with {STANDARD_INPUT!r} as the corpus"
         )

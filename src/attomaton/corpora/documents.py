@@ -15,16 +15,16 @@ from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
 @dataclass(frozen=True, eq=False)
 class Documents:
-    """A tokenised corpus: document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``.
+    """A tokenised corpus in memory: document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``.
 
-    ``ids`` has the shape (n_values,), ``offsets`` (n_documents + 1,). ``vocabulary`` is None for ids whose
-    tokenizer is unknown; ``skipped`` counts the documents that could not be read.
+    ``ids`` are the token ids of all documents, shape (n_values,), and ``offsets`` have the shape (n_documents
+    + 1,). ``vocabulary`` is None if the tokenizer of the ids is unknown. ``skipped`` counts the documents
+    that could not be read.
 
     Examples
     --------
     >>> import attomaton as at
-    >>> documents = at.read_corpus(["to be", "or not to be"])
-    >>> list(documents.windows(window=2))[:2]  # no context crosses a document boundary
+    >>> list(at.read_corpus(["to be", "or not to be"]).windows(window=2))[:2]
     [Sample(context=(0,), label=1), Sample(context=(2,), label=3)]
     """
 
@@ -42,13 +42,13 @@ class Documents:
         settle(self, ids=ids, offsets=offsets)
 
     def windows(self, window: int) -> Samples:
-        """Every position as a sample with up to ``window`` tokens of context."""
+        """Make samples: each token with up to ``window`` preceding tokens of its document as context."""
         samples = self.as_chunk.samples(min(checked_window(window), len(self.ids)))
         return replace(samples, skipped=self.skipped) if self.skipped.count else samples
 
     @property
     def as_chunk(self) -> "Chunk":
-        """All documents as one chunk; without a vocabulary, its size is the largest id plus one."""
+        """All documents as one chunk. Without a vocabulary, its size is the largest id plus one."""
         vocabulary = self.vocabulary
         size = int(self.ids.max(initial=-1)) + 1 if vocabulary is None else len(vocabulary)
         return trusted(Chunk, ids=self.ids, documents=self.offsets, head=0, n_tokens=size)
@@ -56,11 +56,11 @@ class Documents:
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """A chunk of a tokenised corpus; every token except the first of each document is a label.
+    """A chunk of a tokenised corpus; every token except the first one of each document is a label.
 
-    ``ids`` are the token ids, shape (n_values,), all below ``n_tokens``, and ``documents`` the offsets of the
-    documents in them, shape (n_documents + 1,). The first ``head`` tokens repeat the end of the previous
-    chunk: they are context, but not labels.
+    ``ids`` are token ids below ``n_tokens``, shape (n_values,), and ``documents`` are the offsets of the
+    documents in them. The first ``head`` tokens repeat the end of the previous chunk: they are context, but
+    not labels.
     """
 
     ids: Int32
@@ -78,7 +78,7 @@ class Chunk:
         settle(self, ids=ids, documents=documents, head=head, n_tokens=size)
 
     def cut(self, size: int, window: int) -> Iterator["Chunk"]:
-        """Chunks of ``size`` labels, each with the preceding text that its contexts need."""
+        """Yield chunks of ``size`` labels, each with the preceding text that its contexts need."""
         for start in range(self.head, len(self.ids), size):
             stop = min(start + size, len(self.ids))
             inner_borders = self.documents[(self.documents > start) & (self.documents < stop)]
@@ -89,7 +89,7 @@ class Chunk:
             yield trusted(Chunk, n_tokens=self.n_tokens, **arrays)
 
     def samples(self, window: int) -> Samples:
-        """The labels with their contexts."""
+        """Make a sample of each label, with its context."""
         document_start = np.repeat(self.documents[:-1], np.diff(self.documents))
         position = np.arange(len(self.ids), dtype=np.int64)
         stops = position[(position > document_start) & (position >= self.head)]
@@ -99,7 +99,7 @@ class Chunk:
 
 
 def regroup(chunks: Iterable[Chunk], size: int, window: int) -> Iterator[Chunk]:
-    """The same documents in chunks of about ``size`` tokens; contexts stay complete across cuts."""
+    """Yield the documents in chunks of about ``size`` tokens; contexts stay complete across cuts."""
     pending: list[Chunk] = []
     for chunk in chunks:
         pending.append(chunk)

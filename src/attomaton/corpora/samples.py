@@ -1,7 +1,7 @@
 """Samples: contexts of unequal lengths, each with a label, checked once and then trusted.
 
-A context is a slice of one shared array of token ids, so overlapping windows over a text need two offsets for
-each sample and no copy of the text.
+A context is a slice of one shared array of token ids. So the overlapping windows of a text need two offsets
+for each sample, and no copy of the text.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ from attomaton.base.borders import CONTIGUOUS, check_int64, check_size, trusted
 from attomaton.base.errors import EmptyContext, InvalidSamples, TokenOutOfRange, UnsupportedOption
 from attomaton.base.frames import Tabular, first_rows
 from attomaton.base.options import settle, show, whole_number
-from attomaton.base.printing import PRINTED_ROWS, Block
+from attomaton.base.printing import PRINTED_ROWS, Block, count_noun
 from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.tables import Int32, Int64, make_table
 
@@ -30,13 +30,12 @@ MAX_TOKENS = 1 << TOKEN_BITS  # largest vocabulary: 2,097,152 tokens
 
 
 class Sample(NamedTuple):
-    """One context and the token that follows it. The query is the last context token.
+    """A context and the token that follows it. The query is the last token of the context.
 
     Examples
     --------
-    >>> sample = Samples.from_lists([[1, 0, 2]], [0])[0]
-    >>> sample, sample.context[-1]  # the query
-    (Sample(context=(1, 0, 2), label=0), 2)
+    >>> Samples.from_lists([[1, 0, 2]], [0])[0]
+    Sample(context=(1, 0, 2), label=0)
     """
 
     context: tuple[int, ...]
@@ -45,7 +44,7 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True)
 class Skipped:
-    """``count`` documents of a corpus were skipped; ``first`` is the error of the first."""
+    """``count`` documents of a corpus were skipped; ``first`` is the error of the first one."""
 
     count: int = 0
     first: str | None = None
@@ -54,27 +53,26 @@ class Skipped:
         return Skipped(self.count + later.count, later.first if self.first is None else self.first)
 
 
-ID_CURE = "correct the ids, or give the tokenizer that made them"
+ID_CURE = "correct the ids, or give the tokenizer of the ids"
 NOTHING_SKIPPED = Skipped()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Samples(Tabular):
-    """Contexts and labels, ragged: context ``i`` is ``values[starts[i]:stops[i]]``.
+    """Contexts and labels in ragged arrays: context ``i`` is ``values[starts[i]:stops[i]]``.
 
     Build samples with :meth:`from_lists`, :meth:`from_arrays` or :meth:`from_windows`.
 
     ``values`` are token ids, shape (n_values,), all below ``n_tokens``, the size of the vocabulary.
-    ``starts`` and ``stops`` say where contexts begin and end in ``values``, and ``labels`` are the tokens to
-    predict, shape (n_samples,). ``skipped`` counts the documents of the corpus that could not be read.
+    ``starts`` and ``stops`` are the positions in ``values`` where contexts begin and end, and ``labels`` are
+    the tokens to predict, each of shape (n_samples,). ``skipped`` counts the documents of the corpus that
+    could not be read.
 
     Examples
     --------
     >>> samples = Samples.from_lists([[0, 2], [1, 0, 2]], [0, 1])
     >>> len(samples), samples.n_tokens, samples[1]
     (2, 3, Sample(context=(1, 0, 2), label=1))
-    >>> list(samples.take(samples.lengths > 2))
-    [Sample(context=(1, 0, 2), label=1)]
     """
 
     values: Int32
@@ -91,7 +89,7 @@ class Samples(Tabular):
         stops = check_int64(self.stops, "stops", error=InvalidSamples)
         if not len(starts) == len(stops) == len(labels):
             counts = f"{len(starts)} starts, {len(stops)} stops and {len(labels)} labels"
-            raise InvalidSamples(f"there are {counts}; give one of each for each sample")
+            raise InvalidSamples(f"there are {counts}; give one start, stop and label for each sample")
         check_range(values, size, lambda index: f"index {index} of values")
         check_range(labels, size, lambda index: f"the label of sample {index}")
         _check_contexts(starts, stops, len(values))
@@ -102,20 +100,22 @@ class Samples(Tabular):
     def from_lists(
         cls, contexts: Sequence[Sequence[int]], labels: Sequence[int], *, n_tokens: int | None = None
     ) -> Self:
-        """Samples from nested lists of token ids; the last token of each context is the query.
+        """Build samples from nested lists of token ids; the last token of each context is the query.
 
-        ``n_tokens``, the size of the vocabulary, is by default the largest id plus one.
+        ``n_tokens`` is the size of the vocabulary, by default the largest id plus one.
         """
         try:
             if len(contexts) != len(labels):
                 raise InvalidSamples(
-                    f"{len(contexts)} contexts but {len(labels)} labels; give one label for each context"
+                    f"there are {len(contexts)} contexts and {len(labels)} labels; give one label for each "
+                    "context"
                 )
             lengths = np.fromiter((len(context) for context in contexts), np.int64, len(contexts))
             flat = [token for context in contexts for token in context]
         except TypeError as error:
             raise InvalidSamples(
-                f"give contexts as a list of lists of token ids, and a list of labels ({error})"
+                f"contexts or labels have a wrong type ({error}); give a list of lists of ids, and a list "
+                "of ids"
             ) from error
         values = np.asarray(flat or np.empty(0, np.int32))
         return cls.from_arrays(values, offsets_of(lengths), labels, n_tokens=n_tokens)
@@ -124,16 +124,16 @@ class Samples(Tabular):
     def from_arrays(
         cls, values: ArrayLike, offsets: ArrayLike, labels: ArrayLike, *, n_tokens: int | None = None
     ) -> Self:
-        """Samples from Arrow-style ragged arrays: context ``i`` is ``values[offsets[i]:offsets[i + 1]]``.
+        """Build samples from ragged arrays: context ``i`` is ``values[offsets[i]:offsets[i + 1]]``.
 
-        There is one label for each context; ``n_tokens`` defaults to the largest id plus one.
+        There is one label for each context. ``n_tokens`` is by default the largest id plus one.
         """
         ids, borders = _integers(values, "values"), _integers(offsets, "offsets")
         targets = _integers(labels, "labels")
         if len(borders) != len(targets) + 1:
             raise InvalidSamples(
-                f"{len(targets)} labels need {len(targets) + 1} offsets, not {len(borders)}: give 0, "
-                "and where each context ends"
+                f"{len(targets)} labels need {len(targets) + 1} offsets, not {len(borders)}; give 0, and "
+                "the end of each context"
             )
         _check_sample_offsets(borders, len(ids), "sample")
         starts, stops = borders[:-1].astype(np.int64), borders[1:].astype(np.int64)
@@ -153,11 +153,12 @@ class Samples(Tabular):
     def from_windows(
         cls, ids: ArrayLike, *, window: int, documents: ArrayLike | None = None, n_tokens: int | None = None
     ) -> Self:
-        """Every token of a stream as a label, with up to ``window`` preceding tokens as its context.
+        """Build samples from a stream of ids: a token with up to ``window`` preceding tokens as context.
 
         The label ``ids[i]`` has the context ``ids[max(start, i − window):i]``, where ``start`` is the first
         position of the document; the first token of a document is not a label. ``documents`` are the offsets
-        of the documents in ``ids``, by default one; ``n_tokens`` is by default the largest id plus one.
+        of the documents in ``ids``; by default there is one document. ``n_tokens`` is by default the largest
+        id plus one.
 
         Examples
         --------
@@ -216,12 +217,12 @@ class Samples(Tabular):
         return self.stops - self.starts
 
     def take(self, index: slice | NDArray[np.integer[Any]] | NDArray[np.bool_]) -> "Samples":
-        """The samples at ``index`` (a slice, positions or a mask); the token array is shared."""
+        """The samples at ``index``, which is a slice, positions or a mask; the token array is shared."""
         chosen = {name: getattr(self, name)[index] for name in ("starts", "stops", "labels")}
         return trusted(Samples, values=self.values, n_tokens=self.n_tokens, skipped=self.skipped, **chosen)
 
     def chunks(self, max_values: int) -> Iterator["Samples"]:
-        """Consecutive chunks whose contexts have about ``max_values`` tokens in total."""
+        """Yield consecutive samples in chunks whose contexts have about ``max_values`` tokens in total."""
         max_values = whole_number(max_values, "max_values", least=1)
         ends = np.cumsum(self.lengths)
         total = int(ends[-1]) if len(ends) else 0
@@ -241,7 +242,7 @@ def _integers(array: ArrayLike, name: str) -> NDArray[np.integer[Any]]:
             f"{numbers.shape}; convert it first"
         )
     if numbers.dtype == np.uint64 and numbers.max() > np.iinfo(np.int64).max:
-        raise InvalidSamples(f"{name} has {numbers.max()}, which does not fit int64; correct it")
+        raise InvalidSamples(f"{name} contains {numbers.max()}, which does not fit int64; correct the number")
     return numbers.astype(np.int64, copy=False) if numbers.dtype == np.uint64 else numbers
 
 
@@ -266,13 +267,14 @@ def _check_contexts(starts: Int64, stops: Int64, n_values: int) -> None:
     if len(outside):
         raise InvalidSamples(
             f"the context of sample {outside[0]} is values[{starts[outside[0]]}:{stops[outside[0]]}], but "
-            f"there are {n_values} values ({len(outside)} such samples); correct starts and stops"
+            f"there are {n_values} values ({count_noun(len(outside), 'such sample')}); correct starts and "
+            "stops"
         )
     empty = np.flatnonzero(starts == stops)
     if len(empty):
         raise EmptyContext(
-            f"sample {empty[0]} has no context ({len(empty)} such samples); "
-            "drop it: the query is the last context token, so a context needs at least one"
+            f"sample {empty[0]} has an empty context ({count_noun(len(empty), 'such sample')}), but a "
+            "context needs at least one token, the query; drop the sample"
         )
 
 
@@ -284,7 +286,7 @@ def _vocabulary_size(n_tokens: int | None, *arrays: NDArray[np.integer[Any]]) ->
         return whole_number(size, "n_tokens", most=MAX_TOKENS)
     except UnsupportedOption as error:
         raise InvalidSamples(
-            f"n_tokens is {show(size)}, not from 0 to {MAX_TOKENS:,}; renumber the ids to 0, 1, 2 …"
+            f"n_tokens is {show(size)}, not from 0 to {MAX_TOKENS:,}; number the tokens that occur 0, 1, 2 …"
         ) from error
 
 
@@ -294,10 +296,9 @@ def check_range(
     locate: Callable[[int], str],
     cure: str = "raise n_tokens, or correct the ids",
 ) -> None:
-    """Refuse ids outside 0 … n_tokens − 1; ``locate`` says where the id with a given index comes from."""
     outside = np.flatnonzero((ids < 0) | (ids >= n_tokens))
     if len(outside):
         raise TokenOutOfRange(
             f"token {ids[outside[0]]} at {locate(int(outside[0]))} is not in 0 … {n_tokens - 1} "
-            f"({len(outside)} such ids); {cure}"
+            f"({count_noun(len(outside), 'such id')}); {cure}"
         )

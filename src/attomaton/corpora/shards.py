@@ -1,8 +1,8 @@
-"""Shards: token ids on disk, in Parquet files with one document per row, and folders of them.
+"""Shards: token ids on disk, in Parquet files with one document per row, and folders of such files.
 
-Any Parquet file with a column ``tokens`` of integer lists is a shard. Shards written by ``tokenize_corpus``
-also record where each document came from, and share a folder with their vocabulary and a manifest, which is
-written last.
+Any Parquet file with a column ``tokens`` of integer lists is a shard. The shards that ``tokenize_corpus``
+writes also record the source of each document. They share a folder with their vocabulary and with a manifest,
+which is written last.
 """
 
 import json
@@ -43,18 +43,14 @@ PathOrUrl = str | PathLike[str] | RemotePath
 
 @dataclass(frozen=True)
 class Shards:
-    """Parquet files at ``paths``, each with a column ``tokens`` of integer lists; ids are below ``n_tokens``.
+    """Parquet files at ``paths``, each with a column ``tokens`` of lists of ids below ``n_tokens``.
 
     Examples
     --------
     >>> import tempfile, attomaton as at
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = at.tokenize_corpus(["to be or not to be"], folder)
-    ...     shards = Shards.from_folder(folder)
-    ...     chunks = [chunk.ids.tolist() for chunk in shards.chunks(size=3, window=2)]
-    ...     print(shards.sizes, shards.n_tokens)
-    (6,) 4
-    >>> chunks  # if a document is cut, the next chunk begins with the context that it needs
+    ...     [chunk.ids.tolist() for chunk in Shards.from_folder(folder).chunks(size=3, window=2)]
     [[0, 1, 2], [1, 2, 3, 0, 1]]
     """
 
@@ -63,16 +59,16 @@ class Shards:
 
     @classmethod
     def from_folder(cls, folder: PathOrUrl, *, n_tokens: int | None = None) -> "Shards":
-        """All ``.parquet`` files of a folder or URL, by name; by default reading them finds ``n_tokens``."""
+        """All ``.parquet`` files of a folder or URL, by name; ``n_tokens`` is that of :meth:`from_paths`."""
         path = as_path(folder)
         paths: list[Any] = sorted(path.glob("*.parquet"))
         if not paths:
-            raise errors.UnreadableSource(f"{path} has no .parquet files; give a folder of shards")
+            raise errors.UnreadableSource(f"{path} has no .parquet files; give the folder of the shards")
         return cls.from_paths(paths, n_tokens=n_tokens)
 
     @classmethod
     def from_paths(cls, paths: Sequence[PathOrUrl], *, n_tokens: int | None = None) -> "Shards":
-        """These files, by path or URL; by default ``n_tokens`` is found by reading them."""
+        """The files at these paths or URLs; without ``n_tokens``, all files are read to find it."""
         files = tuple(map(as_path, paths))
         if n_tokens is not None:
             return cls(files, n_tokens)
@@ -81,7 +77,7 @@ class Shards:
 
     @classmethod
     def write(cls, folder: Path, ids: Int32, offsets: Int64, *, n_tokens: int) -> "Shards":
-        """Write documents in memory as shards; document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
+        """Write documents as a shard; document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
         table = make_table(IDS_SCHEMA, {TOKENS: (offsets, ids)})
         with artifacts.explained(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -90,7 +86,7 @@ class Shards:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Tokens of each shard, from its footer (an empty document counts as one)."""
+        """The number of tokens of each shard, from its footer; an empty document counts as one token."""
         return tuple(int(groups[:, 1].sum()) for groups in self._groups)
 
     @cached_property
@@ -114,7 +110,7 @@ class Shards:
         return [replace(self, paths=tuple(group)) for group in groups]
 
     def cut(self, size: int) -> "Cuts":
-        """Consecutive row groups in tasks of about ``size`` tokens; a larger group is a task alone."""
+        """Consecutive row groups in tasks of about ``size`` tokens; a larger row group is a task alone."""
         stretches: list[list[int]] = []  # rows of ``Cuts.stretches``
         starts, filled = [0], 0
         for shard, groups in enumerate(self._groups):
@@ -132,9 +128,9 @@ class Shards:
         return Cuts(self.paths, self.n_tokens, table, np.array([*starts, len(stretches)], np.int64))
 
     def chunks(self, size: int, window: int | None) -> Iterator[Chunk]:
-        """All documents in chunks of about ``size`` tokens; contexts stay complete across cuts.
+        """Yield all documents in chunks of about ``size`` tokens; contexts stay complete across cuts.
 
-        Without a window documents are not cut, so a chunk may be as long as the longest document.
+        Without a window, documents are not cut, so a chunk may be as long as the longest document.
         """
         return self._batches(size) if window is None else regroup(self._batches(size), size, window)
 
@@ -146,11 +142,11 @@ class Shards:
 
 @dataclass(frozen=True, eq=False)
 class Cuts:
-    """Shards cut into tasks of whole row groups; any process or machine can read a task alone.
+    """Shards cut into tasks of whole row groups, each of which any process or machine can read.
 
-    ``paths`` and ``n_tokens`` are those of the shards. A row of ``stretches``, shape (n_stretches, 4), is the
-    index of a shard, a first row group, the last row group + 1, and the first row in the shard. Task ``i``
-    reads the stretches ``starts[i] … starts[i + 1] − 1``; ``starts`` has the shape (n_tasks + 1,).
+    ``paths`` and ``n_tokens`` are those of the shards. A row of ``stretches``, shape (n_stretches, 4), has
+    the index of a shard, its first row group, its last row group + 1, and its first row. Task ``i`` reads the
+    stretches ``starts[i] … starts[i + 1] − 1``; ``starts`` has the shape (n_tasks + 1,).
     """
 
     paths: tuple[AnyPath, ...]
@@ -162,7 +158,7 @@ class Cuts:
         return len(self.starts) - 1
 
     def chunks(self, task: int, size: int) -> Iterator[Chunk]:
-        """The documents of a task, about ``size`` tokens at a time."""
+        """Yield the documents of a task, about ``size`` tokens at a time."""
         stretches: list[list[int]] = self.stretches[self.starts[task] : self.starts[task + 1]].tolist()
         for shard, start, stop, first_row in stretches:
             path = self.paths[shard]
@@ -186,8 +182,8 @@ VOCABULARY_FILE = "vocabulary.json"
 class TokenizedCorpus:
     """A ``folder`` that :func:`tokenize_corpus` wrote, on this machine or at a URL.
 
-    ``manifest`` is the content of ``manifest.json``: counts, inputs, files with their digests. ``vocabulary``
-    is None for a corpus of ids whose tokenizer is unknown.
+    ``manifest`` is the content of ``manifest.json``: counts, inputs, and files with their digests.
+    ``vocabulary`` is None if the tokenizer of the ids is unknown.
     """
 
     folder: AnyPath
@@ -215,7 +211,7 @@ class TokenizedCorpus:
         return [self.folder / name for name in self.manifest["files"] if name.endswith(".parquet")]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The column ``tokens`` of all shards, a few megabytes at a time; each shard is checked first."""
+        """Yield the column ``tokens`` of all shards in small batches; each shard is checked first."""
         return (batch for _, batch, _ in self._read())
 
     def documents(self) -> Documents:
@@ -230,12 +226,12 @@ class TokenizedCorpus:
         return Documents(np.concatenate(ids), offsets, self.vocabulary, self.skipped)
 
     def verify(self) -> "TokenizedCorpus":
-        """Return the corpus itself if no file differs from its digest in the manifest."""
+        """Return the corpus itself if every file matches its digest in the manifest."""
         self._check([self.folder / name for name in self.manifest["files"]])
         return self
 
     def check_shards(self) -> list[str]:
-        """The digests of the shards, after comparing them with the manifest."""
+        """Compare the shards with their digests in the manifest; return the digests."""
         return self._check(self.shards)
 
     def _read(self) -> Iterator[tuple[AnyPath, pa.RecordBatch, int]]:
@@ -246,23 +242,23 @@ class TokenizedCorpus:
 
     def _check(self, paths: Sequence[AnyPath]) -> list[str]:
         files = {path.name: self.manifest["files"][path.name] for path in paths}
-        return artifacts.check_files(self.folder, files, again="tokenize again")
+        return artifacts.check_files(self.folder, files, again="tokenise the corpus again")
 
 
 def is_tokenized(folder: PathOrUrl) -> bool:
-    """Whether a folder has the manifest of a tokenised corpus; always false for a web server."""
+    """Whether a folder has the manifest of a tokenised corpus; always false on a web server."""
     target = as_path(folder)
     if isinstance(target, RemotePath) and not target.is_dir():
         return False
     path = target / artifacts.MANIFEST
     record = artifacts.read_sealed(path)
     if record is None and was_sealed(path):
-        raise errors.CorruptRun(f"{path} was altered, or has an older format; tokenize the corpus again")
+        raise errors.CorruptRun(f"{path} was altered, or has an older format; tokenise the corpus again")
     return record is not None and record.get("kind") == TOKENIZED.name
 
 
 def read_tokens(folder: PathOrUrl) -> TokenizedCorpus:
-    """Open a tokenised corpus: read the manifest and the vocabulary, and check the size of all files.
+    """Open a tokenised corpus: read its manifest and its vocabulary, and check the sizes of its files.
 
     :meth:`TokenizedCorpus.verify` also checks the digests of the files.
 
@@ -270,24 +266,23 @@ def read_tokens(folder: PathOrUrl) -> TokenizedCorpus:
     --------
     >>> import tempfile, attomaton as at
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = at.tokenize_corpus(["to be", "or not to be"], folder)
-    ...     read_tokens(folder).vocabulary
+    ...     read_tokens(at.tokenize_corpus(["to be", "or not to be"], folder).folder).vocabulary
     Vocabulary(4 tokens, 'word')
     """
     path = as_path(folder)
     if not is_tokenized(path):
         raise errors.CorruptRun(
-            f"{path} is not a tokenised corpus, or an incomplete one; write it with `attomaton tokenize … "
-            f"--out {path}`, which resumes where it stopped"
+            f"{path} is not a complete tokenised corpus; write it with `attomaton tokenize … --out {path}`, "
+            "which resumes where it stopped"
         )
     manifest = artifacts.read_manifest(path, TOKENIZED)
     try:
         digests = artifacts.list_digests(path, manifest["files"])
         for name in digests:
             if (path / name).stat().st_size != manifest["files"][name]["bytes"]:
-                raise errors.CorruptRun(f"{path / name} was altered after it was written; tokenize again")
+                raise errors.CorruptRun(f"{path / name} was altered after it was written; tokenise it again")
         words = json.loads(artifacts.read_checked(path / VOCABULARY_FILE, digests[VOCABULARY_FILE]))
         vocabulary = None if words is None else Vocabulary.from_record(words)
     except (KeyError, TypeError, AttributeError, ValueError, FileNotFoundError) as error:
-        raise errors.CorruptRun(f"{path} is incomplete ({error}); tokenize again") from error
+        raise errors.CorruptRun(f"{path} is incomplete ({error}); tokenise the corpus again") from error
     return TokenizedCorpus(path, manifest, vocabulary)

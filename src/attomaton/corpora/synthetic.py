@@ -1,7 +1,7 @@
-"""Corpora whose answer is known in advance, and the random draws of the papers.
+"""Corpora whose answer is known in advance, and random corpora as in the papers.
 
-An order of blocks says which tokens must end up in one component and which component precedes which;
-:func:`corpus` generates samples with exactly that order.
+An order of blocks says which tokens must be in one component and which component precedes which;
+:func:`corpus` generates samples with exactly this order.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,11 +22,11 @@ MOST_SAMPLES = 10**9  # most samples to draw
 
 @dataclass(frozen=True)
 class BlockOrder:
-    """Blocks of consecutive tokens and the arcs between blocks, a DAG in index order.
+    """Blocks of consecutive tokens, and arcs from blocks to later blocks.
 
-    ``sizes`` has the number of tokens of each block, ``arcs`` a pair of blocks (a, b) where a precedes b. The
-    query is the first token of the last block. It is in every context, so every other block precedes the last
-    block, even without an arc.
+    ``sizes`` is the number of tokens of each block, and ``arcs`` lists the pairs of blocks (a, b) in which a
+    precedes b. The query is the first token of the last block. It is in every context, so every other block
+    precedes the last block, even without an arc.
     """
 
     sizes: tuple[int, ...]
@@ -38,7 +38,7 @@ class BlockOrder:
             raise InvalidSamples(f"block sizes are {self.sizes}; give one or more sizes, each at least 1")
         wrong = [arc for arc in self.arcs if not 0 <= arc[0] < arc[1] < len(self.sizes)]
         if wrong:
-            raise InvalidSamples(f"arc {wrong[0]} does not lead to a later block; sort the blocks first")
+            raise InvalidSamples(f"arc {wrong[0]} does not lead to a later block; reorder the blocks")
 
     @property
     def n_tokens(self) -> int:
@@ -50,12 +50,12 @@ class BlockOrder:
 
     @property
     def block_of(self) -> Int64:
-        """The block of each token, shape (n_tokens,): the components to find."""
+        """The block of each token, shape (n_tokens,): the expected components."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     @property
     def precedes(self) -> Bool:
-        """Whether block ``a`` precedes block ``b``, shape (n_blocks, n_blocks): the order to find."""
+        """Whether block ``a`` precedes block ``b``, shape (n_blocks, n_blocks): the expected order."""
         reach = np.zeros((len(self.sizes), len(self.sizes)), bool)
         reach[:-1, -1] = True
         for above, below in sorted(self.arcs, reverse=True):
@@ -65,14 +65,14 @@ class BlockOrder:
 
 
 class Blocks(BlockOrder):
-    """Blocks in a chain: each precedes the next. ``Blocks([3, 1, 4])`` has three components."""
+    """Blocks in a chain, each of which precedes the next: ``Blocks([3, 1, 4])`` has three components."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         super().__init__(tuple(sizes), tuple((block, block + 1) for block in range(len(sizes) - 1)))
 
 
 class Chain(Blocks):
-    """Single tokens in a chain: token 0 precedes token 1 and so on."""
+    """Single tokens in a chain: token 0 precedes token 1, and so on."""
 
     def __init__(self, n_tokens: int) -> None:
         super().__init__([1] * whole_number(n_tokens, "n_tokens", least=1, most=MAX_TOKENS))
@@ -89,16 +89,16 @@ class RandomBlocks(BlockOrder):
 
 
 def corpus(order: BlockOrder, *, n_samples: int, rng: Generator) -> Samples:
-    """Samples under one query whose components and order are exactly ``order``.
+    """Generate samples under one query whose components and order are exactly ``order``.
 
-    The first samples show every tie and every arc once; the others are random and contradict none of them.
+    The first samples show every tie and every arc once. The others are random, and contradict none of them.
 
     Parameters
     ----------
     order : BlockOrder
-        ``Blocks(…)``, ``Chain(…)``, ``RandomBlocks(…)`` or any other order.
+        The order: ``Blocks(…)``, ``Chain(…)``, ``RandomBlocks(…)``, or any other order.
     n_samples : int
-        The number of samples, which must be enough to show every tie and arc.
+        The number of samples, which must be large enough to show every tie and every arc.
     rng : numpy.random.Generator
         The random generator.
     """
@@ -106,7 +106,7 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: Generator) -> Samples:
     needed = _needed_samples(order, rng)
     if n_samples < len(needed):
         raise InvalidSamples(
-            f"{n_samples} samples cannot show every tie and arc of this order; give at least {len(needed)}"
+            f"n_samples is {n_samples}, too small to show every tie and arc; give at least {len(needed)}"
         )
     block_of, precedes = order.block_of, order.precedes
     compatible = [
@@ -123,10 +123,10 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: Generator) -> Samples:
 
 
 def draw_random(rng: Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4) -> Samples:
-    """A random draw as in "Mechanics of Next Token Prediction": contexts of distinct tokens, one the label.
+    """Draw samples as in "Mechanics of Next Token Prediction": contexts of distinct tokens with a label.
 
-    ``n_tokens``, ``n_samples`` and ``window`` are K, n and T of the paper, by default with the values there;
-    ``rng`` is the random generator.
+    The label is one of the context tokens. ``n_tokens``, ``n_samples`` and ``window`` are K, n and T of the
+    paper, with its values as defaults. ``rng`` is the random generator.
     """
     n_tokens = whole_number(n_tokens, "n_tokens", least=1, most=MAX_TOKENS)
     n_samples = whole_number(n_samples, "n_samples", most=MOST_SAMPLES)
@@ -137,12 +137,18 @@ def draw_random(rng: Generator, *, n_tokens: int = 6, n_samples: int = 6, window
 
 
 def draw_cyclic(rng: Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4) -> Samples:
-    """A draw with a cycle; ``rng``, ``n_tokens``, ``n_samples`` and ``window`` as in :func:`draw_random`."""
+    """Draw samples with a cycle.
+
+    ``rng``, ``n_tokens``, ``n_samples`` and ``window`` are those of :func:`draw_random`.
+    """
     return _draw_until(has_cycle, rng, n_tokens, n_samples, window)
 
 
 def draw_acyclic(rng: Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4) -> Samples:
-    """A draw without a cycle; ``rng``, ``n_tokens``, ``n_samples``, ``window`` as in :func:`draw_random`."""
+    """Draw samples without a cycle.
+
+    ``rng``, ``n_tokens``, ``n_samples`` and ``window`` are those of :func:`draw_random`.
+    """
     return _draw_until(lambda samples: not has_cycle(samples), rng, n_tokens, n_samples, window)
 
 
@@ -155,11 +161,11 @@ def draw_ordered(
     n_queries: int = 2,
     cyclic: bool = False,
 ) -> Samples:
-    """Contexts of distinct tokens under ``n_queries`` queries; labels follow another order for each query.
+    """Draw contexts of distinct tokens under ``n_queries`` queries, each with its own order of the tokens.
 
-    The label is the context token that comes first in the order of the query, in which the query is last:
-    there is no cycle, and paths are longer than with :func:`draw_acyclic`. If ``cyclic``, labels are drawn at
-    random from their contexts, until the graph of some query has a cycle. ``rng``, ``n_tokens``,
+    The label is the context token that comes first in the order of the query. The query itself is last, so
+    there is no cycle, and paths are longer than with :func:`draw_acyclic`. If ``cyclic``, labels are instead
+    drawn at random from their contexts, until the graph of some query has a cycle. ``rng``, ``n_tokens``,
     ``n_samples`` and ``window`` are those of :func:`draw_random`.
     """
     n_tokens = whole_number(n_tokens, "n_tokens", least=2, most=MAX_TOKENS)
@@ -179,11 +185,11 @@ def draw_ordered(
         samples = Samples.from_lists(contexts, labels, n_tokens=n_tokens)
         if not cyclic or has_cycle(samples):
             return samples
-    raise InvalidSamples("10,000 draws produced no cycle; change n_samples or n_queries")
+    raise InvalidSamples("none of 10,000 draws has a cycle; use more samples, or fewer queries")
 
 
 def has_cycle(samples: Samples) -> bool:
-    """Whether some query's token-priority graph has a cycle. Plain Python, for small draws."""
+    """Whether the token-priority graph of some query has a cycle; plain Python, for small corpora."""
     graph: TopologicalSorter[tuple[int, int]] = TopologicalSorter()
     for context, label in samples:
         if label in context:
@@ -204,13 +210,12 @@ def _draw_until(
         if accepts(samples):
             return samples
     raise InvalidSamples(
-        f"10,000 draws of {n_samples} samples over {n_tokens} tokens produced none of the requested kind; "
+        f"none of 10,000 draws of {n_samples} samples over {n_tokens} tokens is of the requested kind; "
         "change n_samples or n_tokens"
     )
 
 
 def _needed_samples(order: BlockOrder, rng: Generator) -> list[Sample]:
-    """One sample for each step of a cycle through each block, and for each arc."""
     query, starts = order.query, list(accumulate(order.sizes, initial=0))
     pairs = [
         (start + step, start + (step + 1) % size)

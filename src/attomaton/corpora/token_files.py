@@ -40,7 +40,7 @@ IDS_SCHEMA = pa.schema([(TOKENS, pa.large_list(pa.int32()))])
 def chunk_of(
     batch: pa.RecordBatch, n_tokens: int, *, location: str = "the batch", first_row: int = 0
 ) -> Chunk:
-    """A batch's documents as checked arrays; errors cite ``location`` and ``first_row``."""
+    """The documents of a batch as checked arrays; errors cite ``location`` and the row."""
     rows: Any = batch
     check_token_column(rows.schema, location)
     offsets, ids = read_lists(rows.column(TOKENS), n_tokens, location, first_row)
@@ -50,12 +50,13 @@ def chunk_of(
 def check_token_column(schema: Any, location: object) -> None:
     if TOKENS not in schema.names:
         raise UnreadableSource(
-            f"{location} has no column {TOKENS!r} (it has {', '.join(schema.names)}); tokenise it first"
+            f"{location} has no column {TOKENS!r} (it has {', '.join(schema.names)}); tokenise the corpus "
+            "first"
         )
     kind = schema.field(TOKENS).type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     if not is_list or not pa.types.is_integer(kind.value_type):
-        raise UnreadableSource(f"{location}: {TOKENS!r} is {kind}, not a list of integers; tokenise it first")
+        raise UnreadableSource(f"{location}: {TOKENS!r} is {kind}, not a list of integers; tokenise first")
 
 
 def read_lists(lists: Any, n_tokens: int, location: str, first_row: int) -> tuple[Int64, Int32]:
@@ -75,7 +76,7 @@ def read_lists(lists: Any, n_tokens: int, location: str, first_row: int) -> tupl
         raise UnreadableSource(f"{location}, row {row}, is null, not a list of ids; drop the row")
     if flat.null_count:
         row = first_row + row_of(flat.is_null().to_pylist().index(True))
-        raise UnreadableSource(f"{location}, row {row}, has a null among its ids; drop or correct the row")
+        raise UnreadableSource(f"{location}, row {row}, has a null among its ids; correct the row")
     ids = flat.to_numpy(zero_copy_only=False)
     check_range(ids, n_tokens, locate, ID_CURE)
     return offsets, ids.astype(np.int32, copy=False)
@@ -84,7 +85,7 @@ def read_lists(lists: Any, n_tokens: int, location: str, first_row: int) -> tupl
 def read_batches(
     path: AnyPath, size: int, groups: range | None = None
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Record batches of about ``size`` tokens of a file, or of some row groups, each with the first row."""
+    """Yield batches of about ``size`` tokens of a file, or of some row groups, each with its first row."""
     file = _open_tokens(path)
     n_rows, n_values = _groups_of(file).sum(axis=0).tolist()
     rows_at_once = min(ROWS_AT_ONCE, max(1, size // max(1, n_values // max(1, n_rows))))
@@ -97,9 +98,8 @@ def read_batches(
 
 
 def count_groups(path: AnyPath) -> Int64:
-    """Rows and tokens of each row group of a file, shape (n_groups, 2), from its footer."""
     with _open_tokens(path) as file:
-        return _groups_of(file)
+        return _groups_of(file)  # rows and tokens of each row group, shape (n_groups, 2)
 
 
 def _groups_of(file: Any) -> Int64:
@@ -145,7 +145,6 @@ def _explained(path: AnyPath, read: Callable[[], Any]) -> Any:
 
 
 def shard_table(offsets: Int64, ids: Int32, rows: Int64, source: str) -> pa.Table:
-    """Documents as rows of a shard, each with its source file and its row there."""
     lists = _arrow.ListArray.from_arrays(_arrow.array(offsets, _arrow.int32()), _arrow.array(ids))
     name = _arrow.array([source]).take(_arrow.array(np.zeros(len(rows), np.int32)))
     return _arrow.Table.from_arrays([lists, name, _arrow.array(rows)], schema=SHARD_SCHEMA)
@@ -168,7 +167,6 @@ def write_shards(
 
 
 def _number_shards(tables: Iterable[pa.Table], shard_tokens: int) -> Iterator[tuple[int, int, pa.Table]]:
-    """The number of the shard of each table, and the number of its tokens."""
     shard, filled = 0, 0
     for table in tables:
         if filled >= shard_tokens:
@@ -180,7 +178,6 @@ def _number_shards(tables: Iterable[pa.Table], shard_tokens: int) -> Iterator[tu
 
 
 def _join_tables(tables: Iterable[tuple[pa.Table, int]], counts: dict[str, int]) -> Iterator[Any]:
-    """Tables joined to row groups; their documents and tokens are added to ``counts``."""
     pending: list[pa.Table] = []
     size = 0
     for table, n_tokens in tables:

@@ -39,26 +39,23 @@ BOARD_STYLE = """
 
 
 def write_board(board: Board, out: str | Path = "board.html", *, title: str = "Ratings") -> Path:
-    """Write the board as one HTML page, without scripts and without external files.
+    """Write a board of ratings as one HTML page, without scripts and without external files.
 
     Parameters
     ----------
     board : Board
         The board, from ``fit.board()``.
     out : str or Path
-        The HTML file, which is also returned.
+        The HTML file to write. Its path is returned.
     title : str
         The title of the page.
 
     Examples
     --------
-    >>> import tempfile
-    >>> import attomaton as at
-    >>> fit = at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"])
+    >>> import tempfile, attomaton as at
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     page = write_board(fit.board(scale="elo"), f"{folder}/board.html").read_text(encoding="utf-8")
-    >>> "<h1>Ratings</h1>" in page, "<script" in page
-    (True, False)
+    ...     write_board(at.fit_choices(["a", "b"], losers=["b", "a"]).board(), f"{folder}/board.html").name
+    'board.html'
     """
     target = check_target(given_path(out, "out"), is_ours=is_page)
     boards, style = board.by_board(), asset(COMMON, "style.css") + BOARD_STYLE
@@ -67,7 +64,9 @@ def write_board(board: Board, out: str | Path = "board.html", *, title: str = "R
         for number, rows in enumerate(boards, 1)
     ]
     if board.coefficients:
-        sections.append(_list_coefficients(board))
+        listing = list_coefficients(board.coefficients, board.scale)
+        cells = [[escape(shorten(cell, TEXT_LENGTH)) for cell in row] for row in listing.rows]
+        sections.append(_write_table("Coefficients", listing.headers, cells))
     notes = {
         "How to read it": [*board.remarks(), *board.notes],
         "Compare next": map(str, board.next_comparisons()),
@@ -84,24 +83,22 @@ def write_board(board: Board, out: str | Path = "board.html", *, title: str = "R
 
 
 def draw_board(board: Board | ChoiceFit, out: str | Path = "board.pdf", *, limit: int | None = None) -> Path:
-    """Draw the board as a figure for papers.
+    """Draw a board of ratings as a figure for papers.
 
     Parameters
     ----------
     board : Board or ChoiceFit
-        The board, from ``fit.board()``; or a fit with ``by=``, whose ratings by category are lines.
+        The board, from ``fit.board()``; or a fit with ``by=``, for a line through the ratings of each item.
     out : str or Path
-        The file, which ends in .pdf, .png or .svg; it is also returned.
+        The file to write, which must end in .pdf, .png or .svg. Its path is returned.
     limit : int, optional
-        The largest number of items of each board; None means 40, and 14 lines.
+        The largest number of items of each board. None means 40 items, or 14 lines.
 
     Examples
     --------
-    >>> import tempfile
-    >>> import attomaton as at
-    >>> fit = at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"])
+    >>> import tempfile, attomaton as at
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     draw_board(fit.board(), f"{folder}/board.png").name
+    ...     draw_board(at.fit_choices(["a", "b"], losers=["b", "a"]).board(), f"{folder}/board.png").name
     'board.png'
     """
     with paper_style():
@@ -117,7 +114,6 @@ def draw_board(board: Board | ChoiceFit, out: str | Path = "board.pdf", *, limit
 
 
 def _section(board: Board, rows: list[dict[str, Any]], title: str) -> str:
-    """One board as a table, with the intervals drawn on a common scale."""
     numbers = [value for row in rows for value in (row["rating"], row["low"], row["high"], board.centre)]
     finite = [value for value in numbers if value is not None and isfinite(value)]
     lowest, span = min(finite), max(finite) - min(finite) or 1.0
@@ -133,17 +129,9 @@ def _section(board: Board, rows: list[dict[str, Any]], title: str) -> str:
     return _write_table(title, [*headers, ""], lines, ' class="board"')
 
 
-def _list_coefficients(board: Board) -> str:
-    """What position, features and ties are worth, as a table."""
-    listing = list_coefficients(board.coefficients, board.scale)
-    rows = [[escape(shorten(cell, TEXT_LENGTH)) for cell in row] for row in listing.rows]
-    return _write_table("Coefficients", listing.headers, rows)
-
-
 def _write_table(
     title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], attribute: str = ""
 ) -> str:
-    """A section with a table; the cells are HTML."""
     head = "".join(f'<th scope="col">{escape(header)}</th>' for header in headers)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     table = f"<table{attribute}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

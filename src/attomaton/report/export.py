@@ -1,4 +1,4 @@
-"""What an export has in common: which queries are written, and token texts that other programs can read."""
+"""Choose the queries to export, and write token texts so that other programs can read them."""
 
 import json
 import re
@@ -23,7 +23,7 @@ TEXT_TYPE = pa.large_string()  # of columns with texts of tokens
 
 
 def pick_queries(automaton: Automaton, choice: Sequence[str] | int | None = None) -> Bool:
-    """Which tokens are queries to write, shape (n_tokens,): those named, the k with most samples, or all."""
+    # a choice is names, the number of most frequent queries, or None for all
     present = np.zeros(automaton.n_tokens, bool)
     index = automaton.index
     present[column(index, "query")[column(index, "components") > 0]] = True
@@ -38,16 +38,16 @@ def pick_queries(automaton: Automaton, choice: Sequence[str] | int | None = None
     absent = np.flatnonzero(picked & ~present)
     if len(absent):
         raise UnknownToken(
-            f"{automaton.name(int(absent[0]))!r} is not the query of any realisable sample of this run; "
-            "choose other queries"
+            f"{automaton.name(int(absent[0]))!r} is not a query of this run: no realisable sample ends in "
+            "it; choose another query"
         )
     return picked
 
 
 def refuse_run_folder(run: Path, target: Path) -> None:
-    """Refuse to write into the run folder itself, which has only the files in its manifest."""
+    """Refuse to write into the run folder itself, which contains only the files in its manifest."""
     if Path(realpath(target)).is_relative_to(realpath(run)):  # circular links resolve to nothing
-        raise UnwritablePlace(f"{target} is in the run folder {run}; choose another path")
+        raise UnwritablePlace(f"{target} is inside the run folder {run}; choose a path outside of it")
 
 
 def _most_seen(automaton: Automaton, number: object) -> list[int]:
@@ -59,7 +59,6 @@ def _most_seen(automaton: Automaton, number: object) -> list[int]:
 
 
 def _is_id_text(name: str, n_tokens: int) -> bool:
-    """Whether a text is a token id in plain digits."""
     plain = name.isascii() and name.isdecimal() and len(name) <= len(str(n_tokens))
     return plain and int(name) < n_tokens
 
@@ -67,7 +66,7 @@ def _is_id_text(name: str, n_tokens: int) -> bool:
 def _query_ids(automaton: Automaton, names: Sequence[str]) -> list[int]:
     if not names:
         raise UnsupportedOption(
-            "no query was named; give tokens separated by spaces, or a number k for the k most frequent"
+            "no query is named; give tokens separated by spaces, or a number k for the k most frequent ones"
         )
     if automaton.vocabulary is not None:
         return automaton.vocabulary.lookup(names).tolist()
@@ -81,7 +80,6 @@ def _query_ids(automaton: Automaton, names: Sequence[str]) -> list[int]:
 
 
 def scan_queries(automaton: Automaton, table: str, queries: Bool) -> Iterator[pa.Table]:
-    """The rows of these queries of one table, in batches; the first may be empty."""
     for batch in automaton.scan(table, np.flatnonzero(queries)):
         for start in range(0, max(batch.num_rows, 1), ROWS_AT_A_TIME):
             rows = batch.slice(start, ROWS_AT_A_TIME)
@@ -94,12 +92,12 @@ _SHORT = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 def escape_text(text: str) -> str:
-    r"""The text with hidden characters escaped and backslashes doubled: :func:`unescape_text` undoes it."""
+    r"""Escape hidden characters and double backslashes; :func:`unescape_text` is the inverse."""
     return show_hidden(text.replace("\\", "\\\\"))
 
 
 def escape_cell(text: str) -> str:
-    """As :func:`escape_text`, and safe from formulas in spreadsheets, whatever the separator of cells."""
+    """Escape a text so that no spreadsheet reads it as a formula, whatever the separator of cells."""
     return _FORMULA.sub(lambda match: match[1] + f"\\u{ord(match[2]):04x}", escape_text(text))
 
 
@@ -123,7 +121,7 @@ _compute: Any = pc
 
 
 class TokenTexts:
-    """The escaped text of every token of an automaton, to be looked up by arrays of ids."""
+    """The escaped text of every token of an automaton, looked up by arrays of ids."""
 
     def __init__(self, automaton: Automaton, escape: Callable[[str], str]) -> None:
         self._names = [automaton.name(token) for token in range(automaton.n_tokens)]
@@ -131,19 +129,17 @@ class TokenTexts:
 
     @cached_property
     def alone(self) -> Any:
-        """The text of each token, shape (n_tokens,)."""
         return _arrow.array([self._escape(name) for name in self._names], TEXT_TYPE)
 
     @cached_property
     def quoted(self) -> Any:
-        """The text of each token as a JSON string, shape (n_tokens,)."""
         return _arrow.array([json.dumps(text.as_py(), ensure_ascii=False) for text in self.alone], TEXT_TYPE)
 
     def of(self, tokens: Integers) -> Any:
         return self.alone.take(_arrow.array(tokens))
 
     def lists(self, offsets: Int64, tokens: Integers) -> Any:
-        """Ragged rows of tokens as JSON lists of their texts."""
+        """Ragged rows of tokens, each row as a JSON list of texts."""
         rows = join_rows(offsets, self.quoted.take(_arrow.array(tokens)), ", ")
         return join_columns("[", rows, "]")
 
@@ -153,12 +149,11 @@ def as_text(values: Any) -> Any:
 
 
 def join_rows(offsets: Int64, texts: Any, separator: str) -> Any:
-    """Ragged rows of texts, each row joined to one text."""
+    """Ragged rows of texts, each row joined into one text."""
     lists = _arrow.LargeListArray.from_arrays(_arrow.array(offsets - offsets[0], pa.int64()), texts)
     return _compute.binary_join(lists, _arrow.scalar(separator, TEXT_TYPE))
 
 
 def join_columns(*columns: Any) -> Any:
-    """The texts of each row joined; a plain string is repeated in every row."""
     texts = [_arrow.scalar(text, TEXT_TYPE) if isinstance(text, str) else text for text in columns]
     return _compute.binary_join_element_wise(*texts, _arrow.scalar("", TEXT_TYPE))

@@ -11,7 +11,6 @@ from attomaton.base.errors import UnsupportedOption
 
 
 def new_figure(height: float, *, width: float = ONE_COLUMN) -> Any:
-    """An empty figure of this size in inches; call it inside :func:`paper_style`."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height))
@@ -30,7 +29,6 @@ def finish_figure(figure: Any, path: Path, *, caption: str, n_columns: int) -> l
 
 
 def save_figure(figure: Any, path: Path, *, caption: str) -> list[Path]:
-    """Add a caption above; write ``path`` as PNG and PDF, reproducible to the byte."""
     figure.suptitle(caption, parse_math=False)
     written = [path.with_suffix(kind) for kind in (".png", ".pdf")]
     with explained(path.parent):
@@ -45,16 +43,16 @@ FIGURE_SIGNS = {"pdf": b"%PDF", "png": b"\x89PNG", "svg": b"<?xml"}
 
 
 def check_figure(path: Path) -> str:
-    """The kind of figure that the path ends in, by default pdf; refuses a file that cannot be replaced."""
+    """Check that a figure can be written to this path; return its kind: pdf, png or svg."""
     kind = path.suffix[1:].lower() or "pdf"
     if kind not in FIGURE_SIGNS:
-        raise UnsupportedOption(f"{path.name} is not a name for a figure; end it in .pdf, .png or .svg")
+        raise UnsupportedOption(f"{path.name} has an unknown suffix; end the name in .pdf, .png or .svg")
     check_target(path, is_ours=starts_with(FIGURE_SIGNS[kind]))
     return kind
 
 
 def write_figure(figure: Any, path: Path) -> Path:
-    """Write the figure in the format that the path ends in, reproducible to the byte."""
+    """Write the figure in the format of the suffix, reproducible to the byte."""
     kind = check_figure(path)
     options: Any = {"format": kind, "bbox_inches": "tight"}
     if kind != "png":
@@ -66,7 +64,6 @@ def write_figure(figure: Any, path: Path) -> Path:
 
 
 def hide_rest(axes: Any, n_used: int) -> Sequence[Any]:
-    """The first ``n_used`` axes; all others are hidden."""
     for axis in axes.flat[n_used:]:
         axis.set_visible(False)
     return axes.flat[:n_used]
@@ -77,7 +74,7 @@ STYLES = ("-", "--", ":", "-.")
 
 @dataclass(frozen=True)
 class Line:
-    """One curve; a single value is a level across the panel, and equal names are one entry of the legend."""
+    """A curve; a single value is drawn as a level across the panel, and equal names share a legend entry."""
 
     name: str
     steps: Sequence[float]
@@ -89,9 +86,9 @@ class Line:
 
 @dataclass(frozen=True)
 class LinePanel:
-    """Curves that share axes; the vertical one starts at ``least``, or a little below the smallest value.
+    """Curves with common axes; the vertical axis starts at ``least``, or just below the smallest value.
 
-    ``axis`` names the horizontal axis; ``log_axis`` and ``log`` make the horizontal and the vertical axis
+    ``axis`` names the horizontal axis. ``log_axis`` and ``log`` make the horizontal and the vertical axis
     logarithmic.
     """
 
@@ -106,7 +103,6 @@ class LinePanel:
 def draw_line_panels(
     panels: Sequence[LinePanel], path: Path, *, caption: str, n_columns: int = 1
 ) -> list[Path]:
-    """Draw the panels row by row, with one shared axis per column; write ``path`` as PNG and PDF."""
     n_rows = -(-len(panels) // n_columns)
     title = wrap_caption(caption)
     with paper_style():

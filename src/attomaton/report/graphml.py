@@ -1,4 +1,4 @@
-"""The priority graphs of a run as one GraphML file for networkx and Gephi."""
+"""Write the priority graphs of a run as one GraphML file for networkx and Gephi."""
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
@@ -56,27 +56,26 @@ class GraphCounts:
 def write_graphml(
     automaton: Automaton, path: Path, queries: Bool, *, nodes: str = "components"
 ) -> GraphCounts:
-    """Write the graphs of some queries as one directed graph in GraphML.
+    """Write the priority graphs of some queries as one directed graph in GraphML.
 
     Parameters
     ----------
     automaton : Automaton
-        The automaton to write.
+        The automaton whose graphs are written.
     path : Path
-        The file to write; an existing file is replaced.
+        The file to write. An earlier GraphML file of attomaton is replaced.
     queries : array of bool, shape (n_tokens,)
         Which queries to write.
     nodes : str
-        ``"components"``: a node is a component, and an edge leads to one that it precedes. ``"tokens"``: a
-        node is a token under a query, and an edge leads from winner to loser.
+        With ``"components"``, nodes are components, and an edge leads from a component to one that it
+        precedes. With ``"tokens"``, nodes are tokens under a query, and an edge leads from winner to loser.
 
     Examples
     --------
     >>> import tempfile, attomaton as at
-    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_graphml(auto, Path(folder, "graphs.graphml"), np.ones(3, bool))
-    GraphCounts(nodes=2, edges=1)
+    ...     write_graphml(at.learn(["a rose is a rose"]), Path(folder, "graphs.graphml"), np.ones(3, bool))
+    GraphCounts(nodes=6, edges=4)
     """
     texts = TokenTexts(automaton, lambda text: escape(escape_text(text)))
     graph = {"components": _ComponentGraph, "tokens": _TokenGraph}[nodes](automaton, texts, queries)
@@ -98,7 +97,7 @@ def write_graphml(
 
 
 class _Graph:
-    """The graph of some queries of an automaton: subclasses decide what its nodes and edges are."""
+    """The graph of some queries of an automaton; a subclass decides what its nodes and edges are."""
 
     def __init__(self, automaton: Automaton, texts: TokenTexts, queries: Bool) -> None:
         self._automaton = automaton
@@ -106,13 +105,12 @@ class _Graph:
         self._queries = queries
 
     def _rows(self, table: str) -> Iterator[dict[str, Any]]:
-        """The columns of a table for the exported queries, in blocks of rows."""
         for rows in scan_queries(self._automaton, table, self._queries):
             yield {name: column(rows, name) for name in rows.column_names}
 
 
 class _ComponentGraph(_Graph):
-    """Nodes are components, edges are pairs of their order."""
+    """A graph whose nodes are components and whose edges are the pairs of their order."""
 
     def nodes(self) -> XmlBatches:
         for _, outline in self._automaton.outlines(np.flatnonzero(self._queries)):
@@ -148,7 +146,6 @@ class _ComponentGraph(_Graph):
             )
 
     def _labels(self, offsets: Int64, tokens: Any) -> Any:
-        """The first few tokens of each component, and an ellipsis if there are more."""
         sizes = np.diff(offsets)
         n_shown = np.minimum(sizes, LABEL_TOKENS)
         first_tokens = tokens[ranges_of(offsets[:-1], n_shown)]
@@ -157,7 +154,7 @@ class _ComponentGraph(_Graph):
 
 
 class _TokenGraph(_Graph):
-    """Nodes are tokens under a query, edges are data edges."""
+    """A graph whose nodes are tokens under a query and whose edges are data edges."""
 
     def nodes(self) -> XmlBatches:
         for rows in self._rows("nodes"):
@@ -190,7 +187,6 @@ def _declare_attributes(kind: str, batches: Callable[[], XmlBatches]) -> str:
 
 
 def _write_rows(file: IO[bytes], kind: str, batches: XmlBatches) -> int:
-    """Write one element per row, and return their number; the text of a batch is built at once."""
     written = 0
     for tag, columns in batches:
         texts: list[Any] = [f"<{kind}", *tag, ">"]

@@ -1,4 +1,4 @@
-"""The figures of a run for papers: its priority graph, hard scores, and training."""
+"""Draw the figures of a run for papers: its priority graph, its hard scores, and its training."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -27,7 +27,6 @@ COLOUR_RANGE = 1.6  # the largest score has 1/1.6 of a full colour, so that numb
 
 
 def draw_approach(run: Path) -> list[LinePanel]:
-    """The panels of correlation and distance, measured and predicted from the corpus; none where unknown."""
     try:
         with needing("these curves"):
             from attomaton.training.checkpoints import read_trace
@@ -47,7 +46,7 @@ def draw_approach(run: Path) -> list[LinePanel]:
 
 
 def measure_courses(trace: Any) -> dict[str, dict[str, Any]]:
-    """The curves of a training as ``measured`` and, where they can be computed, as ``predicted``."""
+    """The curves of a training as ``measured`` and, if they can be computed, as ``predicted``."""
     from attomaton.claims.limits import dense, solve_trials
     from attomaton.claims.measures import predict_target
 
@@ -67,7 +66,6 @@ def measure_courses(trace: Any) -> dict[str, dict[str, Any]]:
 
 
 def _measure_curves(target: Any, trace: Any, *, tied: bool) -> dict[str, Any]:
-    """Steps, and means over trials of both curves; None without direction, or without ties."""
     after_start = trace.steps > 0
     weights = trace.weights[after_start]
     has_direction = bool(target.directions.any(axis=(1, 2)).all())
@@ -88,7 +86,7 @@ def _lines(courses: dict[str, dict[str, Any]], name: str, limit: float) -> list[
 
 
 def choose_tokens(graphs: Sequence[PageGraph]) -> Int32:
-    """The tokens of the map: of the first query, under most queries, then ties and high scores."""
+    """The tokens of the map: of the first query, those under most queries, in ties, or with high scores."""
     graph = graphs[0]
     tied = np.zeros(len(graph.tokens), bool)
     tied[[row for rows in graph.members if len(rows) > 1 for row in rows]] = True
@@ -98,7 +96,7 @@ def choose_tokens(graphs: Sequence[PageGraph]) -> Int32:
 
 
 def gather_scores(graphs: Sequence[PageGraph], tokens: Int32) -> Float64:
-    """Hard scores, rows tokens, columns queries; NaN where a token has no evidence under a query."""
+    """Hard scores, rows tokens, columns queries; NaN if a token has no evidence under a query."""
     values = np.full((len(tokens), len(graphs)), np.nan)
     for column, graph in enumerate(graphs):
         rows = np.searchsorted(graph.tokens, tokens).clip(max=len(graph.tokens) - 1)
@@ -108,12 +106,11 @@ def gather_scores(graphs: Sequence[PageGraph], tokens: Int32) -> Float64:
 
 
 def draw_heat(graphs: Sequence[PageGraph], name: Callable[[int], str], path: Path) -> list[Path]:
-    """Draw the hard scores under these queries; write ``path`` as PNG and PDF."""
     tokens = choose_tokens(graphs)
     values = gather_scores(graphs, tokens)
     caption = (
         f"Hard scores of {len(tokens)} tokens (rows) under {len(graphs)} queries (columns). Blue tokens are "
-        "preferred, orange ones beaten; an empty cell means no evidence."
+        "preferred, orange tokens are beaten; an empty cell means no evidence."
     )
     lines = wrap_caption(caption)
     with paper_style():
@@ -149,29 +146,28 @@ FIGURE_FILES = [f"{name}.{ending}" for name in ("graph", "scores", "training") f
 
 
 def write_figures(run: str | Path, folder: str | Path, *, query: str | None = None) -> list[Path]:
-    """Draw a run's figures as PDF and PNG, one paper column wide, and return the written files.
+    """Draw the figures of a run as PDF and PNG, one paper column wide, and return the written files.
 
-    ``graph`` is the priority graph of a query, ``scores`` the hard scores of its tokens under the queries
-    with the most samples, and ``training`` the measured and predicted curves, if the run has a training:
-    loss, norm of W, correlation of W with W_svm, and distance of the finite part of W from W_fin.
+    ``graph`` is the priority graph of a query, and ``scores`` shows the hard scores of its tokens under the
+    queries with the most samples. If the run has a training, ``training`` shows the measured and predicted
+    curves: loss, norm of W, correlation of W with W_svm, and distance of the finite part of W from W_fin.
 
     Parameters
     ----------
     run : str or Path
         A folder written by ``attomaton learn --out`` or ``Automaton.save``.
     folder : str or Path
-        A new or empty folder, or a folder of earlier figures, which are replaced.
+        A new or empty folder, or one with earlier figures, which are replaced.
     query : str, optional
-        The token whose graph is drawn (an id, for runs without a vocabulary). None means the query with the
+        The token whose graph is drawn (its id, if the run has no vocabulary). None means the query with the
         most samples.
 
     Examples
     --------
-    >>> import tempfile
-    >>> import attomaton as at
+    >>> import tempfile, attomaton as at
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])).save(f"{folder}/run")
-    ...     [path.name for path in write_figures(f"{folder}/run", f"{folder}/pictures")]
+    ...     run = at.learn(["a rose is a rose"]).save(f"{folder}/run")
+    ...     print([path.name for path in write_figures(run, f"{folder}/pictures")])
     ['graph.png', 'graph.pdf', 'scores.png', 'scores.pdf']
     """
     source, target = given_path(run, "run"), given_path(folder, "folder")
@@ -179,7 +175,7 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
     automaton = Automaton.load(source)
     packer = Packer(automaton)
     if not len(packer.queries):
-        raise UnsupportedOption("this run has no query with a graph, so there is nothing to draw")
+        raise UnsupportedOption("there is nothing to draw, because no query of this run has a graph")
     chosen = int(packer.by_samples[0])
     if query is not None:
         chosen = int(np.flatnonzero(pick_queries(automaton, [query])[packer.queries])[0])
@@ -203,13 +199,12 @@ def _draw_training(training: dict[str, Any], run: Path, path: Path) -> list[Path
         lines = [_curve_line(training[name], entry, name, look) for name, look in kinds if training[name]]
         panels.append(LinePanel(title, lines))
     panels += draw_approach(run)
-    caption = "Training, and the prediction from the corpus alone"
+    caption = "Training, and what is predicted from the corpus alone"
     return draw_line_panels(
         panels, path, caption=f"{caption}. {training['reason']}" if training["reason"] else caption
     )
 
 
 def _curve_line(points: list[list[Any]], entry: int, name: str, look: int) -> Line:
-    """The curve of one entry of the points (step, loss, norm); ``look`` is both colour and stroke."""
     shown = [point for point in points if point[0] > 0 and point[entry] is not None]
     return Line(name, [point[0] for point in shown], [point[entry] for point in shown], look, look)

@@ -1,4 +1,4 @@
-"""The priority graph of one query as a figure: components in layers, winners on top."""
+"""Draw the priority graph of one query as a figure: components in layers, winners on top."""
 
 from collections.abc import Callable
 from math import log
@@ -22,7 +22,7 @@ BOX_GAP, BOX_MARGIN = 0.07, 0.13
 
 
 class Label(NamedTuple):
-    """The text of a box, its kind ("token", "tie", or "note"), and its component."""
+    """The text of a box, its kind ("token", "tie" or "note"), and its component."""
 
     text: str
     kind: str
@@ -34,7 +34,7 @@ class Label(NamedTuple):
 
 
 class Box(NamedTuple):
-    """A label and its position, in inches from the top left."""
+    """A label and its position, in inches from the top left corner."""
 
     label: Label
     x: float
@@ -46,7 +46,6 @@ class Box(NamedTuple):
 
 
 def draw_graph(graph: PageGraph, name: Callable[[int], str], path: Path) -> list[Path]:
-    """Draw a query's graph as the page does; write ``path`` as PNG and PDF."""
     boxes, height = lay_out_boxes(graph, name)
     drawn = {box.label.component: box for box in boxes if box.label.component is not None}
     caption = _caption(graph, name, len(drawn))
@@ -81,7 +80,7 @@ def lay_out_boxes(graph: PageGraph, name: Callable[[int], str]) -> tuple[list[Bo
 
 
 def _label(graph: PageGraph, component: int, name: Callable[[int], str]) -> Label:
-    """The label of a component: its token, or for a tie the tokens with the best odds and their number."""
+    """The label of a component: its token, or, for a tie, its most probable tokens and their number."""
     rows = sorted(graph.members[component], key=lambda row: -graph.soft[row])
     if len(rows) == 1:
         return Label(drawable(name(int(graph.tokens[rows[0]])), 14), "token", component)
@@ -91,7 +90,6 @@ def _label(graph: PageGraph, component: int, name: Callable[[int], str]) -> Labe
 
 
 def _add_boxes(labels: list[Label], top: float, boxes: list[Box]) -> float:
-    """Put boxes side by side, each line centred; return the position below the last line."""
     lines: list[list[Label]] = [[]]
     used = 0.0
     for label in labels:
@@ -110,7 +108,7 @@ def _add_boxes(labels: list[Label], top: float, boxes: list[Box]) -> float:
 
 
 def _select_pairs(graph: PageGraph, drawn: dict[int, Box]) -> Any:
-    """The pairs of the order to draw: those that no longer path replaces, the best supported last."""
+    """The pairs of the order to draw, the best supported last; implied pairs are left out."""
     is_drawn = np.zeros(len(graph.members), bool)
     is_drawn[list(drawn)] = True
     rows = np.flatnonzero(is_drawn[graph.above] & is_drawn[graph.below] & ~graph.implied)
@@ -118,7 +116,6 @@ def _select_pairs(graph: PageGraph, drawn: dict[int, Box]) -> Any:
 
 
 def _draw_line(axis: Any, graph: PageGraph, row: int, drawn: dict[int, Box]) -> None:
-    """Draw a curve from the winner down to the loser, thicker with more support."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path as Curve
 

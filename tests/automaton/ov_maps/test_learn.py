@@ -214,4 +214,4 @@ def test_what_is_written_is_shown_and_in_tables():
         assert frame["writes"].tolist() == [auto.name(int(token)) for token in auto.writing.write(keys)]
         assert set(told.to_pandas()["writes"]) - {""} == {auto.name(token) for token in told.written}
         for token, probability in told.written.items():
-            assert f"writes {auto.name(token)}: {probability:.6f}" in str(auto.show("d c a"))
+            assert f"writes {auto.name(token)} with probability {probability:.6f}" in str(auto.show("d c a"))

@@ -154,7 +154,7 @@ def test_a_tie_that_grows_is_no_limit_however_near_the_start() -> None:
     assert not found.settled
     assert [one.shares.tolist() for one in found.limits] == [[0.0, 1.0]]
     assert "the shares in the prompt is not known" in str(found)
-    with pytest.raises(AttomatonError, match="no winner can be named"):
+    with pytest.raises(AttomatonError, match="no winner is known"):
         _ = found.tokens
 
 

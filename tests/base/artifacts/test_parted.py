@@ -111,7 +111,9 @@ def test_a_part_that_is_gone_is_refused_by_name(folder):
     _, parts = write(folder, [3, 3], [0, 1, 2])
     (folder / partition_name("t", 1)).unlink()
     assert parts.read(np.array([0])).num_rows == 3
-    with pytest.raises(CorruptRun, match=r"t-00001\.parquet is missing, or replaced .*load the run again"):
+    with pytest.raises(
+        CorruptRun, match=r"t-00001\.parquet is missing, or was replaced .*load the run again"
+    ):
         parts.read(np.array([1]))
 
 

@@ -68,7 +68,7 @@ def test_what_an_earlier_run_alone_had_goes_and_nothing_else(bucket: RemotePath,
 def test_files_of_others_are_refused(bucket: RemotePath, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [0, 1, 0, 2, 0, 1])
     (bucket / "theirs/a.txt").write_bytes(b"theirs")
-    with pytest.raises(UnwritablePlace, match="contains other files"):
+    with pytest.raises(UnwritablePlace, match="already contains files"):
         upload_folder(run, bucket / "theirs", overwrite=True)
     assert (bucket / "theirs").names_below() == ["a.txt"]
     (bucket / "altered/manifest.json").write_bytes((run / MANIFEST).read_bytes().replace(b'"run"', b'"rum"'))
@@ -76,10 +76,10 @@ def test_files_of_others_are_refused(bucket: RemotePath, tmp_path: Path) -> None
         upload_folder(run, bucket / "altered", overwrite=True)
     (tmp_path / "empty").mkdir()
     for folder in (tmp_path / "empty", tmp_path / "nothing"):
-        with pytest.raises(CorruptRun, match="not a finished folder"):
+        with pytest.raises(CorruptRun, match="not a complete folder"):
             upload_folder(folder, bucket / "new")
     for url in ("https://example.org/run", str(tmp_path / "other")):
-        with pytest.raises(UnwritablePlace, match="not the URL of a store"):
+        with pytest.raises(UnwritablePlace, match="not the URL of an object store"):
             upload_folder(run, url)
     assert (bucket / "new").names_below() == []
 
@@ -159,7 +159,7 @@ def test_two_uploads_at_once_are_noticed(tmp_path: Path, monkeypatch: pytest.Mon
         send(self, file)
 
     monkeypatch.setattr(RemotePath, "upload", upload)
-    with pytest.raises(UnwritablePlace, match="another program began to upload"):
+    with pytest.raises(UnwritablePlace, match="another program is uploading"):
         upload_folder(run, place)
     assert not (place / UPLOAD_MARKER).is_file()
     assert_same(place, run)

@@ -182,7 +182,7 @@ def test_a_dataset_of_the_library_datasets(monkeypatch):
     assert texts_of(dataset.to_iterable_dataset()) == texts
     assert lists_of(datasets.Dataset.from_dict({"input_ids": [[1, 2], []]})) == [[1, 2], []]
     assert texts_of(dataset.select([5, 3])) == ["text 5", "text 3"]
-    with pytest.raises(at.AttomatonError, match=r"has the splits train; give one of them"):
+    with pytest.raises(at.AttomatonError, match=r"has the splits train; give one of these"):
         texts_of(datasets.DatasetDict(train=dataset))
 
 

@@ -16,7 +16,7 @@ def components():
 
 
 def test_unusable_embeddings_are_refused():
-    with pytest.raises(InvalidEmbeddings, match=r"shape \(5, 8\); give one row per token, shape \(6, dim\)"):
+    with pytest.raises(InvalidEmbeddings, match=r"shape \(5, 8\), not \(6, dim\); give one row"):
         at.solve_graph_svm(components(), embeddings=embeddings_for(0, 5, 8))
     with pytest.raises(InvalidEmbeddings, match=r"lengths of about 1e\+90.*rescale the embeddings"):
         at.solve_graph_svm(components(), embeddings=1e90 * np.eye(6))

@@ -266,7 +266,7 @@ class WritingAutomaton(Tabular, Attention):
         run = open_run(path)
         if WRITES not in run.run.records:
             raise UnsupportedOption(
-                f"the run in {path} has no map of written tokens; open it with Automaton.load"
+                f"the run {path} has no map of written tokens; open it with Automaton.load"
             )
         return open_writing(run, whole=whole)
 

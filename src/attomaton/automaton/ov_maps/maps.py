@@ -176,13 +176,11 @@ def read_map(path: str) -> dict[str, str | int]:
         ) from error
     except ValueError as error:
         raise UnreadableSource(
-            f"{path} is not JSON ({error}); write an object that maps tokens to tokens"
+            f"{path} is not JSON ({error}); write an object of tokens to tokens"
         ) from error
     pairs: dict[str, Any] = cast("dict[str, Any]", record) if isinstance(record, dict) else {"": None}
     if not all(isinstance(token, str | int) and not isinstance(token, bool) for token in pairs.values()):
-        raise UnreadableSource(
-            f'{path} does not map tokens to tokens; write a JSON object such as {{"a": "b"}}'
-        )
+        raise UnreadableSource(f'{path} does not map tokens to tokens; write JSON such as {{"a": "b"}}')
     return pairs
 
 

@@ -56,7 +56,6 @@ class Writers:
         return replace(self.bags.samples, labels=chosen.astype(np.int32))
 
     def edges(self, chosen: Int32) -> EdgeTable:
-        """The edges if the keys ``chosen`` were read: each beats every key that does not write the label."""
         bags = self.bags
         sample_of_loser = bags.sample[~self.writes]
         losers = bags.token[~self.writes]

@@ -102,9 +102,7 @@ def draw_counts(
 def check_text_lengths(lengths: Sequence[int], shortest: int) -> Int64:
     checked = [whole_number(length, "a length", least=shortest, most=MOST_TEXT_STEPS) for length in lengths]
     if not checked or checked != sorted(set(checked)):
-        raise UnsupportedOption(
-            "the lengths are not in ascending order; give each length once, in ascending order"
-        )
+        raise UnsupportedOption("the lengths do not increase; give each length once, in ascending order")
     return np.array(checked, np.int64)
 
 

@@ -1,15 +1,15 @@
 """The limits of the flow of token shares: found by following the flow, certified from the shares alone.
 
 The flow (:mod:`~attomaton.automaton.repetition.flow`) is followed far in ln t. The tokens that remain are the
-candidates for winners, and Newton's method on ρ_j = 1 over them gives their shares to rounding. The
-certificate is recomputed from the shares: ρ = 1 on the winners, ρ < 1 elsewhere, and nearby shares return.
+candidates for winners, and Newton's method on ρ_j = 1 gives their shares to rounding. The certificate is
+recomputed from the shares: ρ = 1 on the winners, ρ < 1 elsewhere, and nearby shares return.
 
-If some fading token also has ρ = 1, the first order does not decide. Let Z be these tokens and y their
-shares. Near the limit dy_j / d ln t = y_j ((A y)_j + O(y²)). Column k of A is the derivative of q_j / x_j
-along the direction d in which the flow is stationary to first order, with d_k = 1, d = 0 on the other tokens
-of Z, and Σ d = 0. Take the matrix with the diagonal of A and, elsewhere, the positive part of A. If all its
-eigenvalues are left of 0, it maps some u > 0 to a vector below 0, and max_j y_j / u_j falls like 1/ln t, so
-all shares near the limit return. If Z is a single token with A > 0, shares move away from the limit.
+If some fading tokens, the set Z, also have ρ = 1, the first order does not decide. Near the limit their
+shares y follow dy_j / d ln t = y_j ((A y)_j + O(y²)). Column k of A is the derivative of q_j / x_j along the
+direction d in which the flow is stationary to first order, with d_k = 1, d = 0 on the rest of Z, and Σ d = 0.
+Take the matrix with the diagonal of A and, elsewhere, the positive part of A. If all its eigenvalues are left
+of 0, it maps some u > 0 to a vector below 0, and max_j y_j / u_j falls like 1/ln t, so nearby shares return.
+If Z is a single token with A > 0, shares move away.
 """
 
 from collections.abc import Iterator
@@ -140,7 +140,6 @@ def find_limit(odds: Float64, shares: Float64, budget: Budget | None = None) -> 
 
 
 def _refine_limit(odds: Float64, shares: Float64, winners: Bool) -> Limit | None:
-    """The fixed point near the shares with these winners, or with fewer; None if there is none."""
     refined = np.where(winners, shares, 0.0)
     while True:
         alive = refined > FADED_SHARE
@@ -214,7 +213,6 @@ def judge_limit(odds: Float64, shares: Float64) -> Limit:
 
 
 def _find_bend(odds: Float64, shares: Float64, tied: Bool) -> float:
-    """The largest real part of an eigenvalue of the matrix with the diagonal and the positive part of A."""
     involved = (shares > 0) | tied
     odds, shares, tied = odds[np.ix_(involved, involved)], shares[involved], tied[involved]
     jacobian, sums = find_jacobian(odds, shares), odds @ shares

@@ -111,7 +111,6 @@ def list_cycles(odds: Odds, window: int) -> list[WindowTokens]:
 
 
 def _extend_paths(levels: Float64, window: int) -> Iterator[tuple[WindowTokens, bool]]:
-    """Every path that may become a cycle, from its lowest token on, and whether it is a cycle."""
     for lowest in range(len(levels)):
         waiting: list[tuple[WindowTokens, Bool]] = [((lowest,), np.arange(len(levels)) > lowest)]
         while waiting:
@@ -184,7 +183,6 @@ def _solve_absorption(
     steps: list[tuple[int, int, float]],
     cycle_of_tokens: dict[frozenset[int], int],
 ) -> tuple[Float64, float] | None:
-    """Solve for the probabilities and the mean number of steps; None if precision is lost."""
     from scipy.sparse import diags_array, eye_array
     from scipy.sparse.linalg import gmres, spsolve
 

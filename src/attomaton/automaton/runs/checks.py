@@ -39,7 +39,6 @@ def _count_components(local: Int32, n_nodes: Int64) -> Int64:
 
 
 def check_batch(name: str, rows: pa.Table, queries: Int64, counts: Mapping[str, Int64]) -> None:
-    """Refuse rows with other queries, or with tokens or components that do not exist."""
     layout, n_tokens = RUN_TABLES[name], len(counts[name])
     check_table(rows, layout.schema, f"the table {name}")
     query = column(rows, "query")

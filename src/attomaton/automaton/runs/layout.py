@@ -2,8 +2,10 @@
 
 Each table has one Parquet file per partition, sorted by query:
 
-    edges query, winner, loser, support nodes query, token, component, hard, soft order query, above, below,
-    edges, support, multiplier choices query, winner, tokens, multiplicities, count
+    edges      query, winner, loser, support
+    nodes      query, token, component, hard, soft
+    order      query, above, below, edges, support, multiplier
+    choices    query, winner, tokens, multiplicities, count
 
 ``component``, ``above`` and ``below`` are local numbers of components
 (:mod:`~attomaton.automaton.runs.numbering`). The index (:mod:`~attomaton.automaton.runs.query_index`) has one

@@ -27,7 +27,6 @@ HARD_INDEX_SCHEMA = _query_schema(*HARD_COUNTS)
 
 
 def make_index(queries: pa.Table, counts: Mapping[str, Int64]) -> pa.Table:
-    """Make the index from the samples by query and from the row counts by token, shape (n_tokens,) each."""
     query = column(queries, "query")
     samples = {name: column(queries, name) for name in QUERY_SCHEMA.names}
     for name in COUNTED:

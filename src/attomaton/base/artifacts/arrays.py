@@ -30,13 +30,13 @@ def digest_arrays(*arrays: NDArray[Any]) -> str:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> dict[str, Any]:
-    """Write arrays and ``about`` to a file in a folder that attomaton wrote; return the entry of the file."""
+    """Write arrays and ``about`` to a file in a folder of attomaton; return its manifest entry."""
     blob = _pack_arrays(arrays, about)
     return write_file(path, lambda draft: draft.write_bytes(blob))
 
 
 def save_arrays(path: str | Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> Path:
-    """Write arrays to a file that a user names; one that :func:`write_arrays` wrote is replaced."""
+    """Write arrays to a file that a user names; only a file of :func:`write_arrays` is replaced."""
     blob = _pack_arrays(arrays, about)
     with explained(Path(path)):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ def save_arrays(path: str | Path, arrays: Mapping[str, NDArray[Any]], about: Map
 
 
 def _pack_arrays(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> bytes:
-    """The bytes of a file, its metadata sorted by name: the library itself writes it in arbitrary order."""
+    """The bytes of a file, with its metadata sorted by name: the library writes them in arbitrary order."""
     packed = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     blob = safetensors.numpy.save(packed, {**about, DIGEST: _digest_all(packed, about)})
     size = int.from_bytes(blob[:8], "little")
@@ -65,7 +65,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Read back what :func:`write_arrays` wrote, if the file is intact."""
+    """Read the arrays and ``about`` of a file that :func:`write_arrays` wrote, if it is intact."""
     try:
         with _open_safetensors(str(path), "numpy") as file:
             about: dict[str, str] = dict(file.metadata() or {})

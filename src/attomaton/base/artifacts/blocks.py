@@ -1,4 +1,4 @@
-"""Files in blocks: each block has a digest of its own, so part of a file can be checked when it is read."""
+"""Files in blocks, each with its own digest, so that a part of a file can be checked when it is read."""
 
 import hashlib
 from pathlib import Path
@@ -9,12 +9,12 @@ from attomaton.base.ranges import RangeReader
 
 BLOCK_BYTES = 1 << 17  # bytes of a block; the last one may be smaller
 BLOCK_DIGITS = 16  # hexadecimal digits kept of the SHA-256 of a block
-REPLACED = ", or replaced after it was opened; load the run again, or write it again"
-"""End of the message about a file that no longer matches the manifest of the opened run."""
+REPLACED = ", or was replaced after it was opened; load the run again, or write it again"
+"""End of the message about a file that does not match the manifest of the opened run."""
 
 
 def entry_in_blocks(path: Path) -> dict[str, Any]:
-    """Digest and size of a file, as manifests list them, and under ``blocks`` the digests of its blocks."""
+    """The manifest entry of a file: digest, size and, under ``blocks``, the digests of its blocks."""
     whole, digests, size = hashlib.sha256(), "", 0
     with path.open("rb", buffering=0) as file:
         while block := file.read(BLOCK_BYTES):
@@ -25,7 +25,7 @@ def entry_in_blocks(path: Path) -> dict[str, Any]:
 
 
 class CheckedFile(RangeReader):
-    """A file open for reading that returns only blocks that match their digests."""
+    """An open file that returns only blocks that match their digests."""
 
     def __init__(self, file: BinaryIO, entry: Any, name: str) -> None:
         self._n_bytes, self._digests = int(entry["bytes"]), str(entry["blocks"])
@@ -34,7 +34,6 @@ class CheckedFile(RangeReader):
             raise CorruptRun(f"the manifest has an invalid list of blocks for {name}; write the run again")
 
     def read_range(self, length: int) -> bytes:
-        """The bytes, read as whole blocks whose digests are checked."""
         first, last = self.position // BLOCK_BYTES, (self.position + length - 1) // BLOCK_BYTES
         start = first * BLOCK_BYTES
         self.file.seek(start)
@@ -42,7 +41,7 @@ class CheckedFile(RangeReader):
         for number in range(first, last + 1):
             block = blob[number * BLOCK_BYTES - start : (number + 1) * BLOCK_BYTES - start]
             if _digest_block(block) != self._digests[BLOCK_DIGITS * number : BLOCK_DIGITS * (number + 1)]:
-                raise CorruptRun(f"{self.name} was altered after the run was written{REPLACED}")
+                raise CorruptRun(f"{self.name} was altered after it was written{REPLACED}")
         return blob[self.position - start : self.position - start + length]
 
 

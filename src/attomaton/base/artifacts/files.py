@@ -1,4 +1,4 @@
-"""One file on disk: named, hashed and written atomically, with errors that say where they happened."""
+"""Write one file on disk: named, hashed and atomic, with errors that say where they happened."""
 
 import hashlib
 import os
@@ -38,10 +38,10 @@ def write_file(
     draft: Path | None = None,
     describe: Callable[[Path], dict[str, Any]] = entry_of,
 ) -> dict[str, Any]:
-    """Write a draft, flush it, hash it, rename it to ``path``; return the entry of the file for a manifest.
+    """Write a draft, flush it, hash it, and rename it to ``path``; return the manifest entry of the file.
 
-    For paths inside a folder that attomaton wrote; :func:`.targets.write_target` is for paths that a user
-    names. ``draft`` is a new file on the same file system, by default next to ``path``.
+    ``path`` is inside a folder of attomaton; :func:`.targets.write_target` writes files that a user names.
+    ``draft`` is a new file on the same file system, by default next to ``path``.
     """
     new = path.with_name(draft_name()) if draft is None else draft
     try:
@@ -57,17 +57,16 @@ def write_file(
 
 
 def draft_name() -> str:
-    """A name that no other file has."""
     return f".{token_hex(8)}{DRAFT}"
 
 
 def identify_file(path: AnyPath) -> str:
-    """The SHA-256 of a file; for a URL, that of the size and the store's tag, if there is one."""
+    """The SHA-256 of a file; for a URL, that of its size and the tag of the store, if it has a tag."""
     return path.identify() if isinstance(path, RemotePath) else digest_file(path)
 
 
 def suffixed_name(name: str, suffix: str) -> str:
-    """The name with a suffix; a name that would be too long is cut, and a digest of it is added."""
+    """The name with a suffix; a name that would be too long is cut, and its digest is added."""
     raw, tail = os.fsencode(name), os.fsencode(suffix)
     if len(raw) + len(tail) > NAME_BYTES:
         digest = hashlib.sha256(raw).hexdigest()[:16].encode()
@@ -76,7 +75,7 @@ def suffixed_name(name: str, suffix: str) -> str:
 
 
 def show_path(path: Path) -> str:
-    """A path as messages show it: relative to the working directory, if it is inside."""
+    """A path as messages show it: relative to the working directory if it is inside."""
     try:
         working_directory = Path.cwd()
     except FileNotFoundError:  # it was removed
@@ -91,9 +90,9 @@ def list_first(names: Sequence[str]) -> str:
 
 @contextmanager
 def explained(path: Path | str, *, resumable: bool = False) -> Generator[None]:
-    """Turn errors of the disk into one that says where it happened and what to do.
+    """Turn an error of the disk into one that says where it happened and what to do.
 
-    ``path`` is a path, or how messages name it; ``resumable`` work resumes when it is run again.
+    ``path`` is a path, or its name in messages; ``resumable`` work resumes when it is run again.
     """
     try:
         yield
@@ -105,5 +104,5 @@ def explained(path: Path | str, *, resumable: bool = False) -> Generator[None]:
 
 def unwritable(path: Path | str, reason: str, *, resumable: bool = False) -> UnwritablePlace:
     shown = path if isinstance(path, str) else show_path(path)
-    again = ", and run it again: it resumes where it stopped" if resumable else ""
+    again = ", and run this again: it resumes where it stopped" if resumable else ""
     return UnwritablePlace(f"{shown} cannot be written: {reason}; free space, or write elsewhere{again}")

@@ -1,8 +1,8 @@
-"""Write a folder atomically: build it next to its target, flush it, swap it in, remove the old one last.
+"""Write a folder atomically: build it next to its target, flush it, swap it in, and remove the old one last.
 
-Until the swap the old folder is untouched, and on Linux the swap is one rename. So a command that fails or is
-killed at any moment leaves either the old folder or the new one, and perhaps an unfinished folder next to it
-(:mod:`.partials`), which the next writer resumes or removes.
+Until the swap the old folder is untouched, and on Linux the swap is a single rename. So a command that fails
+or is killed at any moment leaves either the old folder or the new one, and perhaps an unfinished folder next
+to it (:mod:`.partials`), which the next writer resumes or removes.
 """
 
 import os
@@ -34,7 +34,7 @@ class Building:
     ) -> dict[str, Any]:
         """Write the manifest, which completes the folder: ``about``, and the entry of each file by name.
 
-        By default every file in the folder is listed.
+        By default, it lists every file in the folder.
         """
         if files is None:
             present = sorted(path for path in self.folder.rglob("*") if path.is_file())
@@ -44,7 +44,7 @@ class Building:
         return manifest
 
     def digest_files(self, files: Iterable[Path]) -> dict[str, dict[str, Any]]:
-        """Digest and size of files in the folder, by their names relative to it."""
+        """The digest and the size of files in the folder, by their names relative to it."""
         return {path.relative_to(self.folder).as_posix(): entry_of(path) for path in files}
 
 
@@ -59,12 +59,12 @@ def build_folder(
     lock: ownership.Lock | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> Generator[Building]:
-    """Build a folder and, if the block succeeds, put it at ``target``.
+    """Build a folder and, if the block succeeds, move it to ``target``.
 
     ``files`` lists the names, or patterns (``NAME/*``), of all files that may be written except manifests and
-    drafts; if this writer is killed, the next one removes only these. A ``resumable`` writer
-    continues what a killed one left, if both gave the same ``kind``, ``files`` and ``about``. ``lock`` is the
-    lock of the target, if the caller has it already.
+    drafts; the next writer removes only these if this one is killed. A ``resumable`` writer continues the
+    work of a killed one with the same ``kind``, ``files`` and ``about``. ``lock`` is the lock of the target,
+    if the caller has it.
     """
     record = {"kind": kind.name, "about": dict(about or {}), "files": sorted(files)}
     target = resolve_target(target) if lock is None else Path(target)
@@ -105,7 +105,7 @@ def lock_target(target: Path) -> Generator[ownership.Lock]:
 
 
 def resolve_target(path: str | os.PathLike[str]) -> Path:
-    """The folder that a path leads to, with links resolved; one that cannot be written is refused."""
+    """The folder to which a path leads, with links resolved; an error if it cannot be written."""
     if not os.fspath(path):
         raise UnwritablePlace("the path of the folder is empty; give the path of a folder")
     target = Path(os.path.realpath(path))
@@ -119,7 +119,7 @@ def resolve_target(path: str | os.PathLike[str]) -> Path:
 
 
 def check_replaceable(target: Path, kind: FolderKind, *, overwrite: bool) -> None:
-    """Refuse a folder that may not be replaced by one of this kind."""
+    """Refuse a folder that may not be replaced by a folder of this kind."""
     if not target.exists():
         return
     stock = ownership.take_stock(target)
@@ -135,7 +135,7 @@ def check_replaceable(target: Path, kind: FolderKind, *, overwrite: bool) -> Non
     if overwrite or stock.is_bare_run:
         return
     has_training = (target / ownership.INNER).exists()
-    within = " with a training run in it, which would be removed too" if has_training else ""
+    within = " and a training, which would be removed too" if has_training else ""
     raise UnwritablePlace(
         f"{show_path(target)} already contains {kind.phrase}{within}; give another folder, or replace it "
         "with --overwrite (in Python: overwrite=True)"
@@ -148,7 +148,7 @@ def _check_empty(target: Path) -> None:
     foreign = [name for name in foreign if not name.endswith(ownership.LOCK)]
     if foreign:
         raise UnwritablePlace(
-            f"{show_path(target)} contains other files ({list_first(foreign)}); give a new folder"
+            f"{show_path(target)} already contains files ({list_first(foreign)}); give a new folder"
         )
 
 
@@ -156,7 +156,7 @@ def check_folder_kind(target: Path, kind: FolderKind) -> None:
     stock = ownership.take_stock(target)
     if stock is not None and stock.manifest["kind"] != kind.name:
         raise UnwritablePlace(
-            f"{show_path(target)} contains files of the kind {stock.manifest['kind']!r}, not {kind.phrase}; "
+            f"{show_path(target)} is a folder of the kind {stock.manifest['kind']!r}, not {kind.phrase}; "
             "give another folder"
         )
 
@@ -165,8 +165,8 @@ def _check_movable(target: Path) -> None:
     """Refuse a folder of ours that would be replaced but cannot be renamed."""
     if ownership.take_stock(target) is not None and parent_of_partials(target) == target:
         raise UnwritablePlace(
-            f"{show_path(target)} cannot be replaced as a whole (it is your working directory, a mount "
-            "point, or its parent cannot be written); change directory, or give another folder"
+            f"{show_path(target)} cannot be replaced, because it is your working directory, a mount point, "
+            "or in a folder that cannot be written; change directory, or give another folder"
         )
 
 
@@ -188,7 +188,7 @@ def _keep_training(partial: Path, target: Path) -> None:
 
 
 def _install(partial: Path, target: Path, lock: ownership.Lock) -> None:
-    """Put a finished folder at its target; one that cannot be renamed is empty, and gets the entries."""
+    """Move a finished folder to its target, or, if that cannot be renamed, its entries."""
     flush_tree(partial)
     if partial.parent == target:
         _move_entries(partial, target)

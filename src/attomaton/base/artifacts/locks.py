@@ -1,6 +1,6 @@
-"""Lock files: on each the operating system holds an advisory lock while the process that created it is alive.
+"""Lock files: the operating system locks each of them while the process that created it is alive.
 
-A lock file contains a JSON record of its owner, with the name of the owner's draft (:mod:`.ownership`).
+A lock file contains a JSON record of its owner, with the name of the draft of the owner (:mod:`.ownership`).
 """
 
 import errno
@@ -49,7 +49,7 @@ def open_locked(path: Path, target: Path) -> FileIO:
 
 
 def _open_or_create(path: Path) -> tuple[FileIO | None, bool]:
-    """A lock file and whether it is new; None if there is none any more."""
+    """A lock file, and whether it is new; None if it has disappeared."""
     try:
         return FileIO(open_no_follow(path, os.O_RDWR | os.O_CREAT | os.O_EXCL), "r+"), True
     except FileExistsError:
@@ -65,14 +65,14 @@ def _open_or_create(path: Path) -> tuple[FileIO | None, bool]:
 
 
 def write_owner(file: FileIO, draft: str) -> None:
-    """Write this process into a lock file; all such records have the same length, so one replaces another."""
+    """Write this process into a lock file; all records have equal lengths, so each replaces the last."""
     owner = {"kind": LOCK_KIND, "pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
     file.seek(0)
     file.write(json.dumps({**owner, "draft": draft}).ljust(LOCK_SIZE).encode())
 
 
 def read_owner(file: FileIO) -> dict[str, Any] | None:
-    """The owner that a lock file names, nobody if it is empty; None for a file that is not our lock."""
+    """The owner that a lock file names, nobody if it is empty; None if the file is not our lock."""
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return None
     file.seek(0)
@@ -86,7 +86,7 @@ def read_owner(file: FileIO) -> dict[str, Any] | None:
 
 
 def _foreign_file(path: Path) -> UnwritablePlace:
-    return UnwritablePlace(f"{show_path(path)} is not a lock of attomaton; move it, or write elsewhere")
+    return UnwritablePlace(f"{show_path(path)} is not a lock file of attomaton; move it, or write elsewhere")
 
 
 def _target_in_use(target: Path, owner: dict[str, Any]) -> UnwritablePlace:

@@ -1,4 +1,4 @@
-"""Read and write sealed records: JSON with a digest of its content, so that alterations are detected."""
+"""Read and write sealed records: JSON with a digest of its content, so that changes are detected."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ LARGEST_RECORD = 1 << 28  # bytes of a record; a larger file is not ours
 
 
 def digest_record(record: Any) -> str:
-    """The SHA-256 of a record of plain values, independent of its formatting as text."""
+    """The SHA-256 of a record of plain values, however it is formatted."""
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
@@ -41,7 +41,7 @@ def is_sealed(record: object) -> bool:
 def read_sealed(path: AnyPath) -> dict[str, Any] | None:
     """The record in a regular file, without its digest; None if there is no intact record of ours.
 
-    If an object store does not answer, that is an error, because the content is then unknown.
+    An object store that does not answer is an error, because the content is then unknown.
     """
     try:
         record = json.loads(_read_bytes(path))
@@ -55,7 +55,7 @@ def read_sealed(path: AnyPath) -> dict[str, Any] | None:
 def was_sealed(path: AnyPath) -> bool:
     """Whether a file that is not an intact record looks as if it had been one of ours.
 
-    Either of two signs is enough, and one flipped bit cannot remove both.
+    There are two signs, and one flipped bit cannot remove both.
     """
     try:
         blob = _read_bytes(path)
@@ -67,28 +67,25 @@ def was_sealed(path: AnyPath) -> bool:
 
 
 def _read_bytes(path: AnyPath) -> bytes:
-    """The bytes of a record; links are not followed."""
     remote = isinstance(path, RemotePath)
     with path.open("rb") if remote else open(open_no_follow(path, os.O_RDONLY), "rb") as file:  # noqa: PTH123
         blob = file.read(LARGEST_RECORD + 1)
     if len(blob) > LARGEST_RECORD:
-        raise ValueError(f"it is larger than {LARGEST_RECORD:,} bytes")
+        raise ValueError(f"it has more than {LARGEST_RECORD:,} bytes")
     return blob
 
 
 def write_sealed(path: Path, record: Mapping[str, Any], *, draft: Path | None = None) -> None:
-    """Write a record with its digest; ``draft`` as for :func:`.files.write_file`."""
     write_file(path, json_writer(seal(record)), draft=draft)
 
 
 def json_writer(record: Any) -> Callable[[Path], object]:
-    """A function that writes a record as JSON, for :func:`.files.write_file`."""
     blob = encode_record(record)
     return lambda path: path.write_bytes(blob)
 
 
 def encode_record(record: Any) -> bytes:
-    """A record as JSON bytes, a line for each entry (indentation is slow)."""
+    """A record as JSON bytes, with a line for each entry (indentation is slow)."""
     dump = partial(json.dumps, ensure_ascii=False, allow_nan=False)
     entries = cast("dict[str, Any]", record).items() if isinstance(record, dict) else ()
     lines = ",\n".join(f"{dump(name)}: {dump(entry)}" for name, entry in entries)
@@ -97,10 +94,10 @@ def encode_record(record: Any) -> bytes:
 
 @dataclass(frozen=True)
 class FolderKind:
-    """A kind of folder; the module that writes such folders declares it.
+    """A kind of folder, declared by the module that writes such folders.
 
-    ``name`` is its name in manifests, ``phrase`` names its content in messages, with an article, and
-    ``writer`` is the command or method that writes one.
+    ``name`` is its name in manifests, ``phrase`` its name in messages, with an article, and ``writer`` the
+    command or the method that writes it.
     """
 
     name: str
@@ -118,7 +115,7 @@ TRAINING = FolderKind("training", "a training", "attomaton train --out")
 
 
 def read_manifest(folder: AnyPath, kind: FolderKind = RUN) -> dict[str, Any]:
-    """Read the manifest of a folder that attomaton wrote; an altered one, or of another kind, is refused."""
+    """Read the manifest of a folder of attomaton; it must be intact and of this kind."""
     path = folder / MANIFEST
     try:
         manifest = json.loads(_read_bytes(path))
@@ -128,16 +125,16 @@ def read_manifest(folder: AnyPath, kind: FolderKind = RUN) -> dict[str, Any]:
             f"{folder} has no {MANIFEST}, so it is not a complete {kind.noun}; write one with `{command}`"
         ) from error
     except NotADirectoryError as error:
-        raise CorruptRun(f"{folder} is a file; give the folder that `{kind.writer}` wrote") from error
+        raise CorruptRun(f"{folder} is a file; give a folder that `{kind.writer}` wrote") from error
     except UnreadableSource:
         raise  # a store that does not answer
     except (OSError, ValueError, RecursionError) as error:
         raise CorruptRun(f"{path} cannot be read ({error}); write the run again") from error
     if not isinstance(manifest, dict):
-        raise CorruptRun(f"{path} is not a manifest; write the run again")
+        raise CorruptRun(f"{path} is not a manifest of attomaton; write the run again")
     record: dict[str, Any] = dict(manifest)  # pyright: ignore[reportUnknownArgumentType]
     if record.get("format") != FORMAT:
-        raise CorruptRun(f"{folder} has format {record.get('format')}, not {FORMAT}; write it again")
+        raise CorruptRun(f"{folder} has format {record.get('format')}, not format {FORMAT}; write it again")
     if not is_sealed(record):
         raise CorruptRun(f"{path} was altered after it was written; write the run again")
     if record.get("kind") != kind.name:
@@ -149,7 +146,7 @@ def read_manifest(folder: AnyPath, kind: FolderKind = RUN) -> dict[str, Any]:
 
 
 def list_digests(folder: AnyPath, files: Any) -> dict[str, str]:
-    """Name and digest of each file that a record lists; a name that leads out of the folder is refused."""
+    """The name and the digest of each file in a record; a name outside of the folder is refused."""
     try:
         listed = {str(name): str(entry["sha256"]) for name, entry in files.items()}
     except (AttributeError, KeyError, TypeError) as error:
@@ -157,16 +154,16 @@ def list_digests(folder: AnyPath, files: Any) -> dict[str, str]:
     outside = [name for name in listed if Path(name).name != name]
     if outside:
         raise CorruptRun(
-            f"the manifest of {folder} lists {outside[0]!r}, which is outside of it; do not trust "
-            "this folder, and write it again"
+            f"the manifest of {folder} lists {outside[0]!r}, which is outside of this folder; do not trust "
+            "the folder, and write it again"
         )
     return listed
 
 
 def check_files(folder: AnyPath, files: Any, *, again: str) -> list[str]:
-    """The digests of the files that a record lists; a file that no longer matches is refused.
+    """The digests of the files in a record, if every file matches its digest.
 
-    ``again`` says in the error what to do.
+    ``again`` is what the error advises.
     """
     listed = list_digests(folder, files)
     for name, digest in listed.items():
@@ -177,13 +174,13 @@ def check_files(folder: AnyPath, files: Any, *, again: str) -> list[str]:
 
 
 def read_checked(path: AnyPath, digest: str) -> bytes:
-    """The bytes of a file that a manifest lists; an altered file is refused."""
+    """The bytes of a file in a manifest, if they match its digest."""
     try:
         blob = path.read_bytes()
     except OSError as error:
         if isinstance(error, UnreadableSource) and not isinstance(error, FileNotFoundError):
             raise  # a store that does not answer
-        raise CorruptRun(f"{path} is in the manifest but cannot be read; write the run again") from error
+        raise CorruptRun(f"{path} is in the manifest, but cannot be read; write the run again") from error
     if hashlib.sha256(blob).hexdigest() != digest:
-        raise CorruptRun(f"{path} was altered after the run was written; write the run again")
+        raise CorruptRun(f"{path} was altered after it was written; write the run again")
     return blob

@@ -1,11 +1,11 @@
 """Ownership of a path: which files of a folder are ours, and which process is writing there.
 
-The files that a folder's own sealed records list are ours; nothing else is ever touched. A training inside a
-run is ours if it has a manifest of its own; a link never is.
+The files in the sealed records of a folder are ours; nothing else is ever touched. A training inside a run is
+ours if it has its own manifest; a link never is.
 
 One lock guards each target: a small file next to it, ``.NAME.attomaton-lock``. It names a draft: the file or
-folder that its owner is about to put in place, or has just replaced. If the owner is killed, the next owner
-removes it.
+folder that its owner is about to move into place, or has just replaced. If the owner is killed, the next
+owner removes the draft.
 """
 
 import os
@@ -38,8 +38,8 @@ DRAFT_PATTERN = "." + 16 * "[0-9a-f]" + DRAFT  # of the names of drafts
 class Stock:
     """The content of a folder that attomaton wrote.
 
-    ``listed`` are the names in its manifest, ``files`` the manifest and the listed files that are present,
-    ``unfinished`` the folders that are being built in it, ``foreign`` the names of everything else.
+    ``listed`` are the names in its manifest, ``files`` the manifest and the listed files that exist,
+    ``unfinished`` the folders that are being built in it, and ``foreign`` the names of everything else.
     """
 
     manifest: Mapping[str, Any]
@@ -50,12 +50,12 @@ class Stock:
 
     @property
     def is_bare_run(self) -> bool:
-        """Whether it is a run folder without a learned automaton: a training created it."""
+        """Whether it is a run folder with a training, but without a learned automaton."""
         return self.manifest["kind"] == RUN.name and not self.listed
 
 
 def take_stock(folder: Path) -> Stock | None:
-    """List what is in a folder that attomaton wrote; None for any other folder."""
+    """List the content of a folder that attomaton wrote; None for any other folder."""
     manifest = read_sealed(folder / MANIFEST)
     if manifest is None or not isinstance(manifest.get("kind"), str):
         return None
@@ -88,7 +88,7 @@ def _names_of_training(run: Path) -> set[str]:
 
 
 def listed_names(record: Mapping[str, Any]) -> set[str]:
-    """The names in a manifest or in the record of an unfinished folder, relative to the folder."""
+    """The names in a manifest, or in the record of an unfinished folder, relative to the folder."""
     listed: set[str] = set()
     for key in ("files", "records"):
         names = record.get(key, ())
@@ -102,7 +102,7 @@ def _is_side_record(path: Path) -> bool:
 
 
 def refuse_inside(path: Path, target: object) -> None:
-    """Refuse a path inside a folder that attomaton wrote; the message calls it ``target``."""
+    """Refuse a path inside a folder that attomaton wrote; the message calls the path ``target``."""
     for folder in path.parents:
         if (folder / MANIFEST).is_file() and read_sealed(folder / MANIFEST) is not None:
             raise UnwritablePlace(
@@ -111,7 +111,7 @@ def refuse_inside(path: Path, target: object) -> None:
 
 
 def is_partial(folder: Path) -> bool:
-    """Whether a folder is an unfinished one of ours: the record in it repeats the end of its name."""
+    """Whether a folder is an unfinished one of ours: its record repeats the end of its name."""
     record = read_sealed(folder / PARTIAL)
     return record is not None and folder.name.endswith(f".partial-{record.get('id')}")
 
@@ -119,8 +119,8 @@ def is_partial(folder: Path) -> bool:
 def remove_ours(folder: Path, leftover: Path) -> None:
     """Remove our files in a folder, its records last, and the folder if nothing else is in it.
 
-    Other files stay: the folder is then renamed to ``leftover``, and a warning says so. If this is
-    interrupted, it can be called again.
+    If other files are in it, the folder is renamed to ``leftover``, and a warning says so. After an
+    interruption, this function can be called again.
     """
     try:
         for path in _our_files(folder):
@@ -132,14 +132,14 @@ def remove_ours(folder: Path, leftover: Path) -> None:
             return
         folder.rename(leftover)
         foreign = sorted(path.name for path in leftover.rglob("*") if path.is_symlink() or not path.is_dir())
-        reason = f"contains files that attomaton did not write ({list_first(foreign)}); they were left there"
+        reason = f"contains files that attomaton did not write ({list_first(foreign)}), which remain"
     except OSError as error:
         reason = f"cannot be removed: {error.strerror}"
     warnings.warn(f"{show_path(leftover)} {reason}", stacklevel=2)
 
 
 def _our_files(folder: Path) -> list[Path]:
-    """Our files in a folder, its records last; that of an unfinished folder has patterns of their names."""
+    """Our files in a folder, its records last; the record of an unfinished folder has patterns of names."""
     stock, record = take_stock(folder), read_sealed(folder / PARTIAL)
     files = [] if stock is None else [*stock.files, *chain.from_iterable(map(_our_files, stock.unfinished))]
     if stock is None or record is not None:
@@ -155,7 +155,7 @@ def _our_files(folder: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class Lock:
-    """A lock that is held. Its owner may write ``draft``, a file or folder; the next owner removes it."""
+    """A lock. Its owner may write ``draft``, a file or folder, which the next owner removes."""
 
     draft: Path
 
@@ -177,15 +177,14 @@ def locked(target: Path, parent: Path) -> Generator[Lock]:
                 remove_locked(path, file)
 
 
-def spare_of(draft: Path) -> Path:
-    """The name of a folder between the renames of an exchange."""
+def spare_of(draft: Path) -> Path:  # the name of a folder between the renames of an exchange
     return draft.with_suffix(".old")
 
 
 def _recover(name: str, parent: Path, target: Path) -> None:
     """Remove the draft that an owner left next to the target, or in it (for a training in a run).
 
-    An old folder that a kill between two renames left without its name gets it back.
+    If a kill between two renames left an old folder without its name, it gets the name back.
     """
     for folder, goal in ((parent, target), (target, target / INNER)):
         if not fnmatchcase(name, DRAFT_PATTERN) or not folder.is_dir():

@@ -1,7 +1,7 @@
-"""Partitioned tables: Parquet files of whole queries, so that reading the rows of one query is cheap.
+"""Partitioned tables: Parquet files of whole queries, in which the rows of one query are cheap to read.
 
-Counts say which rows belong to which query, without a search: the rows of a query are contiguous, and all
-row groups of a file except the last have the same number of rows (:data:`GROUP_ROWS` when written).
+Row counts say which rows belong to which query: the rows of a query are contiguous, and all row groups of a
+file except the last have equal sizes (:data:`GROUP_ROWS` when written).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,9 +35,9 @@ def partition_name(table: str, number: int) -> str:
 def write_partition(
     file: Path, tables: Iterable[pa.Table], schema: pa.Schema, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Write the rows of some tables as one Parquet file; return its entry for the manifest.
+    """Write the rows of some tables as one Parquet file; return its manifest entry.
 
-    The same rows give the same bytes, however they are divided among tables.
+    Equal rows give equal bytes, however they are divided among tables.
     """
     rows = 0
 
@@ -54,7 +54,7 @@ def write_partition(
 
 
 def whole_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The rows in tables of whole row groups (the last may be smaller), each in one chunk."""
+    """Yield the rows in tables of whole row groups (the last may be smaller), each in one chunk."""
     pending: list[Any] = []
     size = 0
     for table in tables:
@@ -71,14 +71,14 @@ def whole_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def open_partition(folder: AnyPath, entry: Mapping[str, Any]) -> Any:
-    """The Parquet file of a partition; every block is checked when it is read."""
+    """Open the Parquet file of a partition; every block is checked when it is read."""
     path = folder / entry["name"]
     file = path.open("rb", buffering=0) if isinstance(path, Path) else path.open("rb", BLOCK_BYTES)
     return arrow_parquet().ParquetFile(CheckedFile(file, entry, str(path)), pre_buffer=False)
 
 
 def read_whole(folder: AnyPath, entries: Mapping[str, Mapping[str, Any]], table: str) -> pa.Table:
-    """All rows of a table of a run, from the entries of the partitions of all its tables."""
+    """All rows of a table of a run, from the manifest entries of all partitions."""
     tables: list[Any] = []
     for name in sorted(name for name in entries if name.startswith(f"{table}-")):
         with open_partition(folder, {**entries[name], "name": name}) as file:
@@ -90,8 +90,8 @@ def read_whole(folder: AnyPath, entries: Mapping[str, Mapping[str, Any]], table:
 class PartedTable:
     """A partitioned table on disk, read query by query on demand.
 
-    ``files`` has the entry of each partition (:func:`write_partition`). Partition ``i`` contains the queries
-    ``borders[i] … borders[i + 1] − 1``; ``counts`` has the number of rows of each query, shape (n_tokens,).
+    ``files`` are the manifest entries of the partitions. Partition ``i`` contains the queries ``borders[i] …
+    borders[i + 1] − 1``, and ``counts`` has the number of rows of each query, shape (n_tokens,).
     """
 
     folder: AnyPath
@@ -103,13 +103,12 @@ class PartedTable:
     def __post_init__(self) -> None:
         rows = [int(entry["rows"]) for entry in self.files]
         if any(int(entry["group"]) < 1 for entry in self.files):
-            raise CorruptRun(f"the manifest of {self.folder} has no size of row groups; write the run again")
+            raise CorruptRun(f"the manifest of {self.folder} has no row group size; write the run again")
         if len(self.borders) != len(rows) + 1 or rows != np.diff(self._offsets[self.borders]).tolist():
             raise CorruptRun(f"the partitions of {self.folder} do not match its index; write the run again")
 
     @cached_property
     def _offsets(self) -> Int64:
-        """Where the rows of each query begin and end in the whole table, shape (n_tokens + 1,)."""
         return offsets_of(self.counts)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -118,11 +117,11 @@ class PartedTable:
 
     @cached_property
     def _opened(self) -> dict[int, "_OpenFiles"]:
-        """The open files of each process: after a fork two processes must not share a file position."""
+        """The open files by process: after a fork, two processes must not share a file position."""
         return {}
 
     def read(self, queries: Int64) -> pa.Table:
-        """The rows of these queries, which are sorted."""
+        """The rows of these sorted queries."""
         partitions = np.searchsorted(self.borders, queries, side="right") - 1
         cuts = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(partitions)]
         tables = [
@@ -136,7 +135,7 @@ class PartedTable:
         return whole.combine_chunks()
 
     def scan(self, query: int) -> Iterator[pa.Table]:
-        """The rows of one query, a few row groups at a time."""
+        """Yield the rows of one query, a few row groups at a time."""
         partition = int(np.searchsorted(self.borders, query, side="right")) - 1
         start, stop = (int(row) for row in self._rows_of(partition, query))
         size = self._group_rows(partition)
@@ -147,7 +146,7 @@ class PartedTable:
             yield self._read_groups(partition, groups).slice(first - groups[0] * size, last + 1 - first)
 
     def _rows_of(self, partition: int, queries: Any) -> tuple[Any, Any]:
-        """The first row of queries in the file of their partition, and the row after the last."""
+        """The first row of each query in the file of the partition, and the row after the last."""
         base = self._offsets[self.borders[partition]]
         return self._offsets[queries] - base, self._offsets[queries + 1] - base
 
@@ -169,7 +168,7 @@ class PartedTable:
         return take_rows(table, ranges_of(group_starts[starts // size] + starts % size, stops - starts))
 
     def _read_groups(self, partition: int, groups: list[int]) -> Any:
-        """Some row groups of a partition, after checks of their rows and columns."""
+        """Read some row groups of a partition, and check their rows and columns."""
         files = self._opened.setdefault(getpid(), _OpenFiles())
         path = self.folder / self.files[partition]["name"]
         with files.lock:
@@ -200,7 +199,7 @@ class _OpenFiles:
     files: dict[int, Any] = field(default_factory=dict[int, Any])
 
     def open(self, partition: int, folder: AnyPath, entry: Mapping[str, Any]) -> Any:
-        """The Parquet file of a partition; the least recently used one is closed if too many are open."""
+        """The Parquet file of a partition; if too many are open, the least recently used is closed."""
         file = self.files.pop(partition, None)
         self.files[partition] = file = open_partition(folder, entry) if file is None else file
         if len(self.files) > MOST_OPEN:

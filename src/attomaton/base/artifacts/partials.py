@@ -17,7 +17,7 @@ ID_DIGITS = 8  # of the random id that ends the name of an unfinished folder
 def open_partial(
     target: Path, kind: FolderKind, lock: Lock, record: Mapping[str, Any], *, resumable: bool
 ) -> Path:
-    """The folder to build in: new, or left by a killed writer with the same record; others are removed."""
+    """The folder to build in: new, or left by a killed writer with an equal record; others are removed."""
     resumed: Path | None = None
     for partial in filter(is_partial, find_partials(target)):
         earlier = read_sealed(partial / PARTIAL) or {}
@@ -33,7 +33,6 @@ def open_partial(
 
 
 def find_partials(target: Path) -> list[Path]:
-    """The folders with the names of unfinished folders of a target."""
     pattern = escape(suffixed_name(target.name, ".partial-" + "?" * ID_DIGITS)[:-ID_DIGITS]) + "?" * ID_DIGITS
     partials = (path for path in parent_of_partials(target).glob(pattern) if not path.is_symlink())
     return sorted(path for path in partials if path.is_dir())
@@ -47,9 +46,9 @@ def drop_partial(partial: Path, lock: Lock) -> None:
 
 
 def parent_of_partials(target: Path) -> Path:
-    """Where a folder is built: next to its target, or inside a target that cannot be renamed.
+    """The folder in which a target is built: its parent, or the target itself if it cannot be renamed.
 
-    This is a mount, a folder around the working directory, or one whose parent cannot be written.
+    The latter is a mount, a folder around the working directory, or one whose parent cannot be written.
     """
     if not target.exists():
         return target.parent
@@ -62,7 +61,7 @@ def parent_of_partials(target: Path) -> Path:
 
 
 def _new_partial(target: Path, lock: Lock, record: Mapping[str, Any]) -> Path:
-    """A new folder with its record in it; it gets its name last, so that a kill leaves nothing unknown."""
+    """A new folder with its record; it gets its name last, so that a kill leaves nothing unknown."""
     unique = token_hex(ID_DIGITS // 2)
     partial = parent_of_partials(target) / suffixed_name(target.name, f".partial-{unique}")
     draft = partial.with_name(lock.draft.name)
@@ -73,7 +72,7 @@ def _new_partial(target: Path, lock: Lock, record: Mapping[str, Any]) -> Path:
 
 
 def _clean_partial(partial: Path, kind: FolderKind) -> None:
-    """Remove drafts from a folder that is resumed; of a run only the subfolders are resumed."""
+    """Remove drafts from a folder that is resumed; in a run, only the subfolders are resumed."""
     for draft in partial.rglob(f".*{DRAFT}"):
         draft.unlink()
     for file in list(partial.iterdir()) if kind == RUN else ():

@@ -1,4 +1,4 @@
-"""Store a run: Parquet tables, safetensors arrays, JSON records, and a manifest with the digest of each.
+"""Store a run: Parquet tables, safetensors arrays, JSON records, and a manifest with the digest of each file.
 
 A truncated or altered run does not load. Nothing is ever unpickled.
 """
@@ -38,8 +38,8 @@ TRIES = 5  # attempts to read a run that is replaced while it is read
 class Run:
     """The content of a run folder: tables, arrays and JSON records by name, and entries of its manifest.
 
-    ``partitions`` has the manifest entries of the files of partitioned tables, which are neither written nor
-    read with the others. ``folder`` is the folder that was read.
+    ``partitions`` has the manifest entries of the files of partitioned tables, which are read and written
+    separately. ``folder`` is the folder from which the run was read.
     """
 
     tables: Mapping[str, pa.Table]
@@ -57,9 +57,9 @@ def write_run(
     *,
     overwrite: bool = False,
 ) -> Path:
-    """Write a folder of this kind atomically; an earlier one is replaced only with ``overwrite``.
+    """Write a folder of this kind atomically; an earlier folder is replaced only with ``overwrite``.
 
-    Tables become ``NAME.parquet``, records ``NAME.json``, arrays one safetensors file. The manifest gets
+    Tables become ``NAME.parquet``, records ``NAME.json``, and arrays one safetensors file. The manifest gets
     ``run.manifest``, versions and digests.
     """
     path = given_path(folder, "path")
@@ -86,7 +86,7 @@ def explained_run(
 def load_run(
     folder: str | PathLike[str], kind: manifests.FolderKind, assemble: Callable[[Run], Stored]
 ) -> Stored:
-    """Load a folder of this kind with ``assemble``; an altered one does not load."""
+    """Load a folder of this kind with ``assemble``, if it is intact."""
     path = given_path(folder, "path")
     run = read_run(path, kind)
     with explained_run(path, kind.noun, "save it again"):
@@ -113,7 +113,7 @@ def fill_run(building: Building, run: Run) -> None:
 def read_run(folder: str | AnyPath, kind: manifests.FolderKind = manifests.RUN) -> Run:
     """Read a folder of this kind, and check every file against its digest in the manifest.
 
-    A run that is replaced while it is read is read again: the result is either the old one or the new one.
+    A run that is replaced meanwhile is read again, so the result is either the old run or the new one.
     """
     path = as_path(folder)
     manifest = manifests.read_manifest(path, kind)
@@ -153,10 +153,10 @@ def _read_files(folder: AnyPath, manifest: Mapping[str, Any]) -> Run:
 
 
 def check_file_size(path: AnyPath, entry: Mapping[str, Any]) -> None:
-    """Refuse a file that is missing or has another size than in its manifest entry."""
+    """Refuse a file that is missing, or whose size differs from its manifest entry."""
     try:
         size = path.stat().st_size
     except OSError as error:
-        raise CorruptRun(f"{path} is in the manifest but cannot be read; write the run again") from error
+        raise CorruptRun(f"{path} is in the manifest, but cannot be read; write the run again") from error
     if size != entry.get("bytes"):
-        raise CorruptRun(f"{path} was altered after the run was written; write the run again")
+        raise CorruptRun(f"{path} was altered after it was written; write the run again")

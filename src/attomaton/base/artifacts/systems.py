@@ -1,7 +1,7 @@
-"""What operating systems do differently with files: refusing links, flushing, locking, exchanging, linking.
+"""File operations that differ by operating system: refuse links, flush, lock, exchange and link.
 
-Linux and macOS have all that is needed here. Windows has no flag that refuses links, opens no folders,
-locks with another call, and removes no open file.
+Linux and macOS have all of them. Windows has no flag that refuses links, cannot open folders, locks with
+another call, and cannot remove open files.
 """
 
 import ctypes
@@ -40,7 +40,7 @@ def open_no_follow(path: Path, flags: int) -> int:
 
 
 def flush(path: Path) -> None:
-    """Flush a file to disk (``fsync``), or a folder where the system can; a link to a folder is followed."""
+    """Flush a file to disk (``fsync``), or a folder if the system can; a link to a folder is followed."""
     if not OPENS_FOLDERS and path.is_dir():
         return
     descriptor = os.open(path, (os.O_RDONLY if OPENS_FOLDERS else os.O_RDWR) | _SAFE_FLAGS)
@@ -58,7 +58,7 @@ def flush_tree(folder: Path) -> None:
 
 
 def lock_file(file: FileIO) -> bool:
-    """Lock a file until it is closed or this process ends; False if another has locked it."""
+    """Lock a file until it is closed or this process ends; False if another process has locked it."""
     if _fcntl is not None:
         try:
             _fcntl.flock(file, _fcntl.LOCK_EX | _fcntl.LOCK_NB)
@@ -91,7 +91,7 @@ UNSUPPORTED_CALL = frozenset([errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.E
 
 
 def exchange_folders(path: Path, target: Path, spare: Path) -> None:
-    """Give two folders each other's names; in three renames, through ``spare``, if no call does it."""
+    """Exchange the names of two folders, in three renames through ``spare`` if no call does it at once."""
     renameat2 = _find_renameat2()
     if renameat2 is not None:
         old, new = os.fsencode(path), os.fsencode(target)
@@ -114,7 +114,7 @@ def _find_renameat2() -> Any:
 
 
 def link_or_copy(file: Path, copy: Path) -> None:
-    """Give a file a second name, replacing any file of that name; copy it where there are no hard links."""
+    """Give a file a second name, replacing any file of that name; copy it if hard links are impossible."""
     copy.unlink(missing_ok=True)
     try:
         os.link(file, copy)

@@ -19,10 +19,10 @@ HEAD_BYTES = 4096  # bytes at the beginning of a file that are searched for a si
 def write_target(
     path: str | os.PathLike[str], write: Callable[[Path], object], *, is_ours: Callable[[Path], bool]
 ) -> dict[str, Any]:
-    """Write a file that a user names; return its digest and size.
+    """Write a file that a user names; return its digest and its size.
 
-    An existing file is replaced if ``is_ours`` accepts it. Links, devices, folders and all other files
-    are refused. The path ``-`` is standard output.
+    An existing file is replaced if ``is_ours`` accepts it; links, devices, folders and all other files are
+    refused. The path ``-`` is standard output.
     """
     if os.fspath(path) == "-":
         with tempfile.TemporaryDirectory(prefix="attomaton-") as folder:
@@ -43,7 +43,7 @@ def write_target(
 
 
 def check_target(path: str | os.PathLike[str], *, is_ours: Callable[[Path], bool]) -> Path:
-    """The path of a file to write, after checks that it may be written."""
+    """The path of a file to write, after checking that it may be written."""
     if not os.fspath(path):
         raise UnwritablePlace("the path of the file is empty; give the path of a file")
     target = Path(path)
@@ -63,13 +63,13 @@ def check_target(path: str | os.PathLike[str], *, is_ours: Callable[[Path], bool
         )
     if not is_ours(target):
         raise UnwritablePlace(
-            f"{target} already exists and attomaton did not write it; choose another name, or move the file"
+            f"{target} exists, and attomaton did not write it; choose another name, or move the file"
         )
     return target
 
 
 def begins_with(*signs: bytes) -> Callable[[Path], bool]:
-    """A test of whether one of these byte strings is in the first bytes of a file."""
+    """Make a test of whether the beginning of a file contains one of these byte strings."""
 
     def is_ours(path: Path) -> bool:
         with path.open("rb") as file:
@@ -80,7 +80,7 @@ def begins_with(*signs: bytes) -> Callable[[Path], bool]:
 
 
 def starts_with(sign: bytes) -> Callable[[Path], bool]:
-    """A test of whether a file begins with exactly these bytes."""
+    """Make a test of whether a file begins with exactly these bytes."""
 
     def is_ours(path: Path) -> bool:
         with path.open("rb") as file:
@@ -90,4 +90,4 @@ def starts_with(sign: bytes) -> Callable[[Path], bool]:
 
 
 is_parquet = starts_with(b"PAR1")
-"""Marks a file as Parquet."""
+"""Whether a file is a Parquet file."""

@@ -2,7 +2,7 @@
 
 A store cannot rename folders, so the order of the writes ensures consistency: write a marker that lists our
 files, remove an earlier manifest, replace the files, write the manifest, remove the marker. Without a
-manifest there is no run. From the marker of an interrupted upload, a later one knows which files to replace.
+manifest there is no run. After an interrupted upload, the marker says which files the next one may replace.
 """
 
 import tempfile
@@ -19,14 +19,14 @@ from attomaton.base.errors import CorruptRun, UnwritablePlace
 from attomaton.base.remote import RemotePath, as_path
 
 UPLOAD_MARKER = "attomaton-upload.json"
-"""The record of an upload in progress, or of an interrupted one: which files of the folder are ours."""
+"""The record of an unfinished upload: which files of the folder are ours."""
 
 
 def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = False) -> RemotePath:
-    """Upload a folder that attomaton wrote to a URL; return its new path."""
+    """Upload a folder that attomaton wrote to a URL; return the new path."""
     stock = take_stock(folder) if folder.is_dir() else None
     if stock is None or not all((folder / name).is_file() for name in stock.listed):
-        raise CorruptRun(f"{folder} is not a finished folder of attomaton; write it again")
+        raise CorruptRun(f"{folder} is not a complete folder of attomaton; write it again")
     remote = check_upload(url, overwrite=overwrite)
     uploaded = [path.relative_to(folder).as_posix() for path in stock.files]
     present = set(remote.names_below())
@@ -34,7 +34,7 @@ def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = Fals
     foreign = sorted((present - replaced - {UPLOAD_MARKER}).intersection(uploaded))
     if foreign:
         raise UnwritablePlace(
-            f"{remote / foreign[0]} already exists and attomaton did not write it; choose another URL"
+            f"{remote / foreign[0]} exists, and attomaton did not write it; choose another URL"
         )
     token = token_hex(8)
     marker = {"kind": "upload", "token": token, "files": sorted(replaced.union(uploaded))}
@@ -45,7 +45,7 @@ def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = Fals
     for name in (name for name in uploaded if name != manifests.MANIFEST):
         (remote / name).upload(folder / name)
     if (manifests.read_sealed(remote / UPLOAD_MARKER) or {}).get("token") != token:
-        raise UnwritablePlace(f"another program began to upload to {remote}; choose another URL")
+        raise UnwritablePlace(f"another program is uploading to {remote}; choose another URL")
     (remote / manifests.MANIFEST).upload(folder / manifests.MANIFEST)
     (remote / UPLOAD_MARKER).unlink()
     return remote
@@ -62,8 +62,7 @@ def build_at(
 ) -> Generator[Building]:
     """Build a folder on this machine, as :func:`.folders.build_folder` does, or at a URL.
 
-    For a URL it is built in a temporary folder and uploaded when it is complete; an earlier attempt is not
-    resumed.
+    For a URL it is built in a temporary folder and uploaded when it is complete; it cannot be resumed.
     """
     path = as_path(target)
     if isinstance(path, Path):
@@ -79,10 +78,10 @@ def build_at(
 
 
 def check_upload(url: str | RemotePath, *, overwrite: bool = False) -> RemotePath:
-    """Refuse a URL to which a folder cannot be uploaded, before the work and not after it."""
+    """Refuse, before any work, a URL to which a folder cannot be uploaded."""
     remote = as_path(url)
     if not isinstance(remote, RemotePath) or remote.is_web:
-        raise UnwritablePlace(f"{url} is not the URL of a store; give one such as s3://bucket/run")
+        raise UnwritablePlace(f"{url} is not the URL of an object store; give one such as s3://bucket/run")
     if manifests.read_sealed(remote / manifests.MANIFEST) is not None:
         if not overwrite:
             raise UnwritablePlace(
@@ -98,7 +97,7 @@ def check_upload(url: str | RemotePath, *, overwrite: bool = False) -> RemotePat
     if manifests.read_sealed(remote / UPLOAD_MARKER) is None:
         names = remote.names_below()
         if names:
-            raise UnwritablePlace(f"{remote} contains other files ({names[0]!r}); choose an empty folder")
+            raise UnwritablePlace(f"{remote} already contains files ({names[0]!r}); choose an empty folder")
     return remote
 
 

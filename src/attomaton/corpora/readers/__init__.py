@@ -1,7 +1,7 @@
 """Read corpora on disk, in memory and at URLs, as batches of documents.
 
-A reader yields batches of documents, as text or as token ids, with the row each came from, and keeps a few
-megabytes in memory. There is one module per format; ``sources`` finds the readers of a path, folder, glob,
+A reader yields documents as text or as token ids, each with the row that it came from, and has only a few
+megabytes of them in memory. Each format has a module; ``sources`` finds the readers of a path, folder, glob,
 URL or object.
 """
 

@@ -1,4 +1,4 @@
-"""What all readers share: the options, the batches of documents, and bad documents skipped or refused."""
+"""What all readers share: options, batches of documents, and what happens to bad documents."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -27,7 +27,7 @@ Arguments = ParamSpec("Arguments")
 
 def _check_name(value: object, name: str) -> str:
     if not isinstance(value, str) or not value:
-        raise UnsupportedOption(f"{name} is {show(value)}; give a name, or leave it out")
+        raise UnsupportedOption(f"{name} is {show(value)}, not a name; give a name, or leave {name} out")
     return value
 
 
@@ -38,31 +38,30 @@ class Reading(Checked):
     Attributes
     ----------
     column : str, optional
-        Field of JSON or column of a table; by default ``text`` in JSON, by name and type in a table.
+        The field of JSON, or the column of a table, that contains the documents. By default it is ``text`` in
+        JSON, and in a table it is found by name and type.
     documents : str
-        What is a document in plain text: the ``"file"``, or each ``"line"``.
+        What a document is in plain text: the whole ``"file"``, or each ``"line"``.
     separator : int, optional
-        The id that ends a document in a stream of ids, and belongs to it. By default a file is one document.
+        The id that ends each document in a stream of ids, and belongs to it. By default a stream is one
+        document.
     dtype : str
-        The number type of a ``.bin`` stream: ``uint16``, ``uint32``, ``int32`` or ``int64``.
+        The number type of a ``.bin`` file: ``uint16``, ``uint32``, ``int32`` or ``int64``.
     max_bytes : int
-        Longest document in bytes, as stored; a longer one is refused before it is loaded into memory.
+        The maximum size of a stored document. A longer document is refused before it is loaded into memory.
     skip_bad : bool
-        Skip and count unreadable documents and empty files; a damaged file is still an error.
+        Whether to skip and count unreadable documents and empty files. A damaged file is still an error.
     n_tokens : int
-        Ids must be below this.
+        The limit that all ids must be below.
     format : str, optional
         The file format, such as ``"jsonl"``, ``"csv"`` or ``"txt"``. By default the suffix of each file
         decides, and standard input is plain text.
 
     Examples
     --------
-    >>> import tempfile, attomaton as at
-    >>> with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-    ...     print("to be", file=file)
-    ...     print("or not to be", file=file, flush=True)
-    ...     at.read_corpus(file.name, reading=Reading(documents="line")).offsets.tolist()
-    [0, 2, 6]
+    >>> import attomaton as at
+    >>> at.read_corpus([5, 1, 0, 3, 0], reading=Reading(separator=0)).offsets.tolist()
+    [0, 3, 5]
     """
 
     column: str | None = field(default=None, metadata=checked(_check_name))
@@ -75,7 +74,7 @@ class Reading(Checked):
     format: str | None = field(default=None, metadata=checked(_check_name))
 
     def to_record(self) -> dict[str, Any]:
-        """All options, for JSON; ``format`` only if it is set, since older records lack it."""
+        """The options, for JSON; ``format`` only if it is set, because older records do not have it."""
         return {name: value for name, value in asdict(self).items() if (name, value) != ("format", None)}
 
 
@@ -83,24 +82,24 @@ def as_reading(reading: object) -> Reading:
     if reading is None:
         return Reading()
     if not isinstance(reading, Reading):
-        raise UnsupportedOption(f"reading is of type {type(reading).__name__}; give attomaton.Reading(…)")
+        raise UnsupportedOption(f"reading is of type {type(reading).__name__}; give an attomaton.Reading")
     return reading
 
 
 def refuse_reading(reading: Reading, corpus: str) -> None:
-    """Refuse reading options that have no effect on a corpus of token ids, split into documents."""
+    """Refuse options without effect on a corpus of token ids that are split into documents."""
     harmless = {"column": (None, "tokens"), "documents": ("file",), "format": (None, "parquet")}
     for name, values in harmless.items():
         if getattr(reading, name) not in values:
             raise UnsupportedOption(
-                f"{name} is {show(getattr(reading, name))}, but {corpus} is already token ids, split into "
-                f"documents; leave {name} out"
+                f"{name} is {show(getattr(reading, name))}, but {corpus} is already token ids in documents; "
+                f"leave {name} out"
             )
 
 
 @dataclass(frozen=True, eq=False)
 class TextBatch:
-    """Consecutive documents as text or as lists of tokens; document ``i`` is in row ``rows[i]``."""
+    """Consecutive documents, as texts or as lists of tokens; document ``i`` comes from row ``rows[i]``."""
 
     texts: Sequence[Text]
     rows: Int64
@@ -109,7 +108,7 @@ class TextBatch:
 
 @dataclass(frozen=True, eq=False)
 class TokenBatch:
-    """Consecutive documents as ids: ``ids[offsets[i]:offsets[i + 1]]`` is document ``i``, in ``rows[i]``."""
+    """Consecutive documents: document ``i`` has ``ids[offsets[i]:offsets[i + 1]]``, from ``rows[i]``."""
 
     offsets: Int64
     ids: Int32
@@ -127,17 +126,16 @@ def unpacked_bytes(batch: Batch) -> int:
 
 
 def text_size(text: Text) -> int:
-    """The approximate size of a document of text; each separate token adds some overhead."""
     return len(text) if isinstance(text, str) else sum(map(len, text)) + 8 * len(text)
 
 
 class Reader(Protocol):
-    """Reads one file, or one object in memory.
+    """A reader of one file, or of one object in memory.
 
-    ``source`` is the name in error messages, ``name`` the name inside the corpus. ``has_columns`` says
-    whether ``Reading.column`` selects a column, ``portable`` whether another process can read the source.
-    ``batches`` yields the documents in order, a few megabytes at a time; ``digest`` is the SHA-256 of the
-    content, and ``stored`` the size on disk in bytes, if it is a file of known size.
+    ``source`` is its name in messages, and ``name`` its name in the corpus. ``has_columns`` is whether
+    ``Reading.column`` selects a column, and ``portable`` whether another process can read the source.
+    ``batches`` yields the documents in order, a few megabytes at a time. ``digest`` is the SHA-256 of the
+    content. ``stored`` is the size on disk in bytes, if that is known.
     """
 
     @property
@@ -166,7 +164,7 @@ class ObjectReader:
 def attempt(
     read: Callable[Arguments, Read], *arguments: Arguments.args, **options: Arguments.kwargs
 ) -> Read | AttomatonError:
-    """The document that a function reads, or the error, which :class:`Skips` raises or counts."""
+    """The document that ``read`` returns, or its error, which :class:`Skips` raises or counts."""
     try:
         return read(*arguments, **options)
     except AttomatonError as error:
@@ -174,7 +172,7 @@ def attempt(
 
 
 class Skips:
-    """Raises the error of a bad document, or counts it if ``skip_bad`` is set."""
+    """Raises the errors of bad documents, or counts them if ``skip_bad`` is set."""
 
     def __init__(self, reading: Reading) -> None:
         self._allowed = reading.skip_bad
@@ -186,7 +184,7 @@ class Skips:
         self._skipped += Skipped(1, show_hidden(str(error)))
 
     def filter(self, results: Iterable[tuple[int, Read | AttomatonError]]) -> Iterator[tuple[int, Read]]:
-        """The documents among the results of :func:`attempt`, each with its row."""
+        """Yield the documents among the results of :func:`attempt`, each with its row."""
         for row, result in results:
             if isinstance(result, AttomatonError):
                 self.add(result)
@@ -203,8 +201,8 @@ def checked_text(text: str, location: str) -> str:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise UnreadableSource(
-            f"{location} has a lone surrogate (U+{ord(text[error.start]):04X}) at character {error.start}; "
-            "correct it"
+            f"{location} is not Unicode: character {error.start} is the surrogate "
+            f"U+{ord(text[error.start]):04X}; correct it"
         ) from error
     return text
 

@@ -1,4 +1,4 @@
-"""Columns of tables as documents, one per row: which column to read, and how to cut it into batches."""
+"""Read the documents in a column of a table: which column to read, and how to cut it into batches."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -34,7 +34,7 @@ _types: Any = pa.types
 
 
 def find_document_column(schema: Any, reading: Reading, source: str) -> str:
-    """The name of the column to read; an error lists the columns if it is not clear which."""
+    """The name of the column to read; if it is not clear which, the error lists the columns."""
     kinds = {field.name: document_kind(field.type) for field in schema}
     present = list_columns([f"{field.name}: {field.type}" for field in schema])
     name = reading.column
@@ -43,25 +43,27 @@ def find_document_column(schema: Any, reading: Reading, source: str) -> str:
         candidates = [name for name in usable if name in COLUMN_NAMES] or usable
         if not candidates:
             raise UnreadableSource(
-                f"{source} has no column of text or of lists of integers (it has {present}); add one"
+                f"{source} has no column of text or of lists of integers, only {present}; add such a column"
             )
         if len(candidates) > 1:
             several = list_columns(candidates)
-            raise UnreadableSource(f"{source} has several columns to read ({several}); name one with column")
+            raise UnreadableSource(
+                f"{source} has several columns to read ({several}); choose one with column"
+            )
         return candidates[0]
     if name not in kinds:
-        raise UnreadableSource(f"{source} has no column {name!r}; it has {present}")
+        raise UnreadableSource(f"{source} has no column {name!r}; choose one of {present}")
     if kinds[name] is None:
         arrow_type = next(field.type for field in schema if field.name == name)
         raise UnreadableSource(
             f"{source}, column {brief(name)!r}, is {brief(str(arrow_type))}, not text or flat lists of "
-            "integers; name another column"
+            "integers; choose another column"
         )
     return name
 
 
 def document_kind(arrow_type: Any) -> Literal["text", "ids"] | None:
-    """What the documents in a column of this type are; None if they can be neither text nor ids."""
+    """Whether a column of this type contains text or ids; None for any other type."""
     if _types.is_dictionary(arrow_type):
         return "text" if document_kind(arrow_type.value_type) == "text" else None
     is_text = (_types.is_string, _types.is_large_string, _types.is_string_view)
@@ -73,7 +75,7 @@ def document_kind(arrow_type: Any) -> Literal["text", "ids"] | None:
 
 
 def documents_of_column(array: Any, first_row: int, source: str, reading: Reading) -> Iterator[Batch]:
-    """The documents of an Arrow array, in batches of about ``TEXT_BATCH_BYTES`` or one document."""
+    """Yield the documents of an Arrow array in batches of about ``TEXT_BATCH_BYTES``."""
     try:  # an array from a damaged file may point outside its buffers
         array.validate(full=True)
     except pa.ArrowInvalid:
@@ -96,7 +98,7 @@ def documents_of_column(array: Any, first_row: int, source: str, reading: Readin
 
 
 def _row_sizes(array: Any) -> Int64:
-    """The bytes of each row once it is unpacked; rows can share theirs, so the array may have fewer."""
+    """The bytes of each row after unpacking; in the array, rows may share their bytes."""
     if _types.is_dictionary(array.type):
         value_sizes = np.append(_row_sizes(array.dictionary), 0)  # the last for rows that are null
         null = len(value_sizes) - 1
@@ -117,7 +119,6 @@ def _list_lengths(array: Any) -> Int64:
 
 
 def _cut_rows(sizes: Int64) -> list[int]:
-    """Where to cut rows of these sizes into batches: 0, …, the number of rows."""
     ends = np.cumsum(sizes)
     cuts = [0]
     while cuts[-1] < len(sizes):
@@ -130,7 +131,6 @@ def _cut_rows(sizes: Int64) -> list[int]:
 def _text_batch(
     array: Any, rows: Int64, sizes: Int64, source: str, reading: Reading, skips: Skips
 ) -> TextBatch:
-    """Rows of text; all are converted at once, unless one is too long or not UTF-8."""
     values: Any = array
     if int(sizes.max(initial=0)) <= reading.max_bytes:
         with suppress(UnicodeDecodeError):
@@ -156,7 +156,6 @@ def _text_batch(
 
 
 def _token_batch(array: Any, rows: Int64, source: str, reading: Reading, skips: Skips) -> TokenBatch:
-    """Rows of ids; all are read at once, unless something is wrong."""
     lengths = _list_lengths(array)
     if ID_BYTES * int(lengths.max(initial=0)) <= reading.max_bytes:
         with suppress(AttomatonError):  # the bad row is reported below

@@ -1,4 +1,4 @@
-"""Read a corpus into memory, for every function with a corpus as an argument: documents, or samples."""
+"""Read a corpus into memory, as documents or as samples, for every function with a corpus as argument."""
 
 import hashlib
 import os
@@ -15,6 +15,7 @@ from attomaton.base import errors
 from attomaton.base.artifacts import digest_arrays
 from attomaton.base.borders import trusted
 from attomaton.base.options import check_path
+from attomaton.base.printing import count_noun
 from attomaton.base.ragged import offsets_of
 from attomaton.base.remote import AnyPath, RemotePath, as_path
 from attomaton.base.tables import Int32, Int64
@@ -53,15 +54,16 @@ def read_corpus(
     source : path, URL, sequence, frame or dataset
         A file, folder, glob or URL; ``"-"`` for standard input; a list of texts, of lists of tokens, of lists
         of ids, of records (dicts), or of ``pathlib.Path``; an array of ids; a pandas or Polars frame or
-        Series; an Arrow table; a ``datasets.Dataset``; a :class:`.Documents`; or a tokenised corpus.
+        Series; an Arrow table; a ``datasets.Dataset``; a :class:`.Documents`; or a folder that
+        :func:`tokenize_corpus` wrote.
     tokenizer : str or Vocabulary
         ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, or the path of a
-        ``tokenizer.json`` or ``.tiktoken`` file, which also names the ids of a corpus of ids. Tokens of a
-        vocabulary keep their ids; new tokens are numbered after them.
+        ``tokenizer.json`` or ``.tiktoken`` file, which also names the ids of a corpus of ids. With a
+        vocabulary, tokens keep their ids, and new tokens get the next ones.
     reading : Reading, optional
-        How to read files: the format, the column of the documents, and whether each line is a document.
+        How to read files: the format, the column of the documents, whether each line is a document.
     limit : int, optional
-        Stop after about this many documents.
+        The number of documents after which reading stops, to within one batch.
 
     Examples
     --------
@@ -91,7 +93,6 @@ def read_corpus(
 
 
 def _find_documents(source: Any, reading: Reading) -> Documents | None:
-    """The documents of a source that is already tokenised; None for any other."""
     corpus = source if isinstance(source, TokenizedCorpus) else None
     if isinstance(source, str | Path | RemotePath):
         path = source if isinstance(source, RemotePath) else check_path(source, "source")
@@ -110,7 +111,7 @@ def with_id_limit(reading: Reading, vocabulary: Vocabulary | None) -> Reading:
 
 
 def checked_batches(reader: Reader, reading: Reading) -> Iterator[Batch]:
-    """The batches of a reader; no documents at all, or far too many for the file's size, is an error."""
+    """Yield the batches of a reader; no documents, or far too many for the file size, are an error."""
     documents, skipped = 0, 0
     allowance = Allowance(shorten_path(reader.source), reader.stored())
     for batch in reader.batches():
@@ -125,9 +126,9 @@ def checked_batches(reader: Reader, reading: Reading) -> Iterator[Batch]:
 
 
 def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:
-    """Read one UTF-8 text file as one document; ``"-"`` is standard input."""
+    """Read a UTF-8 text file as one document; ``"-"`` is standard input."""
     if path != STANDARD_INPUT and is_folder(as_path(path)):
-        raise errors.UnreadableSource(f"{path} is a folder; give one text file")
+        raise errors.UnreadableSource(f"{path} is a folder; give the path of a text file")
     return _read_text(path, tokenizer, Reading())[0]
 
 
@@ -137,7 +138,8 @@ def _read_text(path: str | AnyPath, tokenizer: str, reading: Reading) -> tuple[D
     vocabulary, ids = Vocabulary.from_text(decode_text(content, file.source, reading), tokenizer)
     if len(ids) < 2:
         raise errors.UnreadableSource(
-            f"{file.source} has too few tokens ({len(ids)}); give at least two, a context and a label"
+            f"{file.source} has {count_noun(len(ids), 'token')}, but a context and a label need two; give a "
+            "longer text"
         )
     offsets = np.array([0, len(ids)], np.int64)
     documents = trusted(Documents, ids=ids, offsets=offsets, vocabulary=vocabulary, skipped=NOTHING_SKIPPED)
@@ -145,9 +147,9 @@ def _read_text(path: str | AnyPath, tokenizer: str, reading: Reading) -> tuple[D
 
 
 class ReadingOptions(TypedDict, total=False):
-    """How a corpus becomes samples; without effect on :class:`.Samples`.
+    """How a corpus becomes samples; these options have no effect on :class:`.Samples`.
 
-    ``window`` is the longest context (default 32), ``tokenizer`` splits text (default ``"word"``), and
+    ``window`` is the longest context (by default 32), ``tokenizer`` splits text (by default ``"word"``), and
     ``reading`` says how to read files.
     """
 
@@ -157,17 +159,16 @@ class ReadingOptions(TypedDict, total=False):
 
 
 def check_options(options: ReadingOptions) -> None:
-    """Refuse an unknown option, as Python refuses an unknown keyword argument."""
     unknown = sorted(options.keys() - ReadingOptions.__annotations__.keys())
     if unknown:
         raise TypeError(
-            f"got an unexpected keyword argument {unknown[0]!r}; the options for reading a corpus are "
+            f"got an unexpected keyword argument {unknown[0]!r}; the options to read a corpus are "
             f"{', '.join(ReadingOptions.__annotations__)}"
         )
 
 
 def read_samples(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
-    """A corpus as samples: every position of every document, with up to ``window`` tokens before it."""
+    """Read a corpus as samples: each token with up to ``window`` preceding tokens as context."""
     check_options(options)
     if isinstance(source, Samples):
         refuse_reading(as_reading(options.get("reading")), "the Samples")
@@ -176,19 +177,18 @@ def read_samples(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
 
 
 def read_samples_of_ids(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
-    """A corpus of ids as samples; text is an error, because the ids of words are unknown."""
+    """Read a corpus of ids as samples; text is an error, because the ids of its words are unknown."""
     if isinstance(source, Samples):
         return read_samples(source, **options)
     samples, vocabulary = read_samples_and_vocabulary(source, options)
     if vocabulary is not None:
         raise errors.UnsupportedOption(
-            "the corpus is text, but the automaton was learned from ids and has no vocabulary; give ids"
+            "the corpus is text, but the automaton was learned from ids and has no vocabulary; give token ids"
         )
     return samples
 
 
 def read_samples_and_vocabulary(source: Any, options: ReadingOptions) -> tuple[Samples, Vocabulary | None]:
-    """A corpus as samples, and the vocabulary that names their tokens; None for a corpus of ids."""
     check_options(options)
     reading = as_reading(options.get("reading"))
     documents, _ = read_documents_and_entry(source, options.get("tokenizer") or "word", reading)
@@ -198,7 +198,7 @@ def read_samples_and_vocabulary(source: Any, options: ReadingOptions) -> tuple[S
 def read_documents_and_entry(
     source: Any, tokenizer: str | Vocabulary, reading: Reading, limit: int | None = None
 ) -> tuple[Documents, dict[str, Any]]:
-    """A corpus in memory, and an entry for the manifest of a run: kind, name and digest."""
+    """Read a corpus into memory; also return its manifest entry: kind, name and digest."""
     path = path_of(source)
     if is_ids(source):
         refuse_reading(reading, "the sequence")
@@ -232,7 +232,7 @@ def path_of(source: Any) -> AnyPath | None:
 
 
 def is_folder(path: AnyPath) -> bool:
-    """Whether there is a folder; a text given in place of a path may be too long for one."""
+    # os.path: a text given in place of a path may be too long for a path
     return path.is_dir() if isinstance(path, RemotePath) else os.path.isdir(path)  # noqa: PTH112
 
 
@@ -251,23 +251,22 @@ def printable_tokenizer(tokenizer: str | Vocabulary) -> str:
 
 
 def warn_of_skipped(skipped: Skipped) -> dict[str, Any]:
-    """Warn about skipped documents, if any; return their entry for the manifest."""
     if skipped.count:
         warnings.warn(errors.SkippedDocuments(skipped.count, skipped.first), stacklevel=3)
     return {"skipped": asdict(skipped)}
 
 
 def error_without_samples(source: Any, about: Mapping[str, Any], size: int) -> errors.UnreadableSource:
-    """The error for ``size`` documents without any sample, such as words meant as one document."""
+    """The error for documents without any sample, such as words that are meant as one document."""
     listed = isinstance(source, Sequence) and not isinstance(source, str)
     if listed and size > 1 and all(isinstance(text, str) for text in cast("Sequence[Any]", source)):
         return errors.UnreadableSource(
             f"each of the {size:,} texts is a document of at most one token, so there are no samples; if "
-            "they are the words of one document, give a list of this list ([words]); if they are paths, "
-            "give a folder, a glob or a list of pathlib.Path"
+            "the texts are the words of one document, give a list of this list ([words]); if they are "
+            "paths, give a folder, a glob or a list of pathlib.Path"
         )
     name = about.get("name") or "the corpus"
     return errors.UnreadableSource(
-        f"no document of {name} ({size:,} in total) has two tokens, but a sample needs a context and a label"
-        "; give longer documents, or read them with another tokenizer"
+        f"no document of {name} ({size:,} in total) has two tokens, but a sample needs a context and a "
+        "label; give longer documents, or use another tokenizer"
     )

@@ -1,6 +1,7 @@
-"""Delimited tables, ``.csv`` and ``.tsv``: the first row names the columns, each further row is one document.
+"""Read delimited tables (``.csv``, ``.tsv``): the first row names the columns, every other row is a document.
 
-Fields may be quoted (RFC 4180): inside quotes, delimiters and line ends are text, and two quotes mean one.
+Fields may be quoted (RFC 4180): inside quotes, delimiters and line ends are text, and two quotes mean one
+quote.
 """
 
 import csv
@@ -15,6 +16,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from attomaton.base.errors import AttomatonError, SkippedDocuments, UnreadableSource
+from attomaton.base.printing import count_noun
 from attomaton.corpora.budgets import CONTAINER, PIECE_ROWS, list_columns
 from attomaton.corpora.readers.batches import Reading, Skips, attempt, too_long
 from attomaton.corpora.readers.files import TableReader, decode_utf8, naming, suffix_of
@@ -33,7 +35,7 @@ class DelimitedReader(RecordReader, TableReader):
     """A ``.csv`` or ``.tsv`` file, plain or compressed (``.gz``, ``.zst``). Blank lines are ignored."""
 
     def table(self) -> Any:
-        """All rows; cells are verbatim text: 007 stays 007."""
+        """All rows; cells are verbatim text, so 007 stays 007."""
         rows, skips, content = self._rows(), Skips(self.reading), self.read_whole().encode()
         schema = _arrow.schema([(name, pa.string()) for name in rows.open(io.BytesIO(content))])
         if not len(schema):
@@ -50,14 +52,13 @@ class DelimitedReader(RecordReader, TableReader):
         return _arrow.Table.from_batches(batches, schema)
 
     def locate(self, row: int) -> str:
-        """The first line of a row of the table, from 1; lines that the table skips are counted."""
+        """The first line of a row of the table, from 1; skipped lines are counted."""
         rows = self._rows()
         rows.open(io.BytesIO(self.read_whole().encode()))
         number, _ = next(islice(Skips(self.reading).filter(rows.read()), row, None))
         return f"line {number} of {self.source}"
 
     def _results(self) -> Iterator[tuple[int, str | AttomatonError]]:
-        """The documents, each with the number of its first line, from 1."""
         rows = self._rows()
         with naming(self.source, lambda: f", after line {rows.line_number},"), self.file.open() as file:
             columns = rows.open(file)
@@ -74,7 +75,6 @@ class DelimitedReader(RecordReader, TableReader):
         return _CsvRows(self.source, self.reading, "\t" if is_tsv else DELIMITERS)
 
     def _choose_column(self, columns: list[str]) -> int:
-        """The index of the column to read; an error lists the columns if it is not clear which."""
         chosen, source = self.reading.column, self.source
         present = list_columns(columns)
         if chosen is None:
@@ -88,12 +88,12 @@ class DelimitedReader(RecordReader, TableReader):
             (chosen,) = usual or single
         if columns.count(chosen) != 1:
             number = "two or more columns" if chosen in columns else "no column"
-            raise UnreadableSource(f"{source} has {number} called {chosen!r}; it has {present}")
+            raise UnreadableSource(f"{source} has {number} called {chosen!r}; choose one of {present}")
         return columns.index(chosen)
 
 
 class _CsvRows:
-    """The rows of a table after :meth:`open` has read its header; ``line_number`` counts the lines read."""
+    """The rows of a table, after :meth:`open` has read the header; ``line_number`` counts the lines read."""
 
     line_number = 0
     _row_start = 1  # first line of the current row
@@ -106,7 +106,7 @@ class _CsvRows:
         self._cells: Iterator[list[str]] = iter(())
 
     def open(self, file: BinaryIO) -> list[str]:
-        """Read the header and return the names of the columns, none if the file is empty."""
+        """Read the header; return the names of the columns, none if the file is empty."""
         lines = self._lines(file)
         filled = (line for line in lines if line.strip("\r\n"))
         header = next(filled, "")
@@ -116,7 +116,7 @@ class _CsvRows:
             unquoted = _QUOTED.sub("", header)
             delimiter = next((sign for sign in self._delimiters if sign in unquoted), self._delimiters[0])
         if header.count(delimiter) >= CONTAINER:
-            raise UnreadableSource(f"{self._source} has more than {CONTAINER:,} columns; leave some out")
+            raise UnreadableSource(f"{self._source} has more than {CONTAINER:,} columns; remove some")
         csv.field_size_limit((1 << 31) - 1)  # of the whole process; here ``_lines`` limits whole rows
         self._row_start, self._delimiter = self.line_number, delimiter
         self._cells = csv.reader(chain([header], lines), delimiter=delimiter, strict=True)
@@ -127,7 +127,7 @@ class _CsvRows:
         return self._columns
 
     def _lines(self, file: BinaryIO) -> Iterator[str]:
-        """The lines of a file; a row that is too long is refused, whether a line is or a quote stays open."""
+        """Yield the lines of a file; a line, or a row with an open quote, that is too long is an error."""
         most = self._reading.max_bytes
         while line := file.readline(most + 1):
             self.line_number += 1
@@ -143,7 +143,6 @@ class _CsvRows:
         self._at_end = True
 
     def read(self) -> Iterator[tuple[int, list[str] | AttomatonError]]:
-        """The cells of each row after the header, or its error, with the number of its first line."""
         while not self._at_end:
             self._row_start, self._row_length = self.line_number + 1, 0
             try:
@@ -159,7 +158,7 @@ class _CsvRows:
                 yield self._row_start, self._wrong_length(cells)
 
     def read_with_arrow(self, content: bytes, schema: Any) -> Any:
-        """The table of :meth:`read` by Arrow's parser; None if quotes or line ends need care."""
+        """The table of :meth:`read`, from the parser of Arrow; None if quotes or line ends need care."""
         from pyarrow import csv as arrow_csv
 
         parser: Any = arrow_csv
@@ -186,18 +185,18 @@ class _CsvRows:
 
     def _wrong_length(self, cells: list[str]) -> UnreadableSource:
         return UnreadableSource(
-            f"{self._location()} has {len(cells):,} cells but the header has {len(self._columns):,}; quote "
-            f"cells that contain {self._delimiter!r}, or correct the row"
+            f"{self._location()} has {count_noun(len(cells), 'cell')}, but the header has "
+            f"{len(self._columns):,}; quote cells that contain {self._delimiter!r}, or correct the row"
         )
 
     def _malformed(self, error: csv.Error) -> UnreadableSource:
         reason = str(error).partition(" - ")[0]
         return UnreadableSource(
-            f"{self._location()} is not CSV ({reason}); double quotes inside quotes; if its "
-            "lines end with \\r alone, convert them: tr '\\r' '\\n'"
+            f"{self._location()} is not CSV ({reason}); write each quote inside quotes twice; if lines end "
+            "with \\r alone, convert them: tr '\\r' '\\n'"
         )
 
     def _unclosed(self, reason: str) -> UnreadableSource:
         return UnreadableSource(
-            f"{self._location()} opens a quote that is {reason}; close it, or double quotes inside quotes"
+            f"{self._location()} opens a quote that is {reason}; close it, or write each inner quote twice"
         )

@@ -33,7 +33,7 @@ SHOWN_PATH = 80  # characters of a path that a message shows
 
 @dataclass(frozen=True)
 class File:
-    """A file at the path or URL ``source``; ``name`` is the name inside the corpus."""
+    """A file at the path or URL ``source``; ``name`` is its name in the corpus."""
 
     source: str
     name: str
@@ -44,7 +44,7 @@ class File:
 
     @property
     def portable(self) -> bool:
-        """Whether another process sees the same file."""
+        """Whether another process can read the same file."""
         return not self.source.startswith("memory:")
 
     @property
@@ -115,16 +115,14 @@ class TableReader(FileReader):
 
     has_columns = True
 
-    def table(self) -> Any:
-        """All rows, as an Arrow table or a list of records."""
+    def table(self) -> Any:  # all rows, as an Arrow table or a list of records
         raise NotImplementedError
 
     def locate(self, row: int) -> str:
-        """What a message calls a row of the table: its number, from 0, and the file."""
+        """The name of a row of the table in messages: its number, from 0, and the file."""
         return f"row {row} of {self.source}"
 
     def read_whole(self) -> str:
-        """A text file, uncompressed, if it is UTF-8 and not too large."""
         stored, most = self.stored(), LARGEST_TEXT_TABLE
         if stored is not None:
             most = min(most, max(TABLE_BYTES, TABLE_RATIO * stored))
@@ -139,31 +137,30 @@ class TableReader(FileReader):
     def check_size(self, size: int) -> None:
         if size > LARGEST_TEXT_TABLE:
             raise UnreadableSource(
-                f"{self.source} has more than {LARGEST_TEXT_TABLE:,} bytes; split it, or merge equal rows "
-                "into one with a count"
+                f"{self.source} has more than {LARGEST_TEXT_TABLE:,} bytes; split it, or replace equal rows "
+                "by one row with a count"
             )
 
     def _repetitive(self, stored: int, excess: str) -> UnreadableSource:
         return UnreadableSource(
-            f"{self.source} has {stored:,} bytes but {excess}; merge equal rows into one with a count, or "
-            "decompress the file (Parquet: save it as CSV)"
+            f"{self.source} has {stored:,} bytes, but {excess}; replace equal rows by one row with a count, "
+            "or decompress the file (Parquet: save it as CSV)"
         )
 
     def check_number(self, number: int, noun: str, most: int) -> None:
-        """Refuse a table with more rows, or values, than ``most`` and than a file of this size has."""
         stored = self.stored()
         if stored is not None and number > max(most, stored // 2):
             raise self._repetitive(stored, f"has {number:,} {noun}")
 
 
 def suffix_of(file: File, reading: Reading) -> str:
-    """The suffix that decides how a file is read: of ``reading.format``, or else of the file."""
+    """The suffix that decides how a file is read: that of ``reading.format``, or else of the file."""
     return file.suffix if reading.format is None else f".{reading.format.lower().removeprefix('.')}"
 
 
 @contextmanager
 def naming(source: str, position: Callable[[], str] = str) -> Generator[None]:
-    """Turn errors of the file system and of damaged files into one that names source and position."""
+    """Turn errors of the file system and of damaged files into an error that names source and position."""
     try:
         yield
     except AttomatonError:
@@ -184,28 +181,27 @@ def naming(source: str, position: Callable[[], str] = str) -> Generator[None]:
         ) from error
     except MemoryError as error:
         raise UnreadableSource(
-            f"{source}{position()} needs more memory than there is; split large rows, or download it again"
+            f"{source}{position()} does not fit into memory; split large rows, or download it again"
         ) from error
     except Exception as error:
         if not is_url(source):
             raise
         raise UnreadableSource(  # each store behind a URL has errors of its own
-            f"{source}{position()} cannot be read: {type(error).__name__}: {error}; check URL and access"
+            f"{source}{position()} cannot be read: {type(error).__name__}: {error}; check the URL"
         ) from error
 
 
 def text_cure(source: str) -> str:
-    """Advice for a text given in place of a path; empty if it looks like a path."""
     if not any(sign.isspace() for sign in source):
         return ""
     return (
-        ", or, if this is the text itself, a list of documents ([text]); on the command line, pipe it in and "
-        "give - as the corpus"
+        ", or, if this is the text itself, give a list of documents ([text]); on the command line, pipe the "
+        "text in and give - as the corpus"
     )
 
 
 def read_lines(file: BinaryIO, max_bytes: int) -> Iterator[tuple[int, bytes | None]]:
-    """Numbered lines, from 1, without their line ends; None for a line longer than ``max_bytes``."""
+    """Yield numbered lines, from 1, without line ends; None for a line longer than ``max_bytes``."""
     number = 0
     while line := file.readline(max_bytes + 2):
         number += 1
@@ -228,13 +224,12 @@ def decode_utf8(content: bytes, location: str) -> str:
 
 
 def _encoding_advice(content: bytes) -> str:
-    """What bytes that are not UTF-8 look like, and what to do."""
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return " (it looks like UTF-16); convert it to UTF-8 first: iconv -f UTF-16 -t UTF-8"
     if content[:2] == b"\x1f\x8b" or content[:4] == b"\x28\xb5\x2f\xfd":
-        return " (it is compressed); decompress it first (zcat, zstdcat), or name the file .gz or .zst"
+        return " (it is compressed); decompress it first (zcat, zstdcat), or end its name in .gz or .zst"
     if b"\0" in content[:CHUNK_BYTES]:
-        return " (it contains zero bytes, so it is not text); give its text in a .txt file"
+        return " (it contains zero bytes, so it is not text); give a text file"
     return "; convert it to UTF-8 first; for Western text: iconv -f WINDOWS-1252 -t UTF-8"
 
 
@@ -243,7 +238,7 @@ def shorten_path(source: str) -> str:
 
 
 def printable(name: str) -> str:
-    r"""A name that any file can hold: bytes that are not UTF-8 are written out."""
+    r"""A name that any file can contain: bytes that are not UTF-8 are escaped."""
     try:
         return os.fsencode(name).decode("utf-8", "backslashreplace")
     except UnicodeEncodeError:  # a lone surrogate that stands for no byte
@@ -251,12 +246,12 @@ def printable(name: str) -> str:
 
 
 STANDARD_INPUT_NAME = "standard input"
-SPOOL_FOLDER = "the temporary folder (TMPDIR), where standard input is stored while it is read,"
+SPOOL_FOLDER = "the temporary folder (TMPDIR), in which standard input is stored while it is read,"
 
 
 @dataclass(frozen=True, eq=False)
 class StandardInput(File):
-    """The content of standard input, in a temporary file that is deleted with the last reader."""
+    """The content of standard input, in a temporary file that is deleted with its last reader."""
 
     spool: Any = None
 
@@ -278,10 +273,10 @@ class StandardInput(File):
 
 
 def keep_standard_input() -> StandardInput:
-    """Read standard input to its end, into a private temporary file that has no name."""
+    """Read standard input to its end, into a private temporary file without a name."""
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None:
-        raise UnreadableSource("there is no standard input here to read; give the path of a file")
+        raise UnreadableSource("this process has no standard input; give the path of a file")
     with explained(SPOOL_FOLDER):
         spool = tempfile.TemporaryFile(prefix="attomaton-")  # noqa: SIM115  it lives as long as its readers
     try:
@@ -303,7 +298,7 @@ def keep_standard_input() -> StandardInput:
 
 
 class _View(RangeReader):
-    """A view with its own position in a file that several readers share."""
+    """A view of a file that several readers share, with its own position."""
 
     def read_range(self, length: int) -> bytes:
         self.file.seek(self.position)

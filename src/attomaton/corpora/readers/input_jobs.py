@@ -1,6 +1,7 @@
 """Jobs on one input of a corpus: list its words, or write its shards; a finished job leaves a record.
 
-A record has a key: the digest of the input and of all settings. A job with the same key is not done again.
+A record has a key, the digest of the input and of all settings. A job whose record has the same key is not
+repeated.
 """
 
 import json
@@ -30,7 +31,7 @@ WORD_RECORDS, INPUT_RECORDS = "words", "inputs"  # folders of the records
 
 @dataclass(frozen=True)
 class InputJob:
-    """Work on the input with this index, whose results are written to the folder ``out``."""
+    """Work on the input with this index; its results are written to the folder ``out``."""
 
     index: int
     reader: Reader
@@ -50,7 +51,7 @@ class InputJob:
 
 @dataclass(frozen=True)
 class WordsJob(InputJob):
-    """Records the distinct words or characters of an input, in order of first appearance."""
+    """Lists the distinct words or characters of an input, in order of first appearance."""
 
     tokenizer: str
 
@@ -72,7 +73,7 @@ class WordsJob(InputJob):
 
 @dataclass
 class Counts:
-    """What is counted while an input is encoded: skipped documents, kind of the documents, and largest id."""
+    """What is counted while an input is encoded: skipped documents, their kind, and the largest id."""
 
     skipped: Skipped = NOTHING_SKIPPED
     holds: str | None = None
@@ -83,7 +84,8 @@ class Counts:
 class EncodeJob(InputJob):
     """Writes the shards of an input, and then its record.
 
-    ``ids_digest`` is the digest of the ids of its tokens, ``vocabulary_digest`` that of the vocabulary file.
+    ``ids_digest`` is the digest of the ids of its tokens, and ``vocabulary_digest`` that of the vocabulary
+    file.
     """
 
     ids_digest: str
@@ -124,7 +126,7 @@ class EncodeJob(InputJob):
             if not isinstance(batch, TextBatch):
                 counts.holds, offsets, ids = "ids", batch.offsets, batch.ids
             elif vocabulary is None:
-                raise UnreadableSource(f"{self.reader.source} was altered while it was read; run this again")
+                raise UnreadableSource(f"{self.reader.source} was altered while it was read; read it again")
             else:
                 counts.holds = "text"
                 offsets, ids = vocabulary.encode_all(batch.texts)
@@ -137,12 +139,10 @@ def record_path(out: Path, folder: str, index: int) -> Path:
 
 
 def read_record(out: Path, folder: str, index: int) -> dict[str, Any]:
-    """A record, empty if there is no intact one."""
     return artifacts.read_sealed(record_path(out, folder, index)) or {}
 
 
 def input_key(reader: Reader, reading: Reading) -> str:
-    """The digest of the bytes of an input, its name, and the reading options."""
     return artifacts.digest_record([FORMAT, reader.name, reader.digest(), reading.to_record()])
 
 
@@ -156,6 +156,6 @@ def is_whole(out: Path, record: Mapping[str, Any]) -> bool:
 
 @lru_cache(maxsize=1)
 def _load_vocabulary(path: Path, _digest: str) -> Vocabulary | None:
-    """The vocabulary, read once per process; the digest distinguishes files of the same name."""
+    """Read the vocabulary once per process; the digest distinguishes files of the same name."""
     record = json.loads(path.read_text(encoding="utf-8"))
     return None if record is None else Vocabulary.from_record(record)

@@ -1,4 +1,4 @@
-"""JSON files as documents and as tables: ``.json``, read as a whole, and ``.jsonl``, read line by line."""
+"""Read JSON files as documents and as tables: ``.json`` as a whole, ``.jsonl`` line by line."""
 
 import json
 import re
@@ -31,7 +31,7 @@ class JsonTableReader(RecordReader, TableReader):
     """A file of JSON, which can be read as a table."""
 
     def read_values(self) -> str:
-        """The text of the file, if its values, each of which becomes an object, are not too many."""
+        """The text of the file; too many values are an error, because each becomes an object."""
         text = self.read_whole()
         if _count_values(text) > TABLE_VALUES:
             most = max(TABLE_VALUES, self.stored() or 0)  # an id may be compressed to little more than a byte
@@ -43,9 +43,9 @@ class JsonTableReader(RecordReader, TableReader):
 class JsonReader(JsonTableReader):
     """A ``.json`` file, plain or compressed (``.gz``, ``.zst``), which is read as a whole.
 
-    Its content is a list whose elements are texts, lists of tokens or of ids, or objects with the selected
-    field; or one such object; or several objects in sequence, on separate lines or not. Rows are the numbers
-    of the elements, from 0.
+    It contains a list of texts, of lists of tokens or ids, or of objects with the selected field; or one such
+    object; or several objects in sequence, with or without line ends between them. Rows are the numbers of
+    the elements, from 0.
     """
 
     def table(self) -> list[Any]:
@@ -74,8 +74,8 @@ class JsonReader(JsonTableReader):
                 field = self.reading.column or FIELD
                 raise UnreadableSource(
                     f"{self.source} is one object whose field {field!r} is a list, which may be one "
-                    f"document or many; write a list of texts, or of objects with one document each: "
-                    f"jq '.{brief(field)}' extracts that list"
+                    "document or several; write a list of texts, or of objects with one document each (jq "
+                    f"'.{brief(field)}' extracts the list)"
                 )
         elif isinstance(value, int | float):
             raise UnreadableSource(f"{location} is a number; write each document as a list: [[0, 1, 2]]")
@@ -90,7 +90,7 @@ class JsonReader(JsonTableReader):
 class JsonLinesReader(JsonTableReader):
     """A ``.jsonl`` file, plain or compressed (``.gz``, ``.zst``); rows are line numbers, from 1.
 
-    The selected field has the text of a document, or a list of its tokens or ids. Blank lines are ignored.
+    The selected field contains a text, or a list of tokens or ids. Blank lines are ignored.
     """
 
     def table(self) -> list[Any]:
@@ -120,10 +120,9 @@ class JsonLinesReader(JsonTableReader):
 
 
 def check_records(read: Callable[[], Any], source: str) -> list[Any]:
-    """The value read from JSON, if it is a list of objects, one for each row."""
     records = explained_json(read, source)
     if not isinstance(records, list) or not records:
-        raise InvalidSamples(f"{source} is not a list of records; write one object for each row")
+        raise InvalidSamples(f"{source} is not a list of JSON objects; write one object for each row")
     for row, record in enumerate(cast("list[Any]", records)):
         if not isinstance(record, dict):
             raise InvalidSamples(f"{source}: record {row} is not an object; write one object for each row")
@@ -131,7 +130,7 @@ def check_records(read: Callable[[], Any], source: str) -> list[Any]:
 
 
 def read_json_value(text: str, location: str) -> Any:
-    """One JSON value, if it does not have too many values in it, since each becomes an object."""
+    """One JSON value; too many values in it are an error, because each becomes an object."""
     is_large = len(text) > JSON_VALUES and _count_values(text) > JSON_VALUES
     if is_large and _count_values(_STRING.sub("", text)) > JSON_VALUES:
         raise UnreadableSource(f"{location} has more than {JSON_VALUES:,} values; split the record")
@@ -139,11 +138,10 @@ def read_json_value(text: str, location: str) -> Any:
 
 
 def explained_json(parse: Callable[[], Parsed], location: str) -> Parsed:
-    """What ``parse`` reads from JSON, with errors that name the location."""
     try:
         return parse()
     except RecursionError as error:
-        raise UnreadableSource(f"{location} is nested too deeply to be read; flatten it") from error
+        raise UnreadableSource(f"{location} is nested too deeply; write it with fewer levels") from error
     except ValueError as error:
         raise UnreadableSource(
             f"{location} is not JSON ({brief(str(error))}); correct it, or download the file again"
@@ -151,7 +149,7 @@ def explained_json(parse: Callable[[], Parsed], location: str) -> Parsed:
 
 
 def _count_values(text: str) -> int:
-    """An upper limit for the values in JSON: brackets, braces and commas."""
+    """An upper bound for the number of values in JSON: brackets, braces and commas."""
     return text.count("[") + text.count("{") + text.count(",")
 
 

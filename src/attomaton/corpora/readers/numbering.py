@@ -37,10 +37,10 @@ class Numbering:
 
 
 class CorpusEncoder:
-    """Encodes the batches of a corpus; afterwards :meth:`vocabulary` names the tokens.
+    """Encodes the batches of a corpus; afterwards, :meth:`vocabulary` names the tokens.
 
-    ``fixed`` is the vocabulary, if the tokenizer fixes it. Otherwise words or characters are numbered in
-    order of first appearance; if the tokenizer is a vocabulary, after the tokens in it.
+    ``fixed`` is the vocabulary of a tokenizer that has one. Otherwise words or characters are numbered in
+    order of first appearance; if the tokenizer is a vocabulary, they are numbered after its tokens.
     """
 
     def __init__(self, tokenizer: str | Vocabulary) -> None:
@@ -70,23 +70,23 @@ class CorpusEncoder:
 
 
 def refuse_mixture(kinds: set[str], tokenizer: str) -> None:
-    """Refuse a mixture of text and ids, which a tokenizer without a fixed vocabulary numbers differently."""
+    """Refuse a mixture of texts and ids, unless the tokenizer has a fixed vocabulary."""
     if len(kinds) > 1:
         raise UnsupportedOption(
-            f"the corpus has both text and token ids, but {tokenizer!r} assigns ids to the text; give the "
-            "tokenizer file of the ids, or read text and ids separately"
+            f"the corpus has both text and token ids, but the tokenizer {tokenizer!r} gives text new ids; "
+            "give the tokenizer file of the ids, or read text and ids separately"
         )
 
 
 def renumber_documents(documents: Documents, vocabulary: Vocabulary) -> Documents:
-    """The documents with the ids of this vocabulary; tokens that it lacks are numbered after it."""
+    """The documents with the ids of this vocabulary; tokens that it lacks get the next ids."""
     present = documents.vocabulary
     if present is None or present == vocabulary:
         return documents
     if (present.tokenizer, present.definition) != (vocabulary.tokenizer, vocabulary.definition):
         raise MismatchedParts(
-            f"the documents use the tokenizer {present.tokenizer}, but the vocabulary uses "
-            f"{vocabulary.tokenizer}; use the same one for both"
+            f"the documents have the tokenizer {present.tokenizer}, but the vocabulary has "
+            f"{vocabulary.tokenizer}; use one tokenizer for both"
         )
     numbering = Numbering(vocabulary.tokenizer, vocabulary.ids)
     numbering.add(present.tokens)

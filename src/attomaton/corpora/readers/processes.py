@@ -1,4 +1,4 @@
-"""Run jobs in one or several processes; none outlives the run or imports from the working directory."""
+"""Run jobs in one or several processes, which end with the run and import only installed modules."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ SAFE_PATH = "PYTHONSAFEPATH"  # if set, Python does not import modules from the 
 
 
 class Job(Protocol):
-    """Work on the content of a reader that leaves its result on disk."""
+    """Work on the content of a reader, whose result is on disk."""
 
     @property
     def reader(self) -> Any: ...
@@ -23,23 +23,22 @@ class Job(Protocol):
 
 
 class JobStopped(AttomatonError):
-    """Another job failed, so this one need not finish."""
+    """Another job failed, so this job stops."""
 
 
 _starting = threading.Lock()  # only one thread at a time changes the environment
 _stop: Any = None  # in a worker: the event that ends the run
 
 
-def check_stop() -> None:
-    """Stop a job if another one failed; called between batches."""
+def check_stop() -> None:  # called between batches
     if _stop is not None and _stop.is_set():
-        raise JobStopped("stopped, because another input failed")
+        raise JobStopped("this job was stopped because another input failed")
 
 
 class Workers:
-    """Processes that start when first needed and end with the ``with`` block.
+    """Processes that start when they are first needed and end with the ``with`` block.
 
-    Jobs whose reader is not portable run in this process, and so does everything with a single worker.
+    With a single worker, all jobs run in this process; otherwise only jobs whose reader is not portable do.
     """
 
     def __init__(self, workers: int, progress: Advance = silent) -> None:
@@ -56,7 +55,7 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
 
     def run(self, jobs: Sequence[Job]) -> None:
-        """Run the jobs; the first error is raised, and leaving the block stops the others."""
+        """Run the jobs; the first error is raised, and leaving the block stops the other jobs."""
         portable = [job for job in jobs if job.reader.portable] if min(self._workers, len(jobs)) > 1 else []
         local = [job for job in jobs if not job.reader.portable] if portable else jobs
         for done, job in enumerate(local, 1):
@@ -83,23 +82,23 @@ class Workers:
                 advance(done)
         except BrokenProcessPool as error:
             raise AttomatonError(
-                "a worker process died, perhaps because memory ran out, or because a script starts workers "
-                "outside `if __name__ == '__main__':`; use fewer workers, or correct the script, and run it "
-                "again: it resumes where it stopped"
+                "a worker process died: memory ran out, or a script starts workers outside `if __name__ == "
+                "'__main__':`; use fewer workers, or correct the script, and run it again (it resumes where "
+                "it stopped)"
             ) from error
 
 
 @contextmanager
 def safe_path() -> Generator[None]:
-    """Keep Python processes started inside the block from importing from the working directory.
+    """Start Python processes in the block that do not import modules from the working directory.
 
-    multiprocessing passes ``sys.path`` on, but without this a new process would first look in the working
-    directory for the modules that receive it.
+    multiprocessing passes ``sys.path`` on, but a new process would first search the working directory for the
+    modules that receive it.
     """
     if sys.flags.ignore_environment and not sys.flags.safe_path:
         raise UnsupportedOption(
-            "Python runs with -E, so its worker processes would read modules from the working directory; "
-            "run it with -I, or also with -P, or use one worker"
+            "Python runs with -E, so its worker processes would import modules from the working directory; "
+            "add the option -P, or use one worker"
         )
     with _starting:
         before = os.environ.get(SAFE_PATH)
@@ -114,7 +113,6 @@ def safe_path() -> Generator[None]:
 
 
 def _begin_worker(stop: Any) -> None:
-    """In a new worker: leave Ctrl-C to the parent, end with the parent, and use one thread."""
     global _stop
     _stop = stop
     os.environ["TOKENIZERS_PARALLELISM"] = "false"

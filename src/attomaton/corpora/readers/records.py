@@ -1,4 +1,4 @@
-"""Python values as documents (text, lists of tokens or ids), from JSON and from objects in memory."""
+"""Read Python values, from JSON and from objects in memory, as documents: texts, lists of tokens or ids."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,29 +39,29 @@ Document = Text | Integers  # a document as text, as the list of its tokens, or 
 
 
 def document_in(value: Any, reading: Reading, location: str) -> Document:
-    """The document in the selected field of a record."""
     if not isinstance(value, Mapping):
         raise UnreadableSource(
-            f"{location} is not a JSON object; write one object with a text per line (a .json file may also "
-            "be one list of texts or objects)"
+            f"{location} is not a JSON object; write one object with a text on each line (a .json file may "
+            "also be a list of texts or objects)"
         )
     field, fields = reading.column or FIELD, cast("Mapping[str, Any]", value)
     if field not in fields:
         present = ", ".join(brief(name) for name in sorted(map(str, fields))[:SHOWN_FIELDS]) or "none"
         raise UnreadableSource(
-            f"{location} has no field {field!r} (it has {present}); name the field with column "
-            "(--column on the command line)"
+            f"{location} has no field {field!r}, only {present}; choose a field with column (--column on the "
+            "command line)"
         )
     content = fields[field]
     if isinstance(content, str | list | tuple):
         return document_of(content, reading, location)
     raise UnreadableSource(
-        f"{location} has {type(content).__name__} in the field {field!r}, not text; name a field with column"
+        f"{location} has {type(content).__name__} in the field {field!r}, not text; choose a field with "
+        "column"
     )
 
 
 def document_of(value: Any, reading: Reading, location: str) -> Document:
-    """A text, a list of tokens or a list of ids; anything else is an error."""
+    """A text, a list of tokens, or a list of ids; any other value is an error."""
     if isinstance(value, str):
         return checked_text(value, location)
     kind = getattr(getattr(value, "dtype", None), "kind", None)  # of an array, which may contain tokens
@@ -75,7 +75,7 @@ def document_of(value: Any, reading: Reading, location: str) -> Document:
     if ids.size == 0 and ids.ndim == 1:
         return NO_TOKENS
     if ids.ndim == 1 and isinstance(items, LIST_TYPES) and ids.dtype.kind not in "iu":
-        raise UnreadableSource(f"{location} has an id that does not fit into 64 bits; correct it")
+        raise UnreadableSource(f"{location} has an id of more than 64 bits; correct it")
     if ids.ndim != 1 or ids.dtype.kind not in "iu":
         raise UnreadableSource(
             f"{location} is {type(value).__name__}, not text, a list of tokens or a list of ids; correct it"
@@ -91,7 +91,7 @@ def _checked_token(token: Any, number: int, location: str) -> str:
     if not isinstance(token, str):
         raise UnreadableSource(
             f"{location} has {type(token).__name__} at position {number}; give a document as one text, one "
-            "list of tokens as strings, or one list of ids"
+            "list of tokens, or one list of ids"
         )
     if not token:
         raise UnreadableSource(f"{location} has an empty token at position {number}; leave it out")
@@ -109,19 +109,18 @@ def split_stream(ids: Any, separator: int | None) -> list[Any]:
 
 
 class RecordReader(FileReader):
-    """A file whose documents are read one by one; unreadable ones are skipped or refused."""
+    """A file whose documents are read one by one; unreadable documents are skipped or refused."""
 
     def batches(self) -> Iterator[Batch]:
         skips = Skips(self.reading)
         yield from batch_documents(skips.filter(self._results()), skips)
 
     def _results(self) -> Iterator[tuple[int, Document | AttomatonError]]:
-        """Each document with its row, or the error of a document that cannot be read."""
         raise NotImplementedError
 
 
 def batch_documents(documents: Iterable[tuple[int, Document]], skips: Skips) -> Iterator[Batch]:
-    """Numbered documents in batches of about ``TEXT_BATCH_BYTES``; a source has either text or ids."""
+    """Yield numbered documents in batches of about ``TEXT_BATCH_BYTES``; a source has either text or ids."""
     pending: list[Document] = []
     rows: list[int] = []
     size, has_ids = 0, None
@@ -159,7 +158,7 @@ def _batch(documents: Sequence[Document], rows: Sequence[int], skips: Skips, has
 
 @dataclass(frozen=True, eq=False)
 class MemoryReader(ObjectReader):
-    """A sequence of documents: texts and lists of tokens, lists of ids, or records with a field of these.
+    """A sequence of documents: texts, lists of tokens, lists of ids, or records with such a field.
 
     Rows are numbered from 0.
     """
@@ -210,7 +209,7 @@ class DocumentsReader(ObjectReader):
 
 
 def _content(document: Any) -> tuple[str, bytes]:
-    """The kind of a document and its bytes: equal bytes mean other ids with another type or shape."""
+    """The kind and the bytes of a document: ids of another type or shape may have equal bytes."""
     if isinstance(document, str):
         return "text", document.encode("utf-8", "surrogatepass")
     if isinstance(document, Mapping) or (len(document) and isinstance(document[0], str)):

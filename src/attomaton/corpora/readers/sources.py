@@ -59,21 +59,20 @@ BYTE_TYPES: Any = (bytes, bytearray, memoryview)
 
 
 def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
-    """The readers of a corpus, in the order in which its files are read."""
     reading = reading or Reading()
     readers = _list_readers(source, reading)
     has_columns = tables.is_data_frame(source) or any(reader.has_columns for reader in readers)
     if reading.column is not None and not has_columns:
         raise UnsupportedOption(
             f"column is {brief(reading.column)!r}, but {shorten_path(readers[0].source)} has no columns; "
-            "leave column out, or name the format of the file, such as format='csv' (--format)"
+            "leave column out, or set the format of the file, such as format='csv' (--format csv)"
         )
     has_lines = any(isinstance(reader, TextReader | JsonLinesReader) for reader in readers)
     if reading.documents == "line" and not has_lines:
         raise UnsupportedOption(
-            f"documents is 'line', but {shorten_path(readers[0].source)} is not plain text: each element, "
-            "record, row or sequence in it is a document; leave documents out, or read the file as plain "
-            "text with format='txt' (--format on the command line)"
+            f"documents is 'line', but {shorten_path(readers[0].source)} is not plain text: each of its "
+            "elements, records, rows or sequences is a document; leave documents out, or read the file as "
+            "plain text with format='txt' (--format txt)"
         )
     return readers
 
@@ -108,13 +107,14 @@ def _reader_in_memory(source: Any, reading: Reading) -> Reader:
         return MemoryReader(source, reading)
     cure = "; convert it with list(…)" if issubclass(kind, Iterable) else ""
     if issubclass(kind, BYTE_TYPES):
-        cure = "; decode it, and give a list of the text"
+        cure = "; decode the bytes, and give a list with the text"
     elif issubclass(kind, Mapping):
         cure = "; give a list of texts, or a list of records"
     elif hasattr(source, "read"):
         cure = "; give the path of the file"
     raise UnreadableSource(
-        f"a corpus must be a path, a URL, a sequence of documents or a dataset, not {kind.__name__}{cure}"
+        f"a corpus of type {kind.__name__} cannot be read; it must be a path, a URL, a sequence of documents "
+        f"or a dataset{cure}"
     )
 
 
@@ -123,7 +123,7 @@ def _is_listed(source: object) -> bool:
 
 
 def is_ids(source: Any) -> bool:
-    """Whether the source is one document as a flat sequence of ids."""
+    """Whether the source is one document, a flat sequence of ids."""
     if isinstance(source, np.ndarray):
         array = cast("NDArray[Any]", source)
         return array.ndim == 1 and array.dtype.kind not in "OUTS"
@@ -132,23 +132,22 @@ def is_ids(source: Any) -> bool:
 
 
 def reader_of(file: File, reading: Reading) -> Reader:
-    """The reader for ``reading.format`` or the suffix of a file; plain text if it has neither."""
     suffix = suffix_of(file, reading)
     reader = READERS.get(suffix) if suffix else TextReader
     if reader is None and reading.format is not None:
         formats = ", ".join(suffix.removeprefix(".") for suffix in READERS)
-        raise UnsupportedOption(f"there is no format {brief(reading.format)!r}; choose one of {formats}")
+        raise UnsupportedOption(f"the format {brief(reading.format)!r} is unknown; choose one of {formats}")
     if reader is None:
         raise UnreadableSource(
-            f"{shorten_path(file.source)} has an unknown suffix; give its format (format='txt' for plain "
-            f"text, --format on the command line), rename it to one of {', '.join(READERS)}, or leave it out "
-            "with a glob such as '*.parquet'"
+            f"{shorten_path(file.source)} has an unknown suffix; set its format (for plain text "
+            f"format='txt', or --format txt), change its suffix to one of {', '.join(READERS)}, or leave it "
+            "out with a glob such as '*.parquet'"
         )
     return reader(file, reading)
 
 
 def find_files(source: str) -> list[File]:
-    """The files of a path, folder, glob or URL, sorted by name; hidden ones and ``_…`` are left out."""
+    """The files of a path, folder, glob or URL, sorted by name, without hidden files and ``_…``."""
     with naming(source):
         if is_url(source):
             return _find_behind_url(source)
@@ -171,7 +170,7 @@ def find_files(source: str) -> list[File]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """The files of a folder and its subfolders, except ours; a folder that cannot be listed is an error."""
+    """Yield the files of a folder and its subfolders, except ours; an unreadable folder is an error."""
 
     def fail(error: OSError) -> None:
         raise UnreadableSource(
@@ -196,12 +195,12 @@ def _not_a_corpus(source: str, kind: str) -> UnreadableSource:
     noun = "a run folder" if kind == RUN.name else f"a folder of the kind {kind!r} that attomaton wrote"
     cure = ", or load the run with Automaton.load" if kind == RUN.name else ""
     return UnreadableSource(
-        f"{shorten_path(source)} is {noun}, not a corpus; give the corpus that it was made from{cure}"
+        f"{shorten_path(source)} is {noun}, not a corpus; give the corpus from which it was made{cure}"
     )
 
 
 def written_kind(folder: AnyPath) -> str | None:
-    """The kind of a folder that attomaton wrote, by its manifest; a run, if the manifest was altered."""
+    """The kind of a folder that attomaton wrote, from its manifest; a run, if the manifest was altered."""
     record = read_sealed(folder / MANIFEST)
     if record is None:
         return RUN.name if was_sealed(folder / MANIFEST) else None
@@ -209,17 +208,15 @@ def written_kind(folder: AnyPath) -> str | None:
 
 
 def is_run_folder(folder: AnyPath) -> bool:
-    """Whether a folder has the manifest of a run, intact or altered."""
     return written_kind(folder) == RUN.name
 
 
 def _is_our_folder(folder: Path) -> bool:
-    """Whether attomaton wrote a folder, or is writing it: its output is not a corpus, wherever it is."""
+    """Whether attomaton wrote a folder, or is writing it; its output is never part of a corpus."""
     return any(read_sealed(folder / name) is not None for name in (MANIFEST, PARTIAL))
 
 
 def _is_file(path: Path) -> bool:
-    """Whether a path is a regular file; a pipe, a device or a broken link is an error."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError as error:
@@ -261,7 +258,7 @@ def _find_behind_url(url: str) -> list[File]:
 
 
 def _named_files(paths: list[str]) -> list[File]:
-    """Files with the shortest distinct names: their paths relative to their common folder."""
+    """The files with the shortest distinct names: their paths relative to their common folder."""
     shared = os.path.commonpath([str(PurePosixPath(path).parent) for path in paths])
     names = {path: PurePosixPath(path).relative_to(shared).as_posix() for path in sorted(paths)}
     return [File(path, printable(name)) for path, name in names.items()]

@@ -1,4 +1,4 @@
-"""Read streams of token ids, ``.npy`` arrays and headerless ``.bin`` files, and cut them into documents."""
+"""Read token ids from ``.npy`` arrays and headerless ``.bin`` files, and cut them into documents."""
 
 import math
 import warnings
@@ -17,14 +17,14 @@ from attomaton.corpora.readers.files import FileReader, naming, suffix_of
 
 IDS_AT_ONCE = 1 << 20  # ids read together
 NPY_VERSIONS = ((1, 0), (2, 0), (3, 0))  # of the header of an .npy array
-NAME_SEPARATOR = "name the id that ends a document (separator)"
+NAME_SEPARATOR = "set separator to the id that ends a document"
 
 
 @dataclass(frozen=True)
 class StreamReader(FileReader):
-    """A ``.bin`` file of numbers, or an ``.npy`` array of one axis (a stream) or two (documents as rows).
+    """A ``.bin`` file of numbers, or an ``.npy`` array: of one axis (a stream) or two (documents as rows).
 
-    The row of a document is the position of the first id in the stream, or a row number of the array.
+    The row of a document is the position of its first id in the stream, or its row in the array.
     """
 
     def batches(self) -> Iterator[TokenBatch]:
@@ -41,13 +41,12 @@ class StreamReader(FileReader):
                 yield cutter.cut(ids)
             if shape is not None and position != math.prod(shape):
                 raise UnreadableSource(
-                    f"{self.source} has {position:,} ids, but its header says {brief(str(shape))}; write it "
-                    "again"
+                    f"{self.source} has {position:,} ids, but its header has the shape {brief(str(shape))}; "
+                    "write the file again"
                 )
             yield cutter.finish()
 
     def _read(self, file: BinaryIO, dtype: "np.dtype[Any]", position: int) -> Integers:
-        """The next ids of the stream; an error if the file ends inside an id."""
         blob = bytearray()
         size_at_once = IDS_AT_ONCE * dtype.itemsize
         while len(blob) < size_at_once and (blob_read := file.read(size_at_once - len(blob))):
@@ -56,15 +55,15 @@ class StreamReader(FileReader):
             size = position * dtype.itemsize + len(blob)
             raise UnreadableSource(
                 f"{self.source} ends inside an id: {size:,} bytes are not a multiple of {dtype.itemsize} "
-                f"({dtype.name}); give the right dtype, or download it again"
+                f"({dtype.name}); set the right dtype, or download the file again"
             )
         return np.frombuffer(bytes(blob), dtype)
 
 
 class _Cutter:
-    """Cuts a stream, a chunk at a time, into documents of ``width`` ids or ended by the separator.
+    """Cuts a stream, chunk by chunk, into documents of ``width`` ids, or at the separator.
 
-    The current document began at position ``_start`` and has ``_length`` ids, in the arrays ``_segments``.
+    The current document began at the position ``_start``; ``_segments`` are its ``_length`` ids so far.
     """
 
     def __init__(self, source: str, reading: Reading, width: int | None) -> None:
@@ -88,7 +87,6 @@ class _Cutter:
         return self._take()
 
     def finish(self) -> TokenBatch:
-        """The last document, unless it is empty."""
         if self._length:
             self._close()
         return self._take()
@@ -99,7 +97,6 @@ class _Cutter:
         return batch
 
     def _stops(self, ids: Integers) -> list[int]:
-        """Where documents end in a chunk."""
         if self._width is not None:
             return list(range(self._width - self._length, len(ids) + 1, self._width)) if self._width else []
         if self._reading.separator is None:
@@ -116,7 +113,6 @@ class _Cutter:
             self._segments = []
 
     def _close(self) -> None:
-        """Finish the current document, or record why it is bad."""
         row = self._start if self._width is None else self._start // max(1, self._width)
         try:
             if ID_BYTES * self._length > self._reading.max_bytes:
@@ -135,7 +131,6 @@ class _Cutter:
 
 
 def _read_header(file: BinaryIO, source: str) -> tuple["np.dtype[Any]", tuple[int, ...]]:
-    """The type and the shape of an ``.npy`` array of ids."""
     npy: Any = np.lib.format
     try:
         version = npy.read_magic(file)
@@ -147,16 +142,16 @@ def _read_header(file: BinaryIO, source: str) -> tuple["np.dtype[Any]", tuple[in
             shape, by_column, dtype = read(file)
     except Exception as error:  # a damaged header can raise any error of Python's parser
         raise UnreadableSource(
-            f"{source} has no valid array header ({brief(str(error))}); write it again"
+            f"{source} has no valid array header ({brief(str(error))}); save the array again"
         ) from error
     if dtype.kind not in "iu":
         raise UnreadableSource(
-            f"{source} is an array of {brief(str(dtype))}, not integers; save integer ids (attomaton "
-            "unpickles nothing)"
+            f"{source} is an array of {brief(str(dtype))}, not integers; save it as integers (attomaton "
+            "never unpickles)"
         )
     if len(shape) not in (1, 2) or min(shape) < 0 or (by_column and len(shape) == 2):
         raise UnreadableSource(
-            f"{source} has shape {brief(str(shape))}{' in column order' if by_column else ''}; give one axis "
-            "(a stream) or two (a row per document, in row order)"
+            f"{source} has shape {brief(str(shape))}{' in column order' if by_column else ''}; save one "
+            "axis (a stream), or two in row order (a document in each row)"
         )
     return dtype, shape

@@ -1,4 +1,4 @@
-"""Read documents from tables: Parquet and Arrow files, datasets, frames in memory; a row is a document."""
+"""Read documents from tables (Parquet and Arrow files, datasets, frames in memory), one from each row."""
 
 import hashlib
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ _types: Any = pa.types
 
 
 def open_parquet(file: BinaryIO) -> Any:
-    """A Parquet file whose footer has no text or list that is longer than the file could hold."""
+    """Open a Parquet file; a text or list in its footer that is longer than the file is an error."""
     size = file.seek(0, 2)
     return arrow_parquet().ParquetFile(
         _arrow.PythonFile(file, "r"),
@@ -56,7 +56,6 @@ class ParquetReader(TableReader):
     """A ``.parquet`` file: one column of text or of lists of ids; rows are numbered from 0."""
 
     def table(self) -> Any:
-        """All rows, unless the file declares too large a size."""
         with self.file.open_raw() as raw:
             parquet = open_parquet(raw)
             footer = parquet.metadata
@@ -81,9 +80,9 @@ class ParquetReader(TableReader):
                     row += len(batch)
 
     def _batch_rows(self, parquet: Any, group: int, file_size: int) -> int:
-        """How many rows may be read together, by the size that the file declares for the group; at least one.
+        """The number of rows to read together, from the size that the file declares for the row group.
 
-        Arrow's column metadata is not used: with a damaged footer that would crash the process.
+        The column metadata of Arrow are not used: a damaged footer would crash the process.
         """
         footer, limit = parquet.metadata.row_group(group), self.reading.max_bytes
         rows, size = max(1, footer.num_rows), max(1, footer.total_byte_size)
@@ -97,7 +96,7 @@ class ParquetReader(TableReader):
 
 @dataclass(frozen=True)
 class ArrowReader(FileReader):
-    """An ``.arrow`` or ``.feather`` file, in Arrow's file or stream format."""
+    """An ``.arrow`` or ``.feather`` file, in the file format or the stream format of Arrow."""
 
     has_columns = True
 
@@ -113,7 +112,6 @@ class ArrowReader(FileReader):
 
 
 def _open_arrow(raw: Any, fields: list[int] | None) -> tuple[Any, Iterator[Any]]:
-    """The schema and the batches of a file, with all fields or only those with these indices."""
     raw.seek(0)
     magic = raw.read(len(ARROW_MAGIC))
     raw.seek(0)
@@ -155,9 +153,9 @@ class DatasetReader(ObjectReader):
 
 
 def dataset_tables(dataset: Any, source: str = "the dataset") -> Iterator[Any]:
-    """A ``datasets.Dataset`` or ``IterableDataset`` as Arrow tables of some rows each."""
+    """A ``datasets.Dataset`` or ``IterableDataset`` as small Arrow tables."""
     if not hasattr(dataset, "iter"):
-        raise UnreadableSource(f"{source} has the splits {', '.join(dataset)}; give one of them")
+        raise UnreadableSource(f"{source} has the splits {', '.join(dataset)}; give one of these splits")
     return dataset.with_format("arrow").iter(COLUMN_BATCH_ROWS)
 
 
@@ -186,12 +184,11 @@ class ColumnReader(ObjectReader):
 
 
 def library_of(value: object) -> str:
-    """The package that the type of a value comes from."""
     return type(value).__module__.partition(".")[0]
 
 
 def is_data_frame(source: Any) -> bool:
-    """Whether this is a frame or Series of pandas or Polars, or a table or array of Arrow."""
+    """Whether this is a frame or a Series of pandas or Polars, or a table or an array of Arrow."""
     library, name = library_of(source), type(source).__name__
     return (library in ("pandas", "polars") and name in FRAME_TYPES) or isinstance(
         source, _arrow.Table | _arrow.RecordBatch | _arrow.Array | _arrow.ChunkedArray
@@ -199,10 +196,9 @@ def is_data_frame(source: Any) -> bool:
 
 
 def read_frame(source: Any, reading: Reading) -> Reader:
-    """The reader of the selected column of a frame, or of the only column with documents."""
     library = library_of(source)
     if type(source).__name__ == "LazyFrame":
-        raise UnreadableSource("the LazyFrame is not computed yet; call .collect() on it")
+        raise UnreadableSource("a LazyFrame has no data yet; call .collect() on it")
     is_table = hasattr(source, "columns")
     title = f"the {library} {'frame' if is_table else 'column'}"
     if is_table:
@@ -211,7 +207,7 @@ def read_frame(source: Any, reading: Reading) -> Reader:
         column = source if library == "pyarrow" else _to_arrow(source)
     else:
         raise UnsupportedOption(
-            f"column is {brief(str(reading.column))!r}, but the source is a single column; leave it out"
+            f"column is {brief(str(reading.column))!r}, but the source is a single column; leave column out"
         )
     if isinstance(column, list):
         return MemoryReader(cast("list[Any]", column), reading, title)
@@ -244,20 +240,19 @@ def _column_of(frame: Any, reading: Reading, title: str) -> Any:
         name = find_document_column(schema, reading, title)
     if names.count(name) != 1:
         number = "several columns" if name in names else "no column"
-        raise UnreadableSource(f"the frame has {number} called {name!r}; it has {list_columns(names)}")
+        raise UnreadableSource(f"the frame has {number} called {name!r}; choose one of {list_columns(names)}")
     column = columns[names.index(name)]
     return _to_arrow(column) if library == "pandas" else column
 
 
 def _guess_schema(names: list[str], columns: list[Any]) -> Any:
-    """The Arrow types of pandas columns, by their first values; text for objects without an Arrow type."""
     arrays = [_to_arrow(column.dropna().head(SAMPLE_ROWS)) for column in columns]
     types = [_arrow.string() if isinstance(array, list) else array.type for array in arrays]
     return _arrow.schema(list(zip(names, types, strict=True)))
 
 
 def _to_arrow(series: Any) -> Any:
-    """A column as an Arrow array; a list, if Arrow has no single type for its objects."""
+    """A column as an Arrow array, or as a list if Arrow has no single type for its objects."""
     if hasattr(series, "to_arrow"):
         return series.to_arrow()
     try:

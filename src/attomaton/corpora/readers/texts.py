@@ -1,4 +1,4 @@
-"""Plain text, where the file is one document or each line is, and FASTA, where each sequence is."""
+"""Read plain text, where the file or each line is a document, and FASTA, where each sequence is one."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class TextReader(RecordReader):
-    """A UTF-8 ``.txt``, ``.md`` or ``.log`` file, or one without a suffix; rows are line numbers, from 1."""
+    """A UTF-8 file, ``.txt``, ``.md``, ``.log`` or without suffix; rows are line numbers, from 1."""
 
     def _results(self) -> Iterator[tuple[int, str | AttomatonError]]:
         if self.reading.documents == "line":
@@ -40,19 +40,18 @@ class TextReader(RecordReader):
 
 
 def read_beginning(file: File, reading: Reading, size: int) -> bytes:
-    """The first bytes of a plain-text file; one that begins like JSON is refused: it is likely misnamed."""
+    """The first bytes of a plain-text file; if they are JSON, the file is misnamed, which is an error."""
     with naming(file.source), file.open() as stream:
         content = stream.read(size)
     if reading.format is None and file.suffix != ".txt" and _is_json(content[:FIRST_BYTES]):
         raise UnreadableSource(
-            f"{file.source} begins with JSON; read it as JSON with format='jsonl' (or 'json'; --format on "
-            "the command line), or as plain text with format='txt'"
+            f"{file.source} begins with JSON; set format='jsonl' or 'json' (--format on the command line), "
+            "or format='txt' to read it as plain text"
         )
     return content
 
 
 def decode_text(content: bytes, source: str, reading: Reading) -> str:
-    """The bytes of a plain-text file as text, without byte order mark and with line feeds as line ends."""
     if len(content) > reading.max_bytes:
         raise too_long(source, reading, advice="read each line as a document with Reading(documents='line')")
     text = decode_utf8(content.removeprefix(BYTE_ORDER_MARK), source)
@@ -60,7 +59,6 @@ def decode_text(content: bytes, source: str, reading: Reading) -> str:
 
 
 def _is_json(beginning: bytes) -> bool:
-    """Whether a file that begins with these bytes is JSON, by its first line with content."""
     lines = beginning.removeprefix(BYTE_ORDER_MARK).split(b"\n", 64)
     line = next((line.strip() for line in lines if line.strip()), b"")
     if line in (b"{", b"[") or line.startswith((b'[{"', b'["', b'[ {"')):
@@ -91,15 +89,15 @@ class FastaReader(RecordReader):
                     sequence.add(line, number)
                 elif line is None or (line.strip() and not line.startswith(b";")):
                     raise UnreadableSource(
-                        f"{self.source}, line {number}, comes before any header; begin the first sequence "
-                        "with a line such as '>name'"
+                        f"{self.source}, line {number}, is before the first header; begin the first "
+                        "sequence with a line such as '>name'"
                     )
             if sequence is not None:
                 yield sequence.row, sequence.result()
 
 
 class _Sequence:
-    """The lines of one sequence so far, or its error; ``row`` is the line of its header."""
+    """The lines of a sequence so far, or its error; ``row`` is the line of its header."""
 
     _size = 0
     _error: UnreadableSource | None = None
@@ -110,7 +108,6 @@ class _Sequence:
         self._lines: list[str] = []
 
     def add(self, line: bytes | None, number: int) -> None:
-        """Add a line, None if it is too long."""
         if self._error is not None or (line is not None and line.startswith(b";")):
             return
         self._size += self._reading.max_bytes + 1 if line is None else len(line)

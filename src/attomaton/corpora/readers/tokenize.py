@@ -1,7 +1,7 @@
-"""Tokenise a corpus to Parquet shards, in parallel and resumable.
+"""Tokenise a corpus to Parquet shards, in parallel, so that an interrupted run can resume.
 
-Each input file produces shards and then a record (:mod:`.input_jobs`), so an interrupted run resumes with the
-files without a record. The folder has the same bytes for any number of interruptions and workers.
+Each input file produces shards and then a record (:mod:`.input_jobs`), so a run resumes with the files that
+have no record. The bytes of the folder do not depend on interruptions or on the number of workers.
 """
 
 import hashlib
@@ -58,38 +58,35 @@ def tokenize_corpus(
     overwrite: bool = False,
     progress: Advance | None = None,
 ) -> TokenizedCorpus:
-    """Tokenise a corpus to Parquet shards; an interrupted run resumes where it stopped.
+    """Tokenise a corpus to Parquet shards; a stopped call resumes where it stopped if it is repeated.
 
     Parameters
     ----------
     source : path, URL, sequence or dataset
         A corpus, as in :func:`read_corpus`.
     out : path
-        Folder for the shards: new, empty, or that of an earlier call. If this call is stopped, the same call
-        resumes where it stopped.
+        The folder for the shards: new, empty, or written by an earlier call with the same arguments.
     tokenizer : str
         ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, or the path of a
         ``tokenizer.json`` or ``.tiktoken`` file. Words and characters are numbered in order of first
-        appearance, which takes an extra pass.
+        appearance, which takes an extra pass over the corpus.
     reading : Reading, optional
-        How to read.
+        How to read the corpus.
     workers : int
-        Processes; a script that uses more than one needs ``if __name__ == "__main__":``.
+        The number of processes. A script that uses several needs ``if __name__ == "__main__":``.
     shard_tokens : int
-        Number of tokens at which a shard is closed.
+        The number of tokens at which a shard is closed.
     overwrite : bool
-        Replace the shards of another corpus or of other settings.
+        Whether to replace the shards of another corpus or of other settings.
     progress : callable, optional
-        Called with the number of files done and the total, in each pass.
+        A function that each pass calls with the number of finished files and the total.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     corpus = tokenize_corpus(["to be", "or not to be"], folder)
-    ...     offsets = corpus.documents().offsets.tolist()
-    >>> corpus.n_documents, corpus.length, corpus.vocabulary.tokens, offsets
-    (2, 6, ('to', 'be', 'or', 'not'), [0, 2, 6])
+    ...     tokenize_corpus(["to be", "or not to be"], folder).documents().offsets.tolist()
+    [0, 2, 6]
     """
     workers = whole_number(workers, "workers", least=1, most=MOST_THREADS)
     shard_tokens = whole_number(shard_tokens, "shard_tokens", least=1)
@@ -107,12 +104,11 @@ def tokenize_corpus(
             _link_finished(building.folder, target)
             job.run(building.folder, workers, progress or silent)
             if not artifacts.read_manifest(building.folder, TOKENIZED)["tokens"]:
-                raise UnreadableSource("the corpus has no tokens; give another corpus")
+                raise UnreadableSource("the corpus contains no tokens; give another corpus")
     return read_tokens(target)
 
 
 def tokenize_into(folder: Path, source: Any, *, tokenizer: str, reading: Reading) -> TokenizedCorpus:
-    """Tokenise a corpus into a folder without other files; resume from the content."""
     _CorpusJob.of(source, tokenizer, reading, SHARD_TOKENS).run(folder, 1)
     return read_tokens(folder)
 
@@ -140,7 +136,7 @@ class _CorpusJob:
         paths = [reader.source for reader in readers if not reader.file.is_url]
         for path in (path for path in paths if target in Path(path).resolve().parents):
             raise UnwritablePlace(
-                f"{show_path(target)} contains the corpus itself ({path}); give another folder for the shards"
+                f"{show_path(target)} contains the corpus ({path}); give another folder for the shards"
             )
 
     def has_written(self, folder: Path) -> bool:
@@ -154,7 +150,6 @@ class _CorpusJob:
         return artifacts.digest_record([FORMAT, list(inputs), self.tokenizer, fixed, self.shard_tokens])
 
     def run(self, out: Path, workers: int, progress: Advance = silent) -> None:
-        """Write shards, records and the manifest into a folder without other files."""
         vocabulary, readers = self.vocabulary, self.readers
         with artifacts.explained(out):
             _prepare(out, len(readers), has_words=vocabulary is None)
@@ -182,7 +177,6 @@ class _CorpusJob:
 
 
 def _prepare(out: Path, n_inputs: int, *, has_words: bool) -> None:
-    """Create the folders; remove leftovers of inputs that no longer exist."""
     for folder in (out / WORD_RECORDS, out / INPUT_RECORDS):
         folder.mkdir(parents=True, exist_ok=True)
     (out / artifacts.MANIFEST).unlink(missing_ok=True)
@@ -194,7 +188,7 @@ def _prepare(out: Path, n_inputs: int, *, has_words: bool) -> None:
 
 
 def _link_finished(folder: Path, replaced: Path) -> None:
-    """Link the shards and records of the folder being replaced: those whose digests match are used again."""
+    """Link the shards and records of the replaced folder; those whose digests match are used again."""
     stock = take_stock(replaced) if replaced.is_dir() else None
     for file in [] if stock is None else stock.files:
         new = folder / file.relative_to(replaced)
@@ -204,7 +198,7 @@ def _link_finished(folder: Path, replaced: Path) -> None:
 
 
 def _merge_words(out: Path, n_inputs: int, tokenizer: str) -> tuple[Vocabulary | None, list[str]]:
-    """The vocabulary in order of first appearance, and for each input the digest of its tokens' numbers."""
+    """The vocabulary in order of first appearance, and the digest of the token numbers of each input."""
     numbering = Numbering(tokenizer)
     numbers: list[str] = []
     kinds: set[str] = set()

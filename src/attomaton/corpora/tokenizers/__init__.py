@@ -1,8 +1,7 @@
-"""Text to token ids and back.
+"""Convert text to token ids and back.
 
 ``vocabulary`` has the tokens by id. ``encoders`` has the tokenizers that need no library (word, character,
-byte) and encodes many texts at once. ``subwords`` reads tokenizer files, with ``huggingface``, ``ranks`` and
-``llama2c``.
+byte). ``subwords`` reads tokenizer files, with ``huggingface``, ``ranks`` and ``llama2c``.
 """
 
 from attomaton.corpora.tokenizers.encoders import TOKENIZERS, split_words

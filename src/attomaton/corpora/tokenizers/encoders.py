@@ -22,15 +22,15 @@ from attomaton.corpora.budgets import brief
 EOS = "<eos>"
 SHOWN_TOKENS = 5  # unknown tokens that an error lists
 
-RESTORE_TOKENIZER = "restore the file"
-ANOTHER_TOKENIZER = "restore the file, or give another"
+RESTORE_TOKENIZER = "download the file again"
+ANOTHER_TOKENIZER = "download the file again, or use another tokenizer"
 
 BYTE_TOKENS = tuple(chr(byte) if 0x20 <= byte < 0x7F else f"<0x{byte:02X}>" for byte in range(256))
 """The token of each byte: the character if it is printable ASCII, otherwise like ``<0x0A>``."""
 
 
 def split_words(text: str) -> list[str]:
-    """Words between white space; a line end is the token ``<eos>``, and so is a word written ``<eos>``."""
+    """Words between white space; a line end, like a word written ``<eos>``, is the token ``<eos>``."""
     return text.replace("\n", f" {EOS} ").split()
 
 
@@ -64,7 +64,7 @@ def _is_sign(character: str) -> bool:
 
 
 def join_words(tokens: Sequence[str]) -> str:
-    """Words separated by spaces, with a line end for each ``<eos>``: the inverse of :func:`split_words`."""
+    """Words separated by spaces, with a line end for ``<eos>``: the inverse of :func:`split_words`."""
     text = " ".join("\n" if token == EOS else token for token in tokens)
     return text.replace(" \n", "\n").replace("\n ", "\n")
 
@@ -78,7 +78,7 @@ def join_bytes(tokens: Sequence[str]) -> str:
 
 
 class Tokenizer(NamedTuple):
-    """A tokenizer without a vocabulary: ``join`` gives a text that ``split`` splits into the same tokens."""
+    """A tokenizer without a vocabulary: ``split`` splits a text that ``join`` makes into the same tokens."""
 
     split: Callable[[str], list[str]]
     join: Callable[[Sequence[str]], str]
@@ -96,8 +96,8 @@ TOKENIZERS: dict[str, Tokenizer] = {
 def find_tokenizer(name: str) -> Tokenizer:
     if name not in TOKENIZERS:
         raise UnsupportedOption(
-            f"there is no tokenizer {name!r}; choose one of {', '.join(TOKENIZERS)}, "
-            "or give the path of a tokenizer.json or .tiktoken file"
+            f"the tokenizer {name!r} is unknown; choose one of {', '.join(TOKENIZERS)}, or give the path of "
+            "a tokenizer.json or .tiktoken file"
         )
     return TOKENIZERS[name]
 
@@ -108,20 +108,18 @@ class Encoder(Protocol):
     Examples
     --------
     >>> from attomaton.corpora.tokenizers import Vocabulary
-    >>> vocabulary, _ = Vocabulary.from_text("a rose is a rose")
-    >>> offsets, ids = vocabulary.encoder.encode(["a rose", "", "is"])
-    >>> offsets.tolist(), ids.tolist()
-    ([0, 2, 2, 3], [0, 1, 2])
+    >>> Vocabulary.from_text("a rose is a rose")[0].encoder.encode(["a rose", "", "is"])[1].tolist()
+    [0, 1, 2]
     """
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
-        """The texts as ids: ``(offsets, ids)``, text ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
+        """Encode texts: ``(offsets, ids)``; text ``i`` has the ids ``ids[offsets[i]:offsets[i + 1]]``."""
         ...
 
 
 @dataclass(frozen=True)
 class TableEncoder:
-    """Words or characters, with ids from a table; a token outside the table is an error that names it."""
+    """Encodes words or characters by a table of ids; a token outside the table is an error."""
 
     tokenizer: str
     numbers: Mapping[str, int]
@@ -138,7 +136,7 @@ class TableEncoder:
 
 @dataclass(frozen=True)
 class ByteEncoder:
-    """The bytes of the text in UTF-8; the id is the byte."""
+    """Encodes a text as its bytes in UTF-8; the id is the byte."""
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
         encoded = [text.encode("utf-8") for text in texts]
@@ -163,8 +161,8 @@ def ragged(lists: Sequence[Sequence[int]]) -> tuple[Int64, Int32]:
 def unknown_token(unknown: Collection[str], n_tokens: int) -> UnknownToken:
     shown = ", ".join(repr(brief(token)) for token in sorted(unknown)[:SHOWN_TOKENS])
     return UnknownToken(
-        f"not among the {n_tokens:,} tokens of the vocabulary: {shown}; leave that out, check case and "
-        "punctuation, or learn from a corpus that has it"
+        f"not in the vocabulary of {n_tokens:,} tokens: {shown}; check case and punctuation, leave this "
+        "out, or learn from a corpus that contains it"
     )
 
 
@@ -174,7 +172,7 @@ def show_bytes(token: bytes) -> str:
 
 
 def name_all(names: Mapping[int, str]) -> tuple[str, ...]:
-    """A name for each id from 0 to the largest; ids without a unique name are named by the id."""
+    """A name for each id from 0 to the largest; an id without a unique name is named by its number."""
     used: dict[str, int] = {}
     for index in range(max(names, default=-1) + 1):
         name = names.get(index)
@@ -188,7 +186,7 @@ def _lengths_to_offsets(lengths: list[int]) -> Int64:
 
 @contextmanager
 def running(failure: str) -> Generator[None]:
-    """Convert the errors of a library of tokenizers, including panics, which are not an ``Exception``."""
+    """Convert the errors of a tokenizer library, including panics, which are not an ``Exception``."""
     try:
         yield
     except (AttomatonError, KeyboardInterrupt, SystemExit, GeneratorExit):

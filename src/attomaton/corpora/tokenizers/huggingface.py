@@ -45,8 +45,8 @@ and for each byte after these; and the number of first bytes. Real files take 4e
 class HuggingFaceEncoder:
     """A ``tokenizer.json``, run by the library ``tokenizers``.
 
-    Its regular expressions run in Oniguruma, which backtracks: ``(a+)+$`` can take seconds for a line. The
-    library is therefore called in a thread, which can be left behind.
+    Its regular expressions run in Oniguruma, which backtracks: ``(a+)+$`` can take seconds for a line. So the
+    library is called in a thread, which can be abandoned.
     """
 
     def __init__(self, definition: str) -> None:
@@ -66,14 +66,15 @@ class HuggingFaceEncoder:
             self._joins_by_regex = b'"Regex"' in states[-1]
         *encoding, decoding = map(json.loads, states)  # as the library read them: a file may leave types out
         if max(_growth(encoding), _growth(decoding)) > MOST_GROWTH:
-            raise _wrong(f"it may lengthen a text more than {MOST_GROWTH}-fold")
+            raise _wrong(f"it may make a text more than {MOST_GROWTH} times as long")
         if dropout:
-            raise UnsupportedOption("the tokenizer drops merges at random; set its dropout to null")
+            raise UnsupportedOption("the tokenizer drops merges at random; set dropout to null in its file")
         self._seconds, self._n_bytes = 0.0, 0
         self._n_tokens = max(self._names, default=-1) + 1
         if self._n_tokens > VOCABULARY_SIZE:
             raise UnreadableSource(
-                f"tokenizer ids go up to {self._n_tokens - 1}, not below {VOCABULARY_SIZE:,}; give another"
+                f"the largest token id is {self._n_tokens - 1}, not below {VOCABULARY_SIZE:,}; use another "
+                "tokenizer"
             )
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
@@ -84,7 +85,7 @@ class HuggingFaceEncoder:
         largest = max((max(ids) for ids in lists if ids), default=0)
         if largest >= max(1, self._n_tokens):
             raise UnreadableSource(
-                f"the tokenizer produced the id {largest}, not below {self._n_tokens}; give another file"
+                f"the tokenizer produced the id {largest}, not below {self._n_tokens}; use another tokenizer"
             )
         return ragged(lists)
 
@@ -103,7 +104,7 @@ class HuggingFaceEncoder:
         return name_all(self._names)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of consecutive ids, by the decoder of the file; an id without a token adds nothing."""
+        """The text of consecutive ids, from the decoder of the file; an id without a token adds nothing."""
         with running("the tokenizer cannot join its tokens"):
             call = partial(self._tokenizer.decode_batch, [list(ids)], skip_special_tokens=False)
             return (self._call_in_time(call, 4 * len(ids)) if self._joins_by_regex else call())[0]
@@ -111,7 +112,7 @@ class HuggingFaceEncoder:
     def _call_in_time(self, call: Callable[[], Any], n_bytes: int) -> Any:
         """The result of a call of the library; an error if all calls together take far too long.
 
-        The call must release the interpreter's lock, or Ctrl-C has no effect.
+        The call must release the lock of the interpreter, or Ctrl-C has no effect.
         """
         outcomes = SimpleQueue[tuple[Any, BaseException | None]]()
 
@@ -139,19 +140,18 @@ class HuggingFaceEncoder:
                 return result
             if elapsed() > allowed - self._seconds:
                 raise UnreadableSource(
-                    "the tokenizer takes several times as long as common ones, probably because a regular "
-                    "expression in it backtracks without end; give another tokenizer"
+                    "the tokenizer takes several times as long as usual, probably because one of its regular "
+                    "expressions backtracks without end; use another tokenizer"
                 )
 
 
 def check_json(definition: str) -> None:
-    """Refuse a ``tokenizer.json`` with settings that no real tokenizer has."""
     if len(definition) > TOKENIZER_BYTES:
-        raise _wrong(f"it has {len(definition):,} characters, more than {TOKENIZER_BYTES:,}")
+        raise _wrong(f"the file has {len(definition):,} characters, more than {TOKENIZER_BYTES:,}")
     try:
         read = json.loads(definition, object_pairs_hook=_distinct)
     except RecursionError as error:
-        raise _wrong("it is nested too deeply") from error
+        raise _wrong("the file is nested too deeply") from error
     except ValueError as error:
         raise _wrong(brief(str(error))) from error
     record = _object(read, "the file")
@@ -170,7 +170,6 @@ def check_json(definition: str) -> None:
 
 
 def _check_tokens(vocab: Any, added: Any, most: int) -> None:
-    """Refuse ids of ``most`` or more, tokens that are too long, and too many tokens."""
     tokens: list[Any] = []  # of Unigram, whose vocabulary is [token, score] by id
     ids: list[tuple[str, Any]] = []  # of tokens
     size = 0
@@ -181,9 +180,9 @@ def _check_tokens(vocab: Any, added: Any, most: int) -> None:
         ids += cast("dict[str, Any]", vocab).items()
         size = len(ids)
         if len({str(index) for _, index in ids}) < size:
-            raise _wrong("two tokens of its vocabulary have the same id")
+            raise _wrong("two tokens of the vocabulary have the same id")
     if size > VOCABULARY_SIZE:
-        raise _wrong(f"it has {size:,} tokens, more than {VOCABULARY_SIZE:,}")
+        raise _wrong(f"the vocabulary has {size:,} tokens, more than {VOCABULARY_SIZE:,}")
     for item in cast("list[Any]", added) if isinstance(added, list) else []:
         entry = _object(item, "an added token")
         ids.append((str(entry.get("content")), entry.get("id", 0)))
@@ -197,14 +196,13 @@ def _check_tokens(vocab: Any, added: Any, most: int) -> None:
             raise _wrong(f"a token has {len(token):,} characters, more than {TOKEN_TEXT:,}")
 
 
-def _check_beginnings(vocab: list[Any], most: int) -> None:
-    """Refuse a Unigram vocabulary whose trie would take too much memory."""
+def _check_beginnings(vocab: list[Any], most: int) -> None:  # a trie of beginnings takes memory
     texts = sorted(str(cast("list[Any]", pair)[0]) for pair in vocab if isinstance(pair, list) and pair)
     tokens = [text.encode("utf-8", "replace") for text in texts]
     if sum(map(len, tokens)) > most:
         shared = sum(len(commonprefix(pair)) for pair in pairwise(tokens))  # noqa: RUF071  no paths
         if sum(map(len, tokens)) - shared > most:
-            raise _wrong(f"its tokens have more than {most:,} distinct beginnings")
+            raise _wrong(f"the tokens have more than {most:,} distinct beginnings")
 
 
 def _growth(step: Any) -> float:
@@ -231,13 +229,13 @@ def _growth(step: Any) -> float:
 
 
 def _consumes(pattern: str) -> bool:
-    """Whether a regular expression is so simple that each match surely has a character."""
+    """Whether a regular expression is so simple that each match surely contains a character."""
     plain = re.sub(r"\\[dDhHnprsStPwW\W]", "x", pattern)
     return plain != "" and re.search(r"[*?|^$()\\]|\{[0,]", plain) is None
 
 
 def _longest_replacement(charsmap: str) -> int:
-    """The most characters that SentencePiece's table of normal forms has for one: its texts end with NUL."""
+    """The most characters by which the table of SentencePiece replaces one character."""
     try:
         table = base64.b64decode(charsmap)
         size = int.from_bytes(table[:4], "little")

@@ -27,13 +27,13 @@ class Llama2cEncoder:
         try:
             content = base64.b64decode(definition, validate=True)
         except (ValueError, binascii.Error) as error:
-            raise UnreadableSource("not the definition of a llama2.c tokenizer; give another file") from error
+            raise UnreadableSource("this is not a tokenizer of llama2.c; give another file") from error
         self._tokens, self._scores = _parse_tokens(content)
         self._ids: dict[bytes, int] = {}
         for index, token in enumerate(self._tokens):
             self._ids.setdefault(token, index)
         if len(self._tokens) < FIRST_BYTE + 256 or b" " not in self._ids:
-            raise UnreadableSource(f"it has no token for a space, or for some byte; {RESTORE_TOKENIZER}")
+            raise UnreadableSource(f"the space, or some byte, is not a token; {RESTORE_TOKENIZER}")
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
         return ragged([self._merge(self._characters(text)) for text in texts])
@@ -42,12 +42,10 @@ class Llama2cEncoder:
         return name_all({index: show_bytes(token) for index, token in enumerate(self._tokens)})
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of consecutive ids, without the prepended space."""
         joined = b"".join(self._bytes_of(index) for index in ids)
         return joined.removeprefix(b" ").decode("utf-8", errors="replace")
 
     def _bytes_of(self, index: int) -> bytes:
-        """The bytes of a token; a byte token, such as ``<0x0A>``, is that byte."""
         token = self._tokens[index] if 0 <= index < len(self._tokens) else b""
         byte = _BYTE.fullmatch(token) if FIRST_BYTE <= index < FIRST_BYTE + 256 else None
         return token if byte is None else bytes([int(byte[1], 16)])
@@ -62,10 +60,10 @@ class Llama2cEncoder:
         return ids
 
     def _merge(self, ids: list[int]) -> list[int]:
-        """Merge the pair whose token has the best score, the first among equals, until none is left.
+        """Merge the pair whose token has the best score, the first one in a tie, until no pair is left.
 
-        The ids are a linked list: a merged pair stays at the position of its left id, and the position of
-        the right one is empty. Pairs wait in a heap; those that have changed since are skipped.
+        The ids form a linked list: a merged token is at the position of its left id, and the position of the
+        right id is empty. Pairs wait in a heap; pairs that have changed since are skipped.
         """
         following = [*range(1, len(ids)), None] if ids else []
         previous: list[int | None] = [None, *range(len(ids) - 1)]
@@ -99,13 +97,12 @@ class Llama2cEncoder:
 
 
 def _parse_tokens(content: bytes) -> tuple[list[bytes], list[float]]:
-    """The tokens and scores after the header: score, length, text, one after another."""
     tokens: list[bytes] = []
     scores: list[float] = []
     offset = HEADER_BYTES
     while offset < len(content):
         if offset + 8 > len(content) or len(tokens) >= VOCABULARY_SIZE:
-            raise UnreadableSource(f"it ends in token {len(tokens)}, or has too many; {RESTORE_TOKENIZER}")
+            raise UnreadableSource(f"token {len(tokens)} is cut off, or one too many; {RESTORE_TOKENIZER}")
         score, length = struct.unpack_from("<fi", content, offset)
         offset += 8 + length
         if not 0 <= length <= TOKEN_TEXT or offset > len(content):

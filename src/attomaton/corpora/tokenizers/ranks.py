@@ -1,7 +1,7 @@
 """Run tokenizers of tiktoken, from their ranks files (``.tiktoken``).
 
-A ranks file has a line for each token, with the bytes in base64 and the rank, which is the id. The name of
-the file determines what it lacks: the pattern that splits a text, and the special tokens.
+A ranks file has a line for each token: its bytes in base64, and its rank, which is the id. The file has
+neither the pattern that splits a text nor the special tokens; both follow from the name of the file.
 """
 
 import base64
@@ -48,7 +48,7 @@ _O200K = "|".join(
 
 @dataclass(frozen=True)
 class Scheme:
-    """A pattern, the number of ranks, and the special tokens with their ids."""
+    """The splitting pattern, the number of ranks, and the special tokens with their ids."""
 
     pattern: str
     n_ranks: int
@@ -71,7 +71,7 @@ SCHEMES = {
     ),
     "o200k_base": Scheme(_O200K, 199998, {END_OF_TEXT: 199999, END_OF_PROMPT: 200018}),
 }
-"""Name of a ranks file, without the suffix → what the file lacks."""
+"""Name of a ranks file, without the suffix → what is not in the file."""
 
 
 class TiktokenEncoder:
@@ -84,23 +84,23 @@ class TiktokenEncoder:
             stored = json.loads(definition)
             name, content = str(stored["scheme"]), str(stored["ranks"])
         except (ValueError, RecursionError, TypeError, LookupError) as error:
-            raise UnreadableSource("not the definition of a ranks file; give another file") from error
+            raise UnreadableSource("this is not a ranks file; give another file") from error
         if name not in SCHEMES:
             raise UnsupportedOption(
-                f"a ranks file does not contain its splitting pattern, and none is known for "
-                f"{brief(name)!r}; rename it to one of {', '.join(sorted(SCHEMES))}, or give a "
-                "tokenizer.json"
+                f"the pattern that splits text is unknown for a ranks file named {brief(name)!r}; rename "
+                f"the file to one of {', '.join(sorted(SCHEMES))}, or give a tokenizer.json"
             )
         scheme = SCHEMES[name]
         self._ranks = parse_ranks(content, scheme.n_ranks + len(scheme.special) + 1)
         if len(self._ranks) != scheme.n_ranks:
             raise UnreadableSource(
-                f"{len(self._ranks):,} ranks, but {name} has {scheme.n_ranks:,}; restore the file"
+                f"the file has {len(self._ranks):,} ranks, but {name} has {scheme.n_ranks:,}; "
+                f"{RESTORE_TOKENIZER}"
             )
         self._special = dict(scheme.special)
         shared = set(self._ranks.values()) & set(self._special.values())
         if shared:
-            raise UnreadableSource(f"the rank {min(shared)} is that of a special token; restore the file")
+            raise UnreadableSource(f"rank {min(shared)} is the id of a special token; {RESTORE_TOKENIZER}")
         with running("not a ranks file"):
             self._encoding = tiktoken.Encoding(
                 name, pat_str=scheme.pattern, mergeable_ranks=self._ranks, special_tokens=self._special
@@ -116,14 +116,12 @@ class TiktokenEncoder:
         return name_all({**names, **{index: token for token, index in self._special.items()}})
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of consecutive ids; an id without a token adds nothing."""
         texts = {index: token.encode() for token, index in self._special.items()}
         texts.update({index: token for token, index in self._ranks.items()})
         return b"".join(texts.get(index, b"") for index in ids).decode("utf-8", errors="replace")
 
 
 def parse_ranks(content: str, most: int) -> dict[bytes, int]:
-    """The rank of each token of a ``.tiktoken`` file; ranks must be below ``most``."""
     ranks: dict[bytes, int] = {}
     for number, line in enumerate(content.splitlines(), 1):
         if not line.strip():
@@ -134,7 +132,7 @@ def parse_ranks(content: str, most: int) -> dict[bytes, int]:
         ranks[token] = rank
     missing = [byte for byte in range(256) if bytes([byte]) not in ranks]
     if missing:
-        raise UnreadableSource(f"not every single byte has a rank of 0 or more; {RESTORE_TOKENIZER}")
+        raise UnreadableSource(f"some single byte has no rank; {RESTORE_TOKENIZER}")
     if len(set(ranks.values())) < len(ranks):
         raise UnreadableSource(f"two tokens have the same rank; {ANOTHER_TOKENIZER}")
     return ranks
@@ -145,9 +143,9 @@ def _parse_line(line: str, number: int, most: int) -> tuple[bytes, int]:
     try:
         token = base64.b64decode(fields[0], validate=True)
     except (ValueError, binascii.Error) as error:
-        raise _bad_line(number, "is not a token in base64 and its rank") from error
+        raise _bad_line(number, "is not a token in base64 with its rank") from error
     if len(fields) != 2 or not token or not (fields[1].isascii() and fields[1].isdigit()):
-        raise _bad_line(number, "is not a token in base64 and its rank")
+        raise _bad_line(number, "is not a token in base64 with its rank")
     if len(token) > TOKEN_TEXT:
         raise _bad_line(number, f"has a token of {len(token):,} bytes, more than {TOKEN_TEXT:,}")
     if len(fields[1]) > 9 or int(fields[1]) >= most:

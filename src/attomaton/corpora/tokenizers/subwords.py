@@ -1,8 +1,8 @@
 """Read tokenizer files of language models: ``tokenizer.json``, ``.tiktoken``, and ``.bin`` of llama2.c.
 
-The ids are those that the libraries ``tokenizers`` and ``tiktoken`` assign to plain text: no special tokens
-are added, and nothing is truncated or padded. Text that looks like a special token is ordinary text for
-tiktoken; a ``tokenizer.json`` itself defines which added tokens it finds in text.
+The ids are those of the libraries ``tokenizers`` and ``tiktoken`` for plain text: no special tokens are
+added, and nothing is truncated or padded. For tiktoken, text that looks like a special token is ordinary
+text. A ``tokenizer.json`` itself defines which added tokens it finds in text.
 """
 
 import base64
@@ -37,14 +37,14 @@ def is_subword_file(tokenizer: str) -> bool:
 
 
 def read_definition(path: str) -> tuple[str, str]:
-    """The kind of a tokenizer file, and its definition, from which it can be rebuilt without the file."""
+    """The kind and the definition of a tokenizer file, from which it can be rebuilt without the file."""
     file = Path(path)
     try:
         with open_regular(file) as stream:
             blob = stream.read(TOKENIZER_BYTES + 1)
             content = (base64.b64encode(blob) if file.suffix == ".bin" else blob).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UnreadableSource(f"{file} is not a tokenizer file: it is not UTF-8; give another") from error
+        raise UnreadableSource(f"{file} is not UTF-8, so not a tokenizer file; give another file") from error
     except OSError as error:
         if isinstance(error, AttomatonError):
             raise
@@ -53,7 +53,7 @@ def read_definition(path: str) -> tuple[str, str]:
             ".tiktoken or .bin file"
         ) from error
     if len(content) > TOKENIZER_BYTES:
-        raise UnreadableSource(f"{file} has more than {TOKENIZER_BYTES:,} characters; give another tokenizer")
+        raise UnreadableSource(f"{file} has more than {TOKENIZER_BYTES:,} characters; use another tokenizer")
     kind = {".tiktoken": TIKTOKEN, ".bin": LLAMA2C}.get(file.suffix, HUGGING_FACE)
     definition = json.dumps({"scheme": file.stem, "ranks": content}) if kind == TIKTOKEN else content
     try:

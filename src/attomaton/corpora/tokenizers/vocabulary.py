@@ -34,20 +34,18 @@ class Vocabulary:
     Attributes
     ----------
     tokens : tuple of str
-        Token ``i`` at index ``i``.
+        The text of each token; its index is the token id.
     tokenizer : str
         ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, ``"tokenizer.json"``,
         ``"tiktoken"`` or ``"llama2.c"``.
     definition : str, optional
-        The content of the tokenizer file, for the last three.
+        The content of the tokenizer file, for the last three tokenizers.
 
     Examples
     --------
     >>> vocabulary, ids = Vocabulary.from_text("a rose is a rose")
     >>> vocabulary.tokens, ids.tolist(), vocabulary.encode("is a").tolist()
     (('a', 'rose', 'is'), [0, 1, 2, 0, 1], [2, 0])
-    >>> vocabulary.lookup(["rose", "is"]).tolist(), vocabulary.decode([1, 2])
-    ([1, 2], ['rose', 'is'])
     """
 
     tokens: tuple[str, ...]
@@ -59,7 +57,7 @@ class Vocabulary:
 
     @classmethod
     def from_text(cls, text: str, tokenizer: str = "word") -> tuple["Vocabulary", Int32]:
-        """The vocabulary of a text, numbered in order of first appearance unless it is fixed, and the ids."""
+        """The vocabulary of a text, fixed or in order of first appearance, and the ids of the text."""
         fixed = cls.fixed(tokenizer)
         if fixed is not None:
             return fixed, fixed.encode(text)
@@ -68,7 +66,7 @@ class Vocabulary:
 
     @classmethod
     def fixed(cls, tokenizer: str) -> "Vocabulary | None":
-        """The fixed vocabulary of a tokenizer, by name or path; None for words and characters."""
+        """The vocabulary of a tokenizer, by name or path, if it is fixed; None for words and characters."""
         if tokenizer == "byte":
             return cls(BYTE_TOKENS, "byte")
         if not is_subword_file(tokenizer):
@@ -84,7 +82,7 @@ class Vocabulary:
         names: list[Any] = cast("list[Any]", tokens) if isinstance(tokens, list) else [None]
         are_texts = all(isinstance(name, str) for name in names)
         if not are_texts or not isinstance(tokenizer, str) or not isinstance(definition, str | None):
-            raise CorruptRun("this is not a vocabulary: its tokens or tokenizer are missing; write it again")
+            raise CorruptRun("the tokens or the tokenizer of a vocabulary are missing; write it again")
         return cls(tuple(names), tokenizer, definition)
 
     def to_record(self) -> dict[str, Any]:
@@ -106,11 +104,11 @@ class Vocabulary:
         return ByteEncoder() if self.tokenizer == "byte" else TableEncoder(self.tokenizer, self.ids)
 
     def encode(self, text: str) -> Int32:
-        """A text as token ids; a token outside the vocabulary is an error that names it."""
+        """The token ids of a text; a token outside the vocabulary is an error that names it."""
         return self.encoder.encode([text])[1]
 
     def encode_open(self, text: str) -> tuple[Int32, tuple[str, ...]]:
-        """A text as token ids, and the words or characters in it that the vocabulary lacks.
+        """The token ids of a text, and its words or characters outside the vocabulary.
 
         The first of these has the id ``len(vocabulary)``, the second ``len(vocabulary) + 1``, and so on.
         """
@@ -119,7 +117,7 @@ class Vocabulary:
         return self.number_open(find_tokenizer(self.tokenizer).split(text))
 
     def number_open(self, tokens: Sequence[str]) -> tuple[Int32, tuple[str, ...]]:
-        """The ids of tokens, and the tokens that the vocabulary lacks, numbered as in :meth:`encode_open`."""
+        """The ids of tokens, and the tokens outside the vocabulary, numbered as in :meth:`encode_open`."""
         unknown = dict.fromkeys(token for token in tokens if token not in self.ids)
         new = {token: number for number, token in enumerate(unknown, len(self))}
         numbers = [new[token] if token in new else self.ids[token] for token in tokens]
@@ -138,7 +136,7 @@ class Vocabulary:
         return find_tokenizer(self.tokenizer).join([texts[index] for index in numbers])
 
     def encode_all(self, texts: Sequence[str | Sequence[str]]) -> tuple[Int64, Int32]:
-        """Many texts as ids, ``(offsets, ids)``; lists of tokens among them are looked up."""
+        """Encode many texts, or lists of tokens, as ``(offsets, ids)``."""
         plain = [text for text in texts if isinstance(text, str)]
         if len(plain) == len(texts):
             return self.encoder.encode(plain)
@@ -148,7 +146,7 @@ class Vocabulary:
 
     @property
     def before(self) -> tuple[int, ...]:
-        """Special tokens, such as BOS, that a ``tokenizer.json`` puts before a text; ``encode`` does not."""
+        """The special tokens, such as BOS, that a ``tokenizer.json`` puts before a text."""
         return self.encoder.before() if isinstance(self.encoder, HuggingFaceEncoder) else ()
 
     @property
@@ -156,7 +154,7 @@ class Vocabulary:
         return self.definition is not None or self.tokenizer == "byte"
 
     def lookup(self, tokens: Sequence[str]) -> Int32:
-        """The ids of tokens, shape (len(tokens),)."""
+        """The ids of tokens, shape (len(tokens),); a token outside the vocabulary is an error."""
         unknown = {token for token in tokens if token not in self.ids}
         if unknown:
             raise unknown_token(unknown, len(self))
@@ -178,7 +176,7 @@ def name_token(vocabulary: Vocabulary | None, token: int) -> str:
 
 
 def text_of(vocabulary: Vocabulary | None, token: int) -> str:
-    """The text of a token inside a line, with blanks; the name if the token alone has no text."""
+    """The text of a token inside a line, with blanks; its name if the token alone has no text."""
     name = name_token(vocabulary, token)
     if vocabulary is None or vocabulary.tokenizer != "tokenizer.json":
         return name

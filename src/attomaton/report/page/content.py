@@ -1,4 +1,4 @@
-"""The content of a page as one JSON record, and the choice of the queries that fit."""
+"""Choose the queries that fit on a page, and gather the content of the page as one JSON record."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ MOST_MISSES = 50  # queries that do not fit, after which the search stops
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The queries of a page: their indices, most samples first, their JSON, and their share of samples."""
+    """The queries of a page: their indices by number of samples, their JSON, and their share of samples."""
 
     indices: Int64
     packed: tuple[str, ...]
@@ -33,7 +33,7 @@ class Chosen:
 
 
 def choose_queries(packer: Packer, *, room: int, most: int | None = None) -> Chosen:
-    """The queries with the most samples that fit into ``room`` bytes, at most ``most`` of them."""
+    """Choose the queries with the most samples that fit into ``room`` bytes, at most ``most`` queries."""
     indices: list[int] = []
     packed: list[str] = []
     n_misses: int = 0
@@ -56,7 +56,6 @@ def choose_queries(packer: Packer, *, room: int, most: int | None = None) -> Cho
 
 
 def gather_page(automaton: Automaton, packer: Packer, chosen: Chosen, about: Mapping[str, Any]) -> str:
-    """The JSON of a page: the automaton of the chosen queries, and the facts about the run."""
     hidden = np.delete(packer.queries, chosen.indices)
     vocabulary, coverage = automaton.vocabulary, automaton.coverage.to_dict()
     numbers = ("query", "size", "tokens")  # the page already has the texts, truncated if very long
@@ -81,19 +80,17 @@ def gather_page(automaton: Automaton, packer: Packer, chosen: Chosen, about: Map
 
 
 def measure_tokens(automaton: Automaton) -> int:
-    """The size in bytes of the whole vocabulary in a page, or the limit for a part of it."""
+    """The bytes of the whole vocabulary in a page, or the limit if only a part of it fits."""
     if automaton.vocabulary is None:
         return 0
     return min(len(to_json(_shown_texts(automaton.vocabulary)).encode()), MOST_TOKEN_BYTES)
 
 
 def _shown_texts(vocabulary: Vocabulary) -> list[str]:
-    """The tokens as the page shows them: very long ones truncated, with their length."""
     return [text if len(text) <= LONGEST_TYPED else cut_long(text) for text in vocabulary.tokens]
 
 
 def _tokens_json(automaton: Automaton, packer: Packer, chosen: Chosen) -> str:
-    """Ids and texts of the tokens that the page can name; null without a vocabulary."""
     vocabulary = automaton.vocabulary
     if vocabulary is None:
         return "null"

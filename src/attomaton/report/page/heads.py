@@ -1,4 +1,4 @@
-"""A saved audit of heads for the page: heads of the last step, and means at every step."""
+"""Read a saved audit of heads for the page: the heads of the last step, and means at every step."""
 
 from math import isfinite
 from os import PathLike
@@ -13,11 +13,11 @@ MOST_NAME_CHARACTERS = 200
 
 
 def read_heads(path: str | PathLike[str]) -> dict[str, Any]:
-    """The content of the page from a file of ``attomaton heads --out``.
+    """Read what the page shows from a file of ``attomaton heads --out``.
 
-    ``heads`` has one row per head of the last step: name, explained share of every rung (nested), excess and
-    z of next-token seeking, whether the head seeks, and, if measured, the cost of its mean pattern and of its
-    mean output. ``steps`` has the mean explained shares of every step, if there are several.
+    ``heads`` has a row for each head of the last step: its name, the explained share of every rung, the
+    excess and the z of next-token seeking, whether it seeks, and, if measured, the cost of replacing its
+    pattern and its output by their means. ``steps`` has the mean explained shares at each of several steps.
     """
     table, about = read_saved(path)
     read: Any = table
@@ -50,7 +50,6 @@ def read_heads(path: str | PathLike[str]) -> dict[str, Any]:
 
 
 def _means(steps: list[Any], shares: list[list[Any]]) -> list[list[Any]]:
-    """Step, and the mean explained share of the first rung and of all rungs, over heads."""
     rows_of: dict[int, list[int]] = {}
     for row, step in enumerate(steps):
         rows_of.setdefault(step, []).append(row)
@@ -67,7 +66,6 @@ def _mean(values: list[Any]) -> float | None:
 
 
 def _json_number(value: Any) -> float | None:
-    """A number for JSON; null if it is not finite."""
     return round(float(value), DECIMALS) if value is not None and isfinite(value) else None
 
 

@@ -1,4 +1,4 @@
-"""One query's graph and scores as compact lists of numbers, from which the page rebuilds the automaton."""
+"""Pack the graph and the scores of a query as compact lists, from which the page rebuilds it."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,12 +41,12 @@ SHORTEST_RUN = 4
 
 
 def differences(values: Integers) -> list[int | list[int]]:
-    """Each entry minus the one before it, the first minus 0: shorter where neighbours are close."""
+    """Each entry minus the entry before it (the first minus 0): shorter where neighbours are close."""
     return runs(np.diff(values.astype(np.int64), prepend=0))
 
 
 def runs(values: Integers) -> list[int | list[int]]:
-    """The values, with ``[value, times]`` instead of each run of at least ``SHORTEST_RUN``."""
+    """The values, with ``[value, times]`` in place of each run of at least ``SHORTEST_RUN`` equal values."""
     starts = np.flatnonzero(np.diff(values, prepend=values[:1] - 1)) if len(values) else np.empty(0, np.int64)
     times = np.diff(starts, append=len(values))
     shortened: list[int | list[int]] = []
@@ -64,9 +64,9 @@ QUERIES_AHEAD, ROWS_AHEAD = 64, 1 << 20
 class PageGraph:
     """The graph of one query.
 
-    ``tokens`` (ascending), ``component``, ``hard`` and ``soft`` are by node, ``heights`` (the longest chain
-    below) by component, and the others by pair of the order; ``implied`` marks pairs that a longer path
-    replaces.
+    ``tokens`` (ascending), ``component``, ``hard`` and ``soft`` are by node, and ``heights`` (the longest
+    chain below) by component. The other arrays are by pair of the order; ``implied`` marks pairs that follow
+    from a longer path.
     """
 
     query: int
@@ -89,7 +89,7 @@ class PageGraph:
 
     @cached_property
     def layers(self) -> list[list[int]]:
-        """The components of each layer, highest first; within a layer by size, then by support."""
+        """The components by layer, the highest first; within a layer by size, then by support."""
         weight = np.zeros(len(self.members), np.int64)
         np.add.at(weight, self.above, self.support)
         np.add.at(weight, self.below, self.support)
@@ -99,7 +99,7 @@ class PageGraph:
 
 
 class Packer:
-    """The queries with a graph, ascending, their samples and numbers of rows, and each of them packed."""
+    """The queries that have a graph, ascending, with their samples and sizes; packs each query."""
 
     def __init__(self, automaton: Automaton) -> None:
         self._automaton = automaton
@@ -112,12 +112,10 @@ class Packer:
         self._outline: Outline | None = None
 
     @cached_property
-    def by_samples(self) -> Int64:
-        """Indices into ``queries``, most samples first."""
+    def by_samples(self) -> Int64:  # indices into ``queries``
         return np.argsort(-self.samples, kind="stable")
 
     def graph(self, index: int) -> PageGraph:
-        """The graph of the query at this index of ``queries``."""
         outline = self._find(index)
         components = outline.components
         query = int(self.queries[index])
@@ -142,7 +140,6 @@ class Packer:
         )
 
     def pack(self, index: int) -> list[Any]:
-        """The query at this index of ``queries``, packed as ``FIELDS``."""
         graph = self.graph(index)
         hard = np.unique(graph.hard)
         soft_rows = np.flatnonzero(graph.soft)
@@ -164,7 +161,6 @@ class Packer:
         ]
 
     def _find(self, index: int) -> Outline:
-        """An outline with the query at this index; it is read with the next ones in a block."""
         if self._outline is None or index not in self._loaded:
             rank = int(self._rank[index])
             ahead = self.by_samples[rank : rank + QUERIES_AHEAD]

@@ -1,4 +1,4 @@
-"""The training in a run folder: measured curves, predicted curves, and verdicts."""
+"""The training in a run folder: its measured curves, its predicted curves, and its verdicts."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ MOST_PREDICTED = 5  # trials for which the predicted curve is computed
 
 
 def read_training(run: Path) -> dict[str, Any] | None:
-    """The curves of ``run/training``, as points (step, loss, norm); None without a training."""
+    """The curves of ``run/training`` as points (step, loss, norm); None without a training."""
     folder = run / TRAINING.name
     if not folder.is_dir():
         return None
@@ -27,28 +27,26 @@ def read_training(run: Path) -> dict[str, Any] | None:
         lines = [json.loads(line) for line in text.splitlines()]
         records = [[line["step"], line["loss_mean"], line["norm_mean"]] for line in lines]
     except (ValueError, KeyError, TypeError) as error:
-        raise CorruptRun(f"{path} cannot be read ({error}); train again, or delete {folder}") from error
+        raise CorruptRun(f"{path} is damaged ({error}); train again, or delete {folder}") from error
     rows = sorted({round(row) for row in np.linspace(0, len(records) - 1, MOST_POINTS)}) if records else []
     predicted, reason = _predict(run)
     return {"measured": [records[row] for row in rows], "predicted": predicted, "reason": reason}
 
 
 def read_verdict_records(run: Path) -> list[dict[str, Any]]:
-    """The verdicts that ``attomaton verify`` wrote for this training; empty if it did not run."""
     shown = ("claim", "status", "value", "bound", "reason")
     try:
         return [{name: verdict[name] for name in shown} for verdict in read_kept(run)]
     except (KeyError, TypeError) as error:
-        raise CorruptRun(f"the verdicts of {run} lack {error}; run attomaton verify again") from error
+        raise CorruptRun(f"the verdicts of {run} have no {error}; run attomaton verify again") from error
 
 
 def _predict(run: Path) -> tuple[list[list[float]], str]:
-    """The predicted points (step, loss, norm), means over trials; or the reason why there are none."""
     try:
         with needing("a predicted curve"):
             from attomaton.training.checkpoints import read_trace
     except MissingExtra as error:
-        return [], f"{error}, then write the report again"
+        return [], f"{error}; then write the report again"
     try:
         trace = read_trace(run)
     except CorruptRun as error:
@@ -58,11 +56,11 @@ def _predict(run: Path) -> tuple[list[list[float]], str]:
 
 
 def why_unpredicted(trace: Any) -> str:
-    """The reason why the curves of a run are not predicted; empty if they are."""
+    """Why the curves of a run are not predicted; empty if they are."""
     from attomaton.claims.evidence import Evidence, need_log_loss, need_mass_head, need_plain_descent
 
     if trace.n_trials > MOST_PREDICTED:
-        return f"{trace.n_trials} trials were trained, and only {MOST_PREDICTED} can be predicted"
+        return f"curves are predicted for at most {MOST_PREDICTED} trials, and there are {trace.n_trials}"
     evidence = Evidence(trace, ())
     for need in (need_plain_descent, need_log_loss, need_mass_head):
         missing = need(evidence)
@@ -72,7 +70,6 @@ def why_unpredicted(trace: Any) -> str:
 
 
 def _follow_trajectory(trace: Any) -> list[list[float]]:
-    """Step, mean loss and mean norm along the trajectory of :func:`~attomaton.fast_forward`."""
     from attomaton.trajectory.curves import inner
 
     steps, paths = follow_trials(trace)

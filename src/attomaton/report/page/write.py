@@ -1,4 +1,4 @@
-"""The page of a run as one HTML file: styles and scripts inline, the data as JSON, no external files."""
+"""Write the page of a run as one HTML file, with styles, scripts and data inside."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,9 +31,10 @@ SCRIPTS = (
 
 @dataclass(frozen=True)
 class Written:
-    """A written page: ``path``, ``n_bytes``, ``n_shown`` of ``n_queries`` of the run, and ``n_heads``.
+    """A page that was written to ``path``, in ``n_bytes``, and how much of the run it shows.
 
-    ``samples_share`` is the share of the realisable samples that have one of the shown queries.
+    It shows ``n_shown`` of the ``n_queries`` queries of the run, which have ``samples_share`` of its
+    realisable samples, and ``n_heads`` attention heads.
     """
 
     path: Path
@@ -58,22 +59,20 @@ def write_report(
     run : str or Path
         A folder written by ``attomaton learn --out`` or ``Automaton.save``.
     out : str or Path
-        The HTML file.
+        The HTML file to write.
     most_queries : int, optional
-        The largest number of queries to show, those with the most samples. None means
-        as many as fit in 5 MB.
+        The largest number of queries to show; those with the most samples come first. None means as many as
+        fit in 5 MB.
     heads : str or Path, optional
-        A Parquet file of ``attomaton heads --out``, ``HeadAudit.save`` or ``HeadCourse.save``: the audit of
-        the heads of a trained model.
+        An audit of the heads of a trained model to add: a Parquet file of ``attomaton heads --out``,
+        ``HeadAudit.save`` or ``HeadCourse.save``.
 
     Examples
     --------
-    >>> import tempfile
-    >>> import attomaton as at
+    >>> import tempfile, attomaton as at
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])).save(f"{folder}/run")
-    ...     write_report(f"{folder}/run", f"{folder}/report.html").n_shown
-    1
+    ...     write_report(at.learn(["a rose is a rose"]).save(f"{folder}/run"), f"{folder}/run.html").n_shown
+    3
     """
     if most_queries is not None:
         most_queries = whole_number(most_queries, "most_queries", least=1)
@@ -106,11 +105,11 @@ def write_report(
 
 
 def _check_shown(about: Mapping[str, Any], folder: Path) -> None:
-    """Refuse values that JSON cannot contain: numbers that are not finite, and texts that are not Unicode."""
+    """Refuse values that JSON cannot contain: infinite numbers, NaN, and texts that are not Unicode."""
     try:
         to_json(about).encode()
     except (ValueError, RecursionError) as error:
         raise CorruptRun(
-            f"the manifest, training or verdicts of {folder}, or the audit of heads, have a value that a "
-            f"page cannot show ({error}); write the run, or the audit, again"
+            f"a page cannot show a value in {folder}, or in the audit of heads ({error}); write the run, or "
+            "the audit, again"
         ) from error
