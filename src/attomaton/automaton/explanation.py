@@ -209,6 +209,7 @@ class Explanation(Tabular):
 
 
 def describe_ties(explanation: Explanation) -> list[str]:
+    """One sentence if the retrieved tokens are in several components; otherwise none."""
     n_retrieved = len(explanation.retrieved)
     sentence = (
         f"The retrieved tokens are in {n_retrieved} components of equal hard score, which no path orders."
@@ -217,6 +218,10 @@ def describe_ties(explanation: Explanation) -> list[str]:
 
 
 def describe_remaining(explanation: Explanation, incomparable: str, unseen: str, unknown: str) -> list[str]:
+    """A sentence on each kind of tokens that are neither retrieved nor beaten, if there are any.
+
+    The tokens are given as text: the incomparable ones, those without evidence, and the unknown words.
+    """
     sentences: list[str] = []
     if explanation.incomparable:
         sentences.append(
@@ -267,9 +272,10 @@ def _find_beaten(
 ) -> dict[int, tuple[tuple[Edge, ...], ...]]:
     """Each component that every retrieved component precedes → the edges of each step of a path to it."""
     order = QueryOrder(graph)
-    searches = [order.search(top) for top in retrieved]
-    beaten = [number for number in others if all(reached[order.local(number)] for reached, _ in searches)]
-    evidence = order.evidence(searches[0][1], retrieved[0], beaten)
+    reached, before = zip(*(order.search(top) for top in retrieved), strict=True)  # one search for each
+    beaten = [number for number in others if all(is_reached[order.local(number)] for is_reached in reached)]
+    # the path shown starts at the first retrieved component
+    evidence = order.evidence(before[0], retrieved[0], beaten)
     return {
         number: tuple(_context_first(step, context) for step in steps)
         for number, steps in zip(beaten, evidence, strict=True)
@@ -277,6 +283,7 @@ def _find_beaten(
 
 
 def _context_first(step: tuple[Edge, ...], context: set[int]) -> tuple[Edge, ...]:
+    """The edges of a step, first those with both tokens in the context, then one, then none."""
     return tuple(sorted(step, key=lambda edge: (edge.winner not in context) + (edge.loser not in context)))
 
 
