@@ -241,7 +241,7 @@ class StoredRun:
         return offsets_of(self.counts["components"])
 
     def _explained(self) -> AbstractContextManager[None]:
-        """Errors in this context name the run folder as damaged."""
+        """Turn errors in the content of the run into ``CorruptRun``, which names the folder."""
         return explained_run(self.run.folder)
 
 
