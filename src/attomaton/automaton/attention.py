@@ -1,6 +1,8 @@
 """What every attention layer can do with a context, whatever its scores: predict, generate, score, draw.
 
-A subclass defines only how to predict a batch of contexts and how to explain one prediction:
+A subclass defines the size of its vocabulary (``n_tokens``), how to predict a batch of contexts
+(``predict_bags``), how to explain one prediction (``explain``), and which tokens a query prefers
+(``_ranking``):
 :class:`~attomaton.automaton.automaton.Automaton` in the limit,
 :class:`~attomaton.automaton.finite.FiniteAttention` with finite scores.
 """
@@ -76,8 +78,8 @@ class Attention(ABC):
         prediction = self._predict_ids([ids for ids, _ in read])
         borders = group_borders(prediction.bags.sample, len(read))
         answers: list[dict[Any, float]] = []
-        for (_, names), first, last in zip(read, borders[:-1], borders[1:], strict=True):
-            tokens, probabilities = prediction.bags.token[first:last], prediction.probabilities[first:last]
+        for (_, names), first, stop in zip(read, borders[:-1], borders[1:], strict=True):
+            tokens, probabilities = prediction.bags.token[first:stop], prediction.probabilities[first:stop]
             ranked = np.argsort(-probabilities, kind="stable")
             positive = ranked[probabilities[ranked] > 0].tolist()
             answers.append({names.key(int(tokens[row])): float(probabilities[row]) for row in positive})
@@ -143,6 +145,7 @@ class Attention(ABC):
     def _continue(
         self, prompt: Sequence[int], n: int, rng: np.random.Generator | None, window: int | None
     ) -> tuple[tuple[int, ...], int]:
+        """The ids of n generated tokens, and how many were drawn without evidence; without rng, greedy."""
         return GrowingContext(prompt, lambda context: self._predict_ids([context]), window).run(n, rng)
 
     def show(self, context: Context) -> ContextView:
@@ -160,11 +163,13 @@ class Attention(ABC):
         return draw_positions(names, self.attention(context).tolist(), explanation.rule.words, ax)
 
     @abstractmethod
-    def _ranking(self, query: int) -> Ranking: ...
+    def _ranking(self, query: int) -> Ranking:
+        """The tokens that attention prefers under a query, best first, with the scores to draw."""
+
     def _find_token(self, token: str | int) -> int:
+        """The id of a token given as text or id; any other token is refused."""
         if not isinstance(token, str):
-            self.name(token)
-            return int(token)
+            return self._check_token(token)
         ids, names = read_context([token], self.n_tokens, self.vocabulary)
         if names.unknown:
             raise unknown_token(names.unknown, self.n_tokens)
@@ -183,6 +188,7 @@ class Attention(ABC):
         return replace(score_prediction(mix_uniform(prediction, epsilon)), unknown=unknown)
 
     def _reachable(self, samples: Samples) -> Bags:
+        """The token counts of the samples that are scored: those whose label is in the context."""
         return count_tokens(samples)
 
     def read(self, source: Any, **options: Unpack["ReadingOptions"]) -> Samples:
@@ -194,6 +200,7 @@ class Attention(ABC):
         return self._read(source, options)[0]
 
     def _read(self, source: Any, options: "ReadingOptions") -> tuple[Samples, tuple[str, ...]]:
+        """The source as samples, and its words outside the vocabulary in the order of their ids."""
         from attomaton.corpora.readers import corpus
 
         if isinstance(source, Samples):
@@ -207,26 +214,34 @@ class Attention(ABC):
         if self.vocabulary is None:
             return corpus.read_samples_of_ids(source, **options), ()
         samples, read = corpus.read_samples_and_vocabulary(source, {**options, "tokenizer": self.vocabulary})
+        # the vocabulary that was read is this one, with the unknown words appended
         return samples, () if read is None else read.tokens[len(self.vocabulary) :]
 
     def name(self, token: int) -> str:
         """The token as text, or its id if there is no vocabulary."""
-        token = whole_number(token, "token", least=-LARGEST_WHOLE)
+        return name_token(self.vocabulary, self._check_token(token))
+
+    def _check_token(self, token: int) -> int:
+        """The id as a Python integer; an id outside the vocabulary is refused."""
+        token = whole_number(token, "token", least=-LARGEST_WHOLE)  # below 0: refused with the range
         if not 0 <= token < self.n_tokens:
             raise TokenOutOfRange(
                 f"token {token} is not in 0 … {self.n_tokens - 1}; give an id of this vocabulary"
             )
-        return name_token(self.vocabulary, token)
+        return token
 
     def _predict_one(self, context: Context) -> tuple[BatchPrediction, Names]:
+        """The prediction for one context, and the names of its tokens."""
         ids, names = read_context(context, self.n_tokens, self.vocabulary)
         return self._predict_ids([ids]), names
 
     def _predict_ids(self, contexts: Sequence[Int32]) -> BatchPrediction:
+        """The prediction for contexts of ids; unknown words have ids from ``n_tokens`` on."""
         return self.predict_bags(count_all_tokens(as_samples(contexts, self.n_tokens)))
 
 
 def check_many(contexts: Any) -> None:
+    """Refuse a single text, a mapping, and a frame where many contexts are expected."""
     if isinstance(contexts, str):
         raise UnsupportedOption("contexts is a single text; give a list of texts, or call predict(text)")
     kind = type(contexts).__name__

@@ -205,12 +205,17 @@ class Explanation(Tabular):
 
 
 def describe_ties(explanation: Explanation) -> list[str]:
+    """One sentence if the retrieved tokens are in several components; otherwise none."""
     n_retrieved = len(explanation.retrieved)
     sentence = f"The retrieved tokens are in {n_retrieved} components of equal hard score, without a path."
     return [sentence] if n_retrieved > 1 else []
 
 
 def describe_remaining(explanation: Explanation, incomparable: str, unseen: str, unknown: str) -> list[str]:
+    """A sentence on each kind of tokens that are neither retrieved nor beaten, if there are any.
+
+    The tokens are given as text: the incomparable ones, those without evidence, and the unknown words.
+    """
     sentences: list[str] = []
     if explanation.incomparable:
         sentences.append(
@@ -258,10 +263,12 @@ def explain_prediction(
 def _find_beaten(
     graph: QueryGraph, retrieved: list[int], others: list[int], context: set[int]
 ) -> dict[int, tuple[tuple[Edge, ...], ...]]:
-    order = QueryOrder(graph)  # component → the edges of each step of a path to it
-    searches = [order.search(top) for top in retrieved]
-    beaten = [number for number in others if all(reached[order.local(number)] for reached, _ in searches)]
-    evidence = order.evidence(searches[0][1], retrieved[0], beaten)
+    """Each component that every retrieved component precedes → the edges of each step of a path to it."""
+    order = QueryOrder(graph)
+    reached, before = zip(*(order.search(top) for top in retrieved), strict=True)  # one search for each
+    beaten = [number for number in others if all(is_reached[order.local(number)] for is_reached in reached)]
+    # the path shown starts at the first retrieved component
+    evidence = order.evidence(before[0], retrieved[0], beaten)
     return {
         number: tuple(_context_first(step, context) for step in steps)
         for number, steps in zip(beaten, evidence, strict=True)
@@ -269,6 +276,7 @@ def _find_beaten(
 
 
 def _context_first(step: tuple[Edge, ...], context: set[int]) -> tuple[Edge, ...]:
+    """The edges of a step, first those with both tokens in the context, then one, then none."""
     return tuple(sorted(step, key=lambda edge: (edge.winner not in context) + (edge.loser not in context)))
 
 

@@ -15,8 +15,8 @@ from attomaton.base.tables import Bool, Float64, Int32, Int64, table_of
 from attomaton.graphs.bags import Bags
 from attomaton.solvers.solved import Solved
 
+# Hard scores closer than this count as equal: they are exact to rounding, and rational, so ties are real.
 HARD_TIE = 1e-9
-"""Hard scores closer than this count as equal: they are exact to rounding, and rational, so ties are real."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,17 +77,28 @@ class BatchPrediction(Tabular):
 
 
 def predict_from_scores(bags: Bags, nodes: NodeScores) -> BatchPrediction:
-    size, is_node = len(bags.samples), nodes.is_node
-    weights = bags.multiplicity.astype(np.float64)
-    sample, hard = bags.sample[is_node], nodes.hard[is_node]
-    retrieved = hard >= largest_of(sample, hard, size)[sample] - HARD_TIE
-    odds = odds_of(sample, np.where(retrieved, nodes.soft[is_node], -np.inf), size) * weights[is_node]
-    weights[occurs(sample, size)[bags.sample]] = 0.0
-    weights[is_node] = odds
-    return BatchPrediction(bags, nodes.component, is_node, shares_of(bags.sample, weights, size))
+    """Predict the next token of each context from the scores of its entries under its query.
+
+    Of the tokens that are nodes, those with the highest hard score are retrieved. A retrieved token has a
+    probability proportional to multiplicity · e^{soft score}, any other token has 0. In a context without
+    nodes, a token has a probability proportional to its multiplicity.
+    """
+    n_samples, is_node = len(bags.samples), nodes.is_node
+    multiplicity = bags.multiplicity.astype(np.float64)
+    sample, hard = bags.sample[is_node], nodes.hard[is_node]  # of the entries that are nodes
+    retrieved = hard >= largest_of(sample, hard, n_samples)[sample] - HARD_TIE
+    odds = odds_of(sample, np.where(retrieved, nodes.soft[is_node], -np.inf), n_samples)
+    has_node = occurs(sample, n_samples)
+    weights = np.where(has_node[bags.sample], 0.0, multiplicity)  # no evidence: uniform over positions
+    weights[is_node] = odds * multiplicity[is_node]  # 0 if not retrieved
+    return BatchPrediction(bags, nodes.component, is_node, shares_of(bags.sample, weights, n_samples))
 
 
 def predict_by_definition(solved: Solved, context: Sequence[int]) -> dict[int, float]:
+    """Predict one context: a slow reference implementation of :func:`predict_from_scores`, for tests.
+
+    The result maps the tokens with positive probability to it.
+    """
     query, counts = context[-1], Counter(context)
     hard, soft = (
         {(row["query"], row["token"]): row["score"] for row in side.scores.to_pylist()}

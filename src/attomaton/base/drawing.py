@@ -14,18 +14,16 @@ from attomaton.base.errors import UnreadableSource, needing
 from attomaton.base.printing import show_hidden
 
 STYLE = "attomaton.report.paper"  # the style's name for matplotlib
-ONE_COLUMN = 3.4
-TWO_COLUMNS = 7.0
-"""Inches of a figure as wide as one column, or two."""
-
-FONT_SIZE, TITLE_SIZE = 6.5, 7.0  # points of the style's text, and of captions
+ONE_COLUMN = 3.4  # inches: the width of a figure in one column
+TWO_COLUMNS = 7.0  # inches: the width of a figure across two columns
+FONT_SIZE = 6.5  # points: the text of the style
+TITLE_SIZE = 7.0  # points: captions
 CAPTION_MARGIN = 0.16  # inches between a caption and the edges, both sides together
-PANEL_HEIGHT = 1.35
-"""Inches of one row of panels."""
-
-HOUSE_GREY = "0.55"
-HOUSE_LIGHT = "0.93"
-"""Colours of background elements, and of missing ones."""
+PANEL_HEIGHT = 1.35  # inches: one row of panels
+HOUSE_GREY = "0.55"  # the colour of background elements
+HOUSE_LIGHT = "0.93"  # the colour of missing elements
+MEASURING_DPI = 720  # dots per inch at which text is measured: fine enough to ignore rounding to dots
+FONT_UNITS_PER_DOT = 64  # FreeType's unit of length
 
 
 @contextmanager
@@ -65,6 +63,7 @@ def house_axes(
 
 
 def colour_map(colours: Sequence[str]) -> Any:
+    """A matplotlib colormap that passes through these colours, from 0 to 1."""
     with loading_matplotlib():
         from matplotlib.colors import LinearSegmentedColormap
     maps: Any = LinearSegmentedColormap
@@ -73,6 +72,7 @@ def colour_map(colours: Sequence[str]) -> Any:
 
 @contextmanager
 def loading_matplotlib() -> Generator[None]:
+    """Import matplotlib inside this context: a missing or misconfigured matplotlib is explained."""
     try:
         with needing("a figure"):
             yield
@@ -84,6 +84,7 @@ def loading_matplotlib() -> Generator[None]:
 
 
 def wrap_caption(caption: str, *, width: float = ONE_COLUMN) -> list[str]:
+    """The lines of a caption, broken at spaces to fit a figure that is ``width`` inches wide."""
     lines: list[str] = []
     for paragraph in caption.split("\n"):
         lines.append("")
@@ -97,24 +98,26 @@ def wrap_caption(caption: str, *, width: float = ONE_COLUMN) -> list[str]:
 
 
 def drawable(text: str, most: int) -> str:
-    """A token as a figure shows it: cut if it is long, with U+… for characters missing from the font."""
+    """A token as a figure shows it, at most ``most`` characters: U+… for a character not in the font."""
     characters = _font().get_charmap()
     shown = [
         sign if sign.isprintable() and ord(sign) in characters else f"U+{ord(sign):04X}"
         for sign in show_hidden(text[: most + 1])
     ]
-    cut = False
-    while sum(map(len, shown)) + cut > most:
+    ending = ""
+    while sum(map(len, shown)) + len(ending) > most:
         shown.pop()
-        cut = True
-    return "".join(shown) + "…" * cut
+        ending = "…"
+    return "".join(shown) + ending
 
 
 def measure_text(text: str, size: float = FONT_SIZE) -> float:
+    """The width of a text in inches; ``size`` is the size of the font in points."""
     font = _font()
-    font.set_size(size, 720)
+    font.set_size(size, MEASURING_DPI)
     font.set_text(text)
-    return font.get_width_height()[0] / 64 / 720
+    width, _ = font.get_width_height()
+    return width / FONT_UNITS_PER_DOT / MEASURING_DPI
 
 
 @cache

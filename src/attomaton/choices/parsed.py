@@ -177,7 +177,7 @@ class TabulatedChoices(NamedTuple):
     """Choices as the Luce model takes them."""
 
     choices: NumberedChoices
-    denominator: int  # what the counts are divided by: those of half wins are doubled
+    denominator: int  # counts are in units of 1 / denominator: 2 with half wins
     rankings: pa.Table | None  # the original rankings if any items tie
 
 

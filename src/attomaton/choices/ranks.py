@@ -14,18 +14,20 @@ and Wilhelm 2024).
 """
 
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.choices.ratings import Ratings
 from attomaton.choices.spread import Spread
+from attomaton.choices.uncertainty import BoardErrors
 from attomaton.solvers.soft.certify import SCORES_WITHIN
 
-SCORE_DRAWS, MOST_DRAWN, LEAST_BEYOND = 10_000, 400, 50
-"""Draws of the scores, the largest component for which they are made, and the fewest expected beyond the
-critical value; otherwise Bonferroni's critical value is used."""
+# The critical value is a quantile of drawn scores, or Bonferroni's if one of the two limits is exceeded.
+SCORE_DRAWS = 10_000  # number of draws of the scores
+MOST_DRAWN = 400  # the largest component, in items, for which scores are drawn
+LEAST_BEYOND = 50  # the fewest draws expected beyond the critical value: fewer make it too uncertain
 
 
 class SureOrder(NamedTuple):
@@ -50,10 +52,12 @@ def rank_items(ratings: Ratings, orders: list[SureOrder]) -> Ranks:
     ahead = ratings.gaps.precedes & (board[:, None] == board)
     sizes = np.bincount(component, minlength=len(board))
     rank = 1 + (sizes @ ahead)[component]
-    for number in np.flatnonzero(sizes > 1).tolist():
-        score = ratings.score[component == number]
-        n_below = np.searchsorted(np.sort(score), score + 2 * SCORES_WITHIN, "right")
-        rank[component == number] += len(score) - n_below
+    for component_number in np.flatnonzero(sizes > 1).tolist():
+        members = component == component_number
+        score = ratings.score[members]
+        # each score has an error of up to SCORES_WITHIN: count the items ahead by more than rounding
+        n_not_ahead = np.searchsorted(np.sort(score), score + 2 * SCORES_WITHIN, "right")
+        rank[members] += len(score) - n_not_ahead
     low, high = np.zeros_like(rank), np.zeros_like(rank)
     for items, surely_ahead, _ in orders:
         low[items] = 1 + surely_ahead.sum(axis=0)
@@ -62,7 +66,7 @@ def rank_items(ratings: Ratings, orders: list[SureOrder]) -> Ranks:
 
 
 def order_boards(ratings: Ratings, level: float) -> list[SureOrder]:
-    """The sure order of the items of each board with this confidence; empty without covariances."""
+    """The sure order of the items of each board with this confidence; empty if covariances are unknown."""
     if ratings.covariance is None:
         return []
     boards = range(len(ratings.anchors))
@@ -73,69 +77,92 @@ def _order_board(ratings: Ratings, items: Int64, level: float) -> SureOrder:
     component, score, n = ratings.component[items], ratings.score[items], len(items)
     differences = ratings.differences(np.repeat(items, n), np.tile(items, n)).reshape(n, n)
     inside = component[:, None] == component
-    n_pairs = float((~np.isnan(differences)).sum() - n) / 2
-    n_inside = float(inside.sum() - n) / 2
+    n_pairs = float((~np.isnan(differences)).sum() - n) / 2  # that can be compared
+    n_inside = float(inside.sum() - n) / 2  # pairs inside components
     alpha = 1.0 - level
+    tail = alpha / (2.0 * max(n_pairs, 1.0))  # on each side of one difference (Bonferroni)
     if ratings.errors is None:
-        everything: Any = ratings.covariance
-        covariance = np.where(inside, np.nan_to_num(everything[np.ix_(items, items)]), 0.0)
-        critical = critical_value(covariance, component, alpha * n_inside / max(n_pairs, 1.0))
-        reach, margin = critical * np.sqrt(np.diag(covariance)), critical * difference_errors(covariance)
+        reach, margin = _margins_from_covariance(ratings, items, alpha * n_inside / max(n_pairs, 1.0))
     else:
-        tail = alpha / (2.0 * max(n_pairs, 1.0))
-        reach = ratings.spread.reach(tail)[items]
-        reach[inside.sum(axis=1) == 1] = 0.0
-        margin = Spread(*(table[np.ix_(items, items)] for table in ratings.errors.difference)).reach(tail)
+        reach, margin = _margins_from_clusters(ratings, ratings.errors, items, tail)
     ahead = inside & (np.nan_to_num(differences, nan=0.0) > margin)
     np.fill_diagonal(ahead, False)
     if n_pairs > n_inside:
-        bounds = _bound_gaps(ratings, component, 1.0 - alpha / (2.0 * n_pairs))
+        bounds = _bound_gaps(ratings, component, 1.0 - tail)
         ahead |= bounds + (score - reach)[:, None] - (score + reach) > 0
     return SureOrder(items, transitive_closure(ahead), margin)
 
 
+class _Margins(NamedTuple):
+    """How far scores and their differences may be off, with the required confidence."""
+
+    reach: Float64  # (n,), how far the score of each item may be off; 0 for an item alone
+    margin: Float64  # (n, n), how far the difference of two items of a component may be off
+
+
+def _margins_from_covariance(ratings: Ratings, items: Int64, alpha: float) -> _Margins:
+    """Margins that all hold with probability 1 − alpha: a critical value times standard errors."""
+    component, all_items = ratings.component[items], cast("Float64", ratings.covariance)
+    inside = component[:, None] == component
+    covariance = np.where(inside, np.nan_to_num(all_items[np.ix_(items, items)]), 0.0)
+    critical = critical_value(covariance, component, alpha)
+    return _Margins(critical * np.sqrt(np.diag(covariance)), critical * difference_errors(covariance))
+
+
+def _margins_from_clusters(ratings: Ratings, errors: BoardErrors, items: Int64, tail: float) -> _Margins:
+    """Margins that are each exceeded with probability ``tail`` on each side: Student's t."""
+    reach = ratings.spread.reach(tail)[items]
+    component = ratings.component[items]
+    reach[(component[:, None] == component).sum(axis=1) == 1] = 0.0  # an item alone has no standard error
+    difference = Spread(*(table[np.ix_(items, items)] for table in errors.difference))
+    return _Margins(reach, difference.reach(tail))
+
+
 def _bound_gaps(ratings: Ratings, component: Int64, level: float) -> Float64:
     """The least differences between the components of every two items, shape (n, n); −inf where unknown."""
-    components, position = np.unique(component, return_inverse=True)
+    components, position = np.unique(component, return_inverse=True)  # of the board; index of each item's
     above, below = ratings.gaps.above, ratings.gaps.below
     on_board = np.isin(above, components) & np.isin(below, components)
     bounds = np.full((len(components), len(components)), -np.inf)
     pairs = np.searchsorted(components, above[on_board]), np.searchsorted(components, below[on_board])
     bounds[pairs] = ratings.gaps.pair_bounds(level)[on_board]
-    return bounds[np.ix_(position, position)]
+    return bounds[np.ix_(position, position)]  # from pairs of components to pairs of items
 
 
 def critical_value(covariance: Float64, component: Int64, alpha: float) -> float:
     """The quantile 1 − alpha of the largest |z_a − z_b| / s.e., at most Bonferroni's critical value."""
     sizes = np.unique(component, return_counts=True)[1]
     n_pairs = float((sizes * (sizes - 1)).sum()) / 2
-    if not n_pairs:
+    if not n_pairs:  # every item is alone: the two-sided value of one difference, or 0 if none needs it
         return NormalDist().inv_cdf(1.0 - alpha / 2) if alpha > 0 else 0.0
     bonferroni = NormalDist().inv_cdf(1.0 - alpha / (2 * n_pairs))
     if sizes.max() > MOST_DRAWN or alpha * SCORE_DRAWS < LEAST_BEYOND:
         return bonferroni
     rng, largest = np.random.default_rng(0), np.zeros(SCORE_DRAWS)
-    for number in np.flatnonzero(np.bincount(component) > 1).tolist():
-        members = component == number
+    for component_number in np.flatnonzero(np.bincount(component) > 1).tolist():
+        members = component == component_number
         inside = covariance[np.ix_(members, members)]
+        error = difference_errors(inside)
         values, vectors = np.linalg.eigh(inside)
-        root, error = vectors * np.sqrt(np.maximum(values, 0.0)), difference_errors(inside)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))  # root @ root.T is the covariance
         drawn = root @ rng.standard_normal((len(inside), SCORE_DRAWS))
         for item in range(len(inside) - 1):
-            spread = error[item, item + 1 :, None]
-            distance = np.abs(drawn[item + 1 :] - drawn[item]) * (spread > SCORES_WITHIN)
-            np.maximum(largest, (distance / np.maximum(spread, SCORES_WITHIN)).max(axis=0), out=largest)
+            later = error[item, item + 1 :, None]  # standard errors of the differences to later items
+            distance = np.abs(drawn[item + 1 :] - drawn[item]) * (later > SCORES_WITHIN)  # 0 / 0 is 0
+            np.maximum(largest, (distance / np.maximum(later, SCORES_WITHIN)).max(axis=0), out=largest)
     return min(float(np.quantile(largest, 1.0 - alpha)), bonferroni)
 
 
 def difference_errors(covariance: Float64) -> Float64:
+    """The standard error of the difference of every two items, shape (n, n)."""
     variance = np.diag(covariance)
     return np.sqrt(np.maximum(variance[:, None] + variance - 2.0 * covariance, 0.0))
 
 
 def transitive_closure(relation: Bool) -> Bool:
+    """The relation, shape (n, n), with every pair that a chain of its pairs connects."""
     while True:
-        steps = relation.astype(np.float32)
+        steps = relation.astype(np.float32)  # multiplies faster than integers
         further = relation | (steps @ steps > 0)
         if (further == relation).all():
             return relation

@@ -31,10 +31,12 @@ def check_rows(tables: Mapping[str, pa.Table], queries: Int64, counts: Mapping[s
 
 
 def _count_components(local: Int32, n_nodes: Int64) -> Int64:
+    """The number of components of each query: 1 plus the highest local number among its nodes."""
     counts = np.zeros(len(n_nodes), np.int64)  # by query
     filled = n_nodes > 0
-    if filled.any():
-        counts[filled] = np.maximum.reduceat(local, offsets_of(n_nodes)[:-1][filled]).astype(np.int64) + 1
+    if filled.any():  # reduceat cannot take empty runs, so queries without nodes are left out
+        starts = offsets_of(n_nodes)[:-1][filled]
+        counts[filled] = np.maximum.reduceat(local, starts).astype(np.int64) + 1
     return counts if local.min(initial=0) >= 0 else counts - 1  # a negative number makes the counts differ
 
 

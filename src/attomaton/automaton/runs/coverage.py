@@ -130,6 +130,7 @@ class Coverage(Tabular):
 
 
 def show_share(share: float) -> Bar:
+    """A share as a bar with its percentage."""
     return Bar(share, f"{share:.1%}")
 
 
@@ -179,7 +180,9 @@ def tally_components(components: Components, gathered: Gathered | None = None) -
 
 
 def measure_coverage(solved: Solved, vocabulary: Vocabulary | None = None) -> Coverage:
-    edges, proofs = solved.components.edges, (solved.hard.certificate, solved.soft.certificate)
+    """The coverage of a corpus that was solved in memory; the vocabulary names tokens."""
+    edges = solved.components.edges
+    proofs = solved.hard.certificate, solved.soft.certificate
     tally = tally_components(solved.components)
     return join_tallies([tally], edges.n_samples, edges.n_unrealisable, proofs, vocabulary)
 
@@ -191,6 +194,7 @@ def join_tallies(
     proofs: tuple[HardCertificate, SoftCertificate],
     vocabulary: Vocabulary | None,
 ) -> Coverage:
+    """The coverage of a corpus from the tallies of its partitions and the certificates of the whole."""
     n_read = n_realisable + n_unrealisable
     n_queries = sum(tally.n_queries for tally in tallies)
     largest = [ranked for tally in tallies for ranked in tally.largest]
@@ -220,24 +224,29 @@ def join_tallies(
 
 
 def _share_of(count: int, total: int) -> float:
+    """The share, or 0 of nothing."""
     return count / total if total else 0.0
 
 
 def _find_largest(components: Components, evidence: Int64 | None) -> tuple[RankedComponent, ...]:
+    """The largest components of several tokens, largest first; of equal size, those with more evidence.
+
+    ``evidence`` is the total support of the edges of each node; None to count it.
+    """
     if not len(components) or components.sizes.max() < 2:
         return ()
     smallest = max(np.sort(components.sizes)[-N_LARGEST:][0], 2)
-    is_large = components.sizes >= smallest
+    is_large = components.sizes >= smallest  # more than N_LARGEST components if several have this size
     large = np.flatnonzero(is_large)
     if evidence is None:
         evidence = count_evidence(components, components.query_of[large])
-    members = np.flatnonzero(is_large[components.component_of_node])
+    members = np.flatnonzero(is_large[components.component_of_node])  # nodes of the large components
     component = components.component_of_node[members]
     evidence_of = np.bincount(component, evidence[members], len(components))
     by_size = large[np.lexsort((-evidence_of[large], -components.sizes[large]))[:N_LARGEST]].tolist()
     largest: list[RankedComponent] = []
     for number in by_size:
-        rows = members[component == number]
+        rows = members[component == number]  # ascending by token
         best = rows[np.argsort(-evidence[rows], kind="stable")[:N_TOKENS]]
         tokens = tuple(components.token_of_node[best].tolist())
         query, size = int(components.query_of[number]), int(components.sizes[number])

@@ -2,10 +2,10 @@
 
 Each table has one Parquet file per partition, sorted by query:
 
-    edges      query, winner, loser, support
-    nodes      query, token, component, hard, soft
-    order      query, above, below, edges, support, multiplier
-    choices    query, winner, tokens, multiplicities, count
+- edges: query, winner, loser, support
+- nodes: query, token, component, hard, soft
+- order: query, above, below, edges, support, multiplier
+- choices: query, winner, tokens, multiplicities, count
 
 ``component``, ``above`` and ``below`` are local numbers of components
 (:mod:`~attomaton.automaton.runs.numbering`). The index (:mod:`~attomaton.automaton.runs.query_index`) has one
@@ -22,7 +22,7 @@ from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA
 
 INT32, INT64, FLOAT64 = pa.int32(), pa.int64(), pa.float64()
-PACKED = "DELTA_BINARY_PACKED"
+PACKED = "DELTA_BINARY_PACKED"  # small for integers that differ little from row to row
 
 NODES_STORED = pa.schema(
     [("query", INT32), ("token", INT32), ("component", INT32), ("hard", FLOAT64), ("soft", FLOAT64)]
@@ -59,6 +59,7 @@ RUN_TABLES = {
     "choices": TableLayout(CHOICE_SCHEMA, CHOICE_FILE, tokens=("winner",)),
 }
 
+# The files of a run, and the folder in which an engine works before they are written.
 OWNED = (
     *(f"{table}-{'[0-9]' * 5}.parquet" for table in RUN_TABLES),
     "queries.parquet",
@@ -68,4 +69,3 @@ OWNED = (
     ARRAYS_FILE,
     "work/*",
 )
-"""The files of a run, and the folder in which an engine works before they are written."""

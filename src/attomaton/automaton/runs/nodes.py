@@ -14,8 +14,8 @@ from attomaton.base.tables import Bool, Float64, Int32, Int64, Integers, column
 from attomaton.graphs.components import Components, find_needed
 from attomaton.graphs.grouping import find_rows, pack_pairs
 
-RECENT_NODES, RECENT_QUERIES = 1 << 20, 256
-"""Maximum number of cached nodes, and of the recent queries whose nodes are cached."""
+RECENT_NODES = 1 << 20  # maximum number of cached nodes
+RECENT_QUERIES = 256  # maximum number of recent queries whose nodes are cached
 
 
 class NodeScores(NamedTuple):
@@ -43,6 +43,7 @@ class Nodes:
 
     @classmethod
     def of(cls, components: Components, hard: Solution, soft: Solution) -> "Nodes":
+        """All nodes of the components, with the scores of both solutions."""
         nodes = components.query_of_node, components.token_of_node, components.component_of_node
         scores = column(hard.scores, "score"), column(soft.scores, "score")
         return cls(*nodes, *scores, components.edges.n_tokens)
@@ -54,11 +55,13 @@ class Nodes:
 
     @cached_property
     def keys(self) -> Int64:
-        return pack_pairs(self.query, self.token)  # ascending
+        """One key for each node, ascending."""
+        return pack_pairs(self.query, self.token)
 
     def find(self, queries: Integers, tokens: Integers) -> NodeScores:
+        """The scores of pairs (query, token), in the order of the pairs, which may be any."""
         rows, is_node = find_rows(self.keys, pack_pairs(queries, tokens))
-        is_node &= tokens < self.n_tokens
+        is_node &= tokens < self.n_tokens  # a larger one could have the key of another pair
         if not len(self.keys):
             return NodeScores(is_node, rows, np.zeros(len(rows)), np.zeros(len(rows)))
         return NodeScores(is_node, self.component[rows], self.hard[rows], self.soft[rows])
@@ -72,14 +75,18 @@ class RecentNodes:
         self._cache: OrderedDict[int, Nodes] = OrderedDict()
 
     def __reduce__(self) -> tuple[type["RecentNodes"], tuple[()]]:
+        """Another process starts with an empty cache: a lock cannot be pickled."""
         return RecentNodes, ()
 
     def find(self, query: int, read: Callable[[], Nodes]) -> Nodes:
+        """The nodes of a query from the cache, or as ``read`` returns them."""
         if not self._lock.acquire(blocking=False):
             return read()
         try:
             nodes = self._cache.pop(query, None)
-            nodes = self._cache[query] = read().copied() if nodes is None else nodes
+            if nodes is None:
+                nodes = read().copied()
+            self._cache[query] = nodes  # at the end: the most recent query; the oldest is dropped first
             while len(self._cache) > RECENT_QUERIES or (
                 len(self._cache) > 1 and self._n_nodes() > RECENT_NODES
             ):

@@ -19,6 +19,7 @@ from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 
 
 def nodes_to_store(components: Components, hard: Float64, soft: Float64) -> pa.Table:
+    """The nodes with both scores, in the order of ``components.nodes``, with local numbers."""
     query = components.query_of_node
     columns = {"query": query, "token": components.token_of_node, "hard": hard, "soft": soft}
     local = components.component_of_node - _first_components(components)[query]
@@ -26,20 +27,24 @@ def nodes_to_store(components: Components, hard: Float64, soft: Float64) -> pa.T
 
 
 def order_to_store(components: Components, multiplier: Float64) -> pa.Table:
+    """The order with a multiplier for each pair, in the order of ``components.order``, with local numbers."""
     order = {name: column(components.order, name) for name in ("above", "below", "edges", "support")}
-    query = components.query_of[order["above"]]
+    query = components.query_of[order["above"]]  # ``below`` has the same
     first = _first_components(components)[query]
     local = {name: (order[name] - first).astype(np.int32) for name in ("above", "below")}
     return make_table(ORDER_STORED, {**order, **local, "query": query, "multiplier": multiplier})
 
 
 def _first_components(components: Components) -> Int64:
+    """``first`` of each query, shape (n_tokens + 1,)."""
     return sorted_borders(components.query_of, components.edges.n_tokens)
 
 
 def restore_components(tables: Mapping[str, pa.Table]) -> tuple[pa.Table, pa.Table]:
     """Nodes and order from checked tables, with components numbered over the queries of these tables."""
-    order, (nodes, first) = tables["order"], restore_nodes(tables["nodes"])
+    order = tables["order"]
+    nodes, first = restore_nodes(tables["nodes"])
+    # the minimum matters only in a damaged run: there the order may have a query after the last with nodes
     first_of_row = first[np.minimum(column(order, "query"), len(first) - 1)]
     columns = {name: column(order, name) for name in ("edges", "support")}
     ends = {name: column(order, name).astype(np.int64) + first_of_row for name in ("above", "below")}
@@ -49,7 +54,7 @@ def restore_components(tables: Mapping[str, pa.Table]) -> tuple[pa.Table, pa.Tab
 def restore_nodes(nodes: pa.Table) -> tuple[pa.Table, Int64]:
     """Nodes with components numbered over the queries of this table, and ``first`` of each query."""
     query, local = column(nodes, "query"), column(nodes, "component").astype(np.int64)
-    highest = np.full(int(query.max(initial=-1)) + 1, -1, np.int64)
+    highest = np.full(int(query.max(initial=-1)) + 1, -1, np.int64)  # −1: a query without components
     np.maximum.at(highest, query, local)
     first = offsets_of(highest + 1)
     columns = {"query": query, "token": column(nodes, "token"), "component": local + first[query]}

@@ -13,8 +13,8 @@ from attomaton.graphs.components import Components
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.partitions import Gathered
 
-HARD_COUNTS = ("nodes", "components", "edges", "order")
-COUNTED = (*HARD_COUNTS, "choices")
+HARD_COUNTS = ("nodes", "components", "edges", "order")  # what is counted of the hard side
+COUNTED = (*HARD_COUNTS, "choices")  # and with the soft side
 
 
 def _query_schema(*counts: str) -> pa.Schema:
@@ -22,19 +22,21 @@ def _query_schema(*counts: str) -> pa.Schema:
 
 
 INDEX_SCHEMA = _query_schema("realisable", "unrealisable", *COUNTED)
+
+# The index columns that are known before the soft side of a partition is solved.
 HARD_INDEX_SCHEMA = _query_schema(*HARD_COUNTS)
-"""The index columns that are known before the soft side of a partition is solved."""
 
 
 def make_index(queries: pa.Table, counts: Mapping[str, Int64]) -> pa.Table:
     query = column(queries, "query")
     samples = {name: column(queries, name) for name in QUERY_SCHEMA.names}
-    for name in COUNTED:
+    for name in COUNTED:  # a query without samples has no rows
         assert not np.delete(counts[name], query).any()  # noqa: S101  our own invariant
     return make_table(INDEX_SCHEMA, {**samples, **{name: counts[name][query] for name in COUNTED}})
 
 
 def index_of(components: Components, choices: ChoiceTable) -> pa.Table:
+    """The index of a corpus that is in memory: one row per query with samples, ascending."""
     n_tokens = components.edges.n_tokens
     query_of_row = {**_query_of_row(components), "choices": column(choices.rows, "query")}
     counts = {name: np.diff(sorted_borders(query, n_tokens)) for name, query in query_of_row.items()}
@@ -44,9 +46,10 @@ def index_of(components: Components, choices: ChoiceTable) -> pa.Table:
 def count_hard_rows(components: Components, gathered: Gathered | None = None) -> pa.Table:
     """The index columns of the hard side; ``gathered`` counts edges that the components do not contain."""
     queries = components.queries
-    ends = np.append(queries, components.edges.n_tokens)
+    # rows are sorted by query, so those of a query end where those of the next one begin
+    borders = np.append(queries, components.edges.n_tokens)
     counts = {
-        name: np.diff(np.searchsorted(query, ends)) for name, query in _query_of_row(components).items()
+        name: np.diff(np.searchsorted(query, borders)) for name, query in _query_of_row(components).items()
     }
     if gathered is not None:
         counts["edges"] = gathered.n_edges[queries]
@@ -54,6 +57,7 @@ def count_hard_rows(components: Components, gathered: Gathered | None = None) ->
 
 
 def _query_of_row(components: Components) -> dict[str, Integers]:
+    """For each table of the hard side the query of each row, ascending."""
     return {
         "nodes": components.query_of_node,
         "components": components.query_of,
@@ -63,6 +67,7 @@ def _query_of_row(components: Components) -> dict[str, Integers]:
 
 
 def check_query_index(index: pa.Table, n_tokens: int) -> dict[str, Int64]:
+    """Check an index; return each of its columns by token, shape (n_tokens,), 0 for a token not in it."""
     check_table(index, INDEX_SCHEMA, "the index of queries")
     check_ids_of(index, {"query": n_tokens}, "the index of queries")
     query = column(index, "query")

@@ -37,16 +37,19 @@ from attomaton.solvers.soft.newton import Groups
 from attomaton.solvers.soft.tied import group_choices, solve_groups
 from attomaton.solvers.solved import spread_scores
 
+# The result of a stage for a partition: ``folder``, the ``names`` of its files by table, their manifest
+# entries (``files``), and the certificate.
 StageRecord = Mapping[str, Any]
-"""The result of a stage for a partition: ``folder``, the ``names`` of its files by table, their manifest
-entries (``files``), and the certificate."""
 
+# Maximum number of edges of a partition in memory; a larger partition is reduced to its totals.
 MOST_LOADED_EDGES = 1 << 22
-"""Maximum number of edges of a partition in memory; a larger partition is reduced to its totals."""
 
 STAGE_FORMAT = 1  # version of the files that stages pass to each other
-BYTES_PER_EDGE, BYTES_PER_CHOICE, BYTES_PER_MEMBER = 120, 80, 25
-"""Upper estimate of the memory of a partition while it is solved."""
+
+# Upper estimates of the memory of a partition while it is solved, in bytes.
+BYTES_PER_EDGE = 120
+BYTES_PER_CHOICE = 80
+BYTES_PER_MEMBER = 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +69,8 @@ class HardStage:
 
     @property
     def weights(self) -> list[int]:
-        return [BYTES_PER_EDGE * min(size + 1, MOST_LOADED_EDGES) for size in self.edges.sizes]  # bytes
+        """The memory that each partition needs, in bytes, at most."""
+        return [BYTES_PER_EDGE * min(size + 1, MOST_LOADED_EDGES) for size in self.edges.sizes]
 
     def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
         """Solve a partition: write nodes, order, ties and row counts; return certificate and tally."""
@@ -96,6 +100,7 @@ class HardStage:
         }
 
     def _components(self, number: int) -> tuple[Components, Gathered | None]:
+        """The components of a partition; without edges, but with sums over them, if it is large."""
         if self.edges.sizes[number] > MOST_LOADED_EDGES:
             queries, n_tokens = self.edges.queries_of(number), self.edges.n_tokens
             gathered = gather_components(self.edges.scan(number), queries, n_tokens)
@@ -119,10 +124,12 @@ class SoftStage:
 
     @property
     def fingerprint(self) -> str:
+        """The digest of the first stage and of the choices."""
         return digest_record([self.name, self.before, _digests(self.choices.entries)])
 
     @property
     def weights(self) -> list[int]:
+        """The memory that each partition needs, in bytes, at most."""
         n_members = (count_values(file, "tokens") for file in self.choices.files)
         n_choices = (int(entry["rows"]) + 1 for entry in self.choices.entries)
         return [
@@ -150,6 +157,7 @@ class SoftStage:
         }
 
     def _choices(self, number: int, components: Components) -> tuple[Groups, list[list[int]]]:
+        """The choices of a partition inside its ties; and the queries with choices, and how many of each."""
         table = self.choices.partition(number)
         query, count = np.unique(column(table, "query"), return_counts=True)
         groups = group_choices(ChoiceTable(table), keep_ties(components))
@@ -157,6 +165,7 @@ class SoftStage:
 
 
 def learn_by_partition(engine: Any, edges: EdgePartitions, progress: Progress = silent) -> "FinishedStages":
+    """Run both stages on an engine; ``progress`` is told the name of each step."""
     hard_stage = HardStage(edges)
     progress(hard_stage.title, 0, 0)
     hard = engine.run_partitions(hard_stage, hard_stage.weights)
@@ -184,11 +193,13 @@ class FinishedStages:
 
     @cached_property
     def proofs(self) -> storage.Proofs:
+        """The certificates of the partitions, joined for the whole run."""
         hard = join_hard([HardCertificate(**record["certificate"]) for record in self.hard])
         soft = join_soft([SoftCertificate(**record["certificate"]) for record in self.soft])
         return storage.Proofs(hard, soft, sum(float(record["loss"]) for record in self.soft))
 
     def coverage(self, vocabulary: Vocabulary | None) -> Coverage:
+        """The coverage of the whole corpus; the vocabulary names tokens."""
         tallies = [Tally.from_dict(record["tally"]) for record in self.hard]
         queries, proofs = self.edges.queries, (self.proofs.hard, self.proofs.soft)
         n_realisable, n_unrealisable = (
@@ -197,6 +208,7 @@ class FinishedStages:
         return join_tallies(tallies, n_realisable, n_unrealisable, proofs, vocabulary)
 
     def write(self, building: Building, vocabulary: Vocabulary | None, about: Mapping[str, Any]) -> None:
+        """Put the files of both stages into a run folder and finish it; ``about`` opens its manifest."""
         entries: dict[str, dict[str, Any]] = {}
         with explained(building.folder):
             for table, number, path, entry in self._files():
@@ -216,6 +228,7 @@ class FinishedStages:
         )
 
     def _files(self) -> list[tuple[str, int, Path, Mapping[str, Any]]]:
+        """The table, the number of the partition, the path and the manifest entry of each file."""
         files: list[tuple[str, int, Path, Mapping[str, Any]]] = []
         for table, counted in (("edges", self.edges), ("choices", self.choices)):
             for number, (path, entry) in enumerate(zip(counted.files, counted.entries, strict=True)):
@@ -227,6 +240,7 @@ class FinishedStages:
         return files
 
     def _index(self) -> pa.Table:
+        """The index of the run, from the row counts of both stages."""
         counts = {name: np.zeros(self.edges.n_tokens, np.int64) for name in COUNTED}
         for record in self.hard:
             table = read_parquet(_path_of(record, "index").read_bytes())

@@ -48,10 +48,12 @@ class Proofs:
 
 
 def records_of_run(vocabulary: Vocabulary | None, coverage: Coverage) -> dict[str, Any]:
+    """The JSON files of a run by name: the coverage, and the vocabulary if there is one."""
     return {"coverage": coverage.to_dict(), **vocabulary_records(vocabulary)}
 
 
 def write_tables(folder: Path, tables: Mapping[str, pa.Table], borders: Int64) -> dict[str, dict[str, Any]]:
+    """Write tables as partitions with these borders between queries; return the entry of each file."""
     ranges = list(pairwise(borders.tolist()))
 
     def write(file: tuple[str, int]) -> dict[str, Any]:
@@ -76,6 +78,7 @@ def finish_run(
     records: Mapping[str, Any],
     about: Mapping[str, Any],
 ) -> None:
+    """Write the index, arrays, records and manifest of a run whose tables are written (``entries``)."""
     manifest = {
         **about,
         "n_tokens": n_tokens,
@@ -87,6 +90,10 @@ def finish_run(
 
 
 def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> Solved:
+    """The solved queries of some stored rows, all of which are checked.
+
+    ``tables`` are the four tables of a run, or their rows of some queries; ``queries`` counts the samples.
+    """
     proofs = read_proofs(run.manifest)
     with _explained_as("the table edges"):
         edges = EdgeTable(tables["edges"], queries, run.manifest["n_tokens"])
@@ -127,6 +134,7 @@ def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> Sol
 
 
 def read_proofs(manifest: Mapping[str, Any]) -> Proofs:
+    """The certificates in a manifest; a field that is missing, or has another type, is refused."""
     certificates: list[Any] = []
     for name, kind in (("hard", HardCertificate), ("soft", SoftCertificate)):
         kinds: dict[str, Any] = {field.name: field.type for field in fields(kind)}
@@ -146,6 +154,7 @@ def read_window(manifest: Mapping[str, Any]) -> int | None:
 
 @contextmanager
 def _explained_as(files: str) -> Generator[None]:
+    """Name the files whose content was refused, at the beginning of the message."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -153,6 +162,10 @@ def _explained_as(files: str) -> Generator[None]:
 
 
 def _check_values(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """The record, if its fields are exactly those of ``kinds`` and of these types, and numbers are finite.
+
+    Whole numbers also pass as floats. A bool is an int in Python, but passes only as a bool.
+    """
     if record.keys() != kinds.keys():
         raise ValueError(f"a record in manifest.json does not have exactly the fields {', '.join(kinds)}")
     for name, kind in kinds.items():
@@ -167,6 +180,7 @@ def _check_values(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[s
 
 
 def _read_weights(run: Run, side: str) -> dict[str, NDArray[Any]]:
+    """The argument ``weights`` of a solution, if the run was learned with embeddings; otherwise none."""
     if not run.arrays:
         return {}
     if f"{side}/weights" not in run.arrays:

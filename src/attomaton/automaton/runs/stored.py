@@ -38,7 +38,7 @@ from attomaton.solvers.soft.solve import SoftSolution
 from attomaton.solvers.solved import Solved, show_size
 
 SMALL_RUN_BYTES = 8_000_000  # a run up to this size is read completely when opened
-MOST_BLOCK_ROWS = 1 << 22  # rows in memory at a time, of a larger run
+MOST_BLOCK_ROWS = 1 << 22  # rows of a larger run in memory at a time, about
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,7 +64,10 @@ class StoredRun:
 
     @property
     def is_small(self) -> bool:
-        """Whether to load the whole run: it is small, or weights of embeddings join all queries."""
+        """Whether to load the whole run: it is small, or it was learned with embeddings.
+
+        With embeddings one matrix of weights (in ``arrays``) scores all queries, so none can be read alone.
+        """
         size = sum(int(entry["bytes"]) for entry in self.run.partitions.values())
         return size <= SMALL_RUN_BYTES or bool(self.run.arrays)
 
@@ -74,48 +77,62 @@ class StoredRun:
 
     @property
     def index(self) -> pa.Table:
+        """The index of the queries, as stored: one row per query, ascending."""
         return self.run.tables[storage.INDEX_TABLE]
 
     @cached_property
     def coverage(self) -> Coverage:
+        """How much of the corpus the theory covers, as measured when the run was written."""
         with self._explained():
             return Coverage.from_dict(self.run.records["coverage"])
 
     def look_up(self, queries: Integers, tokens: Integers) -> NodeScores:
+        """The scores of pairs (query, token), in the order of the pairs, which may be any."""
         n = len(queries)
         scores = NodeScores(np.zeros(n, bool), np.zeros(n, np.int64), np.zeros(n), np.zeros(n))
+        for block, pairs in self._blocks_of_pairs(queries):
+            found = self._nodes_of(block).find(queries[pairs], tokens[pairs])
+            for values, block_values in zip(scores, found, strict=True):
+                values[pairs] = block_values
+        return scores
+
+    def _blocks_of_pairs(self, queries: Integers) -> Iterator[tuple[Int64, Int64]]:
+        """Blocks of the distinct queries, ascending, each with the indices of the pairs that have them.
+
+        ``queries`` has the query of each pair; pairs with a query outside the vocabulary are left out.
+        """
         in_vocabulary = np.flatnonzero((queries >= 0) & (queries < self.n_tokens))
         by_query = in_vocabulary[np.argsort(queries[in_vocabulary], kind="stable")]
         distinct, starts = np.unique(queries[by_query], return_index=True)
-        offsets = np.append(starts, len(by_query))  # entries of each distinct query, in ``by_query``
-        block_of_query = offsets_of(self.counts["nodes"][distinct])[:-1] // MOST_BLOCK_ROWS
+        borders = np.append(starts, len(by_query))  # where the pairs of each distinct query are in by_query
+        # the nodes of a block are read together, so the rows of a block bound memory: a query is in block i
+        # if its first node is among the rows i * MOST_BLOCK_ROWS … (i + 1) * MOST_BLOCK_ROWS - 1 of them all
+        first_row = offsets_of(self.counts["nodes"][distinct])[:-1]
+        block_of_query = first_row // MOST_BLOCK_ROWS  # ascending
         for block in np.unique(block_of_query):
             low, high = np.searchsorted(block_of_query, [block, block + 1])
-            entries = by_query[offsets[low] : offsets[high]]
-            nodes = self._nodes_of(distinct[low:high].astype(np.int64))
-            for values, block_values in zip(
-                scores, nodes.find(queries[entries], tokens[entries]), strict=True
-            ):
-                values[entries] = block_values
-        return scores
+            yield distinct[low:high].astype(np.int64), by_query[borders[low] : borders[high]]
 
     def graph_of(self, query: int) -> QueryGraph:
+        """The graph of one query, with components numbered over all queries; edges are read when needed."""
         query = whole_number(query, "query", most=max(self.n_tokens - 1, 0))
         nodes = self._nodes_of(np.array([query]))
         with self._explained():
             order = self.tables["order"].read(np.array([query]))
             check_rows({"order": order}, np.array([query]), self.counts)
-            first, stop = int(self._first[query]), int(self._first[query + 1])
-            n_components = stop - first
+            first = int(self._first[query])
+            n_components = int(self._first[query + 1]) - first
             above, below = (column(order, name).astype(np.int64) for name in ("above", "below"))
             for numbers in (above, below):
                 check_ids(numbers, n_components, "a component of the order")
-            check_rising(above * max(n_components, 1) + below, "the order, sorted by above and below,")
+            pair = above * max(n_components, 1) + below  # rises as (above, below) does
+            check_rising(pair, "the order, sorted by above and below,")
             check_acyclic(above, below, n_components)
         edges = partial(self._edges_of, query)
         return QueryGraph(first, nodes.token, nodes.component, above + first, below + first, edges)
 
     def outline(self, queries: Integers) -> Outline:
+        """The nodes, the order and the scores of these queries, in ascending order, each query once."""
         rising = self._ascending(queries)
         with self._explained():
             tables = {name: self.tables[name].read(rising) for name in ("nodes", "order")}
@@ -125,23 +142,33 @@ class StoredRun:
             hard, soft = (
                 check_floats(column(tables["nodes"], name), (None,), name) for name in ("hard", "soft")
             )
-        number = ranges_of(self._first[rising], self.counts["components"][rising])
+        number = ranges_of(self._first[rising], self.counts["components"][rising])  # over all queries
         return Outline(components, hard, soft, number)
 
     def outlines(self, queries: Integers) -> Iterator[tuple[Int64, Outline]]:
+        """Blocks of the queries, in the given order, each with its outline."""
         for block in self.blocks(np.asarray(queries, np.int64), "nodes", "order"):
             yield block, self.outline(block)
 
     def blocks(self, queries: Int64, *names: str) -> Iterator[Int64]:
-        weights = sum((self.counts[name][queries] for name in names), np.zeros(len(queries), np.int64))
-        for first, stop in pairwise(cut_queries(weights, MOST_BLOCK_ROWS).tolist()):
+        """Consecutive queries, in the given order, whose rows in the tables ``names`` fit into memory.
+
+        Together they have at most ``MOST_BLOCK_ROWS`` rows; a query with more is a block alone.
+        """
+        n_rows = sum((self.counts[name][queries] for name in names), np.zeros(len(queries), np.int64))
+        for first, stop in pairwise(cut_queries(n_rows, MOST_BLOCK_ROWS).tolist()):
             yield queries[first:stop]
 
     def scan(self, table: str, queries: Integers) -> Iterator[pa.Table]:
+        """The rows of ascending queries in a stored table, block by block and sorted as in the file.
+
+        Components are numbered over all queries.
+        """
         stored = self.tables[table]
         for block in self.blocks(np.asarray(queries, np.int64), table):
-            large = len(block) == 1 and self.counts[table][block[0]] > MOST_BLOCK_ROWS
-            for rows in stored.scan(int(block[0])) if large else [stored.read(block)]:
+            # a block is at most MOST_BLOCK_ROWS rows, unless it is one query: that is read piece by piece
+            is_too_large = len(block) == 1 and self.counts[table][block[0]] > MOST_BLOCK_ROWS
+            for rows in stored.scan(int(block[0])) if is_too_large else [stored.read(block)]:
                 with self._explained():
                     check_batch(table, rows, block, self.counts)
                     yield number_overall(table, rows, self._first)
@@ -159,6 +186,7 @@ class StoredRun:
         return self.solved.soft
 
     def read_solved(self, queries: Integers) -> Solved:
+        """Everything that was stored about these queries, in ascending order, each query once."""
         rising = self._ascending(queries)
         with self._explained():
             tables = {name: table.read(rising) for name, table in self.tables.items()}
@@ -170,24 +198,29 @@ class StoredRun:
             return storage.assemble(tables, samples, self.run)
 
     def _ascending(self, queries: Integers) -> Int64:
+        """The distinct queries inside the vocabulary, ascending."""
         rising = np.unique(np.asarray(queries, np.int64))
         return rising[(rising >= 0) & (rising < self.n_tokens)]
 
     def read_partitions(self) -> Iterator[Solved]:
+        """The solved queries of each partition, ascending, in memory one at a time."""
         for first, stop in pairwise(self.tables["nodes"].borders.tolist()):
             yield self.read_solved(np.arange(first, stop, dtype=np.int64))
 
     @cached_property
     def solved(self) -> Solved:
+        """The whole run, read into memory once."""
         return self.read_solved(np.arange(self.n_tokens))
 
     def _edges_of(self, query: int) -> Iterator[Edges]:
+        """Winners, losers and supports of the edges of one query, a few row groups at a time."""
         for table in self.tables["edges"].scan(query):
             with self._explained():
                 check_batch("edges", table, np.array([query]), self.counts)
             yield column(table, "winner"), column(table, "loser"), column(table, "support")
 
     def _nodes_of(self, queries: Int64) -> Nodes:
+        """The nodes of ascending queries; those of a single query are cached."""
         if len(queries) != 1:
             return self._read_nodes(queries)
         return self._recent.find(int(queries[0]), lambda: self._read_nodes(queries))
@@ -204,13 +237,16 @@ class StoredRun:
 
     @cached_property
     def _first(self) -> Int64:
+        """The number of the first component of each query over all queries, shape (n_tokens + 1,)."""
         return offsets_of(self.counts["components"])
 
     def _explained(self) -> AbstractContextManager[None]:
+        """Turn errors in the content of the run into ``CorruptRun``, which names the folder."""
         return explained_run(self.run.folder)
 
 
 def open_run(path: str | AnyPath) -> StoredRun:
+    """Open a run folder: check its manifest and its index, and leave its tables on disk."""
     run = read_run(path)
     with explained_run(run.folder):
         n_tokens = run.manifest["n_tokens"]
@@ -223,6 +259,7 @@ def open_run(path: str | AnyPath) -> StoredRun:
 
 
 def _open_tables(run: Run, counts: dict[str, Int64]) -> dict[str, PartedTable]:
+    """The tables of the run by name, after a check that the partitions divide all queries among them."""
     borders = np.array(run.manifest["borders"], np.int64)
     n_tokens = len(counts["nodes"])
     rises = len(borders) > 1 and borders[0] == 0 and borders[-1] == n_tokens
